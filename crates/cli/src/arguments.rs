@@ -1,0 +1,185 @@
+//! The command line as written.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use docstokg_hub::config::Config;
+use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::load::{self, Sources};
+use docstokg_hub::config::settings::Settings;
+use docstokg_hub::policy::role::Role;
+use docstokg_hub::transport::ConnectTo;
+use docstokg_hub::transport::wire::WireOptions;
+
+use crate::exit::Failure;
+
+/// Downloads scholarly works politely: every request passes one cache, breaker, limiter and retry.
+#[derive(Debug, Parser)]
+#[command(name = "docstokg", version, about, after_help = "Exit codes: 0 done, 1 something failed, 2 usage or config, 3 refused for now by breaker or limiter.")]
+pub struct Arguments {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Fetch one URL through the hub
+    Fetch(Fetch),
+    /// Show the limits in force
+    Limits(Limits),
+    /// Show, check and describe the configuration
+    Config(ConfigArguments),
+}
+
+/// Flags that every command takes.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
+pub struct Global {
+    /// Configuration file [env: DOCSTOKG_CONFIG]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Limits of one host and role, e.g. api.crossref.org:metadata=rates:25/SECOND+10000/HOUR,max_delay_ms:150
+    #[arg(long, global = true, value_name = "HOST:ROLE=…")]
+    pub rate: Vec<String>,
+    /// Where the state of limits and breakers lives: memory
+    #[arg(long, global = true, value_name = "KIND")]
+    pub rate_backend: Option<String>,
+    /// Where that store is
+    #[arg(long, global = true, value_name = "DSN")]
+    pub rate_dsn: Option<String>,
+    /// The most requests in flight at once, over all hosts
+    #[arg(long, global = true, value_name = "N")]
+    pub max_inflight: Option<String>,
+    /// Adaptive rate, e.g. enabled=true,high_429_ratio=0.08,decrease=25,increase=5
+    #[arg(long, global = true, value_name = "KEY=VALUE,…")]
+    pub aimd: Option<String>,
+    /// Breaker of one host, e.g. api.crossref.org=fail_max:5,reset:60,retry_after_cap:900
+    #[arg(long, global = true, value_name = "HOST=…")]
+    pub breaker: Vec<String>,
+    /// Breaker of one resolver, e.g. landing_page=fail_max:4,reset:45
+    #[arg(long, global = true, value_name = "NAME=…")]
+    pub breaker_resolver: Vec<String>,
+    /// The longest that a request may take in all, in seconds; 0 for no bound
+    #[arg(long, global = true, value_name = "SECONDS")]
+    pub deadline: Option<String>,
+    /// Connect to ADDR:PORT for what is meant for HOST:PORT
+    #[arg(long, global = true, value_name = "HOST:PORT=ADDR:PORT")]
+    pub connect_to: Vec<String>,
+    /// Trust the certificates in FILE (PEM) beside the machine's
+    #[arg(long, global = true, value_name = "FILE")]
+    pub cacert: Vec<PathBuf>,
+    /// Say nothing but errors on stderr
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+    /// Write JSON to stdout
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// Arguments of `fetch`.
+#[derive(Debug, Args)]
+pub struct Fetch {
+    /// The URL
+    pub url: String,
+    /// What the request is for: metadata, landing or artifact
+    #[arg(long, default_value = "metadata")]
+    pub role: Role,
+    /// The HTTP method
+    #[arg(long, default_value = "GET", value_name = "METHOD")]
+    pub method: String,
+    /// The resolver on whose behalf it is; its breaker is asked too
+    #[arg(long, value_name = "NAME")]
+    pub resolver: Option<String>,
+    /// Add a header; keys in it stay with the host they are meant for
+    #[arg(long, short = 'H', value_name = "NAME: VALUE")]
+    pub header: Vec<String>,
+    /// Write the body to FILE, which appears when it is complete
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Tell every decision and when it was made, on stderr
+    #[arg(long)]
+    pub explain: bool,
+}
+
+/// Arguments of `limits`.
+#[derive(Debug, Args)]
+pub struct Limits {
+    #[command(subcommand)]
+    pub command: LimitsCommand,
+}
+
+/// What to do with limits.
+#[derive(Debug, Subcommand)]
+pub enum LimitsCommand {
+    /// Show the limits in force, and where each value came from
+    Show {
+        /// Only this host
+        host: Option<String>,
+    },
+}
+
+/// Arguments of `config`.
+#[derive(Debug, Args)]
+pub struct ConfigArguments {
+    #[command(subcommand)]
+    pub command: ConfigCommand,
+}
+
+/// What to do with the configuration.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Show the configuration in force, all layers merged
+    Show,
+    /// Check the configuration and list every problem
+    Check {
+        /// The file to check, instead of --config
+        file: Option<PathBuf>,
+    },
+    /// Write the JSON schema of the configuration file
+    Schema {
+        /// Write a table of all keys instead
+        #[arg(long)]
+        markdown: bool,
+    },
+}
+
+impl Global {
+    /// Reads all layers of the configuration.
+    pub fn load(&self) -> Result<(Config, Settings), Failure> {
+        self.load_with(self.config.clone())
+    }
+
+    /// Reads all layers of the configuration, with this file.
+    pub fn load_with(&self, file: Option<PathBuf>) -> Result<(Config, Settings), Failure> {
+        let flags = Flags {
+            rate: self.rate.clone(),
+            rate_backend: self.rate_backend.clone(),
+            rate_dsn: self.rate_dsn.clone(),
+            max_inflight: self.max_inflight.clone(),
+            aimd: self.aimd.clone(),
+            breaker: self.breaker.clone(),
+            breaker_resolver: self.breaker_resolver.clone(),
+            deadline: self.deadline.clone(),
+        };
+        let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        Ok(load::load(&Sources { file, environment: environment.collect(), flags })?)
+    }
+
+    /// Reads how connections are made.
+    pub fn wire(&self) -> Result<WireOptions, Failure> {
+        let connect_to = self.connect_to.iter().map(|text| text.parse::<ConnectTo>().map_err(|error| Failure::Usage(format!("--connect-to: {error}"))));
+        let certificates = self.cacert.iter().map(|path| {
+            std::fs::read(path).map_err(|error| Failure::Usage(format!("--cacert: {} cannot be read: {error}", path.display())))
+        });
+        Ok(WireOptions {
+            connect_to: connect_to.collect::<Result<_, _>>()?,
+            certificates: certificates.collect::<Result<_, _>>()?,
+            idle_connection: Duration::from_secs(90),
+            ..WireOptions::default()
+        })
+    }
+}

@@ -1,0 +1,187 @@
+//! `docstokg fetch URL`: one request through the whole hub.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use docstokg_hub::clock::{Clock, TokioRuntime};
+use docstokg_hub::policy::retry::StopReason;
+use docstokg_hub::{FetchError, Head, Host, Hub, Journey, Request, SavedFile, redact};
+use http::{HeaderName, HeaderValue, Method};
+use serde_json::{Value, json};
+use url::Url;
+
+use super::explain::Explainer;
+use crate::arguments::{Fetch, Global};
+use crate::exit::{self, Failure};
+use crate::output;
+
+/// Runs the command.
+pub fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failure> {
+    let (config, _) = global.load()?;
+    let request = request(arguments)?;
+    let clock = TokioRuntime::default();
+    let mut builder = Hub::builder(config).wire(global.wire()?);
+    if arguments.explain {
+        builder = builder.observer(Arc::new(Explainer::new(clock.boot())));
+    }
+    let hub = builder.build().map_err(|error| Failure::Usage(error.to_string()))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the async runtime cannot be started")?;
+    runtime.block_on(async {
+        let fetched = async {
+            match &arguments.output {
+                Some(path) => hub.download(request, path).await.map(|done| Fetched { head: done.head, body: done.preview, file: done.file, journey: done.journey }),
+                None => hub.fetch(request).await.map(|done| Fetched { head: done.head, body: done.body, file: None, journey: done.journey }),
+            }
+        };
+        tokio::select! {
+            outcome = fetched => Ok(match outcome {
+                Ok(fetched) => answered(global, arguments, &fetched, &clock),
+                Err(error) => failed(global, &error),
+            }),
+            _ = tokio::signal::ctrl_c() => Err(Failure::Failed(anyhow::anyhow!("interrupted; nothing was left half-written"))),
+        }
+    })
+}
+
+struct Fetched {
+    head: Head,
+    body: bytes::Bytes,
+    file: Option<SavedFile>,
+    journey: Journey,
+}
+
+fn request(arguments: &Fetch) -> Result<Request, Failure> {
+    let usage = |message: String| Failure::Usage(message);
+    let url = Url::parse(&arguments.url).map_err(|error| match error {
+        url::ParseError::RelativeUrlWithoutBase => usage(format!("'{}' is not a URL: it has no scheme such as https://", arguments.url)),
+        error => usage(format!("'{}' is not a URL: {error}", arguments.url)),
+    })?;
+    Host::of(&url).map_err(|error| usage(error.to_string()))?;
+    let method: Method = arguments.method.to_ascii_uppercase().parse().map_err(|_| usage(format!("'{}' is not an HTTP method", arguments.method)))?;
+    let mut request = Request::new(method, url).role(arguments.role);
+    if let Some(resolver) = &arguments.resolver {
+        request = request.resolver(resolver);
+    }
+    for header in &arguments.header {
+        // The value may be a key: it is not repeated in the message.
+        let (name, value) = header.split_once(':').ok_or_else(|| usage("--header: expected 'NAME: VALUE'".to_owned()))?;
+        let name: HeaderName = name.trim().parse().map_err(|_| usage(format!("--header: '{}' is not a header name", name.trim())))?;
+        let value: HeaderValue = value.trim().parse().map_err(|_| usage(format!("--header: the value of {name} has characters that a header may not have")))?;
+        request = request.secret_header(name, value);
+    }
+    Ok(request)
+}
+
+fn answered(global: &Global, arguments: &Fetch, fetched: &Fetched, clock: &TokioRuntime) -> ExitCode {
+    let status = fetched.head.status;
+    // A wait that ends after the deadline is a refusal for now: the origin, or the breaker, said when to come back.
+    let later = match fetched.journey.stopped {
+        Some(StopReason::Deadline { until }) => Some(until.since(clock.boot())),
+        _ => None,
+    };
+    let ok = status.is_success() || status.is_redirection();
+    if global.json {
+        let mut shown = json!({
+            "ok": ok,
+            "status": status.as_u16(),
+            "url": redact(&fetched.head.url),
+            "bytes": fetched.file.as_ref().map_or(fetched.body.len() as u64, |file| file.bytes),
+            "headers": headers_json(&fetched.head),
+            "journey": journey_json(&fetched.journey),
+        });
+        match &fetched.file {
+            Some(file) => {
+                shown["path"] = json!(file.path.display().to_string());
+                shown["sha256"] = json!(file.sha256);
+            }
+            None => match std::str::from_utf8(&fetched.body) {
+                Ok(text) => shown["body"] = json!(text),
+                Err(_) => shown["body_is_text"] = json!(false),
+            },
+        }
+        if let Some(wait) = later {
+            shown["cooldown_remaining_ms"] = json!(millis(wait));
+            shown["until"] = json!((clock.wall() + wait).to_string());
+        }
+        output::json(&shown);
+    } else if arguments.output.is_none() && (ok || !fetched.body.is_empty()) {
+        output::data(&fetched.body);
+    }
+    if ok {
+        if let (Some(file), false) = (&fetched.file, global.quiet) {
+            output::tell(&format!("{} bytes to {} (sha256 {})", file.bytes, file.path.display(), file.sha256));
+        }
+        return ExitCode::SUCCESS;
+    }
+    let host = Host::of(&fetched.head.url).map_or_else(|_| String::new(), |host| host.to_string());
+    output::complain(&format!("{host}: the answer is {status} after {}", attempts(&fetched.journey)));
+    match later {
+        Some(wait) => {
+            let until = clock.wall() + wait;
+            output::hint(&format!("the next attempt is due at {until} (in {:.0} s), which is after the deadline; come back then", wait.as_secs_f64().ceil()));
+            ExitCode::from(exit::REFUSED)
+        }
+        None => ExitCode::from(exit::FAILED),
+    }
+}
+
+fn failed(global: &Global, error: &FetchError) -> ExitCode {
+    let refused = error.kind.refused();
+    let tried = match error.journey.attempts {
+        0 => String::new(),
+        _ => format!(" (after {})", attempts(&error.journey)),
+    };
+    output::complain(&format!("{error}{tried}"));
+    if let Some(hint) = error.kind.hint() {
+        output::hint(hint);
+    }
+    if global.json {
+        let mut shown = json!({ "ok": false, "error": error.kind.class(), "message": error.to_string(), "url": error.url, "journey": journey_json(&error.journey) });
+        if let Some(refused) = refused {
+            shown["host"] = json!(refused.host.as_str());
+            shown["role"] = json!(refused.role.as_str());
+            shown["reason"] = json!(refused.reason());
+            shown["until"] = json!(refused.until.to_string());
+            shown["cooldown_remaining_ms"] = json!(millis(refused.cooldown_remaining));
+            if let Some(resolver) = &refused.resolver {
+                shown["resolver"] = json!(resolver);
+            }
+        }
+        output::json(&shown);
+    }
+    ExitCode::from(if refused.is_some() { exit::REFUSED } else { exit::FAILED })
+}
+
+fn attempts(journey: &Journey) -> String {
+    let plural = if journey.attempts == 1 { "attempt" } else { "attempts" };
+    format!("{} {plural} in {:.1} s", journey.attempts, journey.elapsed.as_secs_f64())
+}
+
+fn millis(length: std::time::Duration) -> u64 {
+    u64::try_from(length.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
+}
+
+fn headers_json(head: &Head) -> Value {
+    let mut shown = serde_json::Map::new();
+    for name in head.headers.keys() {
+        let values: Vec<String> = head.headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
+        shown.insert(name.to_string(), json!(values.join(", ")));
+    }
+    Value::Object(shown)
+}
+
+fn journey_json(journey: &Journey) -> Value {
+    json!({
+        "attempts": journey.attempts,
+        "redirects": journey.redirects,
+        "rate_delay_ms": millis(journey.rate_delay),
+        "rate_concurrency_wait_ms": millis(journey.slot_wait),
+        "breaker_wait_ms": millis(journey.breaker_wait),
+        "backoff_ms": millis(journey.backoff),
+        "header_ms": millis(journey.header_time),
+        "body_ms": millis(journey.body_time),
+        "elapsed_ms": millis(journey.elapsed),
+        "stopped": journey.stopped.map(StopReason::as_str),
+    })
+}

@@ -1,0 +1,93 @@
+//! `docstokg limits show`: the effective table, and where each value came from.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use docstokg_hub::Host;
+use docstokg_hub::config::show::{self, LimitRow, rates_text};
+use docstokg_hub::config::{Config, Source};
+use serde_json::json;
+
+use crate::arguments::{Global, Limits, LimitsCommand};
+use crate::exit::Failure;
+use crate::output;
+
+/// Runs the command.
+pub fn run(global: &Global, arguments: &Limits) -> Result<ExitCode, Failure> {
+    let LimitsCommand::Show { host } = &arguments.command;
+    let (config, _) = global.load()?;
+    let host = host.as_deref().map(Host::parse).transpose().map_err(|error| Failure::Usage(error.to_string()))?;
+    let rows = show::limit_rows(&config, host.as_ref());
+    if global.json {
+        output::json(&json!({ "limits": rows.iter().map(|row| row_json(row, &config)).collect::<Vec<_>>() }));
+    } else {
+        output::line(&text(&rows, &config));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Lays out the table of limits: for `limits show`, and for the log of a run that starts.
+pub fn text(rows: &[LimitRow], config: &Config) -> String {
+    let cells: Vec<Vec<String>> = rows.iter().map(|row| cells(row, config)).collect();
+    output::table(&["host", "role", "rates", "max_delay_ms", "count_head", "max_concurrent", "backend", "adaptive", "from"], &cells)
+}
+
+fn cells(row: &LimitRow, config: &Config) -> Vec<String> {
+    let limits = &row.limits;
+    vec![
+        row.host.clone(),
+        row.role.to_string(),
+        rates_text(limits),
+        limits.max_delay.value.as_millis().to_string(),
+        limits.count_head.value.to_string(),
+        limits.max_concurrent.value.map_or_else(|| "-".to_owned(), |most| most.to_string()),
+        config.limits.backend.kind.value.as_str().to_owned(),
+        adaptive(config).to_owned(),
+        sources(row),
+    ]
+}
+
+fn adaptive(config: &Config) -> &'static str {
+    if config.limits.adaptive.is_some() { "on" } else { "off" }
+}
+
+/// Names the sources of a row: one if all values share it, else each with its key.
+fn sources(row: &LimitRow) -> String {
+    let by_key = by_key(row);
+    let distinct: BTreeSet<String> = by_key.iter().map(|(_, source)| source.to_string()).collect();
+    if distinct.len() == 1 {
+        return distinct.into_iter().collect();
+    }
+    let mut parts: Vec<String> = Vec::new();
+    for source in &distinct {
+        let keys: Vec<&str> = by_key.iter().filter(|(_, other)| other.to_string() == *source).map(|(key, _)| *key).collect();
+        parts.push(format!("{source} ({})", keys.join(", ")));
+    }
+    parts.join("; ")
+}
+
+fn by_key(row: &LimitRow) -> [(&'static str, &Source); 4] {
+    let limits = &row.limits;
+    [
+        ("rates", &limits.rates.source),
+        ("max_delay_ms", &limits.max_delay.source),
+        ("count_head", &limits.count_head.source),
+        ("max_concurrent", &limits.max_concurrent.source),
+    ]
+}
+
+fn row_json(row: &LimitRow, config: &Config) -> serde_json::Value {
+    let limits = &row.limits;
+    let sources: serde_json::Map<String, serde_json::Value> = by_key(row).iter().map(|(key, source)| ((*key).to_owned(), json!(source.to_string()))).collect();
+    json!({
+        "host": row.host,
+        "role": row.role.as_str(),
+        "rates": limits.rates.value.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "max_delay_ms": u64::try_from(limits.max_delay.value.as_millis()).unwrap_or(u64::MAX),
+        "count_head": limits.count_head.value,
+        "max_concurrent": limits.max_concurrent.value,
+        "backend": config.limits.backend.kind.value.as_str(),
+        "adaptive": config.limits.adaptive.is_some(),
+        "sources": sources,
+    })
+}

@@ -1,0 +1,59 @@
+//! Exit codes, and failures that end a command.
+
+use std::process::ExitCode;
+
+use docstokg_hub::config::load::Problems;
+use serde_json::json;
+
+use crate::output;
+
+/// Something failed: a 404, one item of a download.
+pub const FAILED: u8 = 1;
+/// Wrong flags or configuration; nothing was sent.
+pub const USAGE: u8 = 2;
+/// Refused for now by a breaker or the limiter.
+pub const REFUSED: u8 = 3;
+
+/// Why a command ended early.
+#[derive(Debug)]
+pub enum Failure {
+    /// The configuration has problems.
+    Config(Problems),
+    /// The flags do not fit together, or a file named by one cannot be used.
+    Usage(String),
+    /// Anything else, in a sentence.
+    Failed(anyhow::Error),
+}
+
+impl From<Problems> for Failure {
+    fn from(problems: Problems) -> Self {
+        Self::Config(problems)
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Failure {
+    /// Tells the person, once, and returns the exit code.
+    pub fn report(self, as_json: bool) -> ExitCode {
+        let (code, class, messages) = match &self {
+            Self::Config(Problems(problems)) => (USAGE, "config", problems.iter().map(ToString::to_string).collect()),
+            Self::Usage(message) => (USAGE, "usage", vec![message.clone()]),
+            Self::Failed(error) => (FAILED, "failed", vec![format!("{error:#}")]),
+        };
+        for message in &messages {
+            output::complain(message);
+        }
+        if matches!(self, Self::Config(_)) && messages.len() > 1 {
+            output::hint(&format!("{} problems; nothing was sent", messages.len()));
+        }
+        if as_json {
+            output::json(&json!({ "ok": false, "error": class, "messages": messages }));
+        }
+        ExitCode::from(code)
+    }
+}

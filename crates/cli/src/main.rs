@@ -1,0 +1,30 @@
+//! The `docstokg` program: a table of contents. Each command has a file of its own under `commands`.
+
+mod arguments;
+mod commands;
+mod exit;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::arguments::{Arguments, Command};
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // clap knows where help and errors go and which exit code they have; a closed pipe is nobody's fault.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
+        }
+    };
+    let global = &arguments.global;
+    let outcome = match &arguments.command {
+        Command::Fetch(fetch) => commands::fetch::run(global, fetch),
+        Command::Limits(limits) => commands::limits::run(global, limits),
+        Command::Config(config) => commands::config::run(global, config),
+    };
+    outcome.unwrap_or_else(|failure| failure.report(global.json))
+}

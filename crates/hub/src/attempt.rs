@@ -1,0 +1,250 @@
+//! One attempt: send, watch the dial, read the body as the delivery says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use docstokg_policy::classify::{Class, Classifier, Ending, Fault};
+use docstokg_policy::host::Host;
+use docstokg_policy::retry_after::parse_retry_after;
+use docstokg_policy::site::{Refusal, Standing};
+use http::Method;
+use http::header::{DATE, LOCATION, RETRY_AFTER};
+use parking_lot::Mutex;
+
+use crate::body::{BodyError, BodyReader};
+use crate::clock::{BootInstant, Runtime, before};
+use crate::download::{FileTarget, PartFile};
+use crate::error::ErrorKind;
+use crate::event::What;
+use crate::fetch::Target;
+use crate::gate::{Grant, Granted};
+use crate::hub::Inner;
+use crate::journey::Track;
+use crate::response::{Head, SavedFile};
+use crate::transport::{Dial, Outgoing, SendError};
+
+/// How much of an answer that nobody wants is read.
+const PREVIEW: usize = 64 << 10;
+
+/// What is done with a good body.
+#[derive(Clone, Debug)]
+pub(crate) enum Delivery {
+    /// Kept in memory.
+    Buffer,
+    /// Written to a file.
+    File(FileTarget),
+    /// Left to the caller.
+    Stream,
+}
+
+/// What became of a body.
+pub(crate) enum Content {
+    /// It is in memory: whole, or its beginning if nobody wants it.
+    Bytes(Bytes),
+    /// It is in a file.
+    File(SavedFile),
+    /// It has not been read.
+    Open(BodyReader),
+}
+
+/// How an attempt ended.
+pub(crate) enum Attempted {
+    /// With an answer, read as far as the delivery says.
+    Answered {
+        head: Box<Head>,
+        content: Content,
+        class: Class,
+        retry_after: Option<Duration>,
+    },
+    /// Without one: the network or the origin failed.
+    Failed { fault: Fault, message: String },
+    /// For a reason that says nothing about the origin.
+    Abandoned(ErrorKind),
+    /// It was not sent: a block came between the grant and the connection.
+    Blocked(Refusal),
+}
+
+/// Watches the connection of one attempt: while it is dialled, its grant is pending.
+pub(crate) struct DialWatch {
+    grant: Arc<Grant>,
+    runtime: Arc<dyn Runtime>,
+    longest: Duration,
+    stage: Mutex<Stage>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// A pooled connection, as far as is known.
+    Pooled,
+    /// Being made.
+    Dialling(BootInstant),
+    /// Made, after this long; or no longer needed.
+    Up(Duration),
+}
+
+impl DialWatch {
+    /// The headers are there, or will never be: whichever way the request left, it has left by now.
+    fn over(&self) -> Option<Duration> {
+        let mut stage = self.stage.lock();
+        if let Stage::Dialling(since) = *stage {
+            *stage = Stage::Up(self.runtime.boot().since(since));
+            let _ = self.grant.stamp();
+        }
+        match *stage {
+            Stage::Up(took) => Some(took),
+            _ => None,
+        }
+    }
+}
+
+impl Dial for DialWatch {
+    fn dialling(&self) {
+        let mut stage = self.stage.lock();
+        if *stage == Stage::Pooled {
+            *stage = Stage::Dialling(self.runtime.boot());
+            self.grant.hold(self.longest);
+        }
+    }
+
+    fn connected(&self) -> Result<(), Refusal> {
+        let mut stage = self.stage.lock();
+        let Stage::Dialling(since) = *stage else { return Ok(()) };
+        *stage = Stage::Up(self.runtime.boot().since(since));
+        match self.grant.stamp() {
+            Standing::Good => Ok(()),
+            Standing::Blocked(refusal) => Err(refusal),
+        }
+    }
+}
+
+impl Inner {
+    /// Sends a hop once and reads the answer.
+    pub(crate) async fn attempt(&self, target: &Target, outgoing: Outgoing, granted: &Granted, delivery: &Delivery, track: &mut Track) -> Attempted {
+        let (host, role) = (&target.host, target.role);
+        let method = outgoing.method.clone();
+        let sent = self.runtime.boot();
+        let patience = (sent + self.config.transport.connect_timeout + self.config.transport.header_timeout).min(track.deadline);
+        let watch = Arc::new(DialWatch {
+            grant: Arc::clone(granted.grant()),
+            runtime: Arc::clone(&self.runtime),
+            longest: self.config.transport.connect_timeout + Duration::from_secs(1),
+            stage: Mutex::new(Stage::Pooled),
+        });
+        let answer = before(&*self.runtime, patience, self.transport.send(outgoing, Arc::clone(&watch) as Arc<dyn Dial>)).await;
+        if let Some(took) = watch.over() {
+            track.note(host, role, || What::Dialled { took });
+        }
+        let incoming = match answer {
+            Some(Ok(incoming)) => incoming,
+            Some(Err(error)) => return Attempted::from_send_error(error),
+            None if self.runtime.boot() >= track.deadline => return Attempted::Abandoned(track.deadline_error(host, "before the answer began")),
+            None => {
+                let message = format!("no headers within {} s", self.config.transport.header_timeout.as_secs_f64());
+                return Attempted::Failed { fault: Fault::Timeout, message };
+            }
+        };
+        let answered = self.runtime.boot();
+        track.journey.header_time = answered.since(sent);
+        let head = Box::new(Head { status: incoming.status, version: incoming.version, headers: incoming.headers, url: target.url.clone() });
+        let class = target.lane.rules.classifier.classify(Ending::Status(head.status));
+        let retry_after = self.retry_after(&head);
+        track.note(host, role, || What::Headers { status: head.status, took: answered.since(sent), retry_after });
+        granted.settle_headers(class.outcome, track);
+
+        let cap = target.max_body.unwrap_or(match delivery {
+            Delivery::File(_) => self.config.transport.max_file,
+            Delivery::Buffer | Delivery::Stream => self.config.transport.max_body,
+        });
+        let is_head = method == Method::HEAD;
+        let mut reader = BodyReader::new(incoming.body, &head.headers, is_head, cap, &self.config.transport, &self.runtime, track.deadline);
+        let wanted = !class.transient && !is_redirect(&head);
+        if wanted && matches!(delivery, Delivery::Stream) {
+            return Attempted::Answered { head, content: Content::Open(reader), class, retry_after };
+        }
+        let content = match delivery {
+            _ if !wanted => reader.preview(PREVIEW).await.map(Content::Bytes).map_err(ReadError::Body),
+            Delivery::File(file) if head.status.is_success() && !is_head => self.read_to_file(&mut reader, file).await.map(Content::File),
+            Delivery::File(_) => reader.preview(PREVIEW).await.map(Content::Bytes).map_err(ReadError::Body),
+            Delivery::Buffer | Delivery::Stream => read_to_memory(&mut reader).await.map(Content::Bytes),
+        };
+        track.journey.body_time = self.runtime.boot().since(answered);
+        match content {
+            Ok(content) => {
+                track.note(host, role, || What::Body { received: reader.received(), took: track.journey.body_time });
+                Attempted::Answered { head, content, class, retry_after }
+            }
+            // The status said all there is to say; its body may break off as it likes.
+            Err(ReadError::Body(BodyError::Fault(..) | BodyError::Decode(_) | BodyError::TooLarge(_))) if !wanted => {
+                Attempted::Answered { head, content: Content::Bytes(Bytes::new()), class, retry_after }
+            }
+            Err(error) => Attempted::from_read_error(error, track, host),
+        }
+    }
+
+    async fn read_to_file(&self, reader: &mut BodyReader, target: &FileTarget) -> Result<SavedFile, ReadError> {
+        reader.check_announced().map_err(ReadError::Body)?;
+        let failed = |source| ReadError::File { path: target.path.display().to_string(), source };
+        let mut part = PartFile::create(&target.path, self.random.number()).map_err(failed)?;
+        while let Some(piece) = reader.next().await.map_err(ReadError::Body)? {
+            part.write(&piece).map_err(failed)?;
+        }
+        part.finish(self.config.transport.durability, &self.syncer).await.map_err(failed)
+    }
+
+    /// Reads what the server asked for: `Retry-After` of answers that mean "not now".
+    fn retry_after(&self, head: &Head) -> Option<Duration> {
+        if !matches!(head.status.as_u16(), 429 | 503) {
+            return None;
+        }
+        let text = |name| head.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
+        parse_retry_after(text(RETRY_AFTER)?, text(DATE), self.runtime.wall())
+    }
+}
+
+async fn read_to_memory(reader: &mut BodyReader) -> Result<Bytes, ReadError> {
+    reader.check_announced().map_err(ReadError::Body)?;
+    reader.collect().await.map_err(ReadError::Body)
+}
+
+fn is_redirect(head: &Head) -> bool {
+    head.status.is_redirection() && head.headers.contains_key(LOCATION)
+}
+
+/// Why a body did not become what the delivery wants.
+enum ReadError {
+    Body(BodyError),
+    File { path: String, source: std::io::Error },
+}
+
+impl Attempted {
+    fn from_send_error(error: SendError) -> Self {
+        match error {
+            SendError::Fault { fault, message } => Self::Failed { fault, message },
+            SendError::Internal { host, address } => Self::Abandoned(ErrorKind::Internal { host, address }),
+            SendError::Blocked(refusal) => Self::Blocked(refusal),
+            SendError::Unsendable(why) => Self::Abandoned(ErrorKind::Unsendable(why)),
+        }
+    }
+
+    fn from_read_error(error: ReadError, track: &Track, host: &Host) -> Self {
+        let host = host.clone();
+        match error {
+            ReadError::Body(BodyError::Fault(fault, message)) => Self::Failed { fault, message },
+            ReadError::Body(BodyError::TooLarge(limit)) => Self::Abandoned(ErrorKind::TooLarge { host, limit }),
+            ReadError::Body(BodyError::Decode(why)) => Self::Abandoned(ErrorKind::Decode { host, why }),
+            ReadError::Body(BodyError::Deadline) => Self::Abandoned(track.deadline_error(&host, "while the body was read")),
+            ReadError::Body(BodyError::Unsendable(why)) => Self::Abandoned(ErrorKind::Unsendable(why)),
+            ReadError::File { path, source } => Self::Abandoned(ErrorKind::File { path, source }),
+        }
+    }
+
+    /// Returns what the attempt means, if it says anything about the origin.
+    pub(crate) fn class(&self, classifier: &Classifier) -> Option<Class> {
+        match self {
+            Self::Answered { class, .. } => Some(*class),
+            Self::Failed { fault, .. } => Some(classifier.classify(Ending::Fault(*fault))),
+            Self::Abandoned(_) | Self::Blocked(_) => None,
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Reading a body: with patience that ends, decoded, and within its caps.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use docstokg_policy::classify::{Fault, Outcome};
+use docstokg_policy::site::Report;
+use http::HeaderMap;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use parking_lot::Mutex;
+
+use crate::clock::{BootInstant, Runtime, before};
+use crate::config::TransportConfig;
+use crate::decode::{Caps, DecodeError, Decoder};
+use crate::gate::Granted;
+use crate::journey::Track;
+use crate::transport::{Body, SendError};
+
+/// Why a body did not come to its end.
+#[derive(Debug)]
+pub(crate) enum BodyError {
+    /// The origin or the network failed.
+    Fault(Fault, String),
+    /// It is larger than the cap.
+    TooLarge(u64),
+    /// It does not decode.
+    Decode(String),
+    /// The caller's deadline passed.
+    Deadline,
+    /// The request cannot be continued.
+    Unsendable(String),
+}
+
+/// A body being read.
+pub(crate) struct BodyReader {
+    body: Box<dyn Body>,
+    decoder: Option<Decoder>,
+    runtime: Arc<dyn Runtime>,
+    pace: Pace,
+    deadline: BootInstant,
+    cap: u64,
+    expected: Option<u64>,
+    received: u64,
+    delivered: u64,
+    ended: bool,
+}
+
+/// The slowest that a body may come.
+#[derive(Clone, Copy)]
+struct Pace {
+    idle: Duration,
+    least: u64,
+    window: Duration,
+    since: BootInstant,
+    bytes: u64,
+}
+
+impl Pace {
+    /// Counts a chunk, and says whether the last whole window was too slow.
+    fn is_too_slow(&mut self, bytes: u64, now: BootInstant) -> bool {
+        self.bytes += bytes;
+        let elapsed = now.since(self.since);
+        if self.least == 0 || elapsed < self.window {
+            return false;
+        }
+        let slow = (self.bytes as f64) < self.least as f64 * elapsed.as_secs_f64();
+        (self.since, self.bytes) = (now, 0);
+        slow
+    }
+}
+
+impl BodyReader {
+    pub(crate) fn new(body: Box<dyn Body>, headers: &HeaderMap, is_head: bool, cap: u64, config: &TransportConfig, runtime: &Arc<dyn Runtime>, deadline: BootInstant) -> Self {
+        let caps = Caps { bytes: cap, ratio: config.max_decode_ratio };
+        let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|value| value.trim().parse().ok());
+        let expected = length.filter(|_| !is_head && !headers.contains_key(TRANSFER_ENCODING));
+        let pace = Pace { idle: config.idle_timeout, least: config.min_throughput, window: config.throughput_window, since: runtime.boot(), bytes: 0 };
+        Self {
+            body,
+            decoder: if is_head { None } else { Decoder::of(headers, caps) },
+            runtime: Arc::clone(runtime),
+            pace,
+            deadline,
+            cap,
+            expected,
+            received: 0,
+            delivered: 0,
+            ended: false,
+        }
+    }
+
+    /// Returns the bytes that came over the wire so far.
+    pub(crate) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Refuses a body that says of itself that it is too large, before any of it is read.
+    pub(crate) fn check_announced(&self) -> Result<(), BodyError> {
+        match self.expected {
+            Some(length) if self.decoder.is_none() && length > self.cap => Err(BodyError::TooLarge(self.cap)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the next decoded piece, or `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
+        while !self.ended {
+            let now = self.runtime.boot();
+            let patience = now + self.pace.idle;
+            let chunk = before(&*self.runtime, patience.min(self.deadline), self.body.chunk()).await;
+            let now = self.runtime.boot();
+            let chunk = match chunk {
+                Some(Ok(chunk)) => chunk,
+                Some(Err(SendError::Fault { fault, message })) => return Err(BodyError::Fault(fault, message)),
+                Some(Err(other)) => return Err(BodyError::Unsendable(other.to_string())),
+                None if now >= self.deadline => return Err(BodyError::Deadline),
+                None => return Err(BodyError::Fault(Fault::Timeout, format!("no bytes for {} s", self.pace.idle.as_secs_f64()))),
+            };
+            let Some(chunk) = chunk else { return self.end() };
+            self.received += chunk.len() as u64;
+            if self.pace.is_too_slow(chunk.len() as u64, now) {
+                let least = self.pace.least;
+                return Err(BodyError::Fault(Fault::Timeout, format!("less than {least} bytes a second")));
+            }
+            let plain = match &mut self.decoder {
+                Some(decoder) => decoder.push(&chunk).map(Bytes::from).map_err(|error| self.decode_error(error))?,
+                None => chunk,
+            };
+            if let Some(plain) = self.deliver(plain)? {
+                return Ok(Some(plain));
+            }
+        }
+        Ok(None)
+    }
+
+    fn end(&mut self) -> Result<Option<Bytes>, BodyError> {
+        self.ended = true;
+        if let Some(expected) = self.expected.filter(|expected| *expected != self.received) {
+            let received = self.received;
+            return Err(BodyError::Fault(Fault::Read, format!("the body ended after {received} of {expected} bytes")));
+        }
+        match &mut self.decoder {
+            Some(decoder) => {
+                let rest = decoder.finish().map_err(|error| self.decode_error(error))?;
+                self.deliver(rest.into())
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn deliver(&mut self, plain: Bytes) -> Result<Option<Bytes>, BodyError> {
+        self.delivered += plain.len() as u64;
+        if self.delivered > self.cap {
+            return Err(BodyError::TooLarge(self.cap));
+        }
+        Ok((!plain.is_empty()).then_some(plain))
+    }
+
+    fn decode_error(&self, error: DecodeError) -> BodyError {
+        match error {
+            DecodeError::TooLarge => BodyError::TooLarge(self.cap),
+            DecodeError::Bomb { ratio } => BodyError::Decode(format!("it grows to more than {ratio} times what was sent")),
+            DecodeError::Malformed(why) => BodyError::Decode(why),
+        }
+    }
+
+    /// Reads everything into memory.
+    pub(crate) async fn collect(&mut self) -> Result<Bytes, BodyError> {
+        let Some(first) = self.next().await? else { return Ok(Bytes::new()) };
+        let Some(second) = self.next().await? else { return Ok(first) };
+        let mut all = Vec::with_capacity(first.len() + second.len());
+        all.extend_from_slice(&first);
+        all.extend_from_slice(&second);
+        while let Some(piece) = self.next().await? {
+            all.extend_from_slice(&piece);
+        }
+        Ok(all.into())
+    }
+
+    /// Reads what fits into `most` bytes and drops the rest: the answer matters no more.
+    pub(crate) async fn preview(&mut self, most: usize) -> Result<Bytes, BodyError> {
+        let mut kept = Vec::new();
+        while kept.len() < most {
+            match self.next().await {
+                Ok(Some(piece)) => kept.extend_from_slice(&piece[..piece.len().min(most - kept.len())]),
+                Ok(None) => break,
+                Err(BodyError::Deadline) => return Err(BodyError::Deadline),
+                Err(_) if !kept.is_empty() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(kept.into())
+    }
+}
+
+/// A body in the hands of the caller. Holds the slots; settles at its end, at an error, or when dropped.
+pub struct BodyStream {
+    rest: Rest,
+}
+
+enum Rest {
+    /// All of it is here.
+    Whole(Option<Bytes>),
+    /// It is still arriving.
+    Live(Box<Live>),
+}
+
+pub(crate) struct Live {
+    pub(crate) reader: BodyReader,
+    pub(crate) held: Arc<Mutex<Held>>,
+    pub(crate) track: Track,
+    pub(crate) outcome: Outcome,
+    pub(crate) sent: BootInstant,
+}
+
+/// What a stream holds, shared with the watch on its consumer.
+pub(crate) struct Held {
+    granted: Vec<Granted>,
+    /// Since when the consumer has not asked for more; `None` while it is waiting for us.
+    paused_since: Option<BootInstant>,
+    given_up: bool,
+}
+
+impl Held {
+    /// Holds grants on behalf of a consumer, and gives them up when it stops reading for `longest`.
+    pub(crate) fn watched(granted: Vec<Granted>, longest: Duration, runtime: &Arc<dyn Runtime>) -> Arc<Mutex<Self>> {
+        let held = Arc::new(Mutex::new(Self { granted, paused_since: Some(runtime.boot()), given_up: false }));
+        let (watched, watch) = (Arc::downgrade(&held), Arc::clone(runtime));
+        runtime.spawn(Box::pin(async move {
+            let mut wake = watch.boot() + longest;
+            loop {
+                watch.sleep_until(wake).await;
+                let Some(held) = watched.upgrade() else { return };
+                let mut held = held.lock();
+                if held.granted.is_empty() {
+                    return;
+                }
+                let now = watch.boot();
+                let since = held.paused_since.unwrap_or(now);
+                if since + longest <= now {
+                    held.given_up = true;
+                    held.granted.clear();
+                    return;
+                }
+                wake = since + longest;
+            }
+        }));
+        held
+    }
+}
+
+impl std::fmt::Debug for BodyStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BodyStream").finish_non_exhaustive()
+    }
+}
+
+/// Why a streamed body broke off.
+#[derive(Debug, thiserror::Error)]
+#[error("the body broke off: {0}")]
+pub struct StreamError(String);
+
+impl BodyStream {
+    pub(crate) fn whole(bytes: Bytes) -> Self {
+        Self { rest: Rest::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())) }
+    }
+
+    pub(crate) fn live(live: Live) -> Self {
+        Self { rest: Rest::Live(Box::new(live)) }
+    }
+
+    /// Returns the next decoded piece, or `None` at the end.
+    ///
+    /// # Errors
+    /// The origin broke off, was too slow, or sent more than allowed; or the caller paused for too long.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, StreamError> {
+        let live = match &mut self.rest {
+            Rest::Whole(bytes) => return Ok(bytes.take()),
+            Rest::Live(live) => live,
+        };
+        live.held.lock().paused_since = None;
+        let piece = if live.held.lock().given_up { Err(BodyError::Unsendable("it was not read for too long".to_owned())) } else { live.reader.next().await };
+        live.held.lock().paused_since = Some(live.track.now());
+        match piece {
+            Ok(Some(piece)) => Ok(Some(piece)),
+            Ok(None) => {
+                live.settle(live.outcome);
+                self.rest = Rest::Whole(None);
+                Ok(None)
+            }
+            Err(error) => {
+                let (outcome, why) = match error {
+                    BodyError::Fault(_, why) => (Some(Outcome::Failure), why),
+                    BodyError::TooLarge(cap) => (None, format!("it is larger than {cap} bytes")),
+                    BodyError::Decode(why) => (None, why),
+                    BodyError::Deadline => (None, "the deadline passed".to_owned()),
+                    BodyError::Unsendable(why) => (None, why),
+                };
+                if let Some(outcome) = outcome {
+                    live.settle(outcome);
+                }
+                self.rest = Rest::Whole(None);
+                Err(StreamError(why))
+            }
+        }
+    }
+}
+
+impl Live {
+    fn settle(&self, outcome: Outcome) {
+        let granted = std::mem::take(&mut self.held.lock().granted);
+        for granted in granted {
+            granted.settle(&Report { outcome, retry_after: None, sent: self.sent }, &self.track);
+        }
+    }
+}

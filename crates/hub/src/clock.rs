@@ -1,0 +1,105 @@
+//! The seams of time, chance and background work. Nothing else in the hub waits, draws or spawns by itself.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+pub use docstokg_policy::time::{BootInstant, Clock, Timestamp};
+pub use docstokg_stores::clock::SystemClock;
+use parking_lot::Mutex;
+
+/// A wait that ends at an instant.
+pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What the hub runs on: a clock that can be waited on, and a place for work in the background.
+pub trait Runtime: Clock {
+    /// Waits until `at`; at once when it has passed.
+    fn sleep_until(&self, at: BootInstant) -> Sleep;
+
+    /// Runs work that nobody waits for.
+    fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>);
+}
+
+/// The machine's clocks and tokio.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TokioRuntime(SystemClock);
+
+impl Clock for TokioRuntime {
+    fn boot(&self) -> BootInstant {
+        self.0.boot()
+    }
+
+    fn wall(&self) -> Timestamp {
+        self.0.wall()
+    }
+}
+
+impl Runtime for TokioRuntime {
+    #[expect(clippy::disallowed_methods, reason = "this is the seam")]
+    fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        tokio::spawn(work);
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the seam")]
+    fn sleep_until(&self, at: BootInstant) -> Sleep {
+        let clock = self.0;
+        Box::pin(async move {
+            // tokio's timer rounds to a millisecond and knows no suspend: ask the boot clock whether it is really over.
+            loop {
+                let left = at.since(clock.boot());
+                if left.is_zero() {
+                    return;
+                }
+                tokio::time::sleep(left).await;
+            }
+        })
+    }
+}
+
+/// Waits for `work`, but not beyond `until`. A timer is made only if the work is not done at once.
+pub(crate) async fn before<T>(runtime: &dyn Runtime, until: BootInstant, work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    let mut sleep: Option<Sleep> = None;
+    std::future::poll_fn(|context| {
+        if let Poll::Ready(value) = work.as_mut().poll(context) {
+            return Poll::Ready(Some(value));
+        }
+        if until == BootInstant::FAR {
+            return Poll::Pending;
+        }
+        let sleep = sleep.get_or_insert_with(|| runtime.sleep_until(until));
+        sleep.as_mut().poll(context).map(|()| None)
+    })
+    .await
+}
+
+/// Chance, from a seed: the same seed draws the same.
+#[derive(Clone, Debug)]
+pub struct Random(Arc<Mutex<fastrand::Rng>>);
+
+impl Random {
+    /// Starts from a seed.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))))
+    }
+
+    /// Starts from the system's entropy.
+    #[must_use]
+    pub fn from_entropy() -> Self {
+        Self(Arc::new(Mutex::new(fastrand::Rng::new())))
+    }
+
+    /// Draws a share in 0..1.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        self.0.lock().f64()
+    }
+
+    /// Draws a number.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.0.lock().u64(..)
+    }
+}

@@ -1,0 +1,245 @@
+//! The hub's configuration, resolved and ready to use.
+//!
+//! Two steps: [`settings`] is what was written, field by field, with the place it was written at; [`resolve`] turns
+//! that into this [`Config`] or into every problem at once. The hub itself only ever sees a `Config`.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::adaptive::AdaptivePolicy;
+use docstokg_policy::breaker::BreakerPolicy;
+use docstokg_policy::classify::Classifier;
+use docstokg_policy::host::Host;
+use docstokg_policy::rate::Window;
+use docstokg_policy::retry::RetryPolicy;
+use docstokg_policy::role::Role;
+
+pub mod environment;
+pub mod flags;
+pub mod keys;
+pub mod load;
+mod node;
+pub mod problem;
+mod reader;
+pub mod resolve;
+pub mod settings;
+pub mod show;
+
+pub use problem::{Problem, Source, Sourced};
+
+/// Everything the hub obeys.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Rates, waits and concurrency.
+    pub limits: Limits,
+    /// Circuit breakers.
+    pub breakers: Breakers,
+    /// Hosts joined under one operator's limit.
+    pub sites: Vec<SiteConfig>,
+    /// Retries.
+    pub retry: RetryPolicy,
+    /// Connections, timeouts and caps.
+    pub transport: TransportConfig,
+    /// Who is asking.
+    pub identity: Identity,
+}
+
+/// The `limits` section.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// What holds for hosts without an entry of their own, by role.
+    pub defaults: [RoleLimits; 3],
+    /// What holds for known hosts.
+    pub hosts: HashMap<Host, HostLimits>,
+    /// Where the state lives.
+    pub backend: Backend,
+    /// The adaptive rate, where enabled.
+    pub adaptive: Option<AdaptivePolicy>,
+    /// The most requests in flight at once, in all.
+    pub max_inflight: Sourced<u32>,
+    /// By how much each window is widened against late arrivals.
+    pub guard: Duration,
+}
+
+/// The limits of one host.
+#[derive(Clone, Debug)]
+pub struct HostLimits {
+    /// By role, defaults filled in.
+    pub roles: [RoleLimits; 3],
+    /// By kind of request.
+    pub kinds: HashMap<Arc<str>, BudgetLimits>,
+}
+
+/// The limits of one host and role.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoleLimits {
+    /// The windows, all of which hold. None: unlimited.
+    pub rates: Sourced<Vec<Window>>,
+    /// The longest that a request waits for the rate.
+    pub max_delay: Sourced<Duration>,
+    /// Whether HEAD requests are charged.
+    pub count_head: Sourced<bool>,
+    /// The most requests at once, if bounded.
+    pub max_concurrent: Sourced<Option<NonZeroU32>>,
+}
+
+/// The limits of a budget that several roles or hosts share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BudgetLimits {
+    /// The windows.
+    pub rates: Sourced<Vec<Window>>,
+    /// The most requests at once, if bounded.
+    pub max_concurrent: Sourced<Option<NonZeroU32>>,
+}
+
+/// Where the state of limits and breakers lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backend {
+    /// The kind.
+    pub kind: Sourced<BackendKind>,
+    /// Where it is, for kinds that need it. May hold a password: never printed.
+    pub dsn: String,
+}
+
+/// A kind of store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackendKind {
+    /// This process only.
+    Memory,
+}
+
+impl BackendKind {
+    /// Returns the word used in config.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+        }
+    }
+}
+
+/// The `breakers` section.
+#[derive(Clone, Debug)]
+pub struct Breakers {
+    /// What holds for hosts without an entry.
+    pub defaults: BreakerConfig,
+    /// By host.
+    pub hosts: HashMap<Host, BreakerConfig>,
+    /// What holds for resolvers without an entry.
+    pub resolver_defaults: BreakerConfig,
+    /// By resolver.
+    pub resolvers: HashMap<Arc<str>, BreakerConfig>,
+}
+
+/// The breaker of one host or resolver.
+#[derive(Clone, Debug)]
+pub struct BreakerConfig {
+    /// The policy of the host's breaker.
+    pub policy: Arc<BreakerPolicy>,
+    /// The policies of roles that count for themselves.
+    pub roles: [Option<Arc<BreakerPolicy>>; 3],
+    /// What counts as a failure.
+    pub classifier: Arc<Classifier>,
+}
+
+/// Hosts that one operator's limit joins.
+#[derive(Clone, Debug)]
+pub struct SiteConfig {
+    /// The name.
+    pub name: Arc<str>,
+    /// Its hosts.
+    pub hosts: Vec<Host>,
+    /// The budget common to them.
+    pub common: Option<BudgetLimits>,
+}
+
+/// The `transport` section.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TransportConfig {
+    /// The longest that a connection may take, TLS included.
+    pub connect_timeout: Duration,
+    /// The longest from sending a request to its headers.
+    pub header_timeout: Duration,
+    /// The longest between two chunks of a body.
+    pub idle_timeout: Duration,
+    /// The fewest bytes a second that a body may come in, measured over `throughput_window`; zero for any.
+    pub min_throughput: u64,
+    /// The time over which the throughput is measured.
+    pub throughput_window: Duration,
+    /// How long a consumer of a stream may pause before the stream is given up.
+    pub consumer_timeout: Duration,
+    /// The largest body kept in memory, decoded.
+    pub max_body: u64,
+    /// The largest file written.
+    pub max_file: u64,
+    /// The most by which a decoded body may exceed what was sent.
+    pub max_decode_ratio: u64,
+    /// Redirects followed at most.
+    pub max_redirects: u32,
+    /// Whether a redirect may lead from https to http.
+    pub allow_downgrade: bool,
+    /// Whether discovered URLs may lead into the own network.
+    pub allow_internal: bool,
+    /// The deadline of requests that bring none.
+    pub deadline: Option<Duration>,
+    /// How files are made durable.
+    pub durability: Durability,
+}
+
+/// What must have reached the disk before a file appears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Contents and name, several files in one go.
+    Batched,
+    /// Nothing: the operating system writes when it likes.
+    None,
+}
+
+/// The `identity` section: what the `User-Agent` says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// An address at which the user can be reached.
+    pub mailto: Option<String>,
+    /// A page about the user's project.
+    pub url: Option<String>,
+}
+
+impl Limits {
+    /// Returns the limits of a host and role.
+    #[must_use]
+    pub fn of(&self, host: &Host, role: Role) -> &RoleLimits {
+        match self.hosts.get(host) {
+            Some(limits) => &limits.roles[role.index()],
+            None => &self.defaults[role.index()],
+        }
+    }
+}
+
+impl Breakers {
+    /// Returns the breaker of a host.
+    #[must_use]
+    pub fn of(&self, host: &Host) -> &BreakerConfig {
+        self.hosts.get(host).unwrap_or(&self.defaults)
+    }
+
+    /// Returns the breaker of a resolver.
+    #[must_use]
+    pub fn of_resolver(&self, name: &str) -> &BreakerConfig {
+        self.resolvers.get(name).unwrap_or(&self.resolver_defaults)
+    }
+}
+
+impl Identity {
+    /// Writes the `User-Agent`: `docstokg/0.1.0 (+https://…; mailto:…)`.
+    #[must_use]
+    pub fn user_agent(&self) -> String {
+        let version = env!("CARGO_PKG_VERSION");
+        let url = self.url.as_deref().unwrap_or(env!("CARGO_PKG_REPOSITORY"));
+        match &self.mailto {
+            Some(mailto) => format!("docstokg/{version} (+{url}; mailto:{mailto})"),
+            None => format!("docstokg/{version} (+{url})"),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Configuration from environment variables.
+//!
+//! `DOCSTOKG_RLIMIT__HOST__ROLE=rates:30/SECOND,max_delay_ms:150`. Shells cannot export dots and hyphens, so `_` may stand
+//! for them; such a name is matched against the hosts that are known by then, and must match exactly one.
+
+use std::path::PathBuf;
+
+use docstokg_policy::host::Host;
+use docstokg_policy::role::Role;
+
+use super::node::{Node, Value};
+use super::problem::{Problem, Source, nearest};
+use super::reader::{MapReader, Section};
+use super::settings::{AimdSettings, BackendSettings, GlobalSettings, HostSettings, IdentitySettings, Settings};
+
+/// Every variable that is read, with what it is for.
+pub const VARIABLES: [(&str, &str); 8] = [
+    ("DOCSTOKG_CONFIG", "The configuration file, where `--config` names none"),
+    ("DOCSTOKG_RLIMITS_YAML", "A file with the `limits` section alone"),
+    ("DOCSTOKG_BREAKERS_YAML", "A file with the `breakers` section alone"),
+    ("DOCSTOKG_RLIMIT__HOST__ROLE", "Limits of one host and role: `rates:30/SECOND+12000/HOUR,max_delay_ms:150,count_head:false`"),
+    ("DOCSTOKG_RLIMIT_BACKEND", "`limits.backend.kind`"),
+    ("DOCSTOKG_RLIMIT_DSN", "`limits.backend.dsn`"),
+    ("DOCSTOKG_MAX_INFLIGHT", "`limits.global.max_inflight`"),
+    ("DOCSTOKG_MAILTO", "`identity.mailto`"),
+];
+
+const OVERRIDE: &str = "DOCSTOKG_RLIMIT__";
+
+/// The variables that matter, sorted by what they do.
+#[derive(Debug, Default)]
+pub(crate) struct Environment {
+    pub(crate) config: Option<PathBuf>,
+    pub(crate) limits: Option<PathBuf>,
+    pub(crate) breakers: Option<PathBuf>,
+    overrides: Vec<(String, String)>,
+    values: Vec<(&'static str, String)>,
+}
+
+/// Picks out the variables that matter. Empty ones count as unset.
+pub(crate) fn split(variables: &[(String, String)]) -> Environment {
+    let mut environment = Environment::default();
+    for (name, value) in variables.iter().filter(|(_, value)| !value.trim().is_empty()) {
+        match name.as_str() {
+            "DOCSTOKG_CONFIG" => environment.config = Some(value.into()),
+            "DOCSTOKG_RLIMITS_YAML" => environment.limits = Some(value.into()),
+            "DOCSTOKG_BREAKERS_YAML" => environment.breakers = Some(value.into()),
+            _ if name.starts_with(OVERRIDE) => environment.overrides.push((name.clone(), value.clone())),
+            _ => {
+                if let Some((known, _)) = VARIABLES.iter().find(|(known, _)| known == name) {
+                    environment.values.push((known, value.clone()));
+                }
+            }
+        }
+    }
+    environment.overrides.sort();
+    environment
+}
+
+impl Environment {
+    /// Reads the variables as a layer over `below`, whose hosts are the known ones.
+    pub(crate) fn settings(&self, below: &Settings, problems: &mut Vec<Problem>) -> Settings {
+        let mut settings = Settings::default();
+        for (name, value) in &self.overrides {
+            let source = Source::Environment(name.as_str().into());
+            if let Some((host, role)) = self.host_and_role(name, below, &source, problems) {
+                let node = Node::nested(&[role.as_str()], Node::pairs(value, &source, problems));
+                let section = read::<HostSettings>(&format!("limits.hosts.{host}"), node, problems);
+                settings.hosts.push((host, section));
+            }
+        }
+        for (name, value) in &self.values {
+            let source = Source::Environment((*name).into());
+            let leaf = |key: &str| Node::nested(&[key], Node::text(value, &source));
+            match *name {
+                "DOCSTOKG_RLIMIT_BACKEND" => settings.backend.kind = read::<BackendSettings>("limits.backend", leaf("kind"), problems).kind,
+                "DOCSTOKG_RLIMIT_DSN" => settings.backend.dsn = read::<BackendSettings>("limits.backend", leaf("dsn"), problems).dsn,
+                "DOCSTOKG_MAX_INFLIGHT" => settings.global = read::<GlobalSettings>("limits.global", leaf("max_inflight"), problems),
+                "DOCSTOKG_MAILTO" => settings.identity = read::<IdentitySettings>("identity", leaf("mailto"), problems),
+                _ => {}
+            }
+        }
+        settings
+    }
+
+    fn host_and_role(&self, name: &str, below: &Settings, source: &Source, problems: &mut Vec<Problem>) -> Option<(Host, Role)> {
+        let mut complain = |message: String, suggestion: Option<String>| {
+            problems.push(Problem { source: source.clone(), key: String::new(), message, suggestion });
+        };
+        let rest = name.strip_prefix(OVERRIDE).unwrap_or(name);
+        let Some((host, role)) = rest.rsplit_once("__") else {
+            complain("expected DOCSTOKG_RLIMIT__HOST__ROLE".to_owned(), None);
+            return None;
+        };
+        let role = match role.parse::<Role>() {
+            Ok(role) => role,
+            Err(error) => {
+                complain(error.to_string(), nearest(role, Role::ALL.map(Role::as_str)));
+                return None;
+            }
+        };
+        if !host.contains('_') {
+            return match Host::parse(host) {
+                Ok(host) => Some((host, role)),
+                Err(error) => {
+                    complain(error.to_string(), None);
+                    None
+                }
+            };
+        }
+        let spelled = |host: &Host| host.as_str().replace(['.', '-', ':'], "_");
+        let wanted = host.to_ascii_lowercase();
+        let known: Vec<&Host> = below.hosts.iter().map(|(host, _)| host).chain(below.breaker_hosts.iter().map(|(host, _)| host)).collect();
+        let mut matches: Vec<&Host> = known.iter().copied().filter(|host| spelled(host) == wanted).collect();
+        matches.sort();
+        matches.dedup();
+        match matches.as_slice() {
+            [host] => Some(((*host).clone(), role)),
+            [] => {
+                let close = nearest(&wanted, known.iter().map(|host| spelled(host)).collect::<Vec<_>>().iter().map(String::as_str));
+                complain(format!("no known host is spelled '{host}' with '_' for '.' and '-'; name it in the config file first"), close);
+                None
+            }
+            several => {
+                let names: Vec<&str> = several.iter().map(|host| host.as_str()).collect();
+                complain(format!("'{host}' may mean {}; use the config file or --rate instead", names.join(" or ")), None);
+                None
+            }
+        }
+    }
+}
+
+/// Reads a group of keys out of a tree.
+pub(super) fn read<T: Section>(path: &str, node: Node, problems: &mut Vec<Problem>) -> T {
+    let mut reader = MapReader::new(path, node, problems);
+    let section = T::read(&mut reader);
+    reader.finish();
+    section
+}
+
+/// Reads the adaptive rate, with the short names that flags and variables use.
+pub(super) fn read_aimd(text: &str, source: &Source, problems: &mut Vec<Problem>) -> AimdSettings {
+    let node = Node::pairs(text, source, problems);
+    let node = Node { source: source.clone(), value: if matches!(&node.value, Value::Map(entries) if entries.is_empty()) { Value::Null } else { node.value } };
+    let mut reader = MapReader::new("limits.aimd", node, problems);
+    for (short, name) in [("increase", "increase_step_pct"), ("decrease", "decrease_step_pct"), ("window", "window_s")] {
+        reader.alias(short, name);
+    }
+    let settings = AimdSettings::read(&mut reader);
+    reader.finish();
+    settings
+}

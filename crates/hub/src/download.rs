@@ -1,0 +1,94 @@
+//! A body to a file: under a temporary name, hashed on the way, then renamed into its place.
+//!
+//! Whatever happens, the final name is either absent, the old file, or the new one complete. Temporary files are
+//! removed when a download fails; what a killed process leaves is named `.NAME.part-…` and recognisable.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use crate::config::Durability;
+use crate::response::SavedFile;
+
+mod sync;
+
+pub(crate) use sync::Syncer;
+
+/// A file being written.
+pub(crate) struct PartFile {
+    file: File,
+    part: PathBuf,
+    path: PathBuf,
+    hash: Sha256,
+    bytes: u64,
+    done: bool,
+}
+
+impl PartFile {
+    /// Creates the temporary file beside its final place.
+    pub(crate) fn create(path: &Path, tag: u64) -> io::Result<Self> {
+        let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
+        let mut part_name = std::ffi::OsString::from(".");
+        part_name.push(shortened(name));
+        part_name.push(format!(".part-{tag:016x}"));
+        let part = path.with_file_name(part_name);
+        let file = File::options().write(true).create_new(true).open(&part)?;
+        Ok(Self { file, part, path: path.to_owned(), hash: Sha256::new(), bytes: 0, done: false })
+    }
+
+    /// Appends a piece.
+    pub(crate) fn write(&mut self, piece: &Bytes) -> io::Result<()> {
+        self.file.write_all(piece)?;
+        self.hash.update(piece);
+        self.bytes += piece.len() as u64;
+        Ok(())
+    }
+
+    /// Makes the file durable as asked, and gives it its name.
+    pub(crate) async fn finish(mut self, durability: Durability, syncer: &Syncer) -> io::Result<SavedFile> {
+        let saved = SavedFile { path: self.path.clone(), bytes: self.bytes, sha256: hex(&std::mem::take(&mut self.hash).finalize()) };
+        match durability {
+            Durability::None => std::fs::rename(&self.part, &self.path)?,
+            Durability::Batched => syncer.commit(self.file.try_clone()?, &self.part, &self.path).await?,
+        }
+        self.done = true;
+        Ok(saved)
+    }
+}
+
+impl Drop for PartFile {
+    fn drop(&mut self) {
+        if !self.done {
+            // Nothing more can be done about a temporary file that cannot be removed; it is recognisable by its name.
+            let _ = std::fs::remove_file(&self.part);
+        }
+    }
+}
+
+/// Cuts a name so that the temporary one around it is not too long for the file system.
+fn shortened(name: &std::ffi::OsStr) -> String {
+    let mut text = name.to_string_lossy().into_owned();
+    while text.len() > 200 {
+        text.pop();
+    }
+    text
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Where a body is to go.
+#[derive(Clone, Debug)]
+pub(crate) struct FileTarget {
+    pub(crate) path: Arc<Path>,
+}

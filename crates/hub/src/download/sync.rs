@@ -1,0 +1,90 @@
+//! Durable renames in batches: while one batch is synced, the next gathers.
+//!
+//! Each file's contents are synced before it gets its name, and each directory once per batch after all names are
+//! there. So many small files cost about as many syncs as there are batches, and none is named before it is safe.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+/// A file whose contents are written and whose name is waiting.
+struct Pending {
+    file: File,
+    part: PathBuf,
+    path: PathBuf,
+    done: oneshot::Sender<io::Result<()>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Vec<Pending>,
+    busy: bool,
+}
+
+/// Gathers files and commits them, batch by batch, on a thread of its own while there are any.
+#[derive(Clone, Default)]
+pub(crate) struct Syncer {
+    queue: Arc<Mutex<Queue>>,
+}
+
+impl Syncer {
+    /// Syncs the contents of `part`, renames it to `path`, and syncs the directory.
+    pub(crate) async fn commit(&self, file: File, part: &Path, path: &Path) -> io::Result<()> {
+        let (done, outcome) = oneshot::channel();
+        let mut queue = self.queue.lock();
+        queue.waiting.push(Pending { file, part: part.to_owned(), path: path.to_owned(), done });
+        if !queue.busy {
+            queue.busy = true;
+            let queue = Arc::clone(&self.queue);
+            std::thread::Builder::new().name("docstokg-sync".to_owned()).spawn(move || drain(&queue))?;
+        }
+        drop(queue);
+        outcome.await.unwrap_or_else(|_| Err(io::Error::other("the sync thread ended early")))
+    }
+}
+
+fn drain(queue: &Mutex<Queue>) {
+    loop {
+        let batch = {
+            let mut queue = queue.lock();
+            if queue.waiting.is_empty() {
+                queue.busy = false;
+                return;
+            }
+            std::mem::take(&mut queue.waiting)
+        };
+        commit_batch(batch);
+    }
+}
+
+fn commit_batch(batch: Vec<Pending>) {
+    let mut named = Vec::with_capacity(batch.len());
+    for pending in batch {
+        match pending.file.sync_all().and_then(|()| std::fs::rename(&pending.part, &pending.path)) {
+            Ok(()) => named.push(pending),
+            Err(error) => report(pending, Err(error)),
+        }
+    }
+    let directories: BTreeSet<&Path> = named.iter().filter_map(|pending| pending.path.parent()).collect();
+    let synced: Vec<(PathBuf, io::Result<()>)> = directories.into_iter().map(|directory| (directory.to_owned(), sync_directory(directory))).collect();
+    for pending in named {
+        let failed = synced.iter().find(|(directory, result)| pending.path.parent() == Some(directory) && result.is_err());
+        let outcome = failed.and_then(|(_, result)| result.as_ref().err()).map_or(Ok(()), |error| Err(io::Error::new(error.kind(), error.to_string())));
+        report(pending, outcome);
+    }
+}
+
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    File::open(directory)?.sync_all()
+}
+
+fn report(pending: Pending, outcome: io::Result<()>) {
+    // Whoever waited may have been cancelled; the file is in its place all the same.
+    let _ = pending.done.send(outcome);
+}

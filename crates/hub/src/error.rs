@@ -1,0 +1,232 @@
+//! Why a fetch did not end with an answer. Every message says what, where and why; hints say what to do.
+
+use std::time::Duration;
+
+use docstokg_policy::classify::Fault;
+use docstokg_policy::host::{Host, HostError};
+use docstokg_policy::role::Role;
+use docstokg_policy::site::{Refusal, RefusalReason};
+
+use crate::clock::{BootInstant, Timestamp};
+use crate::journey::Journey;
+
+/// A fetch that ended without an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("{kind}")]
+pub struct FetchError {
+    /// What happened.
+    pub kind: ErrorKind,
+    /// The URL of the hop it happened on, without secrets.
+    pub url: String,
+    /// The way up to there.
+    pub journey: Journey,
+}
+
+/// What kept a fetch from ending well.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The breaker of a host or resolver is open.
+    #[error("{0}")]
+    BreakerOpen(Refused),
+    /// The limiter would make it wait longer than the caller allows.
+    #[error("{0}")]
+    RateLimited(Refused),
+    /// The deadline passed.
+    #[error("{host}: the deadline of {} passed {during}", seconds(*deadline))]
+    Deadline {
+        /// The host.
+        host: Host,
+        /// The deadline.
+        deadline: Duration,
+        /// Doing what.
+        during: &'static str,
+    },
+    /// The network, the TLS layer or the origin failed, and retries did not help.
+    #[error("{host}: {}: {message}", fault_sentence(*fault))]
+    Fault {
+        /// The host.
+        host: Host,
+        /// The class.
+        fault: Fault,
+        /// What happened.
+        message: String,
+    },
+    /// The URL cannot be fetched.
+    #[error("this URL cannot be fetched: {0}")]
+    Url(#[from] HostError),
+    /// The target lies in the own network.
+    #[error("{host} leads to the internal address {address}, which a discovered URL may not reach")]
+    Internal {
+        /// The host.
+        host: String,
+        /// The address.
+        address: std::net::IpAddr,
+    },
+    /// A redirect that is not followed.
+    #[error("{host}: {why}")]
+    Redirect {
+        /// The host that redirected.
+        host: Host,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The body is larger than allowed.
+    #[error("{host}: the body is larger than the allowed {limit} bytes")]
+    TooLarge {
+        /// The host.
+        host: Host,
+        /// The cap.
+        limit: u64,
+    },
+    /// The body decodes to suspiciously much, or cannot be decoded.
+    #[error("{host}: the body cannot be decoded: {why}")]
+    Decode {
+        /// The host.
+        host: Host,
+        /// What is wrong.
+        why: String,
+    },
+    /// The weight is above what a window can ever grant.
+    #[error("{host}: a weight of {weight} never fits a limit of {limit}")]
+    Weight {
+        /// The host.
+        host: Host,
+        /// The weight asked for.
+        weight: u32,
+        /// The smallest limit.
+        limit: u32,
+    },
+    /// The file could not be written.
+    #[error("cannot write {path}: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The request itself is malformed.
+    #[error("the request cannot be sent: {0}")]
+    Unsendable(String),
+}
+
+/// A refusal, with what a caller needs to come back at the right time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The host.
+    pub host: Host,
+    /// The role.
+    pub role: Role,
+    /// The resolver, when it was its breaker that refused.
+    pub resolver: Option<String>,
+    /// Why, and until when on the boot clock.
+    pub refusal: Refusal,
+    /// Until when, on the wall clock.
+    pub until: Timestamp,
+    /// How long that is from the refusal on.
+    pub cooldown_remaining: Duration,
+}
+
+impl Refused {
+    pub(crate) fn new(host: &Host, role: Role, resolver: Option<&str>, refusal: Refusal, now: BootInstant, wall: Timestamp) -> Self {
+        let cooldown_remaining = refusal.until.since(now);
+        Self {
+            host: host.clone(),
+            role,
+            resolver: resolver.map(str::to_owned),
+            refusal,
+            until: wall + cooldown_remaining,
+            cooldown_remaining,
+        }
+    }
+
+    /// Returns the reason in one word or two, as events have it.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match &self.refusal.reason {
+            RefusalReason::Open { probing: true, .. } => "half-open".to_owned(),
+            RefusalReason::Open { reason, .. } => reason.to_string(),
+            RefusalReason::Rate { window: Some(window) } => window.to_string(),
+            RefusalReason::Rate { window: None } => "rate".to_owned(),
+            RefusalReason::Slots => "max_concurrent".to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (host, role, reason) = (&self.host, self.role, self.reason());
+        let whose = self.resolver.as_ref().map_or_else(|| host.to_string(), |name| format!("resolver {name}"));
+        match &self.refusal.reason {
+            RefusalReason::Open { probing: true, .. } => {
+                write!(f, "{whose}: the breaker is half-open and its probes for {role} requests are out")?;
+            }
+            RefusalReason::Open { .. } => write!(f, "{whose}: the breaker is open ({reason})")?,
+            RefusalReason::Rate { .. } => write!(f, "{whose}: the limit for {role} requests ({reason}) asks for a longer wait than allowed")?,
+            RefusalReason::Slots => return write!(f, "{whose}: no slot for {role} requests came free before the deadline"),
+        }
+        write!(f, "; try again at {} (in {})", self.until, seconds(self.cooldown_remaining))
+    }
+}
+
+/// Writes a duration for a person: `0.250 s`, `61 s`.
+pub(crate) fn seconds(length: Duration) -> String {
+    if length < Duration::from_secs(10) { format!("{:.3} s", length.as_secs_f64()) } else { format!("{:.0} s", length.as_secs_f64().ceil()) }
+}
+
+fn fault_sentence(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Dns => "the name could not be resolved",
+        Fault::NoRoute => "there is no route to it",
+        Fault::Connect => "no connection could be made",
+        Fault::Tls => "the TLS handshake failed",
+        Fault::Write => "the request could not be written",
+        Fault::Read => "the answer broke off",
+        Fault::Timeout => "it did not answer in time",
+    }
+}
+
+impl ErrorKind {
+    /// Returns the refusal, if it is one: by our own breaker or limiter, worth coming back for.
+    #[must_use]
+    pub fn refused(&self) -> Option<&Refused> {
+        match self {
+            Self::BreakerOpen(refused) | Self::RateLimited(refused) => Some(refused),
+            _ => None,
+        }
+    }
+
+    /// Returns a word for scripts.
+    #[must_use]
+    pub const fn class(&self) -> &'static str {
+        match self {
+            Self::BreakerOpen(_) => "breaker_open",
+            Self::RateLimited(_) => "rate_limited",
+            Self::Deadline { .. } => "deadline",
+            Self::Fault { fault, .. } => fault.as_str(),
+            Self::Url(_) => "url",
+            Self::Internal { .. } => "internal_address",
+            Self::Redirect { .. } => "redirect",
+            Self::TooLarge { .. } => "too_large",
+            Self::Decode { .. } => "decode",
+            Self::Weight { .. } => "weight",
+            Self::File { .. } => "file",
+            Self::Unsendable(_) => "unsendable",
+        }
+    }
+
+    /// Returns what a person can do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::BreakerOpen(refused) if refused.resolver.is_some() => "other resolvers are not affected",
+            Self::RateLimited(_) => "a longer max_delay_ms for this host and role (--rate) waits instead of refusing",
+            Self::Deadline { .. } => "--deadline SECONDS allows more time",
+            Self::Fault { fault: Fault::Tls, .. } => "--cacert FILE trusts a further certificate",
+            Self::Fault { fault: Fault::Dns | Fault::NoRoute, .. } => "check the name and this machine's network",
+            Self::Internal { .. } => "type the host yourself, map it with --connect-to, or set transport.allow_internal",
+            Self::TooLarge { .. } => "transport.max_body_bytes and transport.max_file_bytes set the caps",
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,155 @@
+//! What happened, as told to observers. They watch and never steer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::adaptive::Adjustment;
+use docstokg_policy::breaker::Transition;
+use docstokg_policy::classify::{Fault, Outcome};
+use docstokg_policy::host::Host;
+use docstokg_policy::rate::Window;
+use docstokg_policy::retry::StopReason;
+use docstokg_policy::role::Role;
+use docstokg_policy::site::Refusal;
+use http::StatusCode;
+
+use crate::clock::BootInstant;
+
+/// One thing that happened in one request's journey.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// When.
+    pub at: BootInstant,
+    /// Which request: numbered from 1 in each hub.
+    pub request: u64,
+    /// On which host.
+    pub host: Host,
+    /// In which role.
+    pub role: Role,
+    /// What.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum What {
+    /// A hop of the journey begins at this URL, shown without secrets.
+    Hop {
+        /// The URL.
+        url: String,
+        /// The method.
+        method: http::Method,
+    },
+    /// The cache had nothing to offer.
+    CacheMiss,
+    /// The request was let through.
+    Go {
+        /// Which attempt, from 1.
+        attempt: u32,
+        /// Whether it is a probe of a half-open breaker.
+        probe: bool,
+        /// How long it waited for the rate.
+        rate_delay: Duration,
+        /// How long it waited for slots.
+        slot_wait: Duration,
+        /// How long it waited for a breaker.
+        breaker_wait: Duration,
+    },
+    /// A HEAD request passed without spending tokens.
+    HeadSkipped,
+    /// It waits for a window.
+    WaitRate {
+        /// Until when.
+        until: BootInstant,
+        /// For which window; `None` for the jitter of a probe.
+        window: Option<Window>,
+    },
+    /// It waits behind others for the same host and role.
+    WaitTurn {
+        /// The earliest that its turn can come.
+        not_before: BootInstant,
+        /// How many weights are before it.
+        ahead: u32,
+    },
+    /// It waits for a free slot.
+    WaitSlot,
+    /// It waits for the end of a block, or for the verdict of a probe.
+    WaitBreaker {
+        /// Until when at the latest.
+        until: BootInstant,
+        /// A probe is out.
+        probing: bool,
+    },
+    /// It was refused; nothing was spent.
+    Refused(Refusal),
+    /// A breaker in shadow mode would have refused it.
+    Shadowed(Refusal),
+    /// A connection was made for it.
+    Dialled {
+        /// How long that took.
+        took: Duration,
+    },
+    /// The headers are there.
+    Headers {
+        /// The status.
+        status: StatusCode,
+        /// How long they took.
+        took: Duration,
+        /// What the server asked for.
+        retry_after: Option<Duration>,
+    },
+    /// The body has ended.
+    Body {
+        /// The bytes that came over the wire.
+        received: u64,
+        /// How long that took.
+        took: Duration,
+    },
+    /// The attempt failed without a complete answer.
+    Fault {
+        /// The class.
+        fault: Fault,
+        /// The message.
+        message: String,
+    },
+    /// The breaker was told.
+    Settled {
+        /// What the attempt came to.
+        outcome: Outcome,
+    },
+    /// A breaker changed its state.
+    Breaker {
+        /// Whose: a host, a site, or `resolver:NAME`.
+        key: Arc<str>,
+        /// How.
+        transition: Transition,
+    },
+    /// An adaptive rate changed.
+    Adapted(Adjustment),
+    /// There will be another attempt.
+    Retry {
+        /// When.
+        at: BootInstant,
+        /// After which attempt.
+        after: u32,
+    },
+    /// There will be none.
+    Stop {
+        /// Why.
+        reason: StopReason,
+    },
+    /// The answer leads elsewhere.
+    Redirect {
+        /// Where, without secrets.
+        to: String,
+        /// Whether keys and cookies were left behind.
+        stripped: bool,
+    },
+}
+
+/// Watches what happens. Must not block.
+pub trait Observer: Send + Sync {
+    /// Takes note of an event.
+    fn note(&self, event: &Event);
+}

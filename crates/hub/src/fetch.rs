@@ -1,0 +1,259 @@
+//! The journey of one request, from top to bottom. Read this first.
+//!
+//! ```text
+//! for each hop (the request, then each redirect it follows):
+//!     name        canonicalise the URL; its host, site, role
+//!     look up     the cache: a fresh answer ends the journey, nothing spent
+//!     loop over attempts, each through the limits of ITS OWN host:
+//!         enter   breaker, blocks and all budgets in one step: go, wait until an instant, or refused until one
+//!         wait    asleep, holding no slot; then confirm at the real instant
+//!         send    one request, redirects and retries of the transport off; the body read as the delivery says
+//!         settle  classified once; breaker, blocks and adaptive rate are told
+//!         decide  stop, or retry at an instant within the deadline
+//!     follow or return
+//! ```
+//!
+//! This file asks and acts; it computes nothing. Decisions are in `docstokg_policy`, the waiting in [`crate::gate`],
+//! the sending in [`crate::attempt`], the reading of redirects in [`crate::redirect`].
+
+use std::sync::Arc;
+
+use docstokg_policy::canonical;
+use docstokg_policy::host::Host;
+use docstokg_policy::retry::{self, Ended, Next, Repeatable, StopReason};
+use docstokg_policy::role::Role;
+use docstokg_policy::site::{Patience, Refusal, RefusalReason, Report};
+use url::Url;
+
+use crate::attempt::{Attempted, Content, Delivery};
+use crate::cache::{self, Lookup};
+use crate::clock::BootInstant;
+use crate::error::{ErrorKind, FetchError, Refused};
+use crate::event::What;
+use crate::gate::admission::{Doorkeeper, Waits};
+use crate::gate::{Gate, Granted, Lane, Terms};
+use crate::hub::Inner;
+use crate::journey::Track;
+use crate::redact::redact;
+use crate::redirect::{self, Hop, Redirected};
+use crate::request::{Follow, RateWait, Request};
+use crate::response::Head;
+
+/// A hop with everything that names it.
+pub(crate) struct Target {
+    pub(crate) url: Url,
+    pub(crate) host: Host,
+    pub(crate) role: Role,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) lane: Arc<Lane>,
+    pub(crate) resolver: Option<(Arc<Gate>, Arc<Lane>)>,
+    pub(crate) max_body: Option<u64>,
+}
+
+/// The end of a journey: the answer, and what is still held on its behalf if its body has not been read.
+pub(crate) struct Arrived {
+    pub(crate) head: Box<Head>,
+    pub(crate) content: Content,
+    pub(crate) held: Vec<Granted>,
+    pub(crate) sent: BootInstant,
+    pub(crate) track: Track,
+}
+
+impl Inner {
+    /// Takes a request all the way: hop by hop to its final answer.
+    pub(crate) async fn journey(&self, request: &Request, delivery: &Delivery) -> Result<Arrived, FetchError> {
+        let mut track = self.begin(request);
+        let mut hop = self.first_hop(request);
+        let mut visited = vec![hop.url.clone()];
+        loop {
+            let told = |kind: ErrorKind, track: &mut Track| FetchError { kind, url: redact(&hop.url), journey: track.end() };
+
+            let target = self.name(&hop, request).map_err(|kind| told(kind, &mut track))?;
+            track.note(&target.host, target.role, || What::Hop { url: redact(&target.url), method: hop.method.clone() });
+
+            match cache::look_up(&canonical::for_index(&target.url)) {
+                Lookup::Miss => track.note(&target.host, target.role, || What::CacheMiss),
+            }
+
+            let (head, content, held, sent) = self.attempts(&target, &hop, request, delivery, &mut track).await.map_err(|kind| told(kind, &mut track))?;
+
+            let redirected = match request.follow {
+                Follow::Redirects => redirect::read(&hop, head.status, &head.headers, &request.secret_headers, self.config.transport.allow_downgrade),
+                Follow::Nothing => Redirected::No,
+            };
+            match redirected {
+                Redirected::No => return Ok(Arrived { head, content, held, sent, track }),
+                Redirected::Refused(why) => return Err(told(ErrorKind::Redirect { host: target.host, why }, &mut track)),
+                Redirected::To { hop: next, stripped } => {
+                    self.check_redirect(&target.host, &visited, &next).map_err(|kind| told(kind, &mut track))?;
+                    track.note(&target.host, target.role, || What::Redirect { to: redact(&next.url), stripped });
+                    track.journey.redirects += 1;
+                    visited.push(next.url.clone());
+                    hop = *next;
+                }
+            }
+        }
+    }
+
+    /// Tries a hop until its answer is final or there is no point in trying again.
+    async fn attempts(
+        &self,
+        target: &Target,
+        hop: &Hop,
+        request: &Request,
+        delivery: &Delivery,
+        track: &mut Track,
+    ) -> Result<(Box<Head>, Content, Vec<Granted>, BootInstant), ErrorKind> {
+        let repeatable = request.repeatable.unwrap_or_else(|| Repeatable::of(&hop.method));
+        let mut attempt = 1;
+        loop {
+            // enter, wait, confirm
+            let (granted, resolver) = self.enter(target, request, attempt, track).await?;
+
+            // send, and read the body as the delivery says
+            let sent = self.runtime.boot();
+            track.journey.attempts += 1;
+            let attempted = self.attempt(target, self.outgoing(hop, target, request), &granted, delivery, track).await;
+            let class = match (&attempted, attempted.class(&target.lane.rules.classifier)) {
+                (Attempted::Blocked(_), _) => {
+                    // Nothing was sent. Ask again: the patient wait for the end of the block, the others are refused.
+                    granted.give_back();
+                    track.journey.attempts -= 1;
+                    continue;
+                }
+                (Attempted::Answered { content: Content::Open(_), .. }, _) => {
+                    // Retrying ends with the headers of a stream: what it holds is settled at the end of its body.
+                    let Attempted::Answered { head, content, .. } = attempted else { unreachable!("matched above") };
+                    return Ok((head, content, std::iter::once(granted).chain(resolver).collect(), sent));
+                }
+                (_, None) => return attempted.into_answer(target).map(|(head, content)| (head, content, Vec::new(), sent)),
+                (_, Some(class)) => class,
+            };
+
+            // settle
+            let (retry_after, fault) = match &attempted {
+                Attempted::Answered { retry_after, .. } => (*retry_after, None),
+                Attempted::Failed { fault, message } => (None, Some((*fault, message))),
+                Attempted::Abandoned(_) | Attempted::Blocked(_) => (None, None),
+            };
+            if let Some((fault, message)) = fault {
+                track.note(&target.host, target.role, || What::Fault { fault, message: message.clone() });
+            }
+            let open_until = granted.settle(&Report { outcome: class.outcome, retry_after, sent }, track);
+            if let Some(resolver) = resolver {
+                resolver.settle(&Report { outcome: class.outcome, retry_after: None, sent }, track);
+            }
+            track.note(&target.host, target.role, || What::Settled { outcome: class.outcome });
+
+            // decide
+            let now = self.runtime.boot();
+            let asked_until = retry_after.map(|asked| now + asked.min(target.lane.rules.breaker.retry_after_cap));
+            let ended = Ended { attempt, class, repeatable, open_until, asked_until, deadline: track.deadline };
+            match retry::decide(&self.config.retry, &ended, now, self.random.share()) {
+                Next::Stop(reason) => {
+                    if reason != StopReason::Final {
+                        track.note(&target.host, target.role, || What::Stop { reason });
+                        track.journey.stopped = Some(reason);
+                    }
+                    return attempted.into_answer(target).map(|(head, content)| (head, content, Vec::new(), sent));
+                }
+                Next::RetryAt(at) => {
+                    track.note(&target.host, target.role, || What::Retry { at, after: attempt });
+                    self.runtime.sleep_until(at).await;
+                    track.journey.backoff += at.since(now);
+                    attempt += 1;
+                }
+            }
+        }
+    }
+
+    /// Passes the breaker of the resolver, if there is one, and the gate of the site.
+    async fn enter(&self, target: &Target, request: &Request, attempt: u32, track: &mut Track) -> Result<(Granted, Option<Granted>), ErrorKind> {
+        let now = self.runtime.boot();
+        let retrying = attempt > 1;
+        let terms = Terms {
+            patience: if retrying { Patience::Wait } else { request.patience },
+            latest: match request.rate_wait {
+                // Who has been let through once is not turned away for its retry: only the deadline bounds that.
+                _ if retrying => track.deadline,
+                RateWait::Policy => now + target.lane.rules.max_delay,
+                RateWait::None => now,
+                RateWait::Deadline => track.deadline,
+                RateWait::AtMost(most) => now + most,
+            },
+            deadline: track.deadline,
+            draw: self.random.share(),
+            weight: request.weight,
+        };
+        let mut waits = Waits::default();
+        let resolver = match &target.resolver {
+            Some((gate, lane)) => {
+                let door = Doorkeeper { runtime: &self.runtime, process_slots: None };
+                let passed = gate.admit(lane, terms, &door, track, &mut waits).await;
+                Some(passed.map_err(|refusal| self.refused(target, request.resolver.as_deref(), refusal, track))?)
+            }
+            None => None,
+        };
+        let door = Doorkeeper { runtime: &self.runtime, process_slots: Some(&self.process_slots) };
+        let admitted = target.gate.admit(&target.lane, terms, &door, track, &mut waits).await;
+        track.journey.rate_delay += waits.rate;
+        track.journey.slot_wait += waits.slots;
+        track.journey.breaker_wait += waits.breaker;
+        match admitted {
+            Ok(granted) => {
+                self.note_entry(target, &granted, attempt, waits, track);
+                Ok((granted, resolver))
+            }
+            Err(refusal) => {
+                // A place among the resolver's probes must not be lost to a refusal of the host.
+                if let Some(resolver) = resolver {
+                    resolver.give_back();
+                }
+                Err(self.refused(target, None, refusal, track))
+            }
+        }
+    }
+
+    fn note_entry(&self, target: &Target, granted: &Granted, attempt: u32, waits: Waits, track: &Track) {
+        let pass = &granted.grant().pass;
+        if let Some(refusal) = &pass.shadowed {
+            track.note(&target.host, target.role, || What::Shadowed(refusal.clone()));
+        }
+        if target.lane.key.free {
+            track.note(&target.host, target.role, || What::HeadSkipped);
+        }
+        let probe = pass.probe;
+        track.note(&target.host, target.role, || What::Go { attempt, probe, rate_delay: waits.rate, slot_wait: waits.slots, breaker_wait: waits.breaker });
+    }
+
+    fn refused(&self, target: &Target, resolver: Option<&str>, refusal: Refusal, track: &Track) -> ErrorKind {
+        track.note(&target.host, target.role, || What::Refused(refusal.clone()));
+        let is_breaker = matches!(refusal.reason, RefusalReason::Open { .. });
+        let refused = Refused::new(&target.host, target.role, resolver, refusal, self.runtime.boot(), self.runtime.wall());
+        if is_breaker { ErrorKind::BreakerOpen(refused) } else { ErrorKind::RateLimited(refused) }
+    }
+
+    fn check_redirect(&self, host: &Host, visited: &[Url], next: &Hop) -> Result<(), ErrorKind> {
+        let refused = |why: String| Err(ErrorKind::Redirect { host: host.clone(), why });
+        if visited.contains(&next.url) {
+            return refused("it redirects in a circle".to_owned());
+        }
+        let most = self.config.transport.max_redirects;
+        if visited.len() > most as usize {
+            return refused(format!("there are more than {most} redirects"));
+        }
+        Ok(())
+    }
+}
+
+impl Attempted {
+    /// Turns the end of the last attempt into what the caller gets.
+    fn into_answer(self, target: &Target) -> Result<(Box<Head>, Content), ErrorKind> {
+        match self {
+            Self::Answered { head, content, .. } => Ok((head, content)),
+            Self::Failed { fault, message } => Err(ErrorKind::Fault { host: target.host.clone(), fault, message }),
+            Self::Abandoned(kind) => Err(kind),
+            Self::Blocked(_) => Err(ErrorKind::Unsendable("the site was blocked while the connection was made".to_owned())),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The gate of a site: who may send now, who waits in line, who holds a slot.
+//!
+//! A [`Gate`] joins the store's state of one site with what belongs to this process alone: the lanes, one per host, role
+//! and kind, each with its line of waiters; and the slots. [`admission`] is the way through it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::adaptive::AdaptivePolicy;
+use docstokg_policy::breaker::BreakerPolicy;
+use docstokg_policy::classify::Classifier;
+use docstokg_policy::host::Host;
+use docstokg_policy::role::Role;
+use docstokg_policy::site::{Ask, Charge, Patience};
+use docstokg_stores::{SiteHandle, SiteKey};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use crate::clock::BootInstant;
+
+pub(crate) mod admission;
+mod grant;
+mod line;
+pub(crate) mod registry;
+mod slots;
+
+pub(crate) use grant::{Grant, Granted};
+use line::Line;
+use slots::Slots;
+
+/// One site, as this process sees it.
+pub(crate) struct Gate {
+    pub(crate) key: SiteKey,
+    pub(crate) site: Arc<dyn SiteHandle>,
+    lanes: Mutex<Vec<Arc<Lane>>>,
+}
+
+/// What tells the lanes of a site apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LaneKey {
+    pub(crate) host: Host,
+    pub(crate) role: Role,
+    pub(crate) kind: Option<Arc<str>>,
+    pub(crate) service: Option<Arc<str>>,
+    /// HEAD where it is free: passes the breaker and takes slots, but charges nothing and waits for no rate.
+    pub(crate) free: bool,
+}
+
+/// One set of budgets: those who charge it wait in one line, first come first served.
+pub(crate) struct Lane {
+    pub(crate) key: LaneKey,
+    pub(crate) charges: Box<[Charge]>,
+    pub(crate) rules: Arc<Rules>,
+    slots: Box<[Arc<Semaphore>]>,
+    line: Line,
+}
+
+/// What holds for a lane and is shared by many of them.
+pub(crate) struct Rules {
+    pub(crate) breaker: Arc<BreakerPolicy>,
+    pub(crate) isolated: bool,
+    pub(crate) classifier: Arc<Classifier>,
+    pub(crate) adaptive: Option<AdaptivePolicy>,
+    pub(crate) max_delay: Duration,
+    pub(crate) count_head: bool,
+    /// How long a probe may be without headers before its place is given away.
+    pub(crate) lease: Duration,
+}
+
+/// The terms on which one attempt asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) patience: Patience,
+    pub(crate) latest: BootInstant,
+    pub(crate) deadline: BootInstant,
+    pub(crate) draw: f64,
+    pub(crate) weight: u32,
+}
+
+impl Lane {
+    /// Returns what an attempt is charged, with its weight put in.
+    fn charges(&self, terms: &Terms) -> Cow<'_, [Charge]> {
+        match terms.weight {
+            1 => Cow::Borrowed(&self.charges),
+            weight => self.charges.iter().map(|charge| Charge { weight, ..charge.clone() }).collect(),
+        }
+    }
+
+    /// Puts the question of an attempt with `ahead` weights in line before it.
+    fn ask<'a>(&'a self, charges: &'a [Charge], terms: &Terms, ahead: u32) -> Ask<'a> {
+        Ask {
+            role: self.key.role,
+            isolated: self.rules.isolated,
+            charges,
+            breaker: &self.rules.breaker,
+            adaptive: self.rules.adaptive.as_ref(),
+            latest: terms.latest,
+            deadline: terms.deadline,
+            patience: terms.patience,
+            ahead,
+            draw: terms.draw,
+            lease: self.rules.lease,
+        }
+    }
+}
+
+impl Gate {
+    /// Wakes everybody in line: the state of the site has changed, and they have reason to ask again.
+    pub(crate) fn wake_all(&self) {
+        for lane in &*self.lanes.lock() {
+            lane.line.wake_all();
+        }
+    }
+
+    /// Tells whether nobody uses the gate and its state may be forgotten.
+    fn is_idle(&self, memory: Duration) -> bool {
+        self.lanes.lock().iter().all(|lane| Arc::strong_count(lane) == 1) && self.site.is_idle(memory)
+    }
+}
+

@@ -1,0 +1,188 @@
+//! The way through a gate: enter, wait, confirm.
+//!
+//! Whoever waits holds no slot; whoever is not the head of its line holds no ticket either. After any wait the site is
+//! asked again at the real instant, so that a request granted before a block is not sent after it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::breaker::Transition;
+use docstokg_policy::rate::Window;
+use docstokg_policy::site::{Charge, Entry, Pass, Refusal, RefusalReason};
+use tokio::sync::Semaphore;
+
+use super::line::Seat;
+use super::{Gate, Granted, Lane, Slots, Terms};
+use crate::clock::{BootInstant, Runtime, before};
+use crate::event::What;
+use crate::journey::Track;
+
+/// What admission needs of the process.
+pub(crate) struct Doorkeeper<'a> {
+    pub(crate) runtime: &'a Arc<dyn Runtime>,
+    /// The process's own slots; resolvers take none.
+    pub(crate) process_slots: Option<&'a Arc<Semaphore>>,
+}
+
+/// How long an admission waited, and for what.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Waits {
+    pub(crate) rate: Duration,
+    pub(crate) slots: Duration,
+    pub(crate) breaker: Duration,
+}
+
+/// A waiter: leaves the line, and gives up its ticket, whenever it is dropped.
+struct Waiter<'a> {
+    gate: &'a Arc<Gate>,
+    lane: &'a Arc<Lane>,
+    terms: &'a Terms,
+    charges: &'a [Charge],
+    seat: Arc<Seat>,
+    ticket: Option<u64>,
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.give_up_ticket();
+        self.lane.line.leave(&self.seat);
+    }
+}
+
+impl Waiter<'_> {
+    fn give_up_ticket(&mut self) {
+        if let Some(ticket) = self.ticket.take()
+            && self.gate.site.leave(&self.lane.ask(self.charges, self.terms, 0), ticket, None)
+        {
+            self.gate.wake_all();
+        }
+    }
+}
+
+impl Gate {
+    /// Lets one attempt through, waiting as long as its terms allow.
+    pub(crate) async fn admit(self: &Arc<Self>, lane: &Arc<Lane>, terms: Terms, door: &Doorkeeper<'_>, track: &Track, waits: &mut Waits) -> Result<Granted, Refusal> {
+        let charges = lane.charges(&terms);
+        if lane.line.weight() == 0 {
+            let entered = self.site.enter(&lane.ask(&charges, &terms, 0)).await;
+            self.note_transition(lane, track, entered.transition);
+            match entered.entry {
+                Entry::Go(pass) => match lane.try_slots(door.process_slots) {
+                    Some(slots) => return Ok(self.granted(lane, terms, pass, slots)),
+                    None => self.give_back(lane, &charges, &terms, &pass),
+                },
+                Entry::Refused(refusal) => return Err(refusal),
+                Entry::Wait(ticket) => {
+                    let seat = lane.line.join(terms.weight);
+                    let waiter = Waiter { gate: self, lane, terms: &terms, charges: &charges, seat, ticket: Some(ticket.id) };
+                    return self.wait_in_line(waiter, Some(ticket.at), ticket.because, door, track, waits).await;
+                }
+                Entry::Queue { .. } | Entry::Await { .. } => {}
+            }
+        }
+        let seat = lane.line.join(terms.weight);
+        let waiter = Waiter { gate: self, lane, terms: &terms, charges: &charges, seat, ticket: None };
+        self.wait_in_line(waiter, None, None, door, track, waits).await
+    }
+
+    async fn wait_in_line(
+        self: &Arc<Self>,
+        mut waiter: Waiter<'_>,
+        mut due: Option<BootInstant>,
+        mut window: Option<Window>,
+        door: &Doorkeeper<'_>,
+        track: &Track,
+        waits: &mut Waits,
+    ) -> Result<Granted, Refusal> {
+        let (lane, terms) = (waiter.lane, *waiter.terms);
+        let runtime = &**door.runtime;
+        let mut slots = None;
+        let mut judged = false;
+        loop {
+            if let (Some(at), Some(_)) = (due.take(), waiter.ticket) {
+                track.note(&lane.key.host, lane.key.role, || What::WaitRate { until: at, window });
+                let asleep = runtime.boot();
+                // A change of the site's state may end the wait early: a block turns it into a refusal.
+                before(runtime, at, waiter.seat.called.notified()).await;
+                waits.rate += runtime.boot().since(asleep);
+                if runtime.boot() >= at {
+                    slots = lane.try_slots(door.process_slots);
+                    if slots.is_none() {
+                        waiter.give_up_ticket();
+                        slots = Some(self.wait_slots(lane, &terms, door, track, waits).await?);
+                    }
+                }
+            }
+            let ahead = if waiter.ticket.is_some() { 0 } else { lane.line.ahead_of(&waiter.seat) };
+            let ask = lane.ask(waiter.charges, &terms, ahead);
+            let entered = match waiter.ticket {
+                Some(ticket) => self.site.confirm(&ask, ticket).await,
+                None => self.site.enter(&ask).await,
+            };
+            waiter.ticket = None;
+            self.note_transition(lane, track, entered.transition);
+            match entered.entry {
+                Entry::Go(pass) => match slots.take().or_else(|| lane.try_slots(door.process_slots)) {
+                    Some(slots) => return Ok(self.granted(lane, terms, pass, slots)),
+                    None => {
+                        self.give_back(lane, waiter.charges, &terms, &pass);
+                        slots = Some(self.wait_slots(lane, &terms, door, track, waits).await?);
+                    }
+                },
+                Entry::Wait(ticket) => {
+                    slots = None;
+                    waiter.ticket = Some(ticket.id);
+                    (due, window) = (Some(ticket.at), ticket.because);
+                }
+                Entry::Queue { at } => {
+                    if !judged {
+                        track.note(&lane.key.host, lane.key.role, || What::WaitTurn { not_before: at, ahead });
+                    }
+                    let asleep = runtime.boot();
+                    // Judged again when the bound has passed, and refused then unless the turn is due.
+                    let until = if judged && asleep >= terms.latest { terms.deadline } else { terms.latest.min(terms.deadline) };
+                    judged = true;
+                    before(runtime, until, waiter.seat.called.notified()).await;
+                    let now = runtime.boot();
+                    waits.rate += now.since(asleep);
+                    if now >= terms.deadline {
+                        return Err(Refusal { until: at.max(now), reason: RefusalReason::Rate { window: None } });
+                    }
+                }
+                Entry::Await { until, probing } => {
+                    slots = None;
+                    track.note(&lane.key.host, lane.key.role, || What::WaitBreaker { until, probing });
+                    let asleep = runtime.boot();
+                    before(runtime, until, waiter.seat.called.notified()).await;
+                    waits.breaker += runtime.boot().since(asleep);
+                }
+                Entry::Refused(refusal) => return Err(refusal),
+            }
+        }
+    }
+
+    /// Waits for slots, up to the deadline.
+    async fn wait_slots(&self, lane: &Arc<Lane>, terms: &Terms, door: &Doorkeeper<'_>, track: &Track, waits: &mut Waits) -> Result<Slots, Refusal> {
+        track.note(&lane.key.host, lane.key.role, || What::WaitSlot);
+        let asleep = door.runtime.boot();
+        let slots = before(&**door.runtime, terms.deadline, lane.wait_slots(door.process_slots)).await;
+        waits.slots += door.runtime.boot().since(asleep);
+        slots.ok_or_else(|| Refusal { until: door.runtime.boot(), reason: RefusalReason::Slots })
+    }
+
+    fn granted(self: &Arc<Self>, lane: &Arc<Lane>, terms: Terms, pass: Pass, slots: Slots) -> Granted {
+        Granted::new(Arc::clone(self), Arc::clone(lane), terms, pass, slots)
+    }
+
+    pub(super) fn give_back(&self, lane: &Lane, charges: &[Charge], terms: &Terms, pass: &Pass) {
+        if self.site.leave(&lane.ask(charges, terms, 0), pass.id, Some(pass.at)) {
+            self.wake_all();
+        }
+    }
+
+    pub(crate) fn note_transition(&self, lane: &Lane, track: &Track, transition: Option<Transition>) {
+        if let Some(transition) = transition {
+            track.note(&lane.key.host, lane.key.role, || What::Breaker { key: Arc::clone(&self.key), transition });
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What an admitted attempt holds: its pass, its slots, and the duty to say how it ended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use docstokg_policy::classify::Outcome;
+use docstokg_policy::site::{Ask, Pass, Report, Settled, Standing};
+use parking_lot::Mutex;
+
+use super::{Gate, Lane, Slots, Terms};
+use crate::clock::BootInstant;
+use crate::event::What;
+use crate::journey::Track;
+
+/// Leave to send one request. Settled once; dropped unsettled it says nothing about the origin.
+pub(crate) struct Granted(Arc<Grant>);
+
+/// The part of a grant that a dialled connection may outlive.
+pub(crate) struct Grant {
+    gate: Arc<Gate>,
+    lane: Arc<Lane>,
+    terms: Terms,
+    pub(crate) pass: Pass,
+    slots: Mutex<Option<Slots>>,
+    settled: AtomicBool,
+}
+
+impl Grant {
+    fn with_ask<T>(&self, use_it: impl FnOnce(&Ask<'_>) -> T) -> T {
+        let charges = self.lane.charges(&self.terms);
+        use_it(&self.lane.ask(&charges, &self.terms, 0))
+    }
+
+    /// The connection has to be made first: the grant counts as used now, for as long as that takes.
+    pub(crate) fn hold(&self, longest: Duration) {
+        self.with_ask(|ask| self.gate.site.hold(ask, &self.pass, longest));
+    }
+
+    /// The connection is up: the grant is used at this instant.
+    pub(crate) fn stamp(&self) -> Standing {
+        self.with_ask(|ask| self.gate.site.stamp(ask, &self.pass))
+    }
+
+    fn is_first_to_settle(&self) -> bool {
+        !self.settled.swap(true, Ordering::AcqRel)
+    }
+
+    fn spread(&self, settled: Settled, track: &Track) {
+        if settled.wakes {
+            self.gate.wake_all();
+        }
+        self.gate.note_transition(&self.lane, track, settled.transition);
+        if let Some((_, adjustment)) = settled.adjusted {
+            track.note(&self.lane.key.host, self.lane.key.role, || What::Adapted(adjustment));
+        }
+    }
+}
+
+impl Granted {
+    pub(super) fn new(gate: Arc<Gate>, lane: Arc<Lane>, terms: Terms, pass: Pass, slots: Slots) -> Self {
+        Self(Arc::new(Grant { gate, lane, terms, pass, slots: Mutex::new(Some(slots)), settled: AtomicBool::new(false) }))
+    }
+
+    pub(crate) fn grant(&self) -> &Arc<Grant> {
+        &self.0
+    }
+
+    /// Gives the grant back unused: another breaker said no, or a block came in between.
+    pub(crate) fn give_back(self) {
+        if self.0.is_first_to_settle() {
+            *self.0.slots.lock() = None;
+            let charges = self.0.lane.charges(&self.0.terms);
+            self.0.gate.give_back(&self.0.lane, &charges, &self.0.terms, &self.0.pass);
+        }
+    }
+
+    /// The headers are there: a probe's verdict.
+    pub(crate) fn settle_headers(&self, outcome: Outcome, track: &Track) {
+        if self.0.pass.probe {
+            let settled = self.0.with_ask(|ask| self.0.gate.site.settle_headers(ask, &self.0.pass, outcome));
+            self.0.spread(settled, track);
+        }
+    }
+
+    /// The attempt has ended: tells the breaker and frees the slots. Returns the end of the block in force.
+    pub(crate) fn settle(&self, report: &Report, track: &Track) -> Option<BootInstant> {
+        if !self.0.is_first_to_settle() {
+            return None;
+        }
+        let settled = self.0.with_ask(|ask| self.0.gate.site.settle(ask, &self.0.pass, report));
+        *self.0.slots.lock() = None;
+        let open_until = settled.open_until;
+        self.0.spread(settled, track);
+        open_until
+    }
+}
+
+impl Drop for Granted {
+    fn drop(&mut self) {
+        if self.0.is_first_to_settle() {
+            *self.0.slots.lock() = None;
+            // Sent or not, the tokens stay spent; only a probe's place must not be lost.
+            let _ = self.0.stamp();
+            if self.0.pass.probe && self.0.with_ask(|ask| self.0.gate.site.leave(ask, self.0.pass.id, None)) {
+                self.0.gate.wake_all();
+            }
+        }
+    }
+}

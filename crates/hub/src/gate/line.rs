@@ -1,0 +1,65 @@
+//! The line of those who wait for one lane, in this process: first come, first served.
+//!
+//! Only the head asks the store for a ticket; those behind it hold nothing at all, so leaving the line costs nothing
+//! and a killed process leaves one ticket behind and not a backlog.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// A line of waiters.
+#[derive(Default)]
+pub(super) struct Line {
+    seats: Mutex<VecDeque<Arc<Seat>>>,
+    weight: AtomicU32,
+}
+
+/// The place of one waiter.
+pub(super) struct Seat {
+    weight: u32,
+    pub(super) called: Notify,
+}
+
+impl Line {
+    /// Returns the weights in line. Zero is a promise only to whoever asks next.
+    pub(super) fn weight(&self) -> u32 {
+        self.weight.load(Ordering::Acquire)
+    }
+
+    /// Takes the last place.
+    pub(super) fn join(&self, weight: u32) -> Arc<Seat> {
+        let seat = Arc::new(Seat { weight: weight.max(1), called: Notify::new() });
+        let mut seats = self.seats.lock();
+        self.weight.fetch_add(seat.weight, Ordering::AcqRel);
+        seats.push_back(Arc::clone(&seat));
+        seat
+    }
+
+    /// Returns the weights before a seat; zero for the head.
+    pub(super) fn ahead_of(&self, seat: &Arc<Seat>) -> u32 {
+        let seats = self.seats.lock();
+        seats.iter().take_while(|other| !Arc::ptr_eq(other, seat)).map(|other| other.weight).sum()
+    }
+
+    /// Gives up a seat, and calls whoever is the head now.
+    pub(super) fn leave(&self, seat: &Arc<Seat>) {
+        let mut seats = self.seats.lock();
+        if let Some(place) = seats.iter().position(|other| Arc::ptr_eq(other, seat)) {
+            seats.remove(place);
+            self.weight.fetch_sub(seat.weight, Ordering::AcqRel);
+        }
+        if let Some(head) = seats.front() {
+            head.called.notify_one();
+        }
+    }
+
+    /// Calls everybody.
+    pub(super) fn wake_all(&self) {
+        for seat in &*self.seats.lock() {
+            seat.called.notify_one();
+        }
+    }
+}

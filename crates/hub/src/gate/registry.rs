@@ -1,0 +1,199 @@
+//! All gates of a hub, made when first asked for and forgotten when idle.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::budget::Windows;
+use docstokg_policy::host::Host;
+use docstokg_policy::role::Role;
+use docstokg_policy::site::Charge;
+use docstokg_stores::{BudgetKey, SiteKey, StateStore};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::Semaphore;
+
+use super::{Gate, Lane, LaneKey, Line, Rules};
+use crate::config::{BudgetLimits, Config, SiteConfig};
+
+/// How many gates there must be before the first look for idle ones.
+const FIRST_SWEEP: usize = 1_024;
+/// How long a gate is kept after its last grant.
+const KEEP: Duration = Duration::from_secs(2 * 86_400);
+
+/// Finds the gate and lane of a request.
+pub(crate) struct Registry {
+    config: Arc<Config>,
+    store: Arc<dyn StateStore>,
+    sites: HashMap<Host, (SiteKey, Arc<SiteConfig>)>,
+    gates: RwLock<Gates>,
+    rules: Mutex<RulesCache>,
+    common_slots: Mutex<HashMap<(SiteKey, BudgetKey), Arc<Semaphore>>>,
+}
+
+#[derive(Default)]
+struct Gates {
+    by_site: HashMap<SiteKey, Arc<Gate>>,
+    next_sweep: usize,
+}
+
+/// What most lanes have in common, made once: the rules and windows of hosts that config does not name.
+#[derive(Default)]
+struct RulesCache {
+    rules: HashMap<(Option<Host>, Role), Arc<Rules>>,
+    windows: HashMap<(Option<Host>, Role), Arc<Windows>>,
+}
+
+impl Registry {
+    pub(crate) fn new(config: &Arc<Config>, store: Arc<dyn StateStore>) -> Self {
+        let joined = config.sites.iter().flat_map(|site| {
+            let shared = Arc::new(site.clone());
+            site.hosts.iter().map(move |host| (host.clone(), (SiteKey::from(format!("site:{}", shared.name)), Arc::clone(&shared))))
+        });
+        Self {
+            config: Arc::clone(config),
+            store,
+            sites: joined.collect(),
+            gates: RwLock::default(),
+            rules: Mutex::default(),
+            common_slots: Mutex::default(),
+        }
+    }
+
+    /// Returns how many gates there are.
+    pub(crate) fn len(&self) -> usize {
+        self.gates.read().by_site.len()
+    }
+
+    /// Returns the gate and lane for a host and role.
+    pub(crate) fn lane(&self, key: LaneKey) -> (Arc<Gate>, Arc<Lane>) {
+        let gate = match self.sites.get(&key.host) {
+            Some((site, _)) => self.gate(site, || Arc::clone(site)),
+            None => self.gate(key.host.as_str(), || SiteKey::from(key.host.as_str())),
+        };
+        let mut lanes = gate.lanes.lock();
+        let lane = match lanes.iter().find(|lane| lane.key == key) {
+            Some(lane) => Arc::clone(lane),
+            None => {
+                let lane = Arc::new(self.build_lane(key, &gate, &lanes));
+                lanes.reserve_exact(1);
+                lanes.push(Arc::clone(&lane));
+                lane
+            }
+        };
+        drop(lanes);
+        (gate, lane)
+    }
+
+    /// Returns the gate and lane of a resolver: a breaker without budgets.
+    pub(crate) fn resolver_lane(&self, name: &Arc<str>, host: &Host, role: Role) -> (Arc<Gate>, Arc<Lane>) {
+        let site = format!("resolver:{name}");
+        let gate = self.gate(&site, || SiteKey::from(site.as_str()));
+        let mut lanes = gate.lanes.lock();
+        let lane = match lanes.iter().find(|lane| lane.key.role == role) {
+            Some(lane) => Arc::clone(lane),
+            None => {
+                let breaker = self.config.breakers.of_resolver(name);
+                let rules = Arc::new(Rules {
+                    breaker: Arc::clone(&breaker.policy),
+                    isolated: false,
+                    classifier: Arc::clone(&breaker.classifier),
+                    adaptive: None,
+                    max_delay: Duration::ZERO,
+                    count_head: false,
+                    lease: self.lease(),
+                });
+                let key = LaneKey { host: host.clone(), role, kind: None, service: None, free: true };
+                let lane = Arc::new(Lane { key, charges: Box::default(), rules, slots: Box::default(), line: Line::default() });
+                lanes.push(Arc::clone(&lane));
+                lane
+            }
+        };
+        drop(lanes);
+        (gate, lane)
+    }
+
+    fn gate(&self, site: &str, key: impl FnOnce() -> SiteKey) -> Arc<Gate> {
+        if let Some(gate) = self.gates.read().by_site.get(site) {
+            return Arc::clone(gate);
+        }
+        let mut gates = self.gates.write();
+        if let Some(gate) = gates.by_site.get(site) {
+            return Arc::clone(gate);
+        }
+        if gates.by_site.len() >= gates.next_sweep.max(FIRST_SWEEP) {
+            gates.by_site.retain(|_, gate| Arc::strong_count(gate) > 1 || !gate.is_idle(KEEP));
+            gates.next_sweep = gates.by_site.len() * 2;
+        }
+        let key = key();
+        let gate = Arc::new(Gate { site: self.store.site(&key), key: Arc::clone(&key), lanes: Mutex::default() });
+        gates.by_site.insert(key, Arc::clone(&gate));
+        gate
+    }
+
+    fn build_lane(&self, key: LaneKey, gate: &Gate, lanes: &[Arc<Lane>]) -> Lane {
+        let (site, name) = (&*gate.site, &gate.key);
+        let limits = self.config.limits.of(&key.host, key.role);
+        let known = self.config.limits.hosts.contains_key(&key.host).then(|| key.host.clone());
+        let windows = {
+            let mut cache = self.rules.lock();
+            let windows = cache.windows.entry((known, key.role));
+            Arc::clone(windows.or_insert_with(|| Arc::new(Windows::new(limits.rates.value.clone(), self.config.limits.guard))))
+        };
+        let mut charges = vec![Charge { budget: site.budget(&BudgetKey::Role(key.host.clone(), key.role)), weight: 1, windows }];
+        let mut slots = Vec::new();
+        if let Some(most) = limits.max_concurrent.value {
+            // Lanes of one host and role differ in what they charge; their slots are the same.
+            let sibling = lanes.iter().find(|lane| lane.key.host == key.host && lane.key.role == key.role);
+            let semaphore = sibling.and_then(|lane| lane.slots.first()).cloned();
+            slots.push(semaphore.unwrap_or_else(|| Arc::new(Semaphore::new(most.get() as usize))));
+        }
+        let mut shared = |budget: BudgetKey, limits: &BudgetLimits| {
+            let windows = Arc::new(Windows::new(limits.rates.value.clone(), self.config.limits.guard));
+            charges.push(Charge { budget: site.budget(&budget), weight: 1, windows });
+            if let Some(most) = limits.max_concurrent.value {
+                let mut common = self.common_slots.lock();
+                let semaphore = common.entry((Arc::clone(name), budget)).or_insert_with(|| Arc::new(Semaphore::new(most.get() as usize)));
+                slots.push(Arc::clone(semaphore));
+            }
+        };
+        if let (Some(kind), Some(host)) = (&key.kind, self.config.limits.hosts.get(&key.host))
+            && let Some(limits) = host.kinds.get(kind)
+        {
+            shared(BudgetKey::Kind(key.host.clone(), Arc::clone(kind)), limits);
+        }
+        if let Some(common) = self.sites.get(&key.host).and_then(|(_, site)| site.common.as_ref()) {
+            shared(BudgetKey::Common, common);
+        }
+        if key.free {
+            charges.clear();
+        }
+        let rules = self.rules_of(&key);
+        Lane { key, charges: charges.into(), rules, slots: slots.into(), line: Line::default() }
+    }
+
+    fn rules_of(&self, key: &LaneKey) -> Arc<Rules> {
+        let configured = self.config.limits.hosts.contains_key(&key.host) || self.config.breakers.hosts.contains_key(&key.host);
+        let known = configured.then(|| key.host.clone());
+        let mut cache = self.rules.lock();
+        let rules = cache.rules.entry((known, key.role)).or_insert_with(|| {
+            let limits = self.config.limits.of(&key.host, key.role);
+            let breaker = self.config.breakers.of(&key.host);
+            let own = breaker.roles[key.role.index()].as_ref();
+            Arc::new(Rules {
+                breaker: Arc::clone(own.unwrap_or(&breaker.policy)),
+                isolated: own.is_some(),
+                classifier: Arc::clone(&breaker.classifier),
+                adaptive: self.config.limits.adaptive,
+                max_delay: limits.max_delay.value,
+                count_head: limits.count_head.value,
+                lease: self.lease(),
+            })
+        });
+        Arc::clone(rules)
+    }
+
+    /// A probe has its headers, or has failed, well within this.
+    fn lease(&self) -> Duration {
+        self.config.transport.connect_timeout + self.config.transport.header_timeout + Duration::from_secs(5)
+    }
+}

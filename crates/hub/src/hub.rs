@@ -1,0 +1,314 @@
+//! The hub: built once, shared by everybody who fetches.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use docstokg_policy::breaker::OpenReason;
+use docstokg_policy::canonical;
+use docstokg_policy::host::Host;
+use docstokg_policy::role::Role;
+use docstokg_stores::memory::MemoryStore;
+use docstokg_stores::{SiteView, StateStore};
+use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
+use http::{HeaderValue, Method};
+use parking_lot::RwLock;
+use tokio::sync::Semaphore;
+
+use crate::attempt::{Content, Delivery};
+use crate::body::{BodyStream, Held, Live};
+use crate::clock::{Clock, Random, Runtime, TokioRuntime};
+use crate::config::Config;
+use crate::download::{FileTarget, Syncer};
+use crate::error::{ErrorKind, FetchError};
+use crate::event::Observer;
+use crate::fetch::{Arrived, Target};
+use crate::gate::LaneKey;
+use crate::gate::registry::Registry;
+use crate::journey::Track;
+use crate::redirect::Hop;
+use crate::request::{Provenance, Request};
+use crate::response::{Downloaded, Response, Streamed};
+use crate::transport::wire::WireOptions;
+use crate::transport::{Outgoing, Reach, Transport, TransportError, WireTransport};
+
+/// One polite client for everything. Cheap to clone; clones share all limits.
+#[derive(Clone)]
+pub struct Hub(Arc<Inner>);
+
+/// What a hub is made of.
+pub(crate) struct Inner {
+    pub(crate) config: Arc<Config>,
+    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) random: Random,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) process_slots: Arc<Semaphore>,
+    pub(crate) syncer: Syncer,
+    registry: Registry,
+    observers: Arc<[Arc<dyn Observer>]>,
+    typed_hosts: RwLock<HashSet<Host>>,
+    user_agent: HeaderValue,
+    requests: AtomicU64,
+}
+
+/// Puts a hub together. Everything has a default but the configuration.
+pub struct HubBuilder {
+    config: Arc<Config>,
+    runtime: Arc<dyn Runtime>,
+    random: Random,
+    transport: Option<Arc<dyn Transport>>,
+    store: Option<Arc<dyn StateStore>>,
+    observers: Vec<Arc<dyn Observer>>,
+    wire: WireOptions,
+}
+
+impl HubBuilder {
+    /// Starts from a configuration.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            config: Arc::new(config),
+            runtime: Arc::new(TokioRuntime::default()),
+            random: Random::from_entropy(),
+            transport: None,
+            store: None,
+            observers: Vec::new(),
+            wire: WireOptions::default(),
+        }
+    }
+
+    /// Runs on another clock and executor than tokio's.
+    #[must_use]
+    pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
+        self.runtime = runtime;
+        self
+    }
+
+    /// Draws from a seed.
+    #[must_use]
+    pub fn random(mut self, random: Random) -> Self {
+        self.random = random;
+        self
+    }
+
+    /// Sends through another transport than reqwest.
+    #[must_use]
+    pub fn transport(mut self, transport: Arc<dyn Transport>) -> Self {
+        self.transport = Some(transport);
+        self
+    }
+
+    /// Keeps state elsewhere than in this process's memory.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn StateStore>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Adds somebody who watches.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observers.push(observer);
+        self
+    }
+
+    /// Says how connections are made; the connect timeout comes from the configuration.
+    #[must_use]
+    pub fn wire(mut self, wire: WireOptions) -> Self {
+        self.wire = wire;
+        self
+    }
+
+    /// Builds the hub.
+    ///
+    /// # Errors
+    /// The transport cannot be set up: a certificate or a proxy is not one.
+    pub fn build(self) -> Result<Hub, TransportError> {
+        let transport = match self.transport {
+            Some(transport) => transport,
+            None => Arc::new(WireTransport::new(&WireOptions { connect_timeout: self.config.transport.connect_timeout, ..self.wire })?),
+        };
+        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new(Arc::new(RuntimeClock(Arc::clone(&self.runtime))))));
+        let user_agent = HeaderValue::from_str(&self.config.identity.user_agent()).map_err(|error| TransportError::Client(error.to_string()))?;
+        Ok(Hub(Arc::new(Inner {
+            registry: Registry::new(&self.config, store),
+            process_slots: Arc::new(Semaphore::new(self.config.limits.max_inflight.value as usize)),
+            config: self.config,
+            runtime: self.runtime,
+            random: self.random,
+            transport,
+            syncer: Syncer::default(),
+            observers: self.observers.into(),
+            typed_hosts: RwLock::default(),
+            user_agent,
+            requests: AtomicU64::new(0),
+        })))
+    }
+}
+
+/// The clock of a runtime, for the store.
+struct RuntimeClock(Arc<dyn Runtime>);
+
+impl Clock for RuntimeClock {
+    fn boot(&self) -> crate::clock::BootInstant {
+        self.0.boot()
+    }
+
+    fn wall(&self) -> crate::clock::Timestamp {
+        self.0.wall()
+    }
+}
+
+impl Hub {
+    /// Starts to put a hub together.
+    #[must_use]
+    pub fn builder(config: Config) -> HubBuilder {
+        HubBuilder::new(config)
+    }
+
+    /// Fetches into memory. Any final status is an answer; look at it.
+    ///
+    /// # Errors
+    /// Refused by a breaker or the limiter, a fault that retries did not mend, a body that may not be kept.
+    pub async fn fetch(&self, request: Request) -> Result<Response, FetchError> {
+        let Arrived { head, content, mut track, .. } = self.0.journey(&request, &Delivery::Buffer).await?;
+        let body = match content {
+            Content::Bytes(body) => body,
+            Content::File(_) | Content::Open(_) => bytes::Bytes::new(),
+        };
+        Ok(Response { head: *head, body, journey: track.end() })
+    }
+
+    /// Fetches into a file, which appears under its name when it is complete.
+    ///
+    /// # Errors
+    /// As [`Hub::fetch`], and when the file cannot be written.
+    pub async fn download(&self, request: Request, path: &Path) -> Result<Downloaded, FetchError> {
+        let delivery = Delivery::File(FileTarget { path: path.into() });
+        let Arrived { head, content, mut track, .. } = self.0.journey(&request, &delivery).await?;
+        let (file, preview) = match content {
+            Content::File(file) => (Some(file), bytes::Bytes::new()),
+            Content::Bytes(preview) => (None, preview),
+            Content::Open(_) => (None, bytes::Bytes::new()),
+        };
+        Ok(Downloaded { head: *head, file, preview, journey: track.end() })
+    }
+
+    /// Fetches up to the headers and leaves the body to the caller. Retrying ends with the headers.
+    ///
+    /// # Errors
+    /// As [`Hub::fetch`].
+    pub async fn stream(&self, request: Request) -> Result<Streamed, FetchError> {
+        let Arrived { head, content, held, sent, mut track } = self.0.journey(&request, &Delivery::Stream).await?;
+        let journey = track.end();
+        let body = match content {
+            Content::Open(reader) => {
+                let outcome = self.0.config.breakers.of(&Host::of(&head.url).map_err(|error| FetchError {
+                    kind: error.into(),
+                    url: crate::redact::redact(&head.url),
+                    journey: journey.clone(),
+                })?).classifier.classify(docstokg_policy::classify::Ending::Status(head.status)).outcome;
+                let held = Held::watched(held, self.0.config.transport.consumer_timeout, &self.0.runtime);
+                BodyStream::live(Live { reader, held, track, outcome, sent })
+            }
+            Content::Bytes(bytes) => BodyStream::whole(bytes),
+            Content::File(_) => BodyStream::whole(bytes::Bytes::new()),
+        };
+        Ok(Streamed { head: *head, body, journey })
+    }
+
+    /// Blocks a host for a time, on an operator's word.
+    pub fn block(&self, host: &Host, length: Duration, reason: &str) {
+        let (gate, _) = self.0.registry.lane(lane_key(host, Role::Metadata));
+        let _ = gate.site.block(length, &OpenReason::Operator(reason.into()));
+        gate.wake_all();
+    }
+
+    /// Closes the breaker of a host, on an operator's word.
+    pub fn unblock(&self, host: &Host) {
+        let (gate, _) = self.0.registry.lane(lane_key(host, Role::Metadata));
+        let _ = gate.site.unblock();
+        gate.wake_all();
+    }
+
+    /// Tells how a host stands.
+    #[must_use]
+    pub fn view(&self, host: &Host) -> SiteView {
+        self.0.registry.lane(lane_key(host, Role::Metadata)).0.site.view()
+    }
+
+    /// Returns how many sites the hub remembers.
+    #[must_use]
+    pub fn sites(&self) -> usize {
+        self.0.registry.len()
+    }
+
+    /// Returns the configuration.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.0.config
+    }
+}
+
+fn lane_key(host: &Host, role: Role) -> LaneKey {
+    LaneKey { host: host.clone(), role, kind: None, service: None, free: false }
+}
+
+impl Inner {
+    pub(crate) fn begin(&self, request: &Request) -> Track {
+        let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let deadline = request.deadline.or(self.config.transport.deadline);
+        Track::begin(number, deadline, &self.runtime, &self.observers)
+    }
+
+    /// Makes the first hop of a request, and remembers the host if the user typed it.
+    pub(crate) fn first_hop(&self, request: &Request) -> Hop {
+        if request.provenance == Provenance::Typed
+            && let Ok(host) = Host::of(&request.url)
+            && !self.typed_hosts.read().contains(&host)
+        {
+            self.typed_hosts.write().insert(host);
+        }
+        Hop { method: request.method.clone(), url: request.url.clone(), headers: request.headers.clone(), body: request.body.clone() }
+    }
+
+    /// Names a hop: its host, site and role, and the gate it has to pass.
+    pub(crate) fn name(&self, hop: &Hop, request: &Request) -> Result<Target, ErrorKind> {
+        let host = Host::of(&hop.url)?;
+        let role = request.role;
+        let url = canonical::for_request(&hop.url, role);
+        let free = hop.method == Method::HEAD && !self.config.limits.of(&host, role).count_head.value;
+        let key = LaneKey { host: host.clone(), role, kind: request.kind.clone(), service: request.service.clone(), free };
+        let (gate, lane) = self.registry.lane(key);
+        let limit = lane.charges.iter().map(|charge| charge.windows.largest_weight()).min().unwrap_or(u32::MAX);
+        if request.weight > limit {
+            return Err(ErrorKind::Weight { host, weight: request.weight, limit });
+        }
+        let resolver = request.resolver.as_ref().map(|name| self.registry.resolver_lane(name, &host, role));
+        Ok(Target { url, host, role, gate, lane, resolver, max_body: request.max_body })
+    }
+
+    /// Dresses a hop for the outside: the headers that every request carries.
+    pub(crate) fn outgoing(&self, hop: &Hop, target: &Target, request: &Request) -> Outgoing {
+        let mut headers = hop.headers.clone();
+        let (accept, encoding) = accept_of(request.role);
+        for (name, value) in [(USER_AGENT, self.user_agent.clone()), (ACCEPT, accept), (ACCEPT_ENCODING, encoding)] {
+            headers.entry(name).or_insert(value);
+        }
+        let typed = self.config.transport.allow_internal || self.typed_hosts.read().contains(&target.host);
+        let reach = if typed { Reach::Anywhere } else { Reach::PublicOnly };
+        Outgoing { method: hop.method.clone(), url: target.url.clone(), headers, body: hop.body.clone(), reach }
+    }
+}
+
+/// Returns the `Accept` and `Accept-Encoding` of a role. Files come as they are: their length and hash must mean something.
+fn accept_of(role: Role) -> (HeaderValue, HeaderValue) {
+    let coded = HeaderValue::from_static("gzip, deflate, br, zstd");
+    match role {
+        Role::Metadata => (HeaderValue::from_static("application/json, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.5"), coded),
+        Role::Landing => (HeaderValue::from_static("text/html, application/xhtml+xml, application/xml;q=0.9, */*;q=0.5"), coded),
+        Role::Artifact => (HeaderValue::from_static("application/pdf, application/xml;q=0.9, text/html;q=0.7, */*;q=0.5"), HeaderValue::from_static("identity")),
+    }
+}

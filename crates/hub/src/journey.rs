@@ -1,0 +1,84 @@
+//! The record of one request's journey: what waited, why, how long. Every response carries it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::host::Host;
+use docstokg_policy::retry::StopReason;
+use docstokg_policy::role::Role;
+
+use crate::clock::{BootInstant, Runtime};
+use crate::error::ErrorKind;
+use crate::event::{Event, Observer, What};
+
+/// What happened on the way to an answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Journey {
+    /// Requests that were sent, over all hops.
+    pub attempts: u32,
+    /// Redirects that were followed.
+    pub redirects: u32,
+    /// Time spent waiting for rates.
+    pub rate_delay: Duration,
+    /// Time spent waiting for slots.
+    pub slot_wait: Duration,
+    /// Time spent waiting for breakers.
+    pub breaker_wait: Duration,
+    /// Time spent waiting before retries.
+    pub backoff: Duration,
+    /// Time from sending to headers, of the last attempt.
+    pub header_time: Duration,
+    /// Time from headers to the end of the body, of the last attempt.
+    pub body_time: Duration,
+    /// Time over all.
+    pub elapsed: Duration,
+    /// Why there was no further attempt, when the last one was not good.
+    pub stopped: Option<StopReason>,
+}
+
+/// A journey under way.
+pub(crate) struct Track {
+    pub(crate) journey: Journey,
+    pub(crate) started: BootInstant,
+    pub(crate) deadline: BootInstant,
+    request: u64,
+    runtime: Arc<dyn Runtime>,
+    observers: Arc<[Arc<dyn Observer>]>,
+}
+
+impl Track {
+    pub(crate) fn begin(request: u64, deadline: Option<Duration>, runtime: &Arc<dyn Runtime>, observers: &Arc<[Arc<dyn Observer>]>) -> Self {
+        let started = runtime.boot();
+        Self {
+            journey: Journey::default(),
+            started,
+            deadline: deadline.map_or(BootInstant::FAR, |deadline| started + deadline),
+            request,
+            runtime: Arc::clone(runtime),
+            observers: Arc::clone(observers),
+        }
+    }
+
+    pub(crate) fn now(&self) -> BootInstant {
+        self.runtime.boot()
+    }
+
+    /// Tells the observers, if there are any; `what` is made only then.
+    pub(crate) fn note(&self, host: &Host, role: Role, what: impl FnOnce() -> What) {
+        if !self.observers.is_empty() {
+            let event = Event { at: self.runtime.boot(), request: self.request, host: host.clone(), role, what: what() };
+            for observer in &*self.observers {
+                observer.note(&event);
+            }
+        }
+    }
+
+    pub(crate) fn deadline_error(&self, host: &Host, during: &'static str) -> ErrorKind {
+        ErrorKind::Deadline { host: host.clone(), deadline: self.deadline.since(self.started), during }
+    }
+
+    pub(crate) fn end(&mut self) -> Journey {
+        self.journey.elapsed = self.now().since(self.started);
+        self.journey.clone()
+    }
+}

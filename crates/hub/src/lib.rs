@@ -1,0 +1,48 @@
+//! One networking hub through which every request passes: cache, breaker, limiter, retry, send.
+//!
+//! A [`Hub`] is polite by construction: no request leaves without passing the breaker and the budgets of the site it
+//! goes to, redirects and retries included. Read [`fetch`] first: it is the journey of one request, top to bottom.
+//!
+//! ```no_run
+//! use docstokg_hub::{Hub, Request, config};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = config::load::shipped()?;
+//! let hub = Hub::builder(config).build()?;
+//! let answer = hub.fetch(Request::get("https://api.crossref.org/works/10.5555/12345678".parse()?)).await?;
+//! println!("{} after {:?}", answer.head.status, answer.journey.elapsed);
+//! # Ok(())
+//! # }
+//! ```
+
+mod attempt;
+pub mod body;
+mod cache;
+pub mod clock;
+pub mod config;
+mod decode;
+mod download;
+pub mod error;
+pub mod event;
+pub mod fetch;
+mod gate;
+mod hub;
+pub mod journey;
+mod redact;
+mod redirect;
+mod request;
+pub mod response;
+pub mod transport;
+
+pub use docstokg_policy as policy;
+pub use docstokg_policy::host::Host;
+pub use docstokg_policy::retry::Repeatable;
+pub use docstokg_policy::role::Role;
+pub use docstokg_policy::site::Patience;
+pub use docstokg_stores as stores;
+pub use error::{ErrorKind, FetchError, Refused};
+pub use hub::{Hub, HubBuilder};
+pub use journey::Journey;
+pub use redact::redact;
+pub use request::{Follow, Provenance, RateWait, Request};
+pub use response::{Downloaded, Head, Response, SavedFile, Streamed};

@@ -1,0 +1,209 @@
+//! What a caller asks the hub for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use docstokg_policy::retry::Repeatable;
+use docstokg_policy::role::Role;
+use docstokg_policy::site::Patience;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use url::Url;
+
+/// Where a URL came from: what the user wrote may point into the own network, what a server said may not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provenance {
+    /// The user or the embedding program named this host.
+    Typed,
+    /// It was found in somebody's answer.
+    Discovered,
+}
+
+/// How long a caller waits for the rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateWait {
+    /// As the host's `max_delay_ms` says.
+    Policy,
+    /// Not at all: `fail` mode.
+    None,
+    /// Up to the deadline: `block` mode.
+    Deadline,
+    /// Up to this.
+    AtMost(Duration),
+}
+
+/// One request, and how it is to be treated.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    pub(crate) secret_headers: Vec<HeaderName>,
+    pub(crate) body: Bytes,
+    pub(crate) role: Role,
+    pub(crate) resolver: Option<Arc<str>>,
+    pub(crate) kind: Option<Arc<str>>,
+    pub(crate) service: Option<Arc<str>>,
+    pub(crate) weight: u32,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) patience: Patience,
+    pub(crate) rate_wait: RateWait,
+    pub(crate) provenance: Provenance,
+    pub(crate) repeatable: Option<Repeatable>,
+    pub(crate) follow: Follow,
+    pub(crate) max_body: Option<u64>,
+}
+
+/// Whether redirects are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follow {
+    /// Yes, each hop through its own host's limits.
+    Redirects,
+    /// No: the redirect itself is the answer.
+    Nothing,
+}
+
+impl Request {
+    /// Asks for a URL with GET, for its metadata, with one unit of weight.
+    #[must_use]
+    pub fn get(url: Url) -> Self {
+        Self::new(Method::GET, url)
+    }
+
+    /// Asks for a URL with HEAD.
+    #[must_use]
+    pub fn head(url: Url) -> Self {
+        Self::new(Method::HEAD, url)
+    }
+
+    /// Asks for a URL with a method.
+    #[must_use]
+    pub fn new(method: Method, url: Url) -> Self {
+        Self {
+            method,
+            url,
+            headers: HeaderMap::new(),
+            secret_headers: Vec::new(),
+            body: Bytes::new(),
+            role: Role::Metadata,
+            resolver: None,
+            kind: None,
+            service: None,
+            weight: 1,
+            deadline: None,
+            patience: Patience::Refuse,
+            rate_wait: RateWait::Policy,
+            provenance: Provenance::Typed,
+            repeatable: None,
+            follow: Follow::Redirects,
+            max_body: None,
+        }
+    }
+
+    /// Says what the request is for.
+    #[must_use]
+    pub fn role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.append(name, value);
+        self
+    }
+
+    /// Adds a header that carries a key: it never leaves the origin it was meant for.
+    #[must_use]
+    pub fn secret_header(mut self, name: HeaderName, mut value: HeaderValue) -> Self {
+        value.set_sensitive(true);
+        self.secret_headers.push(name.clone());
+        self.headers.insert(name, value);
+        self
+    }
+
+    /// Sends a body.
+    #[must_use]
+    pub fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// Names the resolver on whose behalf it is: its breaker is asked too.
+    #[must_use]
+    pub fn resolver(mut self, name: &str) -> Self {
+        self.resolver = Some(name.into());
+        self
+    }
+
+    /// Names the kind of request, where the host has a budget for it.
+    #[must_use]
+    pub fn kind(mut self, name: &str) -> Self {
+        self.kind = Some(name.into());
+        self
+    }
+
+    /// Names the service, where there is a budget for it.
+    #[must_use]
+    pub fn service(mut self, name: &str) -> Self {
+        self.service = Some(name.into());
+        self
+    }
+
+    /// Charges more than one unit.
+    #[must_use]
+    pub fn weight(mut self, weight: u32) -> Self {
+        self.weight = weight;
+        self
+    }
+
+    /// Bounds the whole journey.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Says what to do while a breaker is open.
+    #[must_use]
+    pub fn patience(mut self, patience: Patience) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Says how long to wait for the rate.
+    #[must_use]
+    pub fn rate_wait(mut self, wait: RateWait) -> Self {
+        self.rate_wait = wait;
+        self
+    }
+
+    /// Marks the URL as found in somebody's answer: it may not point into the own network.
+    #[must_use]
+    pub fn discovered(mut self) -> Self {
+        self.provenance = Provenance::Discovered;
+        self
+    }
+
+    /// Says whether the request may be sent twice, whatever its method.
+    #[must_use]
+    pub fn repeatable(mut self, repeatable: Repeatable) -> Self {
+        self.repeatable = Some(repeatable);
+        self
+    }
+
+    /// Says whether redirects are followed.
+    #[must_use]
+    pub fn follow(mut self, follow: Follow) -> Self {
+        self.follow = follow;
+        self
+    }
+
+    /// Bounds the decoded body, in bytes.
+    #[must_use]
+    pub fn max_body(mut self, bytes: u64) -> Self {
+        self.max_body = Some(bytes);
+        self
+    }
+}

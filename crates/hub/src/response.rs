@@ -1,0 +1,69 @@
+//! What the hub gives back.
+
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode, Version};
+use url::Url;
+
+use crate::body::BodyStream;
+use crate::journey::Journey;
+
+/// The head of an answer: everything before its body.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// The status.
+    pub status: StatusCode,
+    /// The protocol.
+    pub version: Version,
+    /// The headers, as the origin sent them.
+    pub headers: HeaderMap,
+    /// The URL that answered, after redirects.
+    pub url: Url,
+}
+
+/// An answer with its body in memory.
+#[derive(Debug)]
+pub struct Response {
+    /// Status, headers and URL.
+    pub head: Head,
+    /// The body, decoded.
+    pub body: Bytes,
+    /// How it came about.
+    pub journey: Journey,
+}
+
+/// An answer whose body is read by the caller, piece by piece.
+#[derive(Debug)]
+pub struct Streamed {
+    /// Status, headers and URL.
+    pub head: Head,
+    /// The body.
+    pub body: BodyStream,
+    /// How it came about, up to the headers.
+    pub journey: Journey,
+}
+
+/// An answer whose body, if it was a good one, is a file now.
+#[derive(Debug)]
+pub struct Downloaded {
+    /// Status, headers and URL.
+    pub head: Head,
+    /// The file, when the status was a success.
+    pub file: Option<SavedFile>,
+    /// The beginning of the body otherwise, for messages.
+    pub preview: Bytes,
+    /// How it came about.
+    pub journey: Journey,
+}
+
+/// A file that is complete and in its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// Its SHA-256, in hex.
+    pub sha256: String,
+}

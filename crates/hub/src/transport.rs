@@ -1,0 +1,110 @@
+//! The way to the outside: one request out, headers and a body back. No redirects, no retries, no decoding.
+//!
+//! The hub speaks to a [`Transport`]; [`reqwest`](self::wire) is the real one, the simulator another. A transport tells
+//! the [`Dial`] of a request when it has to make a connection first, since the origin counts arrivals and not grants.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use docstokg_policy::classify::Fault;
+use docstokg_policy::site::Refusal;
+use http::{HeaderMap, Method, StatusCode, Version};
+use url::Url;
+
+mod addresses;
+mod dial;
+mod fault;
+mod tls;
+pub mod wire;
+
+pub use addresses::ConnectTo;
+pub use wire::{TransportError, WireTransport};
+
+/// Which addresses a request may reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Any.
+    Anywhere,
+    /// None that is loopback, private, link-local or otherwise internal.
+    PublicOnly,
+}
+
+/// A request on its way out.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// The method.
+    pub method: Method,
+    /// The URL, in the form that is sent.
+    pub url: Url,
+    /// All headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+    /// Which addresses it may reach.
+    pub reach: Reach,
+}
+
+/// The beginning of an answer, and the rest of it to be read.
+pub struct Incoming {
+    /// The status.
+    pub status: StatusCode,
+    /// The protocol.
+    pub version: Version,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, chunk by chunk.
+    pub body: Box<dyn Body>,
+}
+
+/// A body that arrives in chunks.
+pub trait Body: Send {
+    /// Returns the next chunk, or `None` at the end. Safe to drop and call again.
+    fn chunk(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, SendError>> + Send + '_>>;
+}
+
+/// Why there is no answer, or no more of it.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// The network, the TLS layer or the origin failed.
+    #[error("{message}")]
+    Fault {
+        /// What class of fault it is.
+        fault: Fault,
+        /// What happened, for a person.
+        message: String,
+    },
+    /// The address is one that this request may not reach; nothing was sent.
+    #[error("{host} leads to the internal address {address}")]
+    Internal {
+        /// The host.
+        host: String,
+        /// Where it leads.
+        address: std::net::IpAddr,
+    },
+    /// The site was blocked while the connection was made; nothing was sent.
+    #[error("the site was blocked while the connection was made")]
+    Blocked(Refusal),
+    /// The request cannot be sent at all.
+    #[error("{0}")]
+    Unsendable(String),
+}
+
+/// What a transport tells about the connection of a request.
+pub trait Dial: Send + Sync {
+    /// No connection is at hand: one is being made.
+    fn dialling(&self);
+
+    /// The connection is up and the request is about to leave by it.
+    ///
+    /// # Errors
+    /// The site has been blocked meanwhile: the request must not be sent.
+    fn connected(&self) -> Result<(), Refusal>;
+}
+
+/// Sends one request.
+pub trait Transport: Send + Sync {
+    /// Sends `request` and waits for the headers of the answer.
+    fn send(&self, request: Outgoing, dial: Arc<dyn Dial>) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>>;
+}

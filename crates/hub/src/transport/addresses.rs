@@ -1,0 +1,153 @@
+//! Names to addresses: `--connect-to` mappings, and the guard against the own network.
+//!
+//! The guard looks at the addresses that are connected to, so a name that answers differently the second time does not
+//! get around it. Literal addresses never reach a resolver; [`internal_literal`] looks at those.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use docstokg_policy::host::{Host, is_internal};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use url::Url;
+
+use super::Reach;
+
+/// Sends what is meant for one host and port to an address: `HOST:PORT=ADDR:PORT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectTo {
+    /// The host as requests name it, without port.
+    pub name: String,
+    /// The port as requests name it.
+    pub port: u16,
+    /// Where the connection goes.
+    pub address: SocketAddr,
+}
+
+impl ConnectTo {
+    /// Tells whether requests for `url` go this way.
+    #[must_use]
+    pub fn covers(&self, url: &Url) -> bool {
+        Host::of(url).is_ok_and(|host| host.name() == self.name) && url.port_or_known_default() == Some(self.port)
+    }
+}
+
+impl FromStr for ConnectTo {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| format!("'{text}' is not HOST:PORT=ADDR:PORT: {why}");
+        let (from, to) = text.split_once('=').ok_or_else(|| wrong("there is no '='"))?;
+        let (name, port) = from.rsplit_once(':').ok_or_else(|| wrong("the port of the host is missing"))?;
+        let port = port.parse().map_err(|_| wrong("the port of the host is not a number up to 65535"))?;
+        let host = Host::parse(name).map_err(|error| wrong(&error.to_string()))?;
+        let address = to.parse().map_err(|_| wrong("what follows '=' is not an IP address and a port"))?;
+        Ok(Self { name: host.name().to_owned(), port, address })
+    }
+}
+
+/// Returns the internal address that a URL names literally, if it does.
+pub(super) fn internal_literal(url: &Url) -> Option<IpAddr> {
+    let address = match url.host()? {
+        url::Host::Ipv4(address) => IpAddr::V4(address),
+        url::Host::Ipv6(address) => IpAddr::V6(address),
+        url::Host::Domain(_) => return None,
+    };
+    is_internal(address).then_some(address)
+}
+
+/// The name leads only to internal addresses.
+#[derive(Debug, thiserror::Error)]
+#[error("{name} leads to the internal address {address}")]
+pub(super) struct InternalAddress {
+    pub(super) name: String,
+    pub(super) address: IpAddr,
+}
+
+/// The name has no address.
+#[derive(Debug, thiserror::Error)]
+#[error("{name} has no address: {why}")]
+pub(super) struct NoAddress {
+    name: String,
+    why: String,
+}
+
+/// Asks the system's resolver and drops what may not be reached.
+pub(super) struct GuardedResolver {
+    reach: Reach,
+    /// Proxies that the environment names: those the user wrote.
+    exempt: Arc<HashSet<String>>,
+}
+
+impl GuardedResolver {
+    pub(super) fn new(reach: Reach, exempt: Arc<HashSet<String>>) -> Self {
+        Self { reach, exempt }
+    }
+}
+
+impl Resolve for GuardedResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let name = name.as_str().to_owned();
+        let guarded = self.reach == Reach::PublicOnly && !self.exempt.contains(&name);
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await.map(Vec::from_iter);
+            let found: Vec<SocketAddr> = match found {
+                Ok(found) => found,
+                Err(error) => return Err(NoAddress { name, why: error.to_string() }.into()),
+            };
+            let (internal, public): (Vec<_>, Vec<_>) = found.into_iter().partition(|address| guarded && is_internal(address.ip()));
+            match (public.is_empty(), internal.first()) {
+                (true, Some(address)) => Err(InternalAddress { name, address: address.ip() }.into()),
+                (true, None) => Err(NoAddress { name, why: "the resolver returned none".to_owned() }.into()),
+                (false, _) => Ok(Box::new(public.into_iter()) as Addrs),
+            }
+        })
+    }
+}
+
+/// Sends every name to one address.
+pub(super) struct FixedResolver(pub(super) SocketAddr);
+
+impl Resolve for FixedResolver {
+    fn resolve(&self, _: Name) -> Resolving {
+        let address = self.0;
+        Box::pin(async move { Ok(Box::new(std::iter::once(address)) as Addrs) })
+    }
+}
+
+/// Returns the names of the proxies that the environment sets.
+pub(super) fn proxies_of_environment() -> HashSet<String> {
+    ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"]
+        .iter()
+        .filter_map(|name| std::env::var(name).ok())
+        .filter_map(|value| Url::parse(&value).or_else(|_| Url::parse(&format!("http://{value}"))).ok())
+        .filter_map(|url| url.host_str().map(str::to_owned))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_is_read_and_covers_its_host_and_port() {
+        let mapping: ConnectTo = "API.Crossref.org:443=127.0.0.1:8443".parse().unwrap();
+        let covers = |url: &str| mapping.covers(&Url::parse(url).unwrap());
+        assert!(covers("https://api.crossref.org/works"));
+        assert!(!covers("http://api.crossref.org/works"));
+        assert!(!covers("https://api.crossref.org:8080/works"));
+        for text in ["", "a=1.2.3.4:5", "a:1", "a:1=b:2", "a:x=1.2.3.4:5", "a:1=1.2.3.4", "a:99999=1.2.3.4:5"] {
+            assert!(text.parse::<ConnectTo>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn literals_are_seen_in_every_spelling() {
+        for url in ["http://127.0.0.1/", "http://127.1/", "http://2130706433/", "http://0x7f.1/", "http://[::1]/", "http://[::ffff:10.0.0.1]/"] {
+            assert!(internal_literal(&Url::parse(url).unwrap()).is_some(), "{url}");
+        }
+        assert!(internal_literal(&Url::parse("http://8.8.8.8/").unwrap()).is_none());
+        assert!(internal_literal(&Url::parse("http://example.org/").unwrap()).is_none());
+    }
+}

@@ -1,0 +1,56 @@
+//! What went wrong on the wire, told from the chain of causes.
+
+use std::error::Error;
+use std::io::ErrorKind;
+
+use docstokg_policy::classify::Fault;
+
+use super::SendError;
+use super::addresses::{InternalAddress, NoAddress};
+use super::dial::BlockedWhileDialling;
+
+/// Reads a transport error. The message names the innermost cause and never the URL.
+pub(super) fn read(error: &reqwest::Error) -> SendError {
+    let causes = || chain(error);
+    if let Some(blocked) = causes().find_map(|cause| cause.downcast_ref::<BlockedWhileDialling>()) {
+        return SendError::Blocked(blocked.0.clone());
+    }
+    if let Some(internal) = causes().find_map(|cause| cause.downcast_ref::<InternalAddress>()) {
+        return SendError::Internal { host: internal.name.clone(), address: internal.address };
+    }
+    if error.is_builder() {
+        return SendError::Unsendable(innermost(error));
+    }
+    let io = causes().filter_map(|cause| cause.downcast_ref::<std::io::Error>()).last();
+    let fault = if causes().any(|cause| cause.is::<NoAddress>()) {
+        Fault::Dns
+    } else if causes().any(is_tls) {
+        Fault::Tls
+    } else if io.is_some_and(|io| matches!(io.kind(), ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::AddrNotAvailable)) {
+        Fault::NoRoute
+    } else if error.is_connect() {
+        Fault::Connect
+    } else if error.is_timeout() || io.is_some_and(|io| io.kind() == ErrorKind::TimedOut) {
+        Fault::Timeout
+    } else if io.is_some_and(|io| io.kind() == ErrorKind::BrokenPipe) {
+        Fault::Write
+    } else {
+        Fault::Read
+    };
+    SendError::Fault { fault, message: innermost(error) }
+}
+
+/// Walks from an error to its innermost cause.
+fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |cause| (*cause).source())
+}
+
+fn is_tls(cause: &(dyn Error + 'static)) -> bool {
+    // rustls hides its error inside an io::Error, whose `source` skips it.
+    cause.is::<rustls::Error>()
+        || cause.downcast_ref::<std::io::Error>().and_then(|io| io.get_ref()).is_some_and(|inner| inner.is::<rustls::Error>())
+}
+
+fn innermost(error: &reqwest::Error) -> String {
+    chain(error).last().map(ToString::to_string).unwrap_or_default()
+}

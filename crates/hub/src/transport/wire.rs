@@ -1,0 +1,183 @@
+//! The real transport: reqwest with rustls, redirects and retries off.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderValue;
+use http::header::HOST;
+use reqwest::Client;
+use rustls::ClientConfig;
+use url::Url;
+
+use super::addresses::{ConnectTo, FixedResolver, GuardedResolver, internal_literal, proxies_of_environment};
+use super::dial::{DIAL, DialLayer};
+use super::{Body, Dial, Incoming, Outgoing, Reach, SendError, Transport, fault, tls};
+
+/// How connections are made.
+#[derive(Clone, Debug)]
+pub struct WireOptions {
+    /// The longest that a connection, TLS included, may take.
+    pub connect_timeout: Duration,
+    /// How long an unused connection is kept.
+    pub idle_connection: Duration,
+    /// Where hosts really are.
+    pub connect_to: Vec<ConnectTo>,
+    /// Certificates to trust beside the machine's, as PEM.
+    pub certificates: Vec<Vec<u8>>,
+}
+
+impl Default for WireOptions {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(10),
+            idle_connection: Duration::from_secs(90),
+            connect_to: Vec::new(),
+            certificates: Vec::new(),
+        }
+    }
+}
+
+/// Why a transport could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum TransportError {
+    /// A certificate file is not one.
+    #[error("the certificate cannot be used: {0}")]
+    Certificate(String),
+    /// The TLS library refused its settings.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(String),
+    /// The HTTP client refused its settings, the environment's proxies among them.
+    #[error("the HTTP client cannot be set up: {0}")]
+    Client(String),
+}
+
+/// reqwest, once per kind of reach and once per mapped host.
+pub struct WireTransport {
+    anywhere: Client,
+    public_only: Client,
+    mapped: Vec<(ConnectTo, Client)>,
+}
+
+impl WireTransport {
+    /// Sets up the clients. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// A certificate that cannot be read, or a proxy in the environment that is none.
+    pub fn new(options: &WireOptions) -> Result<Self, TransportError> {
+        let tls = tls::client_config(&options.certificates)?;
+        let proxies = Arc::new(proxies_of_environment());
+        let guarded = |reach| client(options, &tls).dns_resolver(guard(reach, &proxies)).build().map_err(failed);
+        let mapped = options.connect_to.iter().map(|mapping| {
+            let client = client(options, &tls).no_proxy().dns_resolver(Arc::new(FixedResolver(mapping.address))).build().map_err(failed)?;
+            Ok((mapping.clone(), client))
+        });
+        Ok(Self { anywhere: guarded(Reach::Anywhere)?, public_only: guarded(Reach::PublicOnly)?, mapped: mapped.collect::<Result<_, _>>()? })
+    }
+
+    /// Chooses the client for a request, and the URL and `Host` header that take it there.
+    fn route(&self, request: &Outgoing) -> Result<(&Client, Url, Option<HeaderValue>), SendError> {
+        if let Some((mapping, client)) = self.mapped.iter().find(|(mapping, _)| mapping.covers(&request.url)) {
+            let (url, host) = mapped_url(&request.url, mapping);
+            return Ok((client, url, host));
+        }
+        match request.reach {
+            Reach::Anywhere => Ok((&self.anywhere, request.url.clone(), None)),
+            Reach::PublicOnly => match internal_literal(&request.url) {
+                Some(address) => Err(SendError::Internal { host: request.url.host_str().unwrap_or_default().to_owned(), address }),
+                None => Ok((&self.public_only, request.url.clone(), None)),
+            },
+        }
+    }
+}
+
+fn client(options: &WireOptions, tls: &ClientConfig) -> reqwest::ClientBuilder {
+    Client::builder()
+        .tls_backend_preconfigured(tls.clone())
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .tcp_nodelay(true)
+        .connect_timeout(options.connect_timeout)
+        .pool_idle_timeout(options.idle_connection)
+        .connector_layer(DialLayer)
+}
+
+fn guard(reach: Reach, exempt: &Arc<HashSet<String>>) -> Arc<GuardedResolver> {
+    Arc::new(GuardedResolver::new(reach, Arc::clone(exempt)))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "used as a function of map_err")]
+fn failed(error: reqwest::Error) -> TransportError {
+    let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+    TransportError::Client(cause)
+}
+
+/// Rewrites a URL so that its connection goes where the mapping says.
+///
+/// A port written in a URL wins over the resolver's, so it is taken out of the URL and put into the `Host` header; a
+/// literal address never reaches the resolver, so it is replaced.
+fn mapped_url(url: &Url, mapping: &ConnectTo) -> (Url, Option<HeaderValue>) {
+    let authority = match (url.host_str(), url.port()) {
+        (Some(host), Some(port)) => format!("{host}:{port}"),
+        (host, _) => host.unwrap_or_default().to_owned(),
+    };
+    let mut routed = url.clone();
+    let literal = !matches!(url.host(), Some(url::Host::Domain(_)));
+    if literal {
+        let _ = routed.set_ip_host(mapping.address.ip());
+        let _ = routed.set_port(Some(mapping.address.port()));
+    } else {
+        let _ = routed.set_port(None);
+    }
+    let host = (literal || url.port().is_some()).then(|| HeaderValue::from_str(&authority).ok()).flatten();
+    (routed, host)
+}
+
+impl Transport for WireTransport {
+    fn send(&self, request: Outgoing, dial: Arc<dyn Dial>) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
+        Box::pin(DIAL.scope(dial, async move {
+            let (client, url, host) = self.route(&request)?;
+            let mut outgoing = reqwest::Request::new(request.method, url);
+            *outgoing.headers_mut() = request.headers;
+            if let Some(host) = host {
+                outgoing.headers_mut().insert(HOST, host);
+            }
+            if !request.body.is_empty() {
+                *outgoing.body_mut() = Some(request.body.into());
+            }
+            let response = client.execute(outgoing).await.map_err(|error| fault::read(&error))?;
+            let (status, version) = (response.status(), response.version());
+            let headers = response.headers().clone();
+            Ok(Incoming { status, version, headers, body: Box::new(WireBody(response)) })
+        }))
+    }
+}
+
+struct WireBody(reqwest::Response);
+
+impl Body for WireBody {
+    fn chunk(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, SendError>> + Send + '_>> {
+        Box::pin(async move { self.0.chunk().await.map_err(|error| fault::read(&error)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapped_url_keeps_its_name_for_the_server() {
+        let route = |url: &str, mapping: &str| {
+            let mapping: ConnectTo = mapping.parse().unwrap();
+            let (url, host) = mapped_url(&Url::parse(url).unwrap(), &mapping);
+            (url.to_string(), host.map(|host| host.to_str().unwrap().to_owned()))
+        };
+        assert_eq!(route("https://a.org/x", "a.org:443=127.0.0.1:1"), ("https://a.org/x".into(), None));
+        assert_eq!(route("http://a.org:8080/x", "a.org:8080=127.0.0.1:1"), ("http://a.org/x".into(), Some("a.org:8080".into())));
+        assert_eq!(route("http://10.0.0.1/x", "10.0.0.1:80=127.0.0.1:1"), ("http://127.0.0.1:1/x".into(), Some("10.0.0.1".into())));
+    }
+}

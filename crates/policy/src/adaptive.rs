@@ -1,0 +1,117 @@
+//! The adaptive rate: slower while an origin throttles, back to the configured rate when it does not.
+//!
+//! A finished window with many throttled answers lowers the multiplier by a share, one with few raises it. The
+//! multiplier stretches the pacing windows of a budget; it never rounds a rate down to nothing and forgets no history.
+
+use std::time::Duration;
+
+use crate::budget::Multiplier;
+use crate::time::BootInstant;
+
+/// The knobs of the adaptive rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdaptivePolicy {
+    /// How long answers are counted before a decision.
+    pub window: Duration,
+    /// The share of throttled answers from which on the rate goes down.
+    pub high_ratio: f64,
+    /// By which share it goes up.
+    pub increase: f64,
+    /// By which share it goes down.
+    pub decrease: f64,
+    /// The lowest multiplier.
+    pub lowest: Multiplier,
+    /// The highest multiplier.
+    pub highest: Multiplier,
+}
+
+impl Default for AdaptivePolicy {
+    fn default() -> Self {
+        Self {
+            window: Duration::from_secs(60),
+            high_ratio: 0.05,
+            increase: 0.05,
+            decrease: 0.20,
+            lowest: Multiplier::from_share(0.3),
+            highest: Multiplier::FULL,
+        }
+    }
+}
+
+/// The answers of the running window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    started: BootInstant,
+    calls: u32,
+    throttled: u32,
+}
+
+/// A change of the multiplier.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Adjustment {
+    /// Before.
+    pub old: Multiplier,
+    /// After.
+    pub new: Multiplier,
+    /// Why: `high_429_ratio` or `low_429_ratio`.
+    pub reason: &'static str,
+}
+
+impl Tally {
+    /// Takes in an answer, and decides on the multiplier when a window has ended before it.
+    pub fn observe(&mut self, policy: &AdaptivePolicy, multiplier: Multiplier, throttled: bool, now: BootInstant) -> Option<Adjustment> {
+        let adjustment = if self.calls > 0 && self.started + policy.window <= now { self.decide(policy, multiplier) } else { None };
+        if self.calls == 0 || self.started + policy.window <= now {
+            *self = Self { started: now, calls: 0, throttled: 0 };
+        }
+        self.calls = self.calls.saturating_add(1);
+        self.throttled = self.throttled.saturating_add(u32::from(throttled));
+        adjustment
+    }
+
+    fn decide(&self, policy: &AdaptivePolicy, old: Multiplier) -> Option<Adjustment> {
+        let high = f64::from(self.throttled) / f64::from(self.calls) >= policy.high_ratio;
+        let factor = if high { 1.0 - policy.decrease } else { 1.0 + policy.increase };
+        let new = Multiplier::from_share(old.share() * factor).clamp(policy.lowest, policy.highest);
+        let reason = if high { "high_429_ratio" } else { "low_429_ratio" };
+        (new != old).then_some(Adjustment { old, new, reason })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> BootInstant {
+        BootInstant::from_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn many_throttled_answers_lower_the_rate_and_few_raise_it() {
+        let policy = AdaptivePolicy::default();
+        let mut tally = Tally::default();
+        let mut multiplier = Multiplier::FULL;
+        let mut seen = Vec::new();
+        for second in 0..400 {
+            let throttled = second < 120 && second % 10 == 0;
+            if let Some(adjustment) = tally.observe(&policy, multiplier, throttled, at(second)) {
+                multiplier = adjustment.new;
+                seen.push((adjustment.new.share(), adjustment.reason));
+            }
+        }
+        let shares: Vec<f64> = seen.iter().map(|(share, _)| *share).collect();
+        assert_eq!(shares, [0.8, 0.64, 0.672, 0.706, 0.741, 0.778]);
+        assert_eq!((seen[1].1, seen[2].1), ("high_429_ratio", "low_429_ratio"));
+    }
+
+    #[test]
+    fn it_stays_within_its_bounds() {
+        let policy = AdaptivePolicy::default();
+        let mut tally = Tally::default();
+        let mut multiplier = Multiplier::FULL;
+        for second in 0..1_000 {
+            multiplier = tally.observe(&policy, multiplier, true, at(second)).map_or(multiplier, |adjustment| adjustment.new);
+        }
+        assert_eq!(multiplier, policy.lowest);
+    }
+}

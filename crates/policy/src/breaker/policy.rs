@@ -1,0 +1,66 @@
+//! The knobs of a breaker.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// So many failures within a time open the breaker for a cooldown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RollingWindow {
+    /// How many failures.
+    pub threshold_failures: NonZeroU32,
+    /// Within which time.
+    pub within: Duration,
+    /// For how long it opens.
+    pub cooldown: Duration,
+}
+
+/// The policy of one breaker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BreakerPolicy {
+    /// Failures in a row that open it.
+    pub fail_max: NonZeroU32,
+    /// How long the first open lasts.
+    pub reset: Duration,
+    /// The longest that repeated opens lengthen to.
+    pub reset_ceiling: Duration,
+    /// The longest block that a server may ask for.
+    pub retry_after_cap: Duration,
+    /// Opens on failures that are not in a row, where set.
+    pub window: Option<RollingWindow>,
+    /// How many probes of each role may be out at once while half-open.
+    pub trial_calls: [u32; 3],
+    /// The most that a probe is put off.
+    pub jitter: Duration,
+    /// A block for a throttling answer without Retry-After, where set.
+    pub throttle_block: Option<Duration>,
+    /// Throttling answers to requests sent before the last one that counted are the same congestion: they count once.
+    pub one_failure_per_epoch: bool,
+    /// Decide and record, but refuse nothing.
+    pub shadow: bool,
+}
+
+impl Default for BreakerPolicy {
+    fn default() -> Self {
+        Self {
+            fail_max: NonZeroU32::new(5).unwrap_or(NonZeroU32::MIN),
+            reset: Duration::from_secs(60),
+            reset_ceiling: Duration::from_secs(900),
+            retry_after_cap: Duration::from_secs(86_400),
+            window: None,
+            trial_calls: [1, 1, 2],
+            jitter: Duration::from_millis(150),
+            throttle_block: None,
+            one_failure_per_epoch: false,
+            shadow: false,
+        }
+    }
+}
+
+impl BreakerPolicy {
+    /// Returns how long the `opens`-th open in a row lasts: twice the one before, up to the ceiling.
+    #[must_use]
+    pub fn reset_after(&self, opens: u32, learned: Duration) -> Duration {
+        let doublings = opens.saturating_sub(1).min(20);
+        self.reset.max(learned).saturating_mul(1 << doublings).min(self.reset_ceiling.max(self.reset))
+    }
+}

@@ -1,0 +1,265 @@
+//! A budget: windows that all hold, the grants used, and the tickets of those who wait.
+//!
+//! The guarantee: in no interval of the length of a window are more weights granted than its limit, whatever the
+//! arrival pattern. A ticket counts as used at its own instant, and from then on as used now, until it is confirmed or
+//! dropped: so whoever holds a due ticket (asleep a little too long, waiting for a slot, dialling) still has its place.
+
+use std::time::Duration;
+
+use crate::adaptive::{AdaptivePolicy, Adjustment, Tally};
+use crate::rate::Window;
+use crate::ring::{Coarse, EXACT_LIMIT, Ring};
+use crate::time::BootInstant;
+
+/// The windows of a budget as a process applies them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Windows {
+    list: Box<[Window]>,
+    guard: Duration,
+    keep: u32,
+}
+
+/// Windows longer than this are quotas: the adaptive multiplier leaves them alone.
+const PACING: Duration = Duration::from_secs(60);
+
+impl Windows {
+    /// Joins windows that all hold, each widened by `guard` against late arrivals at the origin.
+    #[must_use]
+    pub fn new(list: impl Into<Box<[Window]>>, guard: Duration) -> Self {
+        let list = list.into();
+        let exact = list.iter().map(|window| window.limit.get()).filter(|limit| *limit <= EXACT_LIMIT);
+        let keep = exact.max().unwrap_or(0);
+        Self { list, guard, keep }
+    }
+
+    /// Returns the windows as configured.
+    #[must_use]
+    pub fn list(&self) -> &[Window] {
+        &self.list
+    }
+
+    /// Returns the largest weight that a single request may have.
+    #[must_use]
+    pub fn largest_weight(&self) -> u32 {
+        self.list.iter().map(|window| window.limit.get()).min().unwrap_or(u32::MAX)
+    }
+
+    /// Returns the width in force: stretched by the multiplier if it paces, widened by the guard.
+    fn width(&self, window: &Window, multiplier: Multiplier) -> Duration {
+        if window.per <= PACING { multiplier.stretch(window.per) + self.guard } else { window.per + self.guard }
+    }
+
+    /// Returns the longest width, after which the history says nothing any more.
+    #[must_use]
+    pub fn memory(&self) -> Duration {
+        self.list.iter().map(|window| self.width(window, Multiplier::LOWEST)).max().unwrap_or_default()
+    }
+}
+
+/// The share of the configured rate that adaptive pacing leaves, in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Multiplier(u16);
+
+impl Multiplier {
+    /// The whole configured rate.
+    pub const FULL: Self = Self(1_000);
+    /// The least that is ever left.
+    pub const LOWEST: Self = Self(10);
+
+    /// Makes a multiplier from a share, kept between a hundredth and one.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 10..=1000 first")]
+    pub fn from_share(share: f64) -> Self {
+        Self((share * 1_000.0).round().clamp(10.0, 1_000.0) as u16)
+    }
+
+    /// Returns the share of the rate.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        f64::from(self.0) / 1_000.0
+    }
+
+    fn stretch(self, per: Duration) -> Duration {
+        if self == Self::FULL { per } else { per * 1_000 / u32::from(self.0) }
+    }
+}
+
+/// A place held by somebody who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ticket {
+    id: u64,
+    at: BootInstant,
+    weight: u32,
+    expires: BootInstant,
+}
+
+/// The shared state of a budget.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    ring: Ring,
+    coarse: Vec<Coarse>,
+    tickets: Vec<Ticket>,
+    multiplier: Multiplier,
+    tally: Option<Box<Tally>>,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { ring: Ring::default(), coarse: Vec::new(), tickets: Vec::new(), multiplier: Multiplier::FULL, tally: None }
+    }
+}
+
+/// The first instant that fits, and the window that says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fit {
+    /// Not before this.
+    pub at: BootInstant,
+    /// The window that asks for the longest wait, if any does.
+    pub because: Option<Window>,
+}
+
+impl Budget {
+    /// Finds the first instant from `from` on at which `weight` fits every window, behind `ahead` weights in line.
+    ///
+    /// Exact when nobody is ahead; with a line before it, and several windows, a lower bound. O(windows + tickets).
+    #[must_use]
+    pub fn first_fit(&self, windows: &Windows, weight: u32, ahead: u32, from: BootInstant, now: BootInstant) -> Fit {
+        let mut fit = Fit { at: from, because: None };
+        if weight == 0 {
+            return fit;
+        }
+        loop {
+            let before = fit.at;
+            for window in &windows.list {
+                let at = self.fit_window(window, windows.width(window, self.multiplier), weight, ahead, fit.at, now);
+                if at > fit.at {
+                    fit = Fit { at, because: Some(*window) };
+                }
+            }
+            // One pass settles it unless a ticket stands in the way of an earlier window's answer.
+            if fit.at == before || self.tickets.is_empty() {
+                return fit;
+            }
+        }
+    }
+
+    fn fit_window(&self, window: &Window, width: Duration, weight: u32, ahead: u32, from: BootInstant, now: BootInstant) -> BootInstant {
+        // The last of the `ahead + weight` units comes `turns` whole windows after the unit that has its place in the first.
+        let last = ahead.saturating_add(weight).saturating_sub(1);
+        let turns = last / window.limit;
+        let k = window.limit.get() - last % window.limit;
+        let mut at = from;
+        loop {
+            let before = self.back_at(window, k, at, now).map_or(at, |grant| at.max(grant + width));
+            if before > at {
+                at = before;
+                continue;
+            }
+            // A ticket later than this instant must still fit after it: if not, the turn is behind that ticket.
+            let crowded = self.tickets.iter().map(|ticket| ticket.at).find(|later| {
+                *later > at && *later < at + width && self.back_at(window, k, *later, now).is_some_and(|grant| grant + width > *later)
+            });
+            match crowded {
+                Some(later) => at = later,
+                None => return at + width * turns,
+            }
+        }
+    }
+
+    /// Returns the instant of the `k`-th latest unit at or before `at`: tickets first, since none is earlier than now.
+    fn back_at(&self, window: &Window, mut k: u32, at: BootInstant, now: BootInstant) -> Option<BootInstant> {
+        for ticket in self.tickets.iter().rev().filter(|ticket| ticket.at <= at) {
+            if k <= ticket.weight {
+                return Some(ticket.at.max(now));
+            }
+            k -= ticket.weight;
+        }
+        if window.limit.get() <= EXACT_LIMIT {
+            self.ring.back(k)
+        } else {
+            self.coarse.iter().find(|coarse| coarse.window() == *window)?.back(k)
+        }
+    }
+
+    /// Remembers that `weight` was used at `now`.
+    pub fn spend(&mut self, windows: &Windows, weight: u32, now: BootInstant) {
+        if weight == 0 {
+            return;
+        }
+        if windows.keep > 0 {
+            self.ring.push(now, weight, windows.keep);
+        }
+        for window in windows.list.iter().filter(|window| window.limit.get() > EXACT_LIMIT) {
+            let place = self.coarse.iter().position(|coarse| coarse.window() == *window).unwrap_or_else(|| {
+                self.coarse.reserve_exact(1);
+                self.coarse.push(Coarse::new(*window));
+                self.coarse.len() - 1
+            });
+            self.coarse[place].push(now, weight, windows.width(window, self.multiplier));
+        }
+    }
+
+    /// Takes back `weight` that was spent at `at` and never used.
+    pub fn take_back(&mut self, weight: u32, at: BootInstant) {
+        self.ring.take_back(at, weight);
+        for coarse in &mut self.coarse {
+            coarse.take_back(at, weight);
+        }
+    }
+
+    /// Holds a place at `at` under the name `id`, until `expires` at the latest.
+    pub fn hold(&mut self, id: u64, at: BootInstant, weight: u32, expires: BootInstant) {
+        if weight == 0 {
+            return;
+        }
+        let place = self.tickets.partition_point(|ticket| ticket.at <= at);
+        self.tickets.insert(place, Ticket { id, at, weight, expires });
+    }
+
+    /// Gives up the place held under `id`, and returns whether there was one.
+    pub fn release(&mut self, id: u64) -> bool {
+        let before = self.tickets.len();
+        self.tickets.retain(|ticket| ticket.id != id);
+        self.tickets.len() < before
+    }
+
+    /// Drops the tickets of holders that are gone.
+    pub fn expire(&mut self, now: BootInstant) {
+        if !self.tickets.is_empty() {
+            self.tickets.retain(|ticket| ticket.expires > now);
+        }
+    }
+
+    /// Returns the multiplier in force.
+    #[must_use]
+    pub fn multiplier(&self) -> Multiplier {
+        self.multiplier
+    }
+
+    /// Takes in an answer for the adaptive rate; the history stays whatever the multiplier becomes.
+    pub fn observe(&mut self, policy: &AdaptivePolicy, throttled: bool, now: BootInstant) -> Option<Adjustment> {
+        let adjustment = self.tally.get_or_insert_default().observe(policy, self.multiplier, throttled, now)?;
+        self.multiplier = adjustment.new;
+        Some(adjustment)
+    }
+
+    /// Returns how many weights count in `window` at `now`, those of tickets included.
+    #[must_use]
+    pub fn used(&self, windows: &Windows, window: &Window, now: BootInstant) -> u64 {
+        let width = windows.width(window, self.multiplier);
+        let held: u64 = self.tickets.iter().map(|ticket| u64::from(ticket.weight)).sum();
+        let history = if window.limit.get() <= EXACT_LIMIT {
+            self.ring.count_within(width, now) as u64
+        } else {
+            self.coarse.iter().find(|coarse| coarse.window() == *window).map_or(0, |coarse| coarse.count_within(width, now))
+        };
+        held + history
+    }
+
+    /// Tells whether nothing of this budget matters any more `memory` after its last grant.
+    #[must_use]
+    pub fn is_idle(&self, memory: Duration, now: BootInstant) -> bool {
+        let latest = self.coarse.iter().filter_map(Coarse::latest).chain(self.ring.latest()).max();
+        self.tickets.is_empty() && latest.is_none_or(|latest| latest + memory <= now)
+    }
+}

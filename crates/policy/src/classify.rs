@@ -1,0 +1,138 @@
+//! What an answer, or the lack of one, says about the origin. The ONE place where that is decided.
+
+use http::StatusCode;
+
+/// What a finished attempt means for the breaker, the retry plan and the adaptive rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The origin is well.
+    Success,
+    /// The origin, or the way to it, is not well.
+    Failure,
+    /// An answer that says nothing about the origin's health: not found, not allowed, and the like.
+    Neutral,
+    /// The origin says that it is asked too often. Counts as a failure too.
+    Throttled,
+}
+
+impl Outcome {
+    /// Returns the word used in events.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failure => "failure",
+            Self::Neutral => "neutral",
+            Self::Throttled => "throttled",
+        }
+    }
+}
+
+/// Why an attempt ended without a complete answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The name has no address, or the resolver did not answer.
+    Dns,
+    /// This machine has no route to the address.
+    NoRoute,
+    /// The connection was refused, or not up in time.
+    Connect,
+    /// The TLS handshake failed: certificate, name or protocol.
+    Tls,
+    /// The request could not be written.
+    Write,
+    /// The answer broke off or was malformed.
+    Read,
+    /// No headers, or no bytes, or too few bytes in time.
+    Timeout,
+}
+
+impl Fault {
+    /// Returns the word used in events and messages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Dns => "dns",
+            Self::NoRoute => "no-route",
+            Self::Connect => "connect",
+            Self::Tls => "tls",
+            Self::Write => "write",
+            Self::Read => "read",
+            Self::Timeout => "timeout",
+        }
+    }
+
+    /// Tells whether the fault is on our side of the network and says nothing about the origin to others.
+    #[must_use]
+    pub const fn is_ours(self) -> bool {
+        matches!(self, Self::Dns | Self::NoRoute)
+    }
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// With an answer.
+    Status(StatusCode),
+    /// Without one.
+    Fault(Fault),
+}
+
+/// A verdict on an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// What it means.
+    pub outcome: Outcome,
+    /// Whether the same request may do better in a while.
+    pub transient: bool,
+}
+
+/// Which statuses count as what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Classifier {
+    /// Statuses that count as failures. Where unset: 429 and every 5xx.
+    pub failure: Option<Vec<u16>>,
+    /// Statuses that count as neutral, whatever else is said of them.
+    pub neutral: Vec<u16>,
+    /// Whether 408 counts as a failure.
+    pub count_408: bool,
+}
+
+impl Default for Classifier {
+    fn default() -> Self {
+        Self { failure: None, neutral: vec![401, 403, 404, 410, 451], count_408: false }
+    }
+}
+
+impl Classifier {
+    /// Classifies an ending.
+    #[must_use]
+    pub fn classify(&self, ending: Ending) -> Class {
+        match ending {
+            // A certificate does not get better by asking again at once.
+            Ending::Fault(fault) => Class { outcome: Outcome::Failure, transient: fault != Fault::Tls },
+            Ending::Status(status) => {
+                let outcome = self.outcome(status.as_u16());
+                let counts = matches!(outcome, Outcome::Failure | Outcome::Throttled);
+                // 501 and 505 say "never"; the others say "not now".
+                let transient = counts && !matches!(status.as_u16(), 501 | 505);
+                Class { outcome, transient }
+            }
+        }
+    }
+
+    fn outcome(&self, status: u16) -> Outcome {
+        let failure = match &self.failure {
+            Some(listed) => listed.contains(&status),
+            None => status == 429 || status >= 500,
+        };
+        match status {
+            _ if self.neutral.contains(&status) => Outcome::Neutral,
+            408 if self.count_408 => Outcome::Failure,
+            429 if failure => Outcome::Throttled,
+            _ if failure => Outcome::Failure,
+            200..=399 => Outcome::Success,
+            _ => Outcome::Neutral,
+        }
+    }
+}

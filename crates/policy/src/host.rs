@@ -1,0 +1,236 @@
+//! Host names in their one canonical spelling, the key of limits, breakers and config.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use url::Url;
+
+/// A host in canonical form: lower case, punycode, no trailing dot, a non-default port as part of it.
+///
+/// `api.crossref.org`, `xn--bcher-kva.example`, `127.0.0.1:8080`, `[::1]:8080`. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Host(Arc<str>);
+
+/// Why a text is not the name of a host.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    /// Neither `http` nor `https`.
+    #[error("the scheme of '{0}' is not http or https")]
+    Scheme(String),
+    /// A user name or password stands before the host.
+    #[error("the URL carries a user name or password; give credentials in the config instead")]
+    Userinfo,
+    /// Nothing that could be a host.
+    #[error("'{text}' is not a host name: {why}")]
+    Malformed {
+        /// The text as given.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl Host {
+    /// Names the host of a URL. The default port of the scheme is left out, any other is part of the host.
+    ///
+    /// # Errors
+    /// Refuses schemes other than `http` and `https`, URLs with userinfo and URLs without a host.
+    pub fn of(url: &Url) -> Result<Self, HostError> {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(HostError::Scheme(url.scheme().to_owned()));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(HostError::Userinfo);
+        }
+        let name = url.host_str().unwrap_or_default();
+        let name = name.strip_suffix('.').unwrap_or(name);
+        if name.is_empty() {
+            return Err(HostError::Malformed { text: url.as_str().to_owned(), why: "it is empty".to_owned() });
+        }
+        Ok(Self(match url.port() {
+            Some(port) => format!("{name}:{port}").into(),
+            None => name.into(),
+        }))
+    }
+
+    /// Reads a host as people write it in config: any case, Unicode, a trailing dot, a port.
+    ///
+    /// Both default ports are dropped, since config speaks of a host and not of a scheme.
+    ///
+    /// # Errors
+    /// Says what is wrong when the text holds anything but a host and a port.
+    pub fn parse(text: &str) -> Result<Self, HostError> {
+        let malformed = |why: &str| HostError::Malformed { text: text.to_owned(), why: why.to_owned() };
+        let trimmed = text.trim();
+        if trimmed.contains('@') {
+            return Err(HostError::Userinfo);
+        }
+        if trimmed.is_empty() {
+            return Err(malformed("it is empty"));
+        }
+        if trimmed.contains(['/', '?', '#', '\\']) || trimmed.chars().any(char::is_whitespace) {
+            return Err(malformed("give the host alone, without scheme, path or spaces"));
+        }
+        let bracketed = match trimmed.parse::<std::net::Ipv6Addr>() {
+            Ok(address) => format!("[{address}]"),
+            Err(_) => trimmed.to_owned(),
+        };
+        let url = Url::parse(&format!("https://{bracketed}/")).map_err(|error| malformed(&error.to_string()))?;
+        let host = Self::of(&url)?;
+        Ok(match host.0.strip_suffix(":80") {
+            Some(name) if !name.ends_with(':') => Self(name.into()),
+            _ => host,
+        })
+    }
+
+    /// Returns the canonical text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the name without its port and brackets.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        let text = &*self.0;
+        if let Some(rest) = text.strip_prefix('[') {
+            return rest.split_once(']').map_or(rest, |(name, _)| name);
+        }
+        text.split_once(':').map_or(text, |(name, _)| name)
+    }
+
+    /// Returns the address when the host is an IP literal.
+    #[must_use]
+    pub fn ip(&self) -> Option<IpAddr> {
+        self.name().parse().ok()
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Host({})", self.0)
+    }
+}
+
+impl Borrow<str> for Host {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Tells whether an address is one that the open internet does not reach: loopback, private, link-local, shared,
+/// unique-local, unspecified, multicast, reserved, and IPv6 forms that embed such an IPv4 address.
+#[must_use]
+pub fn is_internal(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => {
+            let [a, b, c, _] = v4.octets();
+            v4.is_loopback()
+                || v4.is_private()
+                || v4.is_link_local()
+                || v4.is_multicast()
+                || a == 0
+                || (a == 100 && (64..128).contains(&b))
+                || (a == 192 && b == 0 && c == 0)
+                || (a == 198 && (b == 18 || b == 19))
+                || a >= 240
+        }
+        IpAddr::V6(v6) => {
+            let segments = v6.segments();
+            if let Some(v4) = embedded_v4(segments) {
+                return is_internal(IpAddr::V4(v4));
+            }
+            v6.is_loopback()
+                || v6.is_unspecified()
+                || v6.is_multicast()
+                || segments[0] & 0xfe00 == 0xfc00
+                || segments[0] & 0xffc0 == 0xfe80
+                || segments[0] & 0xffc0 == 0xfec0
+        }
+    }
+}
+
+/// Returns the IPv4 address inside a mapped (`::ffff:a.b.c.d`), NAT64 (`64:ff9b::/96`) or 6to4 (`2002::/16`) address.
+fn embedded_v4(segments: [u16; 8]) -> Option<std::net::Ipv4Addr> {
+    let join = |high: u16, low: u16| std::net::Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
+    match segments {
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(join(high, low)),
+        [0x2002, high, low, ..] => Some(join(high, low)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<String, HostError> {
+        Host::of(&Url::parse(text).expect("a URL")).map(|host| host.to_string())
+    }
+
+    #[test]
+    fn one_host_has_one_spelling() {
+        for text in ["https://API.Crossref.ORG/x", "https://api.crossref.org.:443/", "http://api.crossref.org:80/"] {
+            assert_eq!(of(text).unwrap(), "api.crossref.org", "{text}");
+        }
+        assert_eq!(of("http://Bücher.example/").unwrap(), "xn--bcher-kva.example");
+        assert_eq!(of("http://127.1:8080/").unwrap(), "127.0.0.1:8080");
+        assert_eq!(of("http://[0:0::1]:9/").unwrap(), "[::1]:9");
+        assert_eq!(of("http://example.org:443/").unwrap(), "example.org:443");
+    }
+
+    #[test]
+    fn userinfo_and_other_schemes_are_refused() {
+        assert_eq!(of("http://me:secret@example.org/"), Err(HostError::Userinfo));
+        assert_eq!(of("ftp://example.org/"), Err(HostError::Scheme("ftp".to_owned())));
+        assert!(!HostError::Userinfo.to_string().contains("secret"));
+    }
+
+    #[test]
+    fn hosts_are_read_as_people_write_them() {
+        for (text, canonical) in [
+            ("API.crossref.org.", "api.crossref.org"),
+            ("bücher.example", "xn--bcher-kva.example"),
+            ("example.org:443", "example.org"),
+            ("example.org:80", "example.org"),
+            ("127.0.0.1:8080", "127.0.0.1:8080"),
+            ("::1", "[::1]"),
+            ("[::1]:80", "[::1]"),
+        ] {
+            assert_eq!(Host::parse(text).unwrap().as_str(), canonical, "{text}");
+        }
+        for text in ["", "a b", "https://example.org", "me@example.org", "exa mple", "a/b", "example.org:99999"] {
+            assert!(Host::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_name_and_address_come_without_port() {
+        let name = |text: &str| Host::parse(text).unwrap().name().to_owned();
+        assert_eq!(name("example.org:81"), "example.org");
+        assert_eq!(name("[::1]:81"), "::1");
+        assert_eq!(Host::parse("[::1]:81").unwrap().ip(), Some("::1".parse().unwrap()));
+        assert_eq!(Host::parse("example.org").unwrap().ip(), None);
+    }
+
+    #[test]
+    fn internal_addresses_are_known_in_every_disguise() {
+        for text in [
+            "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
+            "255.255.255.255", "::1", "::", "fe80::1", "fd00::1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:7f00:1::", "fec0::1",
+        ] {
+            assert!(is_internal(text.parse().unwrap()), "{text}");
+        }
+        for text in ["8.8.8.8", "100.63.0.1", "172.32.0.1", "192.1.0.1", "2606:4700::1", "::ffff:8.8.8.8", "64:ff9b::808:808"] {
+            assert!(!is_internal(text.parse().unwrap()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Whether to try again, and when.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use http::Method;
+
+use crate::classify::{Class, Outcome};
+use crate::time::BootInstant;
+
+/// How often and how patiently a request is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Attempts in all, the first included.
+    pub attempts: NonZeroU32,
+    /// The first backoff after a transient fault; doubles each time.
+    pub transient_base: Duration,
+    /// The least backoff after a throttling answer.
+    pub throttled_base: Duration,
+    /// The longest backoff of our own. Says nothing about what a server asks for.
+    pub ceiling: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            attempts: NonZeroU32::new(4).unwrap_or(NonZeroU32::MIN),
+            transient_base: Duration::from_millis(200),
+            throttled_base: Duration::from_secs(1),
+            ceiling: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Whether a request may be sent twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeatable {
+    /// It may: the method is idempotent, or the caller says so.
+    Yes,
+    /// It may not.
+    No,
+}
+
+impl Repeatable {
+    /// Judges by the method alone (RFC 9110 section 9.2.2).
+    #[must_use]
+    pub fn of(method: &Method) -> Self {
+        if method.is_idempotent() { Self::Yes } else { Self::No }
+    }
+}
+
+/// What is known when an attempt has ended badly.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// Which attempt it was, from 1.
+    pub attempt: u32,
+    /// What it came to.
+    pub class: Class,
+    /// Whether the request may be repeated.
+    pub repeatable: Repeatable,
+    /// The end of the block or open that the breaker now has: the retry comes no earlier.
+    pub open_until: Option<BootInstant>,
+    /// The end of the wait that the server asked for.
+    pub asked_until: Option<BootInstant>,
+    /// The caller's patience.
+    pub deadline: BootInstant,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Give back what there is.
+    Stop(StopReason),
+    /// Try again at this instant, and not earlier.
+    RetryAt(BootInstant),
+}
+
+/// Why there is no further attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StopReason {
+    /// The answer is final: good, or not made better by asking again.
+    Final,
+    /// All attempts are used up.
+    Attempts,
+    /// The next attempt would come after the deadline.
+    Deadline {
+        /// When it would come.
+        until: BootInstant,
+    },
+    /// The method is not idempotent and the caller did not allow repeats.
+    NotRepeatable,
+}
+
+impl StopReason {
+    /// Returns the word used in events.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Final => "final",
+            Self::Attempts => "attempts",
+            Self::Deadline { .. } => "deadline",
+            Self::NotRepeatable => "not-repeatable",
+        }
+    }
+}
+
+/// Decides on the next step after an attempt. `draw` is a random share in 0..1.
+///
+/// The server's Retry-After and the breaker's block are minimums: they win over the backoff and are never cut to its
+/// ceiling. Backoff has equal jitter: half of it certain, half of it drawn.
+#[must_use]
+pub fn decide(policy: &RetryPolicy, ended: &Ended, now: BootInstant, draw: f64) -> Next {
+    if !ended.class.transient {
+        return Next::Stop(StopReason::Final);
+    }
+    if ended.repeatable == Repeatable::No {
+        return Next::Stop(StopReason::NotRepeatable);
+    }
+    if ended.attempt >= policy.attempts.get() {
+        return Next::Stop(StopReason::Attempts);
+    }
+    let backoff = now + backoff(policy, ended.class.outcome, ended.attempt, draw);
+    let at = [ended.open_until, ended.asked_until].into_iter().flatten().fold(backoff, BootInstant::max);
+    if at > ended.deadline { Next::Stop(StopReason::Deadline { until: at }) } else { Next::RetryAt(at) }
+}
+
+fn backoff(policy: &RetryPolicy, outcome: Outcome, attempt: u32, draw: f64) -> Duration {
+    let doublings = 1u32 << attempt.saturating_sub(1).min(20);
+    let (full, least) = match outcome {
+        Outcome::Throttled => (policy.throttled_base.saturating_mul(2), policy.throttled_base),
+        _ => (policy.transient_base, Duration::ZERO),
+    };
+    let full = full.saturating_mul(doublings).min(policy.ceiling);
+    (full / 2 + (full / 2).mul_f64(draw.clamp(0.0, 1.0))).max(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOW: BootInstant = BootInstant::from_micros(1_000_000_000);
+
+    fn ended(attempt: u32, outcome: Outcome) -> Ended {
+        Ended {
+            attempt,
+            class: Class { outcome, transient: true },
+            repeatable: Repeatable::Yes,
+            open_until: None,
+            asked_until: None,
+            deadline: NOW + Duration::from_secs(120),
+        }
+    }
+
+    fn wait(next: Next) -> Duration {
+        match next {
+            Next::RetryAt(at) => at.since(NOW),
+            Next::Stop(reason) => panic!("stopped: {reason:?}"),
+        }
+    }
+
+    #[test]
+    fn backoff_doubles_with_half_of_it_certain() {
+        let policy = RetryPolicy::default();
+        for (attempt, low, high) in [(1, 100, 200), (2, 200, 400), (3, 400, 800)] {
+            let ended = ended(attempt, Outcome::Failure);
+            assert_eq!(wait(decide(&policy, &ended, NOW, 0.0)).as_millis(), low);
+            assert_eq!(wait(decide(&policy, &ended, NOW, 1.0)).as_millis(), high);
+        }
+    }
+
+    #[test]
+    fn a_throttled_request_waits_at_least_a_second() {
+        assert_eq!(wait(decide(&RetryPolicy::default(), &ended(1, Outcome::Throttled), NOW, 0.0)), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn what_the_server_asks_for_is_never_cut() {
+        let mut ended = ended(1, Outcome::Throttled);
+        ended.deadline = BootInstant::FAR;
+        ended.asked_until = Some(NOW + Duration::from_secs(5_000));
+        assert_eq!(wait(decide(&RetryPolicy::default(), &ended, NOW, 0.5)), Duration::from_secs(5_000));
+        ended.open_until = Some(NOW + Duration::from_secs(6_000));
+        assert_eq!(wait(decide(&RetryPolicy::default(), &ended, NOW, 0.5)), Duration::from_secs(6_000));
+    }
+
+    #[test]
+    fn it_stops_for_the_right_reason() {
+        let policy = RetryPolicy::default();
+        let stop = |ended: Ended| decide(&policy, &ended, NOW, 0.5);
+        let base = ended(1, Outcome::Failure);
+        let last = Ended { attempt: 4, ..base };
+        assert_eq!(stop(last), Next::Stop(StopReason::Attempts));
+        assert_eq!(stop(Ended { repeatable: Repeatable::No, ..base }), Next::Stop(StopReason::NotRepeatable));
+        assert_eq!(stop(Ended { class: Class { outcome: Outcome::Neutral, transient: false }, ..base }), Next::Stop(StopReason::Final));
+        let until = NOW + Duration::from_secs(500);
+        assert_eq!(stop(Ended { open_until: Some(until), ..base }), Next::Stop(StopReason::Deadline { until }));
+        assert_eq!(Repeatable::of(&Method::POST), Repeatable::No);
+        assert_eq!(Repeatable::of(&Method::PUT), Repeatable::Yes);
+    }
+
+    proptest! {
+        #[test]
+        fn a_retry_never_comes_before_what_was_asked(attempt in 1u32..4, asked in 0u64..10_000_000, open in 0u64..10_000_000, draw in 0.0f64..1.0) {
+            let mut ended = ended(attempt, Outcome::Throttled);
+            ended.deadline = BootInstant::FAR;
+            ended.asked_until = Some(NOW + Duration::from_micros(asked));
+            ended.open_until = Some(NOW + Duration::from_micros(open));
+            let Next::RetryAt(at) = decide(&RetryPolicy::default(), &ended, NOW, draw) else { panic!("stopped") };
+            prop_assert!(at >= NOW + Duration::from_micros(asked.max(open)));
+            prop_assert!(at <= NOW + Duration::from_micros(asked.max(open)).max(Duration::from_secs(30)));
+        }
+    }
+}

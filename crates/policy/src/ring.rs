@@ -1,0 +1,197 @@
+//! The history of a budget: when grants were used.
+//!
+//! Windows of up to [`EXACT_LIMIT`] share one [`Ring`] of exact instants. Each larger window has a [`Coarse`] ring of at
+//! most [`COARSE_BUCKETS`] buckets; a bucket carries the instant of its LATEST grant, so that it leaves the window late
+//! and never early: a thousandth of the rate is lost and nothing is ever granted too much.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::rate::Window;
+use crate::time::BootInstant;
+
+/// The largest window whose grants are remembered one by one.
+pub const EXACT_LIMIT: u32 = 4_096;
+/// The most buckets in which a larger window remembers its grants.
+pub const COARSE_BUCKETS: u32 = 1_024;
+
+/// The instants of the latest grants, oldest first.
+#[derive(Clone, Debug, Default)]
+pub struct Ring {
+    grants: VecDeque<BootInstant>,
+}
+
+impl Ring {
+    /// Returns the instant of the `k`-th latest grant (1 is the latest), if there were so many.
+    #[must_use]
+    pub fn back(&self, k: u32) -> Option<BootInstant> {
+        let place = self.grants.len().checked_sub(k as usize)?;
+        self.grants.get(place).copied()
+    }
+
+    /// Remembers `weight` grants at `at`, and no more than `keep` in all.
+    pub fn push(&mut self, at: BootInstant, weight: u32, keep: u32) {
+        let at = self.grants.back().map_or(at, |latest| at.max(*latest));
+        for _ in 0..weight {
+            if self.grants.len() >= keep as usize {
+                self.grants.pop_front();
+            }
+            self.grants.push_back(at);
+        }
+    }
+
+    /// Takes back `weight` grants made at `at`, as far as they are still remembered.
+    pub fn take_back(&mut self, at: BootInstant, weight: u32) {
+        let end = self.grants.partition_point(|grant| *grant <= at);
+        let start = self.grants.partition_point(|grant| *grant < at);
+        let start = start.max(end.saturating_sub(weight as usize));
+        self.grants.drain(start..end);
+    }
+
+    /// Returns the latest instant remembered.
+    #[must_use]
+    pub fn latest(&self) -> Option<BootInstant> {
+        self.grants.back().copied()
+    }
+
+    /// Returns how many grants at `now` are younger than `width`.
+    #[must_use]
+    pub fn count_within(&self, width: Duration, now: BootInstant) -> usize {
+        self.grants.len() - self.grants.partition_point(|grant| *grant + width <= now)
+    }
+}
+
+/// The grants of one large window, in buckets.
+#[derive(Clone, Debug)]
+pub struct Coarse {
+    window: Window,
+    buckets: VecDeque<Bucket>,
+    total: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    latest: BootInstant,
+    count: u32,
+}
+
+impl Coarse {
+    /// Starts an empty history of a window.
+    #[must_use]
+    pub fn new(window: Window) -> Self {
+        Self { window, buckets: VecDeque::new(), total: 0 }
+    }
+
+    /// Returns the window that this is the history of.
+    #[must_use]
+    pub fn window(&self) -> Window {
+        self.window
+    }
+
+    /// Returns the instant at which the `k`-th latest grant is taken to have been used: never earlier than it was.
+    #[must_use]
+    pub fn back(&self, k: u32) -> Option<BootInstant> {
+        let from_oldest = (self.total + 1).checked_sub(u64::from(k)).filter(|rank| *rank > 0)?;
+        let mut seen = 0;
+        self.buckets.iter().find_map(|bucket| {
+            seen += u64::from(bucket.count);
+            (seen >= from_oldest).then_some(bucket.latest)
+        })
+    }
+
+    /// Remembers `weight` grants at `at`, and forgets those that have left a window of `width`.
+    pub fn push(&mut self, at: BootInstant, weight: u32, width: Duration) {
+        while let Some(oldest) = self.buckets.front().filter(|bucket| bucket.latest + width <= at) {
+            self.total -= u64::from(oldest.count);
+            self.buckets.pop_front();
+        }
+        if weight == 0 {
+            return;
+        }
+        self.total += u64::from(weight);
+        let share = self.window.limit.get().div_ceil(COARSE_BUCKETS);
+        match self.buckets.back_mut() {
+            Some(last) if last.count < share => {
+                last.latest = last.latest.max(at);
+                last.count += weight;
+            }
+            last => {
+                let latest = last.map_or(at, |last| last.latest.max(at));
+                self.buckets.push_back(Bucket { latest, count: weight });
+            }
+        }
+    }
+
+    /// Takes back `weight` grants made at `at`, as far as their bucket is still there.
+    pub fn take_back(&mut self, at: BootInstant, weight: u32) {
+        let place = self.buckets.partition_point(|bucket| bucket.latest < at);
+        if let Some(bucket) = self.buckets.get_mut(place) {
+            let taken = bucket.count.min(weight);
+            bucket.count -= taken;
+            self.total -= u64::from(taken);
+            if bucket.count == 0 {
+                self.buckets.remove(place);
+            }
+        }
+    }
+
+    /// Returns the latest instant remembered.
+    #[must_use]
+    pub fn latest(&self) -> Option<BootInstant> {
+        self.buckets.back().map(|bucket| bucket.latest)
+    }
+
+    /// Returns how many grants at `now` count as younger than `width`.
+    #[must_use]
+    pub fn count_within(&self, width: Duration, now: BootInstant) -> u64 {
+        self.buckets.iter().filter(|bucket| bucket.latest + width > now).map(|bucket| u64::from(bucket.count)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::*;
+
+    fn at(micros: u64) -> BootInstant {
+        BootInstant::from_micros(micros)
+    }
+
+    #[test]
+    fn the_ring_counts_from_the_latest_and_forgets_the_oldest() {
+        let mut ring = Ring::default();
+        for second in 1..=5 {
+            ring.push(at(second), 1, 3);
+        }
+        assert_eq!([1, 2, 3, 4].map(|k| ring.back(k)), [Some(at(5)), Some(at(4)), Some(at(3)), None]);
+        ring.push(at(2), 1, 3);
+        assert_eq!(ring.back(1), Some(at(5)), "history never goes back");
+    }
+
+    #[test]
+    fn a_grant_taken_back_leaves_its_neighbours() {
+        let mut ring = Ring::default();
+        for instant in [1, 2, 2, 2, 3] {
+            ring.push(at(instant), 1, 9);
+        }
+        ring.take_back(at(2), 2);
+        assert_eq!([1, 2, 3, 4].map(|k| ring.back(k)), [Some(at(3)), Some(at(2)), Some(at(1)), None]);
+        ring.take_back(at(7), 1);
+        assert_eq!(ring.back(3), Some(at(1)));
+    }
+
+    #[test]
+    fn a_large_window_stays_small_and_never_forgets_early() {
+        let window = Window::new(NonZeroU32::new(1_000_000).unwrap(), Duration::from_secs(86_400));
+        let mut coarse = Coarse::new(window);
+        for grant in 0..1_000_000u64 {
+            coarse.push(at(grant * 1_000), 1, window.per);
+        }
+        assert!(coarse.buckets.len() <= COARSE_BUCKETS as usize + 1, "{}", coarse.buckets.len());
+        let oldest = coarse.back(1_000_000).unwrap();
+        assert!(oldest >= at(0) && oldest <= at(1_000 * 1_000), "late by at most a thousandth: {oldest:?}");
+        assert_eq!(coarse.back(1_000_001), None);
+        assert_eq!(coarse.back(1), Some(at(999_999_000)));
+    }
+}

@@ -1,0 +1,58 @@
+//! What a request is for: the second half of every budget's key.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The purpose of a request. Limits, trial budgets and the `Accept` header depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Machine-readable answers of an API.
+    Metadata,
+    /// Pages made for people, read for the links in them.
+    Landing,
+    /// The files themselves.
+    Artifact,
+}
+
+impl Role {
+    /// Every role, in the order in which tables show them.
+    pub const ALL: [Self; 3] = [Self::Metadata, Self::Landing, Self::Artifact];
+
+    /// Returns the word used in config, events and on the command line.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Metadata => "metadata",
+            Self::Landing => "landing",
+            Self::Artifact => "artifact",
+        }
+    }
+
+    /// Returns the place of this role in per-role tables.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// The word is none of the roles.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown role '{0}': the roles are metadata, landing and artifact")]
+pub struct UnknownRole(pub String);
+
+impl FromStr for Role {
+    type Err = UnknownRole;
+
+    fn from_str(word: &str) -> Result<Self, UnknownRole> {
+        Self::ALL
+            .into_iter()
+            .find(|role| role.as_str().eq_ignore_ascii_case(word.trim()))
+            .ok_or_else(|| UnknownRole(word.trim().to_owned()))
+    }
+}

@@ -1,0 +1,289 @@
+//! A site: one breaker and all budgets of one operator's limit, and the decisions over them as one step.
+//!
+//! `enter` asks breaker and every charged budget together, all or none. `confirm` asks again at the real instant for
+//! whoever waited. A store calls these inside its critical section with a `now` it read there.
+
+use std::time::Duration;
+
+use crate::adaptive::{AdaptivePolicy, Adjustment};
+use crate::breaker::{Admission, Breaker, BreakerPolicy, OpenReason, Transition};
+use crate::budget::{Budget, Fit, Windows};
+use crate::classify::Outcome;
+use crate::rate::Window;
+use crate::role::Role;
+use crate::time::BootInstant;
+
+mod ask;
+
+pub use ask::{Ask, Charge, Entered, Entry, Patience, Pass, Refusal, RefusalReason, Standing, Ticket};
+
+/// How long a ticket outlives its instant when its holder is gone.
+const TICKET_GRACE: Duration = Duration::from_secs(20);
+
+/// The shared state of a site.
+#[derive(Clone, Debug, Default)]
+pub struct Site {
+    breaker: Breaker,
+    isolated: Vec<(Role, Breaker)>,
+    budgets: Vec<Budget>,
+    next_id: u64,
+}
+
+/// What a settled outcome did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settled {
+    /// The change of state, if there was one.
+    pub transition: Option<Transition>,
+    /// The end of the block or open in force now: a retry before it would be refused.
+    pub open_until: Option<BootInstant>,
+    /// The change of an adaptive rate, and of which budget.
+    pub adjusted: Option<(usize, Adjustment)>,
+    /// Whether those who wait for a verdict have reason to ask again.
+    pub wakes: bool,
+}
+
+/// What an attempt came to, as told to the breaker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// What it means.
+    pub outcome: Outcome,
+    /// How long the server asked to be left alone, if it did.
+    pub retry_after: Option<Duration>,
+    /// When the request was sent.
+    pub sent: BootInstant,
+}
+
+impl Site {
+    /// Makes room for `count` budgets.
+    pub fn ensure_budgets(&mut self, count: usize) {
+        if self.budgets.len() < count {
+            self.budgets.reserve_exact(count - self.budgets.len());
+            self.budgets.resize_with(count, Budget::default);
+        }
+    }
+
+    /// Asks to send: breaker, blocks and all budgets in one step.
+    pub fn enter(&mut self, ask: &Ask<'_>, now: BootInstant) -> Entered {
+        let transition = self.advance(ask, now);
+        Entered { entry: self.judge(ask, None, now), transition }
+    }
+
+    /// Asks again for whoever waited: still admitted, and do the windows still fit at the real instant?
+    ///
+    /// The ticket is used up by a go or a refusal; a later instant comes with the same ticket.
+    pub fn confirm(&mut self, ask: &Ask<'_>, ticket: u64, now: BootInstant) -> Entered {
+        let transition = self.advance(ask, now);
+        for charge in ask.charges {
+            self.budgets[charge.budget].release(ticket);
+        }
+        let entry = self.judge(ask, Some(ticket), now);
+        if !matches!(entry, Entry::Go(_) | Entry::Wait(_)) {
+            self.breaker_for(ask).release(ticket);
+        }
+        Entered { entry, transition }
+    }
+
+    /// Lets time do its part: tickets and leases of the dead expire, open becomes half-open.
+    fn advance(&mut self, ask: &Ask<'_>, now: BootInstant) -> Option<Transition> {
+        for charge in ask.charges {
+            self.budgets[charge.budget].expire(now);
+        }
+        self.breaker_for(ask).advance(now)
+    }
+
+    fn judge(&mut self, ask: &Ask<'_>, held: Option<u64>, now: BootInstant) -> Entry {
+        let breaker = self.breaker_for(ask);
+        let era = breaker.era();
+        let admission = breaker.admit(ask.breaker, ask.role, held, now);
+        let mut shadowed = None;
+        let (from, probe) = match admission {
+            Admission::Pass => (now, false),
+            Admission::Probe { jitter } => (now + jitter.mul_f64(ask.draw), true),
+            Admission::Refused { until, reason, probing } => {
+                let refusal = Refusal { until, reason: RefusalReason::Open { reason, probing } };
+                match ask.patience {
+                    _ if ask.breaker.shadow => shadowed = Some(refusal),
+                    Patience::Wait if now < ask.deadline && (until <= ask.deadline || probing) => return Entry::Await { until: until.min(ask.deadline), probing },
+                    _ => return Entry::Refused(refusal),
+                }
+                (now, false)
+            }
+        };
+        let fit = self.first_fit(ask, from, now);
+        if fit.at <= now && ask.ahead == 0 {
+            let id = held.unwrap_or_else(|| self.fresh_id());
+            for charge in ask.charges {
+                self.budgets[charge.budget].spend(&charge.windows, charge.weight, now);
+            }
+            if probe {
+                self.breaker_for(ask).lease(id, ask.role, now + ask.lease);
+            }
+            return Entry::Go(Pass { id, era, at: now, probe, shadowed });
+        }
+        // The jitter of a probe is no wait for the rate.
+        if fit.at > now && (fit.at > ask.latest.max(from) || fit.at > ask.deadline) {
+            let window = fit.because;
+            return Entry::Refused(Refusal { until: fit.at, reason: RefusalReason::Rate { window } });
+        }
+        if ask.ahead > 0 {
+            return Entry::Queue { at: fit.at };
+        }
+        let id = held.unwrap_or_else(|| self.fresh_id());
+        for charge in ask.charges {
+            self.budgets[charge.budget].hold(id, fit.at, charge.weight, fit.at + TICKET_GRACE);
+        }
+        if probe {
+            self.breaker_for(ask).lease(id, ask.role, fit.at + ask.lease);
+        }
+        Entry::Wait(Ticket { id, at: fit.at, because: fit.because, probe })
+    }
+
+    /// Finds the first instant that fits every window of every charged budget.
+    fn first_fit(&self, ask: &Ask<'_>, from: BootInstant, now: BootInstant) -> Fit {
+        let mut fit = Fit { at: from, because: None };
+        loop {
+            let before = fit.at;
+            for charge in ask.charges {
+                let next = self.budgets[charge.budget].first_fit(&charge.windows, charge.weight, ask.ahead, fit.at, now);
+                if next.at > fit.at {
+                    fit = next;
+                }
+            }
+            if fit.at == before || ask.charges.len() < 2 {
+                return fit;
+            }
+        }
+    }
+
+    /// Gives up a ticket, or a pass that was never used: its grants and its probe's place are free again.
+    pub fn leave(&mut self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> bool {
+        for charge in ask.charges {
+            let budget = &mut self.budgets[charge.budget];
+            if !budget.release(id)
+                && let Some(at) = spent_at
+            {
+                budget.take_back(charge.weight, at);
+            }
+        }
+        self.breaker_for(ask).release(id)
+    }
+
+    /// Turns the grants of a pass into a ticket that counts as used now, until [`Site::stamp`] says when it was.
+    pub fn hold(&mut self, ask: &Ask<'_>, pass: &Pass, expires: BootInstant) {
+        for charge in ask.charges {
+            let budget = &mut self.budgets[charge.budget];
+            budget.take_back(charge.weight, pass.at);
+            budget.hold(pass.id, pass.at, charge.weight, expires);
+        }
+    }
+
+    /// Spends at `now` what [`Site::hold`] held, and says whether the site is still open to this pass.
+    pub fn stamp(&mut self, ask: &Ask<'_>, pass: &Pass, now: BootInstant) -> Standing {
+        for charge in ask.charges {
+            let budget = &mut self.budgets[charge.budget];
+            if budget.release(pass.id) {
+                budget.spend(&charge.windows, charge.weight, now);
+            }
+        }
+        let breaker = self.breaker_for(ask);
+        match breaker.open_until(now) {
+            Some((until, reason)) if breaker.era() != pass.era && !ask.breaker.shadow => {
+                Standing::Blocked(Refusal { until, reason: RefusalReason::Open { reason: reason.clone(), probing: false } })
+            }
+            _ => Standing::Good,
+        }
+    }
+
+    /// Frees the probe's place of a pass once its headers are there, before the body is read.
+    ///
+    /// The origin answered: anything but a failure closes a half-open breaker now, so that others need not wait for a body.
+    pub fn settle_headers(&mut self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome, now: BootInstant) -> Settled {
+        if !pass.probe || matches!(outcome, Outcome::Failure | Outcome::Throttled) {
+            return Settled::default();
+        }
+        let breaker = self.breaker_for(ask);
+        let released = breaker.release(pass.id);
+        let transition = breaker.settle(ask.breaker, outcome, pass.era, pass.at, now);
+        Settled { wakes: released || transition.is_some(), transition, ..Settled::default() }
+    }
+
+    /// Takes in what an attempt came to, once, when its body has ended.
+    ///
+    /// A stated Retry-After blocks the whole site whatever the era: the server means everybody.
+    pub fn settle(&mut self, ask: &Ask<'_>, pass: &Pass, report: &Report, now: BootInstant) -> Settled {
+        let breaker = self.breaker_for(ask);
+        let released = pass.probe && breaker.release(pass.id);
+        let mut transition = breaker.settle(ask.breaker, report.outcome, pass.era, report.sent, now);
+        if matches!(report.outcome, Outcome::Failure | Outcome::Throttled) {
+            let stated = report.retry_after.map(|asked| (asked.min(ask.breaker.retry_after_cap), OpenReason::RetryAfter));
+            let throttled = (report.outcome == Outcome::Throttled).then_some(ask.breaker.throttle_block).flatten();
+            if let Some(asked) = report.retry_after {
+                self.breaker_for(ask).learn(ask.breaker, asked);
+            }
+            if let Some((length, reason)) = stated.or_else(|| throttled.map(|length| (length, OpenReason::Throttled))) {
+                transition = self.block(now + length, &reason, now).or(transition);
+            }
+        }
+        let open_until = self.breaker_for(ask).open_until(now).map(|(until, _)| until);
+        let adjusted = ask.adaptive.and_then(|policy| self.adapt(ask, policy, report.outcome == Outcome::Throttled, now));
+        Settled { wakes: released || transition.is_some(), transition, open_until, adjusted }
+    }
+
+    fn adapt(&mut self, ask: &Ask<'_>, policy: &AdaptivePolicy, throttled: bool, now: BootInstant) -> Option<(usize, Adjustment)> {
+        let charge = ask.charges.first()?;
+        let adjustment = self.budgets[charge.budget].observe(policy, throttled, now)?;
+        Some((charge.budget, adjustment))
+    }
+
+    /// Blocks every breaker of the site until `until`.
+    pub fn block(&mut self, until: BootInstant, reason: &OpenReason, now: BootInstant) -> Option<Transition> {
+        for (_, breaker) in &mut self.isolated {
+            let _ = breaker.block(until, reason.clone(), now);
+        }
+        self.breaker.block(until, reason.clone(), now)
+    }
+
+    /// Closes every breaker of the site on an operator's word.
+    pub fn unblock(&mut self, now: BootInstant) -> Option<Transition> {
+        self.isolated.clear();
+        self.breaker.close(now)
+    }
+
+    /// Returns the breaker that a request obeys: the host's, or its role's own where the role is isolated.
+    fn breaker_for(&mut self, ask: &Ask<'_>) -> &mut Breaker {
+        if !ask.isolated {
+            return &mut self.breaker;
+        }
+        let place = self.isolated.iter().position(|(role, _)| *role == ask.role).unwrap_or_else(|| {
+            // A block that runs already holds for the newcomer too: its own failures start from none.
+            self.isolated.push((ask.role, self.breaker.blocked_twin()));
+            self.isolated.len() - 1
+        });
+        &mut self.isolated[place].1
+    }
+
+    /// Returns the host-wide breaker.
+    #[must_use]
+    pub fn breaker(&self) -> &Breaker {
+        &self.breaker
+    }
+
+    /// Returns the budgets, in the order of their indices.
+    #[must_use]
+    pub fn budgets(&self) -> &[Budget] {
+        &self.budgets
+    }
+
+    /// Tells whether nothing here matters any more.
+    #[must_use]
+    pub fn is_idle(&self, memory: Duration, now: BootInstant) -> bool {
+        self.breaker.is_idle(now)
+            && self.isolated.iter().all(|(_, breaker)| breaker.is_idle(now))
+            && self.budgets.iter().all(|budget| budget.is_idle(memory, now))
+    }
+
+    fn fresh_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+}

@@ -1,0 +1,150 @@
+//! What is asked of a site, and what it answers.
+
+use std::time::Duration;
+
+use super::{AdaptivePolicy, BreakerPolicy, OpenReason, Role, Transition, Window, Windows};
+use crate::time::BootInstant;
+
+/// One budget that a request charges.
+#[derive(Clone, Debug)]
+pub struct Charge {
+    /// Which budget of the site.
+    pub budget: usize,
+    /// How much of it; zero takes part in nothing.
+    pub weight: u32,
+    /// The windows as this process applies them.
+    pub windows: std::sync::Arc<Windows>,
+}
+
+/// What to do while the breaker is open or a probe is out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Be refused at once, at no cost.
+    Refuse,
+    /// Wait within the deadline: retries, and items of a bulk run.
+    Wait,
+}
+
+/// A question to a site.
+#[derive(Clone, Debug)]
+pub struct Ask<'a> {
+    /// The role, for the trial budgets.
+    pub role: Role,
+    /// Whether the role has a breaker of its own.
+    pub isolated: bool,
+    /// What is charged, all or none.
+    pub charges: &'a [Charge],
+    /// The policy of the breaker that is obeyed.
+    pub breaker: &'a BreakerPolicy,
+    /// How the rate adapts to throttling, where it does.
+    pub adaptive: Option<&'a AdaptivePolicy>,
+    /// The latest instant that the caller waits for on account of the rate.
+    pub latest: BootInstant,
+    /// The latest instant that the caller waits for at all.
+    pub deadline: BootInstant,
+    /// What to do while the breaker is open.
+    pub patience: Patience,
+    /// The weights in line before the caller, in its own process.
+    pub ahead: u32,
+    /// A random share in 0..1, for the jitter of probes.
+    pub draw: f64,
+    /// How long a probe's place is held without a sign of life.
+    pub lease: Duration,
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Entry {
+    /// Send now.
+    Go(Pass),
+    /// A place is held: sleep until its instant, then confirm.
+    Wait(Ticket),
+    /// Behind others of the same process: wait for one's turn, which comes no earlier than this.
+    Queue {
+        /// Not before this instant.
+        at: BootInstant,
+    },
+    /// The breaker is open or probing: ask again at `until`, or when the site's state changes.
+    Await {
+        /// When to ask again at the latest.
+        until: BootInstant,
+        /// A probe is out.
+        probing: bool,
+    },
+    /// No; nothing was spent.
+    Refused(Refusal),
+}
+
+/// An answer, and the change of state that time brought about before it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entered {
+    /// The answer.
+    pub entry: Entry,
+    /// Open has become half-open.
+    pub transition: Option<Transition>,
+}
+
+/// Leave to send one request. Must be settled or left.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pass {
+    /// Its name among the tickets and leases of the site.
+    pub id: u64,
+    /// The era of the breaker that let it through.
+    pub era: u32,
+    /// The instant it was granted, and counts as used.
+    pub at: BootInstant,
+    /// Whether it is a probe of a half-open breaker.
+    pub probe: bool,
+    /// What a breaker in shadow mode would have said.
+    pub shadowed: Option<Refusal>,
+}
+
+/// A held place. Must be confirmed or left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// Its name.
+    pub id: u64,
+    /// When it is due.
+    pub at: BootInstant,
+    /// The window that asks for the wait; `None` when it is a probe's jitter.
+    pub because: Option<Window>,
+    /// Whether it holds a probe's place.
+    pub probe: bool,
+}
+
+/// A no that knows when it ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The instant at which the same question with no patience at all would be granted, if nobody else acted.
+    pub until: BootInstant,
+    /// Why.
+    pub reason: RefusalReason,
+}
+
+/// Why a request was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RefusalReason {
+    /// By the breaker.
+    Open {
+        /// Why it is open, or was.
+        reason: OpenReason,
+        /// It is half-open and its probes are out.
+        probing: bool,
+    },
+    /// By the limiter.
+    Rate {
+        /// The window that asks for the longest wait.
+        window: Option<Window>,
+    },
+    /// No slot came free before the deadline.
+    Slots,
+}
+
+/// Whether a granted request may still be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It may.
+    Good,
+    /// A block began after it was granted.
+    Blocked(Refusal),
+}

@@ -1,0 +1,150 @@
+//! Instants, and the seam through which everything learns what time it is.
+//!
+//! Two clocks that must never be mixed up: [`BootInstant`] paces requests and times blocks, one clock for all
+//! processes of a machine, blind to wall-clock steps; [`Timestamp`] is wall time, for HTTP dates and for people.
+//! Both count whole microseconds, so that a shared store can keep them as integers.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+use std::time::Duration;
+
+/// An instant on the boot clock, in microseconds since the machine started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BootInstant(u64);
+
+impl BootInstant {
+    /// The start of the machine.
+    pub const ZERO: Self = Self(0);
+    /// Later than anything that is ever waited for.
+    pub const FAR: Self = Self(u64::MAX);
+
+    /// Makes an instant from microseconds since boot.
+    #[must_use]
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros)
+    }
+
+    /// Returns the microseconds since boot.
+    #[must_use]
+    pub const fn as_micros(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the time since `earlier`, or zero when `earlier` is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for BootInstant {
+    type Output = Self;
+
+    fn add(self, length: Duration) -> Self {
+        Self(self.0.saturating_add(micros(length)))
+    }
+}
+
+impl AddAssign<Duration> for BootInstant {
+    fn add_assign(&mut self, length: Duration) {
+        *self = *self + length;
+    }
+}
+
+impl Sub<Duration> for BootInstant {
+    type Output = Self;
+
+    fn sub(self, length: Duration) -> Self {
+        Self(self.0.saturating_sub(micros(length)))
+    }
+}
+
+/// Wall time, in microseconds since 1970-01-01 UTC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// Makes a timestamp from microseconds since the Unix epoch.
+    #[must_use]
+    pub const fn from_micros(micros: i64) -> Self {
+        Self(micros)
+    }
+
+    /// Returns the microseconds since the Unix epoch.
+    #[must_use]
+    pub const fn as_micros(self) -> i64 {
+        self.0
+    }
+
+    /// Returns the signed distance to `other` in microseconds: positive when `self` is later.
+    #[must_use]
+    pub const fn micros_after(self, other: Self) -> i64 {
+        self.0.saturating_sub(other.0)
+    }
+}
+
+impl Add<Duration> for Timestamp {
+    type Output = Self;
+
+    fn add(self, length: Duration) -> Self {
+        Self(self.0.saturating_add_unsigned(micros(length)))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    /// Writes RFC 3339 in UTC with milliseconds: `2026-11-15T08:30:00.250Z`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let days = self.0.div_euclid(86_400_000_000);
+        let within = self.0.rem_euclid(86_400_000_000);
+        let (year, month, day) = civil(days);
+        let (seconds, millis) = (within / 1_000_000, within % 1_000_000 / 1_000);
+        let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+    }
+}
+
+/// Turns days since 1970-01-01 into year, month and day of the proleptic Gregorian calendar.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// Returns the whole microseconds of a duration, saturating.
+pub(crate) fn micros(length: Duration) -> u64 {
+    u64::try_from(length.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Tells the time. The only source of it for decisions, stores and the hub.
+pub trait Clock: Send + Sync {
+    /// Returns the instant on the boot clock; never goes back.
+    fn boot(&self) -> BootInstant;
+    /// Returns the wall time; may be stepped by an operator.
+    fn wall(&self) -> Timestamp;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timestamps_print_as_rfc_3339() {
+        assert_eq!(Timestamp::from_micros(0).to_string(), "1970-01-01T00:00:00.000Z");
+        assert_eq!(Timestamp::from_micros(951_782_400_250_000).to_string(), "2000-02-29T00:00:00.250Z");
+        assert_eq!(Timestamp::from_micros(-1_000).to_string(), "1969-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn arithmetic_saturates_at_both_ends() {
+        assert_eq!(BootInstant::FAR + Duration::from_secs(1), BootInstant::FAR);
+        assert_eq!(BootInstant::ZERO - Duration::from_secs(1), BootInstant::ZERO);
+        assert_eq!(BootInstant::ZERO.since(BootInstant::FAR), Duration::ZERO);
+        assert_eq!(BootInstant::ZERO + Duration::MAX, BootInstant::FAR);
+    }
+}

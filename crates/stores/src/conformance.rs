@@ -1,0 +1,1 @@
+//! The contract of a store as functions, run against every store.

@@ -1,0 +1,12 @@
+//! Where the hub's shared state lives.
+//!
+//! A [`StateStore`] hands out one [`SiteHandle`] per site; each operation of a handle is a single atomic step that runs
+//! the pure functions of `docstokg_policy::site` inside its critical section, with a `now` read there. There is no
+//! get-then-set. [`conformance`] is the contract as functions; every store passes it.
+
+pub mod clock;
+pub mod conformance;
+mod handle;
+pub mod memory;
+
+pub use handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};

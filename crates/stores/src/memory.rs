@@ -1,0 +1,158 @@
+//! State in the memory of this process: the library's default.
+//!
+//! Each site lies under its own lock. Entries that nobody holds and that have nothing left to remember are dropped
+//! while new ones are made, so that a run over many hosts does not grow without end.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::breaker::{OpenReason, Transition};
+use docstokg_policy::classify::Outcome;
+use docstokg_policy::role::Role;
+use docstokg_policy::site::{Ask, Entered, Pass, Report, Settled, Site, Standing};
+use docstokg_policy::time::{BootInstant, Clock};
+use parking_lot::Mutex;
+
+use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};
+
+/// How many sites there must be before the first look for idle ones.
+const FIRST_SWEEP: usize = 1_024;
+/// How long a site is kept after its last grant: the longest window there is, and then some.
+const KEEP: Duration = Duration::from_secs(2 * 86_400);
+
+/// A store in this process.
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    sites: Mutex<Sites>,
+}
+
+struct Sites {
+    by_key: HashMap<SiteKey, Arc<MemorySite>>,
+    next_sweep: usize,
+}
+
+impl MemoryStore {
+    /// Makes an empty store that tells time by `clock`.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, sites: Mutex::new(Sites { by_key: HashMap::new(), next_sweep: FIRST_SWEEP }) }
+    }
+
+    /// Returns how many sites are remembered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.sites.lock().by_key.len()
+    }
+
+    /// Tells whether no site is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl StateStore for MemoryStore {
+    fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
+        let mut sites = self.sites.lock();
+        if let Some(site) = sites.by_key.get(key) {
+            return Arc::clone(site) as Arc<dyn SiteHandle>;
+        }
+        if sites.by_key.len() >= sites.next_sweep {
+            sites.by_key.retain(|_, site| Arc::strong_count(site) > 1 || !site.is_idle(KEEP));
+            sites.next_sweep = (sites.by_key.len() * 2).max(FIRST_SWEEP);
+        }
+        let site = Arc::new(MemorySite { clock: Arc::clone(&self.clock), state: Mutex::default() });
+        sites.by_key.insert(Arc::clone(key), Arc::clone(&site));
+        site
+    }
+}
+
+/// One site under its lock.
+struct MemorySite {
+    clock: Arc<dyn Clock>,
+    state: Mutex<Named>,
+}
+
+/// The state, and the names of its budgets.
+#[derive(Default)]
+struct Named {
+    site: Site,
+    budgets: Vec<BudgetKey>,
+}
+
+impl MemorySite {
+    /// Runs one step inside the critical section, with the time read inside it.
+    fn step<T>(&self, step: impl FnOnce(&mut Site, BootInstant) -> T) -> T {
+        let mut state = self.state.lock();
+        let now = self.clock.boot();
+        step(&mut state.site, now)
+    }
+}
+
+impl SiteHandle for MemorySite {
+    fn budget(&self, key: &BudgetKey) -> usize {
+        let mut state = self.state.lock();
+        if let Some(place) = state.budgets.iter().position(|known| known == key) {
+            return place;
+        }
+        state.budgets.reserve_exact(1);
+        state.budgets.push(key.clone());
+        let count = state.budgets.len();
+        state.site.ensure_budgets(count);
+        count - 1
+    }
+
+    fn enter(&self, ask: &Ask<'_>) -> Answer<'_, Entered> {
+        Answer::Ready(self.step(|site, now| site.enter(ask, now)))
+    }
+
+    fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<'_, Entered> {
+        Answer::Ready(self.step(|site, now| site.confirm(ask, ticket, now)))
+    }
+
+    fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> bool {
+        self.step(|site, _| site.leave(ask, id, spent_at))
+    }
+
+    fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) {
+        self.step(|site, now| site.hold(ask, pass, now + longest));
+    }
+
+    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Standing {
+        self.step(|site, now| site.stamp(ask, pass, now))
+    }
+
+    fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Settled {
+        self.step(|site, now| site.settle_headers(ask, pass, outcome, now))
+    }
+
+    fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Settled {
+        self.step(|site, now| site.settle(ask, pass, report, now))
+    }
+
+    fn block(&self, length: Duration, reason: &OpenReason) -> Option<Transition> {
+        self.step(|site, now| site.block(now + length, reason, now))
+    }
+
+    fn unblock(&self) -> Option<Transition> {
+        self.step(|site, now| site.unblock(now))
+    }
+
+    fn view(&self) -> SiteView {
+        self.step(|site, now| {
+            let breaker = site.breaker();
+            SiteView {
+                state: breaker.state(now),
+                open_until: breaker.open_until(now).map(|(until, reason)| (until, reason.clone())),
+                failures: breaker.failures(),
+                leases: Role::ALL.map(|role| breaker.leases(role, now)),
+                now,
+            }
+        })
+    }
+
+    fn is_idle(&self, memory: Duration) -> bool {
+        self.step(|site, now| site.is_idle(memory, now))
+    }
+}
