@@ -27,6 +27,9 @@ use crate::transport::{Dial, Outgoing, SendError};
 /// How much of an answer that nobody wants is read.
 const PREVIEW: usize = 64 << 10;
 
+/// How much later than its new connection a request may be read by the origin: a slow accept, a proxy in front.
+const COLD: Duration = Duration::from_millis(250);
+
 /// What is done with a good body.
 #[derive(Clone, Debug)]
 pub(crate) enum Delivery {
@@ -62,7 +65,7 @@ pub(crate) enum Attempted {
     /// For a reason that says nothing about the origin.
     Abandoned(ErrorKind),
     /// It was not sent: a block came between the grant and the connection.
-    Blocked(Refusal),
+    Blocked,
 }
 
 /// Watches the connection of one attempt: while it is dialled, its grant is pending.
@@ -79,21 +82,20 @@ enum Stage {
     Pooled,
     /// Being made.
     Dialling(BootInstant),
-    /// Made, after this long; or no longer needed.
+    /// Made, after this long.
     Up(Duration),
 }
 
 impl DialWatch {
     /// The headers are there, or will never be: whichever way the request left, it has left by now.
     fn over(&self) -> Option<Duration> {
-        let mut stage = self.stage.lock();
-        if let Stage::Dialling(since) = *stage {
-            *stage = Stage::Up(self.runtime.boot().since(since));
-            let _ = self.grant.stamp();
+        let stage = std::mem::replace(&mut *self.stage.lock(), Stage::Up(Duration::ZERO));
+        if stage != Stage::Pooled {
+            self.grant.stamp();
         }
-        match *stage {
+        match stage {
             Stage::Up(took) => Some(took),
-            _ => None,
+            Stage::Pooled | Stage::Dialling(_) => None,
         }
     }
 }
@@ -109,9 +111,10 @@ impl Dial for DialWatch {
 
     fn connected(&self) -> Result<(), Refusal> {
         let mut stage = self.stage.lock();
+        // A connection that comes up after the request has left by another one changes nothing.
         let Stage::Dialling(since) = *stage else { return Ok(()) };
         *stage = Stage::Up(self.runtime.boot().since(since));
-        match self.grant.stamp() {
+        match self.grant.sent(COLD) {
             Standing::Good => Ok(()),
             Standing::Blocked(refusal) => Err(refusal),
         }
@@ -222,7 +225,7 @@ impl Attempted {
         match error {
             SendError::Fault { fault, message } => Self::Failed { fault, message },
             SendError::Internal { host, address } => Self::Abandoned(ErrorKind::Internal { host, address }),
-            SendError::Blocked(refusal) => Self::Blocked(refusal),
+            SendError::Blocked(_) => Self::Blocked,
             SendError::Unsendable(why) => Self::Abandoned(ErrorKind::Unsendable(why)),
         }
     }
@@ -244,7 +247,7 @@ impl Attempted {
         match self {
             Self::Answered { class, .. } => Some(*class),
             Self::Failed { fault, .. } => Some(classifier.classify(Ending::Fault(*fault))),
-            Self::Abandoned(_) | Self::Blocked(_) => None,
+            Self::Abandoned(_) | Self::Blocked => None,
         }
     }
 }

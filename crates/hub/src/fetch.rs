@@ -115,7 +115,7 @@ impl Inner {
             track.journey.attempts += 1;
             let attempted = self.attempt(target, self.outgoing(hop, target, request), &granted, delivery, track).await;
             let class = match (&attempted, attempted.class(&target.lane.rules.classifier)) {
-                (Attempted::Blocked(_), _) => {
+                (Attempted::Blocked, _) => {
                     // Nothing was sent. Ask again: the patient wait for the end of the block, the others are refused.
                     granted.give_back();
                     track.journey.attempts -= 1;
@@ -134,7 +134,7 @@ impl Inner {
             let (retry_after, fault) = match &attempted {
                 Attempted::Answered { retry_after, .. } => (*retry_after, None),
                 Attempted::Failed { fault, message } => (None, Some((*fault, message))),
-                Attempted::Abandoned(_) | Attempted::Blocked(_) => (None, None),
+                Attempted::Abandoned(_) | Attempted::Blocked => (None, None),
             };
             if let Some((fault, message)) = fault {
                 track.note(&target.host, target.role, || What::Fault { fault, message: message.clone() });
@@ -253,7 +253,7 @@ impl Attempted {
             Self::Answered { head, content, .. } => Ok((head, content)),
             Self::Failed { fault, message } => Err(ErrorKind::Fault { host: target.host.clone(), fault, message }),
             Self::Abandoned(kind) => Err(kind),
-            Self::Blocked(_) => Err(ErrorKind::Unsendable("the site was blocked while the connection was made".to_owned())),
+            Self::Blocked => Err(ErrorKind::Unsendable("the site was blocked while the connection was made".to_owned())),
         }
     }
 }

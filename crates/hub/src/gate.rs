@@ -63,7 +63,6 @@ pub(crate) struct Rules {
     pub(crate) classifier: Arc<Classifier>,
     pub(crate) adaptive: Option<AdaptivePolicy>,
     pub(crate) max_delay: Duration,
-    pub(crate) count_head: bool,
     /// How long a probe may be without headers before its place is given away.
     pub(crate) lease: Duration,
 }

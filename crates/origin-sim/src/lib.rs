@@ -1,1 +1,18 @@
+//! Scripted origins for tests and demos: limits, outages and faults, and a ledger of what arrived when.
+//!
+//! The same [`Origin`] runs in process under virtual time ([`Simulation`], [`SimTransport`]), so that an hour of traffic
+//! takes a second, or on real loopback sockets ([`Listener`]). What counts is the [`Ledger`]: the origin's own view.
 
+mod ledger;
+mod listener;
+mod origin;
+mod reply;
+mod simulation;
+mod transport;
+
+pub use ledger::{Arrival, Ledger};
+pub use listener::{Listener, Security};
+pub use origin::{Origin, Outage, Throttle, Web};
+pub use reply::{Framing, Piece, Reply};
+pub use simulation::Simulation;
+pub use transport::SimTransport;

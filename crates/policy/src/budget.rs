@@ -91,6 +91,16 @@ struct Ticket {
     at: BootInstant,
     weight: u32,
     expires: BootInstant,
+    standing: Holding,
+}
+
+/// What becomes of a ticket whose time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holding {
+    /// Its holder is gone: the place is free.
+    Waiting,
+    /// Its request has left: it counts as used at that instant.
+    Sent,
 }
 
 /// The shared state of a budget.
@@ -213,7 +223,7 @@ impl Budget {
             return;
         }
         let place = self.tickets.partition_point(|ticket| ticket.at <= at);
-        self.tickets.insert(place, Ticket { id, at, weight, expires });
+        self.tickets.insert(place, Ticket { id, at, weight, expires, standing: Holding::Waiting });
     }
 
     /// Gives up the place held under `id`, and returns whether there was one.
@@ -223,10 +233,20 @@ impl Budget {
         self.tickets.len() < before
     }
 
-    /// Drops the tickets of holders that are gone.
-    pub fn expire(&mut self, now: BootInstant) {
-        if !self.tickets.is_empty() {
-            self.tickets.retain(|ticket| ticket.expires > now);
+    /// Notes that the request behind a ticket has left: it counts as used now until `until` at the latest, and then.
+    pub fn sent(&mut self, id: u64, until: BootInstant) {
+        for ticket in self.tickets.iter_mut().filter(|ticket| ticket.id == id) {
+            (ticket.standing, ticket.expires) = (Holding::Sent, until);
+        }
+    }
+
+    /// Ends the tickets whose time is over: those of dead holders are dropped, those of sent requests become grants.
+    pub fn expire(&mut self, windows: &Windows, now: BootInstant) {
+        while let Some(place) = self.tickets.iter().position(|ticket| ticket.expires <= now) {
+            let ticket = self.tickets.remove(place);
+            if ticket.standing == Holding::Sent {
+                self.spend(windows, ticket.weight, ticket.expires);
+            }
         }
     }
 

@@ -86,7 +86,7 @@ impl Site {
     /// Lets time do its part: tickets and leases of the dead expire, open becomes half-open.
     fn advance(&mut self, ask: &Ask<'_>, now: BootInstant) -> Option<Transition> {
         for charge in ask.charges {
-            self.budgets[charge.budget].expire(now);
+            self.budgets[charge.budget].expire(&charge.windows, now);
         }
         self.breaker_for(ask).advance(now)
     }
@@ -168,7 +168,7 @@ impl Site {
         self.breaker_for(ask).release(id)
     }
 
-    /// Turns the grants of a pass into a ticket that counts as used now, until [`Site::stamp`] says when it was.
+    /// Turns the grants of a pass into a ticket that counts as used now, until its connection is up.
     pub fn hold(&mut self, ask: &Ask<'_>, pass: &Pass, expires: BootInstant) {
         for charge in ask.charges {
             let budget = &mut self.budgets[charge.budget];
@@ -177,13 +177,12 @@ impl Site {
         }
     }
 
-    /// Spends at `now` what [`Site::hold`] held, and says whether the site is still open to this pass.
-    pub fn stamp(&mut self, ask: &Ask<'_>, pass: &Pass, now: BootInstant) -> Standing {
+    /// Notes that the connection of a held pass is up and its request leaves, and says whether it still may.
+    ///
+    /// The origin reads it a little later than that: it counts as used now until [`Site::stamp`], for `longest` at most.
+    pub fn sent(&mut self, ask: &Ask<'_>, pass: &Pass, longest: Duration, now: BootInstant) -> Standing {
         for charge in ask.charges {
-            let budget = &mut self.budgets[charge.budget];
-            if budget.release(pass.id) {
-                budget.spend(&charge.windows, charge.weight, now);
-            }
+            self.budgets[charge.budget].sent(pass.id, now + longest);
         }
         let breaker = self.breaker_for(ask);
         match breaker.open_until(now) {
@@ -191,6 +190,17 @@ impl Site {
                 Standing::Blocked(Refusal { until, reason: RefusalReason::Open { reason: reason.clone(), probing: false } })
             }
             _ => Standing::Good,
+        }
+    }
+
+    /// Spends at `now` what a pass still holds: its answer has begun, or it has come to an end.
+    pub fn stamp(&mut self, ask: &Ask<'_>, pass: &Pass, now: BootInstant) {
+        for charge in ask.charges {
+            let budget = &mut self.budgets[charge.budget];
+            budget.expire(&charge.windows, now);
+            if budget.release(pass.id) {
+                budget.spend(&charge.windows, charge.weight, now);
+            }
         }
     }
 

@@ -91,8 +91,11 @@ pub trait SiteHandle: Send + Sync {
     /// Keeps the grants of a pass pending while its connection is dialled, for at most `longest`.
     fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration);
 
-    /// Spends what was held, now that the connection is up.
-    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Standing;
+    /// Notes that the connection of a held pass is up and its request leaves, unless the site was blocked meanwhile.
+    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Standing;
+
+    /// Spends what a pass still holds, now.
+    fn stamp(&self, ask: &Ask<'_>, pass: &Pass);
 
     /// Takes in the headers of an answer: a probe's verdict.
     fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Settled;

@@ -119,8 +119,12 @@ impl SiteHandle for MemorySite {
         self.step(|site, now| site.hold(ask, pass, now + longest));
     }
 
-    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Standing {
-        self.step(|site, now| site.stamp(ask, pass, now))
+    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Standing {
+        self.step(|site, now| site.sent(ask, pass, longest, now))
+    }
+
+    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) {
+        self.step(|site, now| site.stamp(ask, pass, now));
     }
 
     fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Settled {

@@ -37,9 +37,14 @@ impl Grant {
         self.with_ask(|ask| self.gate.site.hold(ask, &self.pass, longest));
     }
 
-    /// The connection is up: the grant is used at this instant.
-    pub(crate) fn stamp(&self) -> Standing {
-        self.with_ask(|ask| self.gate.site.stamp(ask, &self.pass))
+    /// The connection is up and the request leaves, unless the site was blocked meanwhile.
+    pub(crate) fn sent(&self, longest: Duration) -> Standing {
+        self.with_ask(|ask| self.gate.site.sent(ask, &self.pass, longest))
+    }
+
+    /// The answer begins, or will never: what is still held is used by now.
+    pub(crate) fn stamp(&self) {
+        self.with_ask(|ask| self.gate.site.stamp(ask, &self.pass));
     }
 
     fn is_first_to_settle(&self) -> bool {
@@ -101,7 +106,7 @@ impl Drop for Granted {
         if self.0.is_first_to_settle() {
             *self.0.slots.lock() = None;
             // Sent or not, the tokens stay spent; only a probe's place must not be lost.
-            let _ = self.0.stamp();
+            self.0.stamp();
             if self.0.pass.probe && self.0.with_ask(|ask| self.0.gate.site.leave(ask, self.0.pass.id, None)) {
                 self.0.gate.wake_all();
             }

@@ -99,7 +99,6 @@ impl Registry {
                     classifier: Arc::clone(&breaker.classifier),
                     adaptive: None,
                     max_delay: Duration::ZERO,
-                    count_head: false,
                     lease: self.lease(),
                 });
                 let key = LaneKey { host: host.clone(), role, kind: None, service: None, free: true };
@@ -185,7 +184,6 @@ impl Registry {
                 classifier: Arc::clone(&breaker.classifier),
                 adaptive: self.config.limits.adaptive,
                 max_delay: limits.max_delay.value,
-                count_head: limits.count_head.value,
                 lease: self.lease(),
             })
         });

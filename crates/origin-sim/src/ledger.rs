@@ -1,0 +1,194 @@
+//! What arrived at the origins, when, and what became of it. Politeness is judged here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::time::BootInstant;
+use parking_lot::Mutex;
+
+/// One request as its origin saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The host it was meant for.
+    pub host: String,
+    /// Its method.
+    pub method: String,
+    /// Its path and query.
+    pub path: String,
+    /// Its headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// When it arrived.
+    pub at: BootInstant,
+    /// The status it got.
+    pub status: u16,
+    /// When the last byte of the answer had been sent.
+    pub ended: Option<BootInstant>,
+    /// Until when the answer asked to be left alone.
+    pub leave_alone_until: Option<BootInstant>,
+}
+
+impl Arrival {
+    /// Returns the value of a header.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// The shared record of all arrivals.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger(Arc<Mutex<Vec<Arrival>>>);
+
+impl Ledger {
+    /// Notes an arrival and returns its number.
+    pub(crate) fn arrived(&self, arrival: Arrival) -> usize {
+        let mut arrivals = self.0.lock();
+        arrivals.push(arrival);
+        arrivals.len() - 1
+    }
+
+    /// Notes the end of an answer.
+    pub(crate) fn ended(&self, number: usize, at: BootInstant) {
+        if let Some(arrival) = self.0.lock().get_mut(number) {
+            arrival.ended = Some(at);
+        }
+    }
+
+    /// Returns all arrivals, in order.
+    #[must_use]
+    pub fn arrivals(&self) -> Vec<Arrival> {
+        self.0.lock().clone()
+    }
+
+    /// Returns the arrivals at one host, in order.
+    #[must_use]
+    pub fn at(&self, host: &str) -> Vec<Arrival> {
+        let mut arrivals: Vec<Arrival> = self.0.lock().iter().filter(|arrival| arrival.host == host).cloned().collect();
+        arrivals.sort_by_key(|arrival| arrival.at);
+        arrivals
+    }
+
+    /// Returns how many requests arrived.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    /// Tells whether nothing arrived.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Counts the answers by status.
+    #[must_use]
+    pub fn statuses(&self) -> BTreeMap<u16, usize> {
+        self.0.lock().iter().fold(BTreeMap::new(), |mut counts, arrival| {
+            *counts.entry(arrival.status).or_default() += 1;
+            counts
+        })
+    }
+
+    /// Checks that no interval of length `per` holds more than `limit` arrivals.
+    ///
+    /// # Errors
+    /// Names the first interval that does.
+    pub fn no_window_exceeded(&self, host: &str, limit: usize, per: Duration) -> Result<(), String> {
+        let arrivals = self.at(host);
+        match arrivals.windows(limit + 1).find(|window| window[limit].at.since(window[0].at) < per) {
+            None => Ok(()),
+            Some(window) => Err(format!(
+                "{host}: {} requests within {:?}, from {:?} on, at a limit of {limit} per {per:?}",
+                limit + 1,
+                window[limit].at.since(window[0].at),
+                window[0].at
+            )),
+        }
+    }
+
+    /// Checks that nothing arrived between the end of an answer with Retry-After and the instant it named.
+    ///
+    /// # Errors
+    /// Names the first arrival that did.
+    pub fn nothing_before_retry_after(&self, host: &str) -> Result<(), String> {
+        let arrivals = self.at(host);
+        for told in &arrivals {
+            let (Some(until), Some(from)) = (told.leave_alone_until, told.ended) else { continue };
+            if let Some(early) = arrivals.iter().find(|arrival| arrival.at > from && arrival.at < until) {
+                return Err(format!("{host}: {} arrived {:?} before the Retry-After was over", early.path, until.since(early.at)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no more than `most` requests were under way at once.
+    ///
+    /// # Errors
+    /// Names the instant at which there were more.
+    pub fn at_most_in_flight(&self, host: &str, most: usize) -> Result<(), String> {
+        let mut edges: Vec<(BootInstant, i64)> = Vec::new();
+        for arrival in self.at(host) {
+            edges.push((arrival.at, 1));
+            if let Some(ended) = arrival.ended {
+                edges.push((ended, -1));
+            }
+        }
+        edges.sort();
+        let mut under_way = 0;
+        for (at, step) in edges {
+            under_way += step;
+            if under_way > i64::try_from(most).unwrap_or(i64::MAX) {
+                return Err(format!("{host}: {under_way} requests at once at {at:?}, allowed are {most}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the share of the rate that was used: the window over the mean distance of arrivals `i` and `i + limit`.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "counts of a test run")]
+    pub fn rate_used(&self, host: &str, limit: usize, per: Duration) -> f64 {
+        let arrivals = self.at(host);
+        let distances: Vec<f64> = arrivals.windows(limit + 1).map(|window| window[limit].at.since(window[0].at).as_secs_f64()).collect();
+        let mean = distances.iter().sum::<f64>() / distances.len().max(1) as f64;
+        per.as_secs_f64() / mean
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger(arrivals: &[(u64, u64, Option<u64>)]) -> Ledger {
+        let ledger = Ledger::default();
+        for (at, ended, until) in arrivals {
+            ledger.arrived(Arrival {
+                host: "a".to_owned(),
+                method: "GET".to_owned(),
+                path: "/".to_owned(),
+                headers: Vec::new(),
+                at: BootInstant::from_micros(*at),
+                status: 200,
+                ended: Some(BootInstant::from_micros(*ended)),
+                leave_alone_until: until.map(BootInstant::from_micros),
+            });
+        }
+        ledger
+    }
+
+    #[test]
+    fn the_checks_can_fail() {
+        let crowded = ledger(&[(0, 5, None), (10, 15, None), (90, 95, None)]);
+        assert!(crowded.no_window_exceeded("a", 2, Duration::from_micros(100)).is_err());
+        assert!(crowded.no_window_exceeded("a", 2, Duration::from_micros(90)).is_ok());
+        let impatient = ledger(&[(0, 10, Some(100)), (5, 12, None), (99, 100, None)]);
+        assert!(impatient.nothing_before_retry_after("a").is_err());
+        let patient = ledger(&[(0, 10, Some(100)), (5, 12, None), (100, 101, None)]);
+        assert!(patient.nothing_before_retry_after("a").is_ok());
+        let busy = ledger(&[(0, 10, None), (5, 12, None), (11, 20, None)]);
+        assert!(busy.at_most_in_flight("a", 1).is_err());
+        assert!(busy.at_most_in_flight("a", 2).is_ok());
+        assert!((ledger(&[(0, 1, None), (100, 1, None), (200, 1, None)]).rate_used("a", 1, Duration::from_micros(98)) - 0.98).abs() < 1e-9);
+    }
+}

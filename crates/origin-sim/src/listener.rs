@@ -1,0 +1,229 @@
+//! Origins on loopback: real sockets, hand-written HTTP/1.1 so that every fault can be made.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_hub::clock::{Clock, SystemClock};
+use docstokg_policy::retry_after::format_http_date;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+use crate::ledger::Arrival;
+use crate::origin::Web;
+use crate::reply::{Framing, Piece, Reply};
+
+/// Whether the listener speaks TLS.
+#[derive(Clone)]
+pub enum Security {
+    /// Plain http.
+    Plain,
+    /// TLS with this configuration.
+    Tls(Arc<rustls::ServerConfig>),
+}
+
+/// A web on one loopback port: requests name their origin in the `Host` header. Stops when dropped.
+pub struct Listener {
+    /// Where it listens.
+    pub address: SocketAddr,
+    accepting: JoinHandle<()>,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+/// The largest request head that is read.
+const HEAD_LIMIT: usize = 64 << 10;
+
+impl Listener {
+    /// Listens on a free loopback port.
+    ///
+    /// # Errors
+    /// No port can be had.
+    pub async fn start(web: &Web, security: Security) -> io::Result<Self> {
+        Self::start_on(web, security, "127.0.0.1:0").await
+    }
+
+    /// Listens on a given address.
+    ///
+    /// # Errors
+    /// The address cannot be had.
+    #[expect(clippy::disallowed_methods, reason = "a server on real sockets has real tasks")]
+    pub async fn start_on(web: &Web, security: Security, address: &str) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let web = web.clone();
+        let accepting = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (web, security) = (web.clone(), security.clone());
+                tokio::spawn(async move {
+                    // A broken connection is the client's business; the ledger has what arrived.
+                    let _ = serve(stream, web, security, address).await;
+                });
+            }
+        });
+        Ok(Self { address, accepting })
+    }
+}
+
+async fn serve(stream: TcpStream, web: Web, security: Security, address: SocketAddr) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    match security {
+        Security::Plain => converse(stream, web, address).await,
+        Security::Tls(config) => {
+            let delay = web.origins.values().map(|origin| origin.lock().dial_delay).max().unwrap_or_default();
+            pause(delay).await;
+            let stream = tokio_rustls::TlsAcceptor::from(config).accept(stream).await?;
+            converse(stream, web, address).await
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a server on real sockets runs in real time")]
+async fn pause(length: Duration) {
+    if !length.is_zero() {
+        tokio::time::sleep(length).await;
+    }
+}
+
+/// What the conversation needs of a stream beside reading and writing.
+trait Connection: AsyncRead + AsyncWrite + Unpin {
+    /// Makes the next close a reset.
+    fn arm_reset(&self);
+}
+
+impl Connection for TcpStream {
+    fn arm_reset(&self) {
+        // If it cannot be armed the close is an ordinary one, which is a fault all the same.
+        let _ = socket2::SockRef::from(self).set_linger(Some(Duration::ZERO));
+    }
+}
+
+impl Connection for tokio_rustls::server::TlsStream<TcpStream> {
+    fn arm_reset(&self) {
+        self.get_ref().0.arm_reset();
+    }
+}
+
+async fn converse(mut stream: impl Connection, web: Web, address: SocketAddr) -> io::Result<()> {
+    let clock = SystemClock;
+    let mut buffer = Vec::new();
+    while let Some(request) = read_request(&mut stream, &mut buffer).await? {
+        let named = request.header("host").unwrap_or_default().to_owned();
+        let host = if web.origins.contains_key(&named) { named } else { address.to_string() };
+        let arrival = Arrival { host, at: clock.boot(), ..request };
+        let is_head = arrival.method == "HEAD";
+        let closes = arrival.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+        let Some(served) = web.serve(arrival, clock.wall()) else {
+            stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").await?;
+            continue;
+        };
+        pause(served.latency).await;
+        let finished = write_reply(&mut stream, &served.reply, is_head, clock).await;
+        web.ledger().ended(served.number, clock.boot());
+        if !finished? || closes {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Reads a request head and its body; `None` when the client has closed.
+async fn read_request(stream: &mut impl Connection, buffer: &mut Vec<u8>) -> io::Result<Option<Arrival>> {
+    let end = loop {
+        if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end + 4;
+        }
+        if buffer.len() > HEAD_LIMIT {
+            return Err(io::Error::other("the request head is too large"));
+        }
+        if stream.read_buf(buffer).await? == 0 {
+            return Ok(None);
+        }
+    };
+    let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
+    let mut lines = head.split("\r\n");
+    let mut first = lines.next().unwrap_or_default().split(' ');
+    let (method, path) = (first.next().unwrap_or_default().to_owned(), first.next().unwrap_or_default().to_owned());
+    let headers: Vec<(String, String)> =
+        lines.filter_map(|line| line.split_once(':')).map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().to_owned())).collect();
+    let length: usize = headers.iter().find(|(name, _)| name == "content-length").and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
+    buffer.drain(..end);
+    while buffer.len() < length {
+        if stream.read_buf(buffer).await? == 0 {
+            return Ok(None);
+        }
+    }
+    buffer.drain(..length);
+    Ok(Some(Arrival {
+        host: String::new(),
+        method,
+        path,
+        headers,
+        at: docstokg_policy::time::BootInstant::ZERO,
+        status: 0,
+        ended: None,
+        leave_alone_until: None,
+    }))
+}
+
+/// Writes an answer; tells whether the connection is still good.
+async fn write_reply(stream: &mut impl Connection, reply: &Reply, is_head: bool, clock: SystemClock) -> io::Result<bool> {
+    if let Some(how) = &reply.dead {
+        return end_badly(stream, how).await;
+    }
+    let reason = http::StatusCode::from_u16(reply.status).ok().and_then(|status| status.canonical_reason()).unwrap_or("Status");
+    let mut head = format!("HTTP/1.1 {} {reason}\r\n", reply.status);
+    if !reply.headers.iter().any(|(name, _)| name == "date") {
+        head.push_str(&format!("date: {}\r\n", format_http_date(clock.wall())));
+    }
+    for (name, value) in &reply.headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    match reply.content_length() {
+        Some(length) => head.push_str(&format!("content-length: {length}\r\n\r\n")),
+        None => head.push_str("transfer-encoding: chunked\r\n\r\n"),
+    }
+    let mut out = head.into_bytes();
+    for piece in reply.pieces.iter().filter(|_| !is_head) {
+        match piece {
+            Piece::Bytes(bytes) if reply.framing == Framing::Chunked => {
+                out.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+                out.extend_from_slice(bytes);
+                out.extend_from_slice(b"\r\n");
+            }
+            Piece::Bytes(bytes) => out.extend_from_slice(bytes),
+            Piece::Pause(length) => {
+                stream.write_all(&std::mem::take(&mut out)).await?;
+                stream.flush().await?;
+                pause(*length).await;
+            }
+            Piece::Cut | Piece::Reset => {
+                stream.write_all(&std::mem::take(&mut out)).await?;
+                return end_badly(stream, piece).await;
+            }
+        }
+    }
+    if reply.framing == Framing::Chunked && !is_head {
+        out.extend_from_slice(b"0\r\n\r\n");
+    }
+    stream.write_all(&out).await?;
+    stream.flush().await?;
+    // A claimed length that is not true leaves nothing to go on with.
+    Ok(!matches!(reply.framing, Framing::Claimed(length) if length != reply.length()))
+}
+
+async fn end_badly(stream: &mut impl Connection, how: &Piece) -> io::Result<bool> {
+    if *how == Piece::Reset {
+        stream.arm_reset();
+    } else {
+        stream.flush().await?;
+        stream.shutdown().await?;
+    }
+    Ok(false)
+}

@@ -1,0 +1,224 @@
+//! A scripted origin: what it allows, when it is down, what it answers.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::rate::{Window, parse_rates};
+use docstokg_policy::retry_after::format_http_date;
+use docstokg_policy::time::{BootInstant, Timestamp};
+use parking_lot::Mutex;
+
+use crate::ledger::{Arrival, Ledger};
+use crate::reply::{Piece, Reply};
+
+/// How an origin says that it is asked too often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Throttle {
+    /// 429, and nothing about when.
+    Silent,
+    /// 429 with Retry-After in seconds, rounded up, to when the window is free again.
+    Seconds,
+    /// 429 with Retry-After as a date.
+    Date,
+    /// 429 with Retry-After of so many seconds, whatever the window.
+    Fixed(u64),
+}
+
+/// A time during which an origin is not well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// From when to when, after the start.
+    pub during: Range<Duration>,
+    /// What it answers then.
+    pub reply: Reply,
+}
+
+type Handler = Arc<dyn Fn(&Arrival, usize) -> Reply + Send + Sync>;
+
+/// The script of one host.
+pub struct Origin {
+    pub(crate) host: String,
+    windows: Vec<Window>,
+    throttle: Throttle,
+    outages: Vec<Outage>,
+    pub(crate) latency: Duration,
+    pub(crate) dial_delay: Duration,
+    routes: HashMap<String, Vec<Reply>>,
+    handler: Option<Handler>,
+    accepted: Vec<VecDeque<BootInstant>>,
+    seen: HashMap<String, usize>,
+}
+
+impl Origin {
+    /// Scripts a host that answers everything with 200 and an empty object.
+    #[must_use]
+    pub fn new(host: &str) -> Self {
+        Self {
+            host: host.to_owned(),
+            windows: Vec::new(),
+            throttle: Throttle::Seconds,
+            outages: Vec::new(),
+            latency: Duration::ZERO,
+            dial_delay: Duration::ZERO,
+            routes: HashMap::new(),
+            handler: None,
+            accepted: Vec::new(),
+            seen: HashMap::new(),
+        }
+    }
+
+    /// Allows only so much: `10/SECOND+500/HOUR`. What is more gets 429.
+    ///
+    /// # Panics
+    /// When the text is not a rate.
+    #[must_use]
+    #[expect(clippy::expect_used, reason = "a script with a wrong rate is a wrong test")]
+    pub fn limit(mut self, rates: &str) -> Self {
+        self.windows = parse_rates(rates).expect("a rate");
+        self.accepted = vec![VecDeque::new(); self.windows.len()];
+        self
+    }
+
+    /// Says how it throttles.
+    #[must_use]
+    pub fn throttle(mut self, throttle: Throttle) -> Self {
+        self.throttle = throttle;
+        self
+    }
+
+    /// Is down for a while.
+    #[must_use]
+    pub fn outage(mut self, during: Range<Duration>, reply: Reply) -> Self {
+        self.outages.push(Outage { during, reply });
+        self
+    }
+
+    /// Takes this long to begin an answer.
+    #[must_use]
+    pub fn latency(mut self, latency: Duration) -> Self {
+        self.latency = latency;
+        self
+    }
+
+    /// Takes this long to accept a new connection.
+    #[must_use]
+    pub fn dial_delay(mut self, delay: Duration) -> Self {
+        self.dial_delay = delay;
+        self
+    }
+
+    /// Answers a path with these, one after the other; the last one stays.
+    #[must_use]
+    pub fn route(mut self, path: &str, replies: impl IntoIterator<Item = Reply>) -> Self {
+        self.routes.insert(path.to_owned(), replies.into_iter().collect());
+        self
+    }
+
+    /// Answers what no route covers with a function of the request and how often its path was asked for before.
+    #[must_use]
+    pub fn handler(mut self, handler: impl Fn(&Arrival, usize) -> Reply + Send + Sync + 'static) -> Self {
+        self.handler = Some(Arc::new(handler));
+        self
+    }
+
+    /// Decides on the answer to a request that arrives now.
+    fn answer(&mut self, arrival: &Arrival, since_start: Duration, now: BootInstant, wall: Timestamp) -> Reply {
+        if let Some(outage) = self.outages.iter().find(|outage| outage.during.contains(&since_start)) {
+            return outage.reply.clone();
+        }
+        if let Some(free) = self.take(now) {
+            let wait = free.since(now);
+            let reply = Reply::status(429).body("Rate exceeded.");
+            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            return match self.throttle {
+                Throttle::Silent => reply,
+                Throttle::Seconds => reply.header("retry-after", &seconds.to_string()),
+                Throttle::Date => reply.header("retry-after", &format_http_date(wall + Duration::from_secs(seconds + 1))),
+                Throttle::Fixed(seconds) => reply.header("retry-after", &seconds.to_string()),
+            };
+        }
+        let before = self.seen.entry(arrival.path.clone()).or_default();
+        let nth = *before;
+        *before += 1;
+        match (self.routes.get(&arrival.path), &self.handler) {
+            (Some(replies), _) => replies.get(nth.min(replies.len().saturating_sub(1))).cloned().unwrap_or_else(|| Reply::status(404)),
+            (None, Some(handler)) => handler(arrival, nth),
+            (None, None) => Reply::ok("{}"),
+        }
+    }
+
+    /// Counts a request in the sliding windows, or says when there will be room.
+    fn take(&mut self, now: BootInstant) -> Option<BootInstant> {
+        let mut free = now;
+        for (window, accepted) in self.windows.iter().zip(&mut self.accepted) {
+            while accepted.front().is_some_and(|first| *first + window.per <= now) {
+                accepted.pop_front();
+            }
+            if accepted.len() >= window.limit.get() as usize
+                && let Some(first) = accepted.front()
+            {
+                free = free.max(*first + window.per);
+            }
+        }
+        if free > now {
+            return Some(free);
+        }
+        for accepted in &mut self.accepted {
+            accepted.push_back(now);
+        }
+        None
+    }
+}
+
+/// All origins of a scenario, with their common ledger.
+#[derive(Clone)]
+pub struct Web {
+    pub(crate) origins: Arc<HashMap<String, Mutex<Origin>>>,
+    ledger: Ledger,
+    start: BootInstant,
+}
+
+/// What an origin decided on.
+pub(crate) struct Served {
+    pub(crate) number: usize,
+    pub(crate) reply: Reply,
+    pub(crate) latency: Duration,
+}
+
+impl Web {
+    /// Joins origins; `start` is the instant from which their outages count.
+    #[must_use]
+    pub fn new(origins: impl IntoIterator<Item = Origin>, start: BootInstant) -> Self {
+        let origins = origins.into_iter().map(|origin| (origin.host.clone(), Mutex::new(origin))).collect();
+        Self { origins: Arc::new(origins), ledger: Ledger::default(), start }
+    }
+
+    /// Returns the ledger.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Takes in a request, and returns the answer to send. `None` for a host that is not there.
+    pub(crate) fn serve(&self, mut arrival: Arrival, wall: Timestamp) -> Option<Served> {
+        let mut origin = self.origins.get(&arrival.host)?.lock();
+        let now = arrival.at;
+        let reply = origin.answer(&arrival, now.since(self.start), now, wall);
+        arrival.status = if reply.dead.is_some() { 0 } else { reply.status };
+        let asked = reply.headers.iter().find(|(name, _)| name == "retry-after");
+        let wait = asked.and_then(|(_, value)| docstokg_policy::retry_after::parse_retry_after(value, None, wall));
+        arrival.leave_alone_until = wait.map(|wait| now + wait);
+        let latency = origin.latency + reply.delay;
+        Some(Served { number: self.ledger.arrived(arrival), reply, latency })
+    }
+}
+
+impl Reply {
+    /// Tells whether the answer breaks off before its end.
+    #[must_use]
+    pub fn breaks_off(&self) -> bool {
+        self.dead.is_some() || self.pieces.iter().any(|piece| matches!(piece, Piece::Cut | Piece::Reset))
+    }
+}

@@ -1,0 +1,238 @@
+//! Virtual time: a single-threaded executor with its own clock.
+//!
+//! Tasks run until all of them wait; then the clock jumps to the next timer. Nothing sleeps, nothing depends on the
+//! machine, and the same seed gives the same run.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use docstokg_hub::clock::{BootInstant, Clock, Runtime, Sleep, Timestamp};
+use parking_lot::Mutex;
+
+/// A day in 2026 on which simulations start.
+const WALL_AT_START: i64 = 1_790_000_000_000_000;
+/// The boot clock at the start: not zero, as on a real machine.
+const BOOT_AT_START: BootInstant = BootInstant::from_micros(1_000_000_000);
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A world with its own time. Clones share it.
+#[derive(Clone)]
+pub struct Simulation(Arc<World>);
+
+struct World {
+    now: Mutex<BootInstant>,
+    timers: Mutex<BinaryHeap<Reverse<Timer>>>,
+    ready: Mutex<VecDeque<Arc<Task>>>,
+    number: Mutex<u64>,
+}
+
+struct Timer {
+    at: BootInstant,
+    number: u64,
+    state: Arc<Mutex<TimerState>>,
+}
+
+#[derive(Default)]
+struct TimerState {
+    fired: bool,
+    waker: Option<Waker>,
+}
+
+impl PartialEq for Timer {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.number) == (other.at, other.number)
+    }
+}
+
+impl Eq for Timer {}
+
+impl PartialOrd for Timer {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Timer {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+struct Task {
+    work: Mutex<Option<Work>>,
+    queued: AtomicBool,
+    world: std::sync::Weak<World>,
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        if !self.queued.swap(true, Ordering::AcqRel)
+            && let Some(world) = self.world.upgrade()
+        {
+            world.ready.lock().push_back(self);
+        }
+    }
+}
+
+impl Default for Simulation {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Simulation {
+    /// Makes a world in which nothing has happened yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Arc::new(World {
+            now: Mutex::new(BOOT_AT_START),
+            timers: Mutex::default(),
+            ready: Mutex::default(),
+            number: Mutex::default(),
+        }))
+    }
+
+    /// Returns the runtime for a hub in this world.
+    #[must_use]
+    pub fn runtime(&self) -> Arc<dyn Runtime> {
+        Arc::new(self.clone())
+    }
+
+    /// Returns the time since the start.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.boot().since(BOOT_AT_START)
+    }
+
+    /// Waits for a time.
+    pub fn sleep(&self, length: Duration) -> Sleep {
+        self.sleep_until(self.boot() + length)
+    }
+
+    /// Starts a task.
+    pub fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.spawn(Box::pin(work));
+    }
+
+    /// Runs everything until nothing is left to do, time jumping ahead whenever all wait.
+    pub fn run(&self) {
+        self.run_until(BootInstant::FAR);
+    }
+
+    /// Runs until an instant, or until nothing is left to do before it.
+    pub fn run_for(&self, length: Duration) {
+        let end = self.boot() + length;
+        self.run_until(end);
+        *self.0.now.lock() = end;
+    }
+
+    /// Runs one future to its end and returns what it came to.
+    ///
+    /// # Panics
+    /// When everything waits for ever: the test is stuck.
+    #[expect(clippy::expect_used, reason = "a stuck simulation is a failed test")]
+    pub fn block_on<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        let outcome = Arc::new(Mutex::new(None));
+        let put = Arc::clone(&outcome);
+        self.start(async move {
+            let value = work.await;
+            *put.lock() = Some(value);
+        });
+        while outcome.lock().is_none() {
+            let progressed = self.run_ready() || self.next_timer(BootInstant::FAR);
+            assert!(progressed, "everything waits for ever");
+        }
+        let value = outcome.lock().take();
+        value.expect("an outcome")
+    }
+
+    fn run_until(&self, end: BootInstant) {
+        while self.run_ready() || self.next_timer(end) {}
+    }
+
+    /// Polls every ready task until none is; tells whether there was any.
+    fn run_ready(&self) -> bool {
+        let mut ran = false;
+        loop {
+            let Some(task) = self.0.ready.lock().pop_front() else { return ran };
+            ran = true;
+            task.queued.store(false, Ordering::Release);
+            let waker = Waker::from(Arc::clone(&task));
+            let Some(mut work) = task.work.lock().take() else { continue };
+            if work.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+                *task.work.lock() = Some(work);
+            }
+        }
+    }
+
+    /// Jumps to the next timer before `end`; tells whether there was one.
+    fn next_timer(&self, end: BootInstant) -> bool {
+        loop {
+            let mut timers = self.0.timers.lock();
+            let Some(Reverse(next)) = timers.peek() else { return false };
+            if next.at > end {
+                return false;
+            }
+            let Some(Reverse(timer)) = timers.pop() else { return false };
+            drop(timers);
+            // A timer that nobody waits for any more must not move the clock.
+            if Arc::strong_count(&timer.state) == 1 {
+                continue;
+            }
+            let mut now = self.0.now.lock();
+            *now = (*now).max(timer.at);
+            drop(now);
+            let mut state = timer.state.lock();
+            state.fired = true;
+            if let Some(waker) = state.waker.take() {
+                waker.wake();
+            }
+            return true;
+        }
+    }
+}
+
+impl Clock for Simulation {
+    fn boot(&self) -> BootInstant {
+        *self.0.now.lock()
+    }
+
+    fn wall(&self) -> Timestamp {
+        Timestamp::from_micros(WALL_AT_START) + self.elapsed()
+    }
+}
+
+impl Runtime for Simulation {
+    fn sleep_until(&self, at: BootInstant) -> Sleep {
+        if at <= self.boot() {
+            return Box::pin(std::future::ready(()));
+        }
+        let state = Arc::new(Mutex::new(TimerState::default()));
+        let number = {
+            let mut number = self.0.number.lock();
+            *number += 1;
+            *number
+        };
+        self.0.timers.lock().push(Reverse(Timer { at, number, state: Arc::clone(&state) }));
+        Box::pin(std::future::poll_fn(move |context| {
+            let mut state = state.lock();
+            if state.fired {
+                return Poll::Ready(());
+            }
+            state.waker = Some(context.waker().clone());
+            Poll::Pending
+        }))
+    }
+
+    fn spawn(&self, work: Work) {
+        let task = Arc::new(Task { work: Mutex::new(Some(work)), queued: AtomicBool::new(true), world: Arc::downgrade(&self.0) });
+        self.0.ready.lock().push_back(task);
+    }
+}

@@ -1,0 +1,152 @@
+//! Origins in process: a transport for the hub under virtual time, with a pool of connections that have to be dialled.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use docstokg_hub::clock::Clock;
+use docstokg_hub::transport::{Body, Dial, Incoming, Outgoing, SendError, Transport};
+use docstokg_policy::classify::Fault;
+use docstokg_policy::host::Host;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version};
+use parking_lot::Mutex;
+
+use crate::ledger::Arrival;
+use crate::origin::Web;
+use crate::reply::{Framing, Piece};
+use crate::simulation::Simulation;
+
+/// Sends to the origins of a web, in virtual time.
+pub struct SimTransport {
+    simulation: Simulation,
+    web: Web,
+    idle: Arc<Mutex<HashMap<String, usize>>>,
+}
+
+impl SimTransport {
+    /// Connects a web to a simulation.
+    #[must_use]
+    pub fn new(simulation: &Simulation, web: &Web) -> Arc<Self> {
+        Arc::new(Self { simulation: simulation.clone(), web: web.clone(), idle: Arc::default() })
+    }
+
+    async fn connect(&self, host: &str, dial: &dyn Dial) -> Result<(), SendError> {
+        let pooled = {
+            let mut idle = self.idle.lock();
+            let count = idle.entry(host.to_owned()).or_default();
+            let pooled = *count > 0;
+            *count = count.saturating_sub(1);
+            pooled
+        };
+        if pooled {
+            return Ok(());
+        }
+        let Some(delay) = self.web.origins.get(host).map(|origin| origin.lock().dial_delay) else {
+            return Err(SendError::Fault { fault: Fault::Dns, message: format!("{host} has no address") });
+        };
+        dial.dialling();
+        self.simulation.sleep(delay).await;
+        dial.connected().map_err(SendError::Blocked)
+    }
+
+    async fn exchange(&self, request: Outgoing, dial: Arc<dyn Dial>) -> Result<Incoming, SendError> {
+        let host = Host::of(&request.url).map_err(|error| SendError::Unsendable(error.to_string()))?.to_string();
+        self.connect(&host, &*dial).await?;
+        let mut path = request.url.path().to_owned();
+        if let Some(query) = request.url.query() {
+            path = format!("{path}?{query}");
+        }
+        let headers = request.headers.iter().map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
+        let arrival = Arrival {
+            host: host.clone(),
+            method: request.method.to_string(),
+            path,
+            headers: headers.collect(),
+            at: self.simulation.boot(),
+            status: 0,
+            ended: None,
+            leave_alone_until: None,
+        };
+        let Some(served) = self.web.serve(arrival, self.simulation.wall()) else {
+            return Err(SendError::Fault { fault: Fault::Dns, message: format!("{host} has no address") });
+        };
+        let mut ending = Ending { web: self.web.clone(), simulation: self.simulation.clone(), number: served.number, pool: None };
+        self.simulation.sleep(served.latency).await;
+        if served.reply.dead.is_some() {
+            return Err(SendError::Fault { fault: Fault::Read, message: "the connection was closed before an answer".to_owned() });
+        }
+        if !served.reply.breaks_off() {
+            ending.pool = Some((host, Arc::clone(&self.idle)));
+        }
+        let mut headers = HeaderMap::new();
+        for (name, value) in &served.reply.headers {
+            if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+                headers.append(name, value);
+            }
+        }
+        match (served.reply.framing, served.reply.content_length()) {
+            (Framing::Chunked, _) => headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked")),
+            (_, Some(length)) => headers.insert(CONTENT_LENGTH, HeaderValue::from(length)),
+            (_, None) => None,
+        };
+        let status = StatusCode::from_u16(served.reply.status).map_err(|error| SendError::Unsendable(error.to_string()))?;
+        let pieces = if request.method == http::Method::HEAD { VecDeque::new() } else { served.reply.pieces.into() };
+        let body = SimBody { pieces, simulation: self.simulation.clone(), _ending: ending };
+        Ok(Incoming { status, version: Version::HTTP_11, headers, body: Box::new(body) })
+    }
+}
+
+impl Transport for SimTransport {
+    fn send(&self, request: Outgoing, dial: Arc<dyn Dial>) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
+        Box::pin(self.exchange(request, dial))
+    }
+}
+
+/// Notes the end of an exchange, however it comes about, and returns its connection.
+struct Ending {
+    web: Web,
+    simulation: Simulation,
+    number: usize,
+    pool: Option<(String, Arc<Mutex<HashMap<String, usize>>>)>,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.web.ledger().ended(self.number, self.simulation.boot());
+        if let Some((host, idle)) = self.pool.take() {
+            *idle.lock().entry(host).or_default() += 1;
+        }
+    }
+}
+
+struct SimBody {
+    pieces: VecDeque<Piece>,
+    simulation: Simulation,
+    _ending: Ending,
+}
+
+impl Body for SimBody {
+    fn chunk(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, SendError>> + Send + '_>> {
+        Box::pin(async move {
+            loop {
+                match self.pieces.front().cloned() {
+                    None => return Ok(None),
+                    Some(Piece::Bytes(bytes)) => {
+                        self.pieces.pop_front();
+                        return Ok(Some(bytes));
+                    }
+                    Some(Piece::Pause(length)) => {
+                        self.simulation.sleep(length).await;
+                        self.pieces.pop_front();
+                    }
+                    Some(Piece::Cut | Piece::Reset) => {
+                        return Err(SendError::Fault { fault: Fault::Read, message: "the connection was closed within the body".to_owned() });
+                    }
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,53 @@
+use std::fmt::Write;
+
+use docstokg_policy::classify::{Classifier, Ending, Fault, Outcome};
+use http::StatusCode;
+
+/// Writes runs of statuses with the same verdict, one a line.
+fn table(classifier: &Classifier) -> String {
+    let mut lines = String::new();
+    let mut run: Option<(u16, u16, String)> = None;
+    for status in 100..=599 {
+        let class = classifier.classify(Ending::Status(StatusCode::from_u16(status).expect("a status")));
+        let verdict = format!("{}{}", class.outcome.as_str(), if class.transient { ", worth a retry" } else { "" });
+        match &mut run {
+            Some((_, last, known)) if *known == verdict => *last = status,
+            _ => {
+                if let Some((first, last, known)) = run.replace((status, status, verdict)) {
+                    writeln!(lines, "{first}-{last}: {known}").expect("a string");
+                }
+            }
+        }
+    }
+    let (first, last, known) = run.expect("a run");
+    writeln!(lines, "{first}-{last}: {known}").expect("a string");
+    lines
+}
+
+#[test]
+fn every_status_has_its_class() {
+    insta::assert_snapshot!(table(&Classifier::default()));
+}
+
+#[test]
+fn the_sets_are_configurable() {
+    let classifier = Classifier { failure: Some(vec![418, 503]), neutral: vec![429, 204], count_408: true };
+    let outcome = |status: u16| classifier.classify(Ending::Status(StatusCode::from_u16(status).expect("a status"))).outcome;
+    assert_eq!(outcome(418), Outcome::Failure);
+    assert_eq!(outcome(503), Outcome::Failure);
+    assert_eq!(outcome(500), Outcome::Neutral);
+    assert_eq!(outcome(429), Outcome::Neutral);
+    assert_eq!(outcome(204), Outcome::Neutral);
+    assert_eq!(outcome(408), Outcome::Failure);
+    assert_eq!(outcome(200), Outcome::Success);
+}
+
+#[test]
+fn transport_faults_are_failures_and_all_but_tls_may_pass() {
+    for fault in [Fault::Dns, Fault::NoRoute, Fault::Connect, Fault::Tls, Fault::Write, Fault::Read, Fault::Timeout] {
+        let class = Classifier::default().classify(Ending::Fault(fault));
+        assert_eq!(class.outcome, Outcome::Failure);
+        assert_eq!(class.transient, fault != Fault::Tls);
+        assert_eq!(fault.is_ours(), matches!(fault, Fault::Dns | Fault::NoRoute));
+    }
+}

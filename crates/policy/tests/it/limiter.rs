@@ -1,0 +1,378 @@
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use docstokg_policy::breaker::BreakerPolicy;
+use docstokg_policy::rate::Window;
+use docstokg_policy::site::{Ask, Charge, Entry, Pass, RefusalReason, Site};
+use docstokg_policy::time::BootInstant;
+use proptest::prelude::*;
+
+use crate::support::{ask, at, charge, ms, windows};
+
+const GUARD: Duration = Duration::from_millis(2);
+
+/// A window of a few grants per a few milliseconds, so that everything collides.
+fn any_window() -> impl Strategy<Value = Window> {
+    (1u32..6, 5u64..60).prop_map(|(limit, per)| Window::new(NonZeroU32::new(limit).expect("not zero"), ms(per)))
+}
+
+fn any_budgets() -> impl Strategy<Value = Vec<Vec<Window>>> {
+    proptest::collection::vec(proptest::collection::vec(any_window(), 1..3), 1..3)
+}
+
+/// What somebody does next.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Time passes.
+    Advance(u64),
+    /// Somebody asks, charging the first budget or all, and waits up to so many milliseconds.
+    Enter { all: bool, weight: u32, bound: u64 },
+    /// The n-th of those who wait asks again.
+    Confirm(usize),
+    /// The n-th of those who wait gives up.
+    Cancel(usize),
+    /// The n-th of those who were let through has to dial.
+    Dial(usize),
+    /// The n-th of those who dial is connected.
+    Connected(usize),
+    /// The n-th of those who dial or are connected gets its answer.
+    Answered(usize),
+    /// The n-th of those who were just let through does not use it.
+    GiveBack(usize),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0u64..30).prop_map(Step::Advance),
+        6 => (any::<bool>(), 1u32..4, prop_oneof![Just(0), 0u64..200]).prop_map(|(all, weight, bound)| Step::Enter { all, weight, bound }),
+        4 => (0usize..4).prop_map(Step::Confirm),
+        1 => (0usize..4).prop_map(Step::Cancel),
+        1 => (0usize..4).prop_map(Step::Dial),
+        1 => (0usize..4).prop_map(Step::Connected),
+        2 => (0usize..4).prop_map(Step::Answered),
+        1 => (0usize..4).prop_map(Step::GiveBack),
+    ]
+}
+
+/// One who was let through, and when the origin may have seen it.
+struct Sent {
+    charges: Vec<Charge>,
+    pass: Pass,
+    stage: Stage,
+}
+
+#[derive(PartialEq)]
+enum Stage {
+    Granted,
+    Dialling,
+    Connected(BootInstant),
+    Done,
+}
+
+/// The world as the test keeps it: independent of the state under test.
+#[derive(Default)]
+struct World {
+    site: Site,
+    /// What arrived at the origin, by budget.
+    used: Vec<Vec<BootInstant>>,
+    waiting: Vec<(Vec<Charge>, u64, BootInstant)>,
+    sent: Vec<Sent>,
+}
+
+const COLD: Duration = Duration::from_millis(25);
+
+impl World {
+    fn note_use(&mut self, charges: &[Charge], at: BootInstant) {
+        for charge in charges {
+            for _ in 0..charge.weight {
+                self.used[charge.budget].push(at);
+            }
+        }
+    }
+
+    fn unnote(&mut self, charges: &[Charge], at: BootInstant) {
+        for charge in charges {
+            for _ in 0..charge.weight {
+                let place = self.used[charge.budget].iter().rposition(|used| *used == at).expect("noted before");
+                self.used[charge.budget].remove(place);
+            }
+        }
+    }
+
+    fn go(&mut self, charges: Vec<Charge>, pass: Pass, now: BootInstant) {
+        self.note_use(&charges, now);
+        self.sent.push(Sent { charges, pass, stage: Stage::Granted });
+    }
+
+    fn take(&mut self, step: &Step, budgets: &[Vec<Window>], now: BootInstant) {
+        let policy = BreakerPolicy::default();
+        match step {
+            Step::Advance(_) => {}
+            Step::Enter { all, weight, bound } => {
+                let largest = budgets.iter().flatten().map(|window| window.limit.get()).min().expect("a window");
+                let weight = (*weight).min(largest);
+                let count = if *all { budgets.len() } else { 1 };
+                let charges: Vec<Charge> = (0..count).map(|budget| charge(budget, weight, &budgets[budget], GUARD)).collect();
+                let question = Ask { latest: now + ms(*bound), ..ask(&charges, &policy) };
+                match self.site.enter(&question, now).entry {
+                    Entry::Go(pass) => self.go(charges, pass, now),
+                    Entry::Wait(ticket) => {
+                        assert!(ticket.at > now && ticket.at <= now + ms(*bound));
+                        self.waiting.push((charges, ticket.id, ticket.at));
+                    }
+                    Entry::Refused(refusal) => assert!(refusal.until > now + ms(*bound)),
+                    other => panic!("{other:?}"),
+                }
+            }
+            Step::Confirm(n) => {
+                if self.waiting.is_empty() {
+                    return;
+                }
+                let (charges, id, _) = self.waiting.remove(n % self.waiting.len());
+                let question = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
+                match self.site.confirm(&question, id, now).entry {
+                    Entry::Go(pass) => self.go(charges, pass, now),
+                    Entry::Wait(ticket) => self.waiting.push((charges, ticket.id, ticket.at)),
+                    other => panic!("{other:?}"),
+                }
+            }
+            Step::Cancel(n) => {
+                if !self.waiting.is_empty() {
+                    let (charges, id, _) = self.waiting.remove(n % self.waiting.len());
+                    self.site.leave(&ask(&charges, &policy), id, None);
+                }
+            }
+            Step::Dial(n) | Step::GiveBack(n) => {
+                let granted: Vec<usize> = (0..self.sent.len()).filter(|place| self.sent[*place].stage == Stage::Granted).collect();
+                let Some(place) = granted.get(n % granted.len().max(1)) else { return };
+                let (charges, pass) = (self.sent[*place].charges.clone(), self.sent[*place].pass.clone());
+                // Only whoever was let through at this very instant has not sent yet.
+                if pass.at != now {
+                    return;
+                }
+                self.unnote(&charges, now);
+                if matches!(step, Step::Dial(_)) {
+                    self.site.hold(&ask(&charges, &policy), &pass, BootInstant::FAR);
+                    self.sent[*place].stage = Stage::Dialling;
+                } else {
+                    self.site.leave(&ask(&charges, &policy), pass.id, Some(pass.at));
+                    self.sent[*place].stage = Stage::Done;
+                }
+            }
+            Step::Connected(n) => {
+                let dialling: Vec<usize> = (0..self.sent.len()).filter(|place| self.sent[*place].stage == Stage::Dialling).collect();
+                let Some(place) = dialling.get(n % dialling.len().max(1)) else { return };
+                let (charges, pass) = (self.sent[*place].charges.clone(), self.sent[*place].pass.clone());
+                self.site.sent(&ask(&charges, &policy), &pass, COLD, now);
+                self.sent[*place].stage = Stage::Connected(now);
+            }
+            Step::Answered(n) => {
+                let open: Vec<usize> = (0..self.sent.len()).filter(|place| matches!(self.sent[*place].stage, Stage::Dialling | Stage::Connected(_))).collect();
+                let Some(place) = open.get(n % open.len().max(1)) else { return };
+                let (charges, pass) = (self.sent[*place].charges.clone(), self.sent[*place].pass.clone());
+                self.site.stamp(&ask(&charges, &policy), &pass, now);
+                // The origin read it at some instant up to now, and no later than a while after the connection.
+                let seen = match self.sent[*place].stage {
+                    Stage::Connected(since) => now.min(since + COLD),
+                    _ => now,
+                };
+                self.sent[*place].stage = Stage::Done;
+                self.note_use(&charges, seen);
+            }
+        }
+    }
+}
+
+/// The oracle: no `limit + 1` uses within less than the width.
+fn check(used: &[BootInstant], window: &Window, guard: Duration) -> Result<(), TestCaseError> {
+    let mut sorted = used.to_vec();
+    sorted.sort();
+    let limit = window.limit.get() as usize;
+    for group in sorted.windows(limit + 1) {
+        let apart = group[limit].since(group[0]);
+        prop_assert!(apart >= window.per + guard, "{} uses within {apart:?} at {window}", limit + 1);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_window_is_ever_exceeded(budgets in any_budgets(), steps in proptest::collection::vec(any_step(), 1..120)) {
+        let mut world = World { used: vec![Vec::new(); budgets.len()], ..World::default() };
+        world.site.ensure_budgets(budgets.len());
+        let mut now = at(0);
+        for step in &steps {
+            if let Step::Advance(millis) = step {
+                now += ms(*millis);
+            }
+            world.take(step, &budgets, now);
+        }
+        for (used, windows) in world.used.iter().zip(&budgets) {
+            for window in windows {
+                check(used, window, GUARD)?;
+            }
+        }
+    }
+
+    /// With grants alone in the history, and with tickets whose holders come when they are due.
+    #[test]
+    fn a_refusal_says_exactly_until_when(budgets in any_budgets(), steps in proptest::collection::vec(any_step(), 1..60), weight in 1u32..4) {
+        let mut world = World { used: vec![Vec::new(); budgets.len()], ..World::default() };
+        world.site.ensure_budgets(budgets.len());
+        let mut now = at(0);
+        for step in steps.iter().filter(|step| matches!(step, Step::Advance(_) | Step::Enter { .. } | Step::Confirm(_) | Step::Cancel(_))) {
+            if let Step::Advance(millis) = step {
+                now += ms(*millis);
+            }
+            world.take(step, &budgets, now);
+        }
+        // Whoever is due comes now, so that no ticket stands for a use at an unknown instant.
+        world.waiting.sort_by_key(|(_, _, due)| *due);
+        let due = world.waiting.iter().filter(|(_, _, due)| *due <= now).count();
+        for _ in 0..due {
+            world.take(&Step::Confirm(0), &budgets, now);
+            world.waiting.sort_by_key(|(_, _, due)| *due);
+        }
+        let largest = budgets.iter().flatten().map(|window| window.limit.get()).min().expect("a window");
+        let charges: Vec<Charge> = budgets.iter().enumerate().map(|(budget, windows)| charge(budget, weight.min(largest), windows, GUARD)).collect();
+        let policy = BreakerPolicy::default();
+        let question = ask(&charges, &policy);
+        let Entry::Refused(refusal) = world.site.clone().enter(&question, now).entry else { return Ok(()) };
+        let by_a_window = matches!(refusal.reason, RefusalReason::Rate { window: Some(_) });
+        prop_assert!(by_a_window);
+        let mut site = world.site.clone();
+        let mut waiting = world.waiting.clone();
+        let mut instant = now;
+        while instant < refusal.until {
+            waiting.sort_by_key(|(_, _, due)| *due);
+            while let Some((charges, id, due)) = waiting.first().cloned().filter(|(_, _, due)| *due <= instant) {
+                waiting.remove(0);
+                let entry = site.confirm(&Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) }, id, due).entry;
+                prop_assert!(matches!(entry, Entry::Go(_)), "a ticket that is due is honoured: {entry:?}");
+            }
+            let early = site.clone().enter(&question, instant).entry;
+            prop_assert!(matches!(early, Entry::Refused(_)), "admitted {:?} early: {early:?}", refusal.until.since(instant));
+            instant += Duration::from_micros(500);
+        }
+        for (charges, id, _) in waiting.into_iter().filter(|(_, _, due)| *due <= refusal.until) {
+            let _ = site.confirm(&Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) }, id, refusal.until);
+        }
+        let last = refusal.until - Duration::from_micros(1);
+        if last >= now {
+            prop_assert!(matches!(site.clone().enter(&question, last).entry, Entry::Refused(_)), "admitted a microsecond early");
+        }
+        prop_assert!(matches!(site.enter(&question, refusal.until).entry, Entry::Go(_)), "not admitted at the instant it was told");
+    }
+
+    #[test]
+    fn a_refusal_changes_nothing(budgets in any_budgets(), grants in 5u32..20) {
+        let mut site = Site::default();
+        site.ensure_budgets(budgets.len());
+        let policy = BreakerPolicy::default();
+        let charges: Vec<Charge> = budgets.iter().enumerate().map(|(budget, windows)| charge(budget, 1, windows, GUARD)).collect();
+        let question = ask(&charges, &policy);
+        for _ in 0..grants {
+            let _ = site.enter(&question, at(0));
+        }
+        let used: Vec<u64> = charges.iter().map(|charge| site.budgets()[charge.budget].used(&charge.windows, &charge.windows.list()[0], at(0))).collect();
+        prop_assume!(matches!(site.enter(&question, at(0)).entry, Entry::Refused(_)));
+        let again: Vec<u64> = charges.iter().map(|charge| site.budgets()[charge.budget].used(&charge.windows, &charge.windows.list()[0], at(0))).collect();
+        prop_assert_eq!(used, again, "all budgets are charged, or none");
+    }
+
+    #[test]
+    fn a_large_window_in_buckets_never_overshoots_and_loses_little(limit in 4_097u32..9_000, arrivals in proptest::collection::vec((0u64..40, 1u32..60), 100..600)) {
+        let window = Window::new(NonZeroU32::new(limit).expect("not zero"), Duration::from_secs(1));
+        let charges_of = |weight| [charge(0, weight, &[window], Duration::ZERO)];
+        let policy = BreakerPolicy::default();
+        let mut site = Site::default();
+        site.ensure_budgets(1);
+        let (mut used, mut now) = (Vec::new(), at(0));
+        let mut wrongly_refused = 0u64;
+        for (millis, weight) in arrivals {
+            now += ms(millis);
+            let in_window: u64 = used.iter().filter(|(instant, _)| *instant + window.per > now).map(|(_, weight)| u64::from(*weight)).sum();
+            match site.enter(&ask(&charges_of(weight), &policy), now).entry {
+                Entry::Go(_) => {
+                    prop_assert!(in_window + u64::from(weight) <= u64::from(limit), "overshoot");
+                    used.push((now, weight));
+                }
+                Entry::Refused(_) if in_window + u64::from(weight) + 120 <= u64::from(limit) => wrongly_refused += 1,
+                Entry::Refused(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        prop_assert_eq!(wrongly_refused, 0, "refused with more than two buckets to spare");
+    }
+}
+
+#[test]
+fn a_burst_then_one_more_after_exactly_the_window() {
+    let list = windows("10/SECOND+15/2SECOND");
+    let charges = [charge(0, 1, &list, ms(10))];
+    let policy = BreakerPolicy::default();
+    let mut site = Site::default();
+    site.ensure_budgets(1);
+    for _ in 0..10 {
+        assert!(matches!(site.enter(&ask(&charges, &policy), at(0)).entry, Entry::Go(_)));
+    }
+    let Entry::Refused(refusal) = site.enter(&ask(&charges, &policy), at(1)).entry else { panic!("let through") };
+    assert_eq!(refusal.until, at(1_010));
+    for _ in 0..5 {
+        assert!(matches!(site.enter(&ask(&charges, &policy), at(1_010)).entry, Entry::Go(_)));
+    }
+    let Entry::Refused(refusal) = site.enter(&ask(&charges, &policy), at(1_010)).entry else { panic!("let through") };
+    assert_eq!(refusal.until, at(2_010), "the longer window speaks now");
+}
+
+#[test]
+fn who_arrives_is_judged_on_the_line_before_it() {
+    let list = windows("2/SECOND");
+    let charges = [charge(0, 1, &list, Duration::ZERO)];
+    let policy = BreakerPolicy::default();
+    let mut site = Site::default();
+    site.ensure_budgets(1);
+    for _ in 0..2 {
+        assert!(matches!(site.enter(&ask(&charges, &policy), at(0)).entry, Entry::Go(_)));
+    }
+    for (ahead, due) in [(1, 1_000), (2, 2_000), (3, 2_000), (4, 3_000)] {
+        let patient = Ask { ahead, latest: at(due), ..ask(&charges, &policy) };
+        assert_eq!(site.enter(&patient, at(0)).entry, Entry::Queue { at: at(due) }, "{ahead} ahead");
+        let hasty = Ask { ahead, latest: at(due - 1), ..ask(&charges, &policy) };
+        let Entry::Refused(refusal) = site.enter(&hasty, at(0)).entry else { panic!("not refused with {ahead} ahead") };
+        assert_eq!(refusal.until, at(due));
+    }
+}
+
+#[test]
+fn the_multiplier_stretches_pacing_windows_and_leaves_quotas() {
+    use docstokg_policy::adaptive::AdaptivePolicy;
+    use docstokg_policy::classify::Outcome;
+    use docstokg_policy::site::Report;
+
+    let list = windows("1/SECOND+1000/HOUR");
+    let charges = [charge(0, 1, &list, Duration::ZERO)];
+    let policy = BreakerPolicy { fail_max: NonZeroU32::MAX, ..BreakerPolicy::default() };
+    let adaptive = AdaptivePolicy { window: Duration::from_secs(1), ..AdaptivePolicy::default() };
+    let mut site = Site::default();
+    site.ensure_budgets(1);
+    let mut now = at(0);
+    for _ in 0..20 {
+        let question = Ask { adaptive: Some(&adaptive), latest: BootInstant::FAR, ..ask(&charges, &policy) };
+        let pass = match site.enter(&question, now).entry {
+            Entry::Go(pass) => pass,
+            Entry::Wait(ticket) => {
+                now = ticket.at;
+                let Entry::Go(pass) = site.confirm(&question, ticket.id, now).entry else { panic!("not due") };
+                pass
+            }
+            other => panic!("{other:?}"),
+        };
+        site.settle(&question, &pass, &Report { outcome: Outcome::Throttled, retry_after: None, sent: now }, now);
+    }
+    assert!((site.budgets()[0].multiplier().share() - 0.3).abs() < 1e-9);
+    let Entry::Refused(refusal) = site.enter(&ask(&charges, &policy), now).entry else { panic!("let through") };
+    assert_eq!(refusal.until.since(now).as_millis(), 3_333, "one per second at 0.3 is one in 3.33 seconds, not none");
+}

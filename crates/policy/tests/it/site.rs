@@ -1,0 +1,111 @@
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use docstokg_policy::breaker::{BreakerPolicy, OpenReason, State};
+use docstokg_policy::classify::Outcome;
+use docstokg_policy::role::Role;
+use docstokg_policy::site::{Ask, Entry, Patience, RefusalReason, Report, Site, Standing};
+use docstokg_policy::time::BootInstant;
+
+use crate::support::{ask, at, charge, ms, windows};
+
+/// A half-open site with one grant per second, the last one spent at `at(1_000)`.
+fn half_open() -> Site {
+    let policy = BreakerPolicy::default();
+    let charges = [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)];
+    let mut site = Site::default();
+    site.ensure_budgets(1);
+    let Entry::Go(pass) = site.enter(&ask(&charges, &policy), at(1_000)).entry else { panic!("refused") };
+    let report = Report { outcome: Outcome::Throttled, retry_after: Some(ms(500)), sent: at(1_000) };
+    site.settle(&ask(&charges, &policy), &pass, &report, at(1_000));
+    site
+}
+
+#[test]
+fn a_probe_refused_by_the_limiter_leaves_no_lease() {
+    let policy = BreakerPolicy { jitter: Duration::ZERO, ..BreakerPolicy::default() };
+    let charges = [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)];
+    let mut site = half_open();
+    let Entry::Refused(refusal) = site.enter(&ask(&charges, &policy), at(1_600)).entry else { panic!("let through") };
+    assert!(matches!(refusal.reason, RefusalReason::Rate { .. }));
+    assert_eq!(site.breaker().leases(Role::Metadata, at(1_600)), 0);
+}
+
+#[test]
+fn a_probe_that_waits_for_the_rate_holds_its_place_and_gives_it_up_when_it_leaves() {
+    let policy = BreakerPolicy { jitter: Duration::ZERO, ..BreakerPolicy::default() };
+    let charges = [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)];
+    let mut site = half_open();
+    let patient = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
+    let Entry::Wait(ticket) = site.enter(&patient, at(1_600)).entry else { panic!("no ticket") };
+    assert!(ticket.probe && ticket.at == at(2_000));
+    assert_eq!(site.breaker().leases(Role::Metadata, at(1_600)), 1);
+    assert!(site.leave(&patient, ticket.id, None), "others have reason to ask again");
+    assert_eq!(site.breaker().leases(Role::Metadata, at(1_600)), 0);
+}
+
+#[test]
+fn jitter_puts_a_probe_off_and_is_no_wait_for_the_rate() {
+    let policy = BreakerPolicy { jitter: ms(150), ..BreakerPolicy::default() };
+    let mut site = Site::default();
+    site.block(at(100), &OpenReason::RetryAfter, at(0));
+    let question = Ask { draw: 0.5, ..ask(&[], &policy) };
+    let Entry::Wait(ticket) = site.enter(&question, at(100)).entry else { panic!("no ticket") };
+    assert_eq!((ticket.at, ticket.because), (at(175), None));
+    let Entry::Go(pass) = site.confirm(&question, ticket.id, at(175)).entry else { panic!("refused") };
+    assert!(pass.probe);
+}
+
+#[test]
+fn a_request_granted_before_a_block_is_not_sent_after_it() {
+    let policy = BreakerPolicy::default();
+    let charges = [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)];
+    let mut site = Site::default();
+    site.ensure_budgets(1);
+    let question = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
+    let Entry::Go(first) = site.enter(&question, at(0)).entry else { panic!("refused") };
+    let Entry::Wait(ticket) = site.enter(&question, at(1)).entry else { panic!("no ticket") };
+    site.hold(&question, &first, BootInstant::FAR);
+    site.block(at(9_000), &OpenReason::RetryAfter, at(500));
+    assert!(matches!(site.confirm(&question, ticket.id, at(1_000)).entry, Entry::Refused(_)), "the one that waited");
+    assert!(matches!(site.sent(&question, &first, ms(1), at(600)), Standing::Blocked(_)), "the one that dialled");
+}
+
+#[test]
+fn a_role_with_its_own_numbers_opens_for_itself_alone() {
+    let own = BreakerPolicy { fail_max: NonZeroU32::new(2).expect("not zero"), ..BreakerPolicy::default() };
+    let host = BreakerPolicy::default();
+    let artifact = Ask { role: Role::Artifact, isolated: true, ..ask(&[], &own) };
+    let metadata = ask(&[], &host);
+    let mut site = Site::default();
+    for _ in 0..2 {
+        let Entry::Go(pass) = site.enter(&artifact, at(0)).entry else { panic!("refused") };
+        site.settle(&artifact, &pass, &Report { outcome: Outcome::Failure, retry_after: None, sent: at(0) }, at(0));
+    }
+    assert!(matches!(site.enter(&artifact, at(1)).entry, Entry::Refused(_)));
+    assert!(matches!(site.enter(&metadata, at(1)).entry, Entry::Go(_)));
+    assert_eq!((site.breaker().failures(), site.breaker().state(at(1))), (0, State::Closed));
+}
+
+#[test]
+fn a_block_holds_for_every_role_even_one_that_counts_for_itself() {
+    let policy = BreakerPolicy::default();
+    let mut site = Site::default();
+    site.block(at(5_000), &OpenReason::RetryAfter, at(0));
+    let artifact = Ask { role: Role::Artifact, isolated: true, ..ask(&[], &policy) };
+    let Entry::Refused(refusal) = site.enter(&artifact, at(1)).entry else { panic!("let through") };
+    assert_eq!(refusal.until, at(5_000));
+}
+
+#[test]
+fn a_ticket_of_a_dead_holder_expires() {
+    let policy = BreakerPolicy::default();
+    let charges = [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)];
+    let mut site = Site::default();
+    site.ensure_budgets(1);
+    let question = Ask { latest: BootInstant::FAR, patience: Patience::Refuse, ..ask(&charges, &policy) };
+    assert!(matches!(site.enter(&question, at(0)).entry, Entry::Go(_)));
+    assert!(matches!(site.enter(&question, at(0)).entry, Entry::Wait(_)));
+    assert!(matches!(site.enter(&ask(&charges, &policy), at(20_000)).entry, Entry::Refused(_)), "held as long as it may live");
+    assert!(matches!(site.enter(&ask(&charges, &policy), at(21_001)).entry, Entry::Go(_)));
+}

@@ -1,0 +1,42 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::breaker::BreakerPolicy;
+use docstokg_policy::budget::Windows;
+use docstokg_policy::rate::{Window, parse_rates};
+use docstokg_policy::role::Role;
+use docstokg_policy::site::{Ask, Charge, Patience};
+use docstokg_policy::time::BootInstant;
+
+pub(crate) fn at(millis: u64) -> BootInstant {
+    BootInstant::from_micros(1_000_000_000 + millis * 1_000)
+}
+
+pub(crate) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(crate) fn windows(rates: &str) -> Vec<Window> {
+    parse_rates(rates).expect("rates")
+}
+
+pub(crate) fn charge(budget: usize, weight: u32, list: &[Window], guard: Duration) -> Charge {
+    Charge { budget, weight, windows: Arc::new(Windows::new(list, guard)) }
+}
+
+/// A question without patience: go now or be refused.
+pub(crate) fn ask<'a>(charges: &'a [Charge], breaker: &'a BreakerPolicy) -> Ask<'a> {
+    Ask {
+        role: Role::Metadata,
+        isolated: false,
+        charges,
+        breaker,
+        adaptive: None,
+        latest: BootInstant::ZERO,
+        deadline: BootInstant::FAR,
+        patience: Patience::Refuse,
+        ahead: 0,
+        draw: 0.0,
+        lease: Duration::from_secs(20),
+    }
+}
