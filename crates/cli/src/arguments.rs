@@ -16,7 +16,12 @@ use crate::exit::Failure;
 
 /// Downloads scholarly works politely: every request passes one cache, breaker, limiter and retry.
 #[derive(Debug, Parser)]
-#[command(name = "docstokg", version, about, after_help = "Exit codes: 0 done, 1 something failed, 2 usage or config, 3 refused for now by breaker or limiter.")]
+#[command(
+    name = "docstokg",
+    version,
+    about,
+    after_help = "Exit codes: 0 done, 1 something failed, 2 usage or config, 3 refused for now by breaker or limiter."
+)]
 pub struct Arguments {
     #[command(flatten)]
     pub global: Global,
@@ -171,10 +176,12 @@ impl Global {
 
     /// Reads how connections are made.
     pub fn wire(&self) -> Result<WireOptions, Failure> {
-        let connect_to = self.connect_to.iter().map(|text| text.parse::<ConnectTo>().map_err(|error| Failure::Usage(format!("--connect-to: {error}"))));
-        let certificates = self.cacert.iter().map(|path| {
-            std::fs::read(path).map_err(|error| Failure::Usage(format!("--cacert: {} cannot be read: {error}", path.display())))
-        });
+        let connect_to =
+            self.connect_to.iter().map(|text| text.parse::<ConnectTo>().map_err(|error| Failure::Usage(format!("--connect-to: {error}"))));
+        let certificates = self
+            .cacert
+            .iter()
+            .map(|path| std::fs::read(path).map_err(|error| Failure::Usage(format!("--cacert: {} cannot be read: {error}", path.display()))));
         Ok(WireOptions {
             connect_to: connect_to.collect::<Result<_, _>>()?,
             certificates: certificates.collect::<Result<_, _>>()?,

@@ -38,9 +38,8 @@ pub fn hint(message: &str) {
 
 /// Lays out rows in columns, two spaces apart.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
-    let widths: Vec<usize> = (0..header.len())
-        .map(|column| rows.iter().map(|row| row[column].chars().count()).chain([header[column].len()]).max().unwrap_or(0))
-        .collect();
+    let widths: Vec<usize> =
+        (0..header.len()).map(|column| rows.iter().map(|row| row[column].chars().count()).chain([header[column].len()]).max().unwrap_or(0)).collect();
     let lay = |cells: Vec<&str>| {
         let padded: Vec<String> = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         padded.join("  ").trim_end().to_owned()

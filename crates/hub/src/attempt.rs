@@ -1,6 +1,7 @@
 //! One attempt: send, watch the dial, read the body as the delivery says.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,8 +9,8 @@ use docstokg_policy::classify::{Class, Classifier, Ending, Fault};
 use docstokg_policy::host::Host;
 use docstokg_policy::retry_after::parse_retry_after;
 use docstokg_policy::site::{Refusal, Standing};
-use http::Method;
-use http::header::{DATE, LOCATION, RETRY_AFTER};
+use http::header::{CONNECTION, DATE, LOCATION, RETRY_AFTER};
+use http::{Method, Version};
 use parking_lot::Mutex;
 
 use crate::body::{BodyError, BodyReader};
@@ -27,8 +28,9 @@ use crate::transport::{Dial, Outgoing, SendError};
 /// How much of an answer that nobody wants is read.
 const PREVIEW: usize = 64 << 10;
 
-/// How much later than its new connection a request may be read by the origin: a slow accept, a proxy in front.
-const COLD: Duration = Duration::from_millis(250);
+/// How much later than its new connection a request may be read by the origin: a slow accept, a proxy in front, a
+/// handshake that is not over on its side. Its grant counts as used now until the headers are there, or for this long.
+const COLD: Duration = Duration::from_secs(1);
 
 /// What is done with a good body.
 #[derive(Clone, Debug)]
@@ -54,12 +56,7 @@ pub(crate) enum Content {
 /// How an attempt ended.
 pub(crate) enum Attempted {
     /// With an answer, read as far as the delivery says.
-    Answered {
-        head: Box<Head>,
-        content: Content,
-        class: Class,
-        retry_after: Option<Duration>,
-    },
+    Answered { head: Box<Head>, content: Content, class: Class, retry_after: Option<Duration> },
     /// Without one: the network or the origin failed.
     Failed { fault: Fault, message: String },
     /// For a reason that says nothing about the origin.
@@ -114,7 +111,8 @@ impl Dial for DialWatch {
         // A connection that comes up after the request has left by another one changes nothing.
         let Stage::Dialling(since) = *stage else { return Ok(()) };
         *stage = Stage::Up(self.runtime.boot().since(since));
-        match self.grant.sent(COLD) {
+        // Where every request is dialled all of them are late alike, and waiting for headers would only cost rate.
+        match self.grant.sent(if self.grant.closes() { Duration::ZERO } else { COLD }) {
             Standing::Good => Ok(()),
             Standing::Blocked(refusal) => Err(refusal),
         }
@@ -154,6 +152,9 @@ impl Inner {
         let retry_after = self.retry_after(&head);
         track.note(host, role, || What::Headers { status: head.status, took: answered.since(sent), retry_after });
         granted.settle_headers(class.outcome, track);
+        if head.version < Version::HTTP_11 || head.headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close")) {
+            target.lane.closes.store(true, Ordering::Relaxed);
+        }
 
         let cap = target.max_body.unwrap_or(match delivery {
             Delivery::File(_) => self.config.transport.max_file,

@@ -71,11 +71,20 @@ impl Pace {
 }
 
 impl BodyReader {
-    pub(crate) fn new(body: Box<dyn Body>, headers: &HeaderMap, is_head: bool, cap: u64, config: &TransportConfig, runtime: &Arc<dyn Runtime>, deadline: BootInstant) -> Self {
+    pub(crate) fn new(
+        body: Box<dyn Body>,
+        headers: &HeaderMap,
+        is_head: bool,
+        cap: u64,
+        config: &TransportConfig,
+        runtime: &Arc<dyn Runtime>,
+        deadline: BootInstant,
+    ) -> Self {
         let caps = Caps { bytes: cap, ratio: config.max_decode_ratio };
         let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|value| value.trim().parse().ok());
         let expected = length.filter(|_| !is_head && !headers.contains_key(TRANSFER_ENCODING));
-        let pace = Pace { idle: config.idle_timeout, least: config.min_throughput, window: config.throughput_window, since: runtime.boot(), bytes: 0 };
+        let pace =
+            Pace { idle: config.idle_timeout, least: config.min_throughput, window: config.throughput_window, since: runtime.boot(), bytes: 0 };
         Self {
             body,
             decoder: if is_head { None } else { Decoder::of(headers, caps) },
@@ -280,7 +289,8 @@ impl BodyStream {
             Rest::Live(live) => live,
         };
         live.held.lock().paused_since = None;
-        let piece = if live.held.lock().given_up { Err(BodyError::Unsendable("it was not read for too long".to_owned())) } else { live.reader.next().await };
+        let piece =
+            if live.held.lock().given_up { Err(BodyError::Unsendable("it was not read for too long".to_owned())) } else { live.reader.next().await };
         live.held.lock().paused_since = Some(live.track.now());
         match piece {
             Ok(Some(piece)) => Ok(Some(piece)),

@@ -51,11 +51,11 @@ impl Decoder {
         for name in names {
             stages = match name {
                 "br" => Box::new(Writing { writer: brotli::DecompressorWriter::new(stages, 8 << 10) }),
-                "zstd" => match zstd::stream::write::Decoder::new(stages) {
-                    Ok(writer) => Box::new(Writing { writer }),
+                "zstd" => match zstd::stream::raw::Decoder::new() {
+                    Ok(decoder) => Box::new(Writing { writer: zstd::stream::zio::Writer::new(stages, decoder) }),
                     Err(_) => return None,
                 },
-                "deflate" => Box::new(Deflate { state: DeflateState::Undecided(Some(stages)) }),
+                "deflate" => Box::new(Inflate { engine: None, next: stages, ended: false }),
                 _ => Box::new(Writing { writer: flate2::write::MultiGzDecoder::new(stages) }),
             };
         }
@@ -177,71 +177,58 @@ impl Stage for Writing<brotli::DecompressorWriter<Box<dyn Stage>>> {
     }
 }
 
-impl Stage for Writing<zstd::stream::write::Decoder<'static, Box<dyn Stage>>> {
+impl Stage for Writing<zstd::stream::zio::Writer<Box<dyn Stage>, zstd::stream::raw::Decoder<'static>>> {
     fn sink(&mut self) -> &mut Sink {
-        self.writer.get_mut().sink()
+        self.writer.writer_mut().sink()
     }
 
     fn end(&mut self) -> io::Result<()> {
-        self.writer.flush()?;
-        self.writer.get_mut().end()
+        self.writer.finish()?;
+        self.writer.writer_mut().end()
     }
 }
 
 /// "deflate" is zlib by the RFC and bare deflate by some servers: the first byte tells.
-struct Deflate {
-    state: DeflateState,
+struct Inflate {
+    engine: Option<flate2::Decompress>,
+    next: Box<dyn Stage>,
+    ended: bool,
 }
 
-enum DeflateState {
-    Undecided(Option<Box<dyn Stage>>),
-    Zlib(flate2::write::ZlibDecoder<Box<dyn Stage>>),
-    Bare(flate2::write::DeflateDecoder<Box<dyn Stage>>),
-}
-
-impl Write for Deflate {
+impl Write for Inflate {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let (DeflateState::Undecided(next), Some(first)) = (&mut self.state, bytes.first())
-            && let Some(next) = next.take()
-        {
-            self.state = if first & 0x0f == 8 {
-                DeflateState::Zlib(flate2::write::ZlibDecoder::new(next))
-            } else {
-                DeflateState::Bare(flate2::write::DeflateDecoder::new(next))
-            };
-        }
-        match &mut self.state {
-            DeflateState::Undecided(_) => Ok(0),
-            DeflateState::Zlib(writer) => writer.write(bytes),
-            DeflateState::Bare(writer) => writer.write(bytes),
+        let Some(first) = bytes.first().filter(|_| !self.ended) else { return Ok(bytes.len()) };
+        let engine = self.engine.get_or_insert_with(|| flate2::Decompress::new(first & 0x0f == 8));
+        let mut rest = bytes;
+        loop {
+            let mut plain = Vec::with_capacity(16 << 10);
+            let before = engine.total_in();
+            let status = engine.decompress_vec(rest, &mut plain, flate2::FlushDecompress::None).map_err(io::Error::other)?;
+            let taken = usize::try_from(engine.total_in() - before).unwrap_or(rest.len());
+            rest = &rest[taken..];
+            self.next.write_all(&plain)?;
+            self.ended = status == flate2::Status::StreamEnd;
+            if self.ended || (taken == 0 && plain.is_empty()) {
+                return Ok(bytes.len());
+            }
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.state {
-            DeflateState::Undecided(_) => Ok(()),
-            DeflateState::Zlib(writer) => writer.flush(),
-            DeflateState::Bare(writer) => writer.flush(),
-        }
+        self.next.flush()
     }
 }
 
-impl Stage for Deflate {
-    #[expect(clippy::expect_used, reason = "the next stage is taken out only while it is put into a decoder")]
+impl Stage for Inflate {
     fn sink(&mut self) -> &mut Sink {
-        match &mut self.state {
-            DeflateState::Undecided(next) => next.as_mut().expect("the next stage").sink(),
-            DeflateState::Zlib(writer) => writer.get_mut().sink(),
-            DeflateState::Bare(writer) => writer.get_mut().sink(),
-        }
+        self.next.sink()
     }
 
     fn end(&mut self) -> io::Result<()> {
-        match &mut self.state {
-            DeflateState::Undecided(_) => Ok(()),
-            DeflateState::Zlib(writer) => writer.try_finish().and_then(|()| writer.get_mut().end()),
-            DeflateState::Bare(writer) => writer.try_finish().and_then(|()| writer.get_mut().end()),
+        if self.engine.is_some() && !self.ended {
+            return Err(io::Error::other("the compressed stream is cut off"));
         }
+        self.next.end()
     }
 }
 
@@ -320,7 +307,7 @@ mod tests {
     #[test]
     fn garbage_and_cut_bodies_are_malformed() {
         let plain: Vec<u8> = (0..10_000u32).flat_map(u32::to_le_bytes).collect();
-        for (header, name) in [("gzip", "gzip"), ("deflate", "deflate"), ("br", "br")] {
+        for (header, name) in [("gzip", "gzip"), ("deflate", "deflate"), ("deflate", "bare"), ("br", "br"), ("zstd", "zstd")] {
             let coded = encode(name, &plain);
             let cut = decode(header, &coded[..coded.len() / 2], 1000, CAPS);
             assert!(matches!(cut, Err(DecodeError::Malformed(_))), "{name}: {:?}", cut.map(|plain| plain.len()));

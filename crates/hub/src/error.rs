@@ -130,14 +130,7 @@ pub struct Refused {
 impl Refused {
     pub(crate) fn new(host: &Host, role: Role, resolver: Option<&str>, refusal: Refusal, now: BootInstant, wall: Timestamp) -> Self {
         let cooldown_remaining = refusal.until.since(now);
-        Self {
-            host: host.clone(),
-            role,
-            resolver: resolver.map(str::to_owned),
-            refusal,
-            until: wall + cooldown_remaining,
-            cooldown_remaining,
-        }
+        Self { host: host.clone(), role, resolver: resolver.map(str::to_owned), refusal, until: wall + cooldown_remaining, cooldown_remaining }
     }
 
     /// Returns the reason in one word or two, as events have it.

@@ -75,7 +75,8 @@ impl Inner {
                 Lookup::Miss => track.note(&target.host, target.role, || What::CacheMiss),
             }
 
-            let (head, content, held, sent) = self.attempts(&target, &hop, request, delivery, &mut track).await.map_err(|kind| told(kind, &mut track))?;
+            let (head, content, held, sent) =
+                self.attempts(&target, &hop, request, delivery, &mut track).await.map_err(|kind| told(kind, &mut track))?;
 
             let redirected = match request.follow {
                 Follow::Redirects => redirect::read(&hop, head.status, &head.headers, &request.secret_headers, self.config.transport.allow_downgrade),
@@ -223,7 +224,13 @@ impl Inner {
             track.note(&target.host, target.role, || What::HeadSkipped);
         }
         let probe = pass.probe;
-        track.note(&target.host, target.role, || What::Go { attempt, probe, rate_delay: waits.rate, slot_wait: waits.slots, breaker_wait: waits.breaker });
+        track.note(&target.host, target.role, || What::Go {
+            attempt,
+            probe,
+            rate_delay: waits.rate,
+            slot_wait: waits.slots,
+            breaker_wait: waits.breaker,
+        });
     }
 
     fn refused(&self, target: &Target, resolver: Option<&str>, refusal: Refusal, track: &Track) -> ErrorKind {

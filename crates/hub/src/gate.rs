@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use docstokg_policy::adaptive::AdaptivePolicy;
@@ -54,6 +55,8 @@ pub(crate) struct Lane {
     pub(crate) rules: Arc<Rules>,
     slots: Box<[Arc<Semaphore>]>,
     line: Line,
+    /// The origin closes its connections: every request is dialled, and none is later than the others.
+    pub(crate) closes: AtomicBool,
 }
 
 /// What holds for a lane and is shared by many of them.
@@ -86,8 +89,8 @@ impl Lane {
         }
     }
 
-    /// Puts the question of an attempt with `ahead` weights in line before it.
-    fn ask<'a>(&'a self, charges: &'a [Charge], terms: &Terms, ahead: u32) -> Ask<'a> {
+    /// Puts the question of an attempt, which is next or has `ahead` weights in line before it.
+    fn ask<'a>(&'a self, charges: &'a [Charge], terms: &Terms, ahead: Option<u32>) -> Ask<'a> {
         Ask {
             role: self.key.role,
             isolated: self.rules.isolated,
@@ -117,4 +120,3 @@ impl Gate {
         self.lanes.lock().iter().all(|lane| Arc::strong_count(lane) == 1) && self.site.is_idle(memory)
     }
 }
-

@@ -205,11 +205,18 @@ impl Hub {
         let journey = track.end();
         let body = match content {
             Content::Open(reader) => {
-                let outcome = self.0.config.breakers.of(&Host::of(&head.url).map_err(|error| FetchError {
-                    kind: error.into(),
-                    url: crate::redact::redact(&head.url),
-                    journey: journey.clone(),
-                })?).classifier.classify(docstokg_policy::classify::Ending::Status(head.status)).outcome;
+                let outcome = self
+                    .0
+                    .config
+                    .breakers
+                    .of(&Host::of(&head.url).map_err(|error| FetchError {
+                        kind: error.into(),
+                        url: crate::redact::redact(&head.url),
+                        journey: journey.clone(),
+                    })?)
+                    .classifier
+                    .classify(docstokg_policy::classify::Ending::Status(head.status))
+                    .outcome;
                 let held = Held::watched(held, self.0.config.transport.consumer_timeout, &self.0.runtime);
                 BodyStream::live(Live { reader, held, track, outcome, sent })
             }
@@ -309,6 +316,8 @@ fn accept_of(role: Role) -> (HeaderValue, HeaderValue) {
     match role {
         Role::Metadata => (HeaderValue::from_static("application/json, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.5"), coded),
         Role::Landing => (HeaderValue::from_static("text/html, application/xhtml+xml, application/xml;q=0.9, */*;q=0.5"), coded),
-        Role::Artifact => (HeaderValue::from_static("application/pdf, application/xml;q=0.9, text/html;q=0.7, */*;q=0.5"), HeaderValue::from_static("identity")),
+        Role::Artifact => {
+            (HeaderValue::from_static("application/pdf, application/xml;q=0.9, text/html;q=0.7, */*;q=0.5"), HeaderValue::from_static("identity"))
+        }
     }
 }

@@ -7,7 +7,14 @@ use url::Url;
 
 /// Headers that carry keys of known services; never sent to another origin.
 const KEY_HEADERS: [&str; 9] = [
-    "api-key", "api_key", "crossref-plus-api-token", "wiley-tdm-client-token", "x-api-key", "x-apikey", "x-auth-token", "x-els-apikey",
+    "api-key",
+    "api_key",
+    "crossref-plus-api-token",
+    "wiley-tdm-client-token",
+    "x-api-key",
+    "x-apikey",
+    "x-auth-token",
+    "x-els-apikey",
     "x-els-insttoken",
 ];
 
@@ -113,8 +120,15 @@ mod tests {
     #[test]
     fn methods_change_as_the_rfc_says() {
         for (status, method, becomes) in [
-            (301, "POST", "GET"), (302, "POST", "GET"), (303, "POST", "GET"), (307, "POST", "POST"), (308, "POST", "POST"),
-            (301, "PUT", "PUT"), (303, "PUT", "GET"), (303, "HEAD", "HEAD"), (302, "GET", "GET"),
+            (301, "POST", "GET"),
+            (302, "POST", "GET"),
+            (303, "POST", "GET"),
+            (307, "POST", "POST"),
+            (308, "POST", "POST"),
+            (301, "PUT", "PUT"),
+            (303, "PUT", "GET"),
+            (303, "HEAD", "HEAD"),
+            (302, "GET", "GET"),
         ] {
             let (hop, _) = next(&hop(method.parse().unwrap(), "https://a.org/x"), status, "/y");
             assert_eq!(hop.method.as_str(), becomes, "{status} {method}");
@@ -126,7 +140,8 @@ mod tests {
     #[test]
     fn keys_stay_behind_when_the_origin_changes() {
         let from = hop(Method::GET, "https://a.org/x");
-        for (to, kept) in [("/y", true), ("https://a.org/y", true), ("https://b.org/", false), ("https://a.org:8443/", false), ("//c.a.org/", false)] {
+        for (to, kept) in [("/y", true), ("https://a.org/y", true), ("https://b.org/", false), ("https://a.org:8443/", false), ("//c.a.org/", false)]
+        {
             let (hop, stripped) = next(&from, 302, to);
             for name in ["authorization", "cookie", "x-els-apikey", "x-mine"] {
                 assert_eq!(hop.headers.contains_key(name), kept, "{to} {name}");

@@ -91,12 +91,7 @@ impl Simulation {
     /// Makes a world in which nothing has happened yet.
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new(World {
-            now: Mutex::new(BOOT_AT_START),
-            timers: Mutex::default(),
-            ready: Mutex::default(),
-            number: Mutex::default(),
-        }))
+        Self(Arc::new(World { now: Mutex::new(BOOT_AT_START), timers: Mutex::default(), ready: Mutex::default(), number: Mutex::default() }))
     }
 
     /// Returns the runtime for a hub in this world.

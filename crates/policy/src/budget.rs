@@ -133,7 +133,7 @@ impl Budget {
     ///
     /// Exact when nobody is ahead; with a line before it, and several windows, a lower bound. O(windows + tickets).
     #[must_use]
-    pub fn first_fit(&self, windows: &Windows, weight: u32, ahead: u32, from: BootInstant, now: BootInstant) -> Fit {
+    pub fn first_fit(&self, windows: &Windows, weight: u32, ahead: Option<u32>, from: BootInstant, now: BootInstant) -> Fit {
         let mut fit = Fit { at: from, because: None };
         if weight == 0 {
             return fit;
@@ -141,13 +141,15 @@ impl Budget {
         loop {
             let before = fit.at;
             for window in &windows.list {
-                let at = self.fit_window(window, windows.width(window, self.multiplier), weight, ahead, fit.at, now);
+                // Behind a line each window is judged by itself: the answer is a lower bound, and asking on would add to it.
+                let start = if ahead.is_none() { fit.at } else { from };
+                let at = self.fit_window(window, windows.width(window, self.multiplier), weight, ahead.unwrap_or(0), start, now);
                 if at > fit.at {
                     fit = Fit { at, because: Some(*window) };
                 }
             }
             // One pass settles it unless a ticket stands in the way of an earlier window's answer.
-            if fit.at == before || self.tickets.is_empty() {
+            if fit.at == before || self.tickets.is_empty() || ahead.is_some() {
                 return fit;
             }
         }
@@ -166,9 +168,10 @@ impl Budget {
                 continue;
             }
             // A ticket later than this instant must still fit after it: if not, the turn is behind that ticket.
-            let crowded = self.tickets.iter().map(|ticket| ticket.at).find(|later| {
-                *later > at && *later < at + width && self.back_at(window, k, *later, now).is_some_and(|grant| grant + width > *later)
-            });
+            let crowded =
+                self.tickets.iter().map(|ticket| ticket.at).find(|later| {
+                    *later > at && *later < at + width && self.back_at(window, k, *later, now).is_some_and(|grant| grant + width > *later)
+                });
             match crowded {
                 Some(later) => at = later,
                 None => return at + width * turns,
@@ -184,11 +187,7 @@ impl Budget {
             }
             k -= ticket.weight;
         }
-        if window.limit.get() <= EXACT_LIMIT {
-            self.ring.back(k)
-        } else {
-            self.coarse.iter().find(|coarse| coarse.window() == *window)?.back(k)
-        }
+        if window.limit.get() <= EXACT_LIMIT { self.ring.back(k) } else { self.coarse.iter().find(|coarse| coarse.window() == *window)?.back(k) }
     }
 
     /// Remembers that `weight` was used at `now`.

@@ -9,8 +9,29 @@ use crate::role::Role;
 
 /// Query parameters that only follow people around. Dropped on landing requests, never elsewhere.
 const TRACKERS: [&str; 24] = [
-    "_ga", "_gl", "_hsenc", "_hsmi", "dclid", "fbclid", "gbraid", "gclid", "gclsrc", "igshid", "mc_cid", "mc_eid", "mkt_tok",
-    "msclkid", "twclid", "utm_campaign", "utm_content", "utm_id", "utm_medium", "utm_name", "utm_source", "utm_term", "wbraid",
+    "_ga",
+    "_gl",
+    "_hsenc",
+    "_hsmi",
+    "dclid",
+    "fbclid",
+    "gbraid",
+    "gclid",
+    "gclsrc",
+    "igshid",
+    "mc_cid",
+    "mc_eid",
+    "mkt_tok",
+    "msclkid",
+    "twclid",
+    "utm_campaign",
+    "utm_content",
+    "utm_id",
+    "utm_medium",
+    "utm_name",
+    "utm_source",
+    "utm_term",
+    "wbraid",
     "yclid",
 ];
 

@@ -15,7 +15,7 @@ use crate::time::BootInstant;
 
 mod ask;
 
-pub use ask::{Ask, Charge, Entered, Entry, Patience, Pass, Refusal, RefusalReason, Standing, Ticket};
+pub use ask::{Ask, Charge, Entered, Entry, Pass, Patience, Refusal, RefusalReason, Standing, Ticket};
 
 /// How long a ticket outlives its instant when its holder is gone.
 const TICKET_GRACE: Duration = Duration::from_secs(20);
@@ -103,14 +103,16 @@ impl Site {
                 let refusal = Refusal { until, reason: RefusalReason::Open { reason, probing } };
                 match ask.patience {
                     _ if ask.breaker.shadow => shadowed = Some(refusal),
-                    Patience::Wait if now < ask.deadline && (until <= ask.deadline || probing) => return Entry::Await { until: until.min(ask.deadline), probing },
+                    Patience::Wait if now < ask.deadline && (until <= ask.deadline || probing) => {
+                        return Entry::Await { until: until.min(ask.deadline), probing };
+                    }
                     _ => return Entry::Refused(refusal),
                 }
                 (now, false)
             }
         };
         let fit = self.first_fit(ask, from, now);
-        if fit.at <= now && ask.ahead == 0 {
+        if fit.at <= now && ask.ahead.is_none() {
             let id = held.unwrap_or_else(|| self.fresh_id());
             for charge in ask.charges {
                 self.budgets[charge.budget].spend(&charge.windows, charge.weight, now);
@@ -125,7 +127,7 @@ impl Site {
             let window = fit.because;
             return Entry::Refused(Refusal { until: fit.at, reason: RefusalReason::Rate { window } });
         }
-        if ask.ahead > 0 {
+        if ask.ahead.is_some() {
             return Entry::Queue { at: fit.at };
         }
         let id = held.unwrap_or_else(|| self.fresh_id());
@@ -144,12 +146,13 @@ impl Site {
         loop {
             let before = fit.at;
             for charge in ask.charges {
-                let next = self.budgets[charge.budget].first_fit(&charge.windows, charge.weight, ask.ahead, fit.at, now);
+                let start = if ask.ahead.is_none() { fit.at } else { from };
+                let next = self.budgets[charge.budget].first_fit(&charge.windows, charge.weight, ask.ahead, start, now);
                 if next.at > fit.at {
                     fit = next;
                 }
             }
-            if fit.at == before || ask.charges.len() < 2 {
+            if fit.at == before || ask.charges.len() < 2 || ask.ahead.is_some() {
                 return fit;
             }
         }

@@ -30,7 +30,12 @@ pub fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failure> {
     runtime.block_on(async {
         let fetched = async {
             match &arguments.output {
-                Some(path) => hub.download(request, path).await.map(|done| Fetched { head: done.head, body: done.preview, file: done.file, journey: done.journey }),
+                Some(path) => hub.download(request, path).await.map(|done| Fetched {
+                    head: done.head,
+                    body: done.preview,
+                    file: done.file,
+                    journey: done.journey,
+                }),
                 None => hub.fetch(request).await.map(|done| Fetched { head: done.head, body: done.body, file: None, journey: done.journey }),
             }
         };
@@ -67,7 +72,8 @@ fn request(arguments: &Fetch) -> Result<Request, Failure> {
         // The value may be a key: it is not repeated in the message.
         let (name, value) = header.split_once(':').ok_or_else(|| usage("--header: expected 'NAME: VALUE'".to_owned()))?;
         let name: HeaderName = name.trim().parse().map_err(|_| usage(format!("--header: '{}' is not a header name", name.trim())))?;
-        let value: HeaderValue = value.trim().parse().map_err(|_| usage(format!("--header: the value of {name} has characters that a header may not have")))?;
+        let value: HeaderValue =
+            value.trim().parse().map_err(|_| usage(format!("--header: the value of {name} has characters that a header may not have")))?;
         request = request.secret_header(name, value);
     }
     Ok(request)
@@ -119,7 +125,10 @@ fn answered(global: &Global, arguments: &Fetch, fetched: &Fetched, clock: &Tokio
     match later {
         Some(wait) => {
             let until = clock.wall() + wait;
-            output::hint(&format!("the next attempt is due at {until} (in {:.0} s), which is after the deadline; come back then", wait.as_secs_f64().ceil()));
+            output::hint(&format!(
+                "the next attempt is due at {until} (in {:.0} s), which is after the deadline; come back then",
+                wait.as_secs_f64().ceil()
+            ));
             ExitCode::from(exit::REFUSED)
         }
         None => ExitCode::from(exit::FAILED),

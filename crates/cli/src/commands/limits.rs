@@ -78,7 +78,8 @@ fn by_key(row: &LimitRow) -> [(&'static str, &Source); 4] {
 
 fn row_json(row: &LimitRow, config: &Config) -> serde_json::Value {
     let limits = &row.limits;
-    let sources: serde_json::Map<String, serde_json::Value> = by_key(row).iter().map(|(key, source)| ((*key).to_owned(), json!(source.to_string()))).collect();
+    let sources: serde_json::Map<String, serde_json::Value> =
+        by_key(row).iter().map(|(key, source)| ((*key).to_owned(), json!(source.to_string()))).collect();
     json!({
         "host": row.host,
         "role": row.role.as_str(),

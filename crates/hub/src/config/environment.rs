@@ -141,7 +141,10 @@ pub(super) fn read<T: Section>(path: &str, node: Node, problems: &mut Vec<Proble
 /// Reads the adaptive rate, with the short names that flags and variables use.
 pub(super) fn read_aimd(text: &str, source: &Source, problems: &mut Vec<Problem>) -> AimdSettings {
     let node = Node::pairs(text, source, problems);
-    let node = Node { source: source.clone(), value: if matches!(&node.value, Value::Map(entries) if entries.is_empty()) { Value::Null } else { node.value } };
+    let node = Node {
+        source: source.clone(),
+        value: if matches!(&node.value, Value::Map(entries) if entries.is_empty()) { Value::Null } else { node.value },
+    };
     let mut reader = MapReader::new("limits.aimd", node, problems);
     for (short, name) in [("increase", "increase_step_pct"), ("decrease", "decrease_step_pct"), ("window", "window_s")] {
         reader.alias(short, name);

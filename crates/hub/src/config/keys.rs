@@ -3,8 +3,8 @@
 use serde_json::{Value as Json, json};
 
 use super::settings::{
-    AimdSettings, BackendSettings, BreakerSettings, GlobalSettings, IdentitySettings, RetrySettings, RoleSettings, SharedSettings,
-    SiteSettings, TransportSettings,
+    AimdSettings, BackendSettings, BreakerSettings, GlobalSettings, IdentitySettings, RetrySettings, RoleSettings, SharedSettings, SiteSettings,
+    TransportSettings,
 };
 
 /// A key, as the documentation has it.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::Config;
 use super::environment;
 use super::flags::{self, Flags};
 use super::node::{self, Node, Value};
@@ -10,7 +11,6 @@ use super::problem::{Problem, Source};
 use super::reader::{MapReader, Section};
 use super::resolve::resolve;
 use super::settings::{BreakersPart, Layer, LimitsPart, Settings};
-use super::Config;
 
 const SHIPPED: &str = include_str!("../../data/shipped.yaml");
 

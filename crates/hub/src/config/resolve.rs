@@ -14,7 +14,8 @@ use docstokg_policy::retry::RetryPolicy;
 
 use super::problem::{Problem, Source, Sourced, nearest};
 use super::settings::{
-    AimdSettings, BackendSettings, BreakerSettings, HostSettings, Layer, RoleBreakerSettings, RoleSettings, Settings, SharedSettings, TransportSettings,
+    AimdSettings, BackendSettings, BreakerSettings, HostSettings, Layer, RoleBreakerSettings, RoleSettings, Settings, SharedSettings,
+    TransportSettings,
 };
 use super::{
     Backend, BackendKind, BreakerConfig, Breakers, BudgetLimits, Config, Durability, HostLimits, Identity, Limits, RoleLimits, SiteConfig,
@@ -111,7 +112,10 @@ fn backend(settings: &Settings, problems: &mut Vec<Problem>) -> Option<Backend> 
         problems.push(Problem {
             source: breakers.source.clone(),
             key: "breakers.cooldown_store.kind".to_owned(),
-            message: format!("breakers and limits share one store, but this says '{}' and limits.backend.kind says '{}'", breakers.value, limits.value),
+            message: format!(
+                "breakers and limits share one store, but this says '{}' and limits.backend.kind says '{}'",
+                breakers.value, limits.value
+            ),
             suggestion: None,
         });
     }
@@ -284,7 +288,17 @@ fn identity(settings: &Settings, problems: &mut Vec<Problem>) -> Identity {
         Some(set.value.clone())
     };
     Identity {
-        mailto: text(&settings.identity.mailto, "mailto", |text| text.is_ascii() && text.split_once('@').is_some_and(|(user, host)| !user.is_empty() && host.contains('.')), "an e-mail address"),
-        url: text(&settings.identity.url, "url", |text| text.is_ascii() && (text.starts_with("https://") || text.starts_with("http://")), "an http or https URL"),
+        mailto: text(
+            &settings.identity.mailto,
+            "mailto",
+            |text| text.is_ascii() && text.split_once('@').is_some_and(|(user, host)| !user.is_empty() && host.contains('.')),
+            "an e-mail address",
+        ),
+        url: text(
+            &settings.identity.url,
+            "url",
+            |text| text.is_ascii() && (text.starts_with("https://") || text.starts_with("http://")),
+            "an http or https URL",
+        ),
     }
 }

@@ -36,15 +36,19 @@ impl Syncer {
     /// Syncs the contents of `part`, renames it to `path`, and syncs the directory.
     pub(crate) async fn commit(&self, file: File, part: &Path, path: &Path) -> io::Result<()> {
         let (done, outcome) = oneshot::channel();
+        self.put(Pending { file, part: part.to_owned(), path: path.to_owned(), done })?;
+        outcome.await.unwrap_or_else(|_| Err(io::Error::other("the sync thread ended early")))
+    }
+
+    fn put(&self, pending: Pending) -> io::Result<()> {
         let mut queue = self.queue.lock();
-        queue.waiting.push(Pending { file, part: part.to_owned(), path: path.to_owned(), done });
+        queue.waiting.push(pending);
         if !queue.busy {
             queue.busy = true;
             let queue = Arc::clone(&self.queue);
             std::thread::Builder::new().name("docstokg-sync".to_owned()).spawn(move || drain(&queue))?;
         }
-        drop(queue);
-        outcome.await.unwrap_or_else(|_| Err(io::Error::other("the sync thread ended early")))
+        Ok(())
     }
 }
 
@@ -74,7 +78,8 @@ fn commit_batch(batch: Vec<Pending>) {
     let synced: Vec<(PathBuf, io::Result<()>)> = directories.into_iter().map(|directory| (directory.to_owned(), sync_directory(directory))).collect();
     for pending in named {
         let failed = synced.iter().find(|(directory, result)| pending.path.parent() == Some(directory) && result.is_err());
-        let outcome = failed.and_then(|(_, result)| result.as_ref().err()).map_or(Ok(()), |error| Err(io::Error::new(error.kind(), error.to_string())));
+        let outcome =
+            failed.and_then(|(_, result)| result.as_ref().err()).map_or(Ok(()), |error| Err(io::Error::new(error.kind(), error.to_string())));
         report(pending, outcome);
     }
 }

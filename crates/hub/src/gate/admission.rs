@@ -4,6 +4,7 @@
 //! asked again at the real instant, so that a request granted before a block is not sent after it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use docstokg_policy::breaker::Transition;
@@ -51,8 +52,9 @@ impl Drop for Waiter<'_> {
 
 impl Waiter<'_> {
     fn give_up_ticket(&mut self) {
+        self.seat.holds_ticket.store(false, Ordering::Release);
         if let Some(ticket) = self.ticket.take()
-            && self.gate.site.leave(&self.lane.ask(self.charges, self.terms, 0), ticket, None)
+            && self.gate.site.leave(&self.lane.ask(self.charges, self.terms, None), ticket, None)
         {
             self.gate.wake_all();
         }
@@ -61,10 +63,17 @@ impl Waiter<'_> {
 
 impl Gate {
     /// Lets one attempt through, waiting as long as its terms allow.
-    pub(crate) async fn admit(self: &Arc<Self>, lane: &Arc<Lane>, terms: Terms, door: &Doorkeeper<'_>, track: &Track, waits: &mut Waits) -> Result<Granted, Refusal> {
+    pub(crate) async fn admit(
+        self: &Arc<Self>,
+        lane: &Arc<Lane>,
+        terms: Terms,
+        door: &Doorkeeper<'_>,
+        track: &Track,
+        waits: &mut Waits,
+    ) -> Result<Granted, Refusal> {
         let charges = lane.charges(&terms);
         if lane.line.weight() == 0 {
-            let entered = self.site.enter(&lane.ask(&charges, &terms, 0)).await;
+            let entered = self.site.enter(&lane.ask(&charges, &terms, None)).await;
             self.note_transition(lane, track, entered.transition);
             match entered.entry {
                 Entry::Go(pass) => match lane.try_slots(door.process_slots) {
@@ -74,6 +83,7 @@ impl Gate {
                 Entry::Refused(refusal) => return Err(refusal),
                 Entry::Wait(ticket) => {
                     let seat = lane.line.join(terms.weight);
+                    seat.holds_ticket.store(true, Ordering::Release);
                     let waiter = Waiter { gate: self, lane, terms: &terms, charges: &charges, seat, ticket: Some(ticket.id) };
                     return self.wait_in_line(waiter, Some(ticket.at), ticket.because, door, track, waits).await;
                 }
@@ -113,13 +123,14 @@ impl Gate {
                     }
                 }
             }
-            let ahead = if waiter.ticket.is_some() { 0 } else { lane.line.ahead_of(&waiter.seat) };
+            let ahead = if waiter.ticket.is_some() { None } else { lane.line.ahead_of(&waiter.seat) };
             let ask = lane.ask(waiter.charges, &terms, ahead);
             let entered = match waiter.ticket {
                 Some(ticket) => self.site.confirm(&ask, ticket).await,
                 None => self.site.enter(&ask).await,
             };
             waiter.ticket = None;
+            waiter.seat.holds_ticket.store(false, Ordering::Release);
             self.note_transition(lane, track, entered.transition);
             match entered.entry {
                 Entry::Go(pass) => match slots.take().or_else(|| lane.try_slots(door.process_slots)) {
@@ -132,11 +143,12 @@ impl Gate {
                 Entry::Wait(ticket) => {
                     slots = None;
                     waiter.ticket = Some(ticket.id);
+                    waiter.seat.holds_ticket.store(true, Ordering::Release);
                     (due, window) = (Some(ticket.at), ticket.because);
                 }
                 Entry::Queue { at } => {
                     if !judged {
-                        track.note(&lane.key.host, lane.key.role, || What::WaitTurn { not_before: at, ahead });
+                        track.note(&lane.key.host, lane.key.role, || What::WaitTurn { not_before: at, ahead: ahead.unwrap_or(0) });
                     }
                     let asleep = runtime.boot();
                     // Judged again when the bound has passed, and refused then unless the turn is due.
@@ -175,7 +187,7 @@ impl Gate {
     }
 
     pub(super) fn give_back(&self, lane: &Lane, charges: &[Charge], terms: &Terms, pass: &Pass) {
-        if self.site.leave(&lane.ask(charges, terms, 0), pass.id, Some(pass.at)) {
+        if self.site.leave(&lane.ask(charges, terms, None), pass.id, Some(pass.at)) {
             self.wake_all();
         }
     }

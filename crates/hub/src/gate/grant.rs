@@ -29,7 +29,7 @@ pub(crate) struct Grant {
 impl Grant {
     fn with_ask<T>(&self, use_it: impl FnOnce(&Ask<'_>) -> T) -> T {
         let charges = self.lane.charges(&self.terms);
-        use_it(&self.lane.ask(&charges, &self.terms, 0))
+        use_it(&self.lane.ask(&charges, &self.terms, None))
     }
 
     /// The connection has to be made first: the grant counts as used now, for as long as that takes.
@@ -40,6 +40,11 @@ impl Grant {
     /// The connection is up and the request leaves, unless the site was blocked meanwhile.
     pub(crate) fn sent(&self, longest: Duration) -> Standing {
         self.with_ask(|ask| self.gate.site.sent(ask, &self.pass, longest))
+    }
+
+    /// Tells whether the origin closes its connections.
+    pub(crate) fn closes(&self) -> bool {
+        self.lane.closes.load(Ordering::Relaxed)
     }
 
     /// The answer begins, or will never: what is still held is used by now.

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -20,6 +20,8 @@ pub(super) struct Line {
 /// The place of one waiter.
 pub(super) struct Seat {
     weight: u32,
+    /// What it waits for is in the store's books already: those behind need not count it again.
+    pub(super) holds_ticket: AtomicBool,
     pub(super) called: Notify,
 }
 
@@ -31,17 +33,21 @@ impl Line {
 
     /// Takes the last place.
     pub(super) fn join(&self, weight: u32) -> Arc<Seat> {
-        let seat = Arc::new(Seat { weight: weight.max(1), called: Notify::new() });
+        let seat = Arc::new(Seat { weight: weight.max(1), holds_ticket: AtomicBool::new(false), called: Notify::new() });
         let mut seats = self.seats.lock();
         self.weight.fetch_add(seat.weight, Ordering::AcqRel);
         seats.push_back(Arc::clone(&seat));
         seat
     }
 
-    /// Returns the weights before a seat; zero for the head.
-    pub(super) fn ahead_of(&self, seat: &Arc<Seat>) -> u32 {
+    /// Returns the weights before a seat that hold no ticket; `None` for the head.
+    pub(super) fn ahead_of(&self, seat: &Arc<Seat>) -> Option<u32> {
         let seats = self.seats.lock();
-        seats.iter().take_while(|other| !Arc::ptr_eq(other, seat)).map(|other| other.weight).sum()
+        if seats.front().is_none_or(|head| Arc::ptr_eq(head, seat)) {
+            return None;
+        }
+        let before = seats.iter().take_while(|other| !Arc::ptr_eq(other, seat));
+        Some(before.filter(|other| !other.holds_ticket.load(Ordering::Acquire)).map(|other| other.weight).sum())
     }
 
     /// Gives up a seat, and calls whoever is the head now.

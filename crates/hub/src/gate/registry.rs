@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use docstokg_policy::budget::Windows;
@@ -102,7 +103,14 @@ impl Registry {
                     lease: self.lease(),
                 });
                 let key = LaneKey { host: host.clone(), role, kind: None, service: None, free: true };
-                let lane = Arc::new(Lane { key, charges: Box::default(), rules, slots: Box::default(), line: Line::default() });
+                let lane = Arc::new(Lane {
+                    key,
+                    charges: Box::default(),
+                    rules,
+                    slots: Box::default(),
+                    line: Line::default(),
+                    closes: AtomicBool::new(false),
+                });
                 lanes.push(Arc::clone(&lane));
                 lane
             }
@@ -167,7 +175,7 @@ impl Registry {
             charges.clear();
         }
         let rules = self.rules_of(&key);
-        Lane { key, charges: charges.into(), rules, slots: slots.into(), line: Line::default() }
+        Lane { key, charges: charges.into(), rules, slots: slots.into(), line: Line::default(), closes: AtomicBool::new(false) }
     }
 
     fn rules_of(&self, key: &LaneKey) -> Arc<Rules> {

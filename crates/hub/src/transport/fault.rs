@@ -46,9 +46,9 @@ fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn 
 }
 
 fn is_tls(cause: &(dyn Error + 'static)) -> bool {
-    // rustls hides its error inside an io::Error, whose `source` skips it.
-    cause.is::<rustls::Error>()
-        || cause.downcast_ref::<std::io::Error>().and_then(|io| io.get_ref()).is_some_and(|inner| inner.is::<rustls::Error>())
+    // An io::Error hides what it wraps: its `source` is that of the inner error. There may be several, one in the other.
+    let wrapped = |error: &'_ std::io::Error| error.get_ref().is_some_and(|inner| is_tls(inner));
+    cause.is::<rustls::Error>() || cause.downcast_ref::<std::io::Error>().is_some_and(wrapped)
 }
 
 fn innermost(error: &reqwest::Error) -> String {

@@ -32,12 +32,7 @@ pub struct WireOptions {
 
 impl Default for WireOptions {
     fn default() -> Self {
-        Self {
-            connect_timeout: Duration::from_secs(10),
-            idle_connection: Duration::from_secs(90),
-            connect_to: Vec::new(),
-            certificates: Vec::new(),
-        }
+        Self { connect_timeout: Duration::from_secs(10), idle_connection: Duration::from_secs(90), connect_to: Vec::new(), certificates: Vec::new() }
     }
 }
 

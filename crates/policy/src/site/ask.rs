@@ -44,8 +44,8 @@ pub struct Ask<'a> {
     pub deadline: BootInstant,
     /// What to do while the breaker is open.
     pub patience: Patience,
-    /// The weights in line before the caller, in its own process.
-    pub ahead: u32,
+    /// `None` for whoever is next; behind others of its own process, the weights of those that hold no ticket yet.
+    pub ahead: Option<u32>,
     /// A random share in 0..1, for the jitter of probes.
     pub draw: f64,
     /// How long a probe's place is held without a sign of life.

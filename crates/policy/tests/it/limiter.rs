@@ -167,7 +167,8 @@ impl World {
                 self.sent[*place].stage = Stage::Connected(now);
             }
             Step::Answered(n) => {
-                let open: Vec<usize> = (0..self.sent.len()).filter(|place| matches!(self.sent[*place].stage, Stage::Dialling | Stage::Connected(_))).collect();
+                let open: Vec<usize> =
+                    (0..self.sent.len()).filter(|place| matches!(self.sent[*place].stage, Stage::Dialling | Stage::Connected(_))).collect();
                 let Some(place) = open.get(n % open.len().max(1)) else { return };
                 let (charges, pass) = (self.sent[*place].charges.clone(), self.sent[*place].pass.clone());
                 self.site.stamp(&ask(&charges, &policy), &pass, now);
@@ -266,6 +267,40 @@ proptest! {
         prop_assert!(matches!(site.enter(&question, refusal.until).entry, Entry::Go(_)), "not admitted at the instant it was told");
     }
 
+    /// Whoever is told to queue is never told a later instant than the one its turn really comes at.
+    #[test]
+    fn the_place_in_line_is_a_lower_bound(budgets in any_budgets(), steps in proptest::collection::vec(any_step(), 1..40), ahead in 1u32..12) {
+        let mut world = World { used: vec![Vec::new(); budgets.len()], ..World::default() };
+        world.site.ensure_budgets(budgets.len());
+        let mut now = at(0);
+        for step in &steps {
+            if let Step::Advance(millis) = step {
+                now += ms(*millis);
+            }
+            world.take(step, &budgets, now);
+        }
+        let policy = BreakerPolicy::default();
+        let charges: Vec<Charge> = budgets.iter().enumerate().map(|(budget, windows)| charge(budget, 1, windows, GUARD)).collect();
+        let patient = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
+        let Entry::Queue { at: promised } = world.site.enter(&Ask { ahead: Some(ahead), ..patient.clone() }, now).entry else { panic!("not queued") };
+        let mut turn = now;
+        for _ in 0..=ahead {
+            match world.site.enter(&patient, turn).entry {
+                Entry::Go(_) => {}
+                Entry::Wait(ticket) => {
+                    turn = ticket.at;
+                    let mut entry = world.site.confirm(&patient, ticket.id, turn).entry;
+                    while let Entry::Wait(ticket) = entry {
+                        turn = ticket.at;
+                        entry = world.site.confirm(&patient, ticket.id, turn).entry;
+                    }
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        prop_assert!(promised <= turn, "told {promised:?}, came {turn:?}");
+    }
+
     #[test]
     fn a_refusal_changes_nothing(budgets in any_budgets(), grants in 5u32..20) {
         let mut site = Site::default();
@@ -338,9 +373,9 @@ fn who_arrives_is_judged_on_the_line_before_it() {
         assert!(matches!(site.enter(&ask(&charges, &policy), at(0)).entry, Entry::Go(_)));
     }
     for (ahead, due) in [(1, 1_000), (2, 2_000), (3, 2_000), (4, 3_000)] {
-        let patient = Ask { ahead, latest: at(due), ..ask(&charges, &policy) };
+        let patient = Ask { ahead: Some(ahead), latest: at(due), ..ask(&charges, &policy) };
         assert_eq!(site.enter(&patient, at(0)).entry, Entry::Queue { at: at(due) }, "{ahead} ahead");
-        let hasty = Ask { ahead, latest: at(due - 1), ..ask(&charges, &policy) };
+        let hasty = Ask { ahead: Some(ahead), latest: at(due - 1), ..ask(&charges, &policy) };
         let Entry::Refused(refusal) = site.enter(&hasty, at(0)).entry else { panic!("not refused with {ahead} ahead") };
         assert_eq!(refusal.until, at(due));
     }

@@ -35,7 +35,7 @@ pub(crate) fn ask<'a>(charges: &'a [Charge], breaker: &'a BreakerPolicy) -> Ask<
         latest: BootInstant::ZERO,
         deadline: BootInstant::FAR,
         patience: Patience::Refuse,
-        ahead: 0,
+        ahead: None,
         draw: 0.0,
         lease: Duration::from_secs(20),
     }

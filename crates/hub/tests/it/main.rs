@@ -1,0 +1,22 @@
+//! The hub's journeys, judged by what the origin saw.
+
+// Opening, blocking, probing, closing, as callers meet it.
+mod breaker;
+// Layers, places and nearest words.
+mod config;
+// Buffered, streamed and to a file; caps and timeouts.
+mod delivery;
+// Exact event lists of scripted journeys.
+mod events;
+// Windows, lines, slots and bounds.
+mod limiter;
+// Hop by hop.
+mod redirects;
+// What is tried again, and when.
+mod retries;
+// An hour of traffic in a second.
+mod simulated_hour;
+// Real sockets, in real time: few.
+mod wire;
+// A hub in a simulated world.
+mod support;

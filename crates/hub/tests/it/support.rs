@@ -1,0 +1,103 @@
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_hub::clock::Random;
+use docstokg_hub::config::Config;
+use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::load::{Sources, load};
+use docstokg_hub::event::{Event, Observer};
+use docstokg_hub::{Hub, Request};
+use docstokg_origin_sim::{Ledger, Origin, SimTransport, Simulation, Web};
+use parking_lot::Mutex;
+
+pub(crate) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(crate) fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(crate) fn get(url: &str) -> Request {
+    Request::get(url.parse().expect("a URL"))
+}
+
+/// The shipped configuration with flags over it.
+pub(crate) fn config(flags: Flags) -> Config {
+    load(&Sources { flags, ..Sources::default() }).expect("a configuration").0
+}
+
+pub(crate) fn rates(list: &[&str]) -> Flags {
+    Flags { rate: list.iter().map(|text| (*text).to_owned()).collect(), ..Flags::default() }
+}
+
+/// A hub, its origins and their time.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) simulation: Simulation,
+    pub(crate) web: Web,
+    pub(crate) hub: Hub,
+    pub(crate) events: Arc<Notes>,
+}
+
+#[derive(Default)]
+pub(crate) struct Notes(pub(crate) Mutex<Vec<Event>>);
+
+impl Observer for Notes {
+    fn note(&self, event: &Event) {
+        self.0.lock().push(event.clone());
+    }
+}
+
+impl World {
+    pub(crate) fn new(origins: impl IntoIterator<Item = Origin>, config: Config) -> Self {
+        Self::seeded(origins, config, 7)
+    }
+
+    pub(crate) fn seeded(origins: impl IntoIterator<Item = Origin>, config: Config, seed: u64) -> Self {
+        let simulation = Simulation::new();
+        let web = Web::new(origins, docstokg_hub::clock::Clock::boot(&simulation));
+        let events = Arc::new(Notes::default());
+        let hub = Hub::builder(config)
+            .runtime(simulation.runtime())
+            .random(Random::seeded(seed))
+            .transport(SimTransport::new(&simulation, &web))
+            .observer(Arc::clone(&events) as Arc<dyn Observer>)
+            .build()
+            .expect("a hub");
+        Self { simulation, web, hub, events }
+    }
+
+    pub(crate) fn ledger(&self) -> &Ledger {
+        self.web.ledger()
+    }
+
+    /// Runs one thing to its end.
+    pub(crate) fn run<T: Send + 'static, F: Future<Output = T> + Send + 'static>(&self, work: impl FnOnce(Hub) -> F) -> T {
+        self.simulation.block_on(work(self.hub.clone()))
+    }
+
+    /// Fetches all at once and returns the outcomes in order of arrival: seconds since the start, and the status or the class of the error.
+    pub(crate) fn fetch_all(&self, requests: Vec<Request>) -> Vec<(f64, String)> {
+        let outcomes = Arc::new(Mutex::new(Vec::new()));
+        for request in requests {
+            let (hub, outcomes, simulation) = (self.hub.clone(), Arc::clone(&outcomes), self.simulation.clone());
+            self.simulation.start(async move {
+                let outcome = match hub.fetch(request).await {
+                    Ok(answer) => answer.head.status.as_str().to_owned(),
+                    Err(error) => error.kind.class().to_owned(),
+                };
+                outcomes.lock().push((simulation.elapsed().as_secs_f64(), outcome));
+            });
+        }
+        self.simulation.run();
+        let outcomes = outcomes.lock().clone();
+        outcomes
+    }
+}
+
+/// Counts outcomes by word.
+pub(crate) fn count(outcomes: &[(f64, String)], word: &str) -> usize {
+    outcomes.iter().filter(|(_, outcome)| outcome == word).count()
+}

@@ -1,0 +1,182 @@
+use std::sync::Arc;
+
+use docstokg_hub::clock::{Clock, SystemClock};
+use docstokg_hub::config::Config;
+use docstokg_hub::config::flags::Flags;
+use docstokg_hub::transport::wire::WireOptions;
+use docstokg_hub::{Hub, Request};
+use docstokg_origin_sim::{Listener, Origin, Piece, Reply, Security, Web};
+
+use crate::support::{config, get, ms, seconds};
+
+fn web(origins: impl IntoIterator<Item = Origin>) -> Web {
+    Web::new(origins, SystemClock.boot())
+}
+
+fn on_sockets<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime").block_on(work)
+}
+
+/// A hub that finds the named hosts at the listener.
+fn hub(configuration: Config, listener: &Listener, hosts: &[&str]) -> Hub {
+    let connect_to = hosts.iter().map(|host| format!("{host}={}", listener.address).parse().expect("a mapping")).collect();
+    Hub::builder(configuration).wire(WireOptions { connect_to, ..WireOptions::default() }).build().expect("a hub")
+}
+
+#[test]
+fn every_fault_of_a_real_socket_is_told_apart_and_tried_again() {
+    on_sockets(async {
+        let good = || Reply::ok("complete");
+        let origin = Origin::new("a.example")
+            .route("/chunked", [Reply::ok("in chunks").chunked()])
+            .route("/gzip", [Reply::status(200).gzip(b"unpacked")])
+            .route("/reset", [Reply::dead(Piece::Reset), good()])
+            .route("/closed", [Reply::dead(Piece::Cut), good()])
+            .route("/cut", [Reply::ok("").pieces([Piece::Bytes("comp".into()), Piece::Cut]).claiming(8), good()])
+            .route("/cut-chunks", [Reply::ok("").pieces([Piece::Bytes("comp".into()), Piece::Cut]).chunked(), good()])
+            .route("/short", [Reply::ok("comp").claiming(8), good()])
+            .route("/reset-body", [Reply::ok("").pieces([Piece::Bytes("comp".into()), Piece::Pause(ms(20)), Piece::Reset]).claiming(8), good()])
+            .route("/huge-headers", [Reply::ok("x").header("x-huge", &"h".repeat(2_000_000)), good()]);
+        let web = web([origin]);
+        let listener = Listener::start(&web, Security::Plain).await.expect("a port");
+        let flags =
+            Flags { rate: vec!["a.example:metadata=rates:1000/SECOND".into()], breaker: vec!["a.example=fail_max:100".into()], ..Flags::default() };
+        let hub = hub(config(flags), &listener, &["a.example:80"]);
+        for (path, body, attempts) in [
+            ("/chunked", "in chunks", 1),
+            ("/gzip", "unpacked", 1),
+            ("/reset", "complete", 2),
+            ("/closed", "complete", 2),
+            ("/cut", "complete", 2),
+            ("/cut-chunks", "complete", 2),
+            ("/short", "complete", 2),
+            ("/reset-body", "complete", 2),
+            ("/huge-headers", "complete", 2),
+        ] {
+            let answer = hub.fetch(get(&format!("http://a.example{path}"))).await.unwrap_or_else(|error| panic!("{path}: {error}"));
+            assert_eq!((&*answer.body, answer.journey.attempts), (body.as_bytes(), attempts), "{path}");
+        }
+    });
+}
+
+#[test]
+fn discovered_urls_do_not_reach_the_own_network() {
+    on_sockets(async {
+        let inside = web([]);
+        let internal = Listener::start(&inside, Security::Plain).await.expect("a port");
+        let port = internal.address.port();
+        let targets = [
+            format!("http://127.0.0.1:{port}/"),
+            format!("http://localhost:{port}/"),
+            format!("http://127.1:{port}/"),
+            format!("http://[::ffff:127.0.0.1]:{port}/"),
+            format!("http://2130706433:{port}/"),
+            "http://169.254.169.254/latest/meta-data/".to_owned(),
+            "http://10.0.0.1/".to_owned(),
+        ];
+        let redirects = targets.clone();
+        let outside = web([Origin::new("out.example").handler(move |arrival, _| {
+            let n: usize = arrival.path.trim_start_matches('/').parse().expect("a number");
+            Reply::redirect(302, &redirects[n])
+        })]);
+        let listener = Listener::start(&outside, Security::Plain).await.expect("a port");
+        let hub = hub(config(Flags::default()), &listener, &["out.example:80"]);
+        for (n, target) in targets.iter().enumerate() {
+            let error = hub.fetch(get(&format!("http://out.example/{n}"))).await.expect_err("an internal address");
+            assert_eq!(error.kind.class(), "internal_address", "redirect to {target}: {error}");
+            let request = Request::get(target.parse().expect("a URL")).discovered();
+            assert_eq!(hub.fetch(request).await.expect_err("an internal address").kind.class(), "internal_address", "{target}");
+        }
+        assert!(inside.ledger().is_empty(), "nothing arrived inside");
+        assert!(hub.fetch(get(&targets[0])).await.is_ok(), "what the user typed is reached");
+        let answer = hub.fetch(get("http://out.example/0")).await.expect("typed by now");
+        assert_eq!(answer.journey.redirects, 1, "and so is a redirect to it");
+        let mut open = config(Flags::default());
+        open.transport.allow_internal = true;
+        let open = Hub::builder(open).build().expect("a hub");
+        assert!(open.fetch(Request::get(targets[1].parse().expect("a URL")).discovered()).await.is_ok(), "or what is allowed");
+    });
+}
+
+#[test]
+fn https_works_with_a_given_certificate_and_not_without() {
+    on_sockets(async {
+        let web = web([Origin::new("secure.example")]);
+        let (security, pem) = tls("secure.example");
+        let listener = Listener::start(&web, security).await.expect("a port");
+        let mapping = || vec![format!("secure.example:443={}", listener.address).parse().expect("a mapping")];
+        let trusting = WireOptions { connect_to: mapping(), certificates: vec![pem.into_bytes()], ..WireOptions::default() };
+        let hub = Hub::builder(config(Flags::default())).wire(trusting).build().expect("a hub");
+        assert_eq!(hub.fetch(get("https://secure.example/")).await.expect("an answer").head.status, 200);
+        let wary = WireOptions { connect_to: mapping(), ..WireOptions::default() };
+        let hub = Hub::builder(config(Flags::default())).wire(wary).build().expect("a hub");
+        let error = hub.fetch(get("https://secure.example/")).await.expect_err("no trust");
+        assert_eq!((error.kind.class(), error.journey.attempts), ("tls", 1), "a certificate does not get better by asking again");
+    });
+}
+
+#[test]
+fn a_file_is_synced_and_renamed_by_the_batch() {
+    on_sockets(async {
+        let web = web([Origin::new("a.example").handler(|arrival, _| Reply::ok(arrival.path.repeat(1_000)))]);
+        let listener = Listener::start(&web, Security::Plain).await.expect("a port");
+        let flags = Flags { rate: vec!["a.example:artifact=rates:1000/SECOND,max_concurrent:50".into()], ..Flags::default() };
+        let hub = hub(config(flags), &listener, &["a.example:80"]);
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut tasks = tokio::task::JoinSet::new();
+        for n in 0..40 {
+            let (hub, path) = (hub.clone(), directory.path().join(format!("{n}.txt")));
+            tasks.spawn(async move { hub.download(get(&format!("http://a.example/{n}")).role(docstokg_hub::Role::Artifact), &path).await });
+        }
+        while let Some(done) = tasks.join_next().await {
+            let file = done.expect("no panic").expect("an answer").file.expect("a file");
+            let written = std::fs::read(&file.path).expect("a file");
+            assert_eq!(written.len() as u64, file.bytes);
+        }
+        assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 40);
+    });
+}
+
+/// The long measurement is `cargo xtask politeness`; this is its short form.
+#[test]
+fn the_origin_sees_no_window_exceeded_from_cold_connections_on() {
+    let used = on_sockets(async {
+        let origin = Origin::new("secure.example").dial_delay(ms(100)).limit("50/SECOND");
+        let web = web([origin]);
+        let (security, pem) = tls("secure.example");
+        let listener = Listener::start(&web, security).await.expect("a port");
+        let flags = Flags { rate: vec!["secure.example:metadata=rates:50/SECOND,max_delay_ms:60000,max_concurrent:64".into()], ..Flags::default() };
+        let connect_to = vec![format!("secure.example:443={}", listener.address).parse().expect("a mapping")];
+        let wire = WireOptions { connect_to, certificates: vec![pem.into_bytes()], ..WireOptions::default() };
+        let hub = Hub::builder(config(flags)).wire(wire).build().expect("a hub");
+        let mut callers = tokio::task::JoinSet::new();
+        let end = SystemClock.boot() + seconds(3);
+        for _ in 0..64 {
+            let hub = hub.clone();
+            callers.spawn(async move {
+                while SystemClock.boot() < end {
+                    assert_eq!(hub.fetch(get("https://secure.example/")).await.expect("an answer").head.status, 200);
+                }
+            });
+        }
+        while let Some(done) = callers.join_next().await {
+            done.expect("no refusal");
+        }
+        web.ledger().no_window_exceeded("secure.example", 50, seconds(1)).expect("the origin's own count");
+        web.ledger().rate_used("secure.example", 50, seconds(1))
+    });
+    assert!(used > 0.8, "and the rate was used: {used}");
+}
+
+/// A certificate for a name that only those who are given it trust.
+fn tls(name: &str) -> (Security, String) {
+    let certified = rcgen::generate_simple_self_signed(vec![name.to_owned()]).expect("a certificate");
+    let key = rustls::pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der()).expect("a key");
+    let server = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![certified.cert.der().clone()], key)
+        .expect("a server");
+    (Security::Tls(Arc::new(server)), certified.cert.pem())
+}
