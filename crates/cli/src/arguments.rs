@@ -22,7 +22,7 @@ use crate::exit::Failure;
     about,
     after_help = "Exit codes: 0 done, 1 something failed, 2 usage or config, 3 refused for now by breaker or limiter."
 )]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     pub global: Global,
     #[command(subcommand)]
@@ -31,7 +31,7 @@ pub struct Arguments {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Fetch one URL through the hub
     Fetch(Fetch),
     /// Show the limits in force
@@ -43,11 +43,11 @@ pub enum Command {
 /// Flags that every command takes.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options of every command")]
-pub struct Global {
-    /// Configuration file [env: DOCSTOKG_CONFIG]
+pub(crate) struct Global {
+    /// Configuration file [env: `DOCSTOKG_CONFIG`]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Limits of one host and role, e.g. api.crossref.org:metadata=rates:25/SECOND+10000/HOUR,max_delay_ms:150
+    /// Limits of one host and role, e.g. `api.crossref.org:metadata=rates:25/SECOND+10000/HOUR,max_delay_ms:150`
     #[arg(long, global = true, value_name = "HOST:ROLE=…")]
     pub rate: Vec<String>,
     /// Where the state of limits and breakers lives: memory
@@ -59,13 +59,13 @@ pub struct Global {
     /// The most requests in flight at once, over all hosts
     #[arg(long, global = true, value_name = "N")]
     pub max_inflight: Option<String>,
-    /// Adaptive rate, e.g. enabled=true,high_429_ratio=0.08,decrease=25,increase=5
+    /// Adaptive rate, e.g. `enabled=true,high_429_ratio=0.08,decrease=25,increase=5`
     #[arg(long, global = true, value_name = "KEY=VALUE,…")]
     pub aimd: Option<String>,
-    /// Breaker of one host, e.g. api.crossref.org=fail_max:5,reset:60,retry_after_cap:900
+    /// Breaker of one host, e.g. `api.crossref.org=fail_max:5,reset:60,retry_after_cap:900`
     #[arg(long, global = true, value_name = "HOST=…")]
     pub breaker: Vec<String>,
-    /// Breaker of one resolver, e.g. landing_page=fail_max:4,reset:45
+    /// Breaker of one resolver, e.g. `landing_page=fail_max:4,reset:45`
     #[arg(long, global = true, value_name = "NAME=…")]
     pub breaker_resolver: Vec<String>,
     /// The longest that a request may take in all, in seconds; 0 for no bound
@@ -87,7 +87,7 @@ pub struct Global {
 
 /// Arguments of `fetch`.
 #[derive(Debug, Args)]
-pub struct Fetch {
+pub(crate) struct Fetch {
     /// The URL
     pub url: String,
     /// What the request is for: metadata, landing or artifact
@@ -112,14 +112,14 @@ pub struct Fetch {
 
 /// Arguments of `limits`.
 #[derive(Debug, Args)]
-pub struct Limits {
+pub(crate) struct Limits {
     #[command(subcommand)]
     pub command: LimitsCommand,
 }
 
 /// What to do with limits.
 #[derive(Debug, Subcommand)]
-pub enum LimitsCommand {
+pub(crate) enum LimitsCommand {
     /// Show the limits in force, and where each value came from
     Show {
         /// Only this host
@@ -129,14 +129,14 @@ pub enum LimitsCommand {
 
 /// Arguments of `config`.
 #[derive(Debug, Args)]
-pub struct ConfigArguments {
+pub(crate) struct ConfigArguments {
     #[command(subcommand)]
     pub command: ConfigCommand,
 }
 
 /// What to do with the configuration.
 #[derive(Debug, Subcommand)]
-pub enum ConfigCommand {
+pub(crate) enum ConfigCommand {
     /// Show the configuration in force, all layers merged
     Show,
     /// Check the configuration and list every problem
@@ -154,12 +154,12 @@ pub enum ConfigCommand {
 
 impl Global {
     /// Reads all layers of the configuration.
-    pub fn load(&self) -> Result<(Config, Settings), Failure> {
+    pub(crate) fn load(&self) -> Result<(Config, Settings), Failure> {
         self.load_with(self.config.clone())
     }
 
     /// Reads all layers of the configuration, with this file.
-    pub fn load_with(&self, file: Option<PathBuf>) -> Result<(Config, Settings), Failure> {
+    pub(crate) fn load_with(&self, file: Option<PathBuf>) -> Result<(Config, Settings), Failure> {
         let flags = Flags {
             rate: self.rate.clone(),
             rate_backend: self.rate_backend.clone(),
@@ -175,7 +175,7 @@ impl Global {
     }
 
     /// Reads how connections are made.
-    pub fn wire(&self) -> Result<WireOptions, Failure> {
+    pub(crate) fn wire(&self) -> Result<WireOptions, Failure> {
         let connect_to =
             self.connect_to.iter().map(|text| text.parse::<ConnectTo>().map_err(|error| Failure::Usage(format!("--connect-to: {error}"))));
         let certificates = self

@@ -1,6 +1,6 @@
 //! The commands, one file each.
 
-pub mod config;
-pub mod explain;
-pub mod fetch;
-pub mod limits;
+pub(crate) mod config;
+pub(crate) mod explain;
+pub(crate) mod fetch;
+pub(crate) mod limits;

@@ -8,15 +8,15 @@ use serde_json::json;
 use crate::output;
 
 /// Something failed: a 404, one item of a download.
-pub const FAILED: u8 = 1;
+pub(crate) const FAILED: u8 = 1;
 /// Wrong flags or configuration; nothing was sent.
-pub const USAGE: u8 = 2;
+pub(crate) const USAGE: u8 = 2;
 /// Refused for now by a breaker or the limiter.
-pub const REFUSED: u8 = 3;
+pub(crate) const REFUSED: u8 = 3;
 
 /// Why a command ended early.
 #[derive(Debug)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The configuration has problems.
     Config(Problems),
     /// The flags do not fit together, or a file named by one cannot be used.
@@ -39,7 +39,7 @@ impl From<anyhow::Error> for Failure {
 
 impl Failure {
     /// Tells the person, once, and returns the exit code.
-    pub fn report(self, as_json: bool) -> ExitCode {
+    pub(crate) fn report(self, as_json: bool) -> ExitCode {
         let (code, class, messages) = match &self {
             Self::Config(Problems(problems)) => (USAGE, "config", problems.iter().map(ToString::to_string).collect()),
             Self::Usage(message) => (USAGE, "usage", vec![message.clone()]),

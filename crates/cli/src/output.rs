@@ -5,39 +5,39 @@ use std::io::Write;
 use serde_json::Value;
 
 /// Writes data to stdout.
-pub fn data(bytes: &[u8]) {
+pub(crate) fn data(bytes: &[u8]) {
     let mut stdout = std::io::stdout().lock();
     // Whoever closed the pipe has seen enough.
     let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
 }
 
 /// Writes a line to stdout.
-pub fn line(text: &str) {
+pub(crate) fn line(text: &str) {
     data(format!("{text}\n").as_bytes());
 }
 
 /// Writes JSON to stdout, one object.
-pub fn json(value: &Value) {
+pub(crate) fn json(value: &Value) {
     line(&format!("{value:#}"));
 }
 
 /// Writes a line for a person to stderr.
-pub fn tell(text: &str) {
+pub(crate) fn tell(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// Writes what went wrong.
-pub fn complain(message: &str) {
+pub(crate) fn complain(message: &str) {
     tell(&format!("docstokg: {message}"));
 }
 
 /// Writes what could be done about it.
-pub fn hint(message: &str) {
+pub(crate) fn hint(message: &str) {
     tell(&format!("hint: {message}"));
 }
 
 /// Lays out rows in columns, two spaces apart.
-pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let widths: Vec<usize> =
         (0..header.len()).map(|column| rows.iter().map(|row| row[column].chars().count()).chain([header[column].len()]).max().unwrap_or(0)).collect();
     let lay = |cells: Vec<&str>| {

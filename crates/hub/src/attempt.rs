@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use docstokg_policy::classify::{Class, Classifier, Ending, Fault};
+use docstokg_policy::classify::{Class, Classifier, Ending, Fault, Outcome};
 use docstokg_policy::host::Host;
 use docstokg_policy::retry_after::parse_retry_after;
 use docstokg_policy::site::{Refusal, Standing};
@@ -49,20 +49,62 @@ pub(crate) enum Content {
     Bytes(Bytes),
     /// It is in a file.
     File(SavedFile),
-    /// It has not been read.
-    Open(BodyReader),
+    /// It is read by the caller, who holds the grants until its end.
+    Open(Box<OpenBody>),
 }
 
-/// How an attempt ended.
+/// A body that has not been read, and what has to be settled at its end.
+pub(crate) struct OpenBody {
+    pub(crate) reader: BodyReader,
+    pub(crate) grants: Vec<Granted>,
+    pub(crate) outcome: Outcome,
+    pub(crate) sent: BootInstant,
+}
+
+/// How an attempt went.
 pub(crate) enum Attempted {
-    /// With an answer, read as far as the delivery says.
-    Answered { head: Box<Head>, content: Content, class: Class, retry_after: Option<Duration> },
-    /// Without one: the network or the origin failed.
-    Failed { fault: Fault, message: String },
-    /// For a reason that says nothing about the origin.
+    /// To its end, which says something about the origin.
+    Finished(Finish),
+    /// Up to the headers of an answer whose body the caller reads.
+    Streaming { head: Box<Head>, reader: BodyReader, outcome: Outcome },
+    /// Not to an end, for a reason that says nothing about the origin.
     Abandoned(ErrorKind),
     /// It was not sent: a block came between the grant and the connection.
     Blocked,
+}
+
+/// The end of an attempt.
+pub(crate) enum Finish {
+    /// An answer, read as far as the delivery says.
+    Answer { head: Box<Head>, content: Content, class: Class, retry_after: Option<Duration> },
+    /// None: the network or the origin failed.
+    Fault { fault: Fault, message: String },
+}
+
+impl Finish {
+    /// Returns what it means.
+    pub(crate) fn class(&self, classifier: &Classifier) -> Class {
+        match self {
+            Self::Answer { class, .. } => *class,
+            Self::Fault { fault, .. } => classifier.classify(Ending::Fault(*fault)),
+        }
+    }
+
+    /// Returns what the server asked for.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Answer { retry_after, .. } => *retry_after,
+            Self::Fault { .. } => None,
+        }
+    }
+
+    /// Turns the end of the last attempt into what the caller gets.
+    pub(crate) fn into_answer(self, host: &Host) -> Result<(Box<Head>, Content), ErrorKind> {
+        match self {
+            Self::Answer { head, content, .. } => Ok((head, content)),
+            Self::Fault { fault, message } => Err(ErrorKind::Fault { host: host.clone(), fault, message }),
+        }
+    }
 }
 
 /// Watches the connection of one attempt: while it is dialled, its grant is pending.
@@ -132,17 +174,22 @@ impl Inner {
             longest: self.config.transport.connect_timeout + Duration::from_secs(1),
             stage: Mutex::new(Stage::Pooled),
         });
+        track.journey.attempts += 1;
         let answer = before(&*self.runtime, patience, self.transport.send(outgoing, Arc::clone(&watch) as Arc<dyn Dial>)).await;
         if let Some(took) = watch.over() {
             track.note(host, role, || What::Dialled { took });
         }
         let incoming = match answer {
             Some(Ok(incoming)) => incoming,
-            Some(Err(error)) => return Attempted::from_send_error(error),
+            Some(Err(error)) => {
+                // What was not sent is no attempt.
+                track.journey.attempts -= u32::from(matches!(error, SendError::Blocked(_) | SendError::Internal { .. }));
+                return Attempted::from_send_error(error);
+            }
             None if self.runtime.boot() >= track.deadline => return Attempted::Abandoned(track.deadline_error(host, "before the answer began")),
             None => {
                 let message = format!("no headers within {} s", self.config.transport.header_timeout.as_secs_f64());
-                return Attempted::Failed { fault: Fault::Timeout, message };
+                return Attempted::Finished(Finish::Fault { fault: Fault::Timeout, message });
             }
         };
         let answered = self.runtime.boot();
@@ -164,7 +211,7 @@ impl Inner {
         let mut reader = BodyReader::new(incoming.body, &head.headers, is_head, cap, &self.config.transport, &self.runtime, track.deadline);
         let wanted = !class.transient && !is_redirect(&head);
         if wanted && matches!(delivery, Delivery::Stream) {
-            return Attempted::Answered { head, content: Content::Open(reader), class, retry_after };
+            return Attempted::Streaming { head, reader, outcome: class.outcome };
         }
         let content = match delivery {
             _ if !wanted => reader.preview(PREVIEW).await.map(Content::Bytes).map_err(ReadError::Body),
@@ -176,11 +223,11 @@ impl Inner {
         match content {
             Ok(content) => {
                 track.note(host, role, || What::Body { received: reader.received(), took: track.journey.body_time });
-                Attempted::Answered { head, content, class, retry_after }
+                Attempted::Finished(Finish::Answer { head, content, class, retry_after })
             }
             // The status said all there is to say; its body may break off as it likes.
             Err(ReadError::Body(BodyError::Fault(..) | BodyError::Decode(_) | BodyError::TooLarge(_))) if !wanted => {
-                Attempted::Answered { head, content: Content::Bytes(Bytes::new()), class, retry_after }
+                Attempted::Finished(Finish::Answer { head, content: Content::Bytes(Bytes::new()), class, retry_after })
             }
             Err(error) => Attempted::from_read_error(error, track, host),
         }
@@ -224,7 +271,7 @@ enum ReadError {
 impl Attempted {
     fn from_send_error(error: SendError) -> Self {
         match error {
-            SendError::Fault { fault, message } => Self::Failed { fault, message },
+            SendError::Fault { fault, message } => Self::Finished(Finish::Fault { fault, message }),
             SendError::Internal { host, address } => Self::Abandoned(ErrorKind::Internal { host, address }),
             SendError::Blocked(_) => Self::Blocked,
             SendError::Unsendable(why) => Self::Abandoned(ErrorKind::Unsendable(why)),
@@ -234,21 +281,12 @@ impl Attempted {
     fn from_read_error(error: ReadError, track: &Track, host: &Host) -> Self {
         let host = host.clone();
         match error {
-            ReadError::Body(BodyError::Fault(fault, message)) => Self::Failed { fault, message },
+            ReadError::Body(BodyError::Fault(fault, message)) => Self::Finished(Finish::Fault { fault, message }),
             ReadError::Body(BodyError::TooLarge(limit)) => Self::Abandoned(ErrorKind::TooLarge { host, limit }),
             ReadError::Body(BodyError::Decode(why)) => Self::Abandoned(ErrorKind::Decode { host, why }),
             ReadError::Body(BodyError::Deadline) => Self::Abandoned(track.deadline_error(&host, "while the body was read")),
             ReadError::Body(BodyError::Unsendable(why)) => Self::Abandoned(ErrorKind::Unsendable(why)),
             ReadError::File { path, source } => Self::Abandoned(ErrorKind::File { path, source }),
-        }
-    }
-
-    /// Returns what the attempt means, if it says anything about the origin.
-    pub(crate) fn class(&self, classifier: &Classifier) -> Option<Class> {
-        match self {
-            Self::Answered { class, .. } => Some(*class),
-            Self::Failed { fault, .. } => Some(classifier.classify(Ending::Fault(*fault))),
-            Self::Abandoned(_) | Self::Blocked => None,
         }
     }
 }

@@ -64,7 +64,7 @@ impl Pace {
         if self.least == 0 || elapsed < self.window {
             return false;
         }
-        let slow = (self.bytes as f64) < self.least as f64 * elapsed.as_secs_f64();
+        let slow = u128::from(self.bytes) * 1_000 < u128::from(self.least) * elapsed.as_millis();
         (self.since, self.bytes) = (now, 0);
         slow
     }
@@ -303,9 +303,8 @@ impl BodyStream {
                 let (outcome, why) = match error {
                     BodyError::Fault(_, why) => (Some(Outcome::Failure), why),
                     BodyError::TooLarge(cap) => (None, format!("it is larger than {cap} bytes")),
-                    BodyError::Decode(why) => (None, why),
                     BodyError::Deadline => (None, "the deadline passed".to_owned()),
-                    BodyError::Unsendable(why) => (None, why),
+                    BodyError::Decode(why) | BodyError::Unsendable(why) => (None, why),
                 };
                 if let Some(outcome) = outcome {
                     live.settle(outcome);

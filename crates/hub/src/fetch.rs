@@ -25,9 +25,8 @@ use docstokg_policy::role::Role;
 use docstokg_policy::site::{Patience, Refusal, RefusalReason, Report};
 use url::Url;
 
-use crate::attempt::{Attempted, Content, Delivery};
+use crate::attempt::{Attempted, Content, Delivery, Finish, OpenBody};
 use crate::cache::{self, Lookup};
-use crate::clock::BootInstant;
 use crate::error::{ErrorKind, FetchError, Refused};
 use crate::event::What;
 use crate::gate::admission::{Doorkeeper, Waits};
@@ -50,12 +49,10 @@ pub(crate) struct Target {
     pub(crate) max_body: Option<u64>,
 }
 
-/// The end of a journey: the answer, and what is still held on its behalf if its body has not been read.
+/// The end of a journey.
 pub(crate) struct Arrived {
     pub(crate) head: Box<Head>,
     pub(crate) content: Content,
-    pub(crate) held: Vec<Granted>,
-    pub(crate) sent: BootInstant,
     pub(crate) track: Track,
 }
 
@@ -75,15 +72,14 @@ impl Inner {
                 Lookup::Miss => track.note(&target.host, target.role, || What::CacheMiss),
             }
 
-            let (head, content, held, sent) =
-                self.attempts(&target, &hop, request, delivery, &mut track).await.map_err(|kind| told(kind, &mut track))?;
+            let (head, content) = self.attempts(&target, &hop, request, delivery, &mut track).await.map_err(|kind| told(kind, &mut track))?;
 
             let redirected = match request.follow {
                 Follow::Redirects => redirect::read(&hop, head.status, &head.headers, &request.secret_headers, self.config.transport.allow_downgrade),
                 Follow::Nothing => Redirected::No,
             };
             match redirected {
-                Redirected::No => return Ok(Arrived { head, content, held, sent, track }),
+                Redirected::No => return Ok(Arrived { head, content, track }),
                 Redirected::Refused(why) => return Err(told(ErrorKind::Redirect { host: target.host, why }, &mut track)),
                 Redirected::To { hop: next, stripped } => {
                     self.check_redirect(&target.host, &visited, &next).map_err(|kind| told(kind, &mut track))?;
@@ -104,8 +100,9 @@ impl Inner {
         request: &Request,
         delivery: &Delivery,
         track: &mut Track,
-    ) -> Result<(Box<Head>, Content, Vec<Granted>, BootInstant), ErrorKind> {
+    ) -> Result<(Box<Head>, Content), ErrorKind> {
         let repeatable = request.repeatable.unwrap_or_else(|| Repeatable::of(&hop.method));
+        let note = |track: &Track, what: What| track.note(&target.host, target.role, || what);
         let mut attempt = 1;
         loop {
             // enter, wait, confirm
@@ -113,53 +110,45 @@ impl Inner {
 
             // send, and read the body as the delivery says
             let sent = self.runtime.boot();
-            track.journey.attempts += 1;
-            let attempted = self.attempt(target, self.outgoing(hop, target, request), &granted, delivery, track).await;
-            let class = match (&attempted, attempted.class(&target.lane.rules.classifier)) {
-                (Attempted::Blocked, _) => {
+            let finish = match self.attempt(target, self.outgoing(hop, target, request), &granted, delivery, track).await {
+                Attempted::Finished(finish) => finish,
+                Attempted::Abandoned(kind) => return Err(kind),
+                Attempted::Streaming { head, reader, outcome } => {
+                    // Retrying ends with the headers of a stream: what it holds is settled at the end of its body.
+                    let grants = std::iter::once(granted).chain(resolver).collect();
+                    return Ok((head, Content::Open(Box::new(OpenBody { reader, grants, outcome, sent }))));
+                }
+                Attempted::Blocked => {
                     // Nothing was sent. Ask again: the patient wait for the end of the block, the others are refused.
                     granted.give_back();
-                    track.journey.attempts -= 1;
                     continue;
                 }
-                (Attempted::Answered { content: Content::Open(_), .. }, _) => {
-                    // Retrying ends with the headers of a stream: what it holds is settled at the end of its body.
-                    let Attempted::Answered { head, content, .. } = attempted else { unreachable!("matched above") };
-                    return Ok((head, content, std::iter::once(granted).chain(resolver).collect(), sent));
-                }
-                (_, None) => return attempted.into_answer(target).map(|(head, content)| (head, content, Vec::new(), sent)),
-                (_, Some(class)) => class,
             };
 
             // settle
-            let (retry_after, fault) = match &attempted {
-                Attempted::Answered { retry_after, .. } => (*retry_after, None),
-                Attempted::Failed { fault, message } => (None, Some((*fault, message))),
-                Attempted::Abandoned(_) | Attempted::Blocked => (None, None),
-            };
-            if let Some((fault, message)) = fault {
-                track.note(&target.host, target.role, || What::Fault { fault, message: message.clone() });
+            if let Finish::Fault { fault, message } = &finish {
+                note(track, What::Fault { fault: *fault, message: message.clone() });
             }
+            let (class, retry_after) = (finish.class(&target.lane.rules.classifier), finish.retry_after());
             let open_until = granted.settle(&Report { outcome: class.outcome, retry_after, sent }, track);
             if let Some(resolver) = resolver {
                 resolver.settle(&Report { outcome: class.outcome, retry_after: None, sent }, track);
             }
-            track.note(&target.host, target.role, || What::Settled { outcome: class.outcome });
+            note(track, What::Settled { outcome: class.outcome });
 
             // decide
             let now = self.runtime.boot();
             let asked_until = retry_after.map(|asked| now + asked.min(target.lane.rules.breaker.retry_after_cap));
             let ended = Ended { attempt, class, repeatable, open_until, asked_until, deadline: track.deadline };
             match retry::decide(&self.config.retry, &ended, now, self.random.share()) {
+                Next::Stop(StopReason::Final) => return finish.into_answer(&target.host),
                 Next::Stop(reason) => {
-                    if reason != StopReason::Final {
-                        track.note(&target.host, target.role, || What::Stop { reason });
-                        track.journey.stopped = Some(reason);
-                    }
-                    return attempted.into_answer(target).map(|(head, content)| (head, content, Vec::new(), sent));
+                    note(track, What::Stop { reason });
+                    track.journey.stopped = Some(reason);
+                    return finish.into_answer(&target.host);
                 }
                 Next::RetryAt(at) => {
-                    track.note(&target.host, target.role, || What::Retry { at, after: attempt });
+                    note(track, What::Retry { at, after: attempt });
                     self.runtime.sleep_until(at).await;
                     track.journey.backoff += at.since(now);
                     attempt += 1;
@@ -202,7 +191,7 @@ impl Inner {
         track.journey.breaker_wait += waits.breaker;
         match admitted {
             Ok(granted) => {
-                self.note_entry(target, &granted, attempt, waits, track);
+                note_entry(target, &granted, attempt, waits, track);
                 Ok((granted, resolver))
             }
             Err(refusal) => {
@@ -213,24 +202,6 @@ impl Inner {
                 Err(self.refused(target, None, refusal, track))
             }
         }
-    }
-
-    fn note_entry(&self, target: &Target, granted: &Granted, attempt: u32, waits: Waits, track: &Track) {
-        let pass = &granted.grant().pass;
-        if let Some(refusal) = &pass.shadowed {
-            track.note(&target.host, target.role, || What::Shadowed(refusal.clone()));
-        }
-        if target.lane.key.free {
-            track.note(&target.host, target.role, || What::HeadSkipped);
-        }
-        let probe = pass.probe;
-        track.note(&target.host, target.role, || What::Go {
-            attempt,
-            probe,
-            rate_delay: waits.rate,
-            slot_wait: waits.slots,
-            breaker_wait: waits.breaker,
-        });
     }
 
     fn refused(&self, target: &Target, resolver: Option<&str>, refusal: Refusal, track: &Track) -> ErrorKind {
@@ -253,14 +224,21 @@ impl Inner {
     }
 }
 
-impl Attempted {
-    /// Turns the end of the last attempt into what the caller gets.
-    fn into_answer(self, target: &Target) -> Result<(Box<Head>, Content), ErrorKind> {
-        match self {
-            Self::Answered { head, content, .. } => Ok((head, content)),
-            Self::Failed { fault, message } => Err(ErrorKind::Fault { host: target.host.clone(), fault, message }),
-            Self::Abandoned(kind) => Err(kind),
-            Self::Blocked => Err(ErrorKind::Unsendable("the site was blocked while the connection was made".to_owned())),
-        }
+/// Tells the observers on which terms an attempt goes.
+fn note_entry(target: &Target, granted: &Granted, attempt: u32, waits: Waits, track: &Track) {
+    let pass = &granted.grant().pass;
+    if let Some(refusal) = &pass.shadowed {
+        track.note(&target.host, target.role, || What::Shadowed(refusal.clone()));
     }
+    if target.lane.key.free {
+        track.note(&target.host, target.role, || What::HeadSkipped);
+    }
+    let probe = pass.probe;
+    track.note(&target.host, target.role, || What::Go {
+        attempt,
+        probe,
+        rate_delay: waits.rate,
+        slot_wait: waits.slots,
+        breaker_wait: waits.breaker,
+    });
 }

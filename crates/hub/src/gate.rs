@@ -115,8 +115,8 @@ impl Gate {
         }
     }
 
-    /// Tells whether nobody uses the gate and its state may be forgotten.
-    fn is_idle(&self, memory: Duration) -> bool {
-        self.lanes.lock().iter().all(|lane| Arc::strong_count(lane) == 1) && self.site.is_idle(memory)
+    /// Tells whether somebody waits at the gate or is on the way through it.
+    fn is_used(&self) -> bool {
+        self.lanes.lock().iter().any(|lane| Arc::strong_count(lane) > 1)
     }
 }

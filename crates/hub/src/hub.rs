@@ -173,7 +173,7 @@ impl Hub {
     /// # Errors
     /// Refused by a breaker or the limiter, a fault that retries did not mend, a body that may not be kept.
     pub async fn fetch(&self, request: Request) -> Result<Response, FetchError> {
-        let Arrived { head, content, mut track, .. } = self.0.journey(&request, &Delivery::Buffer).await?;
+        let Arrived { head, content, mut track } = self.0.journey(&request, &Delivery::Buffer).await?;
         let body = match content {
             Content::Bytes(body) => body,
             Content::File(_) | Content::Open(_) => bytes::Bytes::new(),
@@ -187,7 +187,7 @@ impl Hub {
     /// As [`Hub::fetch`], and when the file cannot be written.
     pub async fn download(&self, request: Request, path: &Path) -> Result<Downloaded, FetchError> {
         let delivery = Delivery::File(FileTarget { path: path.into() });
-        let Arrived { head, content, mut track, .. } = self.0.journey(&request, &delivery).await?;
+        let Arrived { head, content, mut track } = self.0.journey(&request, &delivery).await?;
         let (file, preview) = match content {
             Content::File(file) => (Some(file), bytes::Bytes::new()),
             Content::Bytes(preview) => (None, preview),
@@ -201,24 +201,12 @@ impl Hub {
     /// # Errors
     /// As [`Hub::fetch`].
     pub async fn stream(&self, request: Request) -> Result<Streamed, FetchError> {
-        let Arrived { head, content, held, sent, mut track } = self.0.journey(&request, &Delivery::Stream).await?;
+        let Arrived { head, content, mut track } = self.0.journey(&request, &Delivery::Stream).await?;
         let journey = track.end();
         let body = match content {
-            Content::Open(reader) => {
-                let outcome = self
-                    .0
-                    .config
-                    .breakers
-                    .of(&Host::of(&head.url).map_err(|error| FetchError {
-                        kind: error.into(),
-                        url: crate::redact::redact(&head.url),
-                        journey: journey.clone(),
-                    })?)
-                    .classifier
-                    .classify(docstokg_policy::classify::Ending::Status(head.status))
-                    .outcome;
-                let held = Held::watched(held, self.0.config.transport.consumer_timeout, &self.0.runtime);
-                BodyStream::live(Live { reader, held, track, outcome, sent })
+            Content::Open(open) => {
+                let held = Held::watched(open.grants, self.0.config.transport.consumer_timeout, &self.0.runtime);
+                BodyStream::live(Live { reader: open.reader, held, track, outcome: open.outcome, sent: open.sent })
             }
             Content::Bytes(bytes) => BodyStream::whole(bytes),
             Content::File(_) => BodyStream::whole(bytes::Bytes::new()),

@@ -107,6 +107,7 @@ impl Simulation {
     }
 
     /// Waits for a time.
+    #[must_use]
     pub fn sleep(&self, length: Duration) -> Sleep {
         self.sleep_until(self.boot() + length)
     }

@@ -19,11 +19,14 @@ use crate::origin::Web;
 use crate::reply::{Framing, Piece};
 use crate::simulation::Simulation;
 
+/// The unused connections, by host.
+type Idle = Arc<Mutex<HashMap<String, usize>>>;
+
 /// Sends to the origins of a web, in virtual time.
 pub struct SimTransport {
     simulation: Simulation,
     web: Web,
-    idle: Arc<Mutex<HashMap<String, usize>>>,
+    idle: Idle,
 }
 
 impl SimTransport {
@@ -36,10 +39,8 @@ impl SimTransport {
     async fn connect(&self, host: &str, dial: &dyn Dial) -> Result<(), SendError> {
         let pooled = {
             let mut idle = self.idle.lock();
-            let count = idle.entry(host.to_owned()).or_default();
-            let pooled = *count > 0;
-            *count = count.saturating_sub(1);
-            pooled
+            let count = idle.get_mut(host).filter(|count| **count > 0);
+            count.map(|count| *count -= 1).is_some()
         };
         if pooled {
             return Ok(());
@@ -110,7 +111,7 @@ struct Ending {
     web: Web,
     simulation: Simulation,
     number: usize,
-    pool: Option<(String, Arc<Mutex<HashMap<String, usize>>>)>,
+    pool: Option<(String, Idle)>,
 }
 
 impl Drop for Ending {

@@ -149,11 +149,19 @@ impl Trip {
     }
 }
 
-/// The state of one breaker. A closed one is a few words; the rest is allocated when it trips.
+/// The state of one breaker. One that has never failed is a few words; the rest is allocated when it does.
 #[derive(Clone, Debug, Default)]
 pub struct Breaker {
     era: u32,
     failures: u32,
+    past: Option<Box<Past>>,
+    trip: Option<Box<Trip>>,
+}
+
+/// What a breaker that has failed before remembers.
+#[derive(Clone, Debug, Default)]
+struct Past {
+    /// Opens in a row.
     opens: u32,
     /// How often in a row a server asked for more than the configured reset.
     outlasted: u32,
@@ -161,8 +169,7 @@ pub struct Breaker {
     closed_at: BootInstant,
     failed_at: BootInstant,
     throttled_at: BootInstant,
-    recent: Option<Box<VecDeque<BootInstant>>>,
-    trip: Option<Box<Trip>>,
+    recent: VecDeque<BootInstant>,
 }
 
 impl Breaker {
@@ -206,7 +213,7 @@ impl Breaker {
     #[must_use]
     pub fn is_idle(&self, now: BootInstant) -> bool {
         match &self.trip {
-            None => (self.failures == 0 && self.recent.is_none()) || self.failed_at + FORGET <= now,
+            None => self.past.as_ref().is_none_or(|past| past.failed_at + FORGET <= now),
             Some(trip) => trip.until() + FORGET <= now,
         }
     }
@@ -288,40 +295,46 @@ impl Breaker {
                     self.failures = 0;
                 }
                 self.trip.as_ref().filter(|trip| trip.half_open)?;
-                self.shut(now)
+                Some(self.shut(now))
             }
-            Outcome::Throttled if policy.one_failure_per_epoch && sent < self.throttled_at => None,
+            Outcome::Throttled if policy.one_failure_per_epoch && self.past.as_ref().is_some_and(|past| sent < past.throttled_at) => None,
             Outcome::Failure | Outcome::Throttled => {
                 if outcome == Outcome::Throttled {
-                    self.throttled_at = now;
+                    self.past().throttled_at = now;
                 }
                 self.fail(policy, now)
             }
         }
     }
 
+    fn past(&mut self) -> &mut Past {
+        self.past.get_or_insert_default()
+    }
+
     /// Closes it.
-    fn shut(&mut self, now: BootInstant) -> Option<Transition> {
+    fn shut(&mut self, now: BootInstant) -> Transition {
         self.trip = None;
         self.failures = 0;
-        self.recent = None;
-        self.closed_at = now;
-        Some(Transition { from: State::HalfOpen, to: State::Closed, fail_count: 0, reset: None, reason: None })
+        let past = self.past();
+        past.recent.clear();
+        past.closed_at = now;
+        Transition { from: State::HalfOpen, to: State::Closed, fail_count: 0, reset: None, reason: None }
     }
 
     fn fail(&mut self, policy: &BreakerPolicy, now: BootInstant) -> Option<Transition> {
         self.failures = self.failures.saturating_add(1);
-        self.failed_at = now;
+        self.past().failed_at = now;
         if let Some(trip) = &self.trip {
             return if trip.half_open { Some(self.open(policy, OpenReason::ProbeFailed, None, now)) } else { None };
         }
         if let Some(window) = policy.window {
-            let recent = self.recent.get_or_insert_default();
+            let threshold = window.threshold_failures.get() as usize;
+            let recent = &mut self.past().recent;
             recent.push_back(now);
-            while recent.len() > window.threshold_failures.get() as usize || recent.front().is_some_and(|first| *first + window.within <= now) {
+            while recent.len() > threshold || recent.front().is_some_and(|first| *first + window.within <= now) {
                 recent.pop_front();
             }
-            if recent.len() >= window.threshold_failures.get() as usize {
+            if recent.len() >= threshold {
                 return Some(self.open(policy, OpenReason::RollingWindow, Some(window.cooldown), now));
             }
         }
@@ -329,14 +342,15 @@ impl Breaker {
     }
 
     fn open(&mut self, policy: &BreakerPolicy, reason: OpenReason, length: Option<Duration>, now: BootInstant) -> Transition {
-        let from = self.state(now);
-        if self.trip.is_none() && self.opens > 0 && self.closed_at + policy.reset_after(self.opens, self.learned_reset) <= now {
-            self.opens = 0;
+        let (from, was_closed) = (self.state(now), self.trip.is_none());
+        let past = self.past();
+        if was_closed && past.opens > 0 && past.closed_at + policy.reset_after(past.opens, past.learned_reset) <= now {
+            past.opens = 0;
         }
-        self.opens = self.opens.saturating_add(1);
-        let reset = length.unwrap_or_else(|| policy.reset_after(self.opens, self.learned_reset));
+        past.opens = past.opens.saturating_add(1);
+        past.recent.clear();
+        let reset = length.unwrap_or_else(|| policy.reset_after(past.opens, past.learned_reset));
         self.era = self.era.wrapping_add(1);
-        self.recent = None;
         self.trip = Some(Box::new(Trip { open_until: now + reset, reason: reason.clone(), block: None, half_open: false, leases: Vec::new() }));
         Transition { from, to: State::Open, fail_count: self.failures, reset: Some(reset), reason: Some(reason) }
     }
@@ -365,13 +379,14 @@ impl Breaker {
 
     /// Notes how long a server asked to be left alone: asked twice in a row for more than the reset, the reset grows to it.
     pub fn learn(&mut self, policy: &BreakerPolicy, asked: Duration) {
+        let past = self.past();
         if asked <= policy.reset {
-            self.outlasted = 0;
+            past.outlasted = 0;
             return;
         }
-        self.outlasted = self.outlasted.saturating_add(1);
-        if self.outlasted >= 2 {
-            self.learned_reset = self.learned_reset.max(asked.min(policy.reset_ceiling));
+        past.outlasted = past.outlasted.saturating_add(1);
+        if past.outlasted >= 2 {
+            past.learned_reset = past.learned_reset.max(asked.min(policy.reset_ceiling));
         }
     }
 
@@ -379,7 +394,7 @@ impl Breaker {
     pub fn close(&mut self, now: BootInstant) -> Option<Transition> {
         let from = self.state(now);
         let era = self.era.wrapping_add(u32::from(from != State::Closed));
-        *self = Self { era, closed_at: now, ..Self::default() };
+        *self = Self { era, ..Self::default() };
         (from != State::Closed).then_some(Transition { from, to: State::Closed, fail_count: 0, reset: None, reason: None })
     }
 }

@@ -91,6 +91,12 @@ impl Host {
         &self.0
     }
 
+    /// Returns the canonical text, shared.
+    #[must_use]
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+
     /// Returns the name without its port and brackets.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -162,8 +168,7 @@ pub fn is_internal(address: IpAddr) -> bool {
 fn embedded_v4(segments: [u16; 8]) -> Option<std::net::Ipv4Addr> {
     let join = |high: u16, low: u16| std::net::Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match segments {
-        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(join(high, low)),
-        [0x2002, high, low, ..] => Some(join(high, low)),
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => Some(join(high, low)),
         _ => None,
     }
 }

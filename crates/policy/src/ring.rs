@@ -32,6 +32,10 @@ impl Ring {
     /// Remembers `weight` grants at `at`, and no more than `keep` in all.
     pub fn push(&mut self, at: BootInstant, weight: u32, keep: u32) {
         let at = self.grants.back().map_or(at, |latest| at.max(*latest));
+        if self.grants.capacity() == 0 {
+            // Most hosts are asked once: the first grant takes a word, not a page.
+            self.grants.reserve_exact(weight.min(keep) as usize);
+        }
         for _ in 0..weight {
             if self.grants.len() >= keep as usize {
                 self.grants.pop_front();
@@ -117,6 +121,9 @@ impl Coarse {
             }
             last => {
                 let latest = last.map_or(at, |last| last.latest.max(at));
+                if self.buckets.capacity() == 0 {
+                    self.buckets.reserve_exact(1);
+                }
                 self.buckets.push_back(Bucket { latest, count: weight });
             }
         }

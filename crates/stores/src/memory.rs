@@ -140,7 +140,7 @@ impl SiteHandle for MemorySite {
     }
 
     fn unblock(&self) -> Option<Transition> {
-        self.step(|site, now| site.unblock(now))
+        self.step(Site::unblock)
     }
 
     fn view(&self) -> SiteView {

@@ -11,7 +11,7 @@ use crate::exit::{self, Failure};
 use crate::output;
 
 /// Runs the command.
-pub fn run(global: &Global, arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(global: &Global, arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
     match &arguments.command {
         ConfigCommand::Show => {
             let (_, settings) = global.load()?;

@@ -7,13 +7,13 @@ use docstokg_hub::policy::site::{Refusal, RefusalReason};
 use crate::output;
 
 /// Prints what happens, relative to when it was made.
-pub struct Explainer {
+pub(crate) struct Explainer {
     started: BootInstant,
 }
 
 impl Explainer {
     /// Starts to count from `started`.
-    pub fn new(started: BootInstant) -> Self {
+    pub(crate) fn new(started: BootInstant) -> Self {
         Self { started }
     }
 }
@@ -30,7 +30,7 @@ fn until(event: &Event, at: BootInstant) -> String {
 }
 
 /// Says an event in a sentence.
-pub fn sentence(event: &Event) -> String {
+pub(crate) fn sentence(event: &Event) -> String {
     let role = event.role;
     match &event.what {
         What::Hop { url, method } => format!("{method} {url} as {role}"),

@@ -17,7 +17,7 @@ use crate::exit::{self, Failure};
 use crate::output;
 
 /// Runs the command.
-pub fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failure> {
+pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failure> {
     let (config, _) = global.load()?;
     let request = request(arguments)?;
     let clock = TokioRuntime::default();
@@ -41,7 +41,7 @@ pub fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failure> {
         };
         tokio::select! {
             outcome = fetched => Ok(match outcome {
-                Ok(fetched) => answered(global, arguments, &fetched, &clock),
+                Ok(fetched) => answered(global, arguments, &fetched, clock),
                 Err(error) => failed(global, &error),
             }),
             _ = tokio::signal::ctrl_c() => Err(Failure::Failed(anyhow::anyhow!("interrupted; nothing was left half-written"))),
@@ -79,7 +79,7 @@ fn request(arguments: &Fetch) -> Result<Request, Failure> {
     Ok(request)
 }
 
-fn answered(global: &Global, arguments: &Fetch, fetched: &Fetched, clock: &TokioRuntime) -> ExitCode {
+fn answered(global: &Global, arguments: &Fetch, fetched: &Fetched, clock: TokioRuntime) -> ExitCode {
     let status = fetched.head.status;
     // A wait that ends after the deadline is a refusal for now: the origin, or the breaker, said when to come back.
     let later = match fetched.journey.stopped {

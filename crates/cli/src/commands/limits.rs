@@ -13,7 +13,7 @@ use crate::exit::Failure;
 use crate::output;
 
 /// Runs the command.
-pub fn run(global: &Global, arguments: &Limits) -> Result<ExitCode, Failure> {
+pub(crate) fn run(global: &Global, arguments: &Limits) -> Result<ExitCode, Failure> {
     let LimitsCommand::Show { host } = &arguments.command;
     let (config, _) = global.load()?;
     let host = host.as_deref().map(Host::parse).transpose().map_err(|error| Failure::Usage(error.to_string()))?;
@@ -27,7 +27,7 @@ pub fn run(global: &Global, arguments: &Limits) -> Result<ExitCode, Failure> {
 }
 
 /// Lays out the table of limits: for `limits show`, and for the log of a run that starts.
-pub fn text(rows: &[LimitRow], config: &Config) -> String {
+pub(crate) fn text(rows: &[LimitRow], config: &Config) -> String {
     let cells: Vec<Vec<String>> = rows.iter().map(|row| cells(row, config)).collect();
     output::table(&["host", "role", "rates", "max_delay_ms", "count_head", "max_concurrent", "backend", "adaptive", "from"], &cells)
 }

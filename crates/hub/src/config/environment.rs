@@ -63,7 +63,7 @@ impl Environment {
         let mut settings = Settings::default();
         for (name, value) in &self.overrides {
             let source = Source::Environment(name.as_str().into());
-            if let Some((host, role)) = self.host_and_role(name, below, &source, problems) {
+            if let Some((host, role)) = host_and_role(name, below, &source, problems) {
                 let node = Node::nested(&[role.as_str()], Node::pairs(value, &source, problems));
                 let section = read::<HostSettings>(&format!("limits.hosts.{host}"), node, problems);
                 settings.hosts.push((host, section));
@@ -82,50 +82,51 @@ impl Environment {
         }
         settings
     }
+}
 
-    fn host_and_role(&self, name: &str, below: &Settings, source: &Source, problems: &mut Vec<Problem>) -> Option<(Host, Role)> {
-        let mut complain = |message: String, suggestion: Option<String>| {
-            problems.push(Problem { source: source.clone(), key: String::new(), message, suggestion });
-        };
-        let rest = name.strip_prefix(OVERRIDE).unwrap_or(name);
-        let Some((host, role)) = rest.rsplit_once("__") else {
-            complain("expected DOCSTOKG_RLIMIT__HOST__ROLE".to_owned(), None);
+/// Reads the host and role out of a variable's name.
+fn host_and_role(name: &str, below: &Settings, source: &Source, problems: &mut Vec<Problem>) -> Option<(Host, Role)> {
+    let mut complain = |message: String, suggestion: Option<String>| {
+        problems.push(Problem { source: source.clone(), key: String::new(), message, suggestion });
+    };
+    let rest = name.strip_prefix(OVERRIDE).unwrap_or(name);
+    let Some((host, role)) = rest.rsplit_once("__") else {
+        complain("expected DOCSTOKG_RLIMIT__HOST__ROLE".to_owned(), None);
+        return None;
+    };
+    let role = match role.parse::<Role>() {
+        Ok(role) => role,
+        Err(error) => {
+            complain(error.to_string(), nearest(role, Role::ALL.map(Role::as_str)));
             return None;
-        };
-        let role = match role.parse::<Role>() {
-            Ok(role) => role,
-            Err(error) => {
-                complain(error.to_string(), nearest(role, Role::ALL.map(Role::as_str)));
-                return None;
-            }
-        };
-        if !host.contains('_') {
-            return match Host::parse(host) {
-                Ok(host) => Some((host, role)),
-                Err(error) => {
-                    complain(error.to_string(), None);
-                    None
-                }
-            };
         }
-        let spelled = |host: &Host| host.as_str().replace(['.', '-', ':'], "_");
-        let wanted = host.to_ascii_lowercase();
-        let known: Vec<&Host> = below.hosts.iter().map(|(host, _)| host).chain(below.breaker_hosts.iter().map(|(host, _)| host)).collect();
-        let mut matches: Vec<&Host> = known.iter().copied().filter(|host| spelled(host) == wanted).collect();
-        matches.sort();
-        matches.dedup();
-        match matches.as_slice() {
-            [host] => Some(((*host).clone(), role)),
-            [] => {
-                let close = nearest(&wanted, known.iter().map(|host| spelled(host)).collect::<Vec<_>>().iter().map(String::as_str));
-                complain(format!("no known host is spelled '{host}' with '_' for '.' and '-'; name it in the config file first"), close);
+    };
+    if !host.contains('_') {
+        return match Host::parse(host) {
+            Ok(host) => Some((host, role)),
+            Err(error) => {
+                complain(error.to_string(), None);
                 None
             }
-            several => {
-                let names: Vec<&str> = several.iter().map(|host| host.as_str()).collect();
-                complain(format!("'{host}' may mean {}; use the config file or --rate instead", names.join(" or ")), None);
-                None
-            }
+        };
+    }
+    let spelled = |host: &Host| host.as_str().replace(['.', '-', ':'], "_");
+    let wanted = host.to_ascii_lowercase();
+    let known: Vec<&Host> = below.hosts.iter().map(|(host, _)| host).chain(below.breaker_hosts.iter().map(|(host, _)| host)).collect();
+    let mut matches: Vec<&Host> = known.iter().copied().filter(|host| spelled(host) == wanted).collect();
+    matches.sort();
+    matches.dedup();
+    match matches.as_slice() {
+        [host] => Some(((*host).clone(), role)),
+        [] => {
+            let close = nearest(&wanted, known.iter().map(|host| spelled(host)).collect::<Vec<_>>().iter().map(String::as_str));
+            complain(format!("no known host is spelled '{host}' with '_' for '.' and '-'; name it in the config file first"), close);
+            None
+        }
+        several => {
+            let names: Vec<&str> = several.iter().map(|host| host.as_str()).collect();
+            complain(format!("'{host}' may mean {}; use the config file or --rate instead", names.join(" or ")), None);
+            None
         }
     }
 }

@@ -318,9 +318,8 @@ impl Layer for HostSettings {
 
 impl Layer for [RoleSettings; 3] {
     fn over(self, lower: Self) -> Self {
-        let [a, b, c] = self;
-        let [x, y, z] = lower;
-        [a.over(x), b.over(y), c.over(z)]
+        let mut lower = lower.into_iter();
+        self.map(|upper| upper.over(lower.next().unwrap_or_default()))
     }
 }
 

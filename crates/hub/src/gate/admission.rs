@@ -133,13 +133,13 @@ impl Gate {
             waiter.seat.holds_ticket.store(false, Ordering::Release);
             self.note_transition(lane, track, entered.transition);
             match entered.entry {
-                Entry::Go(pass) => match slots.take().or_else(|| lane.try_slots(door.process_slots)) {
-                    Some(slots) => return Ok(self.granted(lane, terms, pass, slots)),
-                    None => {
-                        self.give_back(lane, waiter.charges, &terms, &pass);
-                        slots = Some(self.wait_slots(lane, &terms, door, track, waits).await?);
+                Entry::Go(pass) => {
+                    if let Some(slots) = slots.take().or_else(|| lane.try_slots(door.process_slots)) {
+                        return Ok(self.granted(lane, terms, pass, slots));
                     }
-                },
+                    self.give_back(lane, waiter.charges, &terms, &pass);
+                    slots = Some(self.wait_slots(lane, &terms, door, track, waits).await?);
+                }
                 Entry::Wait(ticket) => {
                     slots = None;
                     waiter.ticket = Some(ticket.id);

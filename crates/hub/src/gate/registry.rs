@@ -1,4 +1,4 @@
-//! All gates of a hub, made when first asked for and forgotten when idle.
+//! The gates of a hub, made when asked for. One that nobody uses holds nothing that the store does not: it may go.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,11 +16,8 @@ use tokio::sync::Semaphore;
 use super::{Gate, Lane, LaneKey, Line, Rules};
 use crate::config::{BudgetLimits, Config, SiteConfig};
 
-/// How many gates there must be before the first look for idle ones.
+/// How many gates there must be before the first look for unused ones.
 const FIRST_SWEEP: usize = 1_024;
-/// How long a gate is kept after its last grant.
-const KEEP: Duration = Duration::from_secs(2 * 86_400);
-
 /// Finds the gate and lane of a request.
 pub(crate) struct Registry {
     config: Arc<Config>,
@@ -69,17 +66,16 @@ impl Registry {
     pub(crate) fn lane(&self, key: LaneKey) -> (Arc<Gate>, Arc<Lane>) {
         let gate = match self.sites.get(&key.host) {
             Some((site, _)) => self.gate(site, || Arc::clone(site)),
-            None => self.gate(key.host.as_str(), || SiteKey::from(key.host.as_str())),
+            None => self.gate(key.host.as_str(), || key.host.shared()),
         };
         let mut lanes = gate.lanes.lock();
-        let lane = match lanes.iter().find(|lane| lane.key == key) {
-            Some(lane) => Arc::clone(lane),
-            None => {
-                let lane = Arc::new(self.build_lane(key, &gate, &lanes));
-                lanes.reserve_exact(1);
-                lanes.push(Arc::clone(&lane));
-                lane
-            }
+        let lane = if let Some(lane) = lanes.iter().find(|lane| lane.key == key) {
+            Arc::clone(lane)
+        } else {
+            let lane = Arc::new(self.build_lane(key, &gate, &lanes));
+            lanes.reserve_exact(1);
+            lanes.push(Arc::clone(&lane));
+            lane
         };
         drop(lanes);
         (gate, lane)
@@ -90,30 +86,23 @@ impl Registry {
         let site = format!("resolver:{name}");
         let gate = self.gate(&site, || SiteKey::from(site.as_str()));
         let mut lanes = gate.lanes.lock();
-        let lane = match lanes.iter().find(|lane| lane.key.role == role) {
-            Some(lane) => Arc::clone(lane),
-            None => {
-                let breaker = self.config.breakers.of_resolver(name);
-                let rules = Arc::new(Rules {
-                    breaker: Arc::clone(&breaker.policy),
-                    isolated: false,
-                    classifier: Arc::clone(&breaker.classifier),
-                    adaptive: None,
-                    max_delay: Duration::ZERO,
-                    lease: self.lease(),
-                });
-                let key = LaneKey { host: host.clone(), role, kind: None, service: None, free: true };
-                let lane = Arc::new(Lane {
-                    key,
-                    charges: Box::default(),
-                    rules,
-                    slots: Box::default(),
-                    line: Line::default(),
-                    closes: AtomicBool::new(false),
-                });
-                lanes.push(Arc::clone(&lane));
-                lane
-            }
+        let lane = if let Some(lane) = lanes.iter().find(|lane| lane.key.role == role) {
+            Arc::clone(lane)
+        } else {
+            let breaker = self.config.breakers.of_resolver(name);
+            let rules = Arc::new(Rules {
+                breaker: Arc::clone(&breaker.policy),
+                isolated: false,
+                classifier: Arc::clone(&breaker.classifier),
+                adaptive: None,
+                max_delay: Duration::ZERO,
+                lease: self.lease(),
+            });
+            let key = LaneKey { host: host.clone(), role, kind: None, service: None, free: true };
+            let lane =
+                Arc::new(Lane { key, charges: Box::default(), rules, slots: Box::default(), line: Line::default(), closes: AtomicBool::new(false) });
+            lanes.push(Arc::clone(&lane));
+            lane
         };
         drop(lanes);
         (gate, lane)
@@ -128,7 +117,7 @@ impl Registry {
             return Arc::clone(gate);
         }
         if gates.by_site.len() >= gates.next_sweep.max(FIRST_SWEEP) {
-            gates.by_site.retain(|_, gate| Arc::strong_count(gate) > 1 || !gate.is_idle(KEEP));
+            gates.by_site.retain(|_, gate| Arc::strong_count(gate) > 1 || gate.is_used());
             gates.next_sweep = gates.by_site.len() * 2;
         }
         let key = key();

@@ -12,7 +12,7 @@ const MOST: usize = 5;
 /// The slots held by a request in flight. Free again when dropped.
 #[derive(Default)]
 pub(crate) struct Slots {
-    _held: [Option<OwnedSemaphorePermit>; MOST],
+    held: [Option<OwnedSemaphorePermit>; MOST],
 }
 
 impl Lane {
@@ -24,7 +24,7 @@ impl Lane {
     pub(super) fn try_slots(&self, process: Option<&Arc<Semaphore>>) -> Option<Slots> {
         let mut slots = Slots::default();
         for (place, semaphore) in self.all_slots(process) {
-            slots._held[place] = Some(Arc::clone(semaphore).try_acquire_owned().ok()?);
+            slots.held[place] = Some(Arc::clone(semaphore).try_acquire_owned().ok()?);
         }
         Some(slots)
     }
@@ -34,7 +34,7 @@ impl Lane {
         let mut slots = Slots::default();
         for (place, semaphore) in self.all_slots(process) {
             // Semaphores are never closed; if one were, going on without it is better than hanging.
-            slots._held[place] = Arc::clone(semaphore).acquire_owned().await.ok();
+            slots.held[place] = Arc::clone(semaphore).acquire_owned().await.ok();
         }
         slots
     }

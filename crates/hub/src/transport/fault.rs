@@ -22,7 +22,7 @@ pub(super) fn read(error: &reqwest::Error) -> SendError {
         return SendError::Unsendable(innermost(error));
     }
     let io = causes().filter_map(|cause| cause.downcast_ref::<std::io::Error>()).last();
-    let fault = if causes().any(|cause| cause.is::<NoAddress>()) {
+    let fault = if causes().any(<dyn Error + 'static>::is::<NoAddress>) {
         Fault::Dns
     } else if causes().any(is_tls) {
         Fault::Tls

@@ -166,7 +166,7 @@ fn a_cancelled_probe_gives_its_place_back() {
         let mut patience = simulation.sleep(seconds(3));
         std::future::poll_fn(|context| {
             assert!(probe.as_mut().poll(context).is_pending());
-            std::future::Future::poll(patience.as_mut(), context)
+            Future::poll(patience.as_mut(), context)
         })
         .await;
     });

@@ -100,7 +100,7 @@ fn later_layers_win_key_by_key() {
     assert_eq!((format_rates(&limits.rates.value).as_str(), told(&limits.rates.source).as_str()), ("25/SECOND+10000/HOUR", "--rate"));
     assert_eq!((limits.max_delay.value.as_millis(), told(&limits.max_delay.source).as_str()), (888, "$DOCSTOKG_RLIMIT__api.crossref.org__metadata"));
     assert!(limits.count_head.value);
-    assert_eq!(limits.max_concurrent.value.map(|most| most.get()), Some(7));
+    assert_eq!(limits.max_concurrent.value.map(std::num::NonZero::get), Some(7));
     assert!(told(&limits.max_concurrent.source).ends_with("docstokg.yaml:3"));
 }
 

@@ -177,7 +177,7 @@ fn leaving_the_line_costs_nothing() {
                 if fetch.as_mut().poll(context).is_ready() {
                     return std::task::Poll::Ready(());
                 }
-                std::future::Future::poll(patience.as_mut(), context)
+                Future::poll(patience.as_mut(), context)
             })
             .await;
         });

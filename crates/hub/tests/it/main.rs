@@ -1,5 +1,7 @@
 //! The hub's journeys, judged by what the origin saw.
 
+#![allow(clippy::expect_used, clippy::cast_precision_loss, reason = "a failed expectation is a failed test, and its counts are small")]
+
 // Opening, blocking, probing, closing, as callers meet it.
 mod breaker;
 // Layers, places and nearest words.

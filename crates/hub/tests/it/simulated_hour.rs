@@ -88,7 +88,7 @@ fn run(seed: u64) -> Hour {
                     Ok(answer) => answer.head.status.as_str().to_owned(),
                     Err(error) => error.kind.class().to_owned(),
                 };
-                done.lock().push(Done { caller, took: simulation.elapsed() - before, outcome });
+                done.lock().push(Done { caller, took: simulation.elapsed().saturating_sub(before), outcome });
             }
         });
     }

@@ -92,8 +92,8 @@ impl World {
             });
         }
         self.simulation.run();
-        let outcomes = outcomes.lock().clone();
-        outcomes
+
+        outcomes.lock().clone()
     }
 }
 

@@ -1,0 +1,198 @@
+//! The hot paths, each as a ratio to a baseline measured in the same run. Exits 1 when a target is missed.
+
+#![allow(clippy::expect_used, clippy::print_stdout, clippy::cast_precision_loss, reason = "a benchmark talks to whoever runs it")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+
+use std::hint::black_box;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use docstokg_hub::clock::{BootInstant, Clock, SystemClock};
+use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::load::{Sources, load};
+use docstokg_hub::policy::breaker::BreakerPolicy;
+use docstokg_hub::policy::budget::Windows;
+use docstokg_hub::policy::rate::Window;
+use docstokg_hub::policy::site::{Ask, Charge, Patience};
+use docstokg_hub::stores::memory::MemoryStore;
+use docstokg_hub::stores::{Answer, BudgetKey, SiteHandle, StateStore};
+use docstokg_hub::{Host, Hub, Request, Role};
+use docstokg_origin_sim::{Listener, Origin, Reply, Security, Web};
+
+fn main() {
+    let mut missed = 0;
+    let mut check = |what: &str, value: f64, unit: &str, target: f64, at_most: bool| {
+        let met = if at_most { value <= target } else { value >= target };
+        missed += u32::from(!met);
+        let bound = if at_most { "at most" } else { "at least" };
+        println!("{} {what}: {value:.3} {unit} ({bound} {target})", if met { "ok    " } else { "MISSED" });
+    };
+    let baseline = nanos(|| {
+        black_box(Instant::now());
+    });
+    println!("       Instant::now(): {baseline:.1} ns");
+    for (what, limit) in [("enter, go", 1_000_000), ("enter, refuse", 1)] {
+        let cost = enter(limit, 1);
+        println!("       {what}: {cost:.1} ns");
+        check(&format!("{what} on a handle, breaker closed and two windows"), cost / baseline, "x Instant::now()", 2.0, true);
+    }
+    let (few, many) = (enter(1_000_000, 1), enter(1_000_000, 100_000));
+    check("enter with 100,000 other hosts", many / few, "x alone", 1.5, true);
+
+    let (bare, hub) = overhead();
+    println!("       GET of 1 KiB on one core: bare reqwest {bare:.2} us, hub {hub:.2} us");
+    check("overhead of the hub per uncached GET of 1 KiB", hub - bare, "us", 5.0, true);
+
+    let (bare, hub) = throughput();
+    println!("       16 callers, origin of 20 ms: bare reqwest {bare:.0}/s, hub {hub:.0}/s");
+    check("throughput of 16 callers", hub / bare, "x bare reqwest", 0.99, false);
+    std::process::exit(i32::from(missed > 0));
+}
+
+/// Returns the best of several rounds, in nanoseconds per call.
+fn nanos(mut call: impl FnMut()) -> f64 {
+    const CALLS: u32 = 200_000;
+    let round = |_| {
+        let start = Instant::now();
+        for _ in 0..CALLS {
+            call();
+        }
+        start.elapsed().as_nanos() as f64 / f64::from(CALLS)
+    };
+    (0..9).map(round).fold(f64::INFINITY, f64::min)
+}
+
+/// Times `enter` on one of `hosts` sites.
+fn enter(limit: u32, hosts: usize) -> f64 {
+    let store = MemoryStore::new(Arc::new(SystemClock));
+    let sites: Vec<Arc<dyn SiteHandle>> = (0..hosts)
+        .map(|n| {
+            let site = store.site(&format!("h{n}.example").into());
+            site.budget(&BudgetKey::Role(Host::parse(&format!("h{n}.example")).expect("a host"), Role::Metadata));
+            site
+        })
+        .collect();
+    let site = &sites[hosts / 2];
+    let limit = NonZeroU32::new(limit).expect("not zero");
+    let paced =
+        [Window::new(limit.min(NonZeroU32::new(4_000).expect("not zero")), Duration::from_micros(1)), Window::new(limit, Duration::from_secs(3_600))];
+    let windows = Arc::new(Windows::new(paced, Duration::ZERO));
+    let charges = [Charge { budget: 0, weight: 1, windows }];
+    let breaker = BreakerPolicy::default();
+    let ask = Ask {
+        role: Role::Metadata,
+        isolated: false,
+        charges: &charges,
+        breaker: &breaker,
+        adaptive: None,
+        latest: BootInstant::ZERO,
+        deadline: BootInstant::FAR,
+        patience: Patience::Refuse,
+        ahead: None,
+        draw: 0.0,
+        lease: Duration::from_secs(20),
+    };
+    nanos(|| {
+        let Answer::Ready(entered) = site.enter(black_box(&ask)) else { panic!("memory answers at once") };
+        black_box(&entered);
+    })
+}
+
+fn web(latency: Duration) -> Web {
+    let body = vec![b'x'; 1_024];
+    Web::new([Origin::new("bench.example").latency(latency).handler(move |_, _| Reply::ok(body.clone()))], SystemClock.boot())
+}
+
+/// Starts an origin in a runtime of its own.
+fn serve(latency: Duration) -> (tokio::runtime::Runtime, Listener) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let listener = runtime.block_on(Listener::start(&web(latency), Security::Plain)).expect("a port");
+    (runtime, listener)
+}
+
+fn hub_for(address: &str) -> Hub {
+    let rate = vec![format!("{address}:metadata=rates:1000000/SECOND+1000000000/HOUR,max_concurrent:1000")];
+    let (config, _) = load(&Sources { flags: Flags { rate, ..Flags::default() }, ..Sources::default() }).expect("a configuration");
+    Hub::builder(config).build().expect("a hub")
+}
+
+fn bare_client() -> reqwest::Client {
+    let tls = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    reqwest::Client::builder().tls_backend_preconfigured(tls).build().expect("a client")
+}
+
+/// Times one GET after another on one core: bare and through the hub, in turns; the median of each.
+fn overhead() -> (f64, f64) {
+    const CALLS: u32 = 3_000;
+    let (_server, listener) = serve(Duration::ZERO);
+    let url = format!("http://{}/", listener.address);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let (client, hub) = (bare_client(), hub_for(&listener.address.to_string()));
+    let parsed: url::Url = url.parse().expect("a URL");
+    let (mut bare, mut through) = (Vec::new(), Vec::new());
+    for _ in 0..9 {
+        bare.push(runtime.block_on(async {
+            let start = Instant::now();
+            for _ in 0..CALLS {
+                let answer = client.get(parsed.clone()).send().await.expect("an answer");
+                black_box(answer.bytes().await.expect("a body"));
+            }
+            start.elapsed().as_micros() as f64 / f64::from(CALLS)
+        }));
+        through.push(runtime.block_on(async {
+            let start = Instant::now();
+            for _ in 0..CALLS {
+                black_box(hub.fetch(Request::get(parsed.clone())).await.expect("an answer").body);
+            }
+            start.elapsed().as_micros() as f64 / f64::from(CALLS)
+        }));
+    }
+    (median(&mut bare), median(&mut through))
+}
+
+/// Counts what 16 callers get done against an origin that takes 20 ms.
+fn throughput() -> (f64, f64) {
+    const CALLERS: usize = 16;
+    const EACH: usize = 100;
+    let (_server, listener) = serve(Duration::from_millis(20));
+    let url: url::Url = format!("http://{}/", listener.address).parse().expect("a URL");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let (client, hub) = (bare_client(), hub_for(&listener.address.to_string()));
+    let (mut bare, mut through) = (Vec::new(), Vec::new());
+    for _ in 0..3 {
+        for with_hub in [false, true] {
+            let rate = runtime.block_on(async {
+                let mut callers = tokio::task::JoinSet::new();
+                let start = Instant::now();
+                for _ in 0..CALLERS {
+                    let (client, hub, url) = (client.clone(), hub.clone(), url.clone());
+                    callers.spawn(async move {
+                        for _ in 0..EACH {
+                            if with_hub {
+                                black_box(hub.fetch(Request::get(url.clone())).await.expect("an answer").body);
+                            } else {
+                                black_box(client.get(url.clone()).send().await.expect("an answer").bytes().await.expect("a body"));
+                            }
+                        }
+                    });
+                }
+                while let Some(done) = callers.join_next().await {
+                    done.expect("no panic");
+                }
+                (CALLERS * EACH) as f64 / start.elapsed().as_secs_f64()
+            });
+            if with_hub { through.push(rate) } else { bare.push(rate) }
+        }
+    }
+    (median(&mut bare), median(&mut through))
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
