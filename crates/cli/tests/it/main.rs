@@ -1,0 +1,10 @@
+//! The program as a person or a script meets it: real processes against real sockets.
+
+#![allow(clippy::expect_used, reason = "a failed expectation is a failed test")]
+
+// fetch: answers, refusals, faults, files.
+mod fetch;
+// Help, wrong flags, configuration.
+mod manners;
+// Starting the program and an origin for it.
+mod support;
