@@ -32,6 +32,11 @@ fn main() {
         black_box(Instant::now());
     });
     println!("       Instant::now(): {baseline:.1} ns");
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let boot = nanos(|| {
+        black_box(clock.boot());
+    });
+    println!("       SystemClock::boot(): {boot:.1} ns");
     for (what, limit) in [("enter, go", 1_000_000), ("enter, refuse", 1)] {
         let cost = enter(limit, 1);
         println!("       {what}: {cost:.1} ns");
@@ -129,9 +134,10 @@ fn bare_client() -> reqwest::Client {
 /// Times one GET after another on one core: bare and through the hub, in turns; the median of each.
 fn overhead() -> (f64, f64) {
     const CALLS: u32 = 3_000;
-    let (_server, listener) = serve(Duration::ZERO);
-    let url = format!("http://{}/", listener.address);
+    // One thread for both sides: what is measured is work, not the waking of another core.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let listener = runtime.block_on(Listener::start(&web(Duration::ZERO), Security::Plain)).expect("a port");
+    let url = format!("http://{}/", listener.address);
     let (client, hub) = (bare_client(), hub_for(&listener.address.to_string()));
     let parsed: url::Url = url.parse().expect("a URL");
     let (mut bare, mut through) = (Vec::new(), Vec::new());

@@ -10,7 +10,7 @@ pub(crate) enum Lookup {
     Miss,
 }
 
-/// Looks up a hop under the index form of its URL.
-pub(crate) fn look_up(_index: &Url) -> Lookup {
+/// Looks up a hop; the key will be the index form of its URL.
+pub(crate) fn look_up(_url: &Url) -> Lookup {
     Lookup::Miss
 }

@@ -13,12 +13,11 @@
 //!     follow or return
 //! ```
 //!
-//! This file asks and acts; it computes nothing. Decisions are in `docstokg_policy`, the waiting in [`crate::gate`],
-//! the sending in [`crate::attempt`], the reading of redirects in [`crate::redirect`].
+//! This file asks and acts; it computes nothing. Decisions are in `docstokg_policy`, the waiting in `gate.rs`,
+//! the sending in `attempt.rs`, the reading of redirects in `redirect.rs`.
 
 use std::sync::Arc;
 
-use docstokg_policy::canonical;
 use docstokg_policy::host::Host;
 use docstokg_policy::retry::{self, Ended, Next, Repeatable, StopReason};
 use docstokg_policy::role::Role;
@@ -68,7 +67,7 @@ impl Inner {
             let target = self.name(&hop, request).map_err(|kind| told(kind, &mut track))?;
             track.note(&target.host, target.role, || What::Hop { url: redact(&target.url), method: hop.method.clone() });
 
-            match cache::look_up(&canonical::for_index(&target.url)) {
+            match cache::look_up(&target.url) {
                 Lookup::Miss => track.note(&target.host, target.role, || What::CacheMiss),
             }
 
@@ -228,7 +227,7 @@ impl Inner {
 fn note_entry(target: &Target, granted: &Granted, attempt: u32, waits: Waits, track: &Track) {
     let pass = &granted.grant().pass;
     if let Some(refusal) = &pass.shadowed {
-        track.note(&target.host, target.role, || What::Shadowed(refusal.clone()));
+        track.note(&target.host, target.role, || What::Shadowed((**refusal).clone()));
     }
     if target.lane.key.free {
         track.note(&target.host, target.role, || What::HeadSkipped);

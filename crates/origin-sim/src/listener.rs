@@ -115,7 +115,7 @@ async fn converse(mut stream: impl Connection, web: Web, address: SocketAddr) ->
     let mut buffer = Vec::new();
     while let Some(request) = read_request(&mut stream, &mut buffer).await? {
         let named = request.header("host").unwrap_or_default().to_owned();
-        let host = if web.origins.contains_key(&named) { named } else { address.to_string() };
+        let host = web.host_for(&named).unwrap_or_else(|| address.to_string());
         let arrival = Arrival { host, at: clock.boot(), ..request };
         let is_head = arrival.method == "HEAD";
         let closes = arrival.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));

@@ -195,6 +195,12 @@ impl Web {
         Self { origins: Arc::new(origins), ledger: Ledger::default(), start }
     }
 
+    /// Returns the host that a request to `named` is for: that one, or the only one there is.
+    pub(crate) fn host_for(&self, named: &str) -> Option<String> {
+        let only = || self.origins.keys().next().filter(|_| self.origins.len() == 1);
+        self.origins.get_key_value(named).map(|(known, _)| known).or_else(only).cloned()
+    }
+
     /// Returns the ledger.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {

@@ -174,9 +174,17 @@ struct Past {
 
 impl Breaker {
     /// Returns the era: it changes whenever an open or a block begins.
+    #[inline]
     #[must_use]
     pub fn era(&self) -> u32 {
         self.era
+    }
+
+    /// Tells whether it is anything but plainly closed.
+    #[inline]
+    #[must_use]
+    pub fn has_tripped(&self) -> bool {
+        self.trip.is_some()
     }
 
     /// Returns the failures in a row.
@@ -209,7 +217,7 @@ impl Breaker {
         leases.filter(|lease| lease.role == role && lease.expires > now).count()
     }
 
-    /// Tells whether nothing it remembers matters any more: closed without failures, or untouched for [`FORGET`].
+    /// Tells whether nothing it remembers matters any more: closed without failures, or untouched for an hour.
     #[must_use]
     pub fn is_idle(&self, now: BootInstant) -> bool {
         match &self.trip {
@@ -219,6 +227,7 @@ impl Breaker {
     }
 
     /// Lets time do its part: an open whose end has come is half-open.
+    #[inline]
     pub fn advance(&mut self, now: BootInstant) -> Option<Transition> {
         let trip = self.trip.as_deref_mut()?;
         if trip.half_open {
@@ -234,6 +243,7 @@ impl Breaker {
     }
 
     /// Says whether a request of `role` may pass at `now`. Nothing changes; [`Breaker::lease`] takes the probe's place.
+    #[inline]
     #[must_use]
     pub fn admit(&self, policy: &BreakerPolicy, role: Role, held: Option<u64>, now: BootInstant) -> Admission {
         let Some(trip) = self.trip.as_deref() else { return Admission::Pass };

@@ -9,12 +9,14 @@ use std::time::Duration;
 use crate::adaptive::{AdaptivePolicy, Adjustment, Tally};
 use crate::rate::Window;
 use crate::ring::{Coarse, EXACT_LIMIT, Ring};
-use crate::time::BootInstant;
+use crate::time::{BootInstant, micros};
 
 /// The windows of a budget as a process applies them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Windows {
     list: Box<[Window]>,
+    /// The widths at the full rate, guard included, in microseconds: the hot path adds and compares, it does not convert.
+    widths: Box<[u64]>,
     guard: Duration,
     keep: u32,
 }
@@ -29,7 +31,8 @@ impl Windows {
         let list = list.into();
         let exact = list.iter().map(|window| window.limit.get()).filter(|limit| *limit <= EXACT_LIMIT);
         let keep = exact.max().unwrap_or(0);
-        Self { list, guard, keep }
+        let widths = list.iter().map(|window| micros(window.per + guard)).collect();
+        Self { list, widths, guard, keep }
     }
 
     /// Returns the windows as configured.
@@ -47,6 +50,13 @@ impl Windows {
     /// Returns the width in force: stretched by the multiplier if it paces, widened by the guard.
     fn width(&self, window: &Window, multiplier: Multiplier) -> Duration {
         if window.per <= PACING { multiplier.stretch(window.per) + self.guard } else { window.per + self.guard }
+    }
+
+    /// Returns each window with the width in force.
+    #[inline]
+    fn in_force(&self, multiplier: Multiplier) -> impl Iterator<Item = (&Window, u64)> {
+        let full = multiplier == Multiplier::FULL;
+        self.list.iter().zip(&self.widths).map(move |(window, width)| (window, if full { *width } else { micros(self.width(window, multiplier)) }))
     }
 
     /// Returns the longest width, after which the history says nothing any more.
@@ -129,21 +139,47 @@ pub struct Fit {
 }
 
 impl Budget {
+    /// Tells whether anybody holds a place.
+    #[inline]
+    #[must_use]
+    pub fn has_tickets(&self) -> bool {
+        !self.tickets.is_empty()
+    }
+
     /// Finds the first instant from `from` on at which `weight` fits every window, behind `ahead` weights in line.
     ///
     /// Exact when nobody is ahead; with a line before it, and several windows, a lower bound. O(windows + tickets).
+    #[inline]
     #[must_use]
     pub fn first_fit(&self, windows: &Windows, weight: u32, ahead: Option<u32>, from: BootInstant, now: BootInstant) -> Fit {
         let mut fit = Fit { at: from, because: None };
         if weight == 0 {
             return fit;
         }
+        if self.tickets.is_empty() && ahead.is_none() {
+            // Grants alone: each window looks so many back, and the latest answer holds for all.
+            for (window, width) in windows.in_force(self.multiplier) {
+                let k = (window.limit.get() + 1).saturating_sub(weight);
+                let free = self.used_back(window, k).map_or(from, |grant| grant.plus_micros(width));
+                if free > fit.at {
+                    fit = Fit { at: free, because: Some(*window) };
+                }
+            }
+            return fit;
+        }
+        self.first_fit_among(windows, weight, ahead, from, now)
+    }
+
+    /// Finds the first instant that fits between tickets, or behind a line.
+    #[cold]
+    fn first_fit_among(&self, windows: &Windows, weight: u32, ahead: Option<u32>, from: BootInstant, now: BootInstant) -> Fit {
+        let mut fit = Fit { at: from, because: None };
         loop {
             let before = fit.at;
-            for window in &windows.list {
+            for (window, width) in windows.in_force(self.multiplier) {
                 // Behind a line each window is judged by itself: the answer is a lower bound, and asking on would add to it.
                 let start = if ahead.is_none() { fit.at } else { from };
-                let at = self.fit_window(window, windows.width(window, self.multiplier), weight, ahead.unwrap_or(0), start, now);
+                let at = self.fit_window(window, width, weight, ahead.unwrap_or(0), start, now);
                 if at > fit.at {
                     fit = Fit { at, because: Some(*window) };
                 }
@@ -155,31 +191,36 @@ impl Budget {
         }
     }
 
-    fn fit_window(&self, window: &Window, width: Duration, weight: u32, ahead: u32, from: BootInstant, now: BootInstant) -> BootInstant {
+    #[inline]
+    fn fit_window(&self, window: &Window, width: u64, weight: u32, ahead: u32, from: BootInstant, now: BootInstant) -> BootInstant {
         // The last of the `ahead + weight` units comes `turns` whole windows after the unit that has its place in the first.
         let last = ahead.saturating_add(weight).saturating_sub(1);
-        let turns = last / window.limit;
-        let k = window.limit.get() - last % window.limit;
+        // Divisions are slow, and almost always the first window has room for all.
+        let limit = window.limit.get();
+        let (turns, rest) = if last < limit { (0, last) } else { (last / limit, last % limit) };
+        let k = limit - rest;
         let mut at = from;
         loop {
-            let before = self.back_at(window, k, at, now).map_or(at, |grant| at.max(grant + width));
+            let before = self.back_at(window, k, at, now).map_or(at, |grant| at.max(grant.plus_micros(width)));
             if before > at {
                 at = before;
                 continue;
             }
             // A ticket later than this instant must still fit after it: if not, the turn is behind that ticket.
-            let crowded =
-                self.tickets.iter().map(|ticket| ticket.at).find(|later| {
-                    *later > at && *later < at + width && self.back_at(window, k, *later, now).is_some_and(|grant| grant + width > *later)
-                });
+            let crowded = self.tickets.iter().map(|ticket| ticket.at).find(|later| {
+                *later > at
+                    && *later < at.plus_micros(width)
+                    && self.back_at(window, k, *later, now).is_some_and(|grant| grant.plus_micros(width) > *later)
+            });
             match crowded {
                 Some(later) => at = later,
-                None => return at + width * turns,
+                None => return at.plus_micros(width * u64::from(turns)),
             }
         }
     }
 
     /// Returns the instant of the `k`-th latest unit at or before `at`: tickets first, since none is earlier than now.
+    #[inline]
     fn back_at(&self, window: &Window, mut k: u32, at: BootInstant, now: BootInstant) -> Option<BootInstant> {
         for ticket in self.tickets.iter().rev().filter(|ticket| ticket.at <= at) {
             if k <= ticket.weight {
@@ -187,10 +228,17 @@ impl Budget {
             }
             k -= ticket.weight;
         }
+        self.used_back(window, k)
+    }
+
+    /// Returns the instant of the `k`-th latest grant that `window` remembers.
+    #[inline]
+    fn used_back(&self, window: &Window, k: u32) -> Option<BootInstant> {
         if window.limit.get() <= EXACT_LIMIT { self.ring.back(k) } else { self.coarse.iter().find(|coarse| coarse.window() == *window)?.back(k) }
     }
 
     /// Remembers that `weight` was used at `now`.
+    #[inline]
     pub fn spend(&mut self, windows: &Windows, weight: u32, now: BootInstant) {
         if weight == 0 {
             return;
@@ -198,13 +246,13 @@ impl Budget {
         if windows.keep > 0 {
             self.ring.push(now, weight, windows.keep);
         }
-        for window in windows.list.iter().filter(|window| window.limit.get() > EXACT_LIMIT) {
+        for (window, width) in windows.in_force(self.multiplier).filter(|(window, _)| window.limit.get() > EXACT_LIMIT) {
             let place = self.coarse.iter().position(|coarse| coarse.window() == *window).unwrap_or_else(|| {
                 self.coarse.reserve_exact(1);
                 self.coarse.push(Coarse::new(*window));
                 self.coarse.len() - 1
             });
-            self.coarse[place].push(now, weight, windows.width(window, self.multiplier));
+            self.coarse[place].push(now, weight, width);
         }
     }
 
@@ -240,6 +288,7 @@ impl Budget {
     }
 
     /// Ends the tickets whose time is over: those of dead holders are dropped, those of sent requests become grants.
+    #[inline]
     pub fn expire(&mut self, windows: &Windows, now: BootInstant) {
         while let Some(place) = self.tickets.iter().position(|ticket| ticket.expires <= now) {
             let ticket = self.tickets.remove(place);

@@ -23,6 +23,7 @@ pub struct Ring {
 
 impl Ring {
     /// Returns the instant of the `k`-th latest grant (1 is the latest), if there were so many.
+    #[inline]
     #[must_use]
     pub fn back(&self, k: u32) -> Option<BootInstant> {
         let place = self.grants.len().checked_sub(k as usize)?;
@@ -30,6 +31,7 @@ impl Ring {
     }
 
     /// Remembers `weight` grants at `at`, and no more than `keep` in all.
+    #[inline]
     pub fn push(&mut self, at: BootInstant, weight: u32, keep: u32) {
         let at = self.grants.back().map_or(at, |latest| at.max(*latest));
         if self.grants.capacity() == 0 {
@@ -71,6 +73,8 @@ pub struct Coarse {
     window: Window,
     buckets: VecDeque<Bucket>,
     total: u64,
+    /// How many grants a bucket takes.
+    share: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +87,7 @@ impl Coarse {
     /// Starts an empty history of a window.
     #[must_use]
     pub fn new(window: Window) -> Self {
-        Self { window, buckets: VecDeque::new(), total: 0 }
+        Self { window, buckets: VecDeque::new(), total: 0, share: window.limit.get().div_ceil(COARSE_BUCKETS) }
     }
 
     /// Returns the window that this is the history of.
@@ -93,6 +97,7 @@ impl Coarse {
     }
 
     /// Returns the instant at which the `k`-th latest grant is taken to have been used: never earlier than it was.
+    #[inline]
     #[must_use]
     pub fn back(&self, k: u32) -> Option<BootInstant> {
         let from_oldest = (self.total + 1).checked_sub(u64::from(k)).filter(|rank| *rank > 0)?;
@@ -103,9 +108,10 @@ impl Coarse {
         })
     }
 
-    /// Remembers `weight` grants at `at`, and forgets those that have left a window of `width`.
-    pub fn push(&mut self, at: BootInstant, weight: u32, width: Duration) {
-        while let Some(oldest) = self.buckets.front().filter(|bucket| bucket.latest + width <= at) {
+    /// Remembers `weight` grants at `at`, and forgets those that have left a window of `width` microseconds.
+    #[inline]
+    pub fn push(&mut self, at: BootInstant, weight: u32, width: u64) {
+        while let Some(oldest) = self.buckets.front().filter(|bucket| bucket.latest.plus_micros(width) <= at) {
             self.total -= u64::from(oldest.count);
             self.buckets.pop_front();
         }
@@ -113,7 +119,7 @@ impl Coarse {
             return;
         }
         self.total += u64::from(weight);
-        let share = self.window.limit.get().div_ceil(COARSE_BUCKETS);
+        let share = self.share;
         match self.buckets.back_mut() {
             Some(last) if last.count < share => {
                 last.latest = last.latest.max(at);
@@ -193,7 +199,7 @@ mod tests {
         let window = Window::new(NonZeroU32::new(1_000_000).unwrap(), Duration::from_secs(86_400));
         let mut coarse = Coarse::new(window);
         for grant in 0..1_000_000u64 {
-            coarse.push(at(grant * 1_000), 1, window.per);
+            coarse.push(at(grant * 1_000), 1, 86_400_000_000);
         }
         assert!(coarse.buckets.len() <= COARSE_BUCKETS as usize + 1, "{}", coarse.buckets.len());
         let oldest = coarse.back(1_000_000).unwrap();

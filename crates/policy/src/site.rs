@@ -63,9 +63,32 @@ impl Site {
     }
 
     /// Asks to send: breaker, blocks and all budgets in one step.
+    #[inline]
     pub fn enter(&mut self, ask: &Ask<'_>, now: BootInstant) -> Entered {
+        // Almost always the breaker is closed and nobody waits: then there is nothing but windows to look at.
+        if self.is_plain(ask) {
+            let fit = self.first_fit(ask, now, now);
+            if fit.at <= now {
+                let era = self.breaker.era();
+                return Entered { entry: Entry::Go(self.grant(ask, None, era, now)), transition: None };
+            }
+            if is_too_late(ask, fit, now) {
+                return Entered { entry: refused(fit), transition: None };
+            }
+        }
+        self.enter_with_care(ask, now)
+    }
+
+    #[cold]
+    fn enter_with_care(&mut self, ask: &Ask<'_>, now: BootInstant) -> Entered {
         let transition = self.advance(ask, now);
         Entered { entry: self.judge(ask, None, now), transition }
+    }
+
+    #[inline]
+    fn is_plain(&self, ask: &Ask<'_>) -> bool {
+        let nobody_waits = ask.charges.iter().all(|charge| !self.budgets[charge.budget].has_tickets());
+        !ask.isolated && ask.ahead.is_none() && !self.breaker.has_tripped() && nobody_waits
     }
 
     /// Asks again for whoever waited: still admitted, and do the windows still fit at the real instant?
@@ -84,13 +107,15 @@ impl Site {
     }
 
     /// Lets time do its part: tickets and leases of the dead expire, open becomes half-open.
-    fn advance(&mut self, ask: &Ask<'_>, now: BootInstant) -> Option<Transition> {
+    #[inline]
+    fn advance(&mut self, ask: &Ask<'_>, now: BootInstant) -> Option<Box<Transition>> {
         for charge in ask.charges {
             self.budgets[charge.budget].expire(&charge.windows, now);
         }
-        self.breaker_for(ask).advance(now)
+        self.breaker_for(ask).advance(now).map(Box::new)
     }
 
+    #[inline]
     fn judge(&mut self, ask: &Ask<'_>, held: Option<u64>, now: BootInstant) -> Entry {
         let breaker = self.breaker_for(ask);
         let era = breaker.era();
@@ -102,7 +127,7 @@ impl Site {
             Admission::Refused { until, reason, probing } => {
                 let refusal = Refusal { until, reason: RefusalReason::Open { reason, probing } };
                 match ask.patience {
-                    _ if ask.breaker.shadow => shadowed = Some(refusal),
+                    _ if ask.breaker.shadow => shadowed = Some(Box::new(refusal)),
                     Patience::Wait if now < ask.deadline && (until <= ask.deadline || probing) => {
                         return Entry::Await { until: until.min(ask.deadline), probing };
                     }
@@ -113,19 +138,14 @@ impl Site {
         };
         let fit = self.first_fit(ask, from, now);
         if fit.at <= now && ask.ahead.is_none() {
-            let id = held.unwrap_or_else(|| self.fresh_id());
-            for charge in ask.charges {
-                self.budgets[charge.budget].spend(&charge.windows, charge.weight, now);
-            }
+            let pass = Pass { probe, shadowed, ..self.grant(ask, held, era, now) };
             if probe {
-                self.breaker_for(ask).lease(id, ask.role, now + ask.lease);
+                self.breaker_for(ask).lease(pass.id, ask.role, now + ask.lease);
             }
-            return Entry::Go(Pass { id, era, at: now, probe, shadowed });
+            return Entry::Go(pass);
         }
-        // The jitter of a probe is no wait for the rate.
-        if fit.at > now && (fit.at > ask.latest.max(from) || fit.at > ask.deadline) {
-            let window = fit.because;
-            return Entry::Refused(Refusal { until: fit.at, reason: RefusalReason::Rate { window } });
+        if fit.at > now && is_too_late(ask, fit, from) {
+            return refused(fit);
         }
         if ask.ahead.is_some() {
             return Entry::Queue { at: fit.at };
@@ -140,7 +160,18 @@ impl Site {
         Entry::Wait(Ticket { id, at: fit.at, because: fit.because, probe })
     }
 
+    /// Charges every budget now, and writes the pass.
+    #[inline]
+    fn grant(&mut self, ask: &Ask<'_>, held: Option<u64>, era: u32, now: BootInstant) -> Pass {
+        let id = held.unwrap_or_else(|| self.fresh_id());
+        for charge in ask.charges {
+            self.budgets[charge.budget].spend(&charge.windows, charge.weight, now);
+        }
+        Pass { id, era, at: now, probe: false, shadowed: None }
+    }
+
     /// Finds the first instant that fits every window of every charged budget.
+    #[inline]
     fn first_fit(&self, ask: &Ask<'_>, from: BootInstant, now: BootInstant) -> Fit {
         let mut fit = Fit { at: from, because: None };
         loop {
@@ -263,6 +294,7 @@ impl Site {
     }
 
     /// Returns the breaker that a request obeys: the host's, or its role's own where the role is isolated.
+    #[inline]
     fn breaker_for(&mut self, ask: &Ask<'_>) -> &mut Breaker {
         if !ask.isolated {
             return &mut self.breaker;
@@ -295,8 +327,20 @@ impl Site {
             && self.budgets.iter().all(|budget| budget.is_idle(memory, now))
     }
 
+    #[inline]
     fn fresh_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
     }
+}
+
+/// Tells whether an instant is beyond what the caller waits for; up to `from` it is not the rate that makes it wait.
+#[inline]
+fn is_too_late(ask: &Ask<'_>, fit: Fit, from: BootInstant) -> bool {
+    fit.at > ask.latest.max(from) || fit.at > ask.deadline
+}
+
+#[inline]
+fn refused(fit: Fit) -> Entry {
+    Entry::Refused(Refusal { until: fit.at, reason: RefusalReason::Rate { window: fit.because } })
 }

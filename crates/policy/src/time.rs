@@ -19,15 +19,24 @@ impl BootInstant {
     pub const FAR: Self = Self(u64::MAX);
 
     /// Makes an instant from microseconds since boot.
+    #[inline]
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
     }
 
     /// Returns the microseconds since boot.
+    #[inline]
     #[must_use]
     pub const fn as_micros(self) -> u64 {
         self.0
+    }
+
+    /// Returns the instant so many microseconds later, saturating.
+    #[inline]
+    #[must_use]
+    pub const fn plus_micros(self, micros: u64) -> Self {
+        Self(self.0.saturating_add(micros))
     }
 
     /// Returns the time since `earlier`, or zero when `earlier` is later.

@@ -13,8 +13,11 @@ const BOOT: ClockId = ClockId::Boottime;
 const BOOT: ClockId = ClockId::Monotonic;
 
 impl Clock for SystemClock {
+    #[inline]
     fn boot(&self) -> BootInstant {
-        BootInstant::from_micros(u64::try_from(micros(clock_gettime(BOOT))).unwrap_or(0))
+        // The time since boot is never negative.
+        let time = clock_gettime(BOOT);
+        BootInstant::from_micros(time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_nsec.unsigned_abs() / 1_000)
     }
 
     fn wall(&self) -> Timestamp {

@@ -1,1 +1,246 @@
-//! The contract of a store as functions, run against every store.
+//! The contract of a store as functions: every store, and every wrapper around one, runs [`run_all`].
+//!
+//! Each function panics with what was violated. They look only at what a handle answers, never into a store.
+
+#![allow(clippy::panic, clippy::expect_used, clippy::missing_panics_doc, reason = "a violated contract ends the test that runs it")]
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::breaker::{BreakerPolicy, OpenReason, State};
+use docstokg_policy::budget::Windows;
+use docstokg_policy::classify::Outcome;
+use docstokg_policy::host::Host;
+use docstokg_policy::rate::Window;
+use docstokg_policy::role::Role;
+use docstokg_policy::site::{Ask, Charge, Entered, Entry, Pass, Patience, RefusalReason, Report, Ticket};
+use docstokg_policy::time::BootInstant;
+
+use crate::handle::{Answer, BudgetKey, SiteHandle, StateStore};
+
+/// Runs the whole contract against a store that nobody else uses.
+pub fn run_all(store: &dyn StateStore) {
+    two_handles_of_a_key_see_one_state(store);
+    sites_do_not_see_each_other(store);
+    budgets_are_named_once(store);
+    a_window_is_never_exceeded(store);
+    a_refusal_changes_nothing(store);
+    all_budgets_are_charged_or_none(store);
+    a_ticket_left_is_free_for_others(store);
+    a_pass_left_unused_is_free_for_others(store);
+    failures_add_up_over_handles(store);
+    a_block_is_obeyed_by_the_very_next_enter(store);
+    half_open_admits_no_more_than_its_trial_calls(store);
+    concurrent_callers_are_granted_exactly_the_limit(store);
+}
+
+/// A window so long that nothing leaves it while a test runs.
+const LONG: Duration = Duration::from_secs(3_600);
+
+/// A budget and the question that charges it.
+struct Client {
+    site: Arc<dyn SiteHandle>,
+    charges: Vec<Charge>,
+    breaker: BreakerPolicy,
+}
+
+impl Client {
+    fn new(store: &dyn StateStore, key: &str, limits: &[u32]) -> Self {
+        let site = store.site(&key.into());
+        let charge = |(place, limit): (usize, &u32)| {
+            let window = Window::new(NonZeroU32::new(*limit).expect("not zero"), LONG);
+            let host = Host::parse("conformance.example").expect("a host");
+            let budget = if place == 0 { BudgetKey::Role(host, Role::Metadata) } else { BudgetKey::Common };
+            Charge { budget: site.budget(&budget), weight: 1, windows: Arc::new(Windows::new([window], Duration::ZERO)) }
+        };
+        let charges = limits.iter().enumerate().map(charge).collect();
+        let breaker = BreakerPolicy { fail_max: NonZeroU32::new(3).expect("not zero"), jitter: Duration::ZERO, ..BreakerPolicy::default() };
+        Self { site, charges, breaker }
+    }
+
+    fn ask(&self, latest: BootInstant) -> Ask<'_> {
+        Ask {
+            role: Role::Metadata,
+            isolated: false,
+            charges: &self.charges,
+            breaker: &self.breaker,
+            adaptive: None,
+            latest,
+            deadline: BootInstant::FAR,
+            patience: Patience::Refuse,
+            ahead: None,
+            draw: 0.0,
+            lease: LONG,
+        }
+    }
+
+    fn enter(&self) -> Entry {
+        arrive(self.site.enter(&self.ask(BootInstant::ZERO))).entry
+    }
+
+    fn go(&self) -> Pass {
+        match self.enter() {
+            Entry::Go(pass) => pass,
+            other => panic!("expected a go, got {other:?}"),
+        }
+    }
+
+    fn wait(&self) -> Ticket {
+        match arrive(self.site.enter(&self.ask(BootInstant::FAR))).entry {
+            Entry::Wait(ticket) => ticket,
+            other => panic!("expected a ticket, got {other:?}"),
+        }
+    }
+
+    fn refused(&self) -> RefusalReason {
+        match self.enter() {
+            Entry::Refused(refusal) => refusal.reason,
+            other => panic!("expected a refusal, got {other:?}"),
+        }
+    }
+
+    fn settle(&self, pass: &Pass, outcome: Outcome) {
+        let report = Report { outcome, retry_after: None, sent: pass.at };
+        self.site.settle(&self.ask(BootInstant::ZERO), pass, &report);
+    }
+}
+
+/// Waits for a store's answer without an executor: the future is polled until it is there.
+fn arrive(answer: Answer<'_, Entered>) -> Entered {
+    match answer {
+        Answer::Ready(entered) => entered,
+        Answer::Later(mut future) => {
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            loop {
+                if let std::task::Poll::Ready(entered) = future.as_mut().poll(&mut context) {
+                    return entered;
+                }
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+/// Whoever opens the same key shares its history and its breaker.
+pub fn two_handles_of_a_key_see_one_state(store: &dyn StateStore) {
+    let (one, other) = (Client::new(store, "shared", &[1]), Client::new(store, "shared", &[1]));
+    one.go();
+    assert!(matches!(other.refused(), RefusalReason::Rate { .. }), "the other handle does not know of the grant");
+}
+
+/// Whoever opens another key does not.
+pub fn sites_do_not_see_each_other(store: &dyn StateStore) {
+    Client::new(store, "left", &[1]).go();
+    Client::new(store, "right", &[1]).go();
+}
+
+/// A budget has one index, whoever asks for it.
+pub fn budgets_are_named_once(store: &dyn StateStore) {
+    let site = store.site(&"named".into());
+    let again = store.site(&"named".into());
+    let (first, second) = (site.budget(&BudgetKey::Common), site.budget(&BudgetKey::Service("s".into())));
+    assert!(first != second, "two budgets, one index");
+    assert_eq!((again.budget(&BudgetKey::Common), again.budget(&BudgetKey::Service("s".into()))), (first, second));
+}
+
+/// So many are granted, and not one more.
+pub fn a_window_is_never_exceeded(store: &dyn StateStore) {
+    let client = Client::new(store, "window", &[5]);
+    for _ in 0..5 {
+        client.go();
+    }
+    assert!(matches!(client.refused(), RefusalReason::Rate { window: Some(_) }));
+}
+
+/// A refusal spends nothing: what was free before is free after it.
+pub fn a_refusal_changes_nothing(store: &dyn StateStore) {
+    let client = Client::new(store, "refusal", &[2]);
+    let (first, _) = (client.go(), client.go());
+    for _ in 0..10 {
+        client.refused();
+    }
+    client.site.leave(&client.ask(BootInstant::ZERO), first.id, Some(first.at));
+    client.go();
+}
+
+/// A charge that one budget refuses leaves the others alone.
+pub fn all_budgets_are_charged_or_none(store: &dyn StateStore) {
+    let tight = Client::new(store, "atomic", &[3, 1]);
+    tight.go();
+    for _ in 0..5 {
+        tight.refused();
+    }
+    let loose = Client { charges: vec![tight.charges[0].clone()], ..Client::new(store, "atomic", &[3]) };
+    loose.go();
+    loose.go();
+    loose.refused();
+}
+
+/// Who leaves the line leaves no trace.
+pub fn a_ticket_left_is_free_for_others(store: &dyn StateStore) {
+    let client = Client::new(store, "ticket", &[1]);
+    client.go();
+    let ticket = client.wait();
+    client.site.leave(&client.ask(BootInstant::ZERO), ticket.id, None);
+    let again = client.wait();
+    assert_eq!(again.at, ticket.at, "the place of the one who left is still taken");
+}
+
+/// A grant that was not used is given back whole.
+pub fn a_pass_left_unused_is_free_for_others(store: &dyn StateStore) {
+    let client = Client::new(store, "pass", &[1]);
+    let pass = client.go();
+    client.site.leave(&client.ask(BootInstant::ZERO), pass.id, Some(pass.at));
+    client.go();
+}
+
+/// Failures seen through several handles count together.
+pub fn failures_add_up_over_handles(store: &dyn StateStore) {
+    let clients = [0, 1, 2].map(|_| Client::new(store, "failures", &[100]));
+    for client in &clients {
+        let pass = client.go();
+        client.settle(&pass, Outcome::Failure);
+    }
+    for client in &clients {
+        assert!(matches!(client.refused(), RefusalReason::Open { reason: OpenReason::Consecutive, .. }));
+    }
+    assert_eq!(clients[0].site.view().state, State::Open);
+}
+
+/// An operator's word reaches everybody at once, and so does its end.
+pub fn a_block_is_obeyed_by_the_very_next_enter(store: &dyn StateStore) {
+    let (operator, worker) = (Client::new(store, "block", &[100]), Client::new(store, "block", &[100]));
+    operator.site.block(LONG, &OpenReason::Operator("conformance".into()));
+    assert!(matches!(worker.refused(), RefusalReason::Open { reason: OpenReason::Operator(_), .. }));
+    operator.site.unblock();
+    worker.go();
+}
+
+/// While half-open no more probes are out than allowed, through however many handles; a verdict ends it.
+pub fn half_open_admits_no_more_than_its_trial_calls(store: &dyn StateStore) {
+    let clients = [0, 1].map(|_| Client::new(store, "half-open", &[100]));
+    clients[0].site.block(Duration::from_micros(1), &OpenReason::Operator("conformance".into()));
+    let probe = loop {
+        if let Entry::Go(pass) = clients[0].enter() {
+            break pass;
+        }
+    };
+    assert!(probe.probe);
+    assert!(matches!(clients[1].refused(), RefusalReason::Open { probing: true, .. }));
+    clients[0].settle(&probe, Outcome::Success);
+    assert!(!clients[1].go().probe);
+}
+
+/// Many at once get exactly what there is.
+pub fn concurrent_callers_are_granted_exactly_the_limit(store: &dyn StateStore) {
+    let granted: usize = std::thread::scope(|scope| {
+        let caller = || {
+            let client = Client::new(store, "crowd", &[1_000]);
+            (0..500).filter(|_| matches!(client.enter(), Entry::Go(_))).count()
+        };
+        let callers: Vec<_> = (0..4).map(|_| scope.spawn(caller)).collect();
+        callers.into_iter().map(|caller| caller.join().expect("no panic")).sum()
+    });
+    assert_eq!(granted, 1_000);
+}

@@ -83,6 +83,7 @@ struct Named {
 
 impl MemorySite {
     /// Runs one step inside the critical section, with the time read inside it.
+    #[inline]
     fn step<T>(&self, step: impl FnOnce(&mut Site, BootInstant) -> T) -> T {
         let mut state = self.state.lock();
         let now = self.clock.boot();

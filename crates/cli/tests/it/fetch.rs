@@ -124,7 +124,7 @@ fn a_proxy_of_the_environment_is_used() {
 #[test]
 fn an_interrupt_leaves_nothing_half_written() {
     let directory = tempfile::tempdir().expect("a directory");
-    let slow = Reply::status(200).drip(&[1; 100_000], 1_000, Duration::from_millis(100));
+    let slow = Reply::status(200).drip(&vec![1; 100_000], 1_000, Duration::from_millis(100));
     let served = Served::start(Origin::new("a.example").route("/slow", [slow]));
     let path = directory.path().join("paper.pdf");
     let mut child = program()

@@ -70,10 +70,11 @@ pub fn load(sources: &Sources) -> Result<(Config, Settings), Problems> {
     let from_flags = flags::settings(&sources.flags, &mut problems);
     let settings = from_flags.over(from_environment).over(below);
     let config = resolve(&settings, &mut problems);
-    match config {
-        Some(config) if problems.is_empty() => Ok((config, settings)),
-        _ => Err(Problems(problems)),
+    if problems.is_empty() {
+        return Ok((config, settings));
     }
+    problems.sort_by_key(|problem| problem.source.line());
+    Err(Problems(problems))
 }
 
 fn part<T: Section>(path: &Path, problems: &mut Vec<Problem>, name: &str) -> T {

@@ -25,6 +25,13 @@ pub enum Source {
     Program,
 }
 
+impl Source {
+    /// Returns the line in a file; what is not in a file comes after all that is.
+    pub(crate) fn line(&self) -> u64 {
+        if let Self::File { line, .. } = self { *line } else { u64::MAX }
+    }
+}
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

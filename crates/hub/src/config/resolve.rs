@@ -25,13 +25,13 @@ use super::{
 /// The longest time that any setting may name, in seconds: a year.
 const LONGEST_S: f64 = 366.0 * 86_400.0;
 
-/// Turns settings into a configuration. Problems are added to the list; there is a result unless one is fatal.
-pub(crate) fn resolve(settings: &Settings, problems: &mut Vec<Problem>) -> Option<Config> {
+/// Turns settings into a configuration. What is wrong is added to the problems, and stands in by its default.
+pub(crate) fn resolve(settings: &Settings, problems: &mut Vec<Problem>) -> Config {
     let adaptive = adaptive(&settings.aimd, problems);
     let limits = Limits {
         defaults: settings.defaults.clone().map(|role| role_limits(&role, &RoleSettings::default())),
         hosts: settings.hosts.iter().map(|(host, limits)| (host.clone(), host_limits(limits, settings))).collect(),
-        backend: backend(settings, problems)?,
+        backend: backend(settings, problems),
         adaptive,
         max_inflight: settings.global.max_inflight.clone().map_or(Sourced::new(500, Source::Default), |set| set.map(NonZeroU32::get)),
         guard: Duration::from_millis(value(&settings.global.guard_ms, 10)),
@@ -41,19 +41,13 @@ pub(crate) fn resolve(settings: &Settings, problems: &mut Vec<Problem>) -> Optio
         hosts: settings
             .breaker_hosts
             .iter()
-            .map(|(host, written)| {
-                let merged = written.clone().over(settings.breaker_defaults.clone());
-                (host.clone(), breaker(&merged, adaptive.is_some(), &format!("breakers.hosts.{host}"), problems))
-            })
+            .map(|(host, written)| (host.clone(), own_breaker(written, settings, adaptive.is_some(), &format!("breakers.hosts.{host}"), problems)))
             .collect(),
         resolver_defaults: breaker(&settings.breaker_defaults, false, "breakers.defaults", &mut Vec::new()),
         resolvers: settings
             .breaker_resolvers
             .iter()
-            .map(|(name, written)| {
-                let merged = written.clone().over(settings.breaker_defaults.clone());
-                (Arc::from(name.as_str()), breaker(&merged, false, &format!("breakers.resolvers.{name}"), problems))
-            })
+            .map(|(name, written)| (Arc::from(name.as_str()), own_breaker(written, settings, false, &format!("breakers.resolvers.{name}"), problems)))
             .collect(),
     };
     let retry = RetryPolicy {
@@ -62,14 +56,14 @@ pub(crate) fn resolve(settings: &Settings, problems: &mut Vec<Problem>) -> Optio
         throttled_base: Duration::from_millis(value(&settings.retry.throttled_base_ms, 1_000)),
         ceiling: Duration::from_millis(value(&settings.retry.ceiling_ms, 30_000)),
     };
-    Some(Config {
+    Config {
         limits,
         breakers,
         sites: sites(settings, problems),
         retry,
         transport: transport(&settings.transport, problems),
         identity: identity(settings, problems),
-    })
+    }
 }
 
 fn value<T: Clone>(set: &Option<Sourced<T>>, otherwise: T) -> T {
@@ -103,7 +97,7 @@ fn budget(written: &SharedSettings) -> BudgetLimits {
     }
 }
 
-fn backend(settings: &Settings, problems: &mut Vec<Problem>) -> Option<Backend> {
+fn backend(settings: &Settings, problems: &mut Vec<Problem>) -> Backend {
     let cooldowns: &BackendSettings = &settings.cooldown_store;
     if let (Some(limits), Some(breakers)) = (&settings.backend.kind, &cooldowns.kind)
         && limits.source != Source::Default
@@ -121,18 +115,15 @@ fn backend(settings: &Settings, problems: &mut Vec<Problem>) -> Option<Backend> 
     }
     let chosen = settings.backend.kind.clone().filter(|kind| kind.source != Source::Default).or_else(|| cooldowns.kind.clone());
     let kind = chosen.or_else(|| settings.backend.kind.clone()).unwrap_or(Sourced::new("memory".to_owned(), Source::Default));
-    match kind.value.as_str() {
-        "memory" => Some(Backend { kind: kind.map(|_| BackendKind::Memory), dsn: value(&settings.backend.dsn, String::new()) }),
-        other => {
-            problems.push(Problem {
-                source: kind.source.clone(),
-                key: "limits.backend.kind".to_owned(),
-                message: format!("'{other}' is not a store of this version; there is memory (one process)"),
-                suggestion: nearest(other, ["memory"]),
-            });
-            None
-        }
+    if kind.value != "memory" {
+        problems.push(Problem {
+            source: kind.source.clone(),
+            key: "limits.backend.kind".to_owned(),
+            message: format!("'{}' is not a store of this version; there is memory (one process)", kind.value),
+            suggestion: nearest(&kind.value, ["memory"]),
+        });
     }
+    Backend { kind: kind.map(|_| BackendKind::Memory), dsn: value(&settings.backend.dsn, String::new()) }
 }
 
 fn adaptive(written: &AimdSettings, problems: &mut Vec<Problem>) -> Option<AdaptivePolicy> {
@@ -170,6 +161,15 @@ fn seconds(set: &Option<Sourced<f64>>, key: &str, otherwise: f64, problems: &mut
         return Duration::from_secs_f64(otherwise);
     }
     Duration::from_secs_f64(set.value)
+}
+
+/// Resolves the breaker of a host or resolver over the defaults, whose problems have been told already.
+fn own_breaker(written: &BreakerSettings, settings: &Settings, adaptive: bool, path: &str, problems: &mut Vec<Problem>) -> BreakerConfig {
+    let mut own = Vec::new();
+    let config = breaker(&written.clone().over(settings.breaker_defaults.clone()), adaptive, path, &mut own);
+    own.retain(|new| !problems.iter().any(|known| known.source == new.source && known.message == new.message));
+    problems.append(&mut own);
+    config
 }
 
 fn breaker(written: &BreakerSettings, adaptive: bool, path: &str, problems: &mut Vec<Problem>) -> BreakerConfig {

@@ -74,7 +74,7 @@ impl Gate {
         let charges = lane.charges(&terms);
         if lane.line.weight() == 0 {
             let entered = self.site.enter(&lane.ask(&charges, &terms, None)).await;
-            self.note_transition(lane, track, entered.transition);
+            self.note_transition(lane, track, entered.transition.map(|transition| *transition));
             match entered.entry {
                 Entry::Go(pass) => match lane.try_slots(door.process_slots) {
                     Some(slots) => return Ok(self.granted(lane, terms, pass, slots)),
@@ -114,7 +114,13 @@ impl Gate {
                 let asleep = runtime.boot();
                 // A change of the site's state may end the wait early: a block turns it into a refusal.
                 before(runtime, at, waiter.seat.called.notified()).await;
-                waits.rate += runtime.boot().since(asleep);
+                let slept = runtime.boot().since(asleep);
+                // Without a window it is the jitter of a probe, which is the breaker's.
+                if window.is_some() {
+                    waits.rate += slept;
+                } else {
+                    waits.breaker += slept;
+                }
                 if runtime.boot() >= at {
                     slots = lane.try_slots(door.process_slots);
                     if slots.is_none() {
@@ -131,7 +137,7 @@ impl Gate {
             };
             waiter.ticket = None;
             waiter.seat.holds_ticket.store(false, Ordering::Release);
-            self.note_transition(lane, track, entered.transition);
+            self.note_transition(lane, track, entered.transition.map(|transition| *transition));
             match entered.entry {
                 Entry::Go(pass) => {
                     if let Some(slots) = slots.take().or_else(|| lane.try_slots(door.process_slots)) {

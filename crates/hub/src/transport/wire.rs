@@ -74,16 +74,16 @@ impl WireTransport {
     }
 
     /// Chooses the client for a request, and the URL and `Host` header that take it there.
-    fn route(&self, request: &Outgoing) -> Result<(&Client, Url, Option<HeaderValue>), SendError> {
-        if let Some((mapping, client)) = self.mapped.iter().find(|(mapping, _)| mapping.covers(&request.url)) {
-            let (url, host) = mapped_url(&request.url, mapping);
+    fn route(&self, url: Url, reach: Reach) -> Result<(&Client, Url, Option<HeaderValue>), SendError> {
+        if let Some((mapping, client)) = self.mapped.iter().find(|(mapping, _)| mapping.covers(&url)) {
+            let (url, host) = mapped_url(&url, mapping);
             return Ok((client, url, host));
         }
-        match request.reach {
-            Reach::Anywhere => Ok((&self.anywhere, request.url.clone(), None)),
-            Reach::PublicOnly => match internal_literal(&request.url) {
-                Some(address) => Err(SendError::Internal { host: request.url.host_str().unwrap_or_default().to_owned(), address }),
-                None => Ok((&self.public_only, request.url.clone(), None)),
+        match reach {
+            Reach::Anywhere => Ok((&self.anywhere, url, None)),
+            Reach::PublicOnly => match internal_literal(&url) {
+                Some(address) => Err(SendError::Internal { host: url.host_str().unwrap_or_default().to_owned(), address }),
+                None => Ok((&self.public_only, url, None)),
             },
         }
     }
@@ -135,7 +135,7 @@ fn mapped_url(url: &Url, mapping: &ConnectTo) -> (Url, Option<HeaderValue>) {
 impl Transport for WireTransport {
     fn send(&self, request: Outgoing, dial: Arc<dyn Dial>) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
         Box::pin(DIAL.scope(dial, async move {
-            let (client, url, host) = self.route(&request)?;
+            let (client, url, host) = self.route(request.url, request.reach)?;
             let mut outgoing = reqwest::Request::new(request.method, url);
             *outgoing.headers_mut() = request.headers;
             if let Some(host) = host {
@@ -144,9 +144,9 @@ impl Transport for WireTransport {
             if !request.body.is_empty() {
                 *outgoing.body_mut() = Some(request.body.into());
             }
-            let response = client.execute(outgoing).await.map_err(|error| fault::read(&error))?;
+            let mut response = client.execute(outgoing).await.map_err(|error| fault::read(&error))?;
             let (status, version) = (response.status(), response.version());
-            let headers = response.headers().clone();
+            let headers = std::mem::take(response.headers_mut());
             Ok(Incoming { status, version, headers, body: Box::new(WireBody(response)) })
         }))
     }

@@ -81,7 +81,7 @@ pub struct Entered {
     /// The answer.
     pub entry: Entry,
     /// Open has become half-open.
-    pub transition: Option<Transition>,
+    pub transition: Option<Box<Transition>>,
 }
 
 /// Leave to send one request. Must be settled or left.
@@ -96,7 +96,7 @@ pub struct Pass {
     /// Whether it is a probe of a half-open breaker.
     pub probe: bool,
     /// What a breaker in shadow mode would have said.
-    pub shadowed: Option<Refusal>,
+    pub shadowed: Option<Box<Refusal>>,
 }
 
 /// A held place. Must be confirmed or left.
