@@ -37,8 +37,7 @@ fn main() -> ExitCode {
 
 /// Runs every test of the workspace.
 fn test(rest: &[&str]) -> anyhow::Result<()> {
-    cargo(&[&["test", "--workspace", "--all-targets"], rest].concat())?;
-    cargo(&["test", "--workspace", "--doc"])
+    cargo(&[&["test", "--workspace"], rest].concat())
 }
 
 /// Runs one benchmark program, optimised.

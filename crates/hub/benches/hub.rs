@@ -37,6 +37,12 @@ fn main() {
         black_box(clock.boot());
     });
     println!("       SystemClock::boot(): {boot:.1} ns");
+    let state = parking_lot::Mutex::new(0u64);
+    let locked = nanos(|| {
+        let mut state = state.lock();
+        *state += clock.boot().as_micros();
+    });
+    println!("       the same under a lock: {locked:.1} ns");
     for (what, limit) in [("enter, go", 1_000_000), ("enter, refuse", 1)] {
         let cost = enter(limit, 1);
         println!("       {what}: {cost:.1} ns");
