@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use docstokg_hub::clock::{BootInstant, Clock, SystemClock};
 use docstokg_hub::config::flags::Flags;
-use docstokg_hub::config::load::{Sources, load};
+use docstokg_hub::config::load::{Sources, load, shipped};
 use docstokg_hub::policy::breaker::BreakerPolicy;
 use docstokg_hub::policy::budget::Windows;
 use docstokg_hub::policy::rate::Window;
@@ -19,6 +19,8 @@ use docstokg_hub::stores::memory::MemoryStore;
 use docstokg_hub::stores::{Answer, BudgetKey, SiteHandle, StateStore};
 use docstokg_hub::{Host, Hub, Request, Role};
 use docstokg_origin_sim::{Listener, Origin, Reply, Security, Web};
+use http::HeaderValue;
+use http::header::{ACCEPT, ACCEPT_ENCODING};
 
 fn main() {
     let mut missed = 0;
@@ -134,7 +136,11 @@ fn bare_client() -> reqwest::Client {
         .expect("versions")
         .with_root_certificates(rustls::RootCertStore::empty())
         .with_no_client_auth();
-    reqwest::Client::builder().tls_backend_preconfigured(tls).build().expect("a client")
+    // The same request as the hub's: the origin shares the core, and reads what it is sent.
+    let headers = [(ACCEPT, "application/json, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.5"), (ACCEPT_ENCODING, "gzip, deflate, br, zstd")];
+    let headers = headers.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
+    let agent = shipped().expect("a configuration").identity.user_agent();
+    reqwest::Client::builder().tls_backend_preconfigured(tls).user_agent(agent).default_headers(headers).build().expect("a client")
 }
 
 /// Times one GET after another on one core: bare and through the hub, in turns; the median of each.

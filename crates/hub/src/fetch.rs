@@ -60,7 +60,7 @@ impl Inner {
     pub(crate) async fn journey(&self, request: &Request, delivery: &Delivery) -> Result<Arrived, FetchError> {
         let mut track = self.begin(request);
         let mut hop = self.first_hop(request);
-        let mut visited = vec![hop.url.clone()];
+        let mut visited = Vec::new();
         loop {
             let told = |kind: ErrorKind, track: &mut Track| FetchError { kind, url: redact(&hop.url), journey: track.end() };
 
@@ -81,10 +81,10 @@ impl Inner {
                 Redirected::No => return Ok(Arrived { head, content, track }),
                 Redirected::Refused(why) => return Err(told(ErrorKind::Redirect { host: target.host, why }, &mut track)),
                 Redirected::To { hop: next, stripped } => {
+                    visited.push(hop.url.clone());
                     self.check_redirect(&target.host, &visited, &next).map_err(|kind| told(kind, &mut track))?;
                     track.note(&target.host, target.role, || What::Redirect { to: redact(&next.url), stripped });
                     track.journey.redirects += 1;
-                    visited.push(next.url.clone());
                     hop = *next;
                 }
             }

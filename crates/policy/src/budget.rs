@@ -18,7 +18,9 @@ pub struct Windows {
     /// The widths at the full rate, guard included, in microseconds: the hot path adds and compares, it does not convert.
     widths: Box<[u64]>,
     guard: Duration,
+    /// How many exact grants are worth remembering.
     keep: u32,
+    has_coarse: bool,
 }
 
 /// Windows longer than this are quotas: the adaptive multiplier leaves them alone.
@@ -32,7 +34,8 @@ impl Windows {
         let exact = list.iter().map(|window| window.limit.get()).filter(|limit| *limit <= EXACT_LIMIT);
         let keep = exact.max().unwrap_or(0);
         let widths = list.iter().map(|window| micros(window.per + guard)).collect();
-        Self { list, widths, guard, keep }
+        let has_coarse = list.iter().any(|window| window.limit.get() > EXACT_LIMIT);
+        Self { list, widths, guard, keep, has_coarse }
     }
 
     /// Returns the windows as configured.
@@ -158,13 +161,16 @@ impl Budget {
         }
         if self.tickets.is_empty() && ahead.is_none() {
             // Grants alone: each window looks so many back, and the latest answer holds for all.
-            for (window, width) in windows.in_force(self.multiplier) {
+            let mut latest = None;
+            for (place, (window, width)) in windows.in_force(self.multiplier).enumerate() {
                 let k = (window.limit.get() + 1).saturating_sub(weight);
                 let free = self.used_back(window, k).map_or(from, |grant| grant.plus_micros(width));
                 if free > fit.at {
-                    fit = Fit { at: free, because: Some(*window) };
+                    fit.at = free;
+                    latest = Some(place);
                 }
             }
+            fit.because = latest.map(|place| windows.list[place]);
             return fit;
         }
         self.first_fit_among(windows, weight, ahead, from, now)
@@ -245,6 +251,9 @@ impl Budget {
         }
         if windows.keep > 0 {
             self.ring.push(now, weight, windows.keep);
+        }
+        if !windows.has_coarse {
+            return;
         }
         for (window, width) in windows.in_force(self.multiplier).filter(|(window, _)| window.limit.get() > EXACT_LIMIT) {
             let place = self.coarse.iter().position(|coarse| coarse.window() == *window).unwrap_or_else(|| {

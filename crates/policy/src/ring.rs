@@ -38,6 +38,10 @@ impl Ring {
             // Most hosts are asked once: the first grant takes a word, not a page.
             self.grants.reserve_exact(weight.min(keep) as usize);
         }
+        if weight == 1 && self.grants.len() < keep as usize {
+            self.grants.push_back(at);
+            return;
+        }
         for _ in 0..weight {
             if self.grants.len() >= keep as usize {
                 self.grants.pop_front();
