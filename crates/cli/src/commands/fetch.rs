@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use docstokg_hub::clock::{Clock, TokioRuntime};
+use docstokg_hub::config::show;
 use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::{FetchError, Head, Host, Hub, Journey, Request, SavedFile, redact};
 use http::{HeaderName, HeaderValue, Method};
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::explain::Explainer;
+use super::limits;
 use crate::arguments::{Fetch, Global};
 use crate::exit::{self, Failure};
 use crate::output;
@@ -21,6 +23,10 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
     let (config, _) = global.load()?;
     let request = request(arguments)?;
     let clock = TokioRuntime::default();
+    if arguments.explain {
+        let host = Url::parse(&arguments.url).ok().and_then(|url| Host::of(&url).ok());
+        output::tell(&limits::text(&show::limit_rows(&config, host.as_ref()), &config));
+    }
     let mut builder = Hub::builder(config).wire(global.wire()?);
     if arguments.explain {
         builder = builder.observer(Arc::new(Explainer::new(clock.boot())));
