@@ -8,13 +8,13 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use docstokg_hub::clock::{BootInstant, Clock, SystemClock};
+use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{Sources, load, shipped};
 use docstokg_hub::policy::breaker::BreakerPolicy;
 use docstokg_hub::policy::budget::Windows;
 use docstokg_hub::policy::rate::Window;
-use docstokg_hub::policy::site::{Ask, Charge, Patience};
+use docstokg_hub::policy::site::{Ask, Charge};
 use docstokg_hub::stores::memory::MemoryStore;
 use docstokg_hub::stores::{Answer, BudgetKey, SiteHandle, StateStore};
 use docstokg_hub::{Host, Hub, Request, Role};
@@ -93,19 +93,7 @@ fn enter(limit: u32, hosts: usize) -> f64 {
     let windows = Arc::new(Windows::new(paced, Duration::ZERO));
     let charges = [Charge { budget: 0, weight: 1, windows }];
     let breaker = BreakerPolicy::default();
-    let ask = Ask {
-        role: Role::Metadata,
-        isolated: false,
-        charges: &charges,
-        breaker: &breaker,
-        adaptive: None,
-        latest: BootInstant::ZERO,
-        deadline: BootInstant::FAR,
-        patience: Patience::Refuse,
-        ahead: None,
-        draw: 0.0,
-        lease: Duration::from_secs(20),
-    };
+    let ask = Ask::at_once(&charges, &breaker);
     nanos(|| {
         let Answer::Ready(entered) = site.enter(black_box(&ask)) else { panic!("memory answers at once") };
         black_box(&entered);

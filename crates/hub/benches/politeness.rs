@@ -95,15 +95,15 @@ async fn traffic(limit: usize, cold: bool, seconds: u64) -> (Result<(), String>,
     let origin = Origin::new(HOST).dial_delay(if cold { Duration::from_millis(100) } else { Duration::ZERO });
     let web = Web::new([origin], SystemClock.boot());
     // A delay of new connections is the handshake's: the client is not connected before it is over.
-    let certified = rcgen::generate_simple_self_signed(vec![HOST.to_owned()]).expect("a certificate");
-    let security = if cold { tls(&certified) } else { Security::Plain };
+    let (tls, certificate) = Security::self_signed(HOST);
+    let security = if cold { tls } else { Security::Plain };
     let listener = Listener::start(&web, security).await.expect("a port");
     let (scheme, port) = if cold { ("https", 443) } else { ("http", 80) };
     let flags = Flags { rate: vec![format!("{HOST}:metadata=rates:{limit}/SECOND,max_delay_ms:600000,max_concurrent:1000")], ..Flags::default() };
     let (config, _) = load(&Sources { flags, ..Sources::default() }).expect("a configuration");
     let wire = WireOptions {
         connect_to: vec![format!("{HOST}:{port}={}", listener.address).parse().expect("a mapping")],
-        certificates: vec![certified.cert.pem().into_bytes()],
+        certificates: vec![certificate.into_bytes()],
         ..WireOptions::default()
     };
     let hub = Hub::builder(config).wire(wire).build().expect("a hub");
@@ -122,15 +122,4 @@ async fn traffic(limit: usize, cold: bool, seconds: u64) -> (Result<(), String>,
         done.expect("no panic");
     }
     (web.ledger().no_window_exceeded(HOST, limit, WINDOW), web.ledger().rate_used(HOST, limit, WINDOW))
-}
-
-fn tls(certified: &rcgen::CertifiedKey<rcgen::KeyPair>) -> Security {
-    let key = rustls::pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der()).expect("a key");
-    let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_no_client_auth()
-        .with_single_cert(vec![certified.cert.der().clone()], key)
-        .expect("a server");
-    Security::Tls(Arc::new(config))
 }

@@ -14,12 +14,12 @@ use docstokg_hub::config::load::shipped;
 use docstokg_hub::policy::breaker::BreakerPolicy;
 use docstokg_hub::policy::budget::Windows;
 use docstokg_hub::policy::rate::Window;
-use docstokg_hub::policy::site::{Ask, Charge, Entry, Patience, Site};
+use docstokg_hub::policy::site::{Ask, Charge, Entry, Site};
 use docstokg_hub::policy::time::BootInstant;
 use docstokg_hub::stores::StateStore;
 use docstokg_hub::stores::memory::MemoryStore;
 use docstokg_hub::transport::{Body, Dial, Incoming, Outgoing, SendError, Transport};
-use docstokg_hub::{Hub, Request, Role};
+use docstokg_hub::{Hub, Request};
 use docstokg_origin_sim::Simulation;
 use http::{HeaderMap, StatusCode, Version};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -92,19 +92,7 @@ fn full_rings() {
         let window = Window::new(NonZeroU32::new(limit).expect("not zero"), Duration::from_secs(per));
         let charges = [Charge { budget: 0, weight: 1, windows: Arc::new(Windows::new([window], Duration::from_millis(10))) }];
         let breaker = BreakerPolicy::default();
-        let ask = Ask {
-            role: Role::Metadata,
-            isolated: false,
-            charges: &charges,
-            breaker: &breaker,
-            adaptive: None,
-            latest: BootInstant::ZERO,
-            deadline: BootInstant::FAR,
-            patience: Patience::Refuse,
-            ahead: None,
-            draw: 0.0,
-            lease: Duration::from_secs(20),
-        };
+        let ask = Ask::at_once(&charges, &breaker);
         let (site, bytes) = kept(|| {
             let mut site = Site::default();
             site.ensure_budgets(1);

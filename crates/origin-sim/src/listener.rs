@@ -24,6 +24,26 @@ pub enum Security {
     Tls(Arc<rustls::ServerConfig>),
 }
 
+impl Security {
+    /// Makes TLS with a certificate for `name`, and returns the certificate as PEM for those who are to trust it.
+    ///
+    /// # Panics
+    /// When no certificate can be made.
+    #[must_use]
+    #[expect(clippy::expect_used, reason = "an origin without a certificate is a failed test")]
+    pub fn self_signed(name: &str) -> (Self, String) {
+        let certified = rcgen::generate_simple_self_signed(vec![name.to_owned()]).expect("a certificate");
+        let key = rustls::pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der()).expect("a key");
+        let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("protocol versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![certified.cert.der().clone()], key)
+            .expect("a key that fits its certificate");
+        (Self::Tls(Arc::new(config)), certified.cert.pem())
+    }
+}
+
 /// A web on one loopback port: requests name their origin in the `Host` header. Stops when dropped.
 pub struct Listener {
     /// Where it listens.

@@ -14,7 +14,7 @@ use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Charge, Entered, Entry, Pass, Patience, RefusalReason, Report, Ticket};
+use docstokg_policy::site::{Ask, Charge, Entered, Entry, Pass, RefusalReason, Report, Ticket};
 use docstokg_policy::time::BootInstant;
 
 use crate::handle::{Answer, BudgetKey, SiteHandle, StateStore};
@@ -60,19 +60,7 @@ impl Client {
     }
 
     fn ask(&self, latest: BootInstant) -> Ask<'_> {
-        Ask {
-            role: Role::Metadata,
-            isolated: false,
-            charges: &self.charges,
-            breaker: &self.breaker,
-            adaptive: None,
-            latest,
-            deadline: BootInstant::FAR,
-            patience: Patience::Refuse,
-            ahead: None,
-            draw: 0.0,
-            lease: LONG,
-        }
+        Ask { latest, lease: LONG, ..Ask::at_once(&self.charges, &self.breaker) }
     }
 
     fn enter(&self) -> Entry {

@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_hub::config::Config;
 use docstokg_hub::config::flags::Flags;
@@ -102,7 +100,7 @@ fn discovered_urls_do_not_reach_the_own_network() {
 fn https_works_with_a_given_certificate_and_not_without() {
     on_sockets(async {
         let web = web([Origin::new("secure.example")]);
-        let (security, pem) = tls("secure.example");
+        let (security, pem) = Security::self_signed("secure.example");
         let listener = Listener::start(&web, security).await.expect("a port");
         let mapping = || vec![format!("secure.example:443={}", listener.address).parse().expect("a mapping")];
         let trusting = WireOptions { connect_to: mapping(), certificates: vec![pem.into_bytes()], ..WireOptions::default() };
@@ -143,7 +141,7 @@ fn the_origin_sees_no_window_exceeded_from_cold_connections_on() {
     let used = on_sockets(async {
         let origin = Origin::new("secure.example").dial_delay(ms(100)).limit("50/SECOND");
         let web = web([origin]);
-        let (security, pem) = tls("secure.example");
+        let (security, pem) = Security::self_signed("secure.example");
         let listener = Listener::start(&web, security).await.expect("a port");
         let flags = Flags { rate: vec!["secure.example:metadata=rates:50/SECOND,max_delay_ms:60000,max_concurrent:64".into()], ..Flags::default() };
         let connect_to = vec![format!("secure.example:443={}", listener.address).parse().expect("a mapping")];
@@ -166,17 +164,4 @@ fn the_origin_sees_no_window_exceeded_from_cold_connections_on() {
         web.ledger().rate_used("secure.example", 50, seconds(1))
     });
     assert!(used > 0.8, "and the rate was used: {used}");
-}
-
-/// A certificate for a name that only those who are given it trust.
-fn tls(name: &str) -> (Security, String) {
-    let certified = rcgen::generate_simple_self_signed(vec![name.to_owned()]).expect("a certificate");
-    let key = rustls::pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der()).expect("a key");
-    let server = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_no_client_auth()
-        .with_single_cert(vec![certified.cert.der().clone()], key)
-        .expect("a server");
-    (Security::Tls(Arc::new(server)), certified.cert.pem())
 }

@@ -52,6 +52,26 @@ pub struct Ask<'a> {
     pub lease: Duration,
 }
 
+impl<'a> Ask<'a> {
+    /// Asks for metadata without any patience: go now, or be refused.
+    #[must_use]
+    pub fn at_once(charges: &'a [Charge], breaker: &'a BreakerPolicy) -> Self {
+        Self {
+            role: Role::Metadata,
+            isolated: false,
+            charges,
+            breaker,
+            adaptive: None,
+            latest: BootInstant::ZERO,
+            deadline: BootInstant::FAR,
+            patience: Patience::Refuse,
+            ahead: None,
+            draw: 0.0,
+            lease: Duration::from_secs(20),
+        }
+    }
+}
+
 /// The answer to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entry {

@@ -4,8 +4,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::budget::Windows;
 use docstokg_policy::rate::{Window, parse_rates};
-use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Charge, Patience};
+use docstokg_policy::site::{Ask, Charge};
 use docstokg_policy::time::BootInstant;
 
 pub(crate) fn at(millis: u64) -> BootInstant {
@@ -26,17 +25,5 @@ pub(crate) fn charge(budget: usize, weight: u32, list: &[Window], guard: Duratio
 
 /// A question without patience: go now or be refused.
 pub(crate) fn ask<'a>(charges: &'a [Charge], breaker: &'a BreakerPolicy) -> Ask<'a> {
-    Ask {
-        role: Role::Metadata,
-        isolated: false,
-        charges,
-        breaker,
-        adaptive: None,
-        latest: BootInstant::ZERO,
-        deadline: BootInstant::FAR,
-        patience: Patience::Refuse,
-        ahead: None,
-        draw: 0.0,
-        lease: Duration::from_secs(20),
-    }
+    Ask::at_once(charges, breaker)
 }
