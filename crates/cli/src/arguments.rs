@@ -19,7 +19,6 @@ use crate::exit::Failure;
 #[command(
     name = "docstokg",
     version,
-    about,
     after_help = "Exit codes: 0 done, 1 something failed, 2 usage or config, 3 refused for now by breaker or limiter."
 )]
 pub(crate) struct Arguments {

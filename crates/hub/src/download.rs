@@ -31,6 +31,9 @@ pub(crate) struct PartFile {
 impl PartFile {
     /// Creates the temporary file beside its final place.
     pub(crate) fn create(path: &Path, tag: u64) -> io::Result<Self> {
+        if path.is_dir() {
+            return Err(io::Error::from(io::ErrorKind::IsADirectory));
+        }
         let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
         let mut part_name = std::ffi::OsString::from(".");
         part_name.push(shortened(name));

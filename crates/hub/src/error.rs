@@ -218,6 +218,7 @@ impl ErrorKind {
             Self::Fault { fault: Fault::Tls, .. } => "--cacert FILE trusts a further certificate",
             Self::Fault { fault: Fault::Dns | Fault::NoRoute, .. } => "check the name and this machine's network",
             Self::Internal { .. } => "type the host yourself, map it with --connect-to, or set transport.allow_internal",
+            Self::File { .. } => "the directory must exist, be writable and have room; nothing was left half-written",
             Self::TooLarge { .. } => "transport.max_body_bytes and transport.max_file_bytes set the caps",
             _ => return None,
         })

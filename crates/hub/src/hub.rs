@@ -21,13 +21,13 @@ use crate::attempt::{Content, Delivery};
 use crate::body::{BodyStream, Held, Live};
 use crate::clock::{Clock, Random, Runtime, TokioRuntime};
 use crate::config::Config;
-use crate::download::{FileTarget, Syncer};
+use crate::download::{FileTarget, PartFile, Syncer};
 use crate::error::{ErrorKind, FetchError};
 use crate::event::Observer;
 use crate::fetch::{Arrived, Target};
 use crate::gate::LaneKey;
 use crate::gate::registry::Registry;
-use crate::journey::Track;
+use crate::journey::{Journey, Track};
 use crate::redirect::Hop;
 use crate::request::{Provenance, Request};
 use crate::response::{Downloaded, Response, Streamed};
@@ -186,6 +186,12 @@ impl Hub {
     /// # Errors
     /// As [`Hub::fetch`], and when the file cannot be written.
     pub async fn download(&self, request: Request, path: &Path) -> Result<Downloaded, FetchError> {
+        // A file that cannot be written costs the origin nothing.
+        PartFile::create(path, self.0.random.number()).map_err(|source| FetchError {
+            kind: ErrorKind::File { path: path.display().to_string(), source },
+            url: crate::redact::redact(&request.url),
+            journey: Journey::default(),
+        })?;
         let delivery = Delivery::File(FileTarget { path: path.into() });
         let Arrived { head, content, mut track } = self.0.journey(&request, &delivery).await?;
         let (file, preview) = match content {
