@@ -30,28 +30,13 @@ fn main() {
         let bound = if at_most { "at most" } else { "at least" };
         println!("{} {what}: {value:.3} {unit} ({bound} {target})", if met { "ok    " } else { "MISSED" });
     };
-    let baseline = nanos(|| {
-        black_box(Instant::now());
-    });
-    println!("       Instant::now(): {baseline:.1} ns");
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let boot = nanos(|| {
-        black_box(clock.boot());
-    });
-    println!("       SystemClock::boot(): {boot:.1} ns");
-    let state = parking_lot::Mutex::new(0u64);
-    let locked = nanos(|| {
-        let mut state = state.lock();
-        *state += clock.boot().as_micros();
-    });
-    println!("       the same under a lock: {locked:.1} ns");
     for (what, limit) in [("enter, go", 1_000_000), ("enter, refuse", 1)] {
         let cost = enter(limit, 1);
-        println!("       {what}: {cost:.1} ns");
-        check(&format!("{what} on a handle, breaker closed and two windows"), cost / baseline, "x Instant::now()", 2.0, true);
+        println!("       {what}: {:.1} ns; Instant::now(): {:.1} ns; the boot clock under a lock: {:.1} ns", cost.call, cost.now, cost.floor);
+        check(&format!("{what} on a handle, breaker closed and two windows"), cost.ratio, "x Instant::now()", 2.0, true);
     }
     let (few, many) = (enter(1_000_000, 1), enter(1_000_000, 100_000));
-    check("enter with 100,000 other hosts", many / few, "x alone", 1.5, true);
+    check("enter with 100,000 other hosts", many.ratio / few.ratio, "x alone", 1.5, true);
 
     let (bare, hub) = overhead();
     println!("       GET of 1 KiB on one core: bare reqwest {bare:.2} us, hub {hub:.2} us");
@@ -63,21 +48,44 @@ fn main() {
     std::process::exit(i32::from(missed > 0));
 }
 
-/// Returns the best of several rounds, in nanoseconds per call.
-fn nanos(mut call: impl FnMut()) -> f64 {
-    const CALLS: u32 = 200_000;
-    let round = |_| {
-        let start = Instant::now();
-        for _ in 0..CALLS {
-            call();
-        }
-        start.elapsed().as_nanos() as f64 / f64::from(CALLS)
-    };
-    (0..9).map(round).fold(f64::INFINITY, f64::min)
+/// What `enter` costs, and what it is compared with: medians of rounds in turns, since machines change their speed.
+struct Cost {
+    call: f64,
+    now: f64,
+    floor: f64,
+    ratio: f64,
+}
+
+/// Returns the nanoseconds per call of one round.
+fn round(mut call: impl FnMut()) -> f64 {
+    const CALLS: u32 = 50_000;
+    let start = Instant::now();
+    for _ in 0..CALLS {
+        call();
+    }
+    start.elapsed().as_nanos() as f64 / f64::from(CALLS)
+}
+
+/// Times a call in turns with its baselines.
+fn compare(mut call: impl FnMut()) -> Cost {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let state = parking_lot::Mutex::new(0u64);
+    let (mut calls, mut nows, mut floors, mut ratios) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..19 {
+        let now = round(|| {
+            black_box(Instant::now());
+        });
+        let cost = round(&mut call);
+        calls.push(cost);
+        nows.push(now);
+        ratios.push(cost / now);
+        floors.push(round(|| *state.lock() += clock.boot().as_micros()));
+    }
+    Cost { call: median(&mut calls), now: median(&mut nows), floor: median(&mut floors), ratio: median(&mut ratios) }
 }
 
 /// Times `enter` on one of `hosts` sites.
-fn enter(limit: u32, hosts: usize) -> f64 {
+fn enter(limit: u32, hosts: usize) -> Cost {
     let store = MemoryStore::new(Arc::new(SystemClock));
     let sites: Vec<Arc<dyn SiteHandle>> = (0..hosts)
         .map(|n| {
@@ -94,7 +102,7 @@ fn enter(limit: u32, hosts: usize) -> f64 {
     let charges = [Charge { budget: 0, weight: 1, windows }];
     let breaker = BreakerPolicy::default();
     let ask = Ask::at_once(&charges, &breaker);
-    nanos(|| {
+    compare(|| {
         let Answer::Ready(entered) = site.enter(black_box(&ask)) else { panic!("memory answers at once") };
         black_box(&entered);
     })
