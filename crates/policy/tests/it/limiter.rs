@@ -81,7 +81,28 @@ struct World {
 
 const COLD: Duration = Duration::from_millis(25);
 
+impl Step {
+    /// Tells whether it is about arriving, waiting and leaving, and not about connections.
+    fn is_about_waiting(&self) -> bool {
+        matches!(self, Self::Advance(_) | Self::Enter { .. } | Self::Confirm(_) | Self::Cancel(_))
+    }
+}
+
 impl World {
+    /// Lets these steps happen, and returns the world after them and the time.
+    fn lived<'a>(budgets: &[Vec<Window>], steps: impl IntoIterator<Item = &'a Step>) -> (Self, BootInstant) {
+        let mut world = Self { used: vec![Vec::new(); budgets.len()], ..Self::default() };
+        world.site.ensure_budgets(budgets.len());
+        let mut now = at(0);
+        for step in steps {
+            if let Step::Advance(millis) = step {
+                now += ms(*millis);
+            }
+            world.take(step, budgets, now);
+        }
+        (world, now)
+    }
+
     fn note_use(&mut self, charges: &[Charge], at: BootInstant) {
         for charge in charges {
             for _ in 0..charge.weight {
@@ -201,15 +222,7 @@ proptest! {
 
     #[test]
     fn no_window_is_ever_exceeded(budgets in any_budgets(), steps in proptest::collection::vec(any_step(), 1..120)) {
-        let mut world = World { used: vec![Vec::new(); budgets.len()], ..World::default() };
-        world.site.ensure_budgets(budgets.len());
-        let mut now = at(0);
-        for step in &steps {
-            if let Step::Advance(millis) = step {
-                now += ms(*millis);
-            }
-            world.take(step, &budgets, now);
-        }
+        let (world, _) = World::lived(&budgets, &steps);
         for (used, windows) in world.used.iter().zip(&budgets) {
             for window in windows {
                 check(used, window, GUARD)?;
@@ -220,15 +233,7 @@ proptest! {
     /// With grants alone in the history, and with tickets whose holders come when they are due.
     #[test]
     fn a_refusal_says_exactly_until_when(budgets in any_budgets(), steps in proptest::collection::vec(any_step(), 1..60), weight in 1u32..4) {
-        let mut world = World { used: vec![Vec::new(); budgets.len()], ..World::default() };
-        world.site.ensure_budgets(budgets.len());
-        let mut now = at(0);
-        for step in steps.iter().filter(|step| matches!(step, Step::Advance(_) | Step::Enter { .. } | Step::Confirm(_) | Step::Cancel(_))) {
-            if let Step::Advance(millis) = step {
-                now += ms(*millis);
-            }
-            world.take(step, &budgets, now);
-        }
+        let (mut world, now) = World::lived(&budgets, steps.iter().filter(|step| step.is_about_waiting()));
         // Whoever is due comes now, so that no ticket stands for a use at an unknown instant.
         world.waiting.sort_by_key(|(_, _, due)| *due);
         let due = world.waiting.iter().filter(|(_, _, due)| *due <= now).count();
@@ -270,15 +275,7 @@ proptest! {
     /// Whoever is told to queue is never told a later instant than the one its turn really comes at.
     #[test]
     fn the_place_in_line_is_a_lower_bound(budgets in any_budgets(), steps in proptest::collection::vec(any_step(), 1..40), ahead in 1u32..12) {
-        let mut world = World { used: vec![Vec::new(); budgets.len()], ..World::default() };
-        world.site.ensure_budgets(budgets.len());
-        let mut now = at(0);
-        for step in steps.iter().filter(|step| matches!(step, Step::Advance(_) | Step::Enter { .. } | Step::Confirm(_) | Step::Cancel(_))) {
-            if let Step::Advance(millis) = step {
-                now += ms(*millis);
-            }
-            world.take(step, &budgets, now);
-        }
+        let (mut world, now) = World::lived(&budgets, steps.iter().filter(|step| step.is_about_waiting()));
         // Those who wait already give up: what they would do is not known.
         while !world.waiting.is_empty() {
             world.take(&Step::Cancel(0), &budgets, now);
