@@ -61,12 +61,6 @@ impl Windows {
         let full = multiplier == Multiplier::FULL;
         self.list.iter().zip(&self.widths).map(move |(window, width)| (window, if full { *width } else { micros(self.width(window, multiplier)) }))
     }
-
-    /// Returns the longest width, after which the history says nothing any more.
-    #[must_use]
-    pub fn memory(&self) -> Duration {
-        self.list.iter().map(|window| self.width(window, Multiplier::LOWEST)).max().unwrap_or_default()
-    }
 }
 
 /// The share of the configured rate that adaptive pacing leaves, in thousandths.

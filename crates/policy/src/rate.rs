@@ -20,12 +20,6 @@ impl Window {
     pub const fn new(limit: NonZeroU32, per: Duration) -> Self {
         Self { limit, per }
     }
-
-    /// Returns how many grants a second the window allows in the long run.
-    #[must_use]
-    pub fn per_second(&self) -> f64 {
-        f64::from(self.limit.get()) / self.per.as_secs_f64()
-    }
 }
 
 impl fmt::Display for Window {

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 
-use super::node::{Node, Value};
+use super::node::Node;
 use super::problem::{Problem, Source, nearest};
-use super::reader::{MapReader, Section};
-use super::settings::{AimdSettings, BackendSettings, GlobalSettings, HostSettings, IdentitySettings, Settings};
+use super::reader::read;
+use super::settings::{BackendSettings, GlobalSettings, HostSettings, IdentitySettings, Settings};
 
 /// Every variable that is read, with what it is for.
 pub const VARIABLES: [(&str, &str); 8] = [
@@ -65,7 +65,7 @@ impl Environment {
             let source = Source::Environment(name.as_str().into());
             if let Some((host, role)) = host_and_role(name, below, &source, problems) {
                 let node = Node::nested(&[role.as_str()], Node::pairs(value, &source, problems));
-                let section = read::<HostSettings>(&format!("limits.hosts.{host}"), node, problems);
+                let section = read::<HostSettings>(&format!("limits.hosts.{host}"), node, &[], problems);
                 settings.hosts.push((host, section));
             }
         }
@@ -73,10 +73,10 @@ impl Environment {
             let source = Source::Environment((*name).into());
             let leaf = |key: &str| Node::nested(&[key], Node::text(value, &source));
             match *name {
-                "DOCSTOKG_RLIMIT_BACKEND" => settings.backend.kind = read::<BackendSettings>("limits.backend", leaf("kind"), problems).kind,
-                "DOCSTOKG_RLIMIT_DSN" => settings.backend.dsn = read::<BackendSettings>("limits.backend", leaf("dsn"), problems).dsn,
-                "DOCSTOKG_MAX_INFLIGHT" => settings.global = read::<GlobalSettings>("limits.global", leaf("max_inflight"), problems),
-                "DOCSTOKG_MAILTO" => settings.identity = read::<IdentitySettings>("identity", leaf("mailto"), problems),
+                "DOCSTOKG_RLIMIT_BACKEND" => settings.backend.kind = read::<BackendSettings>("limits.backend", leaf("kind"), &[], problems).kind,
+                "DOCSTOKG_RLIMIT_DSN" => settings.backend.dsn = read::<BackendSettings>("limits.backend", leaf("dsn"), &[], problems).dsn,
+                "DOCSTOKG_MAX_INFLIGHT" => settings.global = read::<GlobalSettings>("limits.global", leaf("max_inflight"), &[], problems),
+                "DOCSTOKG_MAILTO" => settings.identity = read::<IdentitySettings>("identity", leaf("mailto"), &[], problems),
                 _ => {}
             }
         }
@@ -129,28 +129,4 @@ fn host_and_role(name: &str, below: &Settings, source: &Source, problems: &mut V
             None
         }
     }
-}
-
-/// Reads a group of keys out of a tree.
-pub(super) fn read<T: Section>(path: &str, node: Node, problems: &mut Vec<Problem>) -> T {
-    let mut reader = MapReader::new(path, node, problems);
-    let section = T::read(&mut reader);
-    reader.finish();
-    section
-}
-
-/// Reads the adaptive rate, with the short names that flags and variables use.
-pub(super) fn read_aimd(text: &str, source: &Source, problems: &mut Vec<Problem>) -> AimdSettings {
-    let node = Node::pairs(text, source, problems);
-    let node = Node {
-        source: source.clone(),
-        value: if matches!(&node.value, Value::Map(entries) if entries.is_empty()) { Value::Null } else { node.value },
-    };
-    let mut reader = MapReader::new("limits.aimd", node, problems);
-    for (short, name) in [("increase", "increase_step_pct"), ("decrease", "decrease_step_pct"), ("window", "window_s")] {
-        reader.alias(short, name);
-    }
-    let settings = AimdSettings::read(&mut reader);
-    reader.finish();
-    settings
 }

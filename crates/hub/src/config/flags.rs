@@ -3,10 +3,9 @@
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 
-use super::environment::{read, read_aimd};
 use super::node::Node;
 use super::problem::{Problem, Source, nearest};
-use super::reader::{MapReader, Section};
+use super::reader::{Aliases, read};
 use super::settings::{BackendSettings, BreakerSettings, GlobalSettings, HostSettings, Layer, Settings, TransportSettings};
 
 /// What the command line says, as written.
@@ -29,6 +28,18 @@ pub struct Flags {
     /// `--deadline SECONDS`
     pub deadline: Option<String>,
 }
+
+/// The short names of keys in `--aimd`.
+const AIMD_ALIASES: Aliases<3> = [("increase", "increase_step_pct"), ("decrease", "decrease_step_pct"), ("window", "window_s")];
+
+/// The short names of keys in `--breaker`.
+const BREAKER_ALIASES: Aliases<5> = [
+    ("reset", "reset_timeout_s"),
+    ("reset_ceiling", "reset_ceiling_s"),
+    ("retry_after_cap", "retry_after_cap_s"),
+    ("throttle_block", "throttle_block_s"),
+    ("jitter", "jitter_ms"),
+];
 
 /// Reads the flags as a layer.
 pub(crate) fn settings(flags: &Flags, problems: &mut Vec<Problem>) -> Settings {
@@ -62,19 +73,20 @@ pub(crate) fn settings(flags: &Flags, problems: &mut Vec<Problem>) -> Settings {
         text.as_ref().map(|text| Node::nested(&[key], Node::text(text, &source)))
     };
     if let Some(node) = leaf("--rate-backend", "kind", &flags.rate_backend) {
-        settings.backend = read::<BackendSettings>("limits.backend", node, problems);
+        settings.backend = read::<BackendSettings>("limits.backend", node, &[], problems);
     }
     if let Some(node) = leaf("--rate-dsn", "dsn", &flags.rate_dsn) {
-        settings.backend.dsn = read::<BackendSettings>("limits.backend", node, problems).dsn;
+        settings.backend.dsn = read::<BackendSettings>("limits.backend", node, &[], problems).dsn;
     }
     if let Some(node) = leaf("--max-inflight", "max_inflight", &flags.max_inflight) {
-        settings.global = read::<GlobalSettings>("limits.global", node, problems);
+        settings.global = read::<GlobalSettings>("limits.global", node, &[], problems);
     }
     if let Some(node) = leaf("--deadline", "deadline_s", &flags.deadline) {
-        settings.transport = read::<TransportSettings>("transport", node, problems);
+        settings.transport = read::<TransportSettings>("transport", node, &[], problems);
     }
     if let Some(text) = &flags.aimd {
-        settings.aimd = read_aimd(text, &Source::Flag("--aimd".into()), problems);
+        let node = Node::pairs(text, &Source::Flag("--aimd".into()), problems);
+        settings.aimd = read("limits.aimd", node, &AIMD_ALIASES, problems);
     }
     settings
 }
@@ -97,7 +109,7 @@ fn rate(text: &str, problems: &mut Vec<Problem>) -> Option<(Host, HostSettings)>
     match Host::parse(host) {
         Ok(host) => {
             let node = Node::nested(&[role.as_str()], Node::pairs(pairs, &source, problems));
-            let limits = read::<HostSettings>(&format!("limits.hosts.{host}"), node, problems);
+            let limits = read::<HostSettings>(&format!("limits.hosts.{host}"), node, &[], problems);
             Some((host, limits))
         }
         Err(error) => {
@@ -109,19 +121,7 @@ fn rate(text: &str, problems: &mut Vec<Problem>) -> Option<(Host, HostSettings)>
 
 fn breaker(path: &str, pairs: &str, source: &Source, problems: &mut Vec<Problem>) -> BreakerSettings {
     let node = Node::pairs(pairs, source, problems);
-    let mut reader = MapReader::new(path, node, problems);
-    for (short, name) in [
-        ("reset", "reset_timeout_s"),
-        ("reset_ceiling", "reset_ceiling_s"),
-        ("retry_after_cap", "retry_after_cap_s"),
-        ("throttle_block", "throttle_block_s"),
-        ("jitter", "jitter_ms"),
-    ] {
-        reader.alias(short, name);
-    }
-    let settings = BreakerSettings::read(&mut reader);
-    reader.finish();
-    settings
+    read(path, node, &BREAKER_ALIASES, problems)
 }
 
 fn assignment<'a>(text: &'a str, form: &str, source: &Source, problems: &mut Vec<Problem>) -> Option<(&'a str, &'a str)> {

@@ -8,7 +8,7 @@ use super::environment;
 use super::flags::{self, Flags};
 use super::node::{self, Node, Value};
 use super::problem::{Problem, Source};
-use super::reader::{MapReader, Section};
+use super::reader::{Section, read};
 use super::resolve::resolve;
 use super::settings::{BreakersPart, Layer, LimitsPart, Settings};
 
@@ -55,9 +55,7 @@ pub fn load(sources: &Sources) -> Result<(Config, Settings), Problems> {
     if let Some(path) = &file
         && let Some(node) = read_file(path, &mut problems)
     {
-        let mut reader = MapReader::new("", node, &mut problems);
-        written = Settings::read(&mut reader);
-        reader.finish();
+        written = read("", node, &[], &mut problems);
     }
     if let Some(path) = &environment.limits {
         written = part::<LimitsPart>(path, &mut problems, "limits").0.over(written);
@@ -79,10 +77,7 @@ pub fn load(sources: &Sources) -> Result<(Config, Settings), Problems> {
 
 fn part<T: Section>(path: &Path, problems: &mut Vec<Problem>, name: &str) -> T {
     let Some(node) = read_file(path, problems) else { return T::default() };
-    let mut reader = MapReader::new(name, node, problems);
-    let part = T::read(&mut reader);
-    reader.finish();
-    part
+    read(name, node, &[], problems)
 }
 
 fn read_file(path: &Path, problems: &mut Vec<Problem>) -> Option<Node> {
@@ -101,10 +96,7 @@ fn read_file(path: &Path, problems: &mut Vec<Problem>) -> Option<Node> {
 fn shipped_settings(problems: &mut Vec<Problem>) -> Settings {
     let Some(mut node) = node::parse(SHIPPED, "shipped.yaml", problems) else { return Settings::default() };
     mark(&mut node, &Source::Default);
-    let mut reader = MapReader::new("", node, problems);
-    let settings = Settings::read(&mut reader);
-    reader.finish();
-    settings
+    read("", node, &[], problems)
 }
 
 fn mark(node: &mut Node, source: &Source) {

@@ -38,8 +38,22 @@ pub(crate) trait Section: Default {
     fn read(reader: &mut MapReader<'_>) -> Self;
 }
 
+/// Short names of keys, each with its full one.
+pub(crate) type Aliases<const N: usize> = [(&'static str, &'static str); N];
+
+/// Reads one group of keys, and complains about the keys that it does not know.
+pub(crate) fn read<T: Section>(path: &str, node: Node, aliases: &[(&str, &str)], problems: &mut Vec<Problem>) -> T {
+    let mut reader = MapReader::new(path, node, problems);
+    for (short, name) in aliases {
+        reader.alias(short, name);
+    }
+    let section = T::read(&mut reader);
+    reader.finish();
+    section
+}
+
 impl<'a> MapReader<'a> {
-    pub(crate) fn new(path: &str, node: Node, problems: &'a mut Vec<Problem>) -> Self {
+    fn new(path: &str, node: Node, problems: &'a mut Vec<Problem>) -> Self {
         let entries = match node.value {
             Value::Map(entries) => entries,
             Value::Null => Vec::new(),
@@ -77,10 +91,7 @@ impl<'a> MapReader<'a> {
     /// Takes a nested group of keys.
     pub(crate) fn section<T: Section>(&mut self, name: &'static str) -> T {
         let Some(entry) = self.pull(name) else { return T::default() };
-        let mut reader = MapReader::new(&self.key(name), entry.node, self.problems);
-        let section = T::read(&mut reader);
-        reader.finish();
-        section
+        read(&self.key(name), entry.node, &[], self.problems)
     }
 
     /// Takes a nested mapping whose keys are names of the user's.
@@ -91,9 +102,7 @@ impl<'a> MapReader<'a> {
         entries
             .into_iter()
             .map(|entry| {
-                let mut reader = MapReader::new(&format!("{path}.{}", entry.key), entry.node, self.problems);
-                let section = T::read(&mut reader);
-                reader.finish();
+                let section = read(&format!("{path}.{}", entry.key), entry.node, &[], self.problems);
                 (entry.key, entry.source, section)
             })
             .collect()
@@ -116,7 +125,7 @@ impl<'a> MapReader<'a> {
     }
 
     /// Gives a key its full name where flags and variables have a short one.
-    pub(crate) fn alias(&mut self, short: &str, name: &str) {
+    fn alias(&mut self, short: &str, name: &str) {
         for entry in self.entries.iter_mut().filter(|entry| entry.key == short) {
             name.clone_into(&mut entry.key);
         }
@@ -127,7 +136,7 @@ impl<'a> MapReader<'a> {
     }
 
     /// Complains about every key that nobody took.
-    pub(crate) fn finish(mut self) {
+    fn finish(mut self) {
         for entry in std::mem::take(&mut self.entries) {
             let suggestion = nearest(&entry.key, self.known.iter().copied());
             let message = match &suggestion {

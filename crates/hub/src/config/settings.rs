@@ -400,9 +400,9 @@ impl Section for DefaultRoles {
     }
 }
 
-impl Settings {
-    /// Reads the keys of a whole configuration file.
-    pub(crate) fn read(reader: &mut MapReader<'_>) -> Self {
+/// The keys of a whole configuration file.
+impl Section for Settings {
+    fn read(reader: &mut MapReader<'_>) -> Self {
         version(reader);
         let limits: LimitsPart = reader.section("limits");
         let breakers: BreakersPart = reader.section("breakers");

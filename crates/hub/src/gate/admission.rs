@@ -51,9 +51,14 @@ impl Drop for Waiter<'_> {
 }
 
 impl Waiter<'_> {
+    /// Takes note of the ticket it holds, or holds no more; those behind it in line judge by that.
+    fn hold(&mut self, ticket: Option<u64>) -> Option<u64> {
+        self.seat.holds_ticket.store(ticket.is_some(), Ordering::Release);
+        std::mem::replace(&mut self.ticket, ticket)
+    }
+
     fn give_up_ticket(&mut self) {
-        self.seat.holds_ticket.store(false, Ordering::Release);
-        if let Some(ticket) = self.ticket.take()
+        if let Some(ticket) = self.hold(None)
             && self.gate.site.leave(&self.lane.ask(self.charges, self.terms, None), ticket, None)
         {
             self.gate.wake_all();
@@ -83,8 +88,8 @@ impl Gate {
                 Entry::Refused(refusal) => return Err(refusal),
                 Entry::Wait(ticket) => {
                     let seat = lane.line.join(terms.weight);
-                    seat.holds_ticket.store(true, Ordering::Release);
-                    let waiter = Waiter { gate: self, lane, terms: &terms, charges: &charges, seat, ticket: Some(ticket.id) };
+                    let mut waiter = Waiter { gate: self, lane, terms: &terms, charges: &charges, seat, ticket: None };
+                    waiter.hold(Some(ticket.id));
                     return self.wait_in_line(waiter, Some(ticket.at), ticket.because, door, track, waits).await;
                 }
                 Entry::Queue { .. } | Entry::Await { .. } => {}
@@ -135,8 +140,7 @@ impl Gate {
                 Some(ticket) => self.site.confirm(&ask, ticket).await,
                 None => self.site.enter(&ask).await,
             };
-            waiter.ticket = None;
-            waiter.seat.holds_ticket.store(false, Ordering::Release);
+            waiter.hold(None);
             self.note_transition(lane, track, entered.transition.map(|transition| *transition));
             match entered.entry {
                 Entry::Go(pass) => {
@@ -148,8 +152,7 @@ impl Gate {
                 }
                 Entry::Wait(ticket) => {
                     slots = None;
-                    waiter.ticket = Some(ticket.id);
-                    waiter.seat.holds_ticket.store(true, Ordering::Release);
+                    waiter.hold(Some(ticket.id));
                     (due, window) = (Some(ticket.at), ticket.because);
                 }
                 Entry::Queue { at } => {
