@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use docstokg_hub::config::Config;
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{self, Sources};
 use docstokg_hub::config::settings::Settings;
+use docstokg_hub::config::{BackendKind, Config};
 use docstokg_hub::policy::role::Role;
 use docstokg_hub::transport::ConnectTo;
 use docstokg_hub::transport::wire::WireOptions;
@@ -33,8 +33,10 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Fetch one URL through the hub
     Fetch(Fetch),
-    /// Show the limits in force
+    /// Show the limits in force, and what waits for them
     Limits(Limits),
+    /// Show, open and close circuit breakers, for all processes
+    Breaker(Breaker),
     /// Show, check and describe the configuration
     Config(ConfigArguments),
 }
@@ -46,13 +48,16 @@ pub(crate) struct Global {
     /// Configuration file [env: `DOCSTOKG_CONFIG`]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Directory of the state that processes share [env: `DOCSTOKG_STATE_DIR`]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
     /// Limits of one host and role, e.g. `api.crossref.org:metadata=rates:25/SECOND+10000/HOUR,max_delay_ms:150`
     #[arg(long, global = true, value_name = "HOST:ROLE=…")]
     pub rate: Vec<String>,
-    /// Where the state of limits and breakers lives: memory
+    /// Where the state of limits and breakers lives: sqlite, multiprocess, redis or memory
     #[arg(long, global = true, value_name = "KIND")]
     pub rate_backend: Option<String>,
-    /// Where that store is
+    /// Where that store is: a file, or `redis://HOST:PORT/DB`
     #[arg(long, global = true, value_name = "DSN")]
     pub rate_dsn: Option<String>,
     /// The most requests in flight at once, over all hosts
@@ -124,6 +129,54 @@ pub(crate) enum LimitsCommand {
         /// Only this host
         host: Option<String>,
     },
+    /// Tell how full each budget is, when the next request may go, and why not now
+    Doctor {
+        /// Only this host; otherwise every host that has been asked
+        host: Option<String>,
+    },
+}
+
+/// Arguments of `breaker`.
+#[derive(Debug, Args)]
+pub(crate) struct Breaker {
+    #[command(subcommand)]
+    pub command: BreakerCommand,
+}
+
+/// What to do with breakers.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BreakerCommand {
+    /// Show the breakers of configured and seen hosts and resolvers
+    Show {
+        /// Only those that are not closed
+        #[arg(long)]
+        open_only: bool,
+        /// Only this host
+        #[arg(long, value_name = "HOST")]
+        host: Option<String>,
+    },
+    /// Leave a host alone for a time
+    Open {
+        /// The host, or with --resolver the resolver
+        host: String,
+        /// For how long
+        #[arg(long, value_name = "N")]
+        seconds: f64,
+        /// Why, for whoever looks
+        #[arg(long, value_name = "TEXT", default_value = "operator")]
+        reason: String,
+        /// It is a resolver
+        #[arg(long)]
+        resolver: bool,
+    },
+    /// Clear the block and the failure counts of a host
+    Close {
+        /// The host, or with --resolver the resolver
+        host: String,
+        /// It is a resolver
+        #[arg(long)]
+        resolver: bool,
+    },
 }
 
 /// Arguments of `config`.
@@ -170,7 +223,7 @@ impl Global {
             deadline: self.deadline.clone(),
         };
         let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        Ok(load::load(&Sources { file, environment: environment.collect(), flags })?)
+        Ok(load::load(&Sources { file, environment: environment.collect(), flags, backend: Some(BackendKind::Sqlite) })?)
     }
 
     /// Reads how connections are made.

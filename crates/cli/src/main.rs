@@ -4,6 +4,7 @@ mod arguments;
 mod commands;
 mod exit;
 mod output;
+mod state;
 
 use std::process::ExitCode;
 
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
     let outcome = match &arguments.command {
         Command::Fetch(fetch) => commands::fetch::run(global, fetch),
         Command::Limits(limits) => commands::limits::run(global, limits),
+        Command::Breaker(breaker) => commands::breaker::run(global, breaker),
         Command::Config(config) => commands::config::run(global, config),
     };
     outcome.unwrap_or_else(|failure| failure.report(global.json))

@@ -48,3 +48,8 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     lines.extend(rows.iter().map(|row| lay(row.iter().map(String::as_str).collect())));
     lines.join("\n")
 }
+
+/// Rounds a time up to whole milliseconds.
+pub(crate) fn millis(length: std::time::Duration) -> u64 {
+    u64::try_from(length.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
+}

@@ -12,9 +12,9 @@ use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{Sources, load, shipped};
 use docstokg_hub::policy::breaker::BreakerPolicy;
-use docstokg_hub::policy::budget::Windows;
 use docstokg_hub::policy::rate::Window;
 use docstokg_hub::policy::site::{Ask, Charge};
+use docstokg_hub::policy::windows::Windows;
 use docstokg_hub::stores::memory::MemoryStore;
 use docstokg_hub::stores::{Answer, BudgetKey, SiteHandle, StateStore};
 use docstokg_hub::{Host, Hub, Request, Role};
@@ -99,11 +99,11 @@ fn enter(limit: u32, hosts: usize) -> Cost {
     let paced =
         [Window::new(limit.min(NonZeroU32::new(4_000).expect("not zero")), Duration::from_micros(1)), Window::new(limit, Duration::from_secs(3_600))];
     let windows = Arc::new(Windows::new(paced, Duration::ZERO));
-    let charges = [Charge { budget: 0, weight: 1, windows }];
+    let charges = [Charge { budget: 0, weight: 1, windows, slots: None }];
     let breaker = BreakerPolicy::default();
     let ask = Ask::at_once(&charges, &breaker);
     compare(|| {
-        let Answer::Ready(entered) = site.enter(black_box(&ask)) else { panic!("memory answers at once") };
+        let Answer::Ready(Ok(entered)) = site.enter(black_box(&ask)) else { panic!("memory answers at once") };
         black_box(&entered);
     })
 }

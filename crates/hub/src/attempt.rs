@@ -1,5 +1,7 @@
 //! One attempt: send, watch the dial, read the body as the delivery says.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -148,16 +150,20 @@ impl Dial for DialWatch {
         }
     }
 
-    fn connected(&self) -> Result<(), Refusal> {
-        let mut stage = self.stage.lock();
-        // A connection that comes up after the request has left by another one changes nothing.
-        let Stage::Dialling(since) = *stage else { return Ok(()) };
-        *stage = Stage::Up(self.runtime.boot().since(since));
-        // Where every request is dialled all of them are late alike, and waiting for headers would only cost rate.
-        match self.grant.sent(if self.grant.closes() { Duration::ZERO } else { COLD }) {
-            Standing::Good => Ok(()),
-            Standing::Blocked(refusal) => Err(refusal),
-        }
+    fn connected(&self) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + '_>> {
+        Box::pin(async {
+            {
+                let mut stage = self.stage.lock();
+                // A connection that comes up after the request has left by another one changes nothing.
+                let Stage::Dialling(since) = *stage else { return Ok(()) };
+                *stage = Stage::Up(self.runtime.boot().since(since));
+            }
+            // Where every request is dialled all of them are late alike, and waiting for headers would only cost rate.
+            match self.grant.sent(if self.grant.closes() { Duration::ZERO } else { COLD }).await {
+                Standing::Good => Ok(()),
+                Standing::Blocked(refusal) => Err(refusal),
+            }
+        })
     }
 }
 
@@ -198,7 +204,7 @@ impl Inner {
         let class = target.lane.rules.classifier.classify(Ending::Status(head.status));
         let retry_after = self.retry_after(&head);
         track.note(host, role, || What::Headers { status: head.status, took: answered.since(sent), retry_after });
-        granted.settle_headers(class.outcome, track);
+        granted.settle_headers(class.outcome, track).await;
         if head.version < Version::HTTP_11 || head.headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close")) {
             target.lane.closes.store(true, Ordering::Relaxed);
         }

@@ -295,7 +295,7 @@ impl BodyStream {
         match piece {
             Ok(Some(piece)) => Ok(Some(piece)),
             Ok(None) => {
-                live.settle(live.outcome);
+                settle(live.held.as_ref(), live.outcome, live.sent, &live.track).await;
                 self.rest = Rest::Whole(None);
                 Ok(None)
             }
@@ -307,7 +307,7 @@ impl BodyStream {
                     BodyError::Decode(why) | BodyError::Unsendable(why) => (None, why),
                 };
                 if let Some(outcome) = outcome {
-                    live.settle(outcome);
+                    settle(live.held.as_ref(), outcome, live.sent, &live.track).await;
                 }
                 self.rest = Rest::Whole(None);
                 Err(StreamError(why))
@@ -316,11 +316,9 @@ impl BodyStream {
     }
 }
 
-impl Live {
-    fn settle(&self, outcome: Outcome) {
-        let granted = std::mem::take(&mut self.held.lock().granted);
-        for granted in granted {
-            granted.settle(&Report { outcome, retry_after: None, sent: self.sent }, &self.track);
-        }
+async fn settle(held: &Mutex<Held>, outcome: Outcome, sent: BootInstant, track: &Track) {
+    let granted = std::mem::take(&mut held.lock().granted);
+    for granted in granted {
+        granted.settle(&Report { outcome, retry_after: None, sent }, track).await;
     }
 }

@@ -15,6 +15,7 @@ use docstokg_policy::host::Host;
 use docstokg_policy::rate::Window;
 use docstokg_policy::retry::RetryPolicy;
 use docstokg_policy::role::Role;
+use docstokg_stores::SiteKey;
 
 pub mod environment;
 pub mod flags;
@@ -26,8 +27,10 @@ mod reader;
 pub mod resolve;
 pub mod settings;
 pub mod show;
+mod words;
 
 pub use problem::{Problem, Source, Sourced};
+pub use words::{BackendKind, Concurrency, Durability, OnStoreFailure};
 
 /// Everything the hub obeys.
 #[derive(Clone, Debug)]
@@ -83,6 +86,8 @@ pub struct RoleLimits {
     pub count_head: Sourced<bool>,
     /// The most requests at once, if bounded.
     pub max_concurrent: Sourced<Option<NonZeroU32>>,
+    /// Whether that bound holds over all processes, through the store.
+    pub shared_slots: bool,
 }
 
 /// The limits of a budget that several roles or hosts share.
@@ -92,6 +97,8 @@ pub struct BudgetLimits {
     pub rates: Sourced<Vec<Window>>,
     /// The most requests at once, if bounded.
     pub max_concurrent: Sourced<Option<NonZeroU32>>,
+    /// Whether that bound holds over all processes, through the store.
+    pub shared_slots: bool,
 }
 
 /// Where the state of limits and breakers lives.
@@ -101,23 +108,8 @@ pub struct Backend {
     pub kind: Sourced<BackendKind>,
     /// Where it is, for kinds that need it. May hold a password: never printed.
     pub dsn: String,
-}
-
-/// A kind of store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BackendKind {
-    /// This process only.
-    Memory,
-}
-
-impl BackendKind {
-    /// Returns the word used in config.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-        }
-    }
+    /// What to do while it does not answer.
+    pub on_failure: OnStoreFailure,
 }
 
 /// The `breakers` section.
@@ -188,15 +180,6 @@ pub struct TransportConfig {
     pub durability: Durability,
 }
 
-/// What must have reached the disk before a file appears.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// Contents and name, several files in one go.
-    Batched,
-    /// Nothing: the operating system writes when it likes.
-    None,
-}
-
 /// The `identity` section: what the `User-Agent` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
@@ -215,6 +198,28 @@ impl Limits {
             None => &self.defaults[role.index()],
         }
     }
+}
+
+impl SiteConfig {
+    /// Returns the key of the site in the store.
+    #[must_use]
+    pub fn key(&self) -> SiteKey {
+        format!("site:{}", self.name).into()
+    }
+}
+
+impl Config {
+    /// Returns the key in the store of the site that a host belongs to.
+    #[must_use]
+    pub fn site_key(&self, host: &Host) -> SiteKey {
+        self.sites.iter().find(|site| site.hosts.contains(host)).map_or_else(|| host.shared(), SiteConfig::key)
+    }
+}
+
+/// Returns the key in the store of a resolver's breaker.
+#[must_use]
+pub fn resolver_key(name: &str) -> SiteKey {
+    format!("resolver:{name}").into()
 }
 
 impl Breakers {

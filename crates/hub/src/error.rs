@@ -7,6 +7,8 @@ use docstokg_policy::host::{Host, HostError};
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{Refusal, RefusalReason};
 
+use docstokg_stores::StoreError;
+
 use crate::clock::{BootInstant, Timestamp};
 use crate::journey::Journey;
 
@@ -32,6 +34,14 @@ pub enum ErrorKind {
     /// The limiter would make it wait longer than the caller allows.
     #[error("{0}")]
     RateLimited(Refused),
+    /// The store that knows what may be sent does not answer, and config says to refuse then.
+    #[error("{host}: nothing was sent, because {error}")]
+    Store {
+        /// The host.
+        host: Host,
+        /// What is wrong with the store.
+        error: StoreError,
+    },
     /// The deadline passed.
     #[error("{host}: the deadline of {} passed {during}", seconds(*deadline))]
     Deadline {
@@ -195,6 +205,7 @@ impl ErrorKind {
         match self {
             Self::BreakerOpen(_) => "breaker_open",
             Self::RateLimited(_) => "rate_limited",
+            Self::Store { .. } => "store_unavailable",
             Self::Deadline { .. } => "deadline",
             Self::Fault { fault, .. } => fault.as_str(),
             Self::Url(_) => "url",
@@ -214,6 +225,7 @@ impl ErrorKind {
         Some(match self {
             Self::BreakerOpen(refused) if refused.resolver.is_some() => "other resolvers are not affected",
             Self::RateLimited(_) => "a longer max_delay_ms for this host and role (--rate) waits instead of refusing",
+            Self::Store { .. } => "on_store_failure: local goes on with a share of the limits while the store is away",
             Self::Deadline { .. } => "--deadline SECONDS allows more time",
             Self::Fault { fault: Fault::Tls, .. } => "--cacert FILE trusts a further certificate",
             Self::Fault { fault: Fault::Dns | Fault::NoRoute, .. } => "check the name and this machine's network",

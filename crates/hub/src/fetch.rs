@@ -21,7 +21,7 @@ use std::sync::Arc;
 use docstokg_policy::host::Host;
 use docstokg_policy::retry::{self, Ended, Next, Repeatable, StopReason};
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Patience, Refusal, RefusalReason, Report};
+use docstokg_policy::site::{Patience, RefusalReason, Report};
 use url::Url;
 
 use crate::attempt::{Attempted, Content, Delivery, Finish, OpenBody};
@@ -29,7 +29,7 @@ use crate::cache::{self, Lookup};
 use crate::error::{ErrorKind, FetchError, Refused};
 use crate::event::What;
 use crate::gate::admission::{Doorkeeper, Waits};
-use crate::gate::{Gate, Granted, Lane, Terms};
+use crate::gate::{Denied, Gate, Granted, Lane, Terms};
 use crate::hub::Inner;
 use crate::journey::Track;
 use crate::redact::redact;
@@ -129,9 +129,9 @@ impl Inner {
                 note(track, What::Fault { fault: *fault, message: message.clone() });
             }
             let (class, retry_after) = (finish.class(&target.lane.rules.classifier), finish.retry_after());
-            let open_until = granted.settle(&Report { outcome: class.outcome, retry_after, sent }, track);
+            let open_until = granted.settle(&Report { outcome: class.outcome, retry_after, sent }, track).await;
             if let Some(resolver) = resolver {
-                resolver.settle(&Report { outcome: class.outcome, retry_after: None, sent }, track);
+                resolver.settle(&Report { outcome: class.outcome, retry_after: None, sent }, track).await;
             }
             note(track, What::Settled { outcome: class.outcome });
 
@@ -161,6 +161,7 @@ impl Inner {
         let now = self.runtime.boot();
         let retrying = attempt > 1;
         let terms = Terms {
+            asked: now,
             patience: if retrying { Patience::Wait } else { request.patience },
             latest: match request.rate_wait {
                 // Who has been let through once is not turned away for its retry: only the deadline bounds that.
@@ -177,13 +178,13 @@ impl Inner {
         let mut waits = Waits::default();
         let resolver = match &target.resolver {
             Some((gate, lane)) => {
-                let door = Doorkeeper { runtime: &self.runtime, process_slots: None };
+                let door = Doorkeeper { runtime: &self.runtime, process_slots: None, random: &self.random };
                 let passed = gate.admit(lane, terms, &door, track, &mut waits).await;
-                Some(passed.map_err(|refusal| self.refused(target, request.resolver.as_deref(), refusal, track))?)
+                Some(passed.map_err(|denied| self.denied(target, request.resolver.as_deref(), denied, track))?)
             }
             None => None,
         };
-        let door = Doorkeeper { runtime: &self.runtime, process_slots: Some(&self.process_slots) };
+        let door = Doorkeeper { runtime: &self.runtime, process_slots: Some(&self.process_slots), random: &self.random };
         let admitted = target.gate.admit(&target.lane, terms, &door, track, &mut waits).await;
         track.journey.rate_delay += waits.rate;
         track.journey.slot_wait += waits.slots;
@@ -193,17 +194,21 @@ impl Inner {
                 note_entry(target, &granted, attempt, waits, track);
                 Ok((granted, resolver))
             }
-            Err(refusal) => {
+            Err(denied) => {
                 // A place among the resolver's probes must not be lost to a refusal of the host.
                 if let Some(resolver) = resolver {
                     resolver.give_back();
                 }
-                Err(self.refused(target, None, refusal, track))
+                Err(self.denied(target, None, denied, track))
             }
         }
     }
 
-    fn refused(&self, target: &Target, resolver: Option<&str>, refusal: Refusal, track: &Track) -> ErrorKind {
+    fn denied(&self, target: &Target, resolver: Option<&str>, denied: Denied, track: &Track) -> ErrorKind {
+        let refusal = match denied {
+            Denied::Refused(refusal) => refusal,
+            Denied::Store(error) => return ErrorKind::Store { host: target.host.clone(), error },
+        };
         track.note(&target.host, target.role, || What::Refused(refusal.clone()));
         let is_breaker = matches!(refusal.reason, RefusalReason::Open { .. });
         let refused = Refused::new(&target.host, target.role, resolver, refusal, self.runtime.boot(), self.runtime.wall());

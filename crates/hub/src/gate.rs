@@ -13,15 +13,16 @@ use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::classify::Classifier;
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Charge, Patience};
-use docstokg_stores::{SiteHandle, SiteKey};
+use docstokg_policy::site::{Ask, Charge, Patience, Refusal};
+use docstokg_stores::{Answer, SiteHandle, SiteKey, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::clock::BootInstant;
+use crate::clock::{BootInstant, Runtime};
 
 pub(crate) mod admission;
 mod grant;
+mod lease;
 mod line;
 pub(crate) mod registry;
 mod slots;
@@ -34,7 +35,32 @@ use slots::Slots;
 pub(crate) struct Gate {
     pub(crate) key: SiteKey,
     pub(crate) site: Arc<dyn SiteHandle>,
+    runtime: Arc<dyn Runtime>,
+    /// Other processes change the state as well, and call nobody here.
+    shared: bool,
     lanes: Mutex<Vec<Arc<Lane>>>,
+    leases: lease::Leases,
+}
+
+/// Why an attempt may not go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Denied {
+    /// The breaker or the limiter says so.
+    Refused(Refusal),
+    /// The store that knows does not answer.
+    Store(StoreError),
+}
+
+impl From<Refusal> for Denied {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<StoreError> for Denied {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
 }
 
 /// What tells the lanes of a site apart.
@@ -66,13 +92,13 @@ pub(crate) struct Rules {
     pub(crate) classifier: Arc<Classifier>,
     pub(crate) adaptive: Option<AdaptivePolicy>,
     pub(crate) max_delay: Duration,
-    /// How long a probe may be without headers before its place is given away.
-    pub(crate) lease: Duration,
 }
 
 /// The terms on which one attempt asks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
+    /// Since when the attempt has been asking.
+    pub(crate) asked: BootInstant,
     pub(crate) patience: Patience,
     pub(crate) latest: BootInstant,
     pub(crate) deadline: BootInstant,
@@ -84,6 +110,7 @@ impl Lane {
     /// Returns what an attempt is charged, with its weight put in.
     fn charges(&self, terms: &Terms) -> Cow<'_, [Charge]> {
         match terms.weight {
+            _ if self.key.free => Cow::Borrowed(&self.charges),
             1 => Cow::Borrowed(&self.charges),
             weight => self.charges.iter().map(|charge| Charge { weight, ..charge.clone() }).collect(),
         }
@@ -102,7 +129,8 @@ impl Lane {
             patience: terms.patience,
             ahead,
             draw: terms.draw,
-            lease: self.rules.lease,
+            lease: lease::LEASE,
+            asked: terms.asked,
         }
     }
 }
@@ -112,6 +140,22 @@ impl Gate {
     pub(crate) fn wake_all(&self) {
         for lane in &*self.lanes.lock() {
             lane.line.wake_all();
+        }
+    }
+
+    /// Wakes everybody in line if the answer is yes, now or when it comes.
+    pub(crate) fn wake_if(self: &Arc<Self>, answer: Answer<bool>) {
+        match answer {
+            Answer::Ready(Ok(true)) => self.wake_all(),
+            Answer::Ready(_) => {}
+            Answer::Later(freed) => {
+                let gate = Arc::clone(self);
+                self.runtime.spawn(Box::pin(async move {
+                    if freed.await == Ok(true) {
+                        gate.wake_all();
+                    }
+                }));
+            }
         }
     }
 

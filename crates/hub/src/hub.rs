@@ -11,7 +11,7 @@ use docstokg_policy::canonical;
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 use docstokg_stores::memory::MemoryStore;
-use docstokg_stores::{SiteView, StateStore};
+use docstokg_stores::{SiteView, StateStore, StoreError};
 use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
 use http::{HeaderValue, Method};
 use parking_lot::RwLock;
@@ -25,8 +25,8 @@ use crate::download::{FileTarget, PartFile, Syncer};
 use crate::error::{ErrorKind, FetchError};
 use crate::event::Observer;
 use crate::fetch::{Arrived, Target};
-use crate::gate::LaneKey;
 use crate::gate::registry::Registry;
+use crate::gate::{Gate, Lane, LaneKey};
 use crate::journey::{Journey, Track};
 use crate::redirect::Hop;
 use crate::request::{Provenance, Request};
@@ -133,7 +133,7 @@ impl HubBuilder {
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new(Arc::new(RuntimeClock(Arc::clone(&self.runtime))))));
         let user_agent = HeaderValue::from_str(&self.config.identity.user_agent()).map_err(|error| TransportError::Client(error.to_string()))?;
         Ok(Hub(Arc::new(Inner {
-            registry: Registry::new(&self.config, store),
+            registry: Registry::new(&self.config, store, Arc::clone(&self.runtime)),
             process_slots: Arc::new(Semaphore::new(self.config.limits.max_inflight.value as usize)),
             config: self.config,
             runtime: self.runtime,
@@ -221,23 +221,45 @@ impl Hub {
     }
 
     /// Blocks a host for a time, on an operator's word.
-    pub fn block(&self, host: &Host, length: Duration, reason: &str) {
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn block(&self, host: &Host, length: Duration, reason: &str) -> Result<(), StoreError> {
         let (gate, _) = self.0.registry.lane(lane_key(host, Role::Metadata));
-        let _ = gate.site.block(length, &OpenReason::Operator(reason.into()));
+        gate.site.block(length, &OpenReason::Operator(reason.into())).await?;
         gate.wake_all();
+        Ok(())
     }
 
     /// Closes the breaker of a host, on an operator's word.
-    pub fn unblock(&self, host: &Host) {
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn unblock(&self, host: &Host) -> Result<(), StoreError> {
         let (gate, _) = self.0.registry.lane(lane_key(host, Role::Metadata));
-        let _ = gate.site.unblock();
+        gate.site.unblock().await?;
         gate.wake_all();
+        Ok(())
     }
 
     /// Tells how a host stands.
-    #[must_use]
-    pub fn view(&self, host: &Host) -> SiteView {
-        self.0.registry.lane(lane_key(host, Role::Metadata)).0.site.view()
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn view(&self, host: &Host) -> Result<SiteView, StoreError> {
+        self.0.registry.lane(lane_key(host, Role::Metadata)).0.site.view().await
+    }
+
+    /// Waits until everything that was said to the store has reached it. A program calls this before it ends.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        self.0.registry.store.flush().await
+    }
+
+    pub(crate) fn lane(&self, key: LaneKey) -> (Arc<Gate>, Arc<Lane>) {
+        self.0.registry.lane(key)
     }
 
     /// Returns how many sites the hub remembers.
@@ -253,7 +275,7 @@ impl Hub {
     }
 }
 
-fn lane_key(host: &Host, role: Role) -> LaneKey {
+pub(crate) fn lane_key(host: &Host, role: Role) -> LaneKey {
     LaneKey { host: host.clone(), role, kind: None, service: None, free: false }
 }
 

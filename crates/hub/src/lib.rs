@@ -21,6 +21,7 @@ mod cache;
 pub mod clock;
 pub mod config;
 mod decode;
+pub mod doctor;
 mod download;
 pub mod error;
 pub mod event;
@@ -32,6 +33,7 @@ mod redact;
 mod redirect;
 mod request;
 pub mod response;
+pub mod store;
 pub mod transport;
 
 pub use docstokg_policy as policy;

@@ -100,7 +100,7 @@ pub trait Dial: Send + Sync {
     ///
     /// # Errors
     /// The site has been blocked meanwhile: the request must not be sent.
-    fn connected(&self) -> Result<(), Refusal>;
+    fn connected(&self) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + '_>>;
 }
 
 /// Sends one request.

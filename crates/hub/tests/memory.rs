@@ -12,10 +12,10 @@ use bytes::Bytes;
 use docstokg_hub::clock::Random;
 use docstokg_hub::config::load::shipped;
 use docstokg_hub::policy::breaker::BreakerPolicy;
-use docstokg_hub::policy::budget::Windows;
 use docstokg_hub::policy::rate::Window;
 use docstokg_hub::policy::site::{Ask, Charge, Entry, Site};
 use docstokg_hub::policy::time::BootInstant;
+use docstokg_hub::policy::windows::Windows;
 use docstokg_hub::stores::StateStore;
 use docstokg_hub::stores::memory::MemoryStore;
 use docstokg_hub::transport::{Body, Dial, Incoming, Outgoing, SendError, Transport};
@@ -90,7 +90,7 @@ fn idle_hosts() {
 fn full_rings() {
     for (limit, per) in [(5_000u32, 3_600u64), (1_000_000, 86_400), (4_096, 3_600)] {
         let window = Window::new(NonZeroU32::new(limit).expect("not zero"), Duration::from_secs(per));
-        let charges = [Charge { budget: 0, weight: 1, windows: Arc::new(Windows::new([window], Duration::from_millis(10))) }];
+        let charges = [Charge { budget: 0, weight: 1, windows: Arc::new(Windows::new([window], Duration::from_millis(10))), slots: None }];
         let breaker = BreakerPolicy::default();
         let ask = Ask::at_once(&charges, &breaker);
         let (site, bytes) = kept(|| {

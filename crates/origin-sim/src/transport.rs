@@ -50,7 +50,7 @@ impl SimTransport {
         };
         dial.dialling();
         self.simulation.sleep(delay).await;
-        dial.connected().map_err(SendError::Blocked)
+        dial.connected().await.map_err(SendError::Blocked)
     }
 
     async fn exchange(&self, request: Outgoing, dial: Arc<dyn Dial>) -> Result<Incoming, SendError> {

@@ -5,8 +5,10 @@
 
 use std::time::Duration;
 
-use crate::budget::Multiplier;
+use serde::{Deserialize, Serialize};
+
 use crate::time::BootInstant;
+use crate::windows::Multiplier;
 
 /// The knobs of the adaptive rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,7 +41,7 @@ impl Default for AdaptivePolicy {
 }
 
 /// The answers of the running window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     started: BootInstant,
     calls: u32,
@@ -67,6 +69,12 @@ impl Tally {
         self.calls = self.calls.saturating_add(1);
         self.throttled = self.throttled.saturating_add(u32::from(throttled));
         adjustment
+    }
+
+    /// Tells whether nobody has counted answers for `memory`.
+    #[must_use]
+    pub fn is_stale(&self, memory: Duration, now: BootInstant) -> bool {
+        self.started + memory <= now
     }
 
     fn decide(&self, policy: &AdaptivePolicy, old: Multiplier) -> Option<Adjustment> {

@@ -10,6 +10,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::classify::Outcome;
 use crate::role::Role;
 use crate::time::BootInstant;
@@ -22,7 +24,7 @@ pub use policy::{BreakerPolicy, RollingWindow};
 const FORGET: Duration = Duration::from_secs(3_600);
 
 /// Why a breaker is open.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OpenReason {
     /// So many failures in a row.
     Consecutive,
@@ -111,21 +113,21 @@ pub enum Admission {
 }
 
 /// A place of a probe. Released, settled or expired; never lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Lease {
     id: u64,
     role: Role,
     expires: BootInstant,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Block {
     until: BootInstant,
     reason: OpenReason,
 }
 
 /// What a breaker that is not plainly closed remembers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Trip {
     /// The end of the inferred open; in the past once half-open.
     open_until: BootInstant,
@@ -133,9 +135,16 @@ struct Trip {
     block: Option<Block>,
     half_open: bool,
     leases: Vec<Lease>,
+    /// Who opened it, for people.
+    by: Option<Arc<str>>,
 }
 
 impl Trip {
+    /// Starts an open, or a block.
+    fn new(open_until: BootInstant, reason: OpenReason, block: Option<Block>) -> Self {
+        Self { open_until, reason, block, half_open: false, leases: Vec::new(), by: None }
+    }
+
     fn until(&self) -> BootInstant {
         self.block.as_ref().map_or(self.open_until, |block| block.until.max(self.open_until))
     }
@@ -150,7 +159,7 @@ impl Trip {
 }
 
 /// The state of one breaker. One that has never failed is a few words; the rest is allocated when it does.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Breaker {
     era: u32,
     failures: u32,
@@ -159,7 +168,7 @@ pub struct Breaker {
 }
 
 /// What a breaker that has failed before remembers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Past {
     /// Opens in a row.
     opens: u32,
@@ -268,7 +277,7 @@ impl Breaker {
     pub fn blocked_twin(&self) -> Self {
         let trip = self.trip.as_deref().and_then(|trip| trip.block.as_ref()).map(|block| {
             let (until, reason) = (BootInstant::ZERO, block.reason.clone());
-            Box::new(Trip { open_until: until, reason, block: Some(block.clone()), half_open: false, leases: Vec::new() })
+            Box::new(Trip::new(until, reason, Some(block.clone())))
         });
         Self { trip, ..Self::default() }
     }
@@ -279,6 +288,49 @@ impl Breaker {
             match trip.leases.iter_mut().find(|lease| lease.id == id) {
                 Some(lease) => lease.expires = expires,
                 None => trip.leases.push(Lease { id, role, expires }),
+            }
+        }
+    }
+
+    /// Prolongs the places held by `ids`.
+    pub fn renew(&mut self, ids: &[u64], expires: BootInstant) {
+        let leases = self.trip.iter_mut().flat_map(|trip| &mut trip.leases);
+        for lease in leases.filter(|lease| ids.contains(&lease.id)) {
+            lease.expires = lease.expires.max(expires);
+        }
+    }
+
+    /// Writes down who opened it, unless somebody is named already.
+    pub fn sign(&mut self, who: &Arc<str>) {
+        if let Some(trip) = self.trip.as_deref_mut() {
+            trip.by.get_or_insert_with(|| Arc::clone(who));
+        }
+    }
+
+    /// Returns who opened it.
+    #[must_use]
+    pub fn opened_by(&self) -> Option<&Arc<str>> {
+        self.trip.as_deref()?.by.as_ref()
+    }
+
+    /// Returns how many failures count towards a rolling window at `now`.
+    #[must_use]
+    pub fn recent_failures(&self, within: Duration, now: BootInstant) -> usize {
+        self.past.iter().flat_map(|past| &past.recent).filter(|failure| **failure + within > now).count()
+    }
+
+    /// Moves every instant to another clock; no open or block may end later than `latest`.
+    pub fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant, latest: BootInstant) {
+        if let Some(trip) = self.trip.as_deref_mut() {
+            trip.open_until = shift(trip.open_until).min(latest);
+            if let Some(block) = &mut trip.block {
+                block.until = shift(block.until).min(latest);
+            }
+            trip.leases.clear();
+        }
+        if let Some(past) = self.past.as_deref_mut() {
+            for instant in [&mut past.closed_at, &mut past.failed_at, &mut past.throttled_at].into_iter().chain(&mut past.recent) {
+                *instant = shift(*instant);
             }
         }
     }
@@ -361,7 +413,7 @@ impl Breaker {
         past.recent.clear();
         let reset = length.unwrap_or_else(|| policy.reset_after(past.opens, past.learned_reset));
         self.era = self.era.wrapping_add(1);
-        self.trip = Some(Box::new(Trip { open_until: now + reset, reason: reason.clone(), block: None, half_open: false, leases: Vec::new() }));
+        self.trip = Some(Box::new(Trip::new(now + reset, reason.clone(), None)));
         Transition { from, to: State::Open, fail_count: self.failures, reset: Some(reset), reason: Some(reason) }
     }
 
@@ -383,7 +435,7 @@ impl Breaker {
         }
         self.era = self.era.wrapping_add(1);
         let block = Some(Block { until, reason: reason.clone() });
-        self.trip = Some(Box::new(Trip { open_until: now, reason: reason.clone(), block, half_open: false, leases: Vec::new() }));
+        self.trip = Some(Box::new(Trip::new(now, reason.clone(), block)));
         Some(Transition { from, to: State::Open, fail_count: self.failures, reset: Some(until.since(now)), reason: Some(reason) })
     }
 

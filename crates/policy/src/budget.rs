@@ -6,93 +6,25 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::adaptive::{AdaptivePolicy, Adjustment, Tally};
 use crate::rate::Window;
 use crate::ring::{Coarse, EXACT_LIMIT, Ring};
-use crate::time::{BootInstant, micros};
+use crate::time::BootInstant;
+use crate::windows::{Multiplier, Windows};
 
-/// The windows of a budget as a process applies them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Windows {
-    list: Box<[Window]>,
-    /// The widths at the full rate, guard included, in microseconds: the hot path adds and compares, it does not convert.
-    widths: Box<[u64]>,
-    guard: Duration,
-    /// How many exact grants are worth remembering.
-    keep: u32,
-    has_coarse: bool,
-}
+mod history;
 
-/// Windows longer than this are quotas: the adaptive multiplier leaves them alone.
-const PACING: Duration = Duration::from_secs(60);
+pub use history::History;
 
-impl Windows {
-    /// Joins windows that all hold, each widened by `guard` against late arrivals at the origin.
-    #[must_use]
-    pub fn new(list: impl Into<Box<[Window]>>, guard: Duration) -> Self {
-        let list = list.into();
-        let exact = list.iter().map(|window| window.limit.get()).filter(|limit| *limit <= EXACT_LIMIT);
-        let keep = exact.max().unwrap_or(0);
-        let widths = list.iter().map(|window| micros(window.per + guard)).collect();
-        let has_coarse = list.iter().any(|window| window.limit.get() > EXACT_LIMIT);
-        Self { list, widths, guard, keep, has_coarse }
-    }
-
-    /// Returns the windows as configured.
-    #[must_use]
-    pub fn list(&self) -> &[Window] {
-        &self.list
-    }
-
-    /// Returns the largest weight that a single request may have.
-    #[must_use]
-    pub fn largest_weight(&self) -> u32 {
-        self.list.iter().map(|window| window.limit.get()).min().unwrap_or(u32::MAX)
-    }
-
-    /// Returns the width in force: stretched by the multiplier if it paces, widened by the guard.
-    fn width(&self, window: &Window, multiplier: Multiplier) -> Duration {
-        if window.per <= PACING { multiplier.stretch(window.per) + self.guard } else { window.per + self.guard }
-    }
-
-    /// Returns each window with the width in force.
-    #[inline]
-    fn in_force(&self, multiplier: Multiplier) -> impl Iterator<Item = (&Window, u64)> {
-        let full = multiplier == Multiplier::FULL;
-        self.list.iter().zip(&self.widths).map(move |(window, width)| (window, if full { *width } else { micros(self.width(window, multiplier)) }))
-    }
-}
-
-/// The share of the configured rate that adaptive pacing leaves, in thousandths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Multiplier(u16);
-
-impl Multiplier {
-    /// The whole configured rate.
-    pub const FULL: Self = Self(1_000);
-    /// The least that is ever left.
-    pub const LOWEST: Self = Self(10);
-
-    /// Makes a multiplier from a share, kept between a hundredth and one.
-    #[must_use]
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 10..=1000 first")]
-    pub fn from_share(share: f64) -> Self {
-        Self((share * 1_000.0).round().clamp(10.0, 1_000.0) as u16)
-    }
-
-    /// Returns the share of the rate.
-    #[must_use]
-    pub fn share(self) -> f64 {
-        f64::from(self.0) / 1_000.0
-    }
-
-    fn stretch(self, per: Duration) -> Duration {
-        if self == Self::FULL { per } else { per * 1_000 / u32::from(self.0) }
-    }
-}
+/// How many of the latest waits are remembered for people.
+const WAITS: usize = 8;
+/// An adaptive rate that nobody has watched for so long belongs to a run that is over.
+const FORGET_RATE: Duration = Duration::from_secs(600);
 
 /// A place held by somebody who waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Ticket {
     id: u64,
     at: BootInstant,
@@ -102,7 +34,7 @@ struct Ticket {
 }
 
 /// What becomes of a ticket whose time is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Holding {
     /// Its holder is gone: the place is free.
     Waiting,
@@ -110,19 +42,71 @@ enum Holding {
     Sent,
 }
 
-/// The shared state of a budget.
-#[derive(Clone, Debug)]
+/// A slot that is shared through the store, and who holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct SlotLease {
+    id: u64,
+    expires: BootInstant,
+}
+
+/// A wait that ended, for people who ask why it is slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// When it ended.
+    pub at: BootInstant,
+    /// How long it was.
+    pub length: Duration,
+}
+
+/// A change of a budget's history. A store that others read writes these down, and not the history anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// So much was used at an instant.
+    Spent {
+        /// How much.
+        weight: u32,
+        /// When.
+        at: BootInstant,
+    },
+    /// So much that was spent at an instant was not used.
+    TakenBack {
+        /// How much.
+        weight: u32,
+        /// When it was spent.
+        at: BootInstant,
+    },
+}
+
+/// The shared state of a budget. Its history (ring and buckets) is written by its own ways: see [`Change`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Budget {
+    #[serde(skip)]
     ring: Ring,
+    /// How many exact grants the windows of all processes ask to remember.
+    keep: u32,
     coarse: Vec<Coarse>,
     tickets: Vec<Ticket>,
+    slots: Vec<SlotLease>,
     multiplier: Multiplier,
     tally: Option<Box<Tally>>,
+    waits: Option<Box<Vec<Wait>>>,
+    #[serde(skip)]
+    journal: Option<Box<Vec<Change>>>,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { ring: Ring::default(), coarse: Vec::new(), tickets: Vec::new(), multiplier: Multiplier::FULL, tally: None }
+        Self {
+            ring: Ring::default(),
+            keep: 0,
+            coarse: Vec::new(),
+            tickets: Vec::new(),
+            slots: Vec::new(),
+            multiplier: Multiplier::FULL,
+            tally: None,
+            waits: None,
+            journal: None,
+        }
     }
 }
 
@@ -143,29 +127,43 @@ impl Budget {
         !self.tickets.is_empty()
     }
 
+    /// Tells whether there is nothing to look at but grants, at the full rate.
+    #[inline]
+    #[must_use]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.tickets.is_empty() && self.multiplier == Multiplier::FULL
+    }
+
+    /// Finds the first instant that fits where there are only grants: each window looks so many back, the latest answer
+    /// holds for all. Returns the place of the window that gave it.
+    #[inline]
+    pub(crate) fn plain_fit(&self, windows: &Windows, weight: u32, from: BootInstant) -> (BootInstant, Option<usize>) {
+        let (mut at, mut latest) = (from, None);
+        for (place, rule) in windows.rules().iter().enumerate() {
+            let k = (rule.limit + 1).saturating_sub(weight);
+            let grant = if rule.exact { self.ring.back(k) } else { self.coarse_of(&windows.list()[place]).and_then(|coarse| coarse.back(k)) };
+            if let Some(grant) = grant {
+                let free = grant.plus_micros(rule.width);
+                if free > at {
+                    (at, latest) = (free, Some(place));
+                }
+            }
+        }
+        (at, latest)
+    }
+
     /// Finds the first instant from `from` on at which `weight` fits every window, behind `ahead` weights in line.
     ///
     /// Exact when nobody is ahead; with a line before it, and several windows, a lower bound. O(windows + tickets).
     #[inline]
     #[must_use]
     pub fn first_fit(&self, windows: &Windows, weight: u32, ahead: Option<u32>, from: BootInstant, now: BootInstant) -> Fit {
-        let mut fit = Fit { at: from, because: None };
         if weight == 0 {
-            return fit;
+            return Fit { at: from, because: None };
         }
-        if self.tickets.is_empty() && ahead.is_none() {
-            // Grants alone: each window looks so many back, and the latest answer holds for all.
-            let mut latest = None;
-            for (place, (window, width)) in windows.in_force(self.multiplier).enumerate() {
-                let k = (window.limit.get() + 1).saturating_sub(weight);
-                let free = self.used_back(window, k).map_or(from, |grant| grant.plus_micros(width));
-                if free > fit.at {
-                    fit.at = free;
-                    latest = Some(place);
-                }
-            }
-            fit.because = latest.map(|place| windows.list[place]);
-            return fit;
+        if self.is_plain() && ahead.is_none() {
+            let (at, place) = self.plain_fit(windows, weight, from);
+            return Fit { at, because: place.map(|place| windows.list()[place]) };
         }
         self.first_fit_among(windows, weight, ahead, from, now)
     }
@@ -234,28 +232,49 @@ impl Budget {
     /// Returns the instant of the `k`-th latest grant that `window` remembers.
     #[inline]
     fn used_back(&self, window: &Window, k: u32) -> Option<BootInstant> {
-        if window.limit.get() <= EXACT_LIMIT { self.ring.back(k) } else { self.coarse.iter().find(|coarse| coarse.window() == *window)?.back(k) }
+        if window.limit.get() <= EXACT_LIMIT { self.ring.back(k) } else { self.coarse_of(window)?.back(k) }
+    }
+
+    #[inline]
+    fn coarse_of(&self, window: &Window) -> Option<&Coarse> {
+        self.coarse.iter().find(|coarse| coarse.window() == *window)
+    }
+
+    /// Makes sure that the history reaches back as far as these windows look.
+    #[inline]
+    pub(crate) fn remember(&mut self, windows: &Windows) {
+        self.keep = self.keep.max(windows.keep);
+        if windows.has_coarse {
+            for (window, width) in windows.in_force(Multiplier::FULL).filter(|(window, _)| window.limit.get() > EXACT_LIMIT) {
+                if let Some(coarse) = self.coarse.iter_mut().find(|coarse| coarse.window() == *window) {
+                    coarse.widen(width);
+                } else {
+                    self.coarse.reserve_exact(1);
+                    self.coarse.push(Coarse::new(*window, width));
+                }
+            }
+        }
+    }
+
+    /// Tells whether the history reaches back as far as these windows look.
+    #[inline]
+    pub(crate) fn remembers(&self, windows: &Windows) -> bool {
+        let coarse = |window: &Window| window.limit.get() <= EXACT_LIMIT || self.coarse_of(window).is_some();
+        self.keep >= windows.keep && (!windows.has_coarse || windows.list().iter().all(coarse))
     }
 
     /// Remembers that `weight` was used at `now`.
     #[inline]
-    pub fn spend(&mut self, windows: &Windows, weight: u32, now: BootInstant) {
+    pub fn spend(&mut self, weight: u32, now: BootInstant) {
         if weight == 0 {
             return;
         }
-        if windows.keep > 0 {
-            self.ring.push(now, weight, windows.keep);
+        self.ring.push(now, weight, self.keep);
+        for coarse in &mut self.coarse {
+            coarse.push(now, weight);
         }
-        if !windows.has_coarse {
-            return;
-        }
-        for (window, width) in windows.in_force(self.multiplier).filter(|(window, _)| window.limit.get() > EXACT_LIMIT) {
-            let place = self.coarse.iter().position(|coarse| coarse.window() == *window).unwrap_or_else(|| {
-                self.coarse.reserve_exact(1);
-                self.coarse.push(Coarse::new(*window));
-                self.coarse.len() - 1
-            });
-            self.coarse[place].push(now, weight, width);
+        if let Some(journal) = &mut self.journal {
+            journal.push(Change::Spent { weight, at: now });
         }
     }
 
@@ -264,6 +283,9 @@ impl Budget {
         self.ring.take_back(at, weight);
         for coarse in &mut self.coarse {
             coarse.take_back(at, weight);
+        }
+        if let Some(journal) = &mut self.journal {
+            journal.push(Change::TakenBack { weight, at });
         }
     }
 
@@ -292,13 +314,71 @@ impl Budget {
 
     /// Ends the tickets whose time is over: those of dead holders are dropped, those of sent requests become grants.
     #[inline]
-    pub fn expire(&mut self, windows: &Windows, now: BootInstant) {
+    pub fn expire(&mut self, now: BootInstant) {
         while let Some(place) = self.tickets.iter().position(|ticket| ticket.expires <= now) {
             let ticket = self.tickets.remove(place);
             if ticket.standing == Holding::Sent {
-                self.spend(windows, ticket.weight, ticket.expires);
+                self.spend(ticket.weight, ticket.expires);
             }
         }
+        self.slots.retain(|slot| slot.expires > now);
+        if self.multiplier != Multiplier::FULL && self.tally.as_ref().is_none_or(|tally| tally.is_stale(FORGET_RATE, now)) {
+            (self.multiplier, self.tally) = (Multiplier::FULL, None);
+        }
+    }
+
+    /// Tells whether a shared slot is free, or held by `id` already.
+    #[must_use]
+    pub fn has_slot(&self, most: u32, id: Option<u64>) -> bool {
+        self.slots.len() < most as usize || id.is_some_and(|id| self.slots.iter().any(|slot| slot.id == id))
+    }
+
+    /// Takes a shared slot for `id`, or prolongs the one it has.
+    pub fn take_slot(&mut self, id: u64, expires: BootInstant) {
+        match self.slots.iter_mut().find(|slot| slot.id == id) {
+            Some(slot) => slot.expires = expires,
+            None => self.slots.push(SlotLease { id, expires }),
+        }
+    }
+
+    /// Gives up the shared slot of `id`, and returns whether there was one.
+    pub fn free_slot(&mut self, id: u64) -> bool {
+        let before = self.slots.len();
+        self.slots.retain(|slot| slot.id != id);
+        self.slots.len() < before
+    }
+
+    /// Prolongs the shared slots of `ids`.
+    pub fn renew(&mut self, ids: &[u64], expires: BootInstant) {
+        for slot in self.slots.iter_mut().filter(|slot| ids.contains(&slot.id)) {
+            slot.expires = slot.expires.max(expires);
+        }
+    }
+
+    /// Returns how many shared slots are held at `now`.
+    #[must_use]
+    pub fn slots_held(&self, now: BootInstant) -> usize {
+        self.slots.iter().filter(|slot| slot.expires > now).count()
+    }
+
+    /// Returns the places held by those who wait, with their instants.
+    pub fn tickets(&self) -> impl Iterator<Item = BootInstant> {
+        self.tickets.iter().map(|ticket| ticket.at)
+    }
+
+    /// Notes a wait that has ended.
+    pub fn note_wait(&mut self, wait: Wait) {
+        let waits = self.waits.get_or_insert_default();
+        if waits.len() >= WAITS {
+            waits.remove(0);
+        }
+        waits.push(wait);
+    }
+
+    /// Returns the latest waits, oldest first.
+    #[must_use]
+    pub fn waits(&self) -> &[Wait] {
+        self.waits.as_deref().map_or(&[], Vec::as_slice)
     }
 
     /// Returns the multiplier in force.
@@ -322,7 +402,7 @@ impl Budget {
         let history = if window.limit.get() <= EXACT_LIMIT {
             self.ring.count_within(width, now) as u64
         } else {
-            self.coarse.iter().find(|coarse| coarse.window() == *window).map_or(0, |coarse| coarse.count_within(width, now))
+            self.coarse_of(window).map_or(0, |coarse| coarse.count_within(width, now))
         };
         held + history
     }
@@ -331,6 +411,6 @@ impl Budget {
     #[must_use]
     pub fn is_idle(&self, memory: Duration, now: BootInstant) -> bool {
         let latest = self.coarse.iter().filter_map(Coarse::latest).chain(self.ring.latest()).max();
-        self.tickets.is_empty() && latest.is_none_or(|latest| latest + memory <= now)
+        self.tickets.is_empty() && self.slots.is_empty() && latest.is_none_or(|latest| latest + memory <= now)
     }
 }

@@ -17,3 +17,4 @@ pub mod ring;
 pub mod role;
 pub mod site;
 pub mod time;
+pub mod windows;

@@ -7,6 +7,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::rate::Window;
 use crate::time::BootInstant;
 
@@ -38,6 +40,9 @@ impl Ring {
             // Most hosts are asked once: the first grant takes a word, not a page.
             self.grants.reserve_exact(weight.min(keep) as usize);
         }
+        if keep == 0 {
+            return;
+        }
         if weight == 1 && self.grants.len() < keep as usize {
             self.grants.push_back(at);
             return;
@@ -58,6 +63,16 @@ impl Ring {
         self.grants.drain(start..end);
     }
 
+    /// Returns the instants remembered, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = BootInstant> {
+        self.grants.iter().copied()
+    }
+
+    /// Replaces what is remembered.
+    pub fn restore(&mut self, grants: Vec<BootInstant>) {
+        self.grants = grants.into();
+    }
+
     /// Returns the latest instant remembered.
     #[must_use]
     pub fn latest(&self) -> Option<BootInstant> {
@@ -72,26 +87,54 @@ impl Ring {
 }
 
 /// The grants of one large window, in buckets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Coarse {
     window: Window,
+    /// The width in microseconds, guard included.
+    width: u64,
+    #[serde(skip)]
     buckets: VecDeque<Bucket>,
+    #[serde(skip)]
     total: u64,
     /// How many grants a bucket takes.
     share: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Bucket {
+/// Grants of a large window that count as used together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bucket {
     latest: BootInstant,
     count: u32,
+}
+
+impl Bucket {
+    /// Moves the bucket to another clock.
+    pub(crate) fn moved(self, shift: &dyn Fn(BootInstant) -> BootInstant) -> Self {
+        Self { latest: shift(self.latest), ..self }
+    }
 }
 
 impl Coarse {
     /// Starts an empty history of a window.
     #[must_use]
-    pub fn new(window: Window) -> Self {
-        Self { window, buckets: VecDeque::new(), total: 0, share: window.limit.get().div_ceil(COARSE_BUCKETS) }
+    pub fn new(window: Window, width: u64) -> Self {
+        Self { window, width, buckets: VecDeque::new(), total: 0, share: window.limit.get().div_ceil(COARSE_BUCKETS) }
+    }
+
+    /// Remembers for at least `width` microseconds.
+    pub fn widen(&mut self, width: u64) {
+        self.width = self.width.max(width);
+    }
+
+    /// Returns the buckets, oldest first.
+    pub fn buckets(&self) -> impl Iterator<Item = Bucket> {
+        self.buckets.iter().copied()
+    }
+
+    /// Replaces what is remembered.
+    pub fn restore(&mut self, buckets: Vec<Bucket>) {
+        self.total = buckets.iter().map(|bucket| u64::from(bucket.count)).sum();
+        self.buckets = buckets.into();
     }
 
     /// Returns the window that this is the history of.
@@ -112,10 +155,10 @@ impl Coarse {
         })
     }
 
-    /// Remembers `weight` grants at `at`, and forgets those that have left a window of `width` microseconds.
+    /// Remembers `weight` grants at `at`, and forgets those that have left the window.
     #[inline]
-    pub fn push(&mut self, at: BootInstant, weight: u32, width: u64) {
-        while let Some(oldest) = self.buckets.front().filter(|bucket| bucket.latest.plus_micros(width) <= at) {
+    pub fn push(&mut self, at: BootInstant, weight: u32) {
+        while let Some(oldest) = self.buckets.front().filter(|bucket| bucket.latest.plus_micros(self.width) <= at) {
             self.total -= u64::from(oldest.count);
             self.buckets.pop_front();
         }
@@ -201,9 +244,9 @@ mod tests {
     #[test]
     fn a_large_window_stays_small_and_never_forgets_early() {
         let window = Window::new(NonZeroU32::new(1_000_000).unwrap(), Duration::from_secs(86_400));
-        let mut coarse = Coarse::new(window);
+        let mut coarse = Coarse::new(window, 86_400_000_000);
         for grant in 0..1_000_000u64 {
-            coarse.push(at(grant * 1_000), 1, 86_400_000_000);
+            coarse.push(at(grant * 1_000), 1);
         }
         assert!(coarse.buckets.len() <= COARSE_BUCKETS as usize + 1, "{}", coarse.buckets.len());
         let oldest = coarse.back(1_000_000).unwrap();

@@ -7,18 +7,21 @@ use std::time::Duration;
 
 use crate::adaptive::{AdaptivePolicy, Adjustment};
 use crate::breaker::{Admission, Breaker, BreakerPolicy, OpenReason, Transition};
-use crate::budget::{Budget, Fit, Windows};
+use crate::budget::{Budget, Fit, Wait};
 use crate::classify::Outcome;
 use crate::rate::Window;
 use crate::role::Role;
 use crate::time::BootInstant;
+use crate::windows::Windows;
 
 mod ask;
+mod shared;
 
 pub use ask::{Ask, Charge, Entered, Entry, Pass, Patience, Refusal, RefusalReason, Standing, Ticket};
+pub use shared::OwnedAsk;
 
 /// How long a ticket outlives its instant when its holder is gone.
-const TICKET_GRACE: Duration = Duration::from_secs(20);
+const TICKET_GRACE: Duration = Duration::from_secs(3);
 
 /// The shared state of a site.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +30,8 @@ pub struct Site {
     isolated: Vec<(Role, Breaker)>,
     budgets: Vec<Budget>,
     next_id: u64,
+    /// Something other than the history of budgets may have changed.
+    touched: bool,
 }
 
 /// What a settled outcome did.
@@ -66,15 +71,32 @@ impl Site {
     #[inline]
     pub fn enter(&mut self, ask: &Ask<'_>, now: BootInstant) -> Entered {
         // Almost always the breaker is closed and nobody waits: then there is nothing but windows to look at.
-        if self.is_plain(ask) {
-            let fit = self.first_fit(ask, now, now);
-            if fit.at <= now {
-                let era = self.breaker.era();
-                return Entered { entry: Entry::Go(self.grant(ask, None, era, now)), transition: None };
+        if ask.isolated || ask.ahead.is_some() || self.breaker.has_tripped() {
+            return self.enter_with_care(ask, now);
+        }
+        let (mut at, mut because) = (now, None);
+        for charge in ask.charges {
+            let budget = &self.budgets[charge.budget];
+            if !budget.is_plain() || charge.slots.is_some() || !budget.remembers(&charge.windows) {
+                return self.enter_with_care(ask, now);
             }
-            if is_too_late(ask, fit, now) {
-                return Entered { entry: refused(fit), transition: None };
+            if charge.weight > 0
+                && let (free, Some(place)) = budget.plain_fit(&charge.windows, charge.weight, at)
+            {
+                (at, because) = (free, Some((charge, place)));
             }
+        }
+        if at <= now {
+            for charge in ask.charges {
+                self.budgets[charge.budget].spend(charge.weight, now);
+            }
+            let clean = self.breaker.failures() == 0;
+            let pass = Pass { id: self.fresh_id(), era: self.breaker.era(), at: now, probe: false, clean, shadowed: None };
+            return Entered { entry: Entry::Go(pass), transition: None };
+        }
+        let fit = Fit { at, because: because.map(|(charge, place)| charge.windows.list()[place]) };
+        if is_too_late(ask, fit, now) {
+            return Entered { entry: refused(fit), transition: None };
         }
         self.enter_with_care(ask, now)
     }
@@ -85,12 +107,6 @@ impl Site {
         Entered { entry: self.judge(ask, None, now), transition }
     }
 
-    #[inline]
-    fn is_plain(&self, ask: &Ask<'_>) -> bool {
-        let nobody_waits = ask.charges.iter().all(|charge| !self.budgets[charge.budget].has_tickets());
-        !ask.isolated && ask.ahead.is_none() && !self.breaker.has_tripped() && nobody_waits
-    }
-
     /// Asks again for whoever waited: still admitted, and do the windows still fit at the real instant?
     ///
     /// The ticket is used up by a go or a refusal; a later instant comes with the same ticket.
@@ -98,6 +114,7 @@ impl Site {
         let transition = self.advance(ask, now);
         for charge in ask.charges {
             self.budgets[charge.budget].release(ticket);
+            self.budgets[charge.budget].free_slot(ticket);
         }
         let entry = self.judge(ask, Some(ticket), now);
         if !matches!(entry, Entry::Go(_) | Entry::Wait(_)) {
@@ -109,8 +126,11 @@ impl Site {
     /// Lets time do its part: tickets and leases of the dead expire, open becomes half-open.
     #[inline]
     fn advance(&mut self, ask: &Ask<'_>, now: BootInstant) -> Option<Box<Transition>> {
+        self.touched = true;
         for charge in ask.charges {
-            self.budgets[charge.budget].expire(&charge.windows, now);
+            let budget = &mut self.budgets[charge.budget];
+            budget.remember(&charge.windows);
+            budget.expire(now);
         }
         self.breaker_for(ask).advance(now).map(Box::new)
     }
@@ -138,6 +158,10 @@ impl Site {
         };
         let fit = self.first_fit(ask, from, now);
         if fit.at <= now && ask.ahead.is_none() {
+            let has_slots = |charge: &Charge| charge.slots.is_none_or(|most| self.budgets[charge.budget].has_slot(most.get(), held));
+            if !ask.charges.iter().all(has_slots) {
+                return Entry::Busy;
+            }
             let pass = Pass { probe, shadowed, ..self.grant(ask, held, era, now) };
             if probe {
                 self.breaker_for(ask).lease(pass.id, ask.role, now + ask.lease);
@@ -165,9 +189,18 @@ impl Site {
     fn grant(&mut self, ask: &Ask<'_>, held: Option<u64>, era: u32, now: BootInstant) -> Pass {
         let id = held.unwrap_or_else(|| self.fresh_id());
         for charge in ask.charges {
-            self.budgets[charge.budget].spend(&charge.windows, charge.weight, now);
+            let budget = &mut self.budgets[charge.budget];
+            budget.spend(charge.weight, now);
+            if charge.slots.is_some() {
+                budget.take_slot(id, now + ask.lease);
+            }
+            if held.is_some() && charge.weight > 0 {
+                budget.note_wait(Wait { at: now, length: now.since(ask.asked) });
+            }
         }
-        Pass { id, era, at: now, probe: false, shadowed: None }
+        let breaker = self.breaker_for(ask);
+        let clean = !breaker.has_tripped() && breaker.failures() == 0;
+        Pass { id, era, at: now, probe: false, clean, shadowed: None }
     }
 
     /// Finds the first instant that fits every window of every charged budget.
@@ -191,8 +224,10 @@ impl Site {
 
     /// Gives up a ticket, or a pass that was never used: its grants and its probe's place are free again.
     pub fn leave(&mut self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> bool {
+        self.touched = true;
         for charge in ask.charges {
             let budget = &mut self.budgets[charge.budget];
+            budget.free_slot(id);
             if !budget.release(id)
                 && let Some(at) = spent_at
             {
@@ -204,6 +239,7 @@ impl Site {
 
     /// Turns the grants of a pass into a ticket that counts as used now, until its connection is up.
     pub fn hold(&mut self, ask: &Ask<'_>, pass: &Pass, expires: BootInstant) {
+        self.touched = true;
         for charge in ask.charges {
             let budget = &mut self.budgets[charge.budget];
             budget.take_back(charge.weight, pass.at);
@@ -215,6 +251,7 @@ impl Site {
     ///
     /// The origin reads it a little later than that: it counts as used now until [`Site::stamp`], for `longest` at most.
     pub fn sent(&mut self, ask: &Ask<'_>, pass: &Pass, longest: Duration, now: BootInstant) -> Standing {
+        self.touched = true;
         for charge in ask.charges {
             self.budgets[charge.budget].sent(pass.id, now + longest);
         }
@@ -229,11 +266,12 @@ impl Site {
 
     /// Spends at `now` what a pass still holds: its answer has begun, or it has come to an end.
     pub fn stamp(&mut self, ask: &Ask<'_>, pass: &Pass, now: BootInstant) {
+        self.touched = true;
         for charge in ask.charges {
             let budget = &mut self.budgets[charge.budget];
-            budget.expire(&charge.windows, now);
+            budget.expire(now);
             if budget.release(pass.id) {
-                budget.spend(&charge.windows, charge.weight, now);
+                budget.spend(charge.weight, now);
             }
         }
     }
@@ -245,6 +283,7 @@ impl Site {
         if !pass.probe || matches!(outcome, Outcome::Failure | Outcome::Throttled) {
             return Settled::default();
         }
+        self.touched = true;
         let breaker = self.breaker_for(ask);
         let released = breaker.release(pass.id);
         let transition = breaker.settle(ask.breaker, outcome, pass.era, pass.at, now);
@@ -255,6 +294,10 @@ impl Site {
     ///
     /// A stated Retry-After blocks the whole site whatever the era: the server means everybody.
     pub fn settle(&mut self, ask: &Ask<'_>, pass: &Pass, report: &Report, now: BootInstant) -> Settled {
+        self.touched = true;
+        for charge in ask.charges.iter().filter(|charge| charge.slots.is_some()) {
+            self.budgets[charge.budget].free_slot(pass.id);
+        }
         let breaker = self.breaker_for(ask);
         let released = pass.probe && breaker.release(pass.id);
         let mut transition = breaker.settle(ask.breaker, report.outcome, pass.era, report.sent, now);
@@ -281,6 +324,7 @@ impl Site {
 
     /// Blocks every breaker of the site until `until`.
     pub fn block(&mut self, until: BootInstant, reason: &OpenReason, now: BootInstant) -> Option<Transition> {
+        self.touched = true;
         for (_, breaker) in &mut self.isolated {
             let _ = breaker.block(until, reason.clone(), now);
         }
@@ -289,6 +333,7 @@ impl Site {
 
     /// Closes every breaker of the site on an operator's word.
     pub fn unblock(&mut self, now: BootInstant) -> Option<Transition> {
+        self.touched = true;
         self.isolated.clear();
         self.breaker.close(now)
     }
@@ -317,6 +362,17 @@ impl Site {
     #[must_use]
     pub fn budgets(&self) -> &[Budget] {
         &self.budgets
+    }
+
+    /// Prolongs the shared slots and probes' places of `ids` by `length` from now.
+    pub fn renew(&mut self, ids: &[u64], length: Duration, now: BootInstant) {
+        self.touched = true;
+        for budget in &mut self.budgets {
+            budget.renew(ids, now + length);
+        }
+        for breaker in std::iter::once(&mut self.breaker).chain(self.isolated.iter_mut().map(|(_, breaker)| breaker)) {
+            breaker.renew(ids, now + length);
+        }
     }
 
     /// Tells whether nothing here matters any more.

@@ -28,3 +28,17 @@ impl Clock for SystemClock {
 fn micros(time: Timespec) -> i64 {
     time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1_000)
 }
+
+/// Returns how instants of an earlier start of the machine are told on the clock of this one, by way of wall time.
+///
+/// Nothing lies further ahead than it did when the anchor was written, however the wall clock was set meanwhile; what
+/// lies before this start of the machine counts as its beginning.
+pub(crate) fn shift(anchor: (u64, i64), here: (BootInstant, i64)) -> impl Fn(BootInstant) -> BootInstant {
+    move |instant| {
+        let ahead = i128::from(instant.as_micros()) - i128::from(anchor.0);
+        let passed = i128::from(here.1) - i128::from(anchor.1);
+        let left = (ahead - passed.max(0)).min(ahead.max(0));
+        let told = i128::from(here.0.as_micros()) + left;
+        BootInstant::from_micros(u64::try_from(told.max(0)).unwrap_or(u64::MAX))
+    }
+}

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::breaker::{BreakerPolicy, OpenReason, State};
-use docstokg_policy::budget::Windows;
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Charge, Entered, Entry, Pass, RefusalReason, Report, Ticket};
+use docstokg_policy::site::{Ask, Charge, Entry, Pass, RefusalReason, Report, Ticket};
 use docstokg_policy::time::BootInstant;
+use docstokg_policy::windows::Windows;
 
 use crate::handle::{Answer, BudgetKey, SiteHandle, StateStore};
 
@@ -52,7 +52,7 @@ impl Client {
             let window = Window::new(NonZeroU32::new(*limit).expect("not zero"), LONG);
             let host = Host::parse("conformance.example").expect("a host");
             let budget = if place == 0 { BudgetKey::Role(host, Role::Metadata) } else { BudgetKey::Common };
-            Charge { budget: site.budget(&budget), weight: 1, windows: Arc::new(Windows::new([window], Duration::ZERO)) }
+            Charge { budget: site.budget(&budget), weight: 1, windows: Arc::new(Windows::new([window], Duration::ZERO)), slots: None }
         };
         let charges = limits.iter().enumerate().map(charge).collect();
         let breaker = BreakerPolicy { fail_max: NonZeroU32::new(3).expect("not zero"), jitter: Duration::ZERO, ..BreakerPolicy::default() };
@@ -90,23 +90,32 @@ impl Client {
 
     fn settle(&self, pass: &Pass, outcome: Outcome) {
         let report = Report { outcome, retry_after: None, sent: pass.at };
-        self.site.settle(&self.ask(BootInstant::ZERO), pass, &report);
+        arrive(self.site.settle(&self.ask(BootInstant::ZERO), pass, &report));
     }
 }
 
-/// Waits for a store's answer without an executor: the future is polled until it is there.
-fn arrive(answer: Answer<'_, Entered>) -> Entered {
+/// Waits for a store's answer without an executor.
+pub fn arrive<T: Send + Unpin>(answer: Answer<T>) -> T {
     match answer {
-        Answer::Ready(entered) => entered,
+        Answer::Ready(value) => value.expect("the store answers"),
         Answer::Later(mut future) => {
-            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            let waker = std::task::Waker::from(Arc::new(Unpark(std::thread::current())));
+            let mut context = std::task::Context::from_waker(&waker);
             loop {
-                if let std::task::Poll::Ready(entered) = future.as_mut().poll(&mut context) {
-                    return entered;
+                if let std::task::Poll::Ready(value) = future.as_mut().poll(&mut context) {
+                    return value.expect("the store answers");
                 }
-                std::thread::yield_now();
+                std::thread::park();
             }
         }
+    }
+}
+
+struct Unpark(std::thread::Thread);
+
+impl std::task::Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 
@@ -148,7 +157,7 @@ pub fn a_refusal_changes_nothing(store: &dyn StateStore) {
     for _ in 0..10 {
         client.refused();
     }
-    client.site.leave(&client.ask(BootInstant::ZERO), first.id, Some(first.at));
+    arrive(client.site.leave(&client.ask(BootInstant::ZERO), first.id, Some(first.at)));
     client.go();
 }
 
@@ -170,7 +179,7 @@ pub fn a_ticket_left_is_free_for_others(store: &dyn StateStore) {
     let client = Client::new(store, "ticket", &[1]);
     client.go();
     let ticket = client.wait();
-    client.site.leave(&client.ask(BootInstant::ZERO), ticket.id, None);
+    arrive(client.site.leave(&client.ask(BootInstant::ZERO), ticket.id, None));
     let again = client.wait();
     assert_eq!(again.at, ticket.at, "the place of the one who left is still taken");
 }
@@ -179,7 +188,7 @@ pub fn a_ticket_left_is_free_for_others(store: &dyn StateStore) {
 pub fn a_pass_left_unused_is_free_for_others(store: &dyn StateStore) {
     let client = Client::new(store, "pass", &[1]);
     let pass = client.go();
-    client.site.leave(&client.ask(BootInstant::ZERO), pass.id, Some(pass.at));
+    arrive(client.site.leave(&client.ask(BootInstant::ZERO), pass.id, Some(pass.at)));
     client.go();
 }
 
@@ -193,22 +202,22 @@ pub fn failures_add_up_over_handles(store: &dyn StateStore) {
     for client in &clients {
         assert!(matches!(client.refused(), RefusalReason::Open { reason: OpenReason::Consecutive, .. }));
     }
-    assert_eq!(clients[0].site.view().state, State::Open);
+    assert_eq!(arrive(clients[0].site.view()).state(), State::Open);
 }
 
 /// An operator's word reaches everybody at once, and so does its end.
 pub fn a_block_is_obeyed_by_the_very_next_enter(store: &dyn StateStore) {
     let (operator, worker) = (Client::new(store, "block", &[100]), Client::new(store, "block", &[100]));
-    operator.site.block(LONG, &OpenReason::Operator("conformance".into()));
+    arrive(operator.site.block(LONG, &OpenReason::Operator("conformance".into())));
     assert!(matches!(worker.refused(), RefusalReason::Open { reason: OpenReason::Operator(_), .. }));
-    operator.site.unblock();
+    arrive(operator.site.unblock());
     worker.go();
 }
 
 /// While half-open no more probes are out than allowed, through however many handles; a verdict ends it.
 pub fn half_open_admits_no_more_than_its_trial_calls(store: &dyn StateStore) {
     let clients = [0, 1].map(|_| Client::new(store, "half-open", &[100]));
-    clients[0].site.block(Duration::from_micros(1), &OpenReason::Operator("conformance".into()));
+    arrive(clients[0].site.block(Duration::from_micros(1), &OpenReason::Operator("conformance".into())));
     let probe = loop {
         if let Entry::Go(pass) = clients[0].enter() {
             break pass;

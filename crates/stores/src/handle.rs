@@ -1,21 +1,24 @@
-//! The contract between the hub and a store.
+//! What the hub asks of a store.
 
 use std::future::{Future, IntoFuture, Ready, ready};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, State, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Entered, Pass, Report, Settled, Standing};
+use docstokg_policy::site::{Ask, Entered, Pass, Report, Settled, Site, Standing};
 use docstokg_policy::time::BootInstant;
 
-/// The name of a site: a host, several joined hosts, or a resolver.
+use crate::error::StoreError;
+
+/// The name of a site: a host, `site:NAME` for joined hosts, `resolver:NAME` for a resolver.
 pub type SiteKey = Arc<str>;
 
-/// Which budget of a site.
+/// The name of a budget within its site.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum BudgetKey {
     /// Of one host and role.
@@ -28,19 +31,41 @@ pub enum BudgetKey {
     Service(Arc<str>),
 }
 
-/// The answer of a store: there already, or on its way. A store in memory neither allocates nor yields.
-pub enum Answer<'a, T> {
-    /// There.
-    Ready(T),
-    /// On its way.
-    Later(Pin<Box<dyn Future<Output = T> + Send + 'a>>),
+impl std::fmt::Display for BudgetKey {
+    /// Writes the name under which stores that are shared keep the budget.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Role(host, role) => write!(f, "{host} {role}"),
+            Self::Kind(host, kind) => write!(f, "{host} kind {kind}"),
+            Self::Common => f.write_str("common"),
+            Self::Service(service) => write!(f, "service {service}"),
+        }
+    }
 }
 
-impl<'a, T: Send + 'a> IntoFuture for Answer<'a, T> {
-    type Output = T;
-    type IntoFuture = Arriving<'a, T>;
+/// The answer of a store: there already, or on its way. A store in memory neither allocates nor yields.
+///
+/// The operation has begun when the store hands this out. Dropping it takes nothing back, with one exception: what an
+/// `enter` or `confirm` was granted that nobody waits for any more is given back by the store.
+pub enum Answer<T> {
+    /// There.
+    Ready(Result<T, StoreError>),
+    /// On its way.
+    Later(Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>),
+}
 
-    fn into_future(self) -> Arriving<'a, T> {
+impl<T> Answer<T> {
+    /// An answer that is there.
+    pub const fn now(value: T) -> Self {
+        Self::Ready(Ok(value))
+    }
+}
+
+impl<T: Send + Unpin> IntoFuture for Answer<T> {
+    type Output = Result<T, StoreError>;
+    type IntoFuture = Arriving<T>;
+
+    fn into_future(self) -> Arriving<T> {
         match self {
             Self::Ready(value) => Arriving::Ready(ready(value)),
             Self::Later(future) => Arriving::Later(future),
@@ -49,17 +74,17 @@ impl<'a, T: Send + 'a> IntoFuture for Answer<'a, T> {
 }
 
 /// The future of an [`Answer`].
-pub enum Arriving<'a, T> {
+pub enum Arriving<T> {
     /// There.
-    Ready(Ready<T>),
+    Ready(Ready<Result<T, StoreError>>),
     /// On its way.
-    Later(Pin<Box<dyn Future<Output = T> + Send + 'a>>),
+    Later(Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>),
 }
 
-impl<T> Future for Arriving<'_, T> {
-    type Output = T;
+impl<T: Unpin> Future for Arriving<T> {
+    type Output = Result<T, StoreError>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> std::task::Poll<T> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.get_mut() {
             Self::Ready(value) => Pin::new(value).poll(context),
             Self::Later(future) => future.as_mut().poll(context),
@@ -71,62 +96,99 @@ impl<T> Future for Arriving<'_, T> {
 pub trait StateStore: Send + Sync {
     /// Opens the state of a site. Two handles of one key see the same state.
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle>;
+
+    /// Lists the sites that have state.
+    fn list(&self) -> Answer<Vec<SiteKey>>;
+
+    /// Tells whether other processes see the same state. Their changes call nobody here: whoever waits asks again.
+    fn is_shared(&self) -> bool;
+
+    /// Waits until everything that was begun is done.
+    fn flush(&self) -> Answer<()>;
 }
 
 /// The state of one site. Every method is one atomic step at the instant it happens.
 pub trait SiteHandle: Send + Sync {
-    /// Names a budget: the index to charge it by.
+    /// Names a budget: the index to charge it by, through this handle.
     fn budget(&self, key: &BudgetKey) -> usize;
 
     /// Asks to send. See `Site::enter`.
-    fn enter(&self, ask: &Ask<'_>) -> Answer<'_, Entered>;
+    fn enter(&self, ask: &Ask<'_>) -> Answer<Entered>;
 
     /// Asks again after a wait. See `Site::confirm`.
-    fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<'_, Entered>;
+    fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<Entered>;
 
-    /// Gives up a ticket, or a pass granted at `spent_at` that was not used. Never waits: may be called from `Drop`.
-    /// Returns whether a probe's place came free.
-    fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> bool;
+    /// Gives up a ticket, or a pass granted at `spent_at` that was not used. Says whether a probe's place came free.
+    fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool>;
 
     /// Keeps the grants of a pass pending while its connection is dialled, for at most `longest`.
-    fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration);
+    fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()>;
 
     /// Notes that the connection of a held pass is up and its request leaves, unless the site was blocked meanwhile.
-    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Standing;
+    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing>;
 
     /// Spends what a pass still holds, now.
-    fn stamp(&self, ask: &Ask<'_>, pass: &Pass);
+    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()>;
 
     /// Takes in the headers of an answer: a probe's verdict.
-    fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Settled;
+    fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled>;
 
     /// Takes in what an attempt came to, once.
-    fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Settled;
+    fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled>;
+
+    /// Prolongs the shared slots and probes' places of passes that are still out.
+    fn renew(&self, ids: &[u64], length: Duration) -> Answer<()>;
 
     /// Blocks the site for `length` on an operator's word.
-    fn block(&self, length: Duration, reason: &OpenReason) -> Option<Transition>;
+    fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>>;
 
     /// Closes the breaker on an operator's word.
-    fn unblock(&self) -> Option<Transition>;
+    fn unblock(&self) -> Answer<Option<Transition>>;
 
     /// Tells how the site stands.
-    fn view(&self) -> SiteView;
-
-    /// Tells whether the state may be forgotten: nothing in it matters `memory` after its last grant.
-    fn is_idle(&self, memory: Duration) -> bool;
+    fn view(&self) -> Answer<SiteView>;
 }
 
-/// How a site stands, for people and events.
-#[derive(Clone, Debug, PartialEq)]
+/// Tells whether a good answer to a request that found a healthy breaker leaves everything as it is: then a store that
+/// lies elsewhere need not be told.
+pub(crate) fn changes_nothing(ask: &Ask<'_>, pass: &Pass, report: &Report) -> bool {
+    let good = matches!(report.outcome, Outcome::Success | Outcome::Neutral);
+    good && pass.clean && ask.adaptive.is_none() && ask.charges.iter().all(|charge| charge.slots.is_none())
+}
+
+/// How a site stands: a copy of its state.
+#[derive(Clone, Debug)]
 pub struct SiteView {
-    /// The state of its breaker.
-    pub state: State,
-    /// Until when it is open, and why.
-    pub open_until: Option<(BootInstant, OpenReason)>,
-    /// Failures in a row.
-    pub failures: u32,
-    /// Probes out, by role.
-    pub leases: [usize; 3],
-    /// When this was read.
+    /// The state.
+    pub site: Site,
+    /// The names of its budgets, in their order.
+    pub budgets: Vec<String>,
+    /// When this was read, on the clock of the store.
     pub now: BootInstant,
+}
+
+impl SiteView {
+    /// Returns the state of the breaker.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.site.breaker().state(self.now)
+    }
+
+    /// Returns until when the breaker is open, and why.
+    #[must_use]
+    pub fn open_until(&self) -> Option<(BootInstant, &OpenReason)> {
+        self.site.breaker().open_until(self.now)
+    }
+
+    /// Returns the failures in a row.
+    #[must_use]
+    pub fn failures(&self) -> u32 {
+        self.site.breaker().failures()
+    }
+
+    /// Returns the probes out, by role.
+    #[must_use]
+    pub fn leases(&self) -> [usize; 3] {
+        Role::ALL.map(|role| self.site.breaker().leases(role, self.now))
+    }
 }

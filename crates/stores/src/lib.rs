@@ -6,7 +6,12 @@
 
 pub mod clock;
 pub mod conformance;
+mod error;
 mod handle;
 pub mod memory;
+pub mod process;
+mod replica;
+pub mod sqlite;
 
+pub use error::StoreError;
 pub use handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::role::Role;
 use docstokg_policy::site::{Ask, Entered, Pass, Report, Settled, Site, Standing};
 use docstokg_policy::time::{BootInstant, Clock};
 use parking_lot::Mutex;
@@ -66,6 +65,18 @@ impl StateStore for MemoryStore {
         sites.by_key.insert(Arc::clone(key), Arc::clone(&site));
         site
     }
+
+    fn list(&self) -> Answer<Vec<SiteKey>> {
+        Answer::now(self.sites.lock().by_key.keys().cloned().collect())
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn flush(&self) -> Answer<()> {
+        Answer::now(())
+    }
 }
 
 /// One site under its lock.
@@ -82,6 +93,10 @@ struct Named {
 }
 
 impl MemorySite {
+    fn is_idle(&self, memory: Duration) -> bool {
+        self.step(|site, now| site.is_idle(memory, now))
+    }
+
     /// Runs one step inside the critical section, with the time read inside it.
     #[inline]
     fn step<T>(&self, step: impl FnOnce(&mut Site, BootInstant) -> T) -> T {
@@ -104,60 +119,53 @@ impl SiteHandle for MemorySite {
         count - 1
     }
 
-    fn enter(&self, ask: &Ask<'_>) -> Answer<'_, Entered> {
-        Answer::Ready(self.step(|site, now| site.enter(ask, now)))
+    fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
+        Answer::now(self.step(|site, now| site.enter(ask, now)))
     }
 
-    fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<'_, Entered> {
-        Answer::Ready(self.step(|site, now| site.confirm(ask, ticket, now)))
+    fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<Entered> {
+        Answer::now(self.step(|site, now| site.confirm(ask, ticket, now)))
     }
 
-    fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> bool {
-        self.step(|site, _| site.leave(ask, id, spent_at))
+    fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
+        Answer::now(self.step(|site, _| site.leave(ask, id, spent_at)))
     }
 
-    fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) {
-        self.step(|site, now| site.hold(ask, pass, now + longest));
+    fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()> {
+        Answer::now(self.step(|site, now| site.hold(ask, pass, now + longest)))
     }
 
-    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Standing {
-        self.step(|site, now| site.sent(ask, pass, longest, now))
+    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
+        Answer::now(self.step(|site, now| site.sent(ask, pass, longest, now)))
     }
 
-    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) {
-        self.step(|site, now| site.stamp(ask, pass, now));
+    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()> {
+        Answer::now(self.step(|site, now| site.stamp(ask, pass, now)))
     }
 
-    fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Settled {
-        self.step(|site, now| site.settle_headers(ask, pass, outcome, now))
+    fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled> {
+        Answer::now(self.step(|site, now| site.settle_headers(ask, pass, outcome, now)))
     }
 
-    fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Settled {
-        self.step(|site, now| site.settle(ask, pass, report, now))
+    fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
+        Answer::now(self.step(|site, now| site.settle(ask, pass, report, now)))
     }
 
-    fn block(&self, length: Duration, reason: &OpenReason) -> Option<Transition> {
-        self.step(|site, now| site.block(now + length, reason, now))
+    fn renew(&self, ids: &[u64], length: Duration) -> Answer<()> {
+        Answer::now(self.step(|site, now| site.renew(ids, length, now)))
     }
 
-    fn unblock(&self) -> Option<Transition> {
-        self.step(Site::unblock)
+    fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
+        Answer::now(self.step(|site, now| site.block(now + length, reason, now)))
     }
 
-    fn view(&self) -> SiteView {
-        self.step(|site, now| {
-            let breaker = site.breaker();
-            SiteView {
-                state: breaker.state(now),
-                open_until: breaker.open_until(now).map(|(until, reason)| (until, reason.clone())),
-                failures: breaker.failures(),
-                leases: Role::ALL.map(|role| breaker.leases(role, now)),
-                now,
-            }
-        })
+    fn unblock(&self) -> Answer<Option<Transition>> {
+        Answer::now(self.step(Site::unblock))
     }
 
-    fn is_idle(&self, memory: Duration) -> bool {
-        self.step(|site, now| site.is_idle(memory, now))
+    fn view(&self) -> Answer<SiteView> {
+        let state = self.state.lock();
+        let budgets = state.budgets.iter().map(ToString::to_string).collect();
+        Answer::now(SiteView { site: state.site.clone(), budgets, now: self.clock.boot() })
     }
 }

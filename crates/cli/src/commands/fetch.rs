@@ -16,7 +16,8 @@ use super::explain::Explainer;
 use super::limits;
 use crate::arguments::{Fetch, Global};
 use crate::exit::{self, Failure};
-use crate::output;
+use crate::output::millis;
+use crate::{output, state};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failure> {
@@ -27,7 +28,8 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
         let host = Url::parse(&arguments.url).ok().and_then(|url| Host::of(&url).ok());
         output::tell(&limits::text(&show::limit_rows(&config, host.as_ref()), &config));
     }
-    let mut builder = Hub::builder(config).wire(global.wire()?);
+    let store = state::open(global, &config)?;
+    let mut builder = Hub::builder(config).wire(global.wire()?).store(store);
     if arguments.explain {
         builder = builder.observer(Arc::new(Explainer::new(clock.boot())));
     }
@@ -45,13 +47,16 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
                 None => hub.fetch(request).await.map(|done| Fetched { head: done.head, body: done.body, file: None, journey: done.journey }),
             }
         };
-        tokio::select! {
+        let ended = tokio::select! {
             outcome = fetched => Ok(match outcome {
                 Ok(fetched) => answered(global, arguments, &fetched, clock),
                 Err(error) => failed(global, &error),
             }),
             _ = tokio::signal::ctrl_c() => Err(Failure::Failed(anyhow::anyhow!("interrupted; nothing was left half-written"))),
-        }
+        };
+        // What the store was told last must not be lost with the process; whether it hears is no longer our concern.
+        let _ = hub.close().await;
+        ended
     })
 }
 
@@ -171,10 +176,6 @@ fn failed(global: &Global, error: &FetchError) -> ExitCode {
 fn attempts(journey: &Journey) -> String {
     let plural = if journey.attempts == 1 { "attempt" } else { "attempts" };
     format!("{} {plural} in {:.1} s", journey.attempts, journey.elapsed.as_secs_f64())
-}
-
-fn millis(length: std::time::Duration) -> u64 {
-    u64::try_from(length.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
 }
 
 fn headers_json(head: &Head) -> Value {

@@ -8,15 +8,19 @@ use docstokg_hub::config::show::{self, LimitRow, rates_text};
 use docstokg_hub::config::{Config, Source};
 use serde_json::json;
 
+use super::doctor;
 use crate::arguments::{Global, Limits, LimitsCommand};
 use crate::exit::Failure;
 use crate::output;
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Limits) -> Result<ExitCode, Failure> {
-    let LimitsCommand::Show { host } = &arguments.command;
+    let (LimitsCommand::Show { host } | LimitsCommand::Doctor { host }) = &arguments.command;
     let (config, _) = global.load()?;
     let host = host.as_deref().map(Host::parse).transpose().map_err(|error| Failure::Usage(error.to_string()))?;
+    if matches!(arguments.command, LimitsCommand::Doctor { .. }) {
+        return doctor::run(global, config, host);
+    }
     let rows = show::limit_rows(&config, host.as_ref());
     if global.json {
         output::json(&json!({ "limits": rows.iter().map(|row| row_json(row, &config)).collect::<Vec<_>>() }));

@@ -30,7 +30,11 @@ fn wrong_usage_is_exit_2_with_a_sentence() {
         (&["fetch", "http://a.example/", "--connect-to", "a.example=1.2.3.4:5"], "the port of the host is missing"),
         (&["fetch", "http://a.example/", "--cacert", "/nonexistent.pem"], "/nonexistent.pem cannot be read"),
         (&["fetch", "http://a.example/", "--rate", "a.example:metadata=rates:10/FORTNIGHT"], "the unit is not one of SECOND, MINUTE, HOUR, DAY"),
-        (&["fetch", "http://a.example/", "--rate-backend", "redis"], "'redis' is not a store of this version"),
+        (&["fetch", "http://a.example/", "--rate-backend", "redis"], "redis needs a place"),
+        (&["fetch", "http://a.example/", "--rate-backend", "redsi"], "did you mean 'redis'"),
+        (&["breaker", "open", "a.example", "--seconds", "0"], "expected more than 0"),
+        (&["breaker", "show"], "there is none here to reach"),
+        (&["limits", "doctor"], "there is none here to reach"),
         (&["limits", "show", "a b"], "is not a host name"),
         (&["--config", "/nonexistent.yaml", "config", "show"], "the file cannot be read"),
     ] {

@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::process::{Command, Output};
 
 use docstokg_hub::clock::{Clock, SystemClock};
@@ -44,6 +45,15 @@ pub(crate) fn program() -> Command {
             command.env_remove(name);
         }
     }
+    // Each process by itself, so that tests do not share a budget; those that want to say so.
+    command.env("DOCSTOKG_RLIMIT_BACKEND", "memory");
+    command
+}
+
+/// The program with state that processes share, in a directory of the test.
+pub(crate) fn sharing(state: &Path) -> Command {
+    let mut command = program();
+    command.env_remove("DOCSTOKG_RLIMIT_BACKEND").env("DOCSTOKG_STATE_DIR", state);
     command
 }
 

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Config;
 use super::environment;
 use super::flags::{self, Flags};
 use super::node::{self, Node, Value};
-use super::problem::{Problem, Source};
+use super::problem::{Problem, Source, Sourced};
 use super::reader::{Section, read};
 use super::resolve::resolve;
 use super::settings::{BreakersPart, Layer, LimitsPart, Settings};
+use super::{BackendKind, Config};
 
 const SHIPPED: &str = include_str!("../../data/shipped.yaml");
 
@@ -23,6 +23,8 @@ pub struct Sources {
     pub environment: Vec<(String, String)>,
     /// What the command line says.
     pub flags: Flags,
+    /// Where the program keeps state if nothing is said; `None` for the library's default, memory.
+    pub backend: Option<BackendKind>,
 }
 
 /// What is wrong with the configuration: every problem at once.
@@ -48,7 +50,10 @@ pub fn shipped() -> Result<Config, Problems> {
 /// Every problem in every layer, each with its place.
 pub fn load(sources: &Sources) -> Result<(Config, Settings), Problems> {
     let mut problems = Vec::new();
-    let shipped = shipped_settings(&mut problems);
+    let mut shipped = shipped_settings(&mut problems);
+    if let Some(kind) = sources.backend {
+        shipped.backend.kind = Some(Sourced::new(kind, Source::Default));
+    }
     let environment = environment::split(&sources.environment);
     let file = sources.file.clone().or_else(|| environment.config.clone());
     let mut written = Settings::default();

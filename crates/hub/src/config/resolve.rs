@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use docstokg_policy::adaptive::AdaptivePolicy;
 use docstokg_policy::breaker::{BreakerPolicy, RollingWindow};
-use docstokg_policy::budget::Multiplier;
 use docstokg_policy::classify::Classifier;
 use docstokg_policy::host::Host;
 use docstokg_policy::retry::RetryPolicy;
+use docstokg_policy::windows::Multiplier;
 
-use super::problem::{Problem, Source, Sourced, nearest};
+use super::problem::{Problem, Source, Sourced};
 use super::settings::{
     AimdSettings, BackendSettings, BreakerSettings, HostSettings, Layer, RoleBreakerSettings, RoleSettings, Settings, SharedSettings,
     TransportSettings,
 };
 use super::{
-    Backend, BackendKind, BreakerConfig, Breakers, BudgetLimits, Config, Durability, HostLimits, Identity, Limits, RoleLimits, SiteConfig,
-    TransportConfig,
+    Backend, BackendKind, BreakerConfig, Breakers, BudgetLimits, Concurrency, Config, Durability, HostLimits, Identity, Limits, OnStoreFailure,
+    RoleLimits, SiteConfig, TransportConfig,
 };
 
 /// The longest time that any setting may name, in seconds: a year.
@@ -77,6 +77,7 @@ fn role_limits(written: &RoleSettings, defaults: &RoleSettings) -> RoleLimits {
         rates: merged.rates.map_or(Sourced::new(Vec::new(), unset.clone()), |set| set.map(|rates| rates.0)),
         max_delay: merged.max_delay_ms.map_or(Sourced::new(Duration::ZERO, unset.clone()), |set| set.map(Duration::from_millis)),
         count_head: merged.count_head.unwrap_or(Sourced::new(false, unset.clone())),
+        shared_slots: value(&merged.concurrency, Concurrency::Local) == Concurrency::Shared,
         max_concurrent: merged.max_concurrent.map_or(Sourced::new(None, unset), |set| set.map(NonZeroU32::new)),
     }
 }
@@ -93,6 +94,7 @@ fn host_limits(written: &HostSettings, settings: &Settings) -> HostLimits {
 fn budget(written: &SharedSettings) -> BudgetLimits {
     BudgetLimits {
         rates: written.rates.clone().map_or(Sourced::new(Vec::new(), Source::Default), |set| set.map(|rates| rates.0)),
+        shared_slots: value(&written.concurrency, Concurrency::Local) == Concurrency::Shared,
         max_concurrent: written.max_concurrent.clone().map_or(Sourced::new(None, Source::Default), |set| set.map(NonZeroU32::new)),
     }
 }
@@ -108,22 +110,24 @@ fn backend(settings: &Settings, problems: &mut Vec<Problem>) -> Backend {
             key: "breakers.cooldown_store.kind".to_owned(),
             message: format!(
                 "breakers and limits share one store, but this says '{}' and limits.backend.kind says '{}'",
-                breakers.value, limits.value
+                breakers.value.as_str(),
+                limits.value.as_str()
             ),
             suggestion: None,
         });
     }
     let chosen = settings.backend.kind.clone().filter(|kind| kind.source != Source::Default).or_else(|| cooldowns.kind.clone());
-    let kind = chosen.or_else(|| settings.backend.kind.clone()).unwrap_or(Sourced::new("memory".to_owned(), Source::Default));
-    if kind.value != "memory" {
-        problems.push(Problem {
-            source: kind.source.clone(),
-            key: "limits.backend.kind".to_owned(),
-            message: format!("'{}' is not a store of this version; there is memory (one process)", kind.value),
-            suggestion: nearest(&kind.value, ["memory"]),
-        });
+    let kind = chosen.or_else(|| settings.backend.kind.clone()).unwrap_or(Sourced::new(BackendKind::Memory, Source::Default));
+    let dsn = settings.backend.dsn.as_ref().or(cooldowns.dsn.as_ref());
+    if kind.value == BackendKind::Redis && dsn.is_none() {
+        let message = "redis needs a place: set limits.backend.dsn, DOCSTOKG_RLIMIT_DSN or --rate-dsn, e.g. redis://127.0.0.1:6379/0".to_owned();
+        problems.push(Problem { source: kind.source.clone(), key: "limits.backend.dsn".to_owned(), message, suggestion: None });
     }
-    Backend { kind: kind.map(|_| BackendKind::Memory), dsn: value(&settings.backend.dsn, String::new()) }
+    Backend {
+        kind,
+        dsn: dsn.map_or_else(String::new, |dsn| dsn.value.clone()),
+        on_failure: value(&settings.backend.on_store_failure, value(&cooldowns.on_store_failure, OnStoreFailure::Local)),
+    }
 }
 
 fn adaptive(written: &AimdSettings, problems: &mut Vec<Problem>) -> Option<AdaptivePolicy> {
@@ -246,7 +250,7 @@ fn sites(settings: &Settings, problems: &mut Vec<Problem>) -> Vec<SiteConfig> {
 fn transport(written: &TransportSettings, problems: &mut Vec<Problem>) -> TransportConfig {
     let mut length = |set, key: &str, otherwise| seconds(set, &format!("transport.{key}"), otherwise, problems);
     let deadline = length(&written.deadline_s, "deadline_s", 120.0);
-    let config = TransportConfig {
+    TransportConfig {
         connect_timeout: length(&written.connect_timeout_s, "connect_timeout_s", 10.0),
         header_timeout: length(&written.header_timeout_s, "header_timeout_s", 30.0),
         idle_timeout: length(&written.idle_timeout_s, "idle_timeout_s", 30.0),
@@ -260,22 +264,8 @@ fn transport(written: &TransportSettings, problems: &mut Vec<Problem>) -> Transp
         allow_downgrade: value(&written.allow_downgrade, false),
         allow_internal: value(&written.allow_internal, false),
         deadline: (!deadline.is_zero()).then_some(deadline),
-        durability: Durability::Batched,
-    };
-    let durability = match &written.durability {
-        None => Durability::Batched,
-        Some(set) => match set.value.as_str() {
-            "batched" => Durability::Batched,
-            "none" => Durability::None,
-            other => {
-                let message = format!("'{other}' is not batched or none");
-                let suggestion = nearest(other, ["batched", "none"]);
-                problems.push(Problem { source: set.source.clone(), key: "transport.durability".to_owned(), message, suggestion });
-                Durability::Batched
-            }
-        },
-    };
-    TransportConfig { durability, ..config }
+        durability: value(&written.durability, Durability::Batched),
+    }
 }
 
 fn identity(settings: &Settings, problems: &mut Vec<Problem>) -> Identity {

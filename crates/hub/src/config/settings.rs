@@ -11,6 +11,7 @@ use serde_json::{Value as Json, json};
 use super::keys::{Described, Key};
 use super::problem::{Source, Sourced};
 use super::reader::{FromNode, Hosts, MapReader, Rates, Section, Statuses};
+use super::words::{BackendKind, Concurrency, Durability, OnStoreFailure};
 
 /// Puts one layer over another: what the upper one says wins, key by key.
 pub(crate) trait Layer: Sized {
@@ -95,6 +96,8 @@ section! {
         count_head: bool = "false",
         /// The most requests at once; 0 for no bound
         max_concurrent: u32 = "by role",
+        /// Over what that bound holds: `local` (this process) or `shared` (all processes that share the store)
+        concurrency: Concurrency = "local",
     }
 }
 
@@ -105,16 +108,20 @@ section! {
         rates: Rates = "none",
         /// The most requests at once; 0 for no bound
         max_concurrent: u32 = "0",
+        /// Over what that bound holds: `local` (this process) or `shared` (all processes that share the store)
+        concurrency: Concurrency = "local",
     }
 }
 
 section! {
     /// Where the state of limits and breakers lives.
     BackendSettings {
-        /// The store: `memory` (this process only)
-        kind: String = "memory",
-        /// Where it is, for stores outside the process
-        dsn: String = "none",
+        /// The store: `memory` (this process only), `multiprocess` (this machine, a mapped file), `sqlite` (this machine, a database) or `redis` (several machines, also Valkey)
+        kind: BackendKind = "sqlite; memory in the library",
+        /// Where it is: a file for `multiprocess` and `sqlite`, `redis://[USER:PASSWORD@]HOST[:PORT][/DB]` or `rediss://` for `redis`
+        dsn: String = "in the state directory",
+        /// What to do while the store does not answer: `local` (go on with this process's share of the limits) or `refuse` (send nothing)
+        on_store_failure: OnStoreFailure = "local",
     }
 }
 
@@ -271,7 +278,7 @@ section! {
         /// The deadline of a request, in seconds; 0 for none
         deadline_s: f64 = "120",
         /// What has reached the disk before a file appears: `batched` (contents and name, many files in one go) or `none`
-        durability: String = "batched",
+        durability: Durability = "batched",
     }
 }
 

@@ -13,8 +13,8 @@ use docstokg_policy::site::{Charge, Entry, Pass, Refusal, RefusalReason};
 use tokio::sync::Semaphore;
 
 use super::line::Seat;
-use super::{Gate, Granted, Lane, Slots, Terms};
-use crate::clock::{BootInstant, Runtime, before};
+use super::{Denied, Gate, Granted, Lane, Slots, Terms};
+use crate::clock::{BootInstant, Random, Runtime, before};
 use crate::event::What;
 use crate::journey::Track;
 
@@ -23,7 +23,15 @@ pub(crate) struct Doorkeeper<'a> {
     pub(crate) runtime: &'a Arc<dyn Runtime>,
     /// The process's own slots; resolvers take none.
     pub(crate) process_slots: Option<&'a Arc<Semaphore>>,
+    pub(crate) random: &'a Random,
 }
+
+/// The least after which a shared slot is asked for again.
+const BUSY_LEAST: Duration = Duration::from_millis(20);
+/// By how much that is spread.
+const BUSY_SPREAD: Duration = Duration::from_millis(30);
+/// How long a waiter sleeps at most before it looks whether another process has changed the site.
+const LISTEN: Duration = Duration::from_secs(5);
 
 /// How long an admission waited, and for what.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,10 +66,8 @@ impl Waiter<'_> {
     }
 
     fn give_up_ticket(&mut self) {
-        if let Some(ticket) = self.hold(None)
-            && self.gate.site.leave(&self.lane.ask(self.charges, self.terms, None), ticket, None)
-        {
-            self.gate.wake_all();
+        if let Some(ticket) = self.hold(None) {
+            self.gate.wake_if(self.gate.site.leave(&self.lane.ask(self.charges, self.terms, None), ticket, None));
         }
     }
 }
@@ -75,24 +81,24 @@ impl Gate {
         door: &Doorkeeper<'_>,
         track: &Track,
         waits: &mut Waits,
-    ) -> Result<Granted, Refusal> {
+    ) -> Result<Granted, Denied> {
         let charges = lane.charges(&terms);
         if lane.line.weight() == 0 {
-            let entered = self.site.enter(&lane.ask(&charges, &terms, None)).await;
+            let entered = self.site.enter(&lane.ask(&charges, &terms, None)).await?;
             self.note_transition(lane, track, entered.transition.map(|transition| *transition));
             match entered.entry {
                 Entry::Go(pass) => match lane.try_slots(door.process_slots) {
                     Some(slots) => return Ok(self.granted(lane, terms, pass, slots)),
                     None => self.give_back(lane, &charges, &terms, &pass),
                 },
-                Entry::Refused(refusal) => return Err(refusal),
+                Entry::Refused(refusal) => return Err(refusal.into()),
                 Entry::Wait(ticket) => {
                     let seat = lane.line.join(terms.weight);
                     let mut waiter = Waiter { gate: self, lane, terms: &terms, charges: &charges, seat, ticket: None };
                     waiter.hold(Some(ticket.id));
                     return self.wait_in_line(waiter, Some(ticket.at), ticket.because, door, track, waits).await;
                 }
-                Entry::Queue { .. } | Entry::Await { .. } => {}
+                Entry::Queue { .. } | Entry::Await { .. } | Entry::Busy => {}
             }
         }
         let seat = lane.line.join(terms.weight);
@@ -108,7 +114,7 @@ impl Gate {
         door: &Doorkeeper<'_>,
         track: &Track,
         waits: &mut Waits,
-    ) -> Result<Granted, Refusal> {
+    ) -> Result<Granted, Denied> {
         let (lane, terms) = (waiter.lane, *waiter.terms);
         let runtime = &**door.runtime;
         let mut slots = None;
@@ -118,7 +124,7 @@ impl Gate {
                 track.note(&lane.key.host, lane.key.role, || What::WaitRate { until: at, window });
                 let asleep = runtime.boot();
                 // A change of the site's state may end the wait early: a block turns it into a refusal.
-                before(runtime, at, waiter.seat.called.notified()).await;
+                before(runtime, self.at_latest(at, asleep), waiter.seat.called.notified()).await;
                 let slept = runtime.boot().since(asleep);
                 // Without a window it is the jitter of a probe, which is the breaker's.
                 if window.is_some() {
@@ -137,8 +143,8 @@ impl Gate {
             let ahead = if waiter.ticket.is_some() { None } else { lane.line.ahead_of(&waiter.seat) };
             let ask = lane.ask(waiter.charges, &terms, ahead);
             let entered = match waiter.ticket {
-                Some(ticket) => self.site.confirm(&ask, ticket).await,
-                None => self.site.enter(&ask).await,
+                Some(ticket) => self.site.confirm(&ask, ticket).await?,
+                None => self.site.enter(&ask).await?,
             };
             waiter.hold(None);
             self.note_transition(lane, track, entered.transition.map(|transition| *transition));
@@ -167,19 +173,36 @@ impl Gate {
                     let now = runtime.boot();
                     waits.rate += now.since(asleep);
                     if now >= terms.deadline {
-                        return Err(Refusal { until: at.max(now), reason: RefusalReason::Rate { window: None } });
+                        return Err(Refusal { until: at.max(now), reason: RefusalReason::Rate { window: None } }.into());
                     }
                 }
                 Entry::Await { until, probing } => {
                     slots = None;
                     track.note(&lane.key.host, lane.key.role, || What::WaitBreaker { until, probing });
                     let asleep = runtime.boot();
-                    before(runtime, until, waiter.seat.called.notified()).await;
+                    before(runtime, self.at_latest(until, asleep), waiter.seat.called.notified()).await;
                     waits.breaker += runtime.boot().since(asleep);
                 }
-                Entry::Refused(refusal) => return Err(refusal),
+                Entry::Busy => {
+                    slots = None;
+                    let asleep = runtime.boot();
+                    if asleep >= terms.deadline {
+                        return Err(Refusal { until: asleep, reason: RefusalReason::Slots }.into());
+                    }
+                    track.note(&lane.key.host, lane.key.role, || What::WaitSlot);
+                    // A slot that another process frees calls nobody here: asked again in a moment, each at its own.
+                    let moment = BUSY_LEAST + BUSY_SPREAD.mul_f64(door.random.share());
+                    before(runtime, (asleep + moment).min(terms.deadline), waiter.seat.called.notified()).await;
+                    waits.slots += runtime.boot().since(asleep);
+                }
+                Entry::Refused(refusal) => return Err(refusal.into()),
             }
         }
+    }
+
+    /// Bounds a long sleep where other processes may change what it waits for: an operator's word must be heard.
+    fn at_latest(&self, at: BootInstant, now: BootInstant) -> BootInstant {
+        if self.shared { at.min(now + LISTEN) } else { at }
     }
 
     /// Waits for slots, up to the deadline.
@@ -195,10 +218,8 @@ impl Gate {
         Granted::new(Arc::clone(self), Arc::clone(lane), terms, pass, slots)
     }
 
-    pub(super) fn give_back(&self, lane: &Lane, charges: &[Charge], terms: &Terms, pass: &Pass) {
-        if self.site.leave(&lane.ask(charges, terms, None), pass.id, Some(pass.at)) {
-            self.wake_all();
-        }
+    pub(super) fn give_back(self: &Arc<Self>, lane: &Lane, charges: &[Charge], terms: &Terms, pass: &Pass) {
+        self.wake_if(self.site.leave(&lane.ask(charges, terms, None), pass.id, Some(pass.at)));
     }
 
     pub(crate) fn note_transition(&self, lane: &Lane, track: &Track, transition: Option<Transition>) {

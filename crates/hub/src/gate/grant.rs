@@ -24,6 +24,7 @@ pub(crate) struct Grant {
     pub(crate) pass: Pass,
     slots: Mutex<Option<Slots>>,
     settled: AtomicBool,
+    leased: bool,
 }
 
 impl Grant {
@@ -34,12 +35,14 @@ impl Grant {
 
     /// The connection has to be made first: the grant counts as used now, for as long as that takes.
     pub(crate) fn hold(&self, longest: Duration) {
-        self.with_ask(|ask| self.gate.site.hold(ask, &self.pass, longest));
+        let _ = self.with_ask(|ask| self.gate.site.hold(ask, &self.pass, longest));
     }
 
     /// The connection is up and the request leaves, unless the site was blocked meanwhile.
-    pub(crate) fn sent(&self, longest: Duration) -> Standing {
-        self.with_ask(|ask| self.gate.site.sent(ask, &self.pass, longest))
+    ///
+    /// A store that does not answer keeps nobody from sending: the grant was given before it went away.
+    pub(crate) async fn sent(&self, longest: Duration) -> Standing {
+        self.with_ask(|ask| self.gate.site.sent(ask, &self.pass, longest)).await.unwrap_or(Standing::Good)
     }
 
     /// Tells whether the origin closes its connections.
@@ -49,11 +52,16 @@ impl Grant {
 
     /// The answer begins, or will never: what is still held is used by now.
     pub(crate) fn stamp(&self) {
-        self.with_ask(|ask| self.gate.site.stamp(ask, &self.pass));
+        let _ = self.with_ask(|ask| self.gate.site.stamp(ask, &self.pass));
     }
 
+    /// Says, once, that the attempt has ended: whoever is first tells the store.
     fn is_first_to_settle(&self) -> bool {
-        !self.settled.swap(true, Ordering::AcqRel)
+        let first = !self.settled.swap(true, Ordering::AcqRel);
+        if first && self.leased {
+            self.gate.end_lease(self.pass.id);
+        }
+        first
     }
 
     fn spread(&self, settled: Settled, track: &Track) {
@@ -69,7 +77,11 @@ impl Grant {
 
 impl Granted {
     pub(super) fn new(gate: Arc<Gate>, lane: Arc<Lane>, terms: Terms, pass: Pass, slots: Slots) -> Self {
-        Self(Arc::new(Grant { gate, lane, terms, pass, slots: Mutex::new(Some(slots)), settled: AtomicBool::new(false) }))
+        let leased = pass.probe || lane.charges.iter().any(|charge| charge.slots.is_some());
+        if leased {
+            gate.begin_lease(pass.id);
+        }
+        Self(Arc::new(Grant { gate, lane, terms, pass, slots: Mutex::new(Some(slots)), settled: AtomicBool::new(false), leased }))
     }
 
     pub(crate) fn grant(&self) -> &Arc<Grant> {
@@ -86,20 +98,21 @@ impl Granted {
     }
 
     /// The headers are there: a probe's verdict.
-    pub(crate) fn settle_headers(&self, outcome: Outcome, track: &Track) {
+    pub(crate) async fn settle_headers(&self, outcome: Outcome, track: &Track) {
         if self.0.pass.probe {
             let settled = self.0.with_ask(|ask| self.0.gate.site.settle_headers(ask, &self.0.pass, outcome));
-            self.0.spread(settled, track);
+            self.0.spread(settled.await.unwrap_or_default(), track);
         }
     }
 
     /// The attempt has ended: tells the breaker and frees the slots. Returns the end of the block in force.
-    pub(crate) fn settle(&self, report: &Report, track: &Track) -> Option<BootInstant> {
+    pub(crate) async fn settle(&self, report: &Report, track: &Track) -> Option<BootInstant> {
         if !self.0.is_first_to_settle() {
             return None;
         }
         let settled = self.0.with_ask(|ask| self.0.gate.site.settle(ask, &self.0.pass, report));
         *self.0.slots.lock() = None;
+        let settled = settled.await.unwrap_or_default();
         let open_until = settled.open_until;
         self.0.spread(settled, track);
         open_until
@@ -110,10 +123,10 @@ impl Drop for Granted {
     fn drop(&mut self) {
         if self.0.is_first_to_settle() {
             *self.0.slots.lock() = None;
-            // Sent or not, the tokens stay spent; only a probe's place must not be lost.
+            // Sent or not, the tokens stay spent; only a probe's place and shared slots must not be lost.
             self.0.stamp();
-            if self.0.pass.probe && self.0.with_ask(|ask| self.0.gate.site.leave(ask, self.0.pass.id, None)) {
-                self.0.gate.wake_all();
+            if self.0.leased {
+                self.0.gate.wake_if(self.0.with_ask(|ask| self.0.gate.site.leave(ask, self.0.pass.id, None)));
             }
         }
     }

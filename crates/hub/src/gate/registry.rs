@@ -5,23 +5,26 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use docstokg_policy::budget::Windows;
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::Charge;
+use docstokg_policy::windows::Windows;
 use docstokg_stores::{BudgetKey, SiteKey, StateStore};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
+use super::lease::Leases;
 use super::{Gate, Lane, LaneKey, Line, Rules};
-use crate::config::{BudgetLimits, Config, SiteConfig};
+use crate::clock::Runtime;
+use crate::config::{BudgetLimits, Config, SiteConfig, resolver_key};
 
 /// How many gates there must be before the first look for unused ones.
 const FIRST_SWEEP: usize = 1_024;
 /// Finds the gate and lane of a request.
 pub(crate) struct Registry {
     config: Arc<Config>,
-    store: Arc<dyn StateStore>,
+    pub(crate) store: Arc<dyn StateStore>,
+    runtime: Arc<dyn Runtime>,
     sites: HashMap<Host, (SiteKey, Arc<SiteConfig>)>,
     gates: RwLock<Gates>,
     rules: Mutex<RulesCache>,
@@ -42,14 +45,15 @@ struct RulesCache {
 }
 
 impl Registry {
-    pub(crate) fn new(config: &Arc<Config>, store: Arc<dyn StateStore>) -> Self {
+    pub(crate) fn new(config: &Arc<Config>, store: Arc<dyn StateStore>, runtime: Arc<dyn Runtime>) -> Self {
         let joined = config.sites.iter().flat_map(|site| {
             let shared = Arc::new(site.clone());
-            site.hosts.iter().map(move |host| (host.clone(), (SiteKey::from(format!("site:{}", shared.name)), Arc::clone(&shared))))
+            site.hosts.iter().map(move |host| (host.clone(), (shared.key(), Arc::clone(&shared))))
         });
         Self {
             config: Arc::clone(config),
             store,
+            runtime,
             sites: joined.collect(),
             gates: RwLock::default(),
             rules: Mutex::default(),
@@ -83,8 +87,8 @@ impl Registry {
 
     /// Returns the gate and lane of a resolver: a breaker without budgets.
     pub(crate) fn resolver_lane(&self, name: &Arc<str>, host: &Host, role: Role) -> (Arc<Gate>, Arc<Lane>) {
-        let site = format!("resolver:{name}");
-        let gate = self.gate(&site, || SiteKey::from(site.as_str()));
+        let site = resolver_key(name);
+        let gate = self.gate(&site, || Arc::clone(&site));
         let mut lanes = gate.lanes.lock();
         let lane = if let Some(lane) = lanes.iter().find(|lane| lane.key.role == role) {
             Arc::clone(lane)
@@ -96,7 +100,6 @@ impl Registry {
                 classifier: Arc::clone(&breaker.classifier),
                 adaptive: None,
                 max_delay: Duration::ZERO,
-                lease: self.lease(),
             });
             let key = LaneKey { host: host.clone(), role, kind: None, service: None, free: true };
             let lane =
@@ -121,7 +124,14 @@ impl Registry {
             gates.next_sweep = gates.by_site.len() * 2;
         }
         let key = key();
-        let gate = Arc::new(Gate { site: self.store.site(&key), key: Arc::clone(&key), lanes: Mutex::default() });
+        let gate = Arc::new(Gate {
+            site: self.store.site(&key),
+            key: Arc::clone(&key),
+            runtime: Arc::clone(&self.runtime),
+            shared: self.store.is_shared(),
+            lanes: Mutex::default(),
+            leases: Leases::default(),
+        });
         gates.by_site.insert(key, Arc::clone(&gate));
         gate
     }
@@ -135,7 +145,12 @@ impl Registry {
             let windows = cache.windows.entry((known, key.role));
             Arc::clone(windows.or_insert_with(|| Arc::new(Windows::new(limits.rates.value.clone(), self.config.limits.guard))))
         };
-        let mut charges = vec![Charge { budget: site.budget(&BudgetKey::Role(key.host.clone(), key.role)), weight: 1, windows }];
+        let mut charges = vec![Charge {
+            budget: site.budget(&BudgetKey::Role(key.host.clone(), key.role)),
+            weight: 1,
+            windows,
+            slots: limits.max_concurrent.value.filter(|_| limits.shared_slots),
+        }];
         let mut slots = Vec::new();
         if let Some(most) = limits.max_concurrent.value {
             // Lanes of one host and role differ in what they charge; their slots are the same.
@@ -145,7 +160,8 @@ impl Registry {
         }
         let mut shared = |budget: BudgetKey, limits: &BudgetLimits| {
             let windows = Arc::new(Windows::new(limits.rates.value.clone(), self.config.limits.guard));
-            charges.push(Charge { budget: site.budget(&budget), weight: 1, windows });
+            let slots_of = limits.max_concurrent.value.filter(|_| limits.shared_slots);
+            charges.push(Charge { budget: site.budget(&budget), weight: 1, windows, slots: slots_of });
             if let Some(most) = limits.max_concurrent.value {
                 let mut common = self.common_slots.lock();
                 let semaphore = common.entry((Arc::clone(name), budget)).or_insert_with(|| Arc::new(Semaphore::new(most.get() as usize)));
@@ -161,7 +177,9 @@ impl Registry {
             shared(BudgetKey::Common, common);
         }
         if key.free {
-            charges.clear();
+            // No token, but slots like everybody.
+            charges.retain(|charge| charge.slots.is_some());
+            charges.iter_mut().for_each(|charge| charge.weight = 0);
         }
         let rules = self.rules_of(&key);
         Lane { key, charges: charges.into(), rules, slots: slots.into(), line: Line::default(), closes: AtomicBool::new(false) }
@@ -181,14 +199,8 @@ impl Registry {
                 classifier: Arc::clone(&breaker.classifier),
                 adaptive: self.config.limits.adaptive,
                 max_delay: limits.max_delay.value,
-                lease: self.lease(),
             })
         });
         Arc::clone(rules)
-    }
-
-    /// A probe has its headers, or has failed, well within this.
-    fn lease(&self) -> Duration {
-        self.config.transport.connect_timeout + self.config.transport.header_timeout + Duration::from_secs(5)
     }
 }

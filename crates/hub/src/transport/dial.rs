@@ -59,7 +59,7 @@ where
         Box::pin(async move {
             let connection = connecting.await?;
             if let Some(dial) = dial {
-                dial.connected().map_err(BlockedWhileDialling)?;
+                dial.connected().await.map_err(BlockedWhileDialling)?;
             }
             Ok(connection)
         })

@@ -38,7 +38,7 @@ fn consecutive_5xx_open_the_breaker_until_the_reset() {
     assert!(world.run(|hub| async move { hub.fetch(once("/")).await }).is_err());
     world.simulation.run_for(seconds(1));
     assert_eq!(world.run(|hub| async move { hub.fetch(once("/")).await }).expect("a probe").head.status, 200);
-    assert_eq!(world.hub.view(&host()).state, State::Closed, "success closes");
+    assert_eq!(world.view(&host()).state(), State::Closed, "success closes");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn consecutive_429_without_retry_after_open_the_breaker() {
     for _ in 0..3 {
         let _ = world.run(|hub| async move { hub.fetch(once("/")).await }).expect("an answer");
     }
-    assert_eq!(world.hub.view(&host()).state, State::Open);
+    assert_eq!(world.view(&host()).state(), State::Open);
 }
 
 #[test]
@@ -84,9 +84,9 @@ fn a_rolling_window_of_failures_opens_the_breaker() {
         let _ = world.run(|hub| async move { hub.fetch(once("/")).await }).expect("an answer");
         world.simulation.run_for(seconds(1));
     }
-    let view = world.hub.view(&host());
-    assert_eq!(view.state, State::Open, "three failures within ten seconds, successes between them");
-    assert_eq!(view.open_until.expect("open").1.to_string(), "rolling-window");
+    let view = world.view(&host());
+    assert_eq!(view.state(), State::Open, "three failures within ten seconds, successes between them");
+    assert_eq!(view.open_until().expect("open").1.to_string(), "rolling-window");
 }
 
 #[test]
@@ -96,19 +96,19 @@ fn neutral_answers_do_not_flip_the_breaker() {
     for _ in 0..8 {
         let _ = world.run(|hub| async move { hub.fetch(once("/")).await }).expect("an answer");
     }
-    let view = world.hub.view(&host());
-    assert_eq!((view.state, view.failures), (State::Closed, 0));
+    let view = world.view(&host());
+    assert_eq!((view.state(), view.failures()), (State::Closed, 0));
 }
 
 #[test]
 fn a_refusal_by_the_breaker_is_not_retried() {
     let world = World::new([Origin::new("a.example")], config(flags("fail_max:5,reset:60")));
-    world.hub.block(&host(), seconds(30), "maintenance");
+    world.block(&host(), seconds(30), "maintenance");
     let before = world.simulation.elapsed();
     let error = world.run(|hub| async move { hub.fetch(get("http://a.example/")).await }).expect_err("blocked");
     assert_eq!(error.kind.refused().expect("a refusal").reason(), "cli-open:maintenance");
     assert_eq!((error.journey.attempts, world.simulation.elapsed()), (0, before), "at once, without an attempt");
-    world.hub.unblock(&host());
+    world.unblock(&host());
     assert!(world.run(|hub| async move { hub.fetch(get("http://a.example/")).await }).is_ok());
 }
 
@@ -124,7 +124,7 @@ fn artifact_failures_leave_metadata_alone_where_the_role_counts_for_itself() {
     }
     assert!(world.run(|hub| async move { hub.fetch(once("/file").role(Role::Artifact)).await }).is_err());
     assert!(world.run(|hub| async move { hub.fetch(once("/other")).await }).is_ok());
-    assert_eq!(world.hub.view(&host()).failures, 0);
+    assert_eq!(world.view(&host()).failures(), 0);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn half_open_admits_one_metadata_probe_and_two_artifact_probes() {
     for (role, probes) in [(Role::Metadata, 1), (Role::Artifact, 2)] {
         let origin = Origin::new("a.example").latency(seconds(2));
         let world = World::new([origin], config(flags("fail_max:5,reset:60")));
-        world.hub.block(&host(), seconds(1), "test");
+        world.block(&host(), seconds(1), "test");
         world.simulation.run_for(seconds(1));
         let outcomes = world.fetch_all((0..6).map(|n| once(&format!("/{n}")).role(role)).collect());
         assert_eq!((count(&outcomes, "200"), count(&outcomes, "breaker_open")), (probes, 6 - probes), "{role}");
@@ -158,7 +158,7 @@ fn of_twenty_requests_that_drew_one_429_all_succeed_after_it() {
 fn a_cancelled_probe_gives_its_place_back() {
     let origin = Origin::new("a.example").latency(seconds(20));
     let world = World::new([origin], config(flags("fail_max:5,reset:60")));
-    world.hub.block(&host(), seconds(1), "test");
+    world.block(&host(), seconds(1), "test");
     world.simulation.run_for(seconds(1));
     let (hub, simulation) = (world.hub.clone(), world.simulation.clone());
     world.simulation.start(async move {
@@ -171,9 +171,9 @@ fn a_cancelled_probe_gives_its_place_back() {
         .await;
     });
     world.simulation.run_for(seconds(2));
-    assert_eq!(world.hub.view(&host()).leases, [1, 0, 0], "it is out");
+    assert_eq!(world.view(&host()).leases(), [1, 0, 0], "it is out");
     world.simulation.run_for(seconds(2));
-    assert_eq!(world.hub.view(&host()).leases, [0, 0, 0], "dropped, its place is free");
+    assert_eq!(world.view(&host()).leases(), [0, 0, 0], "dropped, its place is free");
     assert!(world.run(|hub| async move { hub.fetch(once("/again")).await }).is_ok());
 }
 
@@ -193,7 +193,7 @@ fn a_resolver_has_a_breaker_of_its_own_and_a_host_that_refuses_costs_it_nothing(
     assert!(world.run(|hub| async move { hub.fetch(get("http://b.example/")).await }).is_ok(), "others are not affected");
 
     world.simulation.run_for(seconds(45));
-    world.hub.block(&host(), seconds(10), "test");
+    world.block(&host(), seconds(10), "test");
     for _ in 0..3 {
         let error = world.run(move |hub| async move { hub.fetch(ask("http://a.example/")).await }).expect_err("the host is blocked");
         assert_eq!(error.kind.refused().expect("a refusal").resolver, None, "the host said no, and the resolver's probe came back");
@@ -204,12 +204,12 @@ fn a_resolver_has_a_breaker_of_its_own_and_a_host_that_refuses_costs_it_nothing(
 #[test]
 fn the_patient_are_parked_until_a_block_ends() {
     let world = World::new([Origin::new("a.example")], config(flags("fail_max:5,reset:60")));
-    world.hub.block(&host(), seconds(3_600), "test");
+    world.block(&host(), seconds(3_600), "test");
     let parked = get("http://a.example/").patience(Patience::Wait).deadline(seconds(7_200));
     let answer = world.run(move |hub| async move { hub.fetch(parked).await }).expect("an answer");
     assert!(answer.journey.breaker_wait >= seconds(3_600));
     let hurried = get("http://a.example/").patience(Patience::Wait).deadline(seconds(10));
-    world.hub.block(&host(), seconds(3_600), "again");
+    world.block(&host(), seconds(3_600), "again");
     let before = world.simulation.elapsed();
     assert!(world.run(move |hub| async move { hub.fetch(hurried).await }).is_err());
     assert_eq!(world.simulation.elapsed(), before, "a wait known to end after the deadline is refused at once");

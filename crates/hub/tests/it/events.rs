@@ -77,7 +77,7 @@ fn a_head_that_is_free_and_a_redirect_across_hosts() {
 #[test]
 fn a_wait_in_line_and_one_for_a_block() {
     let world = world(Origin::new("a.example"), "fail_max:5");
-    world.hub.block(&Host::parse("a.example").expect("a host"), seconds(2), "test");
+    world.block(&Host::parse("a.example").expect("a host"), seconds(2), "test");
     let patient = |n: usize| get(&format!("http://a.example/{n}")).patience(Patience::Wait);
     let _ = world.fetch_all((0..4).map(patient).collect());
     insta::assert_snapshot!(story(&world));

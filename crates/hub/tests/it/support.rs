@@ -1,5 +1,7 @@
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use docstokg_hub::clock::Random;
@@ -7,7 +9,8 @@ use docstokg_hub::config::Config;
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{Sources, load};
 use docstokg_hub::event::{Event, Observer};
-use docstokg_hub::{Hub, Request};
+use docstokg_hub::stores::SiteView;
+use docstokg_hub::{Host, Hub, Request};
 use docstokg_origin_sim::{Ledger, Origin, SimTransport, Simulation, Web};
 use parking_lot::Mutex;
 
@@ -78,6 +81,21 @@ impl World {
         self.simulation.block_on(work(self.hub.clone()))
     }
 
+    /// Tells how a host stands.
+    pub(crate) fn view(&self, host: &Host) -> SiteView {
+        arrive(self.hub.view(host)).expect("memory answers")
+    }
+
+    /// Blocks a host on an operator's word.
+    pub(crate) fn block(&self, host: &Host, length: Duration, reason: &str) {
+        arrive(self.hub.block(host, length, reason)).expect("memory answers");
+    }
+
+    /// Closes the breaker of a host on an operator's word.
+    pub(crate) fn unblock(&self, host: &Host) {
+        arrive(self.hub.unblock(host)).expect("memory answers");
+    }
+
     /// Fetches all at once and returns the outcomes in order of arrival: seconds since the start, and the status or the class of the error.
     pub(crate) fn fetch_all(&self, requests: Vec<Request>) -> Vec<(f64, String)> {
         let outcomes = Arc::new(Mutex::new(Vec::new()));
@@ -94,6 +112,14 @@ impl World {
         self.simulation.run();
 
         outcomes.lock().clone()
+    }
+}
+
+/// Takes the result of something that does not wait.
+fn arrive<T>(work: impl Future<Output = T>) -> T {
+    match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("memory answers at once"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is asked of a site, and what it answers.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::{AdaptivePolicy, BreakerPolicy, OpenReason, Role, Transition, Window, Windows};
@@ -14,6 +15,8 @@ pub struct Charge {
     pub weight: u32,
     /// The windows as this process applies them.
     pub windows: std::sync::Arc<Windows>,
+    /// How many requests may run at once over all processes, where that is shared through the store.
+    pub slots: Option<NonZeroU32>,
 }
 
 /// What to do while the breaker is open or a probe is out.
@@ -48,8 +51,10 @@ pub struct Ask<'a> {
     pub ahead: Option<u32>,
     /// A random share in 0..1, for the jitter of probes.
     pub draw: f64,
-    /// How long a probe's place is held without a sign of life.
+    /// How long a probe's place, or a shared slot, is held without a sign of life.
     pub lease: Duration,
+    /// Since when the caller has been asking, for those who want to know how long it waited.
+    pub asked: BootInstant,
 }
 
 impl<'a> Ask<'a> {
@@ -68,6 +73,7 @@ impl<'a> Ask<'a> {
             ahead: None,
             draw: 0.0,
             lease: Duration::from_secs(20),
+            asked: BootInstant::FAR,
         }
     }
 }
@@ -91,6 +97,8 @@ pub enum Entry {
         /// A probe is out.
         probing: bool,
     },
+    /// Every slot that is shared with other processes is taken: ask again in a moment.
+    Busy,
     /// No; nothing was spent.
     Refused(Refusal),
 }
@@ -115,6 +123,8 @@ pub struct Pass {
     pub at: BootInstant,
     /// Whether it is a probe of a half-open breaker.
     pub probe: bool,
+    /// The breaker was closed and without failures: a good answer changes nothing.
+    pub clean: bool,
     /// What a breaker in shadow mode would have said.
     pub shadowed: Option<Box<Refusal>>,
 }

@@ -2,10 +2,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::breaker::BreakerPolicy;
-use docstokg_policy::budget::Windows;
 use docstokg_policy::rate::{Window, parse_rates};
 use docstokg_policy::site::{Ask, Charge};
 use docstokg_policy::time::BootInstant;
+use docstokg_policy::windows::Windows;
 
 pub(crate) fn at(millis: u64) -> BootInstant {
     BootInstant::from_micros(1_000_000_000 + millis * 1_000)
@@ -20,7 +20,7 @@ pub(crate) fn windows(rates: &str) -> Vec<Window> {
 }
 
 pub(crate) fn charge(budget: usize, weight: u32, list: &[Window], guard: Duration) -> Charge {
-    Charge { budget, weight, windows: Arc::new(Windows::new(list, guard)) }
+    Charge { budget, weight, windows: Arc::new(Windows::new(list, guard)), slots: None }
 }
 
 /// A question without patience: go now or be refused.

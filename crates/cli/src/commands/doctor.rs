@@ -1,0 +1,129 @@
+//! `docstokg limits doctor [HOST]`: how full each budget is, when the next request may go, and why not now.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use docstokg_hub::clock::{Clock, SystemClock};
+use docstokg_hub::config::Config;
+use docstokg_hub::doctor::{BudgetReport, Diagnosis};
+use docstokg_hub::{Host, Hub};
+use serde_json::{Value, json};
+
+use crate::arguments::Global;
+use crate::exit::Failure;
+use crate::{output, state};
+
+/// Runs the command.
+pub(crate) fn run(global: &Global, config: Config, host: Option<Host>) -> Result<ExitCode, Failure> {
+    let store = state::reach(global, &config)?;
+    state::block_on(async {
+        let store_error = |error: docstokg_hub::stores::StoreError| Failure::Failed(error.into());
+        let asked_for = host.is_some();
+        let hosts = match host {
+            Some(host) => vec![host],
+            None => hosts(&config, &store.list().await.map_err(store_error)?),
+        };
+        let hub = Hub::builder(config).store(store).build().map_err(|error| Failure::Failed(error.into()))?;
+        let mut found = Vec::new();
+        for host in hosts {
+            for diagnosis in hub.diagnose(&host).await.map_err(store_error)? {
+                if asked_for || is_used(&diagnosis) {
+                    found.push((host.clone(), diagnosis));
+                }
+            }
+        }
+        if global.json {
+            output::json(&json!({ "budgets": found.iter().map(|(host, diagnosis)| shown(host, diagnosis)).collect::<Vec<_>>() }));
+        } else if found.is_empty() {
+            output::line("no host has been asked yet: nothing waits");
+        } else {
+            output::line(&found.iter().map(|(host, diagnosis)| text(host, diagnosis)).collect::<Vec<_>>().join("\n\n"));
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Returns the hosts that the store knows of.
+fn hosts(config: &Config, keys: &[docstokg_hub::stores::SiteKey]) -> Vec<Host> {
+    let mut hosts = Vec::new();
+    for key in keys {
+        match config.sites.iter().find(|site| site.key() == *key) {
+            Some(site) => hosts.extend(site.hosts.iter().cloned()),
+            None => hosts.extend(Host::parse(key).ok()),
+        }
+    }
+    hosts
+}
+
+fn is_used(diagnosis: &Diagnosis) -> bool {
+    let used = |budget: &BudgetReport| budget.waiting > 0 || !budget.waits.is_empty() || budget.windows.iter().any(|(_, used)| *used > 0);
+    diagnosis.because.is_some() || diagnosis.budgets.iter().any(used)
+}
+
+fn text(host: &Host, diagnosis: &Diagnosis) -> String {
+    let next = match &diagnosis.because {
+        None => "now".to_owned(),
+        Some(because) => {
+            let at = SystemClock.wall() + diagnosis.eligible_in;
+            format!("{at} (in {}), because: {because}", seconds(diagnosis.eligible_in))
+        }
+    };
+    let mut lines = vec![format!("{host} {} (breaker {})", diagnosis.role, diagnosis.state.as_str()), format!("  next request: {next}")];
+    for budget in &diagnosis.budgets {
+        let windows: Vec<String> = budget.windows.iter().map(|(window, used)| format!("{used} of {window}")).collect();
+        let windows = if windows.is_empty() { "no windows".to_owned() } else { windows.join(", ") };
+        let mut line = format!("  budget {}: {windows}", budget.name);
+        if budget.waiting > 0 {
+            line += &format!("; {} waiting", budget.waiting);
+        }
+        if let Some((held, most)) = budget.slots {
+            line += &format!("; shared slots {held} of {most}");
+        }
+        if budget.multiplier < 1.0 {
+            line += &format!("; adaptive rate at {:.0} %", budget.multiplier * 100.0);
+        }
+        lines.push(line);
+        if !budget.waits.is_empty() {
+            let waits: Vec<String> = budget.waits.iter().map(|(ago, length)| format!("{} ({} ago)", seconds(*length), seconds(*ago))).collect();
+            lines.push(format!("    recent waits: {}", waits.join(", ")));
+        }
+    }
+    lines.join("\n")
+}
+
+fn seconds(length: Duration) -> String {
+    if length < Duration::from_secs(10) { format!("{:.3} s", length.as_secs_f64()) } else { format!("{:.0} s", length.as_secs_f64()) }
+}
+
+fn shown(host: &Host, diagnosis: &Diagnosis) -> Value {
+    let budgets: Vec<Value> = diagnosis
+        .budgets
+        .iter()
+        .map(|budget| {
+            let windows: Vec<Value> =
+                budget.windows.iter().map(|(window, used)| json!({ "window": window.to_string(), "limit": window.limit, "used": used })).collect();
+            let waits: Vec<Value> = budget
+                .waits
+                .iter()
+                .map(|(ago, length)| json!({ "ended_ms_ago": output::millis(*ago), "waited_ms": output::millis(*length) }))
+                .collect();
+            json!({
+                "budget": budget.name,
+                "windows": windows,
+                "waiting": budget.waiting,
+                "shared_slots": budget.slots.map(|(held, most)| json!({ "held": held, "most": most })),
+                "multiplier": budget.multiplier,
+                "recent_waits": waits,
+            })
+        })
+        .collect();
+    json!({
+        "host": host.as_str(),
+        "role": diagnosis.role.as_str(),
+        "breaker": diagnosis.state.as_str(),
+        "eligible_at": (SystemClock.wall() + diagnosis.eligible_in).to_string(),
+        "eligible_in_ms": output::millis(diagnosis.eligible_in),
+        "because": diagnosis.because.as_ref().map(ToString::to_string),
+        "budgets": budgets,
+    })
+}

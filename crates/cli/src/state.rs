@@ -1,0 +1,54 @@
+//! The state that processes share: where it lies, and opening it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use docstokg_hub::clock::SystemClock;
+use docstokg_hub::config::{BackendKind, Config, OnStoreFailure};
+use docstokg_hub::store;
+use docstokg_hub::stores::StateStore;
+use docstokg_hub::stores::memory::MemoryStore;
+
+use crate::arguments::Global;
+use crate::exit::Failure;
+use crate::output;
+
+/// Returns the state directory: the flag, the environment, or where the system wants such things.
+pub(crate) fn directory(global: &Global) -> PathBuf {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    global.state_dir.clone().or_else(|| set("DOCSTOKG_STATE_DIR")).unwrap_or_else(|| {
+        let base = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
+        base.unwrap_or_else(std::env::temp_dir).join("docstokg")
+    })
+}
+
+/// Opens the store for a run. One that cannot be used keeps nobody from fetching, unless config says so.
+pub(crate) fn open(global: &Global, config: &Config) -> Result<Arc<dyn StateStore>, Failure> {
+    match store::open(&config.limits.backend, &directory(global), Arc::new(SystemClock)) {
+        Ok(store) => Ok(store),
+        Err(error) if config.limits.backend.on_failure == OnStoreFailure::Refuse => Err(Failure::Failed(error.into())),
+        Err(error) => {
+            output::complain(&error.to_string());
+            output::hint("going on with limits that hold for this process alone");
+            Ok(Arc::new(MemoryStore::new(Arc::new(SystemClock))))
+        }
+    }
+}
+
+/// Opens the store for an operator, who must reach it.
+pub(crate) fn reach(global: &Global, config: &Config) -> Result<Arc<dyn StateStore>, Failure> {
+    if config.limits.backend.kind.value == BackendKind::Memory {
+        return Err(Failure::Usage(
+            "with the memory backend every process keeps its own state, and there is none here to reach; choose sqlite, multiprocess or redis \
+             (limits.backend.kind, DOCSTOKG_RLIMIT_BACKEND or --rate-backend) for the runs and for this command"
+                .to_owned(),
+        ));
+    }
+    store::open(&config.limits.backend, &directory(global), Arc::new(SystemClock)).map_err(|error| Failure::Failed(error.into()))
+}
+
+/// Runs a command's questions to the store.
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::Failed(anyhow::Error::from(error).context("the async runtime cannot be started")))?.block_on(work)
+}

@@ -1,0 +1,114 @@
+//! Why a host waits: its budgets and what stands in the way of the next request, as the store sees it now.
+
+use std::time::Duration;
+
+use docstokg_policy::breaker::State;
+use docstokg_policy::budget::Wait;
+use docstokg_policy::host::Host;
+use docstokg_policy::rate::Window;
+use docstokg_policy::role::Role;
+use docstokg_policy::site::{Ask, Entry, RefusalReason};
+use docstokg_stores::StoreError;
+
+use crate::clock::BootInstant;
+use crate::hub::{Hub, lane_key};
+
+/// How the next request of one host and role would fare.
+#[derive(Clone, Debug)]
+pub struct Diagnosis {
+    /// The role.
+    pub role: Role,
+    /// The budgets that it charges.
+    pub budgets: Vec<BudgetReport>,
+    /// The state of the breaker that it obeys.
+    pub state: State,
+    /// How long until a request that asks now would be let through.
+    pub eligible_in: Duration,
+    /// What it would wait for; `None` if for nothing.
+    pub because: Option<Obstacle>,
+}
+
+/// What a request would wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// A window is full.
+    Window(Window),
+    /// The breaker, for a reason.
+    Breaker(String),
+    /// Every shared slot is taken.
+    Slots,
+}
+
+impl std::fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Window(window) => write!(f, "window {window} is full"),
+            Self::Breaker(reason) => write!(f, "breaker: {reason}"),
+            Self::Slots => f.write_str("every shared slot is taken"),
+        }
+    }
+}
+
+/// How a budget stands.
+#[derive(Clone, Debug)]
+pub struct BudgetReport {
+    /// Its name in the store.
+    pub name: String,
+    /// Each window, and how much of it is used.
+    pub windows: Vec<(Window, u64)>,
+    /// How many wait with a place of their own, over all processes.
+    pub waiting: usize,
+    /// Shared slots held, and how many there are, where slots are shared.
+    pub slots: Option<(usize, u32)>,
+    /// The share of the rate that adaptive pacing leaves.
+    pub multiplier: f64,
+    /// The latest waits: how long ago each ended, and how long it was.
+    pub waits: Vec<(Duration, Duration)>,
+}
+
+impl Hub {
+    /// Tells for each role of a host how full its budgets are, and what its next request would wait for.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn diagnose(&self, host: &Host) -> Result<Vec<Diagnosis>, StoreError> {
+        let mut found = Vec::new();
+        for role in Role::ALL {
+            let (gate, lane) = self.lane(lane_key(host, role));
+            let view = gate.site.view().await?;
+            let now = view.now;
+            let budgets = lane.charges.iter().filter_map(|charge| {
+                let budget = view.site.budgets().get(charge.budget)?;
+                let windows = charge.windows.list().iter().map(|window| (*window, budget.used(&charge.windows, window, now)));
+                Some(BudgetReport {
+                    name: view.budgets.get(charge.budget)?.clone(),
+                    windows: windows.collect(),
+                    waiting: budget.tickets().count(),
+                    slots: charge.slots.map(|most| (budget.slots_held(now), most.get())),
+                    multiplier: budget.multiplier().share(),
+                    waits: budget.waits().iter().map(|wait: &Wait| (now.since(wait.at), wait.length)).collect(),
+                })
+            });
+            let budgets = budgets.collect();
+            let ask = Ask { role, isolated: lane.rules.isolated, ..Ask::at_once(&lane.charges, &lane.rules.breaker) };
+            let (until, because) = match view.site.clone().enter(&ask, now).entry {
+                Entry::Refused(refusal) => (refusal.until, obstacle(&refusal.reason)),
+                Entry::Busy => (now, Some(Obstacle::Slots)),
+                Entry::Go(_) | Entry::Wait(_) | Entry::Queue { .. } | Entry::Await { .. } => (BootInstant::ZERO, None),
+            };
+            let own = view.site.breakers().1.iter().find(|(isolated, _)| lane.rules.isolated && *isolated == role);
+            let state = own.map_or_else(|| view.state(), |(_, breaker)| breaker.state(now));
+            found.push(Diagnosis { role, budgets, state, eligible_in: until.since(now), because });
+        }
+        Ok(found)
+    }
+}
+
+fn obstacle(reason: &RefusalReason) -> Option<Obstacle> {
+    match reason {
+        RefusalReason::Rate { window } => window.map(Obstacle::Window),
+        RefusalReason::Open { probing: true, .. } => Some(Obstacle::Breaker("half-open, its probes are out".to_owned())),
+        RefusalReason::Open { reason, .. } => Some(Obstacle::Breaker(format!("open ({reason})"))),
+        RefusalReason::Slots => Some(Obstacle::Slots),
+    }
+}

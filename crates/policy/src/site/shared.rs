@@ -1,0 +1,130 @@
+//! What a store needs that shares a site with other processes: its parts, what has changed, and questions that it can keep.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Ask, Charge, Patience, Site};
+use crate::adaptive::AdaptivePolicy;
+use crate::breaker::{Breaker, BreakerPolicy};
+use crate::budget::Budget;
+use crate::role::Role;
+use crate::time::BootInstant;
+
+/// A question that owns its parts, for stores that answer it elsewhere.
+#[derive(Clone, Debug)]
+pub struct OwnedAsk {
+    role: Role,
+    isolated: bool,
+    charges: Vec<Charge>,
+    breaker: BreakerPolicy,
+    adaptive: Option<AdaptivePolicy>,
+    latest: BootInstant,
+    deadline: BootInstant,
+    patience: Patience,
+    ahead: Option<u32>,
+    draw: f64,
+    lease: Duration,
+    asked: BootInstant,
+}
+
+impl Ask<'_> {
+    /// Copies the question.
+    #[must_use]
+    pub fn to_owned(&self) -> OwnedAsk {
+        OwnedAsk {
+            role: self.role,
+            isolated: self.isolated,
+            charges: self.charges.to_vec(),
+            breaker: self.breaker.clone(),
+            adaptive: self.adaptive.copied(),
+            latest: self.latest,
+            deadline: self.deadline,
+            patience: self.patience,
+            ahead: self.ahead,
+            draw: self.draw,
+            lease: self.lease,
+            asked: self.asked,
+        }
+    }
+}
+
+impl OwnedAsk {
+    /// Returns the question.
+    #[must_use]
+    pub fn as_ask(&self) -> Ask<'_> {
+        Ask {
+            role: self.role,
+            isolated: self.isolated,
+            charges: &self.charges,
+            breaker: &self.breaker,
+            adaptive: self.adaptive.as_ref(),
+            latest: self.latest,
+            deadline: self.deadline,
+            patience: self.patience,
+            ahead: self.ahead,
+            draw: self.draw,
+            lease: self.lease,
+            asked: self.asked,
+        }
+    }
+
+    /// Replaces what is charged.
+    #[must_use]
+    pub fn charging(self, charges: Vec<Charge>) -> Self {
+        Self { charges, ..self }
+    }
+}
+
+impl Site {
+    /// Names tickets and passes from `first` on. Processes that share a site must not use the same names.
+    pub fn number_from(&mut self, first: u64) {
+        self.next_id = first;
+    }
+
+    /// Puts a site together from its parts.
+    #[must_use]
+    pub fn from_parts(breaker: Breaker, isolated: Vec<(Role, Breaker)>, budgets: Vec<Budget>) -> Self {
+        Self { breaker, isolated, budgets, ..Self::default() }
+    }
+
+    /// Returns whether anything but history may have changed since the last call.
+    pub fn take_touched(&mut self) -> bool {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// Returns the breakers: the host's, and those of roles that count for themselves.
+    #[must_use]
+    pub fn breakers(&self) -> (&Breaker, &[(Role, Breaker)]) {
+        (&self.breaker, &self.isolated)
+    }
+
+    /// Replaces the breakers by those that another process wrote.
+    pub fn set_breakers(&mut self, breaker: Breaker, isolated: Vec<(Role, Breaker)>) {
+        (self.breaker, self.isolated) = (breaker, isolated);
+    }
+
+    /// Returns the budgets, to be brought up to date with other processes.
+    pub fn budgets_mut(&mut self) -> &mut Vec<Budget> {
+        &mut self.budgets
+    }
+
+    /// Writes down who opened the breakers that have just opened.
+    pub fn sign(&mut self, who: &Arc<str>) {
+        self.breaker.sign(who);
+        for (_, breaker) in &mut self.isolated {
+            breaker.sign(who);
+        }
+    }
+
+    /// Moves every instant to the clock of another start of the machine; no open or block may end later than `latest`.
+    pub fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant, latest: BootInstant) {
+        self.breaker.rebase(shift, latest);
+        for (_, breaker) in &mut self.isolated {
+            breaker.rebase(shift, latest);
+        }
+        for budget in &mut self.budgets {
+            budget.rebase(shift);
+        }
+        self.touched = true;
+    }
+}

@@ -1,0 +1,124 @@
+//! The windows of a budget as a process applies them, and the share of the rate that adaptive pacing leaves.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rate::Window;
+use crate::ring::EXACT_LIMIT;
+use crate::time::micros;
+
+/// The windows of a budget as a process applies them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Windows {
+    list: Box<[Window]>,
+    rules: Box<[Rule]>,
+    guard: Duration,
+    /// How many exact grants are worth remembering.
+    pub(crate) keep: u32,
+    pub(crate) has_coarse: bool,
+}
+
+/// A window as the hot path reads it: it adds and compares, it does not convert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rule {
+    pub(crate) limit: u32,
+    /// Its grants are remembered one by one.
+    pub(crate) exact: bool,
+    /// The width at the full rate, guard included, in microseconds.
+    pub(crate) width: u64,
+}
+
+/// Windows longer than this are quotas: the adaptive multiplier leaves them alone.
+const PACING: Duration = Duration::from_secs(60);
+
+impl Windows {
+    /// Joins windows that all hold, each widened by `guard` against late arrivals at the origin.
+    #[must_use]
+    pub fn new(list: impl Into<Box<[Window]>>, guard: Duration) -> Self {
+        let list = list.into();
+        let exact = list.iter().map(|window| window.limit.get()).filter(|limit| *limit <= EXACT_LIMIT);
+        let keep = exact.max().unwrap_or(0);
+        let rule = |window: &Window| Rule { limit: window.limit.get(), exact: window.limit.get() <= EXACT_LIMIT, width: micros(window.per + guard) };
+        let rules = list.iter().map(rule).collect();
+        let has_coarse = list.iter().any(|window| window.limit.get() > EXACT_LIMIT);
+        Self { list, rules, guard, keep, has_coarse }
+    }
+
+    /// Returns the windows as configured.
+    #[must_use]
+    pub fn list(&self) -> &[Window] {
+        &self.list
+    }
+
+    /// Returns the guard that widens each window.
+    #[must_use]
+    pub fn guard(&self) -> Duration {
+        self.guard
+    }
+
+    /// Returns the same windows, each `times` as wide: one process's share among so many.
+    #[must_use]
+    pub fn stretched(&self, times: u32) -> Self {
+        let list: Vec<Window> = self.list.iter().map(|window| Window::new(window.limit, window.per * times.max(1))).collect();
+        Self::new(list, self.guard)
+    }
+
+    /// Returns the largest weight that a single request may have.
+    #[must_use]
+    pub fn largest_weight(&self) -> u32 {
+        self.list.iter().map(|window| window.limit.get()).min().unwrap_or(u32::MAX)
+    }
+
+    /// Returns the width in force: stretched by the multiplier if it paces, widened by the guard.
+    pub(crate) fn width(&self, window: &Window, multiplier: Multiplier) -> Duration {
+        if window.per <= PACING { multiplier.stretch(window.per) + self.guard } else { window.per + self.guard }
+    }
+
+    /// Returns the windows at the full rate, in the order of the list.
+    #[inline]
+    pub(crate) fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Returns each window with the width in force.
+    #[inline]
+    pub(crate) fn in_force(&self, multiplier: Multiplier) -> impl Iterator<Item = (&Window, u64)> {
+        let full = multiplier == Multiplier::FULL;
+        self.list.iter().zip(&self.rules).map(move |(window, rule)| (window, if full { rule.width } else { micros(self.width(window, multiplier)) }))
+    }
+}
+
+/// The share of the configured rate that adaptive pacing leaves, in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Multiplier(u16);
+
+impl Multiplier {
+    /// The whole configured rate.
+    pub const FULL: Self = Self(1_000);
+    /// The least that is ever left.
+    pub const LOWEST: Self = Self(10);
+
+    /// Makes a multiplier from a share, kept between a hundredth and one.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 10..=1000 first")]
+    pub fn from_share(share: f64) -> Self {
+        Self((share * 1_000.0).round().clamp(10.0, 1_000.0) as u16)
+    }
+
+    /// Returns the share of the rate.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        f64::from(self.0) / 1_000.0
+    }
+
+    /// Returns the share in thousandths.
+    #[must_use]
+    pub fn thousandths(self) -> u16 {
+        self.0
+    }
+
+    fn stretch(self, per: Duration) -> Duration {
+        if self == Self::FULL { per } else { per * 1_000 / u32::from(self.0) }
+    }
+}

@@ -1,0 +1,24 @@
+//! Why a store did not answer.
+
+/// A store that cannot be used, in words for a person.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// It cannot be reached or read for now; it may come back.
+    #[error("{store} does not answer: {why}")]
+    Away {
+        /// Which store, without its secrets.
+        store: String,
+        /// What happened.
+        why: String,
+    },
+    /// It cannot be opened, and waiting will not help.
+    #[error("{store} cannot be used: {why}; {remedy}")]
+    Unusable {
+        /// Which store, without its secrets.
+        store: String,
+        /// What is wrong.
+        why: String,
+        /// What to do.
+        remedy: String,
+    },
+}

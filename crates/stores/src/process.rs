@@ -1,0 +1,35 @@
+//! What tells this process, and this start of the machine, from others.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Names the start of the machine: the boot clock of one means nothing in another.
+#[must_use]
+pub fn boot_id() -> String {
+    let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    // Elsewhere than on Linux the start of the machine has no name; its instant, to the minute, is one.
+    read.map_or_else(|_| format!("since {}", wall_at_boot() / 60), |id| id.trim().to_owned())
+}
+
+fn wall_at_boot() -> u64 {
+    use docstokg_policy::time::Clock;
+    let clock = crate::clock::SystemClock;
+    let wall = u64::try_from(clock.wall().as_micros()).unwrap_or(0);
+    wall.saturating_sub(clock.boot().as_micros()) / 1_000_000
+}
+
+/// Names this process for people: `pid 4711 on lab-3`.
+#[must_use]
+pub fn signature() -> Arc<str> {
+    let node = rustix::system::uname();
+    format!("pid {} on {}", std::process::id(), node.nodename().to_string_lossy()).into()
+}
+
+/// Returns the first of a range of names that no other process, and no other handle of this one, uses.
+#[must_use]
+pub fn first_name() -> u64 {
+    static HANDLES: AtomicU32 = AtomicU32::new(0);
+    // The upper half is drawn; the lower half counts. Names stay below 2^53, which a script's numbers hold exactly.
+    let drawn = fastrand::u64(1..1 << 21) ^ u64::from(HANDLES.fetch_add(1, Ordering::Relaxed) & 0xff) << 13;
+    (drawn & ((1 << 21) - 1)) << 32
+}

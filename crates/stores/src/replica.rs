@@ -1,0 +1,300 @@
+//! One process's copy of a site that several processes share, and how it is kept up to date.
+//!
+//! What is shared is a record of three parts. The HEAD is everything but the history of grants: breakers, tickets,
+//! slots; a few hundred bytes, written whole when it has changed. The PAGE is the history of every budget as it was once.
+//! The LOG is what was spent and taken back since then: an `enter` that goes at once appends sixteen bytes to it and
+//! writes nothing else. When the log is full, a new page takes its place.
+//!
+//! A copy that is behind reads the part it lacks; one that is up to date reads nothing.
+
+use std::sync::Arc;
+
+use docstokg_policy::breaker::Breaker;
+use docstokg_policy::budget::{Budget, Change, History};
+use docstokg_policy::role::Role;
+use docstokg_policy::site::Site;
+use docstokg_policy::time::BootInstant;
+use serde::{Deserialize, Serialize};
+
+use crate::handle::SiteView;
+
+/// How many changes the log holds before a page takes their place.
+pub(crate) const LOG_ENTRIES: usize = 64;
+/// The length of one change in the log.
+pub(crate) const ENTRY: usize = 16;
+
+/// How far a record, or a copy of it, has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// Counts the pages.
+    pub(crate) page: u64,
+    /// Counts the heads.
+    pub(crate) head: u64,
+    /// The changes in the log.
+    pub(crate) logged: usize,
+}
+
+/// What is written in one step. All of it counts, or none.
+pub(crate) struct Commit<'a> {
+    /// The head, if it has changed.
+    pub(crate) head: Option<&'a [u8]>,
+    /// A new page, if the log is full: the log is empty after it.
+    pub(crate) page: Option<&'a [u8]>,
+    /// What is added to the log.
+    pub(crate) log: &'a [u8],
+    /// Until when the host is left alone, and why, with a head that has changed; for people who read the record.
+    pub(crate) open: Option<(BootInstant, String)>,
+}
+
+/// The record of a site, held under its lock.
+pub(crate) trait Record {
+    /// What can go wrong while it is read or written.
+    type Error: From<Garbled>;
+
+    /// Returns how far it has come.
+    fn position(&mut self) -> Result<Position, Self::Error>;
+
+    /// Reads the head.
+    fn head(&mut self) -> Result<Vec<u8>, Self::Error>;
+
+    /// Reads the page.
+    fn page(&mut self) -> Result<Vec<u8>, Self::Error>;
+
+    /// Reads the log from the `from`-th change on.
+    fn log(&mut self, from: usize) -> Result<Vec<u8>, Self::Error>;
+
+    /// Writes, and returns how far it has come.
+    fn write(&mut self, commit: &Commit<'_>) -> Result<Position, Self::Error>;
+}
+
+/// A record that does not mean anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the record of the site is garbled")]
+pub(crate) struct Garbled;
+
+/// The copy of a site in this process.
+pub(crate) struct Replica {
+    site: Site,
+    /// The names of the budgets, in the order of this process.
+    names: Vec<String>,
+    /// The place in this process of each budget of the record.
+    order: Vec<usize>,
+    /// How far the copy has come; `None` if nothing of it can be trusted.
+    position: Option<Position>,
+    head: Vec<u8>,
+    scratch: Vec<u8>,
+    who: Arc<str>,
+}
+
+#[derive(Serialize)]
+struct HeadRef<'a> {
+    breaker: &'a Breaker,
+    isolated: &'a [(Role, Breaker)],
+    budgets: Vec<(&'a str, &'a Budget)>,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    breaker: Breaker,
+    isolated: Vec<(Role, Breaker)>,
+    budgets: Vec<(String, Budget)>,
+}
+
+impl Replica {
+    /// Starts an empty copy. Tickets and passes are named from `first` on, which no other process uses; `who` signs opens.
+    pub(crate) fn new(first: u64, who: Arc<str>) -> Self {
+        let mut site = Site::default();
+        site.number_from(first);
+        Self { site, names: Vec::new(), order: Vec::new(), position: None, head: Vec::new(), scratch: Vec::new(), who }
+    }
+
+    /// Returns the index of a budget in this process.
+    pub(crate) fn budget(&mut self, name: &str) -> usize {
+        if let Some(place) = self.names.iter().position(|known| known == name) {
+            return place;
+        }
+        self.names.push(name.to_owned());
+        self.site.ensure_budgets(self.names.len());
+        self.names.len() - 1
+    }
+
+    /// Runs one step on the record: brings the copy up to date, decides, and writes what has changed.
+    pub(crate) fn run<R: Record, T>(&mut self, record: &mut R, step: impl FnOnce(&mut Site) -> T) -> Result<T, R::Error> {
+        let done = self.try_run(record, step);
+        if done.is_err() {
+            self.position = None;
+        }
+        done
+    }
+
+    #[inline]
+    fn try_run<R: Record, T>(&mut self, record: &mut R, step: impl FnOnce(&mut Site) -> T) -> Result<T, R::Error> {
+        let position = record.position()?;
+        let grown = if self.position == Some(position) && self.order.len() == self.names.len() { false } else { self.catch_up(record, position)? };
+        let done = step(&mut self.site);
+        let touched = self.site.take_touched() | grown;
+        self.scratch.clear();
+        for (place, budget) in self.order.iter().enumerate() {
+            for change in self.site.budgets_mut()[*budget].drain_journal() {
+                self.scratch.extend_from_slice(&entry(place, change));
+            }
+        }
+        if !touched && self.scratch.is_empty() {
+            return Ok(done);
+        }
+        let full = position.logged + self.scratch.len() / ENTRY > LOG_ENTRIES;
+        let head = if touched {
+            self.site.sign(&self.who);
+            Some(self.encode_head()).filter(|head| *head != self.head)
+        } else {
+            None
+        };
+        if head.is_none() && self.scratch.is_empty() {
+            return Ok(done);
+        }
+        let page = full.then(|| self.encode_page());
+        let log: &[u8] = if full { &[] } else { &self.scratch };
+        let open = if head.is_some() { self.open() } else { None };
+        self.position = Some(record.write(&Commit { head: head.as_deref(), page: page.as_deref(), log, open })?);
+        if let Some(head) = head {
+            self.head = head;
+        }
+        Ok(done)
+    }
+
+    /// Copies the state for somebody who wants to look at it.
+    pub(crate) fn view(&self, now: BootInstant) -> SiteView {
+        SiteView { site: self.site.clone(), budgets: self.names.clone(), now }
+    }
+
+    /// Reads what is new in the record. Returns whether this process has budgets that the record does not know.
+    #[cold]
+    fn catch_up<R: Record>(&mut self, record: &mut R, position: Position) -> Result<bool, R::Error> {
+        let known = self.position.filter(|known| known.page == position.page && known.logged <= position.logged);
+        if known.is_none_or(|known| known.head != position.head) {
+            self.head = record.head()?;
+            self.decode_head()?;
+        }
+        let from = match known {
+            Some(known) => known.logged,
+            None => {
+                let page = record.page()?;
+                self.decode_page(&page)?;
+                0
+            }
+        };
+        if from < position.logged {
+            let log = record.log(from)?;
+            self.replay(&log)?;
+        }
+        self.position = Some(position);
+        let grown = self.order.len() < self.names.len();
+        for place in 0..self.names.len() {
+            if !self.order.contains(&place) {
+                self.site.budgets_mut()[place].keep_journal();
+                self.order.push(place);
+            }
+        }
+        Ok(grown)
+    }
+
+    fn open(&self) -> Option<(BootInstant, String)> {
+        let (until, reason) = self.site.breaker().open_until(BootInstant::ZERO)?;
+        Some((until, reason.to_string()))
+    }
+
+    fn encode_head(&self) -> Vec<u8> {
+        let (breaker, isolated) = self.site.breakers();
+        let budgets = self.order.iter().map(|place| (self.names[*place].as_str(), &self.site.budgets()[*place])).collect();
+        // Writing to memory does not fail, and every type of the head can be written.
+        postcard::to_allocvec(&HeadRef { breaker, isolated, budgets }).unwrap_or_default()
+    }
+
+    fn decode_head(&mut self) -> Result<(), Garbled> {
+        self.order.clear();
+        if self.head.is_empty() {
+            self.site.set_breakers(Breaker::default(), Vec::new());
+            for budget in self.site.budgets_mut() {
+                *budget = Budget::default();
+            }
+            return Ok(());
+        }
+        let head: Head = postcard::from_bytes(&self.head).map_err(|_| Garbled)?;
+        self.site.set_breakers(head.breaker, head.isolated);
+        for (name, theirs) in head.budgets {
+            let place = self.budget(&name);
+            let mine = &mut self.site.budgets_mut()[place];
+            mine.adopt(theirs);
+            mine.keep_journal();
+            self.order.push(place);
+        }
+        Ok(())
+    }
+
+    fn encode_page(&self) -> Vec<u8> {
+        let histories: Vec<History> = self.order.iter().map(|place| self.site.budgets()[*place].history()).collect();
+        postcard::to_allocvec(&histories).unwrap_or_default()
+    }
+
+    fn decode_page(&mut self, page: &[u8]) -> Result<(), Garbled> {
+        let mut histories: Vec<History> = if page.is_empty() { Vec::new() } else { postcard::from_bytes(page).map_err(|_| Garbled)? };
+        // A budget that was named after the page was written has no history in it.
+        histories.resize_with(self.order.len().max(histories.len()), History::default);
+        for (place, history) in self.order.iter().zip(histories) {
+            self.site.budgets_mut()[*place].restore(history);
+        }
+        Ok(())
+    }
+
+    fn replay(&mut self, log: &[u8]) -> Result<(), Garbled> {
+        for bytes in log.chunks_exact(ENTRY) {
+            let (place, change) = read_entry(bytes).ok_or(Garbled)?;
+            let place = *self.order.get(place).ok_or(Garbled)?;
+            self.site.budgets_mut()[place].replay(change);
+        }
+        Ok(())
+    }
+
+    /// Moves every instant of the record to the clock of this start of the machine.
+    pub(crate) fn rebase<R: Record>(
+        &mut self,
+        record: &mut R,
+        shift: &dyn Fn(BootInstant) -> BootInstant,
+        latest: BootInstant,
+    ) -> Result<(), R::Error> {
+        let position = record.position()?;
+        self.catch_up(record, position)?;
+        self.site.rebase(shift, latest);
+        let (head, page) = (self.encode_head(), self.encode_page());
+        self.position = Some(record.write(&Commit { head: Some(&head), page: Some(&page), log: &[], open: self.open() })?);
+        self.head = head;
+        Ok(())
+    }
+}
+
+/// Writes a change: instant, weight, budget, kind.
+#[expect(clippy::cast_possible_truncation, reason = "a site has a handful of budgets")]
+fn entry(place: usize, change: Change) -> [u8; ENTRY] {
+    let (kind, weight, at) = match change {
+        Change::Spent { weight, at } => (0, weight, at),
+        Change::TakenBack { weight, at } => (1, weight, at),
+    };
+    let mut bytes = [0; ENTRY];
+    bytes[..8].copy_from_slice(&at.as_micros().to_le_bytes());
+    bytes[8..12].copy_from_slice(&weight.to_le_bytes());
+    bytes[12..14].copy_from_slice(&(place as u16).to_le_bytes());
+    bytes[14] = kind;
+    bytes
+}
+
+fn read_entry(bytes: &[u8]) -> Option<(usize, Change)> {
+    let at = BootInstant::from_micros(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?));
+    let weight = u32::from_le_bytes(bytes.get(8..12)?.try_into().ok()?);
+    let place = u16::from_le_bytes(bytes.get(12..14)?.try_into().ok()?);
+    let change = match bytes.get(14)? {
+        0 => Change::Spent { weight, at },
+        1 => Change::TakenBack { weight, at },
+        _ => return None,
+    };
+    Some((usize::from(place), change))
+}

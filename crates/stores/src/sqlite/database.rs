@@ -1,0 +1,285 @@
+//! The database: its tables, its lock file, and the steps that run on it.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::site::Site;
+use docstokg_policy::time::{BootInstant, Clock};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
+use rustix::fs::{FlockOperation, flock};
+
+use super::record::Row;
+use crate::error::StoreError;
+use crate::handle::{SiteKey, SiteView};
+use crate::replica::{Garbled, Replica};
+
+/// The version of the tables that this program writes.
+const VERSION: i64 = 1;
+/// How long a site is kept after its last grant: the longest window there is, and then some.
+const KEEP: Duration = Duration::from_secs(2 * 86_400);
+/// How many steps there are between two looks for sites to forget.
+const SWEEP_EVERY: u32 = 4_096;
+/// How long SQLite itself waits, for those who look at the database by other means.
+const BUSY: Duration = Duration::from_secs(5);
+
+const TABLES: &str = "
+CREATE TABLE boot (id TEXT NOT NULL, anchor_boot INTEGER NOT NULL, anchor_wall INTEGER NOT NULL);
+CREATE TABLE sites (
+    id INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    page_no INTEGER NOT NULL,
+    head_no INTEGER NOT NULL,
+    head BLOB NOT NULL,
+    log BLOB NOT NULL,
+    used INTEGER NOT NULL,
+    until_wall REAL,
+    reason TEXT,
+    updated_at REAL
+);
+CREATE TABLE pages (site INTEGER PRIMARY KEY, page BLOB NOT NULL);
+-- What an operator with the sqlite3 shell wants to see: who is left alone, until when (seconds since 1970, UTC), and why.
+CREATE VIEW breaker_cooldowns(host, until_wall, reason, updated_at) AS
+    SELECT key, until_wall, reason, updated_at FROM sites
+    WHERE until_wall > (julianday('now') - 2440587.5) * 86400.0;
+";
+
+/// An open database.
+pub(super) struct Database {
+    path: PathBuf,
+    connection: Connection,
+    lock: File,
+    clock: Arc<dyn Clock>,
+    steps: u32,
+}
+
+/// What can go wrong within a step.
+#[derive(Debug)]
+pub(super) enum StepError {
+    Sqlite(rusqlite::Error),
+    Garbled,
+}
+
+impl From<rusqlite::Error> for StepError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<Garbled> for StepError {
+    fn from(_: Garbled) -> Self {
+        Self::Garbled
+    }
+}
+
+/// Holds the lock file. Whoever waits for it is woken in turn, which SQLite's own waiting is not.
+struct Turn<'a>(&'a File);
+
+impl<'a> Turn<'a> {
+    fn take(lock: &'a File) -> std::io::Result<Self> {
+        loop {
+            match flock(lock, FlockOperation::LockExclusive) {
+                Ok(()) => return Ok(Self(lock)),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // It is freed with the file at the latest.
+        let _ = flock(self.0, FlockOperation::Unlock);
+    }
+}
+
+impl Database {
+    /// Opens the database, and makes it if it is not there.
+    pub(super) fn open(path: &Path, clock: Arc<dyn Clock>, boot_id: &str) -> Result<Self, StoreError> {
+        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+            std::fs::create_dir_all(directory).map_err(|error| cannot_write(path, &error.to_string()))?;
+        }
+        refuse_network(path)?;
+        let lock_path = path.with_extension("lock");
+        let lock =
+            File::options().create(true).truncate(false).write(true).open(&lock_path).map_err(|error| cannot_write(path, &error.to_string()))?;
+        let opened = (|| {
+            let turn = Turn::take(&lock).map_err(|error| cannot_write(path, &error.to_string()))?;
+            let mut connection = Connection::open(path).map_err(|error| told(path, &error.into()))?;
+            prepare(&mut connection, path)?;
+            adopt_boot(&mut connection, path, &*clock, boot_id)?;
+            drop(turn);
+            Ok(connection)
+        })();
+        Ok(Self { path: path.to_owned(), connection: opened?, lock, clock, steps: 0 })
+    }
+
+    /// Runs one step on a site, in one transaction, with the time read inside it.
+    pub(super) fn step<T>(&mut self, key: &SiteKey, replica: &mut Replica, step: impl FnOnce(&mut Site, BootInstant) -> T) -> Result<T, StoreError> {
+        self.steps = self.steps.wrapping_add(1);
+        let sweep = self.steps.is_multiple_of(SWEEP_EVERY);
+        self.in_turn(|transaction, clock| {
+            let now = clock.boot();
+            if sweep {
+                forget(transaction, now)?;
+            }
+            let mut row = Row::new(transaction, key, clock, now);
+            replica.run(&mut row, |site| step(site, now))
+        })
+    }
+
+    /// Copies the state of a site.
+    pub(super) fn view(&mut self, key: &SiteKey, replica: &mut Replica) -> Result<SiteView, StoreError> {
+        let now = self.step(key, replica, |_, now| now)?;
+        Ok(replica.view(now))
+    }
+
+    /// Lists the sites that have state.
+    pub(super) fn list(&mut self) -> Result<Vec<SiteKey>, StoreError> {
+        self.in_turn(|transaction, _| {
+            let mut statement = transaction.prepare_cached("SELECT key FROM sites ORDER BY key")?;
+            let keys = statement.query_map([], |row| row.get::<_, String>(0))?;
+            Ok(keys.map(|key| key.map(SiteKey::from)).collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn in_turn<T>(&mut self, work: impl FnOnce(&Transaction<'_>, &dyn Clock) -> Result<T, StepError>) -> Result<T, StoreError> {
+        let done = (|| {
+            let _turn = Turn::take(&self.lock).map_err(|error| StepError::Sqlite(rusqlite::Error::ToSqlConversionFailure(error.into())))?;
+            let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
+            let done = work(&transaction, &*self.clock)?;
+            transaction.commit()?;
+            Ok(done)
+        })();
+        done.map_err(|error| told(&self.path, &error))
+    }
+}
+
+/// Sets the connection up and makes the tables, or refuses those of another version.
+fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let setup = |connection: &Connection| -> rusqlite::Result<i64> {
+        connection.busy_timeout(BUSY)?;
+        connection.set_prepared_statement_cache_capacity(32);
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        connection.pragma_query_value(None, "user_version", |row| row.get(0))
+    };
+    let version = setup(connection).map_err(|error| told(path, &error.into()))?;
+    match version {
+        VERSION => Ok(()),
+        0 => {
+            let make = |connection: &mut Connection| {
+                let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+                transaction.execute_batch(TABLES)?;
+                transaction.pragma_update(None, "user_version", VERSION)?;
+                transaction.commit()
+            };
+            make(connection).map_err(|error| told(path, &error.into()))
+        }
+        other => Err(StoreError::Unusable {
+            store: name(path),
+            why: format!("it was written by another version of the program (its tables are version {other}, this one reads {VERSION})"),
+            remedy: "run the version that wrote it, or move the file away to start with fresh limits".to_owned(),
+        }),
+    }
+}
+
+/// Moves what an earlier start of the machine wrote to the clock of this one, by way of wall time.
+fn adopt_boot(connection: &mut Connection, path: &Path, clock: &dyn Clock, boot_id: &str) -> Result<(), StoreError> {
+    let adopt = |connection: &mut Connection| -> Result<(), StepError> {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let (now, wall) = (clock.boot(), clock.wall().as_micros());
+        let anchor = transaction
+            .query_row("SELECT id, anchor_boot, anchor_wall FROM boot", [], |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?.unsigned_abs(), row.get::<_, i64>(2)?))
+            })
+            .optional()?;
+        if let Some((id, anchor_boot, anchor_wall)) = anchor
+            && id != boot_id
+        {
+            let shift = crate::clock::shift((anchor_boot, anchor_wall), (now, wall));
+            let mut keys = transaction.prepare("SELECT key FROM sites")?;
+            let keys = keys.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+            for key in keys {
+                let key = SiteKey::from(key);
+                let mut replica = Replica::new(0, crate::process::signature());
+                replica.rebase(&mut Row::new(&transaction, &key, clock, now), &shift, BootInstant::FAR)?;
+            }
+        }
+        transaction.execute("DELETE FROM boot", [])?;
+        transaction.execute("INSERT INTO boot VALUES (?1, ?2, ?3)", params![boot_id, now.as_micros().cast_signed(), wall])?;
+        forget(&transaction, now)?;
+        transaction.commit()?;
+        Ok(())
+    };
+    adopt(connection).map_err(|error| told(path, &error))
+}
+
+/// Forgets sites that nobody has used for longer than any window, and that nothing keeps closed.
+fn forget(transaction: &Transaction<'_>, now: BootInstant) -> Result<(), StepError> {
+    let before = (now - KEEP).as_micros().cast_signed();
+    transaction.execute("DELETE FROM sites WHERE used < ?1 AND (until_wall IS NULL OR until_wall < unixepoch())", [before])?;
+    transaction.execute("DELETE FROM pages WHERE site NOT IN (SELECT id FROM sites)", [])?;
+    Ok(())
+}
+
+/// WAL needs memory that all who use the database share; over a network they do not.
+fn refuse_network(path: &Path) -> Result<(), StoreError> {
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(found) = rustix::fs::statfs(directory) else { return Ok(()) };
+    const NETWORKS: [(u32, &str); 9] = [
+        (0x6969, "NFS"),
+        (0x517b, "SMB"),
+        (0xff53_4d42, "CIFS"),
+        (0xfe53_4d42, "SMB2"),
+        (0x0102_1997, "9P"),
+        (0x5346_414f, "AFS"),
+        (0x00c3_6400, "Ceph"),
+        (0x0bd0_0bd0, "Lustre"),
+        (0x4750_4653, "GPFS"),
+    ];
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the magic numbers have 32 bits")]
+    let kind = found.f_type as u32;
+    match NETWORKS.iter().find(|(magic, _)| *magic == kind) {
+        None => Ok(()),
+        Some((_, system)) => Err(StoreError::Unusable {
+            store: name(path),
+            why: format!("it lies on a network file system ({system}), where SQLite's write-ahead log is not safe"),
+            remedy: "choose a directory on a local disk with --state-dir, or share state between machines with the redis backend".to_owned(),
+        }),
+    }
+}
+
+fn name(path: &Path) -> String {
+    format!("the state database {}", path.display())
+}
+
+fn cannot_write(path: &Path, why: &str) -> StoreError {
+    StoreError::Unusable { store: name(path), why: why.to_owned(), remedy: "choose a directory that can be written with --state-dir".to_owned() }
+}
+
+/// Says what SQLite said, for a person.
+fn told(path: &Path, error: &StepError) -> StoreError {
+    let unusable = |why: &str, remedy: &str| StoreError::Unusable { store: name(path), why: why.to_owned(), remedy: remedy.to_owned() };
+    let code = match error {
+        StepError::Garbled => {
+            return unusable("a record in it is garbled", "move the file away to start with fresh limits");
+        }
+        StepError::Sqlite(error) => error.sqlite_error_code(),
+    };
+    match code {
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            unusable("it cannot be written", "make it and its directory writable, or choose another with --state-dir")
+        }
+        Some(ErrorCode::DiskFull) => unusable("the disk is full", "make room, or choose another directory with --state-dir"),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            unusable("the file is not a database, or is damaged", "move the file away to start with fresh limits")
+        }
+        _ => {
+            let StepError::Sqlite(error) = error else { return unusable("a record in it is garbled", "move the file away") };
+            StoreError::Away { store: name(path), why: error.to_string() }
+        }
+    }
+}
