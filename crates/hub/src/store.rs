@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use docstokg_stores::memory::MemoryStore;
+use docstokg_stores::multiprocess::MultiprocessStore;
 use docstokg_stores::sqlite::SqliteStore;
 use docstokg_stores::{StateStore, StoreError};
 
@@ -18,7 +19,8 @@ pub fn open(backend: &Backend, state_dir: &Path, clock: Arc<dyn Clock>) -> Resul
     Ok(match backend.kind.value {
         BackendKind::Memory => Arc::new(MemoryStore::new(clock)),
         BackendKind::Sqlite => Arc::new(SqliteStore::open(&place(backend, state_dir, "state.sqlite"), clock)?),
-        kind @ (BackendKind::Multiprocess | BackendKind::Redis) => {
+        BackendKind::Multiprocess => Arc::new(MultiprocessStore::open(&place(backend, state_dir, "limits.shm"), clock)?),
+        kind @ BackendKind::Redis => {
             return Err(StoreError::Unusable {
                 store: format!("the {} backend", kind.as_str()),
                 why: "this version does not have it yet".to_owned(),

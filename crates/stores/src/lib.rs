@@ -9,6 +9,7 @@ pub mod conformance;
 mod error;
 mod handle;
 pub mod memory;
+pub mod multiprocess;
 pub mod process;
 mod replica;
 pub mod sqlite;

@@ -255,15 +255,26 @@ impl Replica {
         Ok(())
     }
 
-    /// Moves every instant of the record to the clock of this start of the machine.
+    /// Forgets how far the copy has come: the record is another one.
+    pub(crate) fn distrust(&mut self) {
+        self.position = None;
+    }
+
+    /// Brings the copy up to date.
+    pub(crate) fn read<R: Record>(&mut self, record: &mut R) -> Result<(), R::Error> {
+        let position = record.position()?;
+        self.catch_up(record, position)?;
+        Ok(())
+    }
+
+    /// Moves every instant of the copy to the clock of this start of the machine, and writes it as the record.
     pub(crate) fn rebase<R: Record>(
         &mut self,
         record: &mut R,
         shift: &dyn Fn(BootInstant) -> BootInstant,
         latest: BootInstant,
     ) -> Result<(), R::Error> {
-        let position = record.position()?;
-        self.catch_up(record, position)?;
+        record.position()?;
         self.site.rebase(shift, latest);
         let (head, page) = (self.encode_head(), self.encode_page());
         self.position = Some(record.write(&Commit { head: Some(&head), page: Some(&page), log: &[], open: self.open() })?);

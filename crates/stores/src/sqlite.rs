@@ -3,7 +3,7 @@
 //! One thread of the process owns the database, so that nothing of it runs on the executor; a step is one immediate
 //! transaction behind a lock file. See `replica.rs` for what a step reads and writes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::error::StoreError;
 use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, changes_nothing};
+use crate::multiprocess::PerProcess;
 use crate::process;
 use crate::replica::Replica;
 
@@ -30,16 +31,13 @@ type Job = Box<dyn FnOnce(&mut Database) + Send>;
 
 /// A store in a SQLite database.
 pub struct SqliteStore {
-    worker: Arc<Mutex<Worker>>,
+    worker: Arc<PerProcess<Worker>>,
 }
 
-/// The thread that owns the database, and how to start it again in a child process.
+/// The thread that owns the database. A child process has none of its parent's threads, and must not use its
+/// connection: it starts its own.
 struct Worker {
-    path: PathBuf,
-    clock: Arc<dyn Clock>,
-    boot_id: String,
-    pid: u32,
-    jobs: Sender<Job>,
+    jobs: Mutex<Result<Sender<Job>, StoreError>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -57,14 +55,19 @@ impl SqliteStore {
     /// # Errors
     /// As [`SqliteStore::open`].
     pub fn open_after_boot(path: &Path, clock: Arc<dyn Clock>, boot_id: &str) -> Result<Self, StoreError> {
-        let worker = Worker::start(path, clock, boot_id)?;
-        Ok(Self { worker: Arc::new(Mutex::new(worker)) })
+        let worker = Worker::start(path, Arc::clone(&clock), boot_id)?;
+        let (path, boot_id) = (path.to_owned(), boot_id.to_owned());
+        let again = move || {
+            let broken = |error| Worker { jobs: Mutex::new(Err(error)), thread: None };
+            Worker::start(&path, Arc::clone(&clock), &boot_id).unwrap_or_else(broken)
+        };
+        Ok(Self { worker: Arc::new(PerProcess::new(worker, again)) })
     }
 }
 
 impl Worker {
     fn start(path: &Path, clock: Arc<dyn Clock>, boot_id: &str) -> Result<Self, StoreError> {
-        let mut database = Database::open(path, Arc::clone(&clock), boot_id)?;
+        let mut database = Database::open(path, clock, boot_id)?;
         let (jobs, queue) = mpsc::channel::<Job>();
         let thread = std::thread::Builder::new().name("docstokg-state".to_owned()).spawn(move || {
             while let Ok(job) = queue.recv() {
@@ -72,28 +75,14 @@ impl Worker {
             }
         });
         let thread = thread.map_err(|error| StoreError::Away { store: "the state database".to_owned(), why: error.to_string() })?;
-        Ok(Self { path: path.to_owned(), clock, boot_id: boot_id.to_owned(), pid: std::process::id(), jobs, thread: Some(thread) })
-    }
-
-    /// Sends a job to the thread. A child process has none of its parent's threads, and must not use its connection: it
-    /// starts its own.
-    fn send(&mut self, job: Job) {
-        if self.pid != std::process::id()
-            && let Ok(fresh) = Self::start(&self.path, Arc::clone(&self.clock), &self.boot_id)
-        {
-            // The parent's are left alone, not closed.
-            std::mem::forget(std::mem::replace(self, fresh));
-        }
-        // The thread ends with the store; until then it takes every job.
-        let _ = self.jobs.send(job);
+        Ok(Self { jobs: Mutex::new(Ok(jobs)), thread: Some(thread) })
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        let (closed, _) = mpsc::channel();
-        self.jobs = closed;
-        if let Some(thread) = self.thread.take().filter(|_| self.pid == std::process::id()) {
+        *self.jobs.lock() = Err(away());
+        if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
@@ -105,27 +94,28 @@ fn away() -> StoreError {
 
 /// Runs a job on the thread, and answers when it is done.
 fn ask<T: Send + 'static>(
-    worker: &Mutex<Worker>,
+    worker: &PerProcess<Worker>,
     job: impl FnOnce(&mut Database) -> Result<T, StoreError> + Send + 'static,
     unwanted: impl FnOnce(&mut Database, T) + Send + 'static,
 ) -> Answer<T> {
     let (reply, answer) = oneshot::channel();
-    worker.lock().send(Box::new(move |database| {
+    let job = move |database: &mut Database| {
         let done = job(database);
         if let Err(Ok(done)) = reply.send(done) {
             unwanted(database, done);
         }
-    }));
+    };
+    match &*worker.get().jobs.lock() {
+        // The thread ends with the store; until then it takes every job.
+        Ok(jobs) => drop(jobs.send(Box::new(job))),
+        Err(error) => return Answer::Ready(Err(error.clone())),
+    }
     Answer::Later(Box::pin(async move { answer.await.unwrap_or_else(|_| Err(away())) }))
 }
 
 impl StateStore for SqliteStore {
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
-        Arc::new(SqliteSite {
-            key: Arc::clone(key),
-            worker: Arc::clone(&self.worker),
-            replica: Arc::new(Mutex::new(Replica::new(process::first_name(), process::signature()))),
-        })
+        Arc::new(SqliteSite { key: Arc::clone(key), worker: Arc::clone(&self.worker), replica: PerProcess::new(fresh_replica(), fresh_replica) })
     }
 
     fn list(&self) -> Answer<Vec<SiteKey>> {
@@ -144,20 +134,24 @@ impl StateStore for SqliteStore {
 /// One site of the database.
 struct SqliteSite {
     key: SiteKey,
-    worker: Arc<Mutex<Worker>>,
-    replica: Arc<Mutex<Replica>>,
+    worker: Arc<PerProcess<Worker>>,
+    replica: PerProcess<Arc<Mutex<Replica>>>,
+}
+
+fn fresh_replica() -> Arc<Mutex<Replica>> {
+    Arc::new(Mutex::new(Replica::new(process::first_name(), process::signature())))
 }
 
 impl SqliteSite {
     /// Runs one step in one transaction.
     fn step<T: Send + 'static>(&self, step: impl FnOnce(&mut Site, BootInstant) -> T + Send + 'static) -> Answer<T> {
-        let (key, replica) = (Arc::clone(&self.key), Arc::clone(&self.replica));
+        let (key, replica) = (Arc::clone(&self.key), Arc::clone(self.replica.get()));
         ask(&self.worker, move |database| database.step(&key, &mut replica.lock(), step), |_, _| ())
     }
 
     /// Runs a step whose grant is given back if nobody waits for it any more.
     fn step_in(&self, question: OwnedAsk, step: impl FnOnce(&mut Site, &OwnedAsk, BootInstant) -> Entered + Send + 'static) -> Answer<Entered> {
-        let (key, replica) = (Arc::clone(&self.key), Arc::clone(&self.replica));
+        let (key, replica) = (Arc::clone(&self.key), Arc::clone(self.replica.get()));
         let (again, copy) = ((Arc::clone(&key), Arc::clone(&replica)), question.clone());
         let unwanted = move |database: &mut Database, entered: Entered| {
             let (id, spent) = match entered.entry {
@@ -173,7 +167,7 @@ impl SqliteSite {
 
 impl SiteHandle for SqliteSite {
     fn budget(&self, key: &BudgetKey) -> usize {
-        self.replica.lock().budget(&key.to_string())
+        self.replica.get().lock().budget(&key.to_string())
     }
 
     fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
@@ -232,7 +226,7 @@ impl SiteHandle for SqliteSite {
     }
 
     fn view(&self) -> Answer<SiteView> {
-        let (key, replica) = (Arc::clone(&self.key), Arc::clone(&self.replica));
+        let (key, replica) = (Arc::clone(&self.key), Arc::clone(self.replica.get()));
         ask(&self.worker, move |database| database.view(&key, &mut replica.lock()), |_, _| ())
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use docstokg_stores::clock::SystemClock;
 use docstokg_stores::conformance;
 use docstokg_stores::memory::MemoryStore;
+use docstokg_stores::multiprocess::MultiprocessStore;
 use docstokg_stores::sqlite::SqliteStore;
 
 #[test]
@@ -16,5 +17,12 @@ fn the_memory_store_keeps_the_contract() {
 fn the_sqlite_store_keeps_the_contract() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = SqliteStore::open(&directory.path().join("state.sqlite"), Arc::new(SystemClock)).expect("a store");
+    conformance::run_all(&store);
+}
+
+#[test]
+fn the_multiprocess_store_keeps_the_contract() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = MultiprocessStore::open(&directory.path().join("limits.shm"), Arc::new(SystemClock)).expect("a store");
     conformance::run_all(&store);
 }

@@ -205,7 +205,9 @@ fn adopt_boot(connection: &mut Connection, path: &Path, clock: &dyn Clock, boot_
             for key in keys {
                 let key = SiteKey::from(key);
                 let mut replica = Replica::new(0, crate::process::signature());
-                replica.rebase(&mut Row::new(&transaction, &key, clock, now), &shift, BootInstant::FAR)?;
+                let mut row = Row::new(&transaction, &key, clock, now);
+                replica.read(&mut row)?;
+                replica.rebase(&mut row, &shift, BootInstant::FAR)?;
             }
         }
         transaction.execute("DELETE FROM boot", [])?;

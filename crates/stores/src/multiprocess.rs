@@ -1,0 +1,282 @@
+//! State in a mapped file, shared by all processes of a machine, for those who ask very often.
+//!
+//! Each site lies under a robust lock of its own in the file: a process that is killed while it holds one leaves the
+//! record as it was before its step, and the next process goes on. See `replica.rs` for what a step reads and writes,
+//! and `sys.rs` for everything unsafe.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::breaker::{OpenReason, Transition};
+use docstokg_policy::classify::Outcome;
+use docstokg_policy::site::{Ask, Entered, Pass, Report, Settled, Site, Standing};
+use docstokg_policy::time::{BootInstant, Clock};
+use parking_lot::Mutex;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::error::StoreError;
+use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};
+use crate::process;
+use crate::replica::Replica;
+
+mod arena;
+mod record;
+mod sys;
+
+use arena::{Arena, PATIENCE, Refused, VERSION, block};
+use record::Mapped;
+pub(crate) use sys::PerProcess;
+
+/// How long a site is kept after its last grant: the longest window there is, and then some.
+const KEEP: Duration = Duration::from_secs(2 * 86_400);
+/// The segments from which on idle sites are dropped before another one is made.
+const SWEEP_FROM: usize = 64;
+
+/// A store in a mapped file.
+pub struct MultiprocessStore {
+    arena: Arc<Arena>,
+    clock: Arc<dyn Clock>,
+}
+
+impl MultiprocessStore {
+    /// Opens the file at `path`, and makes it if it is not there.
+    ///
+    /// # Errors
+    /// It cannot be written, is damaged, or was written by another version.
+    pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        Self::open_after_boot(path, clock, &process::boot_id())
+    }
+
+    /// Opens the file as [`MultiprocessStore::open`] does, in a start of the machine of this name.
+    ///
+    /// # Errors
+    /// As [`MultiprocessStore::open`].
+    pub fn open_after_boot(path: &Path, clock: Arc<dyn Clock>, boot_id: &str) -> Result<Self, StoreError> {
+        let arena = open(path, &*clock, boot_id).map_err(|refused| told(path, refused))?;
+        Ok(Self { arena: Arc::new(arena), clock })
+    }
+}
+
+/// Opens or makes the file, one process at a time. It gets its name when it is whole.
+fn open(path: &Path, clock: &dyn Clock, boot_id: &str) -> Result<Arena, Refused> {
+    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+        std::fs::create_dir_all(directory)?;
+    }
+    let lock = File::options().create(true).truncate(false).write(true).open(path.with_extension("lock"))?;
+    flock(&lock, FlockOperation::LockExclusive).map_err(std::io::Error::from)?;
+    let (now, wall) = (clock.boot(), clock.wall().as_micros());
+    let fresh = path.with_extension("new");
+    // What an interrupted attempt left behind means nothing.
+    let _ = std::fs::remove_file(&fresh);
+    let arena = match std::fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Arena::create(&fresh, boot_id, (now.as_micros(), wall))?;
+            std::fs::rename(&fresh, path)?;
+            Arena::open(path)?
+        }
+        Err(error) => return Err(error.into()),
+        Ok(_) => {
+            let arena = Arena::open(path)?;
+            let (written, anchor) = arena.boot()?;
+            if written == boot_id {
+                arena
+            } else {
+                let moved = Arena::create(&fresh, boot_id, (now.as_micros(), wall))?;
+                carry_over(&arena, &moved, now, &crate::clock::shift(anchor, (now, wall)))?;
+                std::fs::rename(&fresh, path)?;
+                Arena::open(path)?
+            }
+        }
+    };
+    Ok(arena)
+}
+
+/// Copies what an earlier start of the machine wrote into a fresh file, on the clock of this start.
+///
+/// Nobody uses the old file, and its locks mean nothing any more.
+fn carry_over(old: &Arena, fresh: &Arena, now: BootInstant, shift: &dyn Fn(BootInstant) -> BootInstant) -> Result<(), Refused> {
+    for (key, offset) in old.list()? {
+        let (segment, place) = old.at(offset)?;
+        let mut replica = Replica::new(0, process::signature());
+        replica.read(&mut Mapped::new(old, segment, place, now))?;
+        let offset = fresh.add(&key)?;
+        let (segment, place) = fresh.at(offset)?;
+        replica.rebase(&mut Mapped::new(fresh, segment, place, now), shift, BootInstant::FAR)?;
+    }
+    Ok(())
+}
+
+/// Says what is wrong, for a person.
+fn told(path: &Path, refused: Refused) -> StoreError {
+    let store = format!("the shared memory file {}", path.display());
+    let unusable = |why: String, remedy: &str| StoreError::Unusable { store: store.clone(), why, remedy: remedy.to_owned() };
+    let fresh = "end the programs that use it and remove the file to start with fresh limits";
+    match refused {
+        Refused::Damaged(why) => unusable(why.to_owned(), fresh),
+        Refused::Version(other) => unusable(
+            format!("it was written by another version of the program (its layout is version {other}, this one reads {VERSION})"),
+            "run the version that wrote it, or end the programs that use it and remove the file to start with fresh limits",
+        ),
+        Refused::Full => unusable("it has no room for another site".to_owned(), fresh),
+        Refused::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => StoreError::Away { store, why: error.to_string() },
+        Refused::Io(error) => unusable(
+            error.to_string(),
+            "make it and its directory writable and make room on the disk, or choose another with --state-dir or --rate-dsn",
+        ),
+    }
+}
+
+impl StateStore for MultiprocessStore {
+    fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
+        Arc::new(MultiprocessSite {
+            arena: Arc::clone(&self.arena),
+            clock: Arc::clone(&self.clock),
+            key: Arc::clone(key),
+            local: PerProcess::new(Mutex::new(Local::new()), || Mutex::new(Local::new())),
+        })
+    }
+
+    fn list(&self) -> Answer<Vec<SiteKey>> {
+        let list = || {
+            let _directory = self.arena.lock()?;
+            Ok(self.arena.list()?.into_iter().map(|(key, _)| SiteKey::from(key)).collect())
+        };
+        Answer::Ready(list().map_err(|refused| told(self.arena.path(), refused)))
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn flush(&self) -> Answer<()> {
+        Answer::now(())
+    }
+}
+
+/// What a process knows of a site.
+struct Local {
+    replica: Replica,
+    /// The place of the block, and its generation when that was looked up.
+    block: Option<(u64, u64)>,
+}
+
+impl Local {
+    fn new() -> Self {
+        Self { replica: Replica::new(process::first_name(), process::signature()), block: None }
+    }
+}
+
+/// One site of the file.
+struct MultiprocessSite {
+    arena: Arc<Arena>,
+    clock: Arc<dyn Clock>,
+    key: SiteKey,
+    local: PerProcess<Mutex<Local>>,
+}
+
+impl MultiprocessSite {
+    /// Runs one step under the site's lock, with the time read inside it.
+    #[inline]
+    fn step<T>(&self, step: impl FnOnce(&mut Site, BootInstant) -> T) -> Answer<T> {
+        let mut local = self.local.get().lock();
+        Answer::Ready(self.try_step(&mut local, step).map_err(|refused| told(self.arena.path(), refused)))
+    }
+
+    #[inline]
+    fn try_step<T>(&self, local: &mut Local, step: impl FnOnce(&mut Site, BootInstant) -> T) -> Result<T, Refused> {
+        loop {
+            let (offset, generation) = match local.block {
+                Some(block) => block,
+                None => self.look_up(local)?,
+            };
+            let (segment, place) = self.arena.at(offset)?;
+            let held = segment.mutex(place + block::LOCK).lock(PATIENCE)?;
+            if segment.word(place + block::GENERATION).load(std::sync::atomic::Ordering::Relaxed) != generation {
+                drop(held);
+                local.block = None;
+                local.replica.distrust();
+                continue;
+            }
+            let now = self.clock.boot();
+            return local.replica.run(&mut Mapped::new(&self.arena, segment, place, now), |site| step(site, now));
+        }
+    }
+
+    #[cold]
+    fn look_up(&self, local: &mut Local) -> Result<(u64, u64), Refused> {
+        let _directory = self.arena.lock()?;
+        let offset = match self.arena.find(&self.key)? {
+            Some(offset) => offset,
+            None => {
+                let used = self.arena.segments_used()?;
+                if used >= SWEEP_FROM && used.is_power_of_two() {
+                    let now = self.clock.boot();
+                    self.arena.sweep((now - KEEP).as_micros(), now.as_micros())?;
+                }
+                self.arena.add(&self.key)?
+            }
+        };
+        let (segment, place) = self.arena.at(offset)?;
+        let block = (offset, segment.word(place + block::GENERATION).load(std::sync::atomic::Ordering::Relaxed));
+        local.block = Some(block);
+        Ok(block)
+    }
+}
+
+impl SiteHandle for MultiprocessSite {
+    fn budget(&self, key: &BudgetKey) -> usize {
+        self.local.get().lock().replica.budget(&key.to_string())
+    }
+
+    fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
+        self.step(|site, now| site.enter(ask, now))
+    }
+
+    fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<Entered> {
+        self.step(|site, now| site.confirm(ask, ticket, now))
+    }
+
+    fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
+        self.step(|site, _| site.leave(ask, id, spent_at))
+    }
+
+    fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()> {
+        self.step(|site, now| site.hold(ask, pass, now + longest))
+    }
+
+    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
+        self.step(|site, now| site.sent(ask, pass, longest, now))
+    }
+
+    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()> {
+        self.step(|site, now| site.stamp(ask, pass, now))
+    }
+
+    fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled> {
+        self.step(|site, now| site.settle_headers(ask, pass, outcome, now))
+    }
+
+    fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
+        self.step(|site, now| site.settle(ask, pass, report, now))
+    }
+
+    fn renew(&self, ids: &[u64], length: Duration) -> Answer<()> {
+        self.step(|site, now| site.renew(ids, length, now))
+    }
+
+    fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
+        self.step(|site, now| site.block(now + length, reason, now))
+    }
+
+    fn unblock(&self) -> Answer<Option<Transition>> {
+        self.step(Site::unblock)
+    }
+
+    fn view(&self) -> Answer<SiteView> {
+        let mut local = self.local.get().lock();
+        let now = self.try_step(&mut local, |_, now| now).map_err(|refused| told(self.arena.path(), refused));
+        Answer::Ready(now.map(|now| local.replica.view(now)))
+    }
+}
