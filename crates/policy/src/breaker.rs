@@ -40,6 +40,21 @@ pub enum OpenReason {
     Throttled,
 }
 
+impl OpenReason {
+    /// Reads what [`fmt::Display`] writes.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Some(match word {
+            "consecutive" => Self::Consecutive,
+            "rolling-window" => Self::RollingWindow,
+            "retry-after" => Self::RetryAfter,
+            "probe-failed" => Self::ProbeFailed,
+            "throttled" => Self::Throttled,
+            _ => Self::Operator(word.strip_prefix("cli-open:")?.into()),
+        })
+    }
+}
+
 impl fmt::Display for OpenReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -65,6 +80,12 @@ pub enum State {
 }
 
 impl State {
+    /// Reads the word used in events and tables.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Closed, Self::Open, Self::HalfOpen].into_iter().find(|state| state.as_str() == word)
+    }
+
     /// Returns the word used in events and tables.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

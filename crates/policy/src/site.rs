@@ -91,7 +91,7 @@ impl Site {
                 self.budgets[charge.budget].spend(charge.weight, now);
             }
             let clean = self.breaker.failures() == 0;
-            let pass = Pass { id: self.fresh_id(), era: self.breaker.era(), at: now, probe: false, clean, shadowed: None };
+            let pass = Pass { id: self.fresh_id(), era: self.breaker.era(), at: now, stamp: now, probe: false, clean, shadowed: None };
             return Entered { entry: Entry::Go(pass), transition: None };
         }
         let fit = Fit { at, because: because.map(|(charge, place)| charge.windows.list()[place]) };
@@ -200,7 +200,7 @@ impl Site {
         }
         let breaker = self.breaker_for(ask);
         let clean = !breaker.has_tripped() && breaker.failures() == 0;
-        Pass { id, era, at: now, probe: false, clean, shadowed: None }
+        Pass { id, era, at: now, stamp: now, probe: false, clean, shadowed: None }
     }
 
     /// Finds the first instant that fits every window of every charged budget.
@@ -242,8 +242,8 @@ impl Site {
         self.touched = true;
         for charge in ask.charges {
             let budget = &mut self.budgets[charge.budget];
-            budget.take_back(charge.weight, pass.at);
-            budget.hold(pass.id, pass.at, charge.weight, expires);
+            budget.take_back(charge.weight, pass.stamp);
+            budget.hold(pass.id, pass.stamp, charge.weight, expires);
         }
     }
 
@@ -286,7 +286,7 @@ impl Site {
         self.touched = true;
         let breaker = self.breaker_for(ask);
         let released = breaker.release(pass.id);
-        let transition = breaker.settle(ask.breaker, outcome, pass.era, pass.at, now);
+        let transition = breaker.settle(ask.breaker, outcome, pass.era, pass.stamp, now);
         Settled { wakes: released || transition.is_some(), transition, ..Settled::default() }
     }
 

@@ -129,7 +129,8 @@ fn civil(days: i64) -> (i64, i64, i64) {
 }
 
 /// Returns the whole microseconds of a duration, saturating.
-pub(crate) fn micros(length: Duration) -> u64 {
+#[must_use]
+pub fn micros(length: Duration) -> u64 {
     u64::try_from(length.as_micros()).unwrap_or(u64::MAX)
 }
 

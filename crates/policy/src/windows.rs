@@ -112,6 +112,12 @@ impl Multiplier {
         f64::from(self.0) / 1_000.0
     }
 
+    /// Makes a multiplier from thousandths.
+    #[must_use]
+    pub fn from_thousandths(thousandths: u16) -> Self {
+        Self(thousandths.clamp(10, 1_000))
+    }
+
     /// Returns the share in thousandths.
     #[must_use]
     pub fn thousandths(self) -> u16 {

@@ -157,7 +157,7 @@ pub fn a_refusal_changes_nothing(store: &dyn StateStore) {
     for _ in 0..10 {
         client.refused();
     }
-    arrive(client.site.leave(&client.ask(BootInstant::ZERO), first.id, Some(first.at)));
+    arrive(client.site.leave(&client.ask(BootInstant::ZERO), first.id, Some(first.stamp)));
     client.go();
 }
 
@@ -181,14 +181,14 @@ pub fn a_ticket_left_is_free_for_others(store: &dyn StateStore) {
     let ticket = client.wait();
     arrive(client.site.leave(&client.ask(BootInstant::ZERO), ticket.id, None));
     let again = client.wait();
-    assert_eq!(again.at, ticket.at, "the place of the one who left is still taken");
+    assert!(again.at < ticket.at + LONG / 2, "the place of the one who left is still taken");
 }
 
 /// A grant that was not used is given back whole.
 pub fn a_pass_left_unused_is_free_for_others(store: &dyn StateStore) {
     let client = Client::new(store, "pass", &[1]);
     let pass = client.go();
-    arrive(client.site.leave(&client.ask(BootInstant::ZERO), pass.id, Some(pass.at)));
+    arrive(client.site.leave(&client.ask(BootInstant::ZERO), pass.id, Some(pass.stamp)));
     client.go();
 }
 

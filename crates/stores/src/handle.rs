@@ -105,6 +105,14 @@ pub trait StateStore: Send + Sync {
 
     /// Waits until everything that was begun is done.
     fn flush(&self) -> Answer<()>;
+
+    /// Returns how many processes share the state, as far as is known: at least this one.
+    fn peers(&self) -> u32 {
+        1
+    }
+
+    /// Begins to count the processes that share the state, where that takes watching.
+    fn watch_peers(&self) {}
 }
 
 /// The state of one site. Every method is one atomic step at the instant it happens.

@@ -11,6 +11,7 @@ mod handle;
 pub mod memory;
 pub mod multiprocess;
 pub mod process;
+pub mod redis;
 mod replica;
 pub mod sqlite;
 

@@ -155,7 +155,7 @@ impl SqliteSite {
         let (again, copy) = ((Arc::clone(&key), Arc::clone(&replica)), question.clone());
         let unwanted = move |database: &mut Database, entered: Entered| {
             let (id, spent) = match entered.entry {
-                Entry::Go(pass) => (pass.id, Some(pass.at)),
+                Entry::Go(pass) => (pass.id, Some(pass.stamp)),
                 Entry::Wait(ticket) => (ticket.id, None),
                 _ => return,
             };

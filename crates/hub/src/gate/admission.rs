@@ -219,7 +219,7 @@ impl Gate {
     }
 
     pub(super) fn give_back(self: &Arc<Self>, lane: &Lane, charges: &[Charge], terms: &Terms, pass: &Pass) {
-        self.wake_if(self.site.leave(&lane.ask(charges, terms, None), pass.id, Some(pass.at)));
+        self.wake_if(self.site.leave(&lane.ask(charges, terms, None), pass.id, Some(pass.stamp)));
     }
 
     pub(crate) fn note_transition(&self, lane: &Lane, track: &Track, transition: Option<Transition>) {

@@ -121,6 +121,8 @@ pub struct Pass {
     pub era: u32,
     /// The instant it was granted, and counts as used.
     pub at: BootInstant,
+    /// The same instant on the clock of the store, by which its grants are found again.
+    pub stamp: BootInstant,
     /// Whether it is a probe of a half-open breaker.
     pub probe: bool,
     /// The breaker was closed and without failures: a good answer changes nothing.

@@ -6,6 +6,7 @@ use docstokg_stores::clock::SystemClock;
 use docstokg_stores::conformance;
 use docstokg_stores::memory::MemoryStore;
 use docstokg_stores::multiprocess::MultiprocessStore;
+use docstokg_stores::redis::RedisStore;
 use docstokg_stores::sqlite::SqliteStore;
 
 #[test]
@@ -24,5 +25,12 @@ fn the_sqlite_store_keeps_the_contract() {
 fn the_multiprocess_store_keeps_the_contract() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = MultiprocessStore::open(&directory.path().join("limits.shm"), Arc::new(SystemClock)).expect("a store");
+    conformance::run_all(&store);
+}
+
+#[test]
+fn the_redis_store_keeps_the_contract() {
+    let server = crate::server::Server::start();
+    let store = RedisStore::open(&server.dsn(), Arc::new(SystemClock)).expect("a store");
     conformance::run_all(&store);
 }

@@ -1,0 +1,448 @@
+//! State on a Redis or Valkey server, shared by several machines.
+//!
+//! A step is one call of one script, which is the twin of the pure functions (`site.lua`): one round trip, atomic, on the
+//! server's clock. All keys of a site have one hash tag and run out by themselves.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use docstokg_policy::breaker::{OpenReason, Transition};
+use docstokg_policy::classify::Outcome;
+use docstokg_policy::site::{Ask, Entered, Entry, OwnedAsk, Pass, Report, Settled, Standing};
+use docstokg_policy::time::{BootInstant, Clock};
+use parking_lot::Mutex;
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::{Client, RedisError, Script, Value};
+use tokio::runtime::{Handle, Runtime};
+
+use crate::error::StoreError;
+use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, changes_nothing};
+use crate::multiprocess::PerProcess;
+use crate::process;
+
+mod view;
+mod wire;
+
+use wire::{Malformed, Reply, Step};
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(2);
+/// How long an answer may take: a server that pauses for a moment is waited for.
+const RESPOND: Duration = Duration::from_secs(3);
+/// How often a step whose connection broke is sent again. What was done twice counts twice: too little is sent, not too much.
+const AGAIN: u32 = 3;
+/// How often this process says that it lives.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+/// For how long it is believed.
+const ALIVE: Duration = Duration::from_secs(20);
+/// What every key begins with.
+const PREFIX: &str = "docstokg";
+
+/// A store on a Redis server.
+pub struct RedisStore {
+    inner: PerProcess<Arc<Inner>>,
+}
+
+struct Inner {
+    /// Where the server is, without its password.
+    name: String,
+    manager: ConnectionManager,
+    home: Handle,
+    script: Script,
+    clock: Arc<dyn Clock>,
+    who: Arc<str>,
+    next_id: AtomicU64,
+    peers: AtomicU32,
+    /// The runtime of a store that was opened outside of one.
+    _own: Option<Runtime>,
+}
+
+impl RedisStore {
+    /// Names the server of a DSN such as `redis://127.0.0.1:6379/0` or `rediss://user:password@host/`. It is connected to
+    /// when it is first needed.
+    ///
+    /// # Errors
+    /// The DSN is none.
+    pub fn open(dsn: &str, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        let inner = Arc::new(Inner::open(dsn, Arc::clone(&clock))?);
+        let (dsn, first) = (dsn.to_owned(), Arc::clone(&inner));
+        // A DSN that was good once stays so; the parent's connection is the last resort, not the first.
+        let again = move || Inner::open(&dsn, Arc::clone(&clock)).map_or_else(|_| Arc::clone(&first), Arc::new);
+        Ok(Self { inner: PerProcess::new(inner, again) })
+    }
+
+    /// Returns how many processes were alive when this was last asked.
+    #[must_use]
+    pub fn peers(&self) -> u32 {
+        self.inner.get().peers.load(Ordering::Relaxed).max(1)
+    }
+}
+
+/// Hides what is secret in a DSN.
+#[must_use]
+pub fn without_password(dsn: &str) -> String {
+    match (dsn.split_once("://"), dsn.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, place))) => format!("{scheme}://***@{place}"),
+        _ => dsn.to_owned(),
+    }
+}
+
+impl Inner {
+    fn open(dsn: &str, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        let name = format!("the redis server {}", without_password(dsn));
+        let unusable = |why: String| StoreError::Unusable {
+            store: name.clone(),
+            why,
+            remedy: "give it as redis://[USER:PASSWORD@]HOST[:PORT][/DB], or rediss:// for TLS".to_owned(),
+        };
+        // Whoever embeds this may have installed another one first.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        // What the library says of a DSN may repeat it.
+        let client = Client::open(dsn).map_err(|_| unusable("its DSN cannot be read".to_owned()))?;
+        let (home, own) = match Handle::try_current() {
+            Ok(home) => (home, None),
+            Err(_) => {
+                let own = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+                let own = own.map_err(|error| unusable(error.to_string()))?;
+                (own.handle().clone(), Some(own))
+            }
+        };
+        let config = ConnectionManagerConfig::new()
+            .set_connection_timeout(Some(CONNECT))
+            .set_response_timeout(Some(RESPOND))
+            .set_number_of_retries(2)
+            .set_min_delay(Duration::from_millis(20))
+            .set_max_delay(Duration::from_millis(200));
+        let manager = {
+            let _entered = home.enter();
+            ConnectionManager::new_lazy_with_config(client, config).map_err(|error| unusable(error.to_string()))?
+        };
+        let script = Script::new(include_str!("redis/site.lua"));
+        let next_id = AtomicU64::new(process::first_name());
+        Ok(Self { name, manager, home, script, clock, who: process::signature(), next_id, peers: AtomicU32::new(1), _own: own })
+    }
+
+    fn away(&self, error: &RedisError) -> StoreError {
+        let why = if error.is_connection_refusal() {
+            "the connection was refused".to_owned()
+        } else if error.is_timeout() {
+            "it takes too long".to_owned()
+        } else {
+            error.to_string()
+        };
+        StoreError::Away { store: self.name.clone(), why }
+    }
+
+    fn malformed(&self) -> StoreError {
+        StoreError::Away { store: self.name.clone(), why: "its answer is not one that this version understands".to_owned() }
+    }
+
+    /// Runs a step. A script that the server has forgotten is told again; a connection that broke is made again.
+    async fn run(&self, step: Step) -> Result<Value, StoreError> {
+        let mut manager = self.manager.clone();
+        let mut broken = 0;
+        loop {
+            match manager.send_packed_command(&step.arguments).await.and_then(Value::extract_error) {
+                Ok(value) => return Ok(value),
+                Err(error) if error.code() == Some("NOSCRIPT") => {
+                    self.script.load_async(&mut manager).await.map_err(|error| self.away(&error))?;
+                }
+                Err(error) if error.is_io_error() && !error.is_timeout() && broken < AGAIN => {
+                    broken += 1;
+                    tokio::time::sleep(Duration::from_millis(30) * broken).await;
+                }
+                Err(error) if error.code() == Some("LOADING") && broken < 20 * AGAIN => {
+                    broken += 1;
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                Err(error) => return Err(self.away(&error)),
+            }
+        }
+    }
+
+    /// Says that this process lives, and counts who else does.
+    async fn beat(&self, member: u64) -> Result<(), RedisError> {
+        let mut manager = self.manager.clone();
+        let script = "local t = tonumber(redis.call('TIME')[1]) \
+             redis.call('ZADD', KEYS[1], t, ARGV[1]) \
+             redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, t - tonumber(ARGV[2])) \
+             redis.call('EXPIRE', KEYS[1], ARGV[2]) \
+             return redis.call('ZCARD', KEYS[1])";
+        let mut beat = redis::cmd("EVAL");
+        beat.arg(script).arg(1).arg(format!("{PREFIX}:peers")).arg(member).arg(ALIVE.as_secs());
+        if let Value::Int(peers) = manager.send_packed_command(&beat).await?.extract_error()? {
+            self.peers.store(u32::try_from(peers).unwrap_or(1), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn fresh_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+/// A future that runs in the runtime of the store, whoever polls it; and, dropped early, runs to its end there.
+struct AtHome<T: Send + 'static> {
+    home: Handle,
+    work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
+    unwanted: Option<Box<dyn FnOnce(T) + Send>>,
+}
+
+impl<T: Send + 'static> Future for AtHome<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let this = self.get_mut();
+        let Some(work) = &mut this.work else { return Poll::Pending };
+        let _entered = this.home.enter();
+        let done = work.as_mut().poll(context);
+        if done.is_ready() {
+            this.work = None;
+        }
+        done
+    }
+}
+
+impl<T: Send + 'static> Drop for AtHome<T> {
+    fn drop(&mut self) {
+        if let (Some(work), Some(unwanted)) = (self.work.take(), self.unwanted.take()) {
+            #[expect(clippy::disallowed_methods, reason = "the store's own background work, in the runtime it was opened in")]
+            self.home.spawn(async move { unwanted(work.await) });
+        }
+    }
+}
+
+/// Begins the work now, so that what is said first is heard first, and answers when it is done.
+fn begin<T: Send + Unpin + 'static>(
+    inner: &Arc<Inner>,
+    work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    unwanted: impl FnOnce(Result<T, StoreError>) + Send + 'static,
+) -> Answer<T> {
+    let mut work = AtHome { home: inner.home.clone(), work: Some(Box::pin(work)), unwanted: Some(Box::new(unwanted)) };
+    match Pin::new(&mut work).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => Answer::Ready(done),
+        Poll::Pending => Answer::Later(Box::pin(work)),
+    }
+}
+
+impl StateStore for RedisStore {
+    fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
+        let inner = self.inner.get();
+        Arc::new(RedisSite { inner: Arc::clone(inner), key: format!("{PREFIX}:{{{key}}}"), names: Arc::default(), now: None })
+    }
+
+    fn list(&self) -> Answer<Vec<SiteKey>> {
+        let inner = Arc::clone(self.inner.get());
+        let work = {
+            let inner = Arc::clone(&inner);
+            async move {
+                let mut manager = inner.manager.clone();
+                let mut keys = std::collections::BTreeSet::new();
+                let mut cursor = 0u64;
+                loop {
+                    let mut scan = redis::cmd("SCAN");
+                    scan.arg(cursor).arg("MATCH").arg(format!("{PREFIX}:{{*}}")).arg("COUNT").arg(1_000);
+                    let (next, found): (u64, Vec<String>) = scan.query_async(&mut manager).await.map_err(|error| inner.away(&error))?;
+                    keys.extend(found.iter().filter_map(|key| Some(SiteKey::from(key.strip_prefix(PREFIX)?.strip_prefix(":{")?.strip_suffix('}')?))));
+                    cursor = next;
+                    if cursor == 0 {
+                        return Ok(keys.into_iter().collect());
+                    }
+                }
+            }
+        };
+        begin(&inner, work, |_| ())
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn flush(&self) -> Answer<()> {
+        let inner = Arc::clone(self.inner.get());
+        let work = {
+            let inner = Arc::clone(&inner);
+            async move {
+                // Commands are answered in the order in which they were sent.
+                let mut manager = inner.manager.clone();
+                redis::cmd("PING").query_async::<()>(&mut manager).await.map_err(|error| inner.away(&error))
+            }
+        };
+        begin(&inner, work, |_| ())
+    }
+
+    fn peers(&self) -> u32 {
+        Self::peers(self)
+    }
+
+    fn watch_peers(&self) {
+        let inner = self.inner.get();
+        let (weak, member) = (Arc::downgrade(inner), inner.fresh_id());
+        #[expect(clippy::disallowed_methods, reason = "the store's own background work, in the runtime it was opened in")]
+        inner.home.spawn(async move {
+            while let Some(inner) = weak.upgrade() {
+                // Away now is asked again in a moment: the last known number holds meanwhile.
+                let _ = inner.beat(member).await;
+                drop(inner);
+                tokio::time::sleep(HEARTBEAT).await;
+            }
+        });
+    }
+}
+
+/// One site on the server.
+struct RedisSite {
+    inner: Arc<Inner>,
+    key: String,
+    names: Arc<Mutex<Vec<String>>>,
+    /// The instant that the script takes for now, in tests.
+    now: Option<u64>,
+}
+
+impl RedisSite {
+    fn step(&self, op: &str) -> Step {
+        Step::new(self.inner.script.get_hash(), &self.key, op, self.now)
+    }
+
+    fn add_ask(&self, step: &mut Step, ask: &Ask<'_>) {
+        let (id, now) = (self.inner.fresh_id(), self.inner.clock.boot());
+        step.ask(ask, &self.names.lock(), id, &self.inner.who, now);
+    }
+
+    fn run<T: Send + Unpin + 'static>(
+        &self,
+        step: Step,
+        read: impl FnOnce(&Reply) -> Result<T, Malformed> + Send + 'static,
+        unwanted: impl FnOnce(Result<T, StoreError>) + Send + 'static,
+    ) -> Answer<T> {
+        let inner = Arc::clone(&self.inner);
+        let work = async move {
+            let value = inner.run(step).await?;
+            let reply = Reply::new(value, inner.clock.boot()).map_err(|_| inner.malformed())?;
+            read(&reply).map_err(|_| inner.malformed())
+        };
+        begin(&self.inner, work, unwanted)
+    }
+
+    /// Runs a step whose grant is given back if nobody waits for it any more.
+    fn run_in(&self, step: Step, ask: &Ask<'_>) -> Answer<Entered> {
+        let question = ask.to_owned();
+        let again = Self { inner: Arc::clone(&self.inner), key: self.key.clone(), names: Arc::clone(&self.names), now: self.now };
+        self.run(step, Reply::entered, move |entered| again.give_back(&question, entered))
+    }
+
+    fn give_back(&self, ask: &OwnedAsk, entered: Result<Entered, StoreError>) {
+        let (id, spent) = match entered.map(|entered| entered.entry) {
+            Ok(Entry::Go(pass)) => (pass.id, Some(pass.stamp)),
+            Ok(Entry::Wait(ticket)) => (ticket.id, None),
+            _ => return,
+        };
+        let _ = self.leave(&ask.as_ask(), id, spent);
+    }
+}
+
+impl SiteHandle for RedisSite {
+    fn budget(&self, key: &BudgetKey) -> usize {
+        let (mut names, name) = (self.names.lock(), key.to_string());
+        names.iter().position(|known| *known == name).unwrap_or_else(|| {
+            names.push(name);
+            names.len() - 1
+        })
+    }
+
+    fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
+        let mut step = self.step("enter");
+        self.add_ask(&mut step, ask);
+        self.run_in(step, ask)
+    }
+
+    fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<Entered> {
+        let mut step = self.step("confirm");
+        step.number(ticket);
+        self.add_ask(&mut step, ask);
+        self.run_in(step, ask)
+    }
+
+    fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
+        let mut step = self.step("leave");
+        step.number(id);
+        match spent_at {
+            Some(at) => step.number(at.as_micros()),
+            None => step.text("-1"),
+        };
+        self.add_ask(&mut step, ask);
+        self.run(step, |reply| reply.flag(1), |_| ())
+    }
+
+    fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()> {
+        let mut step = self.step("hold");
+        step.number(pass.id).number(pass.stamp.as_micros()).length(longest);
+        self.add_ask(&mut step, ask);
+        self.run(step, |_| Ok(()), |_| ())
+    }
+
+    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
+        let mut step = self.step("sent");
+        step.number(pass.id).number(u64::from(pass.era)).length(longest);
+        self.add_ask(&mut step, ask);
+        self.run(step, Reply::standing, |_| ())
+    }
+
+    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()> {
+        let mut step = self.step("stamp");
+        step.number(pass.id);
+        self.add_ask(&mut step, ask);
+        self.run(step, |_| Ok(()), |_| ())
+    }
+
+    fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled> {
+        if !pass.probe || matches!(outcome, Outcome::Failure | Outcome::Throttled) {
+            return Answer::now(Settled::default());
+        }
+        let mut step = self.step("settle_headers");
+        step.number(pass.id).number(u64::from(pass.era)).number(pass.stamp.as_micros()).outcome(outcome);
+        self.add_ask(&mut step, ask);
+        self.run(step, Reply::settled, |_| ())
+    }
+
+    fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
+        if changes_nothing(ask, pass, report) {
+            return Answer::now(Settled::default());
+        }
+        let mut step = self.step("settle");
+        step.number(pass.id).number(u64::from(pass.era)).flag(pass.probe).outcome(report.outcome);
+        step.optional(report.retry_after).length(self.inner.clock.boot().since(report.sent));
+        self.add_ask(&mut step, ask);
+        self.run(step, Reply::settled, |_| ())
+    }
+
+    fn renew(&self, ids: &[u64], length: Duration) -> Answer<()> {
+        let mut step = self.step("renew");
+        step.text(&self.inner.who).length(length).number(ids.len() as u64);
+        for id in ids {
+            step.number(*id);
+        }
+        self.run(step, |_| Ok(()), |_| ())
+    }
+
+    fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
+        let mut step = self.step("block");
+        step.text(&self.inner.who).length(length).text(&reason.to_string());
+        self.run(step, |reply| reply.transition(1), |_| ())
+    }
+
+    fn unblock(&self) -> Answer<Option<Transition>> {
+        let mut step = self.step("unblock");
+        step.text(&self.inner.who);
+        self.run(step, |reply| reply.transition(1), |_| ())
+    }
+
+    fn view(&self) -> Answer<SiteView> {
+        let names = self.names.lock().clone();
+        self.run(self.step("view"), move |reply| view::read(reply, &names), |_| ())
+    }
+}

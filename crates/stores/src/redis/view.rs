@@ -1,0 +1,137 @@
+//! The script's state of a site, read back as the state of the pure functions.
+
+use docstokg_policy::breaker::{Breaker, OpenReason};
+use docstokg_policy::budget::{Budget, History};
+use docstokg_policy::role::Role;
+use docstokg_policy::site::Site;
+use docstokg_policy::time::BootInstant;
+use redis::Value as Redis;
+use serde_json::{Map, Value, json};
+
+use super::wire::{Malformed, Reply};
+use crate::handle::SiteView;
+
+/// Reads the answer to `view`. The budgets named first come first.
+pub(super) fn read(reply: &Reply, names: &[String]) -> Result<SiteView, Malformed> {
+    let now = reply.stamp(0)?;
+    let Some(Redis::BulkString(packed)) = reply.rest(1).first() else { return Err(Malformed) };
+    let state: Value = if packed.is_empty() { json!({ "b": { "e": 0, "f": 0 } }) } else { rmp_serde::from_slice(packed).map_err(|_| Malformed)? };
+    let mut found: Vec<(String, Budget)> = Vec::new();
+    for budget in reply.rest(2) {
+        let Redis::Array(parts) = budget else { return Err(Malformed) };
+        let [Redis::BulkString(name), Redis::BulkString(grants), Redis::Array(buckets)] = parts.as_slice() else { return Err(Malformed) };
+        let name = String::from_utf8(name.clone()).map_err(|_| Malformed)?;
+        let written = &state["u"][name.as_str()];
+        let mut read: Budget = serde_json::from_value(budget_of(written)).map_err(|_| Malformed)?;
+        let history = json!({ "grants": words(grants), "coarse": coarse_of(written, buckets)? });
+        read.restore(serde_json::from_value::<History>(history).map_err(|_| Malformed)?);
+        found.push((name, read));
+    }
+    let (mut order, mut budgets) = (names.to_vec(), Vec::new());
+    order.extend(found.iter().map(|(name, _)| name.clone()).filter(|name| !names.contains(name)));
+    for name in &order {
+        let place = found.iter().position(|(known, _)| known == name);
+        budgets.push(place.map_or_else(Budget::default, |place| found.swap_remove(place).1));
+    }
+    let isolated = Role::ALL.into_iter().filter_map(|role| Some((role, state["i"].get(role.as_str())?)));
+    let isolated = isolated.map(|(role, own)| Ok((role, breaker_of(own)?))).collect::<Result<_, Malformed>>()?;
+    Ok(SiteView { site: Site::from_parts(breaker_of(&state["b"])?, isolated, budgets), budgets: order, now })
+}
+
+/// Reads the little-endian words of a string.
+fn words(bytes: &[u8]) -> Vec<u64> {
+    bytes.chunks_exact(8).map(|word| word.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))).collect()
+}
+
+fn length(micros: &Value) -> Value {
+    let micros = whole(micros);
+    json!({ "secs": micros / 1_000_000, "nanos": micros % 1_000_000 * 1_000 })
+}
+
+/// Reads a number, which MessagePack may have written as a whole one or not.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "instants and counts are whole and small")]
+fn whole(number: &Value) -> u64 {
+    number.as_u64().or_else(|| number.as_f64().map(|number| number as u64)).unwrap_or(0)
+}
+
+/// Lists what a Lua table holds; an empty one may have been written as a list or a map.
+fn list(table: &Value) -> Vec<&Value> {
+    match table {
+        Value::Array(items) => items.iter().collect(),
+        Value::Object(items) => items.values().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn reason_of(word: &Value) -> Value {
+    word.as_str().and_then(OpenReason::from_word).map_or(Value::Null, |reason| serde_json::to_value(reason).unwrap_or(Value::Null))
+}
+
+fn role_of(word: &Value) -> Value {
+    let role = Role::ALL.into_iter().find(|role| word.as_str() == Some(role.as_str()));
+    role.map_or(Value::Null, |role| serde_json::to_value(role).unwrap_or(Value::Null))
+}
+
+fn breaker_of(table: &Value) -> Result<Breaker, Malformed> {
+    let past = table.get("p").map(|past| {
+        json!({
+            "opens": whole(&past["o"]),
+            "outlasted": whole(&past["x"]),
+            "learned_reset": length(&past["l"]),
+            "closed_at": whole(&past["c"]),
+            "failed_at": whole(&past["d"]),
+            "throttled_at": whole(&past["h"]),
+            "recent": list(&past["r"]).into_iter().map(whole).collect::<Vec<_>>(),
+        })
+    });
+    let lease = |held: &Value| json!({ "id": whole(&held["i"]), "role": role_of(&held["o"]), "expires": whole(&held["x"]) });
+    let trip = table.get("t").map(|trip| {
+        json!({
+            "open_until": whole(&trip["u"]),
+            "reason": reason_of(&trip["r"]),
+            "block": trip.get("b").map(|block| json!({ "until": whole(&block["u"]), "reason": reason_of(&block["r"]) })),
+            "half_open": trip["h"].as_bool().unwrap_or(false),
+            "leases": list(&trip["l"]).into_iter().map(lease).collect::<Vec<_>>(),
+            "by": trip.get("w"),
+        })
+    });
+    let breaker = json!({ "era": whole(&table["e"]), "failures": whole(&table["f"]), "past": past, "trip": trip });
+    serde_json::from_value(breaker).map_err(|_| Malformed)
+}
+
+fn window_of(coarse: &Value) -> Value {
+    json!({ "limit": whole(&coarse["l"]), "per": length(&coarse["p"]) })
+}
+
+fn budget_of(table: &Value) -> Value {
+    let ticket = |held: &Value| {
+        let standing = if held["s"].as_bool() == Some(true) { "Sent" } else { "Waiting" };
+        json!({ "id": whole(&held["i"]), "at": whole(&held["a"]), "weight": whole(&held["w"]), "expires": whole(&held["x"]), "standing": standing })
+    };
+    let slot = |held: &Value| json!({ "id": whole(&held["i"]), "expires": whole(&held["x"]) });
+    let coarse = |coarse: &Value| json!({ "window": window_of(coarse), "width": whole(&coarse["w"]), "share": whole(&coarse["s"]) });
+    let all = |field: &str, read: &dyn Fn(&Value) -> Value| list(&table[field]).into_iter().map(read).collect::<Vec<_>>();
+    let waits = all("w", &|wait| json!({ "at": whole(&wait["a"]), "length": length(&wait["l"]) }));
+    let tally = table.get("y").map(|tally| json!({ "started": whole(&tally["s"]), "calls": whole(&tally["c"]), "throttled": whole(&tally["t"]) }));
+    let mut budget = Map::new();
+    budget.insert("keep".to_owned(), json!(whole(&table["cap"])));
+    budget.insert("coarse".to_owned(), json!(all("c", &coarse)));
+    budget.insert("tickets".to_owned(), json!(all("t", &ticket)));
+    budget.insert("slots".to_owned(), json!(all("s", &slot)));
+    budget.insert("multiplier".to_owned(), json!(whole(&table["m"])));
+    budget.insert("tally".to_owned(), json!(tally));
+    budget.insert("waits".to_owned(), if waits.is_empty() { Value::Null } else { json!(waits) });
+    Value::Object(budget)
+}
+
+/// Pairs each large window with its buckets.
+fn coarse_of(table: &Value, buckets: &[Redis]) -> Result<Value, Malformed> {
+    let mut histories = Vec::new();
+    for (coarse, bytes) in list(&table["c"]).into_iter().zip(buckets) {
+        let Redis::BulkString(bytes) = bytes else { return Err(Malformed) };
+        let pairs: Vec<Value> =
+            words(bytes).chunks_exact(2).map(|pair| json!({ "latest": BootInstant::from_micros(pair[0]), "count": pair[1] })).collect();
+        histories.push(json!([window_of(coarse), pairs]));
+    }
+    Ok(json!(histories))
+}
