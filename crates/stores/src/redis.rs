@@ -75,6 +75,16 @@ impl RedisStore {
         Ok(Self { inner: PerProcess::new(inner, again) })
     }
 
+    /// Opens a site on which the script goes by the clock of this store, and not by the server's: for tests that compare
+    /// it with the pure functions. Returns also the name that the next question gets.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn site_on_own_time(&self, key: &SiteKey) -> (Arc<dyn SiteHandle>, impl Fn() -> u64 + use<>) {
+        let inner = Arc::clone(self.inner.get());
+        let site = RedisSite { inner: Arc::clone(&inner), key: format!("{PREFIX}:{{{key}}}"), names: Arc::default(), told_time: true };
+        (Arc::new(site), move || inner.next_id.load(Ordering::Relaxed) + 1)
+    }
+
     /// Returns how many processes were alive when this was last asked.
     #[must_use]
     pub fn peers(&self) -> u32 {
@@ -232,7 +242,7 @@ fn begin<T: Send + Unpin + 'static>(
 impl StateStore for RedisStore {
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
         let inner = self.inner.get();
-        Arc::new(RedisSite { inner: Arc::clone(inner), key: format!("{PREFIX}:{{{key}}}"), names: Arc::default(), now: None })
+        Arc::new(RedisSite { inner: Arc::clone(inner), key: format!("{PREFIX}:{{{key}}}"), names: Arc::default(), told_time: false })
     }
 
     fn list(&self) -> Answer<Vec<SiteKey>> {
@@ -299,13 +309,14 @@ struct RedisSite {
     inner: Arc<Inner>,
     key: String,
     names: Arc<Mutex<Vec<String>>>,
-    /// The instant that the script takes for now, in tests.
-    now: Option<u64>,
+    /// The server is told the time of the caller's clock, and not asked for its own.
+    told_time: bool,
 }
 
 impl RedisSite {
     fn step(&self, op: &str) -> Step {
-        Step::new(self.inner.script.get_hash(), &self.key, op, self.now)
+        let now = self.told_time.then(|| self.inner.clock.boot().as_micros());
+        Step::new(self.inner.script.get_hash(), &self.key, op, now)
     }
 
     fn add_ask(&self, step: &mut Step, ask: &Ask<'_>) {
@@ -331,7 +342,7 @@ impl RedisSite {
     /// Runs a step whose grant is given back if nobody waits for it any more.
     fn run_in(&self, step: Step, ask: &Ask<'_>) -> Answer<Entered> {
         let question = ask.to_owned();
-        let again = Self { inner: Arc::clone(&self.inner), key: self.key.clone(), names: Arc::clone(&self.names), now: self.now };
+        let again = Self { inner: Arc::clone(&self.inner), key: self.key.clone(), names: Arc::clone(&self.names), told_time: self.told_time };
         self.run(step, Reply::entered, move |entered| again.give_back(&question, entered))
     }
 
