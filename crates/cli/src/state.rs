@@ -24,7 +24,13 @@ pub(crate) fn directory(global: &Global) -> PathBuf {
 
 /// Opens the store for a run. One that cannot be used keeps nobody from fetching, unless config says so.
 pub(crate) fn open(global: &Global, config: &Config) -> Result<Arc<dyn StateStore>, Failure> {
-    match store::open(&config.limits.backend, &directory(global), Arc::new(SystemClock)) {
+    let quiet = global.quiet;
+    let notice = Arc::new(move |text: &str| {
+        if !quiet {
+            output::tell(&format!("docstokg: {text}"));
+        }
+    });
+    match store::open(&config.limits.backend, &directory(global), Arc::new(SystemClock), notice) {
         Ok(store) => Ok(store),
         Err(error) if config.limits.backend.on_failure == OnStoreFailure::Refuse => Err(Failure::Failed(error.into())),
         Err(error) => {
@@ -44,7 +50,7 @@ pub(crate) fn reach(global: &Global, config: &Config) -> Result<Arc<dyn StateSto
                 .to_owned(),
         ));
     }
-    store::open(&config.limits.backend, &directory(global), Arc::new(SystemClock)).map_err(|error| Failure::Failed(error.into()))
+    store::reach(&config.limits.backend, &directory(global), Arc::new(SystemClock)).map_err(|error| Failure::Failed(error.into()))
 }
 
 /// Runs a command's questions to the store.

@@ -38,7 +38,10 @@ impl Clock for TokioRuntime {
 impl Runtime for TokioRuntime {
     #[expect(clippy::disallowed_methods, reason = "this is the seam")]
     fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        tokio::spawn(work);
+        // Outside of a runtime, as when a program ends, nobody is left to do it.
+        if let Ok(home) = tokio::runtime::Handle::try_current() {
+            home.spawn(work);
+        }
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the seam")]

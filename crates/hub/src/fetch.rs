@@ -18,6 +18,7 @@
 
 use std::sync::Arc;
 
+use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
 use docstokg_policy::retry::{self, Ended, Next, Repeatable, StopReason};
 use docstokg_policy::role::Role;
@@ -44,8 +45,18 @@ pub(crate) struct Target {
     pub(crate) role: Role,
     pub(crate) gate: Arc<Gate>,
     pub(crate) lane: Arc<Lane>,
+    /// The breaker of the resolver on whose behalf it is, if any.
     pub(crate) resolver: Option<(Arc<Gate>, Arc<Lane>)>,
+    /// The breaker of this process's own network, where the others share theirs.
+    pub(crate) network: Option<(Arc<Gate>, Arc<Lane>)>,
     pub(crate) max_body: Option<u64>,
+}
+
+/// What an attempt has passed, and must settle.
+struct Passed {
+    granted: Granted,
+    resolver: Option<Granted>,
+    network: Option<Granted>,
 }
 
 /// The end of a journey.
@@ -105,7 +116,7 @@ impl Inner {
         let mut attempt = 1;
         loop {
             // enter, wait, confirm
-            let (granted, resolver) = self.enter(target, request, attempt, track).await?;
+            let Passed { granted, resolver, network } = self.enter(target, request, attempt, track).await?;
 
             // send, and read the body as the delivery says
             let sent = self.runtime.boot();
@@ -115,6 +126,9 @@ impl Inner {
                 Attempted::Streaming { head, reader, outcome } => {
                     // Retrying ends with the headers of a stream: what it holds is settled at the end of its body.
                     let grants = std::iter::once(granted).chain(resolver).collect();
+                    if let Some(network) = network {
+                        network.settle(&Report { outcome: Outcome::Success, retry_after: None, sent }, track).await;
+                    }
                     return Ok((head, Content::Open(Box::new(OpenBody { reader, grants, outcome, sent }))));
                 }
                 Attempted::Blocked => {
@@ -129,7 +143,20 @@ impl Inner {
                 note(track, What::Fault { fault: *fault, message: message.clone() });
             }
             let (class, retry_after) = (finish.class(&target.lane.rules.classifier), finish.retry_after());
-            let open_until = granted.settle(&Report { outcome: class.outcome, retry_after, sent }, track).await;
+            let ours = matches!(finish, Finish::Fault { fault, .. } if fault.is_ours());
+            let report = Report { outcome: class.outcome, retry_after, sent };
+            let open_until = match network {
+                // A failure of our own network says nothing about the origin: others who share its breaker may reach it.
+                Some(network) if ours => {
+                    drop(granted);
+                    network.settle(&report, track).await
+                }
+                Some(network) => {
+                    network.settle(&Report { outcome: Outcome::Success, retry_after: None, sent }, track).await;
+                    granted.settle(&report, track).await
+                }
+                None => granted.settle(&report, track).await,
+            };
             if let Some(resolver) = resolver {
                 resolver.settle(&Report { outcome: class.outcome, retry_after: None, sent }, track).await;
             }
@@ -156,8 +183,8 @@ impl Inner {
         }
     }
 
-    /// Passes the breaker of the resolver, if there is one, and the gate of the site.
-    async fn enter(&self, target: &Target, request: &Request, attempt: u32, track: &mut Track) -> Result<(Granted, Option<Granted>), ErrorKind> {
+    /// Passes the breakers of the resolver and of our own network, where there are such, and the gate of the site.
+    async fn enter(&self, target: &Target, request: &Request, attempt: u32, track: &mut Track) -> Result<Passed, ErrorKind> {
         let now = self.runtime.boot();
         let retrying = attempt > 1;
         let terms = Terms {
@@ -176,14 +203,19 @@ impl Inner {
             weight: request.weight,
         };
         let mut waits = Waits::default();
-        let resolver = match &target.resolver {
-            Some((gate, lane)) => {
-                let door = Doorkeeper { runtime: &self.runtime, process_slots: None, random: &self.random };
-                let passed = gate.admit(lane, terms, &door, track, &mut waits).await;
-                Some(passed.map_err(|denied| self.denied(target, request.resolver.as_deref(), denied, track))?)
+        let beside = Doorkeeper { runtime: &self.runtime, process_slots: None, random: &self.random };
+        let mut passed = [None, None];
+        for (place, other) in [&target.resolver, &target.network].into_iter().enumerate() {
+            let Some((gate, lane)) = other else { continue };
+            let name = if place == 0 { request.resolver.as_deref() } else { None };
+            match gate.admit(lane, terms, &beside, track, &mut waits).await {
+                Ok(granted) => passed[place] = Some(granted),
+                Err(denied) => {
+                    give_back(passed);
+                    return Err(self.denied(target, name, denied, track));
+                }
             }
-            None => None,
-        };
+        }
         let door = Doorkeeper { runtime: &self.runtime, process_slots: Some(&self.process_slots), random: &self.random };
         let admitted = target.gate.admit(&target.lane, terms, &door, track, &mut waits).await;
         track.journey.rate_delay += waits.rate;
@@ -192,13 +224,11 @@ impl Inner {
         match admitted {
             Ok(granted) => {
                 note_entry(target, &granted, attempt, waits, track);
-                Ok((granted, resolver))
+                let [resolver, network] = passed;
+                Ok(Passed { granted, resolver, network })
             }
             Err(denied) => {
-                // A place among the resolver's probes must not be lost to a refusal of the host.
-                if let Some(resolver) = resolver {
-                    resolver.give_back();
-                }
+                give_back(passed);
                 Err(self.denied(target, None, denied, track))
             }
         }
@@ -225,6 +255,13 @@ impl Inner {
             return refused(format!("there are more than {most} redirects"));
         }
         Ok(())
+    }
+}
+
+/// Gives back what was passed before a refusal: a place among a resolver's probes must not be lost to one of the host.
+fn give_back(passed: [Option<Granted>; 2]) {
+    for granted in passed.into_iter().flatten() {
+        granted.give_back();
     }
 }
 

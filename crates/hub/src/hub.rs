@@ -19,13 +19,13 @@ use tokio::sync::Semaphore;
 
 use crate::attempt::{Content, Delivery};
 use crate::body::{BodyStream, Held, Live};
-use crate::clock::{Clock, Random, Runtime, TokioRuntime};
+use crate::clock::{Random, Runtime, TokioRuntime};
 use crate::config::Config;
 use crate::download::{FileTarget, PartFile, Syncer};
 use crate::error::{ErrorKind, FetchError};
 use crate::event::Observer;
 use crate::fetch::{Arrived, Target};
-use crate::gate::registry::Registry;
+use crate::gate::registry::{Registry, RuntimeClock};
 use crate::gate::{Gate, Lane, LaneKey};
 use crate::journey::{Journey, Track};
 use crate::redirect::Hop;
@@ -145,19 +145,6 @@ impl HubBuilder {
             user_agent,
             requests: AtomicU64::new(0),
         })))
-    }
-}
-
-/// The clock of a runtime, for the store.
-struct RuntimeClock(Arc<dyn Runtime>);
-
-impl Clock for RuntimeClock {
-    fn boot(&self) -> crate::clock::BootInstant {
-        self.0.boot()
-    }
-
-    fn wall(&self) -> crate::clock::Timestamp {
-        self.0.wall()
     }
 }
 
@@ -310,7 +297,8 @@ impl Inner {
             return Err(ErrorKind::Weight { host, weight: request.weight, limit });
         }
         let resolver = request.resolver.as_ref().map(|name| self.registry.resolver_lane(name, &host, role));
-        Ok(Target { url, host, role, gate, lane, resolver, max_body: request.max_body })
+        let network = self.registry.network_lane(&host, role);
+        Ok(Target { url, host, role, gate, lane, resolver, network, max_body: request.max_body })
     }
 
     /// Dresses a hop for the outside: the headers that every request carries.

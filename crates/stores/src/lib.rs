@@ -7,6 +7,7 @@
 pub mod clock;
 pub mod conformance;
 mod error;
+pub mod fallback;
 mod handle;
 pub mod memory;
 pub mod multiprocess;

@@ -11,6 +11,7 @@ use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::site::{Ask, Entered, Pass, Report, Settled, Site, Standing};
 use docstokg_policy::time::{BootInstant, Clock};
+use docstokg_policy::windows::Windows;
 use parking_lot::Mutex;
 
 use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};
@@ -23,6 +24,7 @@ const KEEP: Duration = Duration::from_secs(2 * 86_400);
 /// A store in this process.
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
+    first: u64,
     sites: Mutex<Sites>,
 }
 
@@ -35,7 +37,12 @@ impl MemoryStore {
     /// Makes an empty store that tells time by `clock`.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, sites: Mutex::new(Sites { by_key: HashMap::new(), next_sweep: FIRST_SWEEP }) }
+        Self { clock, first: 0, sites: Mutex::new(Sites { by_key: HashMap::new(), next_sweep: FIRST_SWEEP }) }
+    }
+
+    /// Makes a store whose tickets and passes are named from `first` on.
+    pub(crate) fn naming_from(clock: Arc<dyn Clock>, first: u64) -> Self {
+        Self { first, ..Self::new(clock) }
     }
 
     /// Returns how many sites are remembered.
@@ -51,19 +58,26 @@ impl MemoryStore {
     }
 }
 
-impl StateStore for MemoryStore {
-    fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
+impl MemoryStore {
+    pub(crate) fn memory_site(&self, key: &SiteKey) -> Arc<MemorySite> {
         let mut sites = self.sites.lock();
         if let Some(site) = sites.by_key.get(key) {
-            return Arc::clone(site) as Arc<dyn SiteHandle>;
+            return Arc::clone(site);
         }
         if sites.by_key.len() >= sites.next_sweep {
             sites.by_key.retain(|_, site| Arc::strong_count(site) > 1 || !site.is_idle(KEEP));
             sites.next_sweep = (sites.by_key.len() * 2).max(FIRST_SWEEP);
         }
         let site = Arc::new(MemorySite { clock: Arc::clone(&self.clock), state: Mutex::default() });
+        site.state.lock().site.number_from(self.first);
         sites.by_key.insert(Arc::clone(key), Arc::clone(&site));
         site
+    }
+}
+
+impl StateStore for MemoryStore {
+    fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
+        self.memory_site(key)
     }
 
     fn list(&self) -> Answer<Vec<SiteKey>> {
@@ -80,7 +94,7 @@ impl StateStore for MemoryStore {
 }
 
 /// One site under its lock.
-struct MemorySite {
+pub(crate) struct MemorySite {
     clock: Arc<dyn Clock>,
     state: Mutex<Named>,
 }
@@ -93,6 +107,16 @@ struct Named {
 }
 
 impl MemorySite {
+    /// Counts `weight` as used now, granted elsewhere.
+    pub(crate) fn fill(&self, budget: usize, windows: &Windows, weight: u32) {
+        self.step(|site, now| site.note_spent(budget, windows, weight, now));
+    }
+
+    /// Returns the era of the breaker.
+    pub(crate) fn era(&self) -> u32 {
+        self.state.lock().site.breaker().era()
+    }
+
     fn is_idle(&self, memory: Duration) -> bool {
         self.step(|site, now| site.is_idle(memory, now))
     }

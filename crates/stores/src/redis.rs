@@ -58,7 +58,16 @@ struct Inner {
     next_id: AtomicU64,
     peers: AtomicU32,
     /// The runtime of a store that was opened outside of one.
-    _own: Option<Runtime>,
+    own: Option<Runtime>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // A runtime that is dropped within another one must not wait for its end.
+        if let Some(own) = self.own.take() {
+            own.shutdown_background();
+        }
+    }
 }
 
 impl RedisStore {
@@ -133,7 +142,7 @@ impl Inner {
         };
         let script = Script::new(include_str!("redis/site.lua"));
         let next_id = AtomicU64::new(process::first_name());
-        Ok(Self { name, manager, home, script, clock, who: process::signature(), next_id, peers: AtomicU32::new(1), _own: own })
+        Ok(Self { name, manager, home, script, clock, who: process::signature(), next_id, peers: AtomicU32::new(1), own })
     }
 
     fn away(&self, error: &RedisError) -> StoreError {

@@ -7,6 +7,8 @@ use docstokg_policy::rate::format_rates;
 use docstokg_policy::role::Role;
 use serde_json::{Value as Json, json};
 
+use docstokg_stores::redis::without_password;
+
 use super::keys::Described;
 use super::settings::Settings;
 use super::{Config, RoleLimits};
@@ -66,7 +68,7 @@ pub fn settings_json(settings: &Settings) -> Json {
     let named = |list: Vec<(String, Json)>| Json::Object(list.into_iter().collect());
     let mut backend = settings.backend.show();
     if let Some(dsn) = backend.get_mut("dsn") {
-        *dsn = json!(hide_password(dsn.as_str().unwrap_or_default()));
+        *dsn = json!(without_password(dsn.as_str().unwrap_or_default()));
     }
     json!({
         "version": 1,
@@ -92,12 +94,4 @@ pub fn settings_json(settings: &Settings) -> Json {
 fn roles_json(roles: &[super::settings::RoleSettings; 3]) -> serde_json::Map<String, Json> {
     let shown = Role::ALL.into_iter().map(|role| (role.as_str().to_owned(), roles[role.index()].show()));
     shown.filter(|(_, json)| json.as_object().is_some_and(|map| !map.is_empty())).collect()
-}
-
-/// Shows where a store is without its password.
-fn hide_password(dsn: &str) -> String {
-    match (dsn.split_once("://"), dsn.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, place))) => format!("{scheme}://***@{place}"),
-        _ => dsn.to_owned(),
-    }
 }

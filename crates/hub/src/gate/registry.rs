@@ -9,22 +9,56 @@ use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::Charge;
 use docstokg_policy::windows::Windows;
+use docstokg_stores::memory::MemoryStore;
 use docstokg_stores::{BudgetKey, SiteKey, StateStore};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
 use super::lease::Leases;
 use super::{Gate, Lane, LaneKey, Line, Rules};
-use crate::clock::Runtime;
+use crate::clock::{BootInstant, Clock, Runtime, Timestamp};
 use crate::config::{BudgetLimits, Config, SiteConfig, resolver_key};
 
 /// How many gates there must be before the first look for unused ones.
 const FIRST_SWEEP: usize = 1_024;
+/// What the keys of the process's own breakers begin with.
+const NETWORK: &str = "network:";
+
+/// The clock of a runtime, for a store.
+pub(crate) struct RuntimeClock(pub(crate) Arc<dyn Runtime>);
+
+impl Clock for RuntimeClock {
+    fn boot(&self) -> BootInstant {
+        self.0.boot()
+    }
+
+    fn wall(&self) -> Timestamp {
+        self.0.wall()
+    }
+}
+
+impl Gate {
+    /// Returns a lane for a role that charges nothing: it passes the breaker only.
+    fn beside(&self, host: &Host, role: Role, rules: impl FnOnce() -> Arc<Rules>) -> Arc<Lane> {
+        let mut lanes = self.lanes.lock();
+        if let Some(lane) = lanes.iter().find(|lane| lane.key.role == role) {
+            return Arc::clone(lane);
+        }
+        let key = LaneKey { host: host.clone(), role, kind: None, service: None, free: true };
+        let (charges, slots, line) = (Box::default(), Box::default(), Line::default());
+        let lane = Arc::new(Lane { key, charges, rules: rules(), slots, line, closes: AtomicBool::new(false) });
+        lanes.push(Arc::clone(&lane));
+        lane
+    }
+}
+
 /// Finds the gate and lane of a request.
 pub(crate) struct Registry {
     config: Arc<Config>,
     pub(crate) store: Arc<dyn StateStore>,
     runtime: Arc<dyn Runtime>,
+    /// The breakers of this process's own network, where the store is shared: its troubles are nobody else's.
+    network: Option<MemoryStore>,
     sites: HashMap<Host, (SiteKey, Arc<SiteConfig>)>,
     gates: RwLock<Gates>,
     rules: Mutex<RulesCache>,
@@ -52,6 +86,7 @@ impl Registry {
         });
         Self {
             config: Arc::clone(config),
+            network: store.is_shared().then(|| MemoryStore::new(Arc::new(RuntimeClock(Arc::clone(&runtime))))),
             store,
             runtime,
             sites: joined.collect(),
@@ -89,26 +124,27 @@ impl Registry {
     pub(crate) fn resolver_lane(&self, name: &Arc<str>, host: &Host, role: Role) -> (Arc<Gate>, Arc<Lane>) {
         let site = resolver_key(name);
         let gate = self.gate(&site, || Arc::clone(&site));
-        let mut lanes = gate.lanes.lock();
-        let lane = if let Some(lane) = lanes.iter().find(|lane| lane.key.role == role) {
-            Arc::clone(lane)
-        } else {
+        let lane = gate.beside(host, role, || {
             let breaker = self.config.breakers.of_resolver(name);
-            let rules = Arc::new(Rules {
+            Arc::new(Rules {
                 breaker: Arc::clone(&breaker.policy),
                 isolated: false,
                 classifier: Arc::clone(&breaker.classifier),
                 adaptive: None,
                 max_delay: Duration::ZERO,
-            });
-            let key = LaneKey { host: host.clone(), role, kind: None, service: None, free: true };
-            let lane =
-                Arc::new(Lane { key, charges: Box::default(), rules, slots: Box::default(), line: Line::default(), closes: AtomicBool::new(false) });
-            lanes.push(Arc::clone(&lane));
-            lane
-        };
-        drop(lanes);
+            })
+        });
         (gate, lane)
+    }
+
+    /// Returns the gate and lane of this process's own way to a host, where the store is shared: a breaker that failures
+    /// of our own network open, for this process alone.
+    pub(crate) fn network_lane(&self, host: &Host, role: Role) -> Option<(Arc<Gate>, Arc<Lane>)> {
+        self.network.as_ref()?;
+        let site = format!("{NETWORK}{host}");
+        let gate = self.gate(&site, || site.as_str().into());
+        let lane = gate.beside(host, role, || self.rules_of(&LaneKey { host: host.clone(), role, kind: None, service: None, free: true }));
+        Some((gate, lane))
     }
 
     fn gate(&self, site: &str, key: impl FnOnce() -> SiteKey) -> Arc<Gate> {
@@ -125,10 +161,10 @@ impl Registry {
         }
         let key = key();
         let gate = Arc::new(Gate {
-            site: self.store.site(&key),
+            site: self.network.as_ref().filter(|_| site.starts_with(NETWORK)).map_or_else(|| self.store.site(&key), |own| own.site(&key)),
             key: Arc::clone(&key),
             runtime: Arc::clone(&self.runtime),
-            shared: self.store.is_shared(),
+            shared: self.store.is_shared() && !site.starts_with(NETWORK),
             lanes: Mutex::default(),
             leases: Leases::default(),
         });

@@ -9,6 +9,7 @@ use crate::breaker::{Breaker, BreakerPolicy};
 use crate::budget::Budget;
 use crate::role::Role;
 use crate::time::BootInstant;
+use crate::windows::Windows;
 
 /// A question that owns its parts, for stores that answer it elsewhere.
 #[derive(Clone, Debug)]
@@ -106,6 +107,14 @@ impl Site {
     /// Returns the budgets, to be brought up to date with other processes.
     pub fn budgets_mut(&mut self) -> &mut Vec<Budget> {
         &mut self.budgets
+    }
+
+    /// Counts `weight` of a budget as used at `now`: it was granted elsewhere.
+    pub fn note_spent(&mut self, budget: usize, windows: &Windows, weight: u32, now: BootInstant) {
+        if let Some(budget) = self.budgets.get_mut(budget) {
+            budget.remember(windows);
+            budget.spend(weight, now);
+        }
     }
 
     /// Writes down who opened the breakers that have just opened.

@@ -1,0 +1,353 @@
+//! A store that goes on by itself while the shared one is away.
+//!
+//! While the shared store answers, this process notes beside it what it was granted and who is left alone. When it does not,
+//! the process goes on with its share: every window as many times as wide as there were processes when last counted,
+//! the short ones taken as full at that moment, and blocks obeyed as last known. It says so once, looks again every
+//! second, and says so when the store is back.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use docstokg_policy::breaker::{OpenReason, Transition};
+use docstokg_policy::classify::Outcome;
+use docstokg_policy::site::{Ask, Charge, Entered, Entry, OwnedAsk, Pass, Refusal, RefusalReason, Report, Settled, Standing};
+use docstokg_policy::time::{BootInstant, Clock};
+use docstokg_policy::windows::Windows;
+use parking_lot::Mutex;
+
+use crate::error::StoreError;
+use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};
+use crate::memory::{MemorySite, MemoryStore};
+
+/// How often a store that is away is asked whether it is back.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Names of what was granted here have this bit; those of shared stores stay below it.
+const LOCAL: u64 = 1 << 60;
+
+/// Tells a person what has become of the store.
+pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// A shared store, and this process's own for when it is away.
+pub struct Fallback {
+    shared: Arc<dyn StateStore>,
+    own: MemoryStore,
+    watch: Arc<Watch>,
+}
+
+/// Whether the shared store is away.
+struct Watch {
+    away: AtomicBool,
+    /// Counts how often it went away.
+    outages: AtomicU64,
+    looking: Mutex<Looking>,
+    clock: Arc<dyn Clock>,
+    notice: Notice,
+}
+
+#[derive(Default)]
+struct Looking {
+    next: BootInstant,
+    question: Option<Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>>,
+}
+
+impl Fallback {
+    /// Goes on by itself when `shared` is away, and tells `notice`.
+    #[must_use]
+    pub fn new(shared: Arc<dyn StateStore>, clock: Arc<dyn Clock>, notice: Notice) -> Self {
+        shared.watch_peers();
+        let watch = Watch { away: AtomicBool::new(false), outages: AtomicU64::new(0), looking: Mutex::default(), clock: Arc::clone(&clock), notice };
+        Self { shared, own: MemoryStore::naming_from(clock, LOCAL), watch: Arc::new(watch) }
+    }
+}
+
+impl Watch {
+    /// Takes note that the store does not answer.
+    fn lost(&self, error: &StoreError, peers: u32) {
+        if self.away.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.outages.fetch_add(1, Ordering::AcqRel);
+        self.looking.lock().next = self.clock.boot() + LOOK_AGAIN;
+        let share = if peers > 1 { format!("1/{peers} of the limits") } else { "the limits for this process alone".to_owned() };
+        (self.notice)(&format!("{error}; going on with {share} until it is back"));
+    }
+
+    /// Tells whether the store is away, after a look at whether it is back.
+    fn is_away(&self, shared: &dyn StateStore) -> bool {
+        self.away.load(Ordering::Acquire) && self.look(shared)
+    }
+
+    #[cold]
+    fn look(&self, shared: &dyn StateStore) -> bool {
+        let mut looking = self.looking.lock();
+        let now = self.clock.boot();
+        if looking.question.is_none() && looking.next <= now {
+            looking.next = now + LOOK_AGAIN;
+            looking.question = Some(match shared.flush() {
+                Answer::Ready(said) => Box::pin(std::future::ready(said)),
+                Answer::Later(coming) => coming,
+            });
+        }
+        let Some(question) = &mut looking.question else { return true };
+        match question.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Pending => true,
+            Poll::Ready(said) => {
+                looking.question = None;
+                if said.is_ok() {
+                    self.away.store(false, Ordering::Release);
+                    (self.notice)("the shared state is back; its limits hold again");
+                }
+                said.is_err()
+            }
+        }
+    }
+}
+
+impl StateStore for Fallback {
+    fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
+        let site = Site {
+            shared: self.shared.site(key),
+            store: Arc::clone(&self.shared),
+            own: self.own.memory_site(key),
+            watch: Arc::clone(&self.watch),
+            places: Mutex::default(),
+            seen_outages: AtomicU64::new(0),
+            knows_block: AtomicBool::new(false),
+        };
+        Arc::new(FallbackSite(Arc::new(site)))
+    }
+
+    fn list(&self) -> Answer<Vec<SiteKey>> {
+        self.shared.list()
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn flush(&self) -> Answer<()> {
+        self.shared.flush()
+    }
+
+    fn peers(&self) -> u32 {
+        self.shared.peers()
+    }
+}
+
+struct FallbackSite(Arc<Site>);
+
+struct Site {
+    shared: Arc<dyn SiteHandle>,
+    store: Arc<dyn StateStore>,
+    own: Arc<MemorySite>,
+    watch: Arc<Watch>,
+    /// The index in the own store of each index in the shared one.
+    places: Mutex<HashMap<usize, usize>>,
+    /// The outages for which the short windows have been filled.
+    seen_outages: AtomicU64,
+    /// The own breaker is blocked because the shared one was.
+    knows_block: AtomicBool,
+}
+
+impl Site {
+    /// Puts a question to the own store: its budgets, and windows as wide as this process's share asks for.
+    fn own_ask(&self, ask: &Ask<'_>, peers: u32) -> OwnedAsk {
+        let places = self.places.lock();
+        let charge = |charge: &Charge| Charge {
+            budget: places.get(&charge.budget).copied().unwrap_or(0),
+            weight: charge.weight,
+            windows: if peers > 1 { Arc::new(charge.windows.stretched(peers)) } else { Arc::clone(&charge.windows) },
+            slots: charge.slots,
+        };
+        let charges = ask.charges.iter().map(charge).collect();
+        ask.to_owned().charging(charges)
+    }
+
+    /// Answers without the shared store.
+    fn alone(&self, ask: &OwnedAsk, step: impl FnOnce(&MemorySite, &Ask<'_>) -> Answer<Entered>) -> Answer<Entered> {
+        let ask = ask.as_ask();
+        let outages = self.watch.outages.load(Ordering::Acquire);
+        if self.seen_outages.swap(outages, Ordering::AcqRel) != outages {
+            // What others were granted just now is not known here: the short windows count as full.
+            for charge in ask.charges {
+                self.own.fill(charge.budget, &charge.windows, pacing(&charge.windows));
+            }
+        }
+        step(&self.own, &ask)
+    }
+
+    /// Notes what the shared store granted or refused, for when it is away.
+    fn note(&self, ask: &OwnedAsk, entered: &Entered) {
+        match &entered.entry {
+            Entry::Go(_) => {
+                let ask = ask.as_ask();
+                for charge in ask.charges {
+                    self.own.fill(charge.budget, &charge.windows, charge.weight);
+                }
+                if self.knows_block.swap(false, Ordering::AcqRel) {
+                    let _ = self.own.unblock();
+                }
+            }
+            Entry::Refused(Refusal { until, reason: RefusalReason::Open { reason, probing: false } }) => self.note_block(*until, reason),
+            _ => {}
+        }
+    }
+
+    fn note_block(&self, until: BootInstant, reason: &OpenReason) {
+        self.knows_block.store(true, Ordering::Release);
+        let _ = self.own.block(until.since(self.watch.clock.boot()), reason);
+    }
+
+    /// Takes the shared store's answer, or the own store's if there is none.
+    fn judged(
+        &self,
+        ask: &OwnedAsk,
+        said: Result<Entered, StoreError>,
+        alone: impl FnOnce(&MemorySite, &Ask<'_>) -> Answer<Entered>,
+    ) -> Result<Entered, StoreError> {
+        match said {
+            Ok(entered) => {
+                self.note(ask, &entered);
+                Ok(entered)
+            }
+            Err(error) => {
+                self.watch.lost(&error, self.store.peers());
+                match self.alone(ask, alone) {
+                    Answer::Ready(entered) => entered,
+                    Answer::Later(_) => Err(error),
+                }
+            }
+        }
+    }
+}
+
+/// Returns how many grants fill every short window.
+fn pacing(windows: &Windows) -> u32 {
+    let short = windows.list().iter().filter(|window| window.per <= Duration::from_secs(600));
+    short.map(|window| window.limit.get()).max().unwrap_or(0)
+}
+
+impl FallbackSite {
+    fn asked(
+        &self,
+        ask: &Ask<'_>,
+        shared: impl FnOnce(&dyn SiteHandle) -> Answer<Entered>,
+        alone: impl FnOnce(&MemorySite, &Ask<'_>) -> Answer<Entered> + Send + 'static,
+    ) -> Answer<Entered> {
+        let own = self.0.own_ask(ask, self.0.store.peers());
+        if self.0.watch.is_away(&*self.0.store) {
+            return self.0.alone(&own, alone);
+        }
+        match shared(&*self.0.shared) {
+            Answer::Ready(said) => Answer::Ready(self.0.judged(&own, said, alone)),
+            Answer::Later(coming) => {
+                let site = Arc::clone(&self.0);
+                Answer::Later(Box::pin(async move { site.judged(&own, coming.await, alone) }))
+            }
+        }
+    }
+
+    /// Sends a step to whichever store gave the pass. One that is away is not told.
+    fn told<T: Send + 'static>(
+        &self,
+        id: u64,
+        ask: &Ask<'_>,
+        shared: impl FnOnce(&dyn SiteHandle) -> Answer<T>,
+        own: impl FnOnce(&MemorySite, &Ask<'_>) -> Answer<T>,
+    ) -> Answer<T> {
+        if id >= LOCAL { own(&self.0.own, &self.0.own_ask(ask, self.0.store.peers()).as_ask()) } else { shared(&*self.0.shared) }
+    }
+}
+
+impl SiteHandle for FallbackSite {
+    fn budget(&self, key: &BudgetKey) -> usize {
+        let (shared, own) = (self.0.shared.budget(key), self.0.own.budget(key));
+        self.0.places.lock().insert(shared, own);
+        shared
+    }
+
+    fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
+        self.asked(ask, |shared| shared.enter(ask), |own, ask| own.enter(ask))
+    }
+
+    fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<Entered> {
+        if ticket >= LOCAL {
+            let own = self.0.own_ask(ask, self.0.store.peers());
+            return self.0.own.confirm(&own.as_ask(), ticket);
+        }
+        self.asked(ask, |shared| shared.confirm(ask, ticket), |own, ask| own.enter(ask))
+    }
+
+    fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
+        self.told(id, ask, |shared| shared.leave(ask, id, spent_at), |own, ask| own.leave(ask, id, spent_at))
+    }
+
+    fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()> {
+        self.told(pass.id, ask, |shared| shared.hold(ask, pass, longest), |own, ask| own.hold(ask, pass, longest))
+    }
+
+    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
+        self.told(pass.id, ask, |shared| shared.sent(ask, pass, longest), |own, ask| own.sent(ask, pass, longest))
+    }
+
+    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()> {
+        self.told(pass.id, ask, |shared| shared.stamp(ask, pass), |own, ask| own.stamp(ask, pass))
+    }
+
+    fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled> {
+        self.told(pass.id, ask, |shared| shared.settle_headers(ask, pass, outcome), |own, ask| own.settle_headers(ask, pass, outcome))
+    }
+
+    fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
+        if pass.id >= LOCAL {
+            return self.0.own.settle(&self.0.own_ask(ask, self.0.store.peers()).as_ask(), pass, report);
+        }
+        let site = Arc::clone(&self.0);
+        // A failure that the shared store did not hear of still counts for this process.
+        let (question, mine, report) = (self.0.own_ask(ask, 1), pass.clone(), *report);
+        let heard = move |said: Result<Settled, StoreError>| match said {
+            Ok(settled) => {
+                if let Some(until) = settled.open_until {
+                    site.note_block(until, settled.transition.as_ref().and_then(|change| change.reason.as_ref()).unwrap_or(&OpenReason::RetryAfter));
+                }
+                Ok(settled)
+            }
+            Err(error) => {
+                site.watch.lost(&error, site.store.peers());
+                match site.own.settle(&question.as_ask(), &Pass { era: site.own.era(), probe: false, ..mine }, &report) {
+                    Answer::Ready(settled) => settled,
+                    Answer::Later(_) => Err(error),
+                }
+            }
+        };
+        match self.0.shared.settle(ask, pass, &report) {
+            Answer::Ready(said) => Answer::Ready(heard(said)),
+            Answer::Later(coming) => Answer::Later(Box::pin(async move { heard(coming.await) })),
+        }
+    }
+
+    fn renew(&self, ids: &[u64], length: Duration) -> Answer<()> {
+        let (own, shared): (Vec<u64>, Vec<u64>) = ids.iter().partition(|id| **id >= LOCAL);
+        if !own.is_empty() {
+            let _ = self.0.own.renew(&own, length);
+        }
+        if shared.is_empty() { Answer::now(()) } else { self.0.shared.renew(&shared, length) }
+    }
+
+    fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
+        self.0.shared.block(length, reason)
+    }
+
+    fn unblock(&self) -> Answer<Option<Transition>> {
+        self.0.shared.unblock()
+    }
+
+    fn view(&self) -> Answer<SiteView> {
+        self.0.shared.view()
+    }
+}
