@@ -394,11 +394,11 @@ impl Budget {
         Some(adjustment)
     }
 
-    /// Returns how many weights count in `window` at `now`, those of tickets included.
+    /// Returns how many weights count in `window` at `now`, those of tickets that are due included.
     #[must_use]
     pub fn used(&self, windows: &Windows, window: &Window, now: BootInstant) -> u64 {
         let width = windows.width(window, self.multiplier);
-        let held: u64 = self.tickets.iter().map(|ticket| u64::from(ticket.weight)).sum();
+        let held: u64 = self.tickets.iter().filter(|ticket| ticket.at <= now).map(|ticket| u64::from(ticket.weight)).sum();
         let history = if window.limit.get() <= EXACT_LIMIT {
             self.ring.count_within(width, now) as u64
         } else {

@@ -44,7 +44,7 @@ const PREFIX: &str = "docstokg";
 
 /// A store on a Redis server.
 pub struct RedisStore {
-    inner: PerProcess<Arc<Inner>>,
+    inner: Arc<PerProcess<Arc<Inner>>>,
 }
 
 struct Inner {
@@ -77,11 +77,12 @@ impl RedisStore {
     /// # Errors
     /// The DSN is none.
     pub fn open(dsn: &str, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
-        let inner = Arc::new(Inner::open(dsn, Arc::clone(&clock))?);
+        let inner = Arc::new(Inner::open(dsn, Arc::clone(&clock), Handle::try_current().ok())?);
         let (dsn, first) = (dsn.to_owned(), Arc::clone(&inner));
-        // A DSN that was good once stays so; the parent's connection is the last resort, not the first.
-        let again = move || Inner::open(&dsn, Arc::clone(&clock)).map_or_else(|_| Arc::clone(&first), Arc::new);
-        Ok(Self { inner: PerProcess::new(inner, again) })
+        // A child has neither the connection nor the runtime of its parent. A DSN that was good once stays so: the
+        // parent's connection is the last resort, not the first.
+        let again = move || Inner::open(&dsn, Arc::clone(&clock), None).map_or_else(|_| Arc::clone(&first), Arc::new);
+        Ok(Self { inner: Arc::new(PerProcess::new(inner, again)) })
     }
 
     /// Opens a site on which the script goes by the clock of this store, and not by the server's: for tests that compare
@@ -90,7 +91,7 @@ impl RedisStore {
     #[must_use]
     pub fn site_on_own_time(&self, key: &SiteKey) -> (Arc<dyn SiteHandle>, impl Fn() -> u64 + use<>) {
         let inner = Arc::clone(self.inner.get());
-        let site = RedisSite { inner: Arc::clone(&inner), key: format!("{PREFIX}:{{{key}}}"), names: Arc::default(), told_time: true };
+        let site = RedisSite { inner: Arc::clone(&self.inner), key: format!("{PREFIX}:{{{key}}}"), names: Arc::default(), told_time: true };
         (Arc::new(site), move || inner.next_id.load(Ordering::Relaxed) + 1)
     }
 
@@ -111,7 +112,8 @@ pub fn without_password(dsn: &str) -> String {
 }
 
 impl Inner {
-    fn open(dsn: &str, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+    /// Opens the store in a runtime, or in one of its own.
+    fn open(dsn: &str, clock: Arc<dyn Clock>, home: Option<Handle>) -> Result<Self, StoreError> {
         let name = format!("the redis server {}", without_password(dsn));
         let unusable = |why: String| StoreError::Unusable {
             store: name.clone(),
@@ -122,9 +124,9 @@ impl Inner {
         let _ = rustls::crypto::ring::default_provider().install_default();
         // What the library says of a DSN may repeat it.
         let client = Client::open(dsn).map_err(|_| unusable("its DSN cannot be read".to_owned()))?;
-        let (home, own) = match Handle::try_current() {
-            Ok(home) => (home, None),
-            Err(_) => {
+        let (home, own) = match home {
+            Some(home) => (home, None),
+            None => {
                 let own = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
                 let own = own.map_err(|error| unusable(error.to_string()))?;
                 (own.handle().clone(), Some(own))
@@ -250,8 +252,7 @@ fn begin<T: Send + Unpin + 'static>(
 
 impl StateStore for RedisStore {
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
-        let inner = self.inner.get();
-        Arc::new(RedisSite { inner: Arc::clone(inner), key: format!("{PREFIX}:{{{key}}}"), names: Arc::default(), told_time: false })
+        Arc::new(RedisSite { inner: Arc::clone(&self.inner), key: format!("{PREFIX}:{{{key}}}"), names: Arc::default(), told_time: false })
     }
 
     fn list(&self) -> Answer<Vec<SiteKey>> {
@@ -315,7 +316,7 @@ impl StateStore for RedisStore {
 
 /// One site on the server.
 struct RedisSite {
-    inner: Arc<Inner>,
+    inner: Arc<PerProcess<Arc<Inner>>>,
     key: String,
     names: Arc<Mutex<Vec<String>>>,
     /// The server is told the time of the caller's clock, and not asked for its own.
@@ -323,14 +324,18 @@ struct RedisSite {
 }
 
 impl RedisSite {
+    fn inner(&self) -> &Arc<Inner> {
+        self.inner.get()
+    }
+
     fn step(&self, op: &str) -> Step {
-        let now = self.told_time.then(|| self.inner.clock.boot().as_micros());
-        Step::new(self.inner.script.get_hash(), &self.key, op, now)
+        let now = self.told_time.then(|| self.inner().clock.boot().as_micros());
+        Step::new(self.inner().script.get_hash(), &self.key, op, now)
     }
 
     fn add_ask(&self, step: &mut Step, ask: &Ask<'_>) {
-        let (id, now) = (self.inner.fresh_id(), self.inner.clock.boot());
-        step.ask(ask, &self.names.lock(), id, &self.inner.who, now);
+        let (id, now) = (self.inner().fresh_id(), self.inner().clock.boot());
+        step.ask(ask, &self.names.lock(), id, &self.inner().who, now);
     }
 
     fn run<T: Send + Unpin + 'static>(
@@ -339,13 +344,13 @@ impl RedisSite {
         read: impl FnOnce(&Reply) -> Result<T, Malformed> + Send + 'static,
         unwanted: impl FnOnce(Result<T, StoreError>) + Send + 'static,
     ) -> Answer<T> {
-        let inner = Arc::clone(&self.inner);
+        let inner = Arc::clone(self.inner());
         let work = async move {
             let value = inner.run(step).await?;
             let reply = Reply::new(value, inner.clock.boot()).map_err(|_| inner.malformed())?;
             read(&reply).map_err(|_| inner.malformed())
         };
-        begin(&self.inner, work, unwanted)
+        begin(self.inner(), work, unwanted)
     }
 
     /// Runs a step whose grant is given back if nobody waits for it any more.
@@ -435,14 +440,14 @@ impl SiteHandle for RedisSite {
         }
         let mut step = self.step("settle");
         step.number(pass.id).number(u64::from(pass.era)).flag(pass.probe).outcome(report.outcome);
-        step.optional(report.retry_after).length(self.inner.clock.boot().since(report.sent));
+        step.optional(report.retry_after).length(self.inner().clock.boot().since(report.sent));
         self.add_ask(&mut step, ask);
         self.run(step, Reply::settled, |_| ())
     }
 
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<()> {
         let mut step = self.step("renew");
-        step.text(&self.inner.who).length(length).number(ids.len() as u64);
+        step.text(&self.inner().who).length(length).number(ids.len() as u64);
         for id in ids {
             step.number(*id);
         }
@@ -451,13 +456,13 @@ impl SiteHandle for RedisSite {
 
     fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
         let mut step = self.step("block");
-        step.text(&self.inner.who).length(length).text(&reason.to_string());
+        step.text(&self.inner().who).length(length).text(&reason.to_string());
         self.run(step, |reply| reply.transition(1), |_| ())
     }
 
     fn unblock(&self) -> Answer<Option<Transition>> {
         let mut step = self.step("unblock");
-        step.text(&self.inner.who);
+        step.text(&self.inner().who);
         self.run(step, |reply| reply.transition(1), |_| ())
     }
 

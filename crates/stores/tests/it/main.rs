@@ -6,5 +6,9 @@
 mod conformance;
 // The script and the pure functions agree.
 mod twins;
+// Four processes, forks, and kills.
+mod processes;
 // A server of our own.
 mod server;
+// This program again, as a process that uses a store.
+mod worker;

@@ -1,0 +1,140 @@
+//! Several processes on one store, some of which are killed.
+
+use std::time::{Duration, Instant};
+
+use docstokg_policy::breaker::{OpenReason, State};
+use docstokg_policy::site::{Entry, Pass, RefusalReason};
+use docstokg_stores::StateStore;
+use docstokg_stores::conformance::arrive;
+
+use crate::server::Server;
+use crate::worker::{Client, LEASE, Worker, open};
+
+/// Runs a test on every store that processes share.
+fn on_every_store(test: impl Fn(&str, &dyn StateStore)) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Server::start();
+    for place in [path(&directory, "limits.shm"), path(&directory, "state.sqlite"), server.dsn()] {
+        let store = open(&place);
+        test(&place, &*store);
+    }
+}
+
+fn path(directory: &tempfile::TempDir, name: &str) -> String {
+    directory.path().join(name).display().to_string()
+}
+
+/// Waits for something that another process's end brings about.
+#[expect(clippy::disallowed_methods, reason = "leases run out in real time")]
+fn within(limit: Duration, what: &str, mut happens: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !happens() {
+        assert!(start.elapsed() < limit, "{what} takes longer than {limit:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn four_processes_are_granted_exactly_the_limit() {
+    on_every_store(|place, store| {
+        let workers: Vec<Worker> = (0..4).map(|_| Worker::start("fill", place, "fill")).collect();
+        let granted: usize = workers.into_iter().map(Worker::granted).sum();
+        assert_eq!(granted, 2_000, "{place}");
+        let view = arrive(store.site(&"fill".into()).view());
+        let client = Client::new(store, "fill", "2000/HOUR", None);
+        let window = client.charges[0].windows.list()[0];
+        assert_eq!(view.site.budgets()[0].used(&client.charges[0].windows, &window, view.now), 2_000, "{place}: the store agrees");
+    });
+}
+
+#[test]
+fn failures_seen_by_four_processes_add_up() {
+    on_every_store(|place, store| {
+        for _ in 0..4 {
+            Worker::start("fail", place, "failures").granted();
+        }
+        let client = Client::new(store, "failures", "1000/SECOND", None);
+        let Entry::Go(pass) = client.enter() else { panic!("{place}: open before the fifth failure") };
+        client.settle(&pass, docstokg_policy::classify::Outcome::Failure);
+        let Entry::Refused(refusal) = client.enter() else { panic!("{place}: five failures and not open") };
+        assert!(matches!(refusal.reason, RefusalReason::Open { reason: OpenReason::Consecutive, .. }));
+        let view = arrive(client.site.view());
+        assert!(view.site.breaker().opened_by().is_some_and(|who| who.contains(&format!("pid {}", std::process::id()))), "{place}");
+    });
+}
+
+#[test]
+fn a_killed_process_leaves_a_ticket_that_runs_out() {
+    on_every_store(|place, store| {
+        let mut worker = Worker::start("hold a ticket", place, "ticket");
+        worker.hear("holding");
+        worker.kill();
+        let client = Client::new(store, "ticket", "1/SECOND", None);
+        assert_eq!(arrive(client.site.view()).site.budgets()[0].tickets().count(), 1, "{place}");
+        within(Duration::from_secs(8), "a dead ticket", || matches!(client.enter(), Entry::Go(_)));
+    });
+}
+
+#[test]
+fn a_killed_process_leaves_a_shared_slot_that_runs_out() {
+    on_every_store(|place, store| {
+        let mut worker = Worker::start("hold a slot", place, "slot");
+        worker.hear("holding");
+        let client = Client::new(store, "slot", "1000/SECOND", Some(1));
+        assert!(matches!(client.enter(), Entry::Busy), "{place}: the slot is taken");
+        worker.kill();
+        within(LEASE * 2, "a dead slot", || matches!(client.enter(), Entry::Go(_)));
+    });
+}
+
+#[test]
+fn a_killed_process_leaves_the_only_probe_to_others() {
+    on_every_store(|place, store| {
+        let mut worker = Worker::start("hold the probe", place, "probe");
+        worker.hear("holding");
+        let client = Client::new(store, "probe", "1000/SECOND", None);
+        assert!(matches!(client.enter(), Entry::Refused(_)), "{place}: the probe is out");
+        worker.kill();
+        within(LEASE * 2, "a dead probe", || matches!(client.enter(), Entry::Go(Pass { probe: true, .. })));
+        assert_eq!(arrive(client.site.view()).state(), State::HalfOpen);
+    });
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "processes are killed in real time")]
+fn processes_killed_in_the_middle_of_anything_break_nothing() {
+    on_every_store(|place, store| {
+        let client = Client::new(store, "hammer", "300/SECOND+2000/HOUR", Some(3));
+        let mut workers: Vec<Worker> = (0..2).map(|_| Worker::start("hammer", place, "hammer")).collect();
+        for round in 0..24u64 {
+            workers[0].hear("holding");
+            // Not a random instant, but one that differs each time; what the victim does then is random enough.
+            std::thread::sleep(Duration::from_micros(500 + 1_777 * round));
+            workers[0].kill();
+            workers.remove(0);
+            let start = Instant::now();
+            let _ = client.enter();
+            assert!(start.elapsed() < Duration::from_secs(1), "{place}: wedged after kill {round}");
+            workers.push(Worker::start("hammer", place, "hammer"));
+        }
+        drop(workers);
+        let view = arrive(client.site.view());
+        let windows = &client.charges[0].windows;
+        for window in windows.list() {
+            let used = view.site.budgets()[0].used(windows, window, view.now);
+            assert!(used <= u64::from(window.limit.get()), "{place}: {used} in {window}");
+        }
+    });
+}
+
+#[test]
+fn a_child_after_a_fork_has_handles_of_its_own() {
+    on_every_store(|place, store| {
+        let granted = Worker::start("fork", place, "fork").granted();
+        assert_eq!(granted, 200, "{place}");
+        let client = Client::new(store, "fork", "2000/HOUR", None);
+        let view = arrive(client.site.view());
+        let window = client.charges[0].windows.list()[0];
+        assert_eq!(view.site.budgets()[0].used(&client.charges[0].windows, &window, view.now), 201, "{place}");
+    });
+}

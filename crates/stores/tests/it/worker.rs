@@ -1,0 +1,226 @@
+//! A process of its own that uses a store: this test program, started again.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::breaker::{BreakerPolicy, OpenReason};
+use docstokg_policy::classify::Outcome;
+use docstokg_policy::host::Host;
+use docstokg_policy::rate::parse_rates;
+use docstokg_policy::role::Role;
+use docstokg_policy::site::{Ask, Charge, Entered, Entry, Pass, Report};
+use docstokg_policy::time::BootInstant;
+use docstokg_policy::windows::Windows;
+use docstokg_stores::clock::SystemClock;
+use docstokg_stores::conformance::arrive;
+use docstokg_stores::multiprocess::MultiprocessStore;
+use docstokg_stores::redis::RedisStore;
+use docstokg_stores::sqlite::SqliteStore;
+use docstokg_stores::{BudgetKey, SiteHandle, StateStore};
+
+/// How long a slot or a probe's place is held by somebody who is gone.
+pub(crate) const LEASE: Duration = Duration::from_secs(1);
+
+/// Opens the store that a place names: by its scheme or its ending.
+pub(crate) fn open(place: &str) -> Arc<dyn StateStore> {
+    let clock = Arc::new(SystemClock);
+    if place.starts_with("redis://") {
+        return Arc::new(RedisStore::open(place, clock).expect("a redis store"));
+    }
+    match Path::new(place).extension().and_then(|ending| ending.to_str()) {
+        Some("shm") => Arc::new(MultiprocessStore::open(Path::new(place), clock).expect("a multiprocess store")),
+        _ => Arc::new(SqliteStore::open(Path::new(place), clock).expect("a sqlite store")),
+    }
+}
+
+/// A budget on a site, and the question that charges it.
+pub(crate) struct Client {
+    pub(crate) site: Arc<dyn SiteHandle>,
+    pub(crate) charges: Vec<Charge>,
+    breaker: BreakerPolicy,
+}
+
+impl Client {
+    pub(crate) fn new(store: &dyn StateStore, key: &str, rates: &str, slots: Option<u32>) -> Self {
+        let site = store.site(&key.into());
+        let budget = site.budget(&BudgetKey::Role(Host::parse("a.example").expect("a host"), Role::Metadata));
+        let windows = Arc::new(Windows::new(parse_rates(rates).expect("rates"), Duration::ZERO));
+        let charges = vec![Charge { budget, weight: 1, windows, slots: slots.and_then(NonZeroU32::new) }];
+        Self { site, charges, breaker: BreakerPolicy { jitter: Duration::ZERO, ..BreakerPolicy::default() } }
+    }
+
+    pub(crate) fn ask(&self, latest: BootInstant) -> Ask<'_> {
+        Ask { latest, lease: LEASE, ..Ask::at_once(&self.charges, &self.breaker) }
+    }
+
+    pub(crate) fn enter(&self) -> Entry {
+        arrive(self.site.enter(&self.ask(BootInstant::ZERO))).entry
+    }
+
+    fn wait(&self) -> Entered {
+        arrive(self.site.enter(&self.ask(BootInstant::FAR)))
+    }
+
+    pub(crate) fn settle(&self, pass: &Pass, outcome: Outcome) {
+        let report = Report { outcome, retry_after: None, sent: pass.at };
+        arrive(self.site.settle(&self.ask(BootInstant::ZERO), pass, &report));
+    }
+}
+
+/// A worker that is running.
+pub(crate) struct Worker {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    /// Starts a worker that does `what` on a store.
+    pub(crate) fn start(what: &str, place: &str, key: &str) -> Self {
+        let mut child = Command::new(std::env::current_exe().expect("this program"))
+            .args(["worker::as_a_process_of_its_own", "--exact", "--ignored", "--nocapture", "--quiet"])
+            .env("WORKER_DOES", what)
+            .env("WORKER_PLACE", place)
+            .env("WORKER_KEY", key)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a worker");
+        let lines = BufReader::new(child.stdout.take().expect("its output"));
+        Self { child, lines }
+    }
+
+    /// Waits until the worker says a word.
+    pub(crate) fn hear(&mut self, word: &str) {
+        let mut line = String::new();
+        while self.lines.read_line(&mut line).expect("its output") > 0 {
+            // The test harness writes on the same line.
+            if line.contains(word) {
+                return;
+            }
+            line.clear();
+        }
+        panic!("the worker ended before it said {word}");
+    }
+
+    /// Ends the worker between two instructions.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("a living worker");
+        self.child.wait().expect("its end");
+    }
+
+    /// Waits for the worker's own end, and counts what it says it was granted.
+    pub(crate) fn granted(mut self) -> usize {
+        let mut granted = 0;
+        for line in self.lines.by_ref().lines() {
+            granted += line.expect("its output").matches("granted").count();
+        }
+        assert!(self.child.wait().expect("its end").success(), "the worker failed");
+        granted
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn say(word: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{word}").and_then(|()| out.flush());
+}
+
+#[test]
+#[ignore = "the other tests run it in a process of its own"]
+#[expect(clippy::disallowed_methods, reason = "a worker lives in real time")]
+fn as_a_process_of_its_own() {
+    let variable = |name: &str| std::env::var(name).expect("started by another test");
+    let (what, place, key) = (variable("WORKER_DOES"), variable("WORKER_PLACE"), variable("WORKER_KEY"));
+    let store = open(&place);
+    let forever = || loop {
+        std::thread::sleep(Duration::from_secs(60));
+    };
+    match what.as_str() {
+        // Takes what there is, one by one, and ends when there is no more.
+        "fill" => {
+            let client = Client::new(&*store, &key, "2000/HOUR", None);
+            while let Entry::Go(_) = client.enter() {
+                say("granted");
+            }
+        }
+        "fail" => {
+            let client = Client::new(&*store, &key, "1000/SECOND", None);
+            if let Entry::Go(pass) = client.enter() {
+                client.settle(&pass, Outcome::Failure);
+            }
+        }
+        "hold a ticket" => {
+            let client = Client::new(&*store, &key, "1/SECOND", None);
+            while !matches!(client.wait().entry, Entry::Wait(_)) {}
+            say("holding");
+            forever();
+        }
+        "hold a slot" => {
+            let client = Client::new(&*store, &key, "1000/SECOND", Some(1));
+            assert!(matches!(client.enter(), Entry::Go(_)));
+            say("holding");
+            forever();
+        }
+        "hold the probe" => {
+            let client = Client::new(&*store, &key, "1000/SECOND", None);
+            arrive(client.site.block(Duration::from_micros(1), &OpenReason::Operator("test".into())));
+            while !matches!(client.enter(), Entry::Go(Pass { probe: true, .. })) {}
+            say("holding");
+            forever();
+        }
+        // Everything at once, without end: whoever kills it kills it in the middle of something.
+        "hammer" => {
+            let client = Client::new(&*store, &key, "300/SECOND+2000/HOUR", Some(3));
+            say("holding");
+            for turn in 0u32.. {
+                match client.wait().entry {
+                    Entry::Go(pass) if turn % 3 == 0 => {
+                        let ask = client.ask(BootInstant::FAR);
+                        arrive(client.site.hold(&ask, &pass, Duration::from_millis(5)));
+                        arrive(client.site.sent(&ask, &pass, Duration::ZERO));
+                        arrive(client.site.stamp(&ask, &pass));
+                        client.settle(&pass, Outcome::Neutral);
+                    }
+                    Entry::Go(pass) => client.settle(&pass, Outcome::Success),
+                    Entry::Wait(ticket) => {
+                        arrive(client.site.leave(&client.ask(BootInstant::FAR), ticket.id, None));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        // Uses the store, forks, and uses it again on both sides.
+        "fork" => fork(&Client::new(&*store, &key, "2000/HOUR", None)),
+        other => panic!("a worker cannot {other}"),
+    }
+}
+
+#[expect(unsafe_code, reason = "a fork has no safe interface")]
+fn fork(client: &Client) {
+    assert!(matches!(client.enter(), Entry::Go(_)));
+    // SAFETY: the child uses the store, which is what is tested, writes, and leaves without running anything else.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "a child");
+    for _ in 0..100 {
+        assert!(matches!(client.enter(), Entry::Go(_)));
+        say("granted");
+    }
+    if child == 0 {
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child made above.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child ended well");
+}
