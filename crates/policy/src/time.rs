@@ -10,25 +10,25 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// An instant on the boot clock, in microseconds since the machine started.
+/// An instant on the boot clock, in microseconds since some time before the machine started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BootInstant(u64);
 
 impl BootInstant {
-    /// The start of the machine.
+    /// Before everything.
     pub const ZERO: Self = Self(0);
     /// Later than anything that is ever waited for.
     pub const FAR: Self = Self(u64::MAX);
 
-    /// Makes an instant from microseconds since boot.
+    /// Makes an instant from microseconds.
     #[inline]
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
     }
 
-    /// Returns the microseconds since boot.
+    /// Returns the microseconds.
     #[inline]
     #[must_use]
     pub const fn as_micros(self) -> u64 {

@@ -12,12 +12,15 @@ const BOOT: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
 const BOOT: ClockId = ClockId::Monotonic;
 
+/// The room before the start of the machine, in microseconds: what an earlier start has granted lies there.
+const BEFORE: u64 = 40 * 86_400 * 1_000_000;
+
 impl Clock for SystemClock {
     #[inline]
     fn boot(&self) -> BootInstant {
         // The time since boot is never negative.
         let time = clock_gettime(BOOT);
-        BootInstant::from_micros(time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_nsec.unsigned_abs() / 1_000)
+        BootInstant::from_micros(BEFORE + time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_nsec.unsigned_abs() / 1_000)
     }
 
     fn wall(&self) -> Timestamp {
@@ -32,7 +35,7 @@ fn micros(time: Timespec) -> i64 {
 /// Returns how instants of an earlier start of the machine are told on the clock of this one, by way of wall time.
 ///
 /// Nothing lies further ahead than it did when the anchor was written, however the wall clock was set meanwhile; what
-/// lies before this start of the machine counts as its beginning.
+/// lies before all that the clock can tell counts as its beginning.
 pub(crate) fn shift(anchor: (u64, i64), here: (BootInstant, i64)) -> impl Fn(BootInstant) -> BootInstant {
     move |instant| {
         let ahead = i128::from(instant.as_micros()) - i128::from(anchor.0);

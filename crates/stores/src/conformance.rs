@@ -19,6 +19,8 @@ use docstokg_policy::windows::Windows;
 
 use crate::handle::{Answer, BudgetKey, SiteHandle, StateStore};
 
+pub mod wrapper;
+
 /// Runs the whole contract against a store that nobody else uses.
 pub fn run_all(store: &dyn StateStore) {
     two_handles_of_a_key_see_one_state(store);

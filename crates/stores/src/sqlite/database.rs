@@ -262,9 +262,16 @@ fn cannot_write(path: &Path, why: &str) -> StoreError {
     StoreError::Unusable { store: name(path), why: why.to_owned(), remedy: "choose a directory that can be written with --state-dir".to_owned() }
 }
 
+/// Tells whether the disk has room for a few pages.
+fn has_room(path: &Path) -> bool {
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    rustix::fs::statvfs(directory).is_ok_and(|found| found.f_bavail * found.f_frsize >= 1 << 17)
+}
+
 /// Says what SQLite said, for a person.
 fn told(path: &Path, error: &StepError) -> StoreError {
     let unusable = |why: &str, remedy: &str| StoreError::Unusable { store: name(path), why: why.to_owned(), remedy: remedy.to_owned() };
+    let full = || unusable("the disk is full", "make room, or choose another directory with --state-dir");
     let code = match error {
         StepError::Garbled => {
             return unusable("a record in it is garbled", "move the file away to start with fresh limits");
@@ -275,7 +282,12 @@ fn told(path: &Path, error: &StepError) -> StoreError {
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             unusable("it cannot be written", "make it and its directory writable, or choose another with --state-dir")
         }
-        Some(ErrorCode::DiskFull) => unusable("the disk is full", "make room, or choose another directory with --state-dir"),
+        // What SQLite keeps in mapped memory meets a full disk by another name.
+        Some(ErrorCode::SystemIoFailure) if !has_room(path) => full(),
+        Some(ErrorCode::DiskFull) => full(),
+        Some(ErrorCode::SystemIoFailure) => {
+            unusable("its disk cannot be read or written", "check the disk, or choose another directory with --state-dir")
+        }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             unusable("the file is not a database, or is damaged", "move the file away to start with fresh limits")
         }

@@ -6,6 +6,8 @@
 mod conformance;
 // The script and the pure functions agree.
 mod twins;
+// What goes wrong, and the sentence for it.
+mod faults;
 // Four processes, forks, and kills.
 mod processes;
 // A server of our own.

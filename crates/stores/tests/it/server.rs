@@ -31,10 +31,6 @@ impl Server {
         format!("redis://127.0.0.1:{}/0", self.port)
     }
 
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Ends the server without ado.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();

@@ -1,0 +1,155 @@
+//! A store around another one: counts, delays or fails what is asked of it. It keeps the contract as far as it answers.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use docstokg_policy::breaker::{OpenReason, Transition};
+use docstokg_policy::classify::Outcome;
+use docstokg_policy::site::{Ask, Entered, Pass, Report, Settled, Standing};
+use docstokg_policy::time::BootInstant;
+
+use crate::error::StoreError;
+use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};
+
+/// What becomes of a question.
+#[derive(Clone, Debug)]
+pub enum Treatment {
+    /// It is passed on.
+    Pass,
+    /// It is passed on, and its answer comes only after so many looks for it.
+    Delay(u32),
+    /// It is not passed on.
+    Fail(StoreError),
+}
+
+type Hook = Arc<dyn Fn(&'static str) -> Treatment + Send + Sync>;
+
+/// A store that treats every operation as its hook says. The hook is told the name of the operation.
+pub struct Wrapped {
+    inner: Arc<dyn StateStore>,
+    hook: Hook,
+}
+
+impl Wrapped {
+    /// Wraps a store.
+    pub fn new(inner: Arc<dyn StateStore>, hook: impl Fn(&'static str) -> Treatment + Send + Sync + 'static) -> Self {
+        Self { inner, hook: Arc::new(hook) }
+    }
+}
+
+/// An answer that is looked for a few times in vain.
+struct Delayed<T> {
+    looks: u32,
+    answer: Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>,
+}
+
+impl<T> Future for Delayed<T> {
+    type Output = Result<T, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.looks > 0 {
+            self.looks -= 1;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.answer.as_mut().poll(context)
+    }
+}
+
+fn treat<T: Send + 'static>(hook: &Hook, op: &'static str, ask: impl FnOnce() -> Answer<T>) -> Answer<T> {
+    match hook(op) {
+        Treatment::Pass => ask(),
+        Treatment::Fail(error) => Answer::Ready(Err(error)),
+        Treatment::Delay(looks) => {
+            let answer: Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>> = match ask() {
+                Answer::Ready(said) => Box::pin(async move { said }),
+                Answer::Later(coming) => coming,
+            };
+            Answer::Later(Box::pin(Delayed { looks, answer }))
+        }
+    }
+}
+
+impl StateStore for Wrapped {
+    fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
+        Arc::new(WrappedSite { inner: self.inner.site(key), hook: Arc::clone(&self.hook) })
+    }
+
+    fn list(&self) -> Answer<Vec<SiteKey>> {
+        treat(&self.hook, "list", || self.inner.list())
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
+    fn flush(&self) -> Answer<()> {
+        treat(&self.hook, "flush", || self.inner.flush())
+    }
+
+    fn peers(&self) -> u32 {
+        self.inner.peers()
+    }
+}
+
+struct WrappedSite {
+    inner: Arc<dyn SiteHandle>,
+    hook: Hook,
+}
+
+impl SiteHandle for WrappedSite {
+    fn budget(&self, key: &BudgetKey) -> usize {
+        self.inner.budget(key)
+    }
+
+    fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
+        treat(&self.hook, "enter", || self.inner.enter(ask))
+    }
+
+    fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<Entered> {
+        treat(&self.hook, "confirm", || self.inner.confirm(ask, ticket))
+    }
+
+    fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
+        treat(&self.hook, "leave", || self.inner.leave(ask, id, spent_at))
+    }
+
+    fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()> {
+        treat(&self.hook, "hold", || self.inner.hold(ask, pass, longest))
+    }
+
+    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
+        treat(&self.hook, "sent", || self.inner.sent(ask, pass, longest))
+    }
+
+    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()> {
+        treat(&self.hook, "stamp", || self.inner.stamp(ask, pass))
+    }
+
+    fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled> {
+        treat(&self.hook, "settle_headers", || self.inner.settle_headers(ask, pass, outcome))
+    }
+
+    fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
+        treat(&self.hook, "settle", || self.inner.settle(ask, pass, report))
+    }
+
+    fn renew(&self, ids: &[u64], length: Duration) -> Answer<()> {
+        treat(&self.hook, "renew", || self.inner.renew(ids, length))
+    }
+
+    fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
+        treat(&self.hook, "block", || self.inner.block(length, reason))
+    }
+
+    fn unblock(&self) -> Answer<Option<Transition>> {
+        treat(&self.hook, "unblock", || self.inner.unblock())
+    }
+
+    fn view(&self) -> Answer<SiteView> {
+        treat(&self.hook, "view", || self.inner.view())
+    }
+}

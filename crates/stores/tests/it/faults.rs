@@ -1,0 +1,320 @@
+//! What goes wrong with stores: each has a sentence, and nothing is granted too much.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use docstokg_policy::breaker::OpenReason;
+use docstokg_policy::site::{Entry, RefusalReason};
+use docstokg_policy::time::{BootInstant, Clock, Timestamp};
+use docstokg_stores::clock::SystemClock;
+use docstokg_stores::conformance::arrive;
+use docstokg_stores::conformance::wrapper::{Treatment, Wrapped};
+use docstokg_stores::fallback::Fallback;
+use docstokg_stores::memory::MemoryStore;
+use docstokg_stores::multiprocess::MultiprocessStore;
+use docstokg_stores::redis::RedisStore;
+use docstokg_stores::sqlite::SqliteStore;
+use docstokg_stores::{StateStore, StoreError};
+use parking_lot::Mutex;
+
+use crate::server::Server;
+use crate::worker::Client;
+
+/// A clock with both hands free to move.
+#[derive(Default)]
+struct Hands {
+    boot: AtomicU64,
+    wall: AtomicI64,
+}
+
+impl Clock for Hands {
+    fn boot(&self) -> BootInstant {
+        BootInstant::from_micros(self.boot.load(Ordering::SeqCst))
+    }
+
+    fn wall(&self) -> Timestamp {
+        Timestamp::from_micros(self.wall.load(Ordering::SeqCst))
+    }
+}
+
+const HOUR: i64 = 3_600_000_000;
+
+fn hands(boot: u64, wall: i64) -> Arc<Hands> {
+    Arc::new(Hands { boot: AtomicU64::new(boot), wall: AtomicI64::new(wall) })
+}
+
+fn redis(server: &Server) -> RedisStore {
+    RedisStore::open(&server.dsn(), Arc::new(SystemClock)).expect("a store")
+}
+
+fn command(server: &Server, words: &[&str]) {
+    let done = Command::new("redis-cli").args(["-p", &server.port.to_string()]).args(words).output().expect("redis-cli");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+}
+
+fn is_go(client: &Client) -> bool {
+    matches!(client.enter(), Entry::Go(_))
+}
+
+fn sentence<T>(opened: Result<T, StoreError>) -> String {
+    match opened {
+        Ok(_) => panic!("it was opened"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn redis_forgets_its_scripts_and_is_told_them_again() {
+    let server = Server::start();
+    let store = redis(&server);
+    let client = Client::new(&store, "flush", "3/HOUR", None);
+    assert!(is_go(&client));
+    command(&server, &["SCRIPT", "FLUSH"]);
+    assert!(is_go(&client) && is_go(&client) && !is_go(&client), "the history is still there");
+}
+
+#[test]
+fn redis_closes_every_connection_and_nobody_notices() {
+    let server = Server::start();
+    let store = redis(&server);
+    let client = Client::new(&store, "reset", "3/HOUR", None);
+    assert!(is_go(&client));
+    command(&server, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    assert!(is_go(&client));
+}
+
+#[test]
+fn redis_pauses_for_two_seconds_and_is_waited_for() {
+    let server = Server::start();
+    let store = redis(&server);
+    let client = Client::new(&store, "pause", "2/HOUR", None);
+    assert!(is_go(&client));
+    command(&server, &["CLIENT", "PAUSE", "2000", "ALL"]);
+    assert!(is_go(&client) && !is_go(&client));
+}
+
+#[test]
+fn redis_is_started_again_and_found_again() {
+    let mut server = Server::start();
+    let store = redis(&server);
+    let client = Client::new(&store, "restart", "3/HOUR", None);
+    assert!(is_go(&client));
+    server.restart();
+    assert!(is_go(&client), "what it knew is gone with it, but it answers");
+}
+
+#[test]
+fn a_client_whose_clock_is_an_hour_off_shares_the_same_windows() {
+    let server = Server::start();
+    let right = redis(&server);
+    let early = RedisStore::open(&server.dsn(), hands(1, -HOUR)).expect("a store");
+    let late = RedisStore::open(&server.dsn(), hands(7_200_000_000_000, HOUR)).expect("a store");
+    let clients = [&right, &early, &late].map(|store| Client::new(store, "skew", "3/HOUR", None));
+    assert!(clients.iter().all(is_go));
+    for client in &clients {
+        let Entry::Refused(refusal) = client.enter() else { panic!("a fourth") };
+        let here = [SystemClock.boot(), BootInstant::from_micros(1), BootInstant::from_micros(7_200_000_000_000)];
+        let left = here
+            .map(|now| refusal.until.since(now))
+            .into_iter()
+            .find(|left| *left > Duration::from_secs(3_500) && *left < Duration::from_secs(3_601));
+        assert!(left.is_some(), "told on the caller's own clock: {refusal:?}");
+    }
+}
+
+#[test]
+fn a_password_is_used_and_never_said() {
+    let server = Server::with_password(Some("SECRET"));
+    let dsn = format!("redis://:SECRET@127.0.0.1:{}/0", server.port);
+    let store = RedisStore::open(&dsn, Arc::new(SystemClock)).expect("a store");
+    assert!(is_go(&Client::new(&store, "password", "1/HOUR", None)));
+    let wrong = RedisStore::open(&dsn.replace("SECRET", "WRONG-SECRET"), Arc::new(SystemClock)).expect("a store");
+    let said = wait_for(&wrong);
+    assert!(!said.contains("SECRET") && said.contains("redis://***@127.0.0.1"), "{said}");
+    assert!(!sentence(RedisStore::open("redis://:SECRET@[", Arc::new(SystemClock))).contains("SECRET"));
+}
+
+fn wait_for(store: &dyn StateStore) -> String {
+    let answer = store.site(&"x".into()).view();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async { answer.await.expect_err("away").to_string() })
+}
+
+#[test]
+fn a_server_that_is_not_there_is_said_so() {
+    let mut server = Server::start();
+    server.kill();
+    let said = wait_for(&redis(&server));
+    assert!(said.contains(&format!("the redis server redis://127.0.0.1:{}/0 does not answer", server.port)), "{said}");
+}
+
+#[test]
+fn while_the_store_is_away_the_process_goes_on_with_its_share_and_says_so_once() {
+    let away = Arc::new(AtomicBool::new(false));
+    let clock = hands(1_000_000_000, 0);
+    let shared: Arc<dyn StateStore> = Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
+    let hook = {
+        let away = Arc::clone(&away);
+        move |_: &'static str| match away.load(Ordering::SeqCst) {
+            true => Treatment::Fail(StoreError::Away { store: "the store".to_owned(), why: "a test".to_owned() }),
+            false => Treatment::Pass,
+        }
+    };
+    let said: Arc<Mutex<Vec<String>>> = Arc::default();
+    let notice = {
+        let said = Arc::clone(&said);
+        Arc::new(move |text: &str| said.lock().push(text.to_owned()))
+    };
+    let store = Fallback::new(Arc::new(Wrapped::new(shared, hook)), Arc::clone(&clock) as Arc<dyn Clock>, notice);
+    let client = Client::new(&store, "a.example", "2/SECOND+5/HOUR", None);
+    assert!(is_go(&client) && is_go(&client) && !is_go(&client));
+    away.store(true, Ordering::SeqCst);
+    assert!(!is_go(&client), "the short window counts as full");
+    clock.boot.fetch_add(1_000_000, Ordering::SeqCst);
+    assert!(is_go(&client), "and is free again in its time");
+    clock.boot.fetch_add(5_000_000, Ordering::SeqCst);
+    assert!(!is_go(&client), "what was granted before the outage, and what filled the window, count in the long one");
+    assert_eq!(said.lock().len(), 1, "{:?}", said.lock());
+    assert!(said.lock()[0].contains("the store does not answer: a test"));
+    away.store(false, Ordering::SeqCst);
+    clock.boot.fetch_add(5_000_000, Ordering::SeqCst);
+    assert!(is_go(&client), "the shared window has room");
+    assert_eq!(said.lock().len(), 2, "{:?}", said.lock());
+    assert!(said.lock()[1].contains("back"));
+}
+
+#[test]
+fn a_block_is_obeyed_while_the_store_is_away() {
+    let away = Arc::new(AtomicBool::new(false));
+    let shared: Arc<dyn StateStore> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+    let hook = {
+        let away = Arc::clone(&away);
+        move |_: &'static str| match away.load(Ordering::SeqCst) {
+            true => Treatment::Fail(StoreError::Away { store: "the store".to_owned(), why: "a test".to_owned() }),
+            false => Treatment::Pass,
+        }
+    };
+    let store = Fallback::new(Arc::new(Wrapped::new(Arc::clone(&shared), hook)), Arc::new(SystemClock), Arc::new(|_: &str| ()));
+    let client = Client::new(&store, "a.example", "1000/HOUR", None);
+    arrive(shared.site(&"a.example".into()).block(Duration::from_secs(60), &OpenReason::Operator("lunch".into())));
+    assert!(!is_go(&client));
+    away.store(true, Ordering::SeqCst);
+    let Entry::Refused(refusal) = client.enter() else { panic!("sent to a blocked host") };
+    assert!(matches!(refusal.reason, RefusalReason::Open { reason: OpenReason::Operator(_), .. }));
+}
+
+#[test]
+fn the_wall_clock_may_be_set_as_it_likes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("state.sqlite");
+    let now = SystemClock.boot().as_micros();
+    for step in [0, HOUR, -HOUR] {
+        let clock = hands(now, 1_700_000_000_000_000 + step);
+        let store = SqliteStore::open(&path, clock).expect("a store");
+        let client = Client::new(&store, "wall", "2/HOUR", None);
+        assert_eq!(is_go(&client), step != -HOUR, "two an hour, whatever the wall clock says");
+    }
+}
+
+#[test]
+fn another_start_of_the_machine_goes_on_by_wall_time() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (file, database) = (directory.path().join("limits.shm"), directory.path().join("state.sqlite"));
+    let open = |clock: Arc<Hands>, boot: &str| -> [Arc<dyn StateStore>; 2] {
+        [
+            Arc::new(MultiprocessStore::open_after_boot(&file, Arc::clone(&clock) as Arc<dyn Clock>, boot).expect("a store")),
+            Arc::new(SqliteStore::open_after_boot(&database, clock, boot).expect("a store")),
+        ]
+    };
+    // As the system's clock does, these have room before the start of the machine.
+    let day = 86_400_000_000;
+    for store in open(hands(day + 9_000_000_000, 0), "first") {
+        let client = Client::new(&*store, "quota", "2/HOUR", None);
+        assert!(is_go(&client) && is_go(&client));
+        let blocked = store.site(&"blocked".into());
+        arrive(blocked.block(Duration::from_secs(3_600), &OpenReason::Operator("test".into())));
+    }
+    // The machine starts again twenty minutes later: its clock counts from nothing.
+    for store in open(hands(day + 5_000_000, HOUR / 3), "second") {
+        let client = Client::new(&*store, "quota", "2/HOUR", None);
+        assert!(!is_go(&client), "the quota is remembered");
+        let view = arrive(store.site(&"blocked".into()).view());
+        let (until, _) = view.open_until().expect("still blocked");
+        assert_eq!(until.since(view.now), Duration::from_secs(2_400), "and so is the block");
+    }
+    for store in open(hands(day + 1_000_000, HOUR + HOUR / 60), "third") {
+        assert!(is_go(&Client::new(&*store, "quota", "2/HOUR", None)), "in its time it is free again");
+    }
+}
+
+#[test]
+fn an_operator_reads_cooldowns_with_plain_sql() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("state.sqlite");
+    let store = SqliteStore::open(&path, Arc::new(SystemClock)).expect("a store");
+    arrive(store.site(&"a.example".into()).block(Duration::from_secs(90), &OpenReason::Operator("lunch".into())));
+    arrive(store.site(&"b.example".into()).view());
+    let connection = rusqlite::Connection::open(&path).expect("the database");
+    let query = "SELECT host, until_wall - unixepoch('subsec'), reason, updated_at > 0 FROM breaker_cooldowns";
+    let rows: Vec<(String, f64, String, bool)> = connection
+        .prepare(query)
+        .and_then(|mut query| query.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?.collect())
+        .expect("rows");
+    let [(host, left, reason, updated)] = rows.as_slice() else { panic!("{rows:?}") };
+    assert_eq!((host.as_str(), reason.as_str(), *updated), ("a.example", "cli-open:lunch", true));
+    assert!((80.0..=90.1).contains(left), "{left}");
+    arrive(store.site(&"a.example".into()).unblock());
+    let count: i64 = connection.query_row("SELECT count(*) FROM breaker_cooldowns", [], |row| row.get(0)).expect("a count");
+    assert_eq!(count, 0);
+}
+
+#[test]
+fn files_that_are_not_ours_are_refused_with_a_sentence() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    let clock = || Arc::new(SystemClock);
+    let map = |path: &Path| MultiprocessStore::open(path, clock());
+    let base = |path: &Path| SqliteStore::open(path, clock());
+
+    std::fs::write(at("garbage.shm"), [7; 100]).expect("a file");
+    assert!(sentence(map(&at("garbage.shm"))).contains("remove the file"), "garbage");
+    std::fs::write(at("long.shm"), vec![7; 1 << 20]).expect("a file");
+    assert!(sentence(map(&at("long.shm"))).contains("it is something else"), "long garbage");
+    drop(map(&at("cut.shm")).expect("a store"));
+    std::fs::OpenOptions::new().write(true).open(at("cut.shm")).and_then(|file| file.set_len(5_000)).expect("cut");
+    assert!(sentence(map(&at("cut.shm"))).contains("it has been cut"), "cut");
+    drop(map(&at("old.shm")).expect("a store"));
+    let mut bytes = std::fs::read(at("old.shm")).expect("a file");
+    bytes[8] = 0;
+    std::fs::write(at("old.shm"), bytes).expect("a file");
+    assert!(sentence(map(&at("old.shm"))).contains("layout is version 0, this one reads 1"), "older");
+    assert!(sentence(map(Path::new("/proc/nowhere/limits.shm"))).contains("make it and its directory writable"), "read-only");
+
+    std::fs::write(at("garbage.sqlite"), [7; 5_000]).expect("a file");
+    assert!(sentence(base(&at("garbage.sqlite"))).contains("not a database"), "garbage");
+    drop(base(&at("old.sqlite")).expect("a store"));
+    rusqlite::Connection::open(at("old.sqlite")).and_then(|old| old.pragma_update(None, "user_version", 99)).expect("another version");
+    assert!(sentence(base(&at("old.sqlite"))).contains("tables are version 99, this one reads 1"), "another version");
+    assert!(sentence(base(Path::new("/proc/nowhere/state.sqlite"))).contains("can be written with --state-dir"), "read-only");
+}
+
+#[test]
+fn a_garbled_record_is_an_error_and_no_panic() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("state.sqlite");
+    let store = SqliteStore::open(&path, Arc::new(SystemClock)).expect("a store");
+    assert!(is_go(&Client::new(&store, "a.example", "2/HOUR", None)));
+    let garble = "UPDATE sites SET head = x'ffffffffffffffffffff', head_no = head_no + 1";
+    rusqlite::Connection::open(&path).and_then(|connection| connection.execute(garble, [])).expect("garbled");
+    let said = wait_for_view(&store, "a.example");
+    assert!(said.contains("garbled") && said.contains("move the file away"), "{said}");
+}
+
+fn wait_for_view(store: &dyn StateStore, key: &str) -> String {
+    let answer = store.site(&key.into()).view();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    runtime.block_on(async { answer.await.expect_err("garbled").to_string() })
+}
