@@ -1,4 +1,4 @@
-//! Project chores: `cargo xtask test | bench | politeness`.
+//! Project chores: `cargo xtask test | bench | politeness | sharing`.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -11,7 +11,9 @@ Usage: cargo xtask COMMAND
   test         run all tests, installing what they need
   bench        measure the hot paths, as ratios to a baseline of the same run
   politeness   measure on loopback what an origin sees: windows, and how much of the rate is used
-               [--seconds N (20)] [--runs N (5)] [--limit N (10, 50 and 200)]";
+               [--seconds N (20)] [--runs N (5)] [--limit N (10, 50 and 200)]
+  sharing      measure on loopback how four processes share one limit, on every store
+               [--seconds N (20)] [--runs N (5)]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -20,6 +22,7 @@ fn main() -> ExitCode {
         ["test", rest @ ..] => test(rest),
         ["bench", rest @ ..] => bench("hub", rest),
         ["politeness", rest @ ..] => bench("politeness", rest),
+        ["sharing", rest @ ..] => bench("sharing", rest),
         ["help" | "--help" | "-h"] => {
             say(HELP);
             Ok(())

@@ -38,6 +38,8 @@ pub(crate) struct Gate {
     runtime: Arc<dyn Runtime>,
     /// Other processes change the state as well, and call nobody here.
     shared: bool,
+    /// Answers of the store take their time.
+    remote: bool,
     lanes: Mutex<Vec<Arc<Lane>>>,
     leases: lease::Leases,
 }

@@ -130,6 +130,10 @@ impl StateStore for Fallback {
         true
     }
 
+    fn is_remote(&self) -> bool {
+        self.shared.is_remote()
+    }
+
     fn flush(&self) -> Answer<()> {
         self.shared.flush()
     }

@@ -103,6 +103,12 @@ pub trait StateStore: Send + Sync {
     /// Tells whether other processes see the same state. Their changes call nobody here: whoever waits asks again.
     fn is_shared(&self) -> bool;
 
+    /// Tells whether answers take their time. Then only the head of a line asks: of many who ask at once, each would hold a
+    /// place of its own.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
     /// Waits until everything that was begun is done.
     fn flush(&self) -> Answer<()>;
 

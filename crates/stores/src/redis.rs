@@ -282,6 +282,10 @@ impl StateStore for RedisStore {
         true
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn flush(&self) -> Answer<()> {
         let inner = Arc::clone(self.inner.get());
         let work = {

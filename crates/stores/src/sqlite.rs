@@ -126,6 +126,10 @@ impl StateStore for SqliteStore {
         true
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn flush(&self) -> Answer<()> {
         ask(&self.worker, |_| Ok(()), |_, ()| ())
     }

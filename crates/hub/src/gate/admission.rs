@@ -83,7 +83,7 @@ impl Gate {
         waits: &mut Waits,
     ) -> Result<Granted, Denied> {
         let charges = lane.charges(&terms);
-        if lane.line.weight() == 0 {
+        if !self.remote && lane.line.weight() == 0 {
             let entered = self.site.enter(&lane.ask(&charges, &terms, None)).await?;
             self.note_transition(lane, track, entered.transition.map(|transition| *transition));
             match entered.entry {
@@ -140,6 +140,13 @@ impl Gate {
                     }
                 }
             }
+            // Where an answer takes its time, whoever comes meanwhile lets the head hear its own first.
+            if self.remote && waiter.ticket.is_none() && lane.line.is_behind_an_asker(&waiter.seat) {
+                if before(runtime, terms.deadline, waiter.seat.called.notified()).await.is_none() {
+                    return Err(Refusal { until: runtime.boot(), reason: RefusalReason::Rate { window: None } }.into());
+                }
+                continue;
+            }
             let ahead = if waiter.ticket.is_some() { None } else { lane.line.ahead_of(&waiter.seat) };
             let ask = lane.ask(waiter.charges, &terms, ahead);
             let entered = match waiter.ticket {
@@ -147,6 +154,10 @@ impl Gate {
                 None => self.site.enter(&ask).await?,
             };
             waiter.hold(None);
+            if self.remote && !matches!(entered.entry, Entry::Go(_)) && !waiter.seat.settled_in.swap(true, Ordering::AcqRel) {
+                // Those behind it may judge for themselves now.
+                lane.line.wake_all();
+            }
             self.note_transition(lane, track, entered.transition.map(|transition| *transition));
             match entered.entry {
                 Entry::Go(pass) => {

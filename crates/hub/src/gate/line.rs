@@ -22,6 +22,8 @@ pub(super) struct Seat {
     weight: u32,
     /// What it waits for is in the store's books already: those behind need not count it again.
     pub(super) holds_ticket: AtomicBool,
+    /// It knows what it waits for. A head that does not has only just asked, and may be gone in a moment.
+    pub(super) settled_in: AtomicBool,
     pub(super) called: Notify,
 }
 
@@ -33,7 +35,8 @@ impl Line {
 
     /// Takes the last place.
     pub(super) fn join(&self, weight: u32) -> Arc<Seat> {
-        let seat = Arc::new(Seat { weight: weight.max(1), holds_ticket: AtomicBool::new(false), called: Notify::new() });
+        let seat =
+            Arc::new(Seat { weight: weight.max(1), holds_ticket: AtomicBool::new(false), settled_in: AtomicBool::new(false), called: Notify::new() });
         let mut seats = self.seats.lock();
         self.weight.fetch_add(seat.weight, Ordering::AcqRel);
         seats.push_back(Arc::clone(&seat));
@@ -48,6 +51,11 @@ impl Line {
         }
         let before = seats.iter().take_while(|other| !Arc::ptr_eq(other, seat));
         Some(before.filter(|other| !other.holds_ticket.load(Ordering::Acquire)).map(|other| other.weight).sum())
+    }
+
+    /// Tells whether a seat is behind a head that has only just asked.
+    pub(super) fn is_behind_an_asker(&self, seat: &Arc<Seat>) -> bool {
+        self.seats.lock().front().is_some_and(|head| !Arc::ptr_eq(head, seat) && !head.settled_in.load(Ordering::Acquire))
     }
 
     /// Gives up a seat, and calls whoever is the head now.

@@ -165,6 +165,7 @@ impl Registry {
             key: Arc::clone(&key),
             runtime: Arc::clone(&self.runtime),
             shared: self.store.is_shared() && !site.starts_with(NETWORK),
+            remote: self.store.is_remote() && !site.starts_with(NETWORK),
             lanes: Mutex::default(),
             leases: Leases::default(),
         });

@@ -86,6 +86,10 @@ impl StateStore for Wrapped {
         self.inner.is_shared()
     }
 
+    fn is_remote(&self) -> bool {
+        self.inner.is_remote()
+    }
+
     fn flush(&self) -> Answer<()> {
         treat(&self.hook, "flush", || self.inner.flush())
     }

@@ -1,0 +1,77 @@
+//! Two runs started side by side behave like one polite client: real processes, real stores, an origin's ledger.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a failed expectation is a failed test")]
+
+use std::time::Duration;
+
+use docstokg_hub::clock::{Clock, SystemClock};
+use docstokg_hub::stores::StateStore;
+use docstokg_hub::stores::conformance::arrive;
+use docstokg_hub::stores::sqlite::SqliteStore;
+
+use run::{HOST, Plan, Served};
+
+// Starting processes and reading the origin's ledger; the measurement `cargo xtask sharing` uses it too.
+mod run;
+// A Redis server of our own.
+#[allow(dead_code, reason = "the tests of stores use more of it")]
+#[path = "../../../stores/tests/it/server.rs"]
+mod server;
+
+const WORKER: [&str; 5] = ["as_a_worker", "--exact", "--ignored", "--nocapture", "--quiet"];
+
+#[test]
+#[ignore = "the other tests run it in a process of its own"]
+fn as_a_worker() {
+    run::work();
+}
+
+fn plans(directory: &tempfile::TempDir, server: &server::Server, block: bool) -> Vec<Plan> {
+    let place = |name: &str| directory.path().join(format!("{block}-{name}")).display().to_string();
+    [("multiprocess", place("limits.shm")), ("sqlite", place("state.sqlite")), ("redis", server.dsn())]
+        .into_iter()
+        .map(|store| Plan { store, limit: 50, processes: 4, callers: 4, seconds: 3, block })
+        .collect()
+}
+
+fn check(block: bool) {
+    let (directory, server) = (tempfile::tempdir().expect("a directory"), server::Server::start());
+    for plan in plans(&directory, &server, block) {
+        let outcome = run::run(&plan, &WORKER);
+        outcome.exceeded.as_ref().unwrap_or_else(|why| panic!("{plan:?}: {why}"));
+        assert_eq!(outcome.arrived, outcome.sent, "{plan:?}: the ledger and the workers agree");
+        // Short, and on a machine that does other things: the measurement proper is `cargo xtask sharing`.
+        assert!(outcome.arrived >= 120, "{plan:?}: {outcome:?}");
+        assert!(outcome.spread <= if block { 2.0 } else { 20.0 }, "{plan:?}: {outcome:?}");
+    }
+}
+
+#[test]
+fn four_processes_that_wait_share_one_window() {
+    check(true);
+}
+
+#[test]
+fn four_processes_that_do_not_wait_share_one_window() {
+    check(false);
+}
+
+/// Two hundred callers in a process that is killed leave one ticket behind, not a backlog.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a process is killed in real time")]
+fn two_hundred_waiting_callers_leave_one_ticket() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("state.sqlite");
+    let served = Served::start();
+    let plan = Plan { store: ("sqlite", path.display().to_string()), limit: 1, processes: 1, callers: 200, seconds: 60, block: true };
+    let mut worker = run::start(&plan, &WORKER, 0, &served.address(), SystemClock.boot());
+    while served.web.ledger().len() < 2 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    worker.kill().expect("a living worker");
+    worker.wait().expect("its end");
+    let store = SqliteStore::open(&path, std::sync::Arc::new(SystemClock)).expect("a store");
+    let view = arrive(store.site(&HOST.into()).view());
+    let waiting: usize = view.site.budgets().iter().map(|budget| budget.tickets().count()).sum();
+    assert!(waiting <= 1, "{waiting} tickets of two hundred callers");
+}

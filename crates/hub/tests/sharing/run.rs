@@ -1,0 +1,177 @@
+//! Several processes, each with a hub and many callers, against one origin on loopback: what its ledger saw.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use docstokg_hub::clock::{BootInstant, Clock, SystemClock};
+use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::load::{Sources, load};
+use docstokg_hub::transport::wire::WireOptions;
+use docstokg_hub::{ErrorKind, Hub, RateWait, Request, store};
+use docstokg_origin_sim::{Listener, Origin, Security, Web};
+
+/// The host that everybody asks.
+pub(crate) const HOST: &str = "polite.example";
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// The kind of store, and its place.
+    pub(crate) store: (&'static str, String),
+    /// How many a second, over all processes.
+    pub(crate) limit: usize,
+    pub(crate) processes: usize,
+    /// Callers of each process.
+    pub(crate) callers: usize,
+    pub(crate) seconds: u64,
+    /// Callers wait for their turn; otherwise they are refused and ask again.
+    pub(crate) block: bool,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// The first window that was exceeded at the origin, if one was.
+    pub(crate) exceeded: Result<(), String>,
+    /// The share of the rate that was used.
+    pub(crate) used: f64,
+    /// How many times as much the busiest process got as the least busy one.
+    pub(crate) spread: f64,
+    /// What the origin saw, and what the workers say they sent.
+    pub(crate) arrived: usize,
+    pub(crate) sent: usize,
+}
+
+/// Starts this program again as a worker. `arguments` lead it to [`work`].
+pub(crate) fn start(plan: &Plan, arguments: &[&str], name: usize, address: &str, begin: BootInstant) -> Child {
+    Command::new(std::env::current_exe().expect("this program"))
+        .args(arguments)
+        .env("WORKER_STORE", plan.store.0)
+        .env("WORKER_PLACE", &plan.store.1)
+        .env("WORKER_ADDRESS", address)
+        .env("WORKER_NAME", name.to_string())
+        .env("WORKER_LIMIT", plan.limit.to_string())
+        .env("WORKER_CALLERS", plan.callers.to_string())
+        .env("WORKER_BEGIN", begin.as_micros().to_string())
+        .env("WORKER_SECONDS", plan.seconds.to_string())
+        .env("WORKER_BLOCK", plan.block.to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a worker")
+}
+
+/// An origin in a runtime of its own.
+pub(crate) struct Served {
+    _runtime: tokio::runtime::Runtime,
+    pub(crate) web: Web,
+    listener: Listener,
+}
+
+impl Served {
+    pub(crate) fn start() -> Self {
+        let web = Web::new([Origin::new(HOST)], SystemClock.boot());
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let listener = runtime.block_on(Listener::start(&web, Security::Plain)).expect("a port");
+        Self { _runtime: runtime, web, listener }
+    }
+
+    pub(crate) fn address(&self) -> String {
+        self.listener.address.to_string()
+    }
+}
+
+/// Runs a plan to its end.
+pub(crate) fn run(plan: &Plan, arguments: &[&str]) -> Outcome {
+    let served = Served::start();
+    let begin = SystemClock.boot() + Duration::from_millis(800);
+    let children: Vec<Child> = (0..plan.processes).map(|name| start(plan, arguments, name, &served.address(), begin)).collect();
+    let sent = children.into_iter().map(sent).sum();
+    let arrivals = served.web.ledger().arrivals();
+    let mut by_worker = vec![0usize; plan.processes];
+    for arrival in &arrivals {
+        let name = arrival.headers.iter().find(|(name, _)| name == "x-worker").and_then(|(_, value)| value.parse::<usize>().ok());
+        by_worker[name.expect("every worker says who it is")] += 1;
+    }
+    let (most, least) = (by_worker.iter().max().copied().unwrap_or(0), by_worker.iter().min().copied().unwrap_or(0));
+    #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+    let spread = most as f64 / least.max(1) as f64;
+    Outcome {
+        exceeded: served.web.ledger().no_window_exceeded(HOST, plan.limit, WINDOW),
+        used: served.web.ledger().rate_used(HOST, plan.limit, WINDOW),
+        spread,
+        arrived: arrivals.len(),
+        sent,
+    }
+}
+
+fn sent(mut child: Child) -> usize {
+    let lines: Vec<String> = BufReader::new(child.stdout.take().expect("its output")).lines().map_while(Result::ok).collect();
+    let said = lines.iter().find_map(|line| line.split_once("sent=").and_then(|(_, count)| count.trim().parse().ok()));
+    assert!(child.wait().expect("its end").success(), "a worker failed");
+    said.expect("a worker says what it sent")
+}
+
+/// Does a worker's work, as its environment says.
+pub(crate) fn work() {
+    let variable = |name: &str| std::env::var(name).expect("started by a run");
+    let number = |name: &str| variable(name).parse::<u64>().expect("a number");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let sent = runtime.block_on(async {
+        let (limit, block) = (number("WORKER_LIMIT"), variable("WORKER_BLOCK") == "true");
+        let flags = Flags {
+            rate: vec![format!("{HOST}:metadata=rates:{limit}/SECOND,max_delay_ms:600000,max_concurrent:1000")],
+            rate_backend: Some(variable("WORKER_STORE")),
+            rate_dsn: Some(variable("WORKER_PLACE")),
+            ..Flags::default()
+        };
+        let (config, _) = load(&Sources { flags, ..Sources::default() }).expect("a configuration");
+        let store = store::reach(&config.limits.backend, std::path::Path::new("."), Arc::new(SystemClock)).expect("a store");
+        let wire = WireOptions {
+            connect_to: vec![format!("{HOST}:80={}", variable("WORKER_ADDRESS")).parse().expect("a mapping")],
+            ..WireOptions::default()
+        };
+        let hub = Hub::builder(config).wire(wire).store(store).build().expect("a hub");
+        let begin = BootInstant::from_micros(number("WORKER_BEGIN"));
+        let end = begin + Duration::from_secs(number("WORKER_SECONDS"));
+        let sent = Arc::new(AtomicU64::new(0));
+        let mut callers = tokio::task::JoinSet::new();
+        for _ in 0..number("WORKER_CALLERS") {
+            let (hub, sent, name) = (hub.clone(), Arc::clone(&sent), variable("WORKER_NAME"));
+            callers.spawn(async move { call(&hub, &sent, &name, block, begin, end).await });
+        }
+        while let Some(done) = callers.join_next().await {
+            done.expect("no panic");
+        }
+        hub.close().await.expect("the store hears");
+        sent.load(Ordering::Relaxed)
+    });
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "\nsent={sent}").and_then(|()| out.flush()).expect("somebody listens");
+}
+
+#[expect(clippy::disallowed_methods, reason = "a worker lives in real time")]
+async fn call(hub: &Hub, sent: &AtomicU64, name: &str, block: bool, begin: BootInstant, end: BootInstant) {
+    tokio::time::sleep(begin.since(SystemClock.boot())).await;
+    loop {
+        let left = end.since(SystemClock.boot());
+        if left.is_zero() {
+            return;
+        }
+        let url = format!("http://{HOST}/").parse().expect("a URL");
+        let request = Request::get(url).header(http::HeaderName::from_static("x-worker"), name.parse().expect("a name")).deadline(left);
+        match hub.fetch(request.rate_wait(if block { RateWait::Deadline } else { RateWait::None })).await {
+            Ok(_) => {
+                sent.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(error) if matches!(error.kind, ErrorKind::RateLimited(_)) => tokio::time::sleep(Duration::from_millis(2)).await,
+            Err(error) if matches!(error.kind, ErrorKind::Deadline { .. }) => {
+                sent.fetch_add(u64::from(error.journey.attempts), Ordering::Relaxed);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
