@@ -89,8 +89,10 @@ pub struct Budget {
     slots: Vec<SlotLease>,
     multiplier: Multiplier,
     tally: Option<Box<Tally>>,
+    #[expect(clippy::box_collection, reason = "one word in each of very many budgets, most of which never have it")]
     waits: Option<Box<Vec<Wait>>>,
     #[serde(skip)]
+    #[expect(clippy::box_collection, reason = "as above")]
     journal: Option<Box<Vec<Change>>>,
 }
 

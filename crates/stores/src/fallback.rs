@@ -6,8 +6,6 @@
 //! second, and says so when the store is back.
 
 use std::collections::HashMap;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -21,7 +19,7 @@ use docstokg_policy::windows::Windows;
 use parking_lot::Mutex;
 
 use crate::error::StoreError;
-use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};
+use crate::handle::{Answer, BudgetKey, Coming, SiteHandle, SiteKey, SiteView, StateStore};
 use crate::memory::{MemorySite, MemoryStore};
 
 /// How often a store that is away is asked whether it is back.
@@ -52,7 +50,7 @@ struct Watch {
 #[derive(Default)]
 struct Looking {
     next: BootInstant,
-    question: Option<Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>>,
+    question: Option<Coming<()>>,
 }
 
 impl Fallback {
@@ -117,6 +115,7 @@ impl StateStore for Fallback {
             watch: Arc::clone(&self.watch),
             places: Mutex::default(),
             seen_outages: AtomicU64::new(0),
+            filled_until: AtomicU64::new(0),
             knows_block: AtomicBool::new(false),
         };
         Arc::new(FallbackSite(Arc::new(site)))
@@ -154,6 +153,8 @@ struct Site {
     places: Mutex<HashMap<usize, usize>>,
     /// The outages for which the short windows have been filled.
     seen_outages: AtomicU64,
+    /// Until when that keeps everybody waiting.
+    filled_until: AtomicU64,
     /// The own breaker is blocked because the shared one was.
     knows_block: AtomicBool,
 }
@@ -174,14 +175,21 @@ impl Site {
 
     /// Answers without the shared store.
     fn alone(&self, ask: &OwnedAsk, step: impl FnOnce(&MemorySite, &Ask<'_>) -> Answer<Entered>) -> Answer<Entered> {
-        let ask = ask.as_ask();
+        let mut ask = ask.as_ask();
         let outages = self.watch.outages.load(Ordering::Acquire);
         if self.seen_outages.swap(outages, Ordering::AcqRel) != outages {
             // What others were granted just now is not known here: the short windows count as full.
+            let mut widest = Duration::ZERO;
             for charge in ask.charges {
-                self.own.fill(charge.budget, &charge.windows, pacing(&charge.windows));
+                let (limit, width) = pacing(&charge.windows);
+                self.own.fill(charge.budget, &charge.windows, limit);
+                widest = widest.max(width);
             }
+            self.filled_until.store((self.watch.clock.boot() + widest).as_micros(), Ordering::Release);
         }
+        // That fullness is our own caution: nobody is refused for it who would wait as long as that.
+        let filled_until = BootInstant::from_micros(self.filled_until.load(Ordering::Acquire));
+        ask.latest = ask.latest.max(filled_until.min(ask.deadline));
         step(&self.own, &ask)
     }
 
@@ -230,10 +238,11 @@ impl Site {
     }
 }
 
-/// Returns how many grants fill every short window.
-fn pacing(windows: &Windows) -> u32 {
+/// Returns how many grants fill every short window, and for how long.
+fn pacing(windows: &Windows) -> (u32, Duration) {
     let short = windows.list().iter().filter(|window| window.per <= Duration::from_secs(600));
-    short.map(|window| window.limit.get()).max().unwrap_or(0)
+    let filled = short.map(|window| (window.limit.get(), window.per + windows.guard()));
+    filled.fold((0, Duration::ZERO), |(limit, width), (other, wider)| (limit.max(other), width.max(wider)))
 }
 
 impl FallbackSite {
@@ -276,15 +285,15 @@ impl SiteHandle for FallbackSite {
     }
 
     fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
-        self.asked(ask, |shared| shared.enter(ask), |own, ask| own.enter(ask))
+        self.asked(ask, |shared| shared.enter(ask), SiteHandle::enter)
     }
 
     fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<Entered> {
         if ticket >= LOCAL {
             let own = self.0.own_ask(ask, self.0.store.peers());
-            return self.0.own.confirm(&own.as_ask(), ticket);
+            return self.0.alone(&own, |own, ask| own.confirm(ask, ticket));
         }
-        self.asked(ask, |shared| shared.confirm(ask, ticket), |own, ask| own.enter(ask))
+        self.asked(ask, |shared| shared.confirm(ask, ticket), SiteHandle::enter)
     }
 
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {

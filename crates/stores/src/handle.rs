@@ -43,6 +43,9 @@ impl std::fmt::Display for BudgetKey {
     }
 }
 
+/// An answer on its way.
+pub type Coming<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
+
 /// The answer of a store: there already, or on its way. A store in memory neither allocates nor yields.
 ///
 /// The operation has begun when the store hands this out. Dropping it takes nothing back, with one exception: what an
@@ -51,7 +54,7 @@ pub enum Answer<T> {
     /// There.
     Ready(Result<T, StoreError>),
     /// On its way.
-    Later(Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>),
+    Later(Coming<T>),
 }
 
 impl<T> Answer<T> {
@@ -78,7 +81,7 @@ pub enum Arriving<T> {
     /// There.
     Ready(Ready<Result<T, StoreError>>),
     /// On its way.
-    Later(Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>),
+    Later(Coming<T>),
 }
 
 impl<T: Unpin> Future for Arriving<T> {

@@ -17,4 +17,4 @@ mod replica;
 pub mod sqlite;
 
 pub use error::StoreError;
-pub use handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};
+pub use handle::{Answer, BudgetKey, Coming, SiteHandle, SiteKey, SiteView, StateStore};

@@ -156,7 +156,8 @@ impl SiteHandle for MemorySite {
     }
 
     fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()> {
-        Answer::now(self.step(|site, now| site.hold(ask, pass, now + longest)))
+        self.step(|site, now| site.hold(ask, pass, now + longest));
+        Answer::now(())
     }
 
     fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
@@ -164,7 +165,8 @@ impl SiteHandle for MemorySite {
     }
 
     fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()> {
-        Answer::now(self.step(|site, now| site.stamp(ask, pass, now)))
+        self.step(|site, now| site.stamp(ask, pass, now));
+        Answer::now(())
     }
 
     fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled> {
@@ -176,7 +178,8 @@ impl SiteHandle for MemorySite {
     }
 
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<()> {
-        Answer::now(self.step(|site, now| site.renew(ids, length, now)))
+        self.step(|site, now| site.renew(ids, length, now));
+        Answer::now(())
     }
 
     fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {

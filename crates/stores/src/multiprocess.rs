@@ -207,16 +207,15 @@ impl MultiprocessSite {
     #[cold]
     fn look_up(&self, local: &mut Local) -> Result<(u64, u64), Refused> {
         let _directory = self.arena.lock()?;
-        let offset = match self.arena.find(&self.key)? {
-            Some(offset) => offset,
-            None => {
-                let used = self.arena.segments_used()?;
-                if used >= SWEEP_FROM && used.is_power_of_two() {
-                    let now = self.clock.boot();
-                    self.arena.sweep((now - KEEP).as_micros(), now.as_micros())?;
-                }
-                self.arena.add(&self.key)?
+        let offset = if let Some(offset) = self.arena.find(&self.key)? {
+            offset
+        } else {
+            let used = self.arena.segments_used()?;
+            if used >= SWEEP_FROM && used.is_power_of_two() {
+                let now = self.clock.boot();
+                self.arena.sweep((now - KEEP).as_micros(), now.as_micros())?;
             }
+            self.arena.add(&self.key)?
         };
         let (segment, place) = self.arena.at(offset)?;
         let block = (offset, segment.word(place + block::GENERATION).load(std::sync::atomic::Ordering::Relaxed));

@@ -88,7 +88,6 @@ impl RedisStore {
     /// Opens a site on which the script goes by the clock of this store, and not by the server's: for tests that compare
     /// it with the pure functions. Returns also the name that the next question gets.
     #[doc(hidden)]
-    #[must_use]
     pub fn site_on_own_time(&self, key: &SiteKey) -> (Arc<dyn SiteHandle>, impl Fn() -> u64 + use<>) {
         let inner = Arc::clone(self.inner.get());
         let site = RedisSite { inner: Arc::clone(&self.inner), key: format!("{PREFIX}:{{{key}}}"), names: Arc::default(), told_time: true };
@@ -124,13 +123,12 @@ impl Inner {
         let _ = rustls::crypto::ring::default_provider().install_default();
         // What the library says of a DSN may repeat it.
         let client = Client::open(dsn).map_err(|_| unusable("its DSN cannot be read".to_owned()))?;
-        let (home, own) = match home {
-            Some(home) => (home, None),
-            None => {
-                let own = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-                let own = own.map_err(|error| unusable(error.to_string()))?;
-                (own.handle().clone(), Some(own))
-            }
+        let (home, own) = if let Some(home) = home {
+            (home, None)
+        } else {
+            let own = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+            let own = own.map_err(|error| unusable(error.to_string()))?;
+            (own.handle().clone(), Some(own))
         };
         let config = ConnectionManagerConfig::new()
             .set_connection_timeout(Some(CONNECT))
@@ -174,11 +172,11 @@ impl Inner {
                 }
                 Err(error) if error.is_io_error() && !error.is_timeout() && broken < AGAIN => {
                     broken += 1;
-                    tokio::time::sleep(Duration::from_millis(30) * broken).await;
+                    pause(Duration::from_millis(30) * broken).await;
                 }
                 Err(error) if error.code() == Some("LOADING") && broken < 20 * AGAIN => {
                     broken += 1;
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    pause(Duration::from_millis(50)).await;
                 }
                 Err(error) => return Err(self.away(&error)),
             }
@@ -204,6 +202,11 @@ impl Inner {
     fn fresh_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed) + 1
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the server is real, and so is the time it takes to come back")]
+async fn pause(length: Duration) {
+    tokio::time::sleep(length).await;
 }
 
 /// A future that runs in the runtime of the store, whoever polls it; and, dropped early, runs to its end there.
@@ -312,7 +315,7 @@ impl StateStore for RedisStore {
                 // Away now is asked again in a moment: the last known number holds meanwhile.
                 let _ = inner.beat(member).await;
                 drop(inner);
-                tokio::time::sleep(HEARTBEAT).await;
+                pause(HEARTBEAT).await;
             }
         });
     }

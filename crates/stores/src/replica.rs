@@ -175,13 +175,12 @@ impl Replica {
             self.head = record.head()?;
             self.decode_head()?;
         }
-        let from = match known {
-            Some(known) => known.logged,
-            None => {
-                let page = record.page()?;
-                self.decode_page(&page)?;
-                0
-            }
+        let from = if let Some(known) = known {
+            known.logged
+        } else {
+            let page = record.page()?;
+            self.decode_page(&page)?;
+            0
         };
         if from < position.logged {
             let log = record.log(from)?;

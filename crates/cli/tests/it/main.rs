@@ -6,5 +6,7 @@
 mod fetch;
 // Help, wrong flags, configuration.
 mod manners;
+// What processes share, and an operator's commands.
+mod state;
 // Starting the program and an origin for it.
 mod support;

@@ -156,7 +156,7 @@ impl Gate {
             waiter.hold(None);
             if self.remote && !matches!(entered.entry, Entry::Go(_)) && !waiter.seat.settled_in.swap(true, Ordering::AcqRel) {
                 // Those behind it may judge for themselves now.
-                lane.line.wake_all();
+                lane.line.wake_others(&waiter.seat);
             }
             self.note_transition(lane, track, entered.transition.map(|transition| *transition));
             match entered.entry {

@@ -70,6 +70,13 @@ impl Line {
         }
     }
 
+    /// Calls everybody but one.
+    pub(super) fn wake_others(&self, seat: &Arc<Seat>) {
+        for other in self.seats.lock().iter().filter(|other| !Arc::ptr_eq(other, seat)) {
+            other.called.notify_one();
+        }
+    }
+
     /// Calls everybody.
     pub(super) fn wake_all(&self) {
         for seat in &*self.seats.lock() {

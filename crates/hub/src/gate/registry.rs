@@ -45,10 +45,10 @@ impl Gate {
             return Arc::clone(lane);
         }
         let key = LaneKey { host: host.clone(), role, kind: None, service: None, free: true };
-        let (charges, slots, line) = (Box::default(), Box::default(), Line::default());
-        let lane = Arc::new(Lane { key, charges, rules: rules(), slots, line, closes: AtomicBool::new(false) });
-        lanes.push(Arc::clone(&lane));
-        lane
+        let (charges, slots) = (Box::default(), Box::default());
+        let made = Arc::new(Lane { key, charges, rules: rules(), slots, line: Line::default(), closes: AtomicBool::new(false) });
+        lanes.push(Arc::clone(&made));
+        made
     }
 }
 
@@ -216,7 +216,9 @@ impl Registry {
         if key.free {
             // No token, but slots like everybody.
             charges.retain(|charge| charge.slots.is_some());
-            charges.iter_mut().for_each(|charge| charge.weight = 0);
+            for charge in &mut charges {
+                charge.weight = 0;
+            }
         }
         let rules = self.rules_of(&key);
         Lane { key, charges: charges.into(), rules, slots: slots.into(), line: Line::default(), closes: AtomicBool::new(false) }

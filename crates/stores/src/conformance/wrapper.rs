@@ -12,7 +12,7 @@ use docstokg_policy::site::{Ask, Entered, Pass, Report, Settled, Standing};
 use docstokg_policy::time::BootInstant;
 
 use crate::error::StoreError;
-use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};
+use crate::handle::{Answer, BudgetKey, Coming, SiteHandle, SiteKey, SiteView, StateStore};
 
 /// What becomes of a question.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ impl Wrapped {
 /// An answer that is looked for a few times in vain.
 struct Delayed<T> {
     looks: u32,
-    answer: Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>,
+    answer: Coming<T>,
 }
 
 impl<T> Future for Delayed<T> {
@@ -64,7 +64,7 @@ fn treat<T: Send + 'static>(hook: &Hook, op: &'static str, ask: impl FnOnce() ->
         Treatment::Pass => ask(),
         Treatment::Fail(error) => Answer::Ready(Err(error)),
         Treatment::Delay(looks) => {
-            let answer: Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>> = match ask() {
+            let answer: Coming<T> = match ask() {
                 Answer::Ready(said) => Box::pin(async move { said }),
                 Answer::Later(coming) => coming,
             };

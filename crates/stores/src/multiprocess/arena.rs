@@ -201,17 +201,12 @@ impl Arena {
         let mut offset = self.segment(0)?.word(bucket(key)).load(Relaxed);
         while offset != 0 {
             let (segment, place) = self.at(offset)?;
-            if self.key(segment, place) == key.as_bytes() {
+            if key_at(segment, place) == key.as_bytes() {
                 return Ok(Some(offset));
             }
             offset = segment.word(place + block::NEXT).load(Relaxed);
         }
         Ok(None)
-    }
-
-    fn key(&self, segment: &Segment, place: usize) -> Vec<u8> {
-        let length = usize::try_from(segment.word(place + block::KEY_LENGTH).load(Relaxed)).unwrap_or(0);
-        segment.read(place + block::KEY, length.min(block::LONGEST_KEY))
     }
 
     /// Lists the sites, with the places of their blocks. The caller holds the directory's lock.
@@ -221,7 +216,7 @@ impl Arena {
             let mut offset = self.segment(0)?.word(header::BUCKETS + 8 * number).load(Relaxed);
             while offset != 0 {
                 let (segment, place) = self.at(offset)?;
-                sites.push((String::from_utf8_lossy(&self.key(segment, place)).into_owned(), offset));
+                sites.push((String::from_utf8_lossy(&key_at(segment, place)).into_owned(), offset));
                 offset = segment.word(place + block::NEXT).load(Relaxed);
             }
         }
@@ -347,6 +342,12 @@ impl Arena {
         next.store((offset + length) as u64, Relaxed);
         Ok(offset as u64)
     }
+}
+
+/// Reads the key of the block at a place.
+fn key_at(segment: &Segment, place: usize) -> Vec<u8> {
+    let length = usize::try_from(segment.word(place + block::KEY_LENGTH).load(Relaxed)).unwrap_or(0);
+    segment.read(place + block::KEY, length.min(block::LONGEST_KEY))
 }
 
 /// Returns the place of the bucket of a key.

@@ -81,7 +81,10 @@ impl Segment {
         assert!(offset.is_multiple_of(8) && offset + size_of::<SharedMutex>() <= self.length, "a mutex lies within its segment");
         // SAFETY: in bounds and aligned to eight, as the C library's mutex is; it is only ever used through a shared
         // reference, and the C library expects several users.
-        unsafe { &*self.start.as_ptr().add(offset).cast::<SharedMutex>() }
+        #[expect(clippy::cast_ptr_alignment, reason = "the mapping starts at a page, and the offset is a multiple of eight")]
+        unsafe {
+            &*self.start.as_ptr().add(offset).cast::<SharedMutex>()
+        }
     }
 
     /// Makes a mutex at `offset`, where nobody uses one yet.

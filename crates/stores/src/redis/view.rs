@@ -48,7 +48,7 @@ fn length(micros: &Value) -> Value {
     json!({ "secs": micros / 1_000_000, "nanos": micros % 1_000_000 * 1_000 })
 }
 
-/// Reads a number, which MessagePack may have written as a whole one or not.
+/// Reads a number, which `MessagePack` may have written as a whole one or not.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "instants and counts are whole and small")]
 fn whole(number: &Value) -> u64 {
     number.as_u64().or_else(|| number.as_f64().map(|number| number as u64)).unwrap_or(0)

@@ -235,12 +235,11 @@ impl Reply {
 
     pub(super) fn settled(&self) -> Result<Settled, Malformed> {
         let share = |place| Ok(Multiplier::from_thousandths(u16::try_from(self.int(place)?).map_err(|_| Malformed)?));
-        let adjusted = match self.int(3)? {
-            -1 => None,
-            _ => {
-                let reason = if self.text(6)? == "high_429_ratio" { "high_429_ratio" } else { "low_429_ratio" };
-                Some((0, Adjustment { old: share(4)?, new: share(5)?, reason }))
-            }
+        let adjusted = if self.int(3)? == -1 {
+            None
+        } else {
+            let reason = if self.text(6)? == "high_429_ratio" { "high_429_ratio" } else { "low_429_ratio" };
+            Some((0, Adjustment { old: share(4)?, new: share(5)?, reason }))
         };
         Ok(Settled {
             wakes: self.flag(1)?,

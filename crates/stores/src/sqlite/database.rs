@@ -227,21 +227,23 @@ fn forget(transaction: &Transaction<'_>, now: BootInstant) -> Result<(), StepErr
     Ok(())
 }
 
+/// What the kernel calls file systems of networks.
+const NETWORKS: [(u32, &str); 9] = [
+    (0x6969, "NFS"),
+    (0x517b, "SMB"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB2"),
+    (0x0102_1997, "9P"),
+    (0x5346_414f, "AFS"),
+    (0x00c3_6400, "Ceph"),
+    (0x0bd0_0bd0, "Lustre"),
+    (0x4750_4653, "GPFS"),
+];
+
 /// WAL needs memory that all who use the database share; over a network they do not.
 fn refuse_network(path: &Path) -> Result<(), StoreError> {
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Ok(found) = rustix::fs::statfs(directory) else { return Ok(()) };
-    const NETWORKS: [(u32, &str); 9] = [
-        (0x6969, "NFS"),
-        (0x517b, "SMB"),
-        (0xff53_4d42, "CIFS"),
-        (0xfe53_4d42, "SMB2"),
-        (0x0102_1997, "9P"),
-        (0x5346_414f, "AFS"),
-        (0x00c3_6400, "Ceph"),
-        (0x0bd0_0bd0, "Lustre"),
-        (0x4750_4653, "GPFS"),
-    ];
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the magic numbers have 32 bits")]
     let kind = found.f_type as u32;
     match NETWORKS.iter().find(|(magic, _)| *magic == kind) {

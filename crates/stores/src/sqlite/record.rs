@@ -38,16 +38,15 @@ impl Record for Row<'_> {
         let found = select
             .query_row([&**self.key], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, row.get::<_, Vec<u8>>(3)?)))
             .optional()?;
-        let (id, page, head, log) = match found {
-            Some(found) => found,
-            None => {
-                // Drawn, so that nobody's old copy of a forgotten site is taken for a copy of this one.
-                let page = i64::from(fastrand::u32(..)) << 20;
-                let mut insert =
-                    self.transaction.prepare_cached("INSERT INTO sites (key, page_no, head_no, head, log, used) VALUES (?1, ?2, 0, x'', x'', ?3)")?;
-                insert.execute(params![&**self.key, page, self.now.as_micros().cast_signed()])?;
-                (self.transaction.last_insert_rowid(), page, 0, Vec::new())
-            }
+        let (id, page, head, log) = if let Some(found) = found {
+            found
+        } else {
+            // Drawn, so that nobody's old copy of a forgotten site is taken for a copy of this one.
+            let page = i64::from(fastrand::u32(..)) << 20;
+            let mut insert =
+                self.transaction.prepare_cached("INSERT INTO sites (key, page_no, head_no, head, log, used) VALUES (?1, ?2, 0, x'', x'', ?3)")?;
+            insert.execute(params![&**self.key, page, self.now.as_micros().cast_signed()])?;
+            (self.transaction.last_insert_rowid(), page, 0, Vec::new())
         };
         self.id = id;
         self.position = Position { page: page.cast_unsigned(), head: head.cast_unsigned(), logged: log.len() / ENTRY };

@@ -158,9 +158,9 @@ fn while_the_store_is_away_the_process_goes_on_with_its_share_and_says_so_once()
     let shared: Arc<dyn StateStore> = Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
     let hook = {
         let away = Arc::clone(&away);
-        move |_: &'static str| match away.load(Ordering::SeqCst) {
-            true => Treatment::Fail(StoreError::Away { store: "the store".to_owned(), why: "a test".to_owned() }),
-            false => Treatment::Pass,
+        move |_: &'static str| {
+            let error = StoreError::Away { store: "the store".to_owned(), why: "a test".to_owned() };
+            if away.load(Ordering::SeqCst) { Treatment::Fail(error) } else { Treatment::Pass }
         }
     };
     let said: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -172,7 +172,8 @@ fn while_the_store_is_away_the_process_goes_on_with_its_share_and_says_so_once()
     let client = Client::new(&store, "a.example", "2/SECOND+5/HOUR", None);
     assert!(is_go(&client) && is_go(&client) && !is_go(&client));
     away.store(true, Ordering::SeqCst);
-    assert!(!is_go(&client), "the short window counts as full");
+    assert!(matches!(client.enter(), Entry::Wait(_)), "the short window counts as full, and is waited for");
+    clock.boot.fetch_add(3_000_000 + 1_000_000, Ordering::SeqCst);
     clock.boot.fetch_add(1_000_000, Ordering::SeqCst);
     assert!(is_go(&client), "and is free again in its time");
     clock.boot.fetch_add(5_000_000, Ordering::SeqCst);
@@ -192,9 +193,9 @@ fn a_block_is_obeyed_while_the_store_is_away() {
     let shared: Arc<dyn StateStore> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
     let hook = {
         let away = Arc::clone(&away);
-        move |_: &'static str| match away.load(Ordering::SeqCst) {
-            true => Treatment::Fail(StoreError::Away { store: "the store".to_owned(), why: "a test".to_owned() }),
-            false => Treatment::Pass,
+        move |_: &'static str| {
+            let error = StoreError::Away { store: "the store".to_owned(), why: "a test".to_owned() };
+            if away.load(Ordering::SeqCst) { Treatment::Fail(error) } else { Treatment::Pass }
         }
     };
     let store = Fallback::new(Arc::new(Wrapped::new(Arc::clone(&shared), hook)), Arc::new(SystemClock), Arc::new(|_: &str| ()));

@@ -78,6 +78,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 
 /// What holds for one run.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 struct Rules {
     rates: [&'static str; 2],
     slots: [Option<u32>; 2],

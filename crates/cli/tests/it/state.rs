@@ -1,0 +1,118 @@
+//! State that processes share: what one process does, the next one obeys; and an operator's word reaches all.
+
+use std::time::{Duration, Instant};
+
+use docstokg_origin_sim::{Origin, Reply};
+
+use crate::support::{Ran, Served, sharing};
+
+fn run(state: &std::path::Path, arguments: &[&str]) -> Ran {
+    sharing(state).args(arguments).output().expect("the program").into()
+}
+
+fn fetch(state: &std::path::Path, served: &Served, more: &[&str]) -> Ran {
+    let mapping = format!("a.example:80={}", served.address);
+    run(state, &[&["fetch", "http://a.example/", "--connect-to", &mapping], more].concat())
+}
+
+fn fine() -> Served {
+    Served::start(Origin::new("a.example").route("/", [Reply::ok("fine")]))
+}
+
+#[test]
+fn two_runs_share_one_budget_on_every_store_of_the_machine() {
+    for backend in ["sqlite", "multiprocess"] {
+        let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
+        let limits = ["--rate", "a.example:metadata=rates:2/HOUR,max_delay_ms:0", "--rate-backend", backend];
+        assert_eq!([0, 0, 3].map(|_| fetch(state.path(), &served, &limits).code), [0, 0, 3], "{backend}");
+        assert_eq!(served.web.ledger().len(), 2, "{backend}: a refusal sends nothing");
+    }
+}
+
+#[test]
+fn an_operators_word_reaches_every_process_and_is_shown() {
+    let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
+    let opened = run(state.path(), &["breaker", "open", "a.example", "--seconds", "60", "--reason", "lunch"]);
+    assert!(opened.code == 0 && opened.err.contains("a.example: open (cli-open:lunch) until"), "{}", opened.err);
+    let refused = fetch(state.path(), &served, &["--json"]);
+    assert_eq!(refused.code, 3);
+    let said: serde_json::Value = serde_json::from_str(&refused.out).expect("JSON");
+    assert_eq!((said["error"].as_str(), said["reason"].as_str()), (Some("breaker_open"), Some("cli-open:lunch")));
+    assert!(said["cooldown_remaining_ms"].as_u64().is_some_and(|left| left > 50_000 && left <= 60_000), "{said}");
+
+    let shown = run(state.path(), &["breaker", "show", "--open-only", "--json"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown.out).expect("JSON");
+    let [row] = shown["breakers"].as_array().expect("rows").as_slice() else { panic!("{shown}") };
+    assert_eq!((row["host"].as_str(), row["state"].as_str()), (Some("a.example"), Some("open")));
+    assert!(row["opened_by"].as_str().is_some_and(|who| who.starts_with("pid ")), "{row}");
+    assert_eq!(row["probes"]["artifact"]["most"], 2);
+    let table = run(state.path(), &["breaker", "show", "--host", "a.example"]);
+    assert!(table.out.contains("cli-open:lunch") && table.out.lines().count() == 2, "{}", table.out);
+    let doctor = run(state.path(), &["limits", "doctor", "a.example"]);
+    assert!(doctor.out.contains("because: breaker: open (cli-open:lunch)"), "{}", doctor.out);
+
+    assert!(run(state.path(), &["breaker", "close", "a.example"]).err.contains("a.example: closed"));
+    assert_eq!(fetch(state.path(), &served, &[]).code, 0);
+    assert!(run(state.path(), &["breaker", "show", "--open-only"]).out.contains("every breaker is closed"));
+}
+
+#[test]
+fn a_resolver_is_opened_and_closed_by_its_name() {
+    let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
+    assert_eq!(run(state.path(), &["breaker", "open", "landing_page", "--resolver", "--seconds", "60"]).code, 0);
+    assert_eq!(fetch(state.path(), &served, &["--resolver", "landing_page"]).code, 3);
+    assert_eq!(fetch(state.path(), &served, &[]).code, 0, "others are not affected");
+    assert_eq!(run(state.path(), &["breaker", "close", "landing_page", "--resolver"]).code, 0);
+    assert_eq!(fetch(state.path(), &served, &["--resolver", "landing_page"]).code, 0);
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a block ends in real time")]
+fn a_block_set_by_one_process_holds_for_another_and_ends_in_time() {
+    let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
+    let start = Instant::now();
+    assert_eq!(run(state.path(), &["breaker", "open", "a.example", "--seconds", "3"]).code, 0);
+    assert_eq!(fetch(state.path(), &served, &[]).code, 3, "blocked");
+    std::thread::sleep(Duration::from_millis(3_050).saturating_sub(start.elapsed()));
+    assert_eq!(fetch(state.path(), &served, &[]).code, 0, "after three seconds it proceeds");
+}
+
+#[test]
+fn the_doctor_tells_how_full_each_window_is_and_when_there_is_room() {
+    let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
+    assert!(run(state.path(), &["limits", "doctor"]).out.contains("nothing waits"));
+    let limits = ["--rate", "a.example:metadata=rates:1/HOUR+5/DAY"];
+    assert_eq!(fetch(state.path(), &served, &limits).code, 0);
+    let told = run(state.path(), &[&["limits", "doctor", "--json"], limits.as_slice()].concat());
+    let told: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
+    let [budget] = told["budgets"].as_array().expect("budgets").as_slice() else { panic!("{told}") };
+    assert_eq!(budget["because"], "window 1/HOUR is full");
+    assert!(budget["eligible_in_ms"].as_u64().is_some_and(|left| left > 3_500_000 && left <= 3_600_010), "{budget}");
+    assert_eq!(budget["budgets"][0]["windows"][1]["used"], 1);
+    let text = run(state.path(), &[&["limits", "doctor", "a.example"], limits.as_slice()].concat()).out;
+    assert!(text.contains("budget a.example metadata: 1 of 1/HOUR, 1 of 5/DAY"), "{text}");
+}
+
+#[test]
+fn a_state_directory_that_cannot_be_used_is_said_and_fetching_goes_on_unless_config_says_no() {
+    let served = fine();
+    let nowhere = std::path::Path::new("/proc/nowhere");
+    let fetched = fetch(nowhere, &served, &[]);
+    assert!(fetched.code == 0 && fetched.err.contains("cannot be used") && fetched.err.contains("this process alone"), "{}", fetched.err);
+    assert_eq!(run(nowhere, &["breaker", "show"]).code, 1);
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "limits: { backend: { on_store_failure: refuse } }\n").expect("a file");
+    let refused = fetch(nowhere, &served, &["--config", &file.path().display().to_string()]);
+    assert!(refused.code == 1 && refused.err.contains("--state-dir"), "{}", refused.err);
+    assert_eq!(served.web.ledger().len(), 1);
+}
+
+#[test]
+fn a_redis_server_that_is_away_is_said_once_and_its_password_never() {
+    let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
+    let dsn = ["--rate-backend", "redis", "--rate-dsn", "redis://me:SECRET@127.0.0.1:1/0"];
+    let fetched = fetch(state.path(), &served, &dsn);
+    assert_eq!(fetched.code, 0, "{}", fetched.err);
+    assert!(fetched.err.contains("redis://***@127.0.0.1:1/0 does not answer") && fetched.err.contains("going on with"), "{}", fetched.err);
+    assert!(!fetched.err.contains("SECRET"), "{}", fetched.err);
+}
