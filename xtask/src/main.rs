@@ -1,7 +1,7 @@
-//! Project chores: `cargo xtask test | bench | politeness | sharing`.
+//! Project chores: `cargo xtask test | bench | politeness | sharing | soak`.
 
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, bail};
 
@@ -13,16 +13,19 @@ Usage: cargo xtask COMMAND
   politeness   measure on loopback what an origin sees: windows, and how much of the rate is used
                [--seconds N (20)] [--runs N (5)] [--limit N (10, 50 and 200)]
   sharing      measure on loopback how four processes share one limit, on every store
-               [--seconds N (20)] [--runs N (5)]";
+               [--seconds N (20)] [--runs N (5)]
+  soak         kill processes in the middle of anything, on every store: nothing breaks, nothing overshoots
+               [--kills N (1000)]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["test", rest @ ..] => test(rest),
-        ["bench", rest @ ..] => bench("hub", rest),
-        ["politeness", rest @ ..] => bench("politeness", rest),
-        ["sharing", rest @ ..] => bench("sharing", rest),
+        ["bench", rest @ ..] => need_redis().and_then(|()| both(bench("docstokg-hub", "hub", rest), bench("docstokg-stores", "stores", rest))),
+        ["politeness", rest @ ..] => bench("docstokg-hub", "politeness", rest),
+        ["sharing", rest @ ..] => need_redis().and_then(|()| bench("docstokg-hub", "sharing", rest)),
+        ["soak", rest @ ..] => need_redis().and_then(|()| bench("docstokg-stores", "soak", rest)),
         ["help" | "--help" | "-h"] => {
             say(HELP);
             Ok(())
@@ -40,12 +43,46 @@ fn main() -> ExitCode {
 
 /// Runs every test of the workspace.
 fn test(rest: &[&str]) -> anyhow::Result<()> {
+    need_redis()?;
     cargo(&[&["test", "--workspace"], rest].concat())
 }
 
 /// Runs one benchmark program, optimised.
-fn bench(name: &str, rest: &[&str]) -> anyhow::Result<()> {
-    cargo(&[&["bench", "--quiet", "--package", "docstokg-hub", "--bench", name, "--"], rest].concat())
+fn bench(package: &str, name: &str, rest: &[&str]) -> anyhow::Result<()> {
+    cargo(&[&["bench", "--quiet", "--package", package, "--bench", name, "--"], rest].concat())
+}
+
+/// Runs on after a failure, and fails in the end.
+fn both(first: anyhow::Result<()>, second: anyhow::Result<()>) -> anyhow::Result<()> {
+    first.and(second)
+}
+
+/// Makes sure that a Redis or Valkey server can be started, and installs one from the system's packages if none is there.
+fn need_redis() -> anyhow::Result<()> {
+    let is_there = || ["redis-server", "valkey-server"].iter().any(|program| runs(program, &["--version"]));
+    if is_there() {
+        return Ok(());
+    }
+    say("xtask: no redis-server here; installing it from the system's packages");
+    let ways: [&[&[&str]]; 5] = [
+        &[&["apt-get", "update"], &["apt-get", "install", "--yes", "--no-install-recommends", "redis-server"]],
+        &[&["dnf", "install", "--assumeyes", "valkey"]],
+        &[&["apk", "add", "redis"]],
+        &[&["pacman", "--sync", "--noconfirm", "valkey"]],
+        &[&["brew", "install", "redis"]],
+    ];
+    for way in ways {
+        // An update that fails for one source may still have found the package in another: the install decides.
+        let done: Vec<bool> = way.iter().map(|command| runs(command[0], &command[1..])).collect();
+        if done.last() == Some(&true) && is_there() {
+            return Ok(());
+        }
+    }
+    bail!("the tests need redis-server (or valkey-server), and it could not be installed: install it by hand, as root if need be, and run this again")
+}
+
+fn runs(program: &str, arguments: &[&str]) -> bool {
+    Command::new(program).args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdout(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 fn cargo(arguments: &[&str]) -> anyhow::Result<()> {

@@ -85,6 +85,9 @@ pub struct Budget {
     /// How many exact grants the windows of all processes ask to remember.
     keep: u32,
     coarse: Vec<Coarse>,
+    /// The windows for which that was last made sure, in this process.
+    #[serde(skip)]
+    remembered: u64,
     tickets: Vec<Ticket>,
     slots: Vec<SlotLease>,
     multiplier: Multiplier,
@@ -102,6 +105,7 @@ impl Default for Budget {
             ring: Ring::default(),
             keep: 0,
             coarse: Vec::new(),
+            remembered: 0,
             tickets: Vec::new(),
             slots: Vec::new(),
             multiplier: Multiplier::FULL,
@@ -143,7 +147,11 @@ impl Budget {
         let (mut at, mut latest) = (from, None);
         for (place, rule) in windows.rules().iter().enumerate() {
             let k = (rule.limit + 1).saturating_sub(weight);
-            let grant = if rule.exact { self.ring.back(k) } else { self.coarse_of(&windows.list()[place]).and_then(|coarse| coarse.back(k)) };
+            let grant = if rule.exact {
+                self.ring.back(k)
+            } else {
+                self.coarse.iter().find(|coarse| coarse.id() == rule.id).and_then(|coarse| coarse.back(k))
+            };
             if let Some(grant) = grant {
                 let free = grant.plus_micros(rule.width);
                 if free > at {
@@ -245,6 +253,10 @@ impl Budget {
     /// Makes sure that the history reaches back as far as these windows look.
     #[inline]
     pub(crate) fn remember(&mut self, windows: &Windows) {
+        if self.remembered == windows.signature {
+            return;
+        }
+        self.remembered = windows.signature;
         self.keep = self.keep.max(windows.keep);
         if windows.has_coarse {
             for (window, width) in windows.in_force(Multiplier::FULL).filter(|(window, _)| window.limit.get() > EXACT_LIMIT) {
@@ -261,8 +273,7 @@ impl Budget {
     /// Tells whether the history reaches back as far as these windows look.
     #[inline]
     pub(crate) fn remembers(&self, windows: &Windows) -> bool {
-        let coarse = |window: &Window| window.limit.get() <= EXACT_LIMIT || self.coarse_of(window).is_some();
-        self.keep >= windows.keep && (!windows.has_coarse || windows.list().iter().all(coarse))
+        self.remembered == windows.signature
     }
 
     /// Remembers that `weight` was used at `now`.

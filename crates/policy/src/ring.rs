@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rate::Window;
 use crate::time::BootInstant;
+use crate::windows::id_of;
 
 /// The largest window whose grants are remembered one by one.
 pub const EXACT_LIMIT: u32 = 4_096;
@@ -92,6 +93,8 @@ pub struct Coarse {
     window: Window,
     /// The width in microseconds, guard included.
     width: u64,
+    /// Its name in one word.
+    id: u64,
     #[serde(skip)]
     buckets: VecDeque<Bucket>,
     #[serde(skip)]
@@ -118,7 +121,19 @@ impl Coarse {
     /// Starts an empty history of a window.
     #[must_use]
     pub fn new(window: Window, width: u64) -> Self {
-        Self { window, width, buckets: VecDeque::new(), total: 0, share: window.limit.get().div_ceil(COARSE_BUCKETS) }
+        Self { window, width, id: id_of(&window), buckets: VecDeque::new(), total: 0, share: window.limit.get().div_ceil(COARSE_BUCKETS) }
+    }
+
+    /// Returns the name of the window in one word.
+    #[inline]
+    #[must_use]
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Returns how long it remembers, in microseconds.
+    pub(crate) fn width(&self) -> u64 {
+        self.width
     }
 
     /// Remembers for at least `width` microseconds.

@@ -17,6 +17,8 @@ pub struct Windows {
     /// How many exact grants are worth remembering.
     pub(crate) keep: u32,
     pub(crate) has_coarse: bool,
+    /// Tells windows apart in one comparison. Never zero.
+    pub(crate) signature: u64,
 }
 
 /// A window as the hot path reads it: it adds and compares, it does not convert.
@@ -27,6 +29,13 @@ pub(crate) struct Rule {
     pub(crate) exact: bool,
     /// The width at the full rate, guard included, in microseconds.
     pub(crate) width: u64,
+    /// The name of the window among large ones.
+    pub(crate) id: u64,
+}
+
+/// Names a window in one word.
+pub(crate) fn id_of(window: &Window) -> u64 {
+    (u64::from(window.limit.get()) << 32) ^ micros(window.per)
 }
 
 /// Windows longer than this are quotas: the adaptive multiplier leaves them alone.
@@ -39,10 +48,17 @@ impl Windows {
         let list = list.into();
         let exact = list.iter().map(|window| window.limit.get()).filter(|limit| *limit <= EXACT_LIMIT);
         let keep = exact.max().unwrap_or(0);
-        let rule = |window: &Window| Rule { limit: window.limit.get(), exact: window.limit.get() <= EXACT_LIMIT, width: micros(window.per + guard) };
-        let rules = list.iter().map(rule).collect();
+        let rule = |window: &Window| Rule {
+            limit: window.limit.get(),
+            exact: window.limit.get() <= EXACT_LIMIT,
+            width: micros(window.per + guard),
+            id: id_of(window),
+        };
+        let rules: Box<[Rule]> = list.iter().map(rule).collect();
+        let mix = |mixed: u64, rule: &Rule| mixed.rotate_left(7).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ rule.id ^ rule.width.rotate_left(32);
+        let signature = rules.iter().fold(1, mix) | 1;
         let has_coarse = list.iter().any(|window| window.limit.get() > EXACT_LIMIT);
-        Self { list, rules, guard, keep, has_coarse }
+        Self { list, rules, guard, keep, has_coarse, signature }
     }
 
     /// Returns the windows as configured.

@@ -63,10 +63,16 @@ impl Budget {
         self.coarse = coarse
             .into_iter()
             .map(|theirs| match mine.iter().position(|coarse| coarse.window() == theirs.window()) {
-                Some(place) => mine.swap_remove(place),
+                Some(place) => {
+                    let mut same = mine.swap_remove(place);
+                    same.widen(theirs.width());
+                    same
+                }
                 None => theirs,
             })
             .collect::<Vec<Coarse>>();
+        // Another process may have written before it had heard of our windows.
+        self.remembered = 0;
         (self.keep, self.tickets, self.slots) = (keep, tickets, slots);
         (self.multiplier, self.tally, self.waits) = (multiplier, tally, waits);
     }

@@ -175,11 +175,17 @@ impl Arena {
     }
 
     /// Returns a segment, which is mapped at its first use.
+    #[inline]
     fn segment(&self, number: usize) -> Result<&Segment, Refused> {
-        let place = self.segments.get(number).ok_or(Refused::Full)?;
-        if let Some(segment) = place.get() {
-            return Ok(segment);
+        match self.segments.get(number).and_then(OnceLock::get) {
+            Some(segment) => Ok(segment),
+            None => self.map(number),
         }
+    }
+
+    #[cold]
+    fn map(&self, number: usize) -> Result<&Segment, Refused> {
+        let place = self.segments.get(number).ok_or(Refused::Full)?;
         let segment = Segment::map(&self.file, (number * SEGMENT) as u64, SEGMENT)?;
         Ok(place.get_or_init(|| segment))
     }

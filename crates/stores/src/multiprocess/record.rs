@@ -162,9 +162,12 @@ impl From<Garbled> for Refused {
 impl Record for Mapped<'_> {
     type Error = Refused;
 
+    /// Reads no more than it is asked for: a copy that is up to date needs nothing else.
     #[inline]
     fn position(&mut self) -> Result<Position, Refused> {
-        Ok(self.read_half()?.position)
+        self.active = usize::from(self.segment.word(self.place + block::ACTIVE).load(Relaxed) == 1);
+        let logged = usize::try_from(self.word(self.active, half::LOGGED)).unwrap_or(usize::MAX);
+        Ok(Position { page: self.word(self.active, half::PAGE_NUMBER), head: self.word(self.active, half::HEAD_NUMBER), logged })
     }
 
     fn head(&mut self) -> Result<Vec<u8>, Refused> {
@@ -190,7 +193,7 @@ impl Record for Mapped<'_> {
         let logged = half.position.logged;
         if commit.head.is_none() && commit.page.is_none() {
             let (segment, place) = self.arena.at(half.area)?;
-            segment.write(place + log_at(half.class, half.page_slot) + logged * ENTRY, commit.log);
+            segment.write_words(place + log_at(half.class, half.page_slot) + logged * ENTRY, commit.log);
             half.position.logged = logged + commit.log.len() / ENTRY;
             let count = self.segment.word(self.place + block::RECORDS + block::RECORD * self.active + half::LOGGED);
             count.store(half.position.logged as u64, Release);

@@ -50,6 +50,7 @@ impl Segment {
     }
 
     /// Returns the word at `offset`, which is a multiple of eight within the segment.
+    #[inline]
     pub(super) fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset + 8 <= self.length, "a word lies within its segment");
         // SAFETY: in bounds and aligned (the mapping starts at a page); atomics may be shared, also with other processes.
@@ -76,7 +77,17 @@ impl Segment {
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) }
     }
 
+    /// Writes whole words at `offset`, which is a multiple of eight, one by one: for a few of them that is faster than a copy.
+    #[inline]
+    pub(super) fn write_words(&self, offset: usize, bytes: &[u8]) {
+        for (place, word) in bytes.chunks_exact(8).enumerate() {
+            let word = word.try_into().map_or(0, u64::from_ne_bytes);
+            self.word(offset + 8 * place).store(word, Ordering::Relaxed);
+        }
+    }
+
     /// Returns the mutex at `offset`, which [`Segment::make_mutex`] has made.
+    #[inline]
     pub(super) fn mutex(&self, offset: usize) -> &SharedMutex {
         assert!(offset.is_multiple_of(8) && offset + size_of::<SharedMutex>() <= self.length, "a mutex lies within its segment");
         // SAFETY: in bounds and aligned to eight, as the C library's mutex is; it is only ever used through a shared

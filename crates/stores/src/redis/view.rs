@@ -109,7 +109,7 @@ fn budget_of(table: &Value) -> Value {
         json!({ "id": whole(&held["i"]), "at": whole(&held["a"]), "weight": whole(&held["w"]), "expires": whole(&held["x"]), "standing": standing })
     };
     let slot = |held: &Value| json!({ "id": whole(&held["i"]), "expires": whole(&held["x"]) });
-    let coarse = |coarse: &Value| json!({ "window": window_of(coarse), "width": whole(&coarse["w"]), "share": whole(&coarse["s"]) });
+    let coarse = |coarse: &Value| json!({ "window": window_of(coarse), "width": whole(&coarse["w"]), "id": whole(&coarse["l"]) << 32 ^ whole(&coarse["p"]), "share": whole(&coarse["s"]) });
     let all = |field: &str, read: &dyn Fn(&Value) -> Value| list(&table[field]).into_iter().map(read).collect::<Vec<_>>();
     let waits = all("w", &|wait| json!({ "at": whole(&wait["a"]), "length": length(&wait["l"]) }));
     let tally = table.get("y").map(|tally| json!({ "started": whole(&tally["s"]), "calls": whole(&tally["c"]), "throttled": whole(&tally["t"]) }));

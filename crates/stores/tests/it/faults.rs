@@ -1,7 +1,7 @@
 //! What goes wrong with stores: each has a sentence, and nothing is granted too much.
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -50,9 +50,12 @@ fn redis(server: &Server) -> RedisStore {
     RedisStore::open(&server.dsn(), Arc::new(SystemClock)).expect("a store")
 }
 
-fn command(server: &Server, words: &[&str]) {
-    let done = Command::new("redis-cli").args(["-p", &server.port.to_string()]).args(words).output().expect("redis-cli");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+fn command(server: &Server, words: &str) {
+    let mut connection = std::net::TcpStream::connect(("127.0.0.1", server.port)).expect("a connection");
+    write!(connection, "{words}\r\n").expect("it listens");
+    let mut answer = String::new();
+    BufReader::new(connection).read_line(&mut answer).expect("an answer");
+    assert!(answer.starts_with(['+', ':']), "{answer}");
 }
 
 fn is_go(client: &Client) -> bool {
@@ -72,7 +75,7 @@ fn redis_forgets_its_scripts_and_is_told_them_again() {
     let store = redis(&server);
     let client = Client::new(&store, "flush", "3/HOUR", None);
     assert!(is_go(&client));
-    command(&server, &["SCRIPT", "FLUSH"]);
+    command(&server, "SCRIPT FLUSH");
     assert!(is_go(&client) && is_go(&client) && !is_go(&client), "the history is still there");
 }
 
@@ -82,7 +85,7 @@ fn redis_closes_every_connection_and_nobody_notices() {
     let store = redis(&server);
     let client = Client::new(&store, "reset", "3/HOUR", None);
     assert!(is_go(&client));
-    command(&server, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    command(&server, "CLIENT KILL TYPE normal SKIPME yes");
     assert!(is_go(&client));
 }
 
@@ -92,7 +95,7 @@ fn redis_pauses_for_two_seconds_and_is_waited_for() {
     let store = redis(&server);
     let client = Client::new(&store, "pause", "2/HOUR", None);
     assert!(is_go(&client));
-    command(&server, &["CLIENT", "PAUSE", "2000", "ALL"]);
+    command(&server, "CLIENT PAUSE 2000 ALL");
     assert!(is_go(&client) && !is_go(&client));
 }
 
