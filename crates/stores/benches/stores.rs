@@ -148,11 +148,14 @@ impl Other {
 }
 
 fn hammer(path: &str) {
-    let store = MultiprocessStore::open(std::path::Path::new(path), Arc::new(SystemClock)).expect("a store");
-    let client = Client::new(&store);
+    let (path, clock) = (std::path::Path::new(path), Arc::new(SystemClock));
+    let store: Arc<dyn StateStore> = match path.extension().is_some_and(|ending| ending == "sqlite") {
+        true => Arc::new(SqliteStore::open(path, clock).expect("a store")),
+        false => Arc::new(MultiprocessStore::open(path, clock).expect("a store")),
+    };
+    let client = Client::new(&*store);
     loop {
-        let Answer::Ready(Ok(entered)) = client.enter() else { panic!("mapped memory answers at once") };
-        black_box(&entered);
+        black_box(&docstokg_stores::conformance::arrive(client.enter()));
     }
 }
 

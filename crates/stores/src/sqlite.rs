@@ -1,17 +1,20 @@
 //! State in a database of the state directory, shared by all processes of a machine. The programs' default.
 //!
-//! One thread of the process owns the database, so that nothing of it runs on the executor; a step is one immediate
-//! transaction behind a lock file. See `replica.rs` for what a step reads and writes.
+//! A step is one immediate transaction behind a lock file, and takes microseconds: it is written to the log of the
+//! database, which a thread of its own copies into place. Whoever finds the lock free does the step at once; who would
+//! have to wait leaves that to the thread, so that nobody waits on the executor. See `replica.rs` for what a step reads
+//! and writes.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Sender};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Entered, Entry, OwnedAsk, Pass, Report, Settled, Site, Standing};
+use docstokg_policy::site::{Ask, Entered, Entry, Pass, Report, Settled, Site, Standing};
 use docstokg_policy::time::{BootInstant, Clock};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -25,20 +28,29 @@ use crate::replica::Replica;
 mod database;
 mod record;
 
-use database::Database;
+use database::{Copy, Database, Log, Turn};
 
-type Job = Box<dyn FnOnce(&mut Database) + Send>;
+/// Something for the thread to do; to copy the log, if there is nothing in it.
+type Job = Option<Box<dyn FnOnce(&mut Database) + Send>>;
 
 /// A store in a SQLite database.
 pub struct SqliteStore {
     worker: Arc<PerProcess<Worker>>,
 }
 
-/// The thread that owns the database. A child process has none of its parent's threads, and must not use its
-/// connection: it starts its own.
+/// The database, and the thread that waits for it. A child process has none of its parent's threads, and must not use
+/// its connection: it opens its own.
 struct Worker {
-    jobs: Mutex<Result<Sender<Job>, StoreError>>,
+    shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What callers and the thread share.
+struct Shared {
+    database: Mutex<Result<Database, StoreError>>,
+    jobs: Mutex<Result<Sender<Job>, StoreError>>,
+    /// Jobs that wait for the thread: whoever comes later must not go before them.
+    waiting: AtomicUsize,
 }
 
 impl SqliteStore {
@@ -57,31 +69,53 @@ impl SqliteStore {
     pub fn open_after_boot(path: &Path, clock: Arc<dyn Clock>, boot_id: &str) -> Result<Self, StoreError> {
         let worker = Worker::start(path, Arc::clone(&clock), boot_id)?;
         let (path, boot_id) = (path.to_owned(), boot_id.to_owned());
-        let again = move || {
-            let broken = |error| Worker { jobs: Mutex::new(Err(error)), thread: None };
-            Worker::start(&path, Arc::clone(&clock), &boot_id).unwrap_or_else(broken)
-        };
+        let again = move || Worker::start(&path, Arc::clone(&clock), &boot_id).unwrap_or_else(Worker::broken);
         Ok(Self { worker: Arc::new(PerProcess::new(worker, again)) })
     }
 }
 
 impl Worker {
     fn start(path: &Path, clock: Arc<dyn Clock>, boot_id: &str) -> Result<Self, StoreError> {
-        let mut database = Database::open(path, clock, boot_id)?;
+        let database = Database::open(path, clock, boot_id)?;
+        let log = database.log();
         let (jobs, queue) = mpsc::channel::<Job>();
-        let thread = std::thread::Builder::new().name("docstokg-state".to_owned()).spawn(move || {
-            while let Ok(job) = queue.recv() {
-                job(&mut database);
-            }
-        });
+        let shared = Arc::new(Shared { database: Mutex::new(Ok(database)), jobs: Mutex::new(Ok(jobs)), waiting: AtomicUsize::new(0) });
+        let mine = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("docstokg-state".to_owned()).spawn(move || serve(&mine, &queue, log));
         let thread = thread.map_err(|error| StoreError::Away { store: "the state database".to_owned(), why: error.to_string() })?;
-        Ok(Self { jobs: Mutex::new(Ok(jobs)), thread: Some(thread) })
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    fn broken(error: StoreError) -> Self {
+        let shared = Shared { database: Mutex::new(Err(error.clone())), jobs: Mutex::new(Err(error)), waiting: AtomicUsize::new(0) };
+        Self { shared: Arc::new(shared), thread: None }
+    }
+}
+
+/// Does the jobs of those who would have to wait, and copies the log into place when told to.
+fn serve(shared: &Shared, queue: &Receiver<Job>, mut log: Log) {
+    while let Ok(job) = queue.recv() {
+        let Some(job) = job else {
+            log.copy();
+            continue;
+        };
+        let is_long = match &mut *shared.database.lock() {
+            Ok(database) => {
+                job(database);
+                database.has_long_log()
+            }
+            Err(_) => false,
+        };
+        shared.waiting.fetch_sub(1, Ordering::AcqRel);
+        if is_long {
+            log.copy();
+        }
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        *self.jobs.lock() = Err(away());
+        *self.shared.jobs.lock() = Err(away());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -92,22 +126,58 @@ fn away() -> StoreError {
     StoreError::Away { store: "the state database".to_owned(), why: "its thread has ended".to_owned() }
 }
 
-/// Runs a job on the thread, and answers when it is done.
+/// Does a job at once if nobody is in the way. `None` if it has to wait: then nothing has happened.
+fn at_once<T>(worker: &PerProcess<Worker>, job: impl FnOnce(&mut Database) -> Result<Option<T>, StoreError>) -> Option<Result<T, StoreError>> {
+    let shared = &worker.get().shared;
+    if shared.waiting.load(Ordering::Acquire) > 0 {
+        return None;
+    }
+    let mut database = shared.database.try_lock()?;
+    let database = match &mut *database {
+        Ok(database) => database,
+        Err(error) => return Some(Err(error.clone())),
+    };
+    let done = job(database).transpose()?;
+    if database.has_long_log()
+        && let Ok(jobs) = &*shared.jobs.lock()
+    {
+        let _ = jobs.send(None);
+    }
+    Some(done)
+}
+
+/// Does a job at once if nobody is in the way; otherwise the thread does it, and the answer comes when it is done.
 fn ask<T: Send + 'static>(
     worker: &PerProcess<Worker>,
-    job: impl FnOnce(&mut Database) -> Result<T, StoreError> + Send + 'static,
+    job: impl FnOnce(&mut Database, Turn) -> Result<Option<T>, StoreError> + Clone + Send + 'static,
+) -> Answer<T> {
+    let first = job.clone();
+    match at_once(worker, |database| first(database, Turn::IfFree)) {
+        Some(done) => Answer::Ready(done),
+        None => in_turn(worker, job, |_, _| ()),
+    }
+}
+
+/// Has the thread do a job, and answers when it is done.
+fn in_turn<T: Send + 'static>(
+    worker: &PerProcess<Worker>,
+    job: impl FnOnce(&mut Database, Turn) -> Result<Option<T>, StoreError> + Send + 'static,
     unwanted: impl FnOnce(&mut Database, T) + Send + 'static,
 ) -> Answer<T> {
+    let shared = &worker.get().shared;
     let (reply, answer) = oneshot::channel();
     let job = move |database: &mut Database| {
-        let done = job(database);
+        let done = job(database, Turn::Wait).and_then(|done| done.ok_or_else(away));
         if let Err(Ok(done)) = reply.send(done) {
             unwanted(database, done);
         }
     };
-    match &*worker.get().jobs.lock() {
-        // The thread ends with the store; until then it takes every job.
-        Ok(jobs) => drop(jobs.send(Box::new(job))),
+    match &*shared.jobs.lock() {
+        Ok(jobs) => {
+            shared.waiting.fetch_add(1, Ordering::AcqRel);
+            // The thread ends with the store; until then it takes every job.
+            let _ = jobs.send(Some(Box::new(job)));
+        }
         Err(error) => return Answer::Ready(Err(error.clone())),
     }
     Answer::Later(Box::pin(async move { answer.await.unwrap_or_else(|_| Err(away())) }))
@@ -115,11 +185,11 @@ fn ask<T: Send + 'static>(
 
 impl StateStore for SqliteStore {
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
-        Arc::new(SqliteSite { key: Arc::clone(key), worker: Arc::clone(&self.worker), replica: PerProcess::new(fresh_replica(), fresh_replica) })
+        Arc::new(SqliteSite { key: Arc::clone(key), worker: Arc::clone(&self.worker), copy: PerProcess::new(fresh_copy(), fresh_copy) })
     }
 
     fn list(&self) -> Answer<Vec<SiteKey>> {
-        ask(&self.worker, Database::list, |_, _| ())
+        ask(&self.worker, Database::list)
     }
 
     fn is_shared(&self) -> bool {
@@ -131,7 +201,8 @@ impl StateStore for SqliteStore {
     }
 
     fn flush(&self) -> Answer<()> {
-        ask(&self.worker, |_| Ok(()), |_, ()| ())
+        // What waits for the thread is done in turn, and the rest is done already.
+        ask(&self.worker, |_, _| Ok(Some(())))
     }
 }
 
@@ -139,47 +210,52 @@ impl StateStore for SqliteStore {
 struct SqliteSite {
     key: SiteKey,
     worker: Arc<PerProcess<Worker>>,
-    replica: PerProcess<Arc<Mutex<Replica>>>,
+    copy: PerProcess<Arc<Mutex<Copy>>>,
 }
 
-fn fresh_replica() -> Arc<Mutex<Replica>> {
-    Arc::new(Mutex::new(Replica::new(process::first_name(), process::signature())))
+fn fresh_copy() -> Arc<Mutex<Copy>> {
+    Arc::new(Mutex::new(Copy { replica: Replica::new(process::first_name(), process::signature()), row: 0 }))
 }
 
 impl SqliteSite {
     /// Runs one step in one transaction.
-    fn step<T: Send + 'static>(&self, step: impl FnOnce(&mut Site, BootInstant) -> T + Send + 'static) -> Answer<T> {
-        let (key, replica) = (Arc::clone(&self.key), Arc::clone(self.replica.get()));
-        ask(&self.worker, move |database| database.step(&key, &mut replica.lock(), step), |_, _| ())
+    fn step<T: Send + 'static>(&self, step: impl FnOnce(&mut Site, BootInstant) -> T + Clone + Send + 'static) -> Answer<T> {
+        let (key, copy) = (Arc::clone(&self.key), Arc::clone(self.copy.get()));
+        ask(&self.worker, move |database, turn| database.step(turn, &key, &mut copy.lock(), step))
     }
 
     /// Runs a step whose grant is given back if nobody waits for it any more.
-    fn step_in(&self, question: OwnedAsk, step: impl FnOnce(&mut Site, &OwnedAsk, BootInstant) -> Entered + Send + 'static) -> Answer<Entered> {
-        let (key, replica) = (Arc::clone(&self.key), Arc::clone(self.replica.get()));
-        let (again, copy) = ((Arc::clone(&key), Arc::clone(&replica)), question.clone());
+    fn step_in(&self, ask: &Ask<'_>, step: impl Fn(&mut Site, &Ask<'_>, BootInstant) -> Entered + Send + 'static) -> Answer<Entered> {
+        let now = |database: &mut Database| database.step(Turn::IfFree, &self.key, &mut self.copy.get().lock(), |site, now| step(site, ask, now));
+        if let Some(entered) = at_once(&self.worker, now) {
+            return Answer::Ready(entered);
+        }
+        let (key, copy, question) = (Arc::clone(&self.key), Arc::clone(self.copy.get()), ask.to_owned());
+        let (again, asked) = ((Arc::clone(&key), Arc::clone(&copy)), question.clone());
         let unwanted = move |database: &mut Database, entered: Entered| {
             let (id, spent) = match entered.entry {
                 Entry::Go(pass) => (pass.id, Some(pass.stamp)),
                 Entry::Wait(ticket) => (ticket.id, None),
                 _ => return,
             };
-            let _ = database.step(&again.0, &mut again.1.lock(), |site, _| site.leave(&copy.as_ask(), id, spent));
+            let _ = database.step(Turn::Wait, &again.0, &mut again.1.lock(), |site, _| site.leave(&asked.as_ask(), id, spent));
         };
-        ask(&self.worker, move |database| database.step(&key, &mut replica.lock(), |site, now| step(site, &question, now)), unwanted)
+        let later = move |database: &mut Database, turn| database.step(turn, &key, &mut copy.lock(), |site, now| step(site, &question.as_ask(), now));
+        in_turn(&self.worker, later, unwanted)
     }
 }
 
 impl SiteHandle for SqliteSite {
     fn budget(&self, key: &BudgetKey) -> usize {
-        self.replica.get().lock().budget(&key.to_string())
+        self.copy.get().lock().replica.budget(&key.to_string())
     }
 
     fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
-        self.step_in(ask.to_owned(), |site, ask, now| site.enter(&ask.as_ask(), now))
+        self.step_in(ask, Site::enter)
     }
 
     fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<Entered> {
-        self.step_in(ask.to_owned(), move |site, ask, now| site.confirm(&ask.as_ask(), ticket, now))
+        self.step_in(ask, move |site, ask, now| site.confirm(ask, ticket, now))
     }
 
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
@@ -230,7 +306,7 @@ impl SiteHandle for SqliteSite {
     }
 
     fn view(&self) -> Answer<SiteView> {
-        let (key, replica) = (Arc::clone(&self.key), Arc::clone(self.replica.get()));
-        ask(&self.worker, move |database| database.view(&key, &mut replica.lock()), |_, _| ())
+        let (key, copy) = (Arc::clone(&self.key), Arc::clone(self.copy.get()));
+        ask(&self.worker, move |database, turn| database.view(turn, &key, &mut copy.lock()))
     }
 }

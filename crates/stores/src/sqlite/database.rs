@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use docstokg_policy::site::Site;
 use docstokg_policy::time::{BootInstant, Clock};
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 use rustix::fs::{FlockOperation, flock};
 
 use super::record::Row;
@@ -23,6 +23,8 @@ const KEEP: Duration = Duration::from_secs(2 * 86_400);
 const SWEEP_EVERY: u32 = 4_096;
 /// How long SQLite itself waits, for those who look at the database by other means.
 const BUSY: Duration = Duration::from_secs(5);
+/// How many steps make the log long enough to be copied.
+const LONG_LOG: u32 = 1_000;
 
 const TABLES: &str = "
 CREATE TABLE boot (id TEXT NOT NULL, anchor_boot INTEGER NOT NULL, anchor_wall INTEGER NOT NULL);
@@ -45,6 +47,12 @@ CREATE VIEW breaker_cooldowns(host, until_wall, reason, updated_at) AS
     WHERE until_wall > (julianday('now') - 2440587.5) * 86400.0;
 ";
 
+/// This process's copy of a site, and where its row is.
+pub(super) struct Copy {
+    pub(super) replica: Replica,
+    pub(super) row: i64,
+}
+
 /// An open database.
 pub(super) struct Database {
     path: PathBuf,
@@ -52,6 +60,8 @@ pub(super) struct Database {
     lock: File,
     clock: Arc<dyn Clock>,
     steps: u32,
+    /// Whether SQLite is set to wait.
+    waits: bool,
 }
 
 /// What can go wrong within a step.
@@ -73,25 +83,61 @@ impl From<Garbled> for StepError {
     }
 }
 
-/// Holds the lock file. Whoever waits for it is woken in turn, which SQLite's own waiting is not.
-struct Turn<'a>(&'a File);
+/// What to do when another process is at the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Come back later.
+    IfFree,
+    /// Wait for one's turn.
+    Wait,
+}
 
-impl<'a> Turn<'a> {
-    fn take(lock: &'a File) -> std::io::Result<Self> {
+/// Holds the lock file. Whoever waits for it is woken in turn, which SQLite's own waiting is not.
+struct Holding<'a>(&'a File);
+
+impl<'a> Holding<'a> {
+    /// Takes the lock, or returns `None` if it is taken and there is no waiting.
+    fn take(lock: &'a File, turn: Turn) -> std::io::Result<Option<Self>> {
+        let how = if turn == Turn::Wait { FlockOperation::LockExclusive } else { FlockOperation::NonBlockingLockExclusive };
         loop {
-            match flock(lock, FlockOperation::LockExclusive) {
-                Ok(()) => return Ok(Self(lock)),
+            match flock(lock, how) {
+                Ok(()) => return Ok(Some(Self(lock))),
                 Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
         }
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Holding<'_> {
     fn drop(&mut self) {
         // It is freed with the file at the latest.
         let _ = flock(self.0, FlockOperation::Unlock);
+    }
+}
+
+/// The log of the database, which grows with every step until it is copied into place.
+pub(super) struct Log {
+    path: PathBuf,
+    connection: Option<Connection>,
+}
+
+impl Log {
+    /// Copies the log into place.
+    ///
+    /// It holds the lock meanwhile: only a log that was copied whole is begun anew by the next step, and does not grow
+    /// without end. Whoever comes in these milliseconds waits in the thread of its process.
+    pub(super) fn copy(&mut self) {
+        let connection = self.connection.take().or_else(|| Connection::open(&self.path).ok());
+        if let Some(connection) = connection
+            && let Ok(lock) = File::options().write(true).open(self.path.with_extension("lock"))
+            && let Ok(Some(_holding)) = Holding::take(&lock, Turn::Wait)
+        {
+            // Whatever keeps it from being copied now will not the next time.
+            let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+            self.connection = Some(connection);
+        }
     }
 }
 
@@ -106,54 +152,89 @@ impl Database {
         let lock =
             File::options().create(true).truncate(false).write(true).open(&lock_path).map_err(|error| cannot_write(path, &error.to_string()))?;
         let opened = (|| {
-            let turn = Turn::take(&lock).map_err(|error| cannot_write(path, &error.to_string()))?;
+            let turn = Holding::take(&lock, Turn::Wait).map_err(|error| cannot_write(path, &error.to_string()))?;
             let mut connection = Connection::open(path).map_err(|error| told(path, &error.into()))?;
             prepare(&mut connection, path)?;
             adopt_boot(&mut connection, path, &*clock, boot_id)?;
             drop(turn);
             Ok(connection)
         })();
-        Ok(Self { path: path.to_owned(), connection: opened?, lock, clock, steps: 0 })
+        Ok(Self { path: path.to_owned(), connection: opened?, lock, clock, steps: 0, waits: true })
     }
 
     /// Runs one step on a site, in one transaction, with the time read inside it.
-    pub(super) fn step<T>(&mut self, key: &SiteKey, replica: &mut Replica, step: impl FnOnce(&mut Site, BootInstant) -> T) -> Result<T, StoreError> {
+    ///
+    /// Returns `None` if another process is at it and there is no waiting: then nothing has happened.
+    pub(super) fn step<T>(
+        &mut self,
+        turn: Turn,
+        key: &SiteKey,
+        copy: &mut Copy,
+        step: impl FnOnce(&mut Site, BootInstant) -> T,
+    ) -> Result<Option<T>, StoreError> {
         self.steps = self.steps.wrapping_add(1);
         let sweep = self.steps.is_multiple_of(SWEEP_EVERY);
-        self.in_turn(|transaction, clock| {
+        self.in_turn(turn, |transaction, clock| {
             let now = clock.boot();
             if sweep {
                 forget(transaction, now)?;
             }
-            let mut row = Row::new(transaction, key, clock, now);
-            replica.run(&mut row, |site| step(site, now))
+            let mut row = Row::new(transaction, key, &mut copy.row, clock, now);
+            copy.replica.run(&mut row, |site| step(site, now))
         })
     }
 
     /// Copies the state of a site.
-    pub(super) fn view(&mut self, key: &SiteKey, replica: &mut Replica) -> Result<SiteView, StoreError> {
-        let now = self.step(key, replica, |_, now| now)?;
-        Ok(replica.view(now))
+    pub(super) fn view(&mut self, turn: Turn, key: &SiteKey, copy: &mut Copy) -> Result<Option<SiteView>, StoreError> {
+        let now = self.step(turn, key, copy, |_, now| now)?;
+        Ok(now.map(|now| copy.replica.view(now)))
+    }
+
+    /// Tells, once in a while, that the log has become long.
+    pub(super) fn has_long_log(&self) -> bool {
+        self.steps.is_multiple_of(LONG_LOG)
     }
 
     /// Lists the sites that have state.
-    pub(super) fn list(&mut self) -> Result<Vec<SiteKey>, StoreError> {
-        self.in_turn(|transaction, _| {
+    pub(super) fn list(&mut self, turn: Turn) -> Result<Option<Vec<SiteKey>>, StoreError> {
+        self.in_turn(turn, |transaction, _| {
             let mut statement = transaction.prepare_cached("SELECT key FROM sites ORDER BY key")?;
             let keys = statement.query_map([], |row| row.get::<_, String>(0))?;
             Ok(keys.map(|key| key.map(SiteKey::from)).collect::<Result<_, _>>()?)
         })
     }
 
-    fn in_turn<T>(&mut self, work: impl FnOnce(&Transaction<'_>, &dyn Clock) -> Result<T, StepError>) -> Result<T, StoreError> {
+    fn in_turn<T>(&mut self, turn: Turn, work: impl FnOnce(&Connection, &dyn Clock) -> Result<T, StepError>) -> Result<Option<T>, StoreError> {
         let done = (|| {
-            let _turn = Turn::take(&self.lock).map_err(|error| StepError::Sqlite(rusqlite::Error::ToSqlConversionFailure(error.into())))?;
-            let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
-            let done = work(&transaction, &*self.clock)?;
-            transaction.commit()?;
-            Ok(done)
+            let holding = Holding::take(&self.lock, turn);
+            let Some(_holding) = holding.map_err(|error| StepError::Sqlite(rusqlite::Error::ToSqlConversionFailure(error.into())))? else {
+                return Ok(None);
+            };
+            // Somebody with other means than ours may be writing: SQLite waits for that, but only where waiting is fine.
+            if self.waits != (turn == Turn::Wait) {
+                self.waits = turn == Turn::Wait;
+                self.connection.busy_timeout(if self.waits { BUSY } else { Duration::ZERO })?;
+            }
+            match self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]) {
+                Err(error) if turn == Turn::IfFree && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => return Ok(None),
+                begun => begun?,
+            };
+            let done = work(&self.connection, &*self.clock).and_then(|done| {
+                self.connection.prepare_cached("COMMIT")?.execute([])?;
+                Ok(done)
+            });
+            if done.is_err() && !self.connection.is_autocommit() {
+                self.connection.execute_batch("ROLLBACK")?;
+            }
+            done.map(Some)
         })();
         done.map_err(|error| told(&self.path, &error))
+    }
+
+    /// Returns the log of the database, for whoever copies it into place.
+    #[must_use]
+    pub(super) fn log(&self) -> Log {
+        Log { path: self.path.clone(), connection: None }
     }
 }
 
@@ -164,6 +245,8 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
         connection.set_prepared_statement_cache_capacity(32);
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
+        // Copying the log waits for the disk: the thread does that, and no step.
+        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         connection.pragma_query_value(None, "user_version", |row| row.get(0))
     };
     let version = setup(connection).map_err(|error| told(path, &error.into()))?;
@@ -205,7 +288,8 @@ fn adopt_boot(connection: &mut Connection, path: &Path, clock: &dyn Clock, boot_
             for key in keys {
                 let key = SiteKey::from(key);
                 let mut replica = Replica::new(0, crate::process::signature());
-                let mut row = Row::new(&transaction, &key, clock, now);
+                let mut id = 0;
+                let mut row = Row::new(&transaction, &key, &mut id, clock, now);
                 replica.read(&mut row)?;
                 replica.rebase(&mut row, &shift, BootInstant::FAR)?;
             }
@@ -220,7 +304,7 @@ fn adopt_boot(connection: &mut Connection, path: &Path, clock: &dyn Clock, boot_
 }
 
 /// Forgets sites that nobody has used for longer than any window, and that nothing keeps closed.
-fn forget(transaction: &Transaction<'_>, now: BootInstant) -> Result<(), StepError> {
+fn forget(transaction: &Connection, now: BootInstant) -> Result<(), StepError> {
     let before = (now - KEEP).as_micros().cast_signed();
     transaction.execute("DELETE FROM sites WHERE used < ?1 AND (until_wall IS NULL OR until_wall < unixepoch())", [before])?;
     transaction.execute("DELETE FROM pages WHERE site NOT IN (SELECT id FROM sites)", [])?;
