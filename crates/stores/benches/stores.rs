@@ -149,9 +149,10 @@ impl Other {
 
 fn hammer(path: &str) {
     let (path, clock) = (std::path::Path::new(path), Arc::new(SystemClock));
-    let store: Arc<dyn StateStore> = match path.extension().is_some_and(|ending| ending == "sqlite") {
-        true => Arc::new(SqliteStore::open(path, clock).expect("a store")),
-        false => Arc::new(MultiprocessStore::open(path, clock).expect("a store")),
+    let store: Arc<dyn StateStore> = if path.extension().is_some_and(|ending| ending == "sqlite") {
+        Arc::new(SqliteStore::open(path, clock).expect("a store"))
+    } else {
+        Arc::new(MultiprocessStore::open(path, clock).expect("a store"))
     };
     let client = Client::new(&*store);
     loop {

@@ -8,9 +8,17 @@ mod conformance;
 mod twins;
 // What goes wrong, and the sentence for it.
 mod faults;
+// Killing, for the test and for `cargo xtask soak`.
+mod kills;
 // Four processes, forks, and kills.
 mod processes;
 // A server of our own.
 mod server;
 // This program again, as a process that uses a store.
 mod worker;
+
+#[test]
+#[ignore = "the other tests run it in a process of its own"]
+fn as_a_worker() {
+    worker::work();
+}

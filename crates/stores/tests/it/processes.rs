@@ -101,30 +101,8 @@ fn a_killed_process_leaves_the_only_probe_to_others() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "processes are killed in real time")]
 fn processes_killed_in_the_middle_of_anything_break_nothing() {
-    on_every_store(|place, store| {
-        let client = Client::new(store, "hammer", "300/SECOND+2000/HOUR", Some(3));
-        let mut workers: Vec<Worker> = (0..2).map(|_| Worker::start("hammer", place, "hammer")).collect();
-        for round in 0..24u64 {
-            workers[0].hear("holding");
-            // Not a random instant, but one that differs each time; what the victim does then is random enough.
-            std::thread::sleep(Duration::from_micros(500 + 1_777 * round));
-            workers[0].kill();
-            workers.remove(0);
-            let start = Instant::now();
-            let _ = client.enter();
-            assert!(start.elapsed() < Duration::from_secs(1), "{place}: wedged after kill {round}");
-            workers.push(Worker::start("hammer", place, "hammer"));
-        }
-        drop(workers);
-        let view = arrive(client.site.view());
-        let windows = &client.charges[0].windows;
-        for window in windows.list() {
-            let used = view.site.budgets()[0].used(windows, window, view.now);
-            assert!(used <= u64::from(window.limit.get()), "{place}: {used} in {window}");
-        }
-    });
+    on_every_store(|place, store| crate::kills::kill(place, store, 24));
 }
 
 #[test]

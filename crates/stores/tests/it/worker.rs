@@ -81,7 +81,7 @@ impl Worker {
     /// Starts a worker that does `what` on a store.
     pub(crate) fn start(what: &str, place: &str, key: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["worker::as_a_process_of_its_own", "--exact", "--ignored", "--nocapture", "--quiet"])
+            .args(["as_a_worker", "--exact", "--ignored", "--nocapture", "--quiet"])
             .env("WORKER_DOES", what)
             .env("WORKER_PLACE", place)
             .env("WORKER_KEY", key)
@@ -135,10 +135,9 @@ fn say(word: &str) {
     let _ = writeln!(out, "{word}").and_then(|()| out.flush());
 }
 
-#[test]
-#[ignore = "the other tests run it in a process of its own"]
+/// Does a worker's work, as its environment says.
 #[expect(clippy::disallowed_methods, reason = "a worker lives in real time")]
-fn as_a_process_of_its_own() {
+pub(crate) fn work() {
     let variable = |name: &str| std::env::var(name).expect("started by another test");
     let (what, place, key) = (variable("WORKER_DOES"), variable("WORKER_PLACE"), variable("WORKER_KEY"));
     let store = open(&place);
