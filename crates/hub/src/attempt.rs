@@ -129,9 +129,13 @@ enum Stage {
 
 impl DialWatch {
     /// The headers are there, or will never be: whichever way the request left, it has left by now.
-    fn over(&self) -> Option<Duration> {
+    fn over(&self, met_a_stall: bool) -> Option<Duration> {
         let stage = std::mem::replace(&mut *self.stage.lock(), Stage::Up(Duration::ZERO));
-        if stage != Stage::Pooled {
+        if stage == Stage::Pooled && met_a_stall {
+            // Nobody knows how much later than its stamp it arrived: not later than now.
+            self.grant.hold(COLD);
+        }
+        if stage != Stage::Pooled || met_a_stall {
             self.grant.stamp();
         }
         match stage {
@@ -181,8 +185,9 @@ impl Inner {
             stage: Mutex::new(Stage::Pooled),
         });
         track.journey.attempts += 1;
+        let out = self.stalls.leave(&self.runtime, granted.grant().pass.at);
         let answer = before(&*self.runtime, patience, self.transport.send(outgoing, Arc::clone(&watch) as Arc<dyn Dial>)).await;
-        if let Some(took) = watch.over() {
+        if let Some(took) = watch.over(out.is_some_and(|out| out.met_a_stall())) {
             track.note(host, role, || What::Dialled { took });
         }
         let incoming = match answer {

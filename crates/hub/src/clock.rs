@@ -19,6 +19,11 @@ pub trait Runtime: Clock {
 
     /// Runs work that nobody waits for.
     fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>);
+
+    /// Tells whether time may pass in which nothing runs. Simulated time does not.
+    fn can_stall(&self) -> bool {
+        false
+    }
 }
 
 /// The machine's clocks and tokio.
@@ -36,6 +41,10 @@ impl Clock for TokioRuntime {
 }
 
 impl Runtime for TokioRuntime {
+    fn can_stall(&self) -> bool {
+        true
+    }
+
     #[expect(clippy::disallowed_methods, reason = "this is the seam")]
     fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
         // Outside of a runtime, as when a program ends, nobody is left to do it.

@@ -31,6 +31,7 @@ use crate::journey::{Journey, Track};
 use crate::redirect::Hop;
 use crate::request::{Provenance, Request};
 use crate::response::{Downloaded, Response, Streamed};
+use crate::stall::Stalls;
 use crate::transport::wire::WireOptions;
 use crate::transport::{Outgoing, Reach, Transport, TransportError, WireTransport};
 
@@ -46,6 +47,7 @@ pub(crate) struct Inner {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) process_slots: Arc<Semaphore>,
     pub(crate) syncer: Syncer,
+    pub(crate) stalls: Arc<Stalls>,
     registry: Registry,
     observers: Arc<[Arc<dyn Observer>]>,
     typed_hosts: RwLock<HashSet<Host>>,
@@ -140,6 +142,7 @@ impl HubBuilder {
             random: self.random,
             transport,
             syncer: Syncer::default(),
+            stalls: Arc::default(),
             observers: self.observers.into(),
             typed_hosts: RwLock::default(),
             user_agent,

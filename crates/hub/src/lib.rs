@@ -33,6 +33,7 @@ mod redact;
 mod redirect;
 mod request;
 pub mod response;
+mod stall;
 pub mod store;
 pub mod transport;
 

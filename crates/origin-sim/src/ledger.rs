@@ -99,10 +99,10 @@ impl Ledger {
         match arrivals.windows(limit + 1).find(|window| window[limit].at.since(window[0].at) < per) {
             None => Ok(()),
             Some(window) => Err(format!(
-                "{host}: {} requests within {:?}, from {:?} on, at a limit of {limit} per {per:?}",
+                "{host}: {} requests within {:?}, from {:?} after the first on, at a limit of {limit} per {per:?}",
                 limit + 1,
                 window[limit].at.since(window[0].at),
-                window[0].at
+                window[0].at.since(arrivals[0].at)
             )),
         }
     }

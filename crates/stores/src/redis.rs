@@ -24,6 +24,7 @@ use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore
 use crate::multiprocess::PerProcess;
 use crate::process;
 
+mod lua;
 mod view;
 mod wire;
 
@@ -335,14 +336,22 @@ impl RedisSite {
         self.inner.get()
     }
 
+    /// Starts a step that asks nothing.
     fn step(&self, op: &str) -> Step {
-        let now = self.told_time.then(|| self.inner().clock.boot().as_micros());
-        Step::new(self.inner().script.get_hash(), &self.key, op, now)
+        self.step_with(op, &[])
     }
 
-    fn add_ask(&self, step: &mut Step, ask: &Ask<'_>) {
-        let (id, now) = (self.inner().fresh_id(), self.inner().clock.boot());
-        step.ask(ask, &self.names.lock(), id, &self.inner().who, now);
+    /// Starts a step with a question.
+    fn asking(&self, op: &str, ask: &Ask<'_>) -> Step {
+        let inner = self.inner();
+        let question = wire::pack(ask, &self.names.lock(), inner.fresh_id(), &inner.who, inner.clock.boot());
+        self.step_with(op, &question)
+    }
+
+    fn step_with(&self, op: &str, question: &[u8]) -> Step {
+        let inner = self.inner();
+        let now = self.told_time.then(|| inner.clock.boot().as_micros());
+        Step::new(inner.script.get_hash(), &self.key, op, now, question)
     }
 
     fn run<T: Send + Unpin + 'static>(
@@ -387,47 +396,40 @@ impl SiteHandle for RedisSite {
     }
 
     fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
-        let mut step = self.step("enter");
-        self.add_ask(&mut step, ask);
-        self.run_in(step, ask)
+        self.run_in(self.asking("enter", ask), ask)
     }
 
     fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<Entered> {
-        let mut step = self.step("confirm");
+        let mut step = self.asking("confirm", ask);
         step.number(ticket);
-        self.add_ask(&mut step, ask);
         self.run_in(step, ask)
     }
 
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
-        let mut step = self.step("leave");
+        let mut step = self.asking("leave", ask);
         step.number(id);
         match spent_at {
             Some(at) => step.number(at.as_micros()),
             None => step.text("-1"),
         };
-        self.add_ask(&mut step, ask);
         self.run(step, |reply| reply.flag(1), |_| ())
     }
 
     fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()> {
-        let mut step = self.step("hold");
+        let mut step = self.asking("hold", ask);
         step.number(pass.id).number(pass.stamp.as_micros()).length(longest);
-        self.add_ask(&mut step, ask);
         self.run(step, |_| Ok(()), |_| ())
     }
 
     fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
-        let mut step = self.step("sent");
+        let mut step = self.asking("sent", ask);
         step.number(pass.id).number(u64::from(pass.era)).length(longest);
-        self.add_ask(&mut step, ask);
         self.run(step, Reply::standing, |_| ())
     }
 
     fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()> {
-        let mut step = self.step("stamp");
+        let mut step = self.asking("stamp", ask);
         step.number(pass.id);
-        self.add_ask(&mut step, ask);
         self.run(step, |_| Ok(()), |_| ())
     }
 
@@ -435,9 +437,8 @@ impl SiteHandle for RedisSite {
         if !pass.probe || matches!(outcome, Outcome::Failure | Outcome::Throttled) {
             return Answer::now(Settled::default());
         }
-        let mut step = self.step("settle_headers");
+        let mut step = self.asking("settle_headers", ask);
         step.number(pass.id).number(u64::from(pass.era)).number(pass.stamp.as_micros()).outcome(outcome);
-        self.add_ask(&mut step, ask);
         self.run(step, Reply::settled, |_| ())
     }
 
@@ -445,10 +446,9 @@ impl SiteHandle for RedisSite {
         if changes_nothing(ask, pass, report) {
             return Answer::now(Settled::default());
         }
-        let mut step = self.step("settle");
+        let mut step = self.asking("settle", ask);
         step.number(pass.id).number(u64::from(pass.era)).flag(pass.probe).outcome(report.outcome);
         step.optional(report.retry_after).length(self.inner().clock.boot().since(report.sent));
-        self.add_ask(&mut step, ask);
         self.run(step, Reply::settled, |_| ())
     }
 

@@ -3,16 +3,93 @@
 -- Times are whole microseconds of the server's clock; what callers send and get are lengths of time. The functions bear
 -- the names of those in Rust and do the same in the same order: a property test runs both side by side.
 --
--- KEYS[1] holds breakers, tickets, slots and the counters of the histories (MessagePack). The history of a budget is a
--- string beside it: `KEYS[1]:r:NAME`, eight bytes a grant, a circle of `cap` places; each large window has another,
--- `KEYS[1]:c:NAME:LIMIT:PER`, of buckets of sixteen bytes, appended at the end.
+-- KEYS[1] is the whole state as MessagePack. The history of a budget is a string in it, eight bytes a grant, oldest first;
+-- that of each large window another one, of buckets of sixteen bytes. One key, so that a step reads once and writes once.
+--
+-- ARGV[1] is the step and ARGV[2] the time to go by, or -1 for the server's; ARGV[3] is the question, packed as `wire.rs`
+-- packs it; what else the step needs follows.
 
 local FAR = 9007199254740991
+local KEEP = 172800
+local site_key, op, question = KEYS[1], ARGV[1], ARGV[3]
+
+local now = tonumber(ARGV[2])
+if now < 0 then
+  local time = redis.call('TIME')
+  now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+end
+
+local packed = redis.call('GET', site_key)
+local site = packed and cmsgpack.unpack(packed)
+
+-- Almost always the breaker is closed and nobody waits: then there is nothing but windows to look at, as in `Site::enter`.
+-- Whatever is not as plain as that is left to the steps below, with nothing changed.
+if op == 'enter' and site and not site.b.t then
+  local id, _, _, _, isolated, ahead, charges, from = struct.unpack('<I8I8I8I8BI4B', question)
+  local plain, spent = isolated == 0 and ahead == 0, {}
+  for place = 1, charges do
+    if not plain then break end
+    local weight, slots, windows, name
+    weight, slots, windows, name, from = struct.unpack('<I4I4Bs', question, from)
+    local budget = site.u[name]
+    plain = budget and slots == 0 and #budget.t == 0 and budget.m == 1000
+    for _ = 1, windows do
+      if not plain then break end
+      local limit, per, guard
+      limit, per, guard, from = struct.unpack('<I4I8I8', question, from)
+      local width, k = per + guard, limit + 1 - weight
+      if limit <= 4096 then
+        local at = #budget.g - 8 * k + 1
+        plain = budget.cap >= limit and (k < 1 or at < 1 or struct.unpack('<I8', budget.g, at) + width <= now)
+      else
+        plain = false
+        for _, coarse in ipairs(budget.c) do
+          if coarse.l == limit and coarse.p == per then plain = coarse.w >= width and coarse.t < k end
+        end
+      end
+    end
+    plain = plain and weight > 0
+    spent[place] = { budget, weight }
+  end
+  if plain then
+    for _, spend in ipairs(spent) do
+      local budget, weight = spend[1], spend[2]
+      if budget.cap > 0 then
+        local at, length = now, #budget.g
+        if length > 0 then at = math.max(now, (struct.unpack('<I8', budget.g, length - 7))) end
+        local grant = struct.pack('<I8', at)
+        for _ = 1, weight do
+          if #budget.g >= budget.cap * 8 then budget.g = string.sub(budget.g, 9) end
+          budget.g = budget.g .. grant
+        end
+      end
+      for _, coarse in ipairs(budget.c) do
+        while #coarse.b > 0 do
+          local latest, count = struct.unpack('<I8I8', coarse.b)
+          if latest + coarse.w > now then break end
+          coarse.t, coarse.b = coarse.t - count, string.sub(coarse.b, 17)
+        end
+        coarse.t = coarse.t + weight
+        local latest, count = now, weight
+        if #coarse.b > 0 then
+          local last, counted = struct.unpack('<I8I8', coarse.b, #coarse.b - 15)
+          latest = math.max(last, now)
+          if counted < coarse.s then count, coarse.b = counted + weight, string.sub(coarse.b, 1, -17) end
+        end
+        coarse.b = coarse.b .. struct.pack('<I8I8', latest, count)
+      end
+    end
+    redis.call('SET', site_key, cmsgpack.pack(site), 'EX', KEEP)
+    return { now, 'go', now, id, site.b.e, 0, site.b.f == 0 and 1 or 0, 0, 0, '', 0, -1, '', 0 }
+  end
+end
+
 local EXACT_LIMIT, COARSE_BUCKETS = 4096, 1024
 local TICKET_GRACE, PACING, FORGET_RATE, WAITS = 3000000, 60000000, 600000000, 8
-local KEEP = 172800
 
-local next_argument = 0
+site = site or { b = { e = 0, f = 0 }, i = {}, u = {} }
+
+local next_argument = 3
 local function text()
   next_argument = next_argument + 1
   return ARGV[next_argument]
@@ -24,149 +101,79 @@ local function flag()
   return text() == '1'
 end
 
-local op = text()
-local now = number()
-if now < 0 then
-  local time = redis.call('TIME')
-  now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-end
-
--- A length from now on; a negative one is "for ever".
-local function instant()
-  local length = number()
-  if length < 0 then return FAR end
-  return now + length
-end
-
-local site_key = KEYS[1]
-local packed = redis.call('GET', site_key)
-local site = packed and cmsgpack.unpack(packed) or { b = { e = 0, f = 0 }, i = {}, u = {} }
-
 -- History -------------------------------------------------------------------------------------------------------------
-
-local function ring_key(budget)
-  return site_key .. ':r:' .. budget.name
-end
 
 -- The k-th latest grant; the latest is the first.
 local function ring_back(budget, k)
-  if k < 1 or k > budget.n then return nil end
-  local place = (budget.p - k) % budget.cap
-  return (struct.unpack('<I8', redis.call('GETRANGE', ring_key(budget), place * 8, place * 8 + 7)))
-end
-
-local function ring_set(budget, place, at)
-  redis.call('SETRANGE', ring_key(budget), place * 8, struct.pack('<I8', at))
-end
-
--- The circle grows with the windows that are asked for: its grants are written anew from its first place on.
-local function ring_grow(budget, cap)
-  if cap <= budget.cap then return end
-  local grants = {}
-  for k = budget.n, 1, -1 do grants[#grants + 1] = struct.pack('<I8', ring_back(budget, k)) end
-  budget.cap, budget.p = cap, budget.n % cap
-  if #grants > 0 then redis.call('SETRANGE', ring_key(budget), 0, table.concat(grants)) end
+  local at = #budget.g - 8 * k + 1
+  if k < 1 or at < 1 then return nil end
+  return (struct.unpack('<I8', budget.g, at))
 end
 
 local function ring_push(budget, at, weight)
   if budget.cap == 0 then return end
-  local latest = budget.z or 0
-  if at < latest then at = latest end
+  local grant = struct.pack('<I8', math.max(at, ring_back(budget, 1) or 0))
   for _ = 1, weight do
-    ring_set(budget, budget.p, at)
-    budget.p = (budget.p + 1) % budget.cap
-    if budget.n < budget.cap then budget.n = budget.n + 1 end
+    if #budget.g >= budget.cap * 8 then budget.g = string.sub(budget.g, 9) end
+    budget.g = budget.g .. grant
   end
-  budget.z = at
-  redis.call('EXPIRE', ring_key(budget), KEEP)
 end
 
 local function ring_take_back(budget, at, weight)
-  local later, k = {}, 1
-  while k <= budget.n do
-    local grant = ring_back(budget, k)
-    if grant <= at then break end
-    later[#later + 1] = grant
-    k = k + 1
-  end
+  local later = 0
+  while (ring_back(budget, later + 1) or 0) > at do later = later + 1 end
   local taken = 0
-  while taken < weight and ring_back(budget, k + taken) == at do taken = taken + 1 end
-  if taken == 0 then return end
-  budget.n = budget.n - taken
-  budget.p = (budget.p - taken) % budget.cap
-  for place = 1, #later do ring_set(budget, (budget.p - place) % budget.cap, later[place]) end
-  budget.z = ring_back(budget, 1)
+  while taken < weight and ring_back(budget, later + taken + 1) == at do taken = taken + 1 end
+  local cut = #budget.g - 8 * later
+  budget.g = string.sub(budget.g, 1, cut - 8 * taken) .. string.sub(budget.g, cut + 1)
 end
 
-local function coarse_key(budget, coarse)
-  return site_key .. ':c:' .. budget.name .. ':' .. string.format('%.0f', coarse.l) .. ':' .. string.format('%.0f', coarse.p)
-end
-
--- Buckets lie between `f` (the oldest) and `n` (behind the latest), from zero on.
-local function bucket(budget, coarse, place)
-  local at = place * 16
-  local latest, count = struct.unpack('<I8I8', redis.call('GETRANGE', coarse_key(budget, coarse), at, at + 15))
+-- Buckets are counted from one, the oldest.
+local function bucket(coarse, place)
+  local latest, count = struct.unpack('<I8I8', coarse.b, place * 16 - 15)
   return latest, count
 end
 
-local function set_bucket(budget, coarse, place, latest, count)
-  redis.call('SETRANGE', coarse_key(budget, coarse), place * 16, struct.pack('<I8I8', latest, count))
-  redis.call('EXPIRE', coarse_key(budget, coarse), KEEP)
+local function buckets(coarse)
+  return #coarse.b / 16
 end
 
-local function coarse_back(budget, coarse, k)
+local function coarse_back(coarse, k)
   local rank = coarse.t + 1 - k
   if rank <= 0 then return nil end
   local seen = 0
-  for place = coarse.f, coarse.n - 1 do
-    local latest, count = bucket(budget, coarse, place)
+  for place = 1, buckets(coarse) do
+    local latest, count = bucket(coarse, place)
     seen = seen + count
     if seen >= rank then return latest end
   end
   return nil
 end
 
-local function coarse_push(budget, coarse, at, weight)
-  while coarse.f < coarse.n do
-    local latest, count = bucket(budget, coarse, coarse.f)
+local function coarse_push(coarse, at, weight)
+  while #coarse.b > 0 do
+    local latest, count = bucket(coarse, 1)
     if latest + coarse.w > at then break end
-    coarse.t, coarse.f = coarse.t - count, coarse.f + 1
-  end
-  if coarse.f > 4 * COARSE_BUCKETS then
-    local key = coarse_key(budget, coarse)
-    local kept = redis.call('GETRANGE', key, coarse.f * 16, coarse.n * 16 - 1)
-    redis.call('SET', key, kept)
-    coarse.n, coarse.f = coarse.n - coarse.f, 0
+    coarse.t, coarse.b = coarse.t - count, string.sub(coarse.b, 17)
   end
   coarse.t = coarse.t + weight
-  if coarse.n > coarse.f then
-    local latest, count = bucket(budget, coarse, coarse.n - 1)
-    local newer = math.max(latest, at)
-    if count < coarse.s then
-      set_bucket(budget, coarse, coarse.n - 1, newer, count + weight)
-      return
-    end
-    at = newer
+  local count = weight
+  if #coarse.b > 0 then
+    local latest, counted = bucket(coarse, buckets(coarse))
+    at = math.max(latest, at)
+    if counted < coarse.s then count, coarse.b = counted + weight, string.sub(coarse.b, 1, -17) end
   end
-  set_bucket(budget, coarse, coarse.n, at, weight)
-  coarse.n = coarse.n + 1
+  coarse.b = coarse.b .. struct.pack('<I8I8', at, count)
 end
 
-local function coarse_take_back(budget, coarse, at, weight)
-  for place = coarse.f, coarse.n - 1 do
-    local latest, count = bucket(budget, coarse, place)
+local function coarse_take_back(coarse, at, weight)
+  for place = 1, buckets(coarse) do
+    local latest, count = bucket(coarse, place)
     if latest >= at then
       local taken = math.min(count, weight)
       coarse.t = coarse.t - taken
-      if count > taken then
-        set_bucket(budget, coarse, place, latest, count - taken)
-      else
-        for later = place + 1, coarse.n - 1 do
-          local moved, counted = bucket(budget, coarse, later)
-          set_bucket(budget, coarse, later - 1, moved, counted)
-        end
-        coarse.n = coarse.n - 1
-      end
+      local left = count > taken and struct.pack('<I8I8', latest, count - taken) or ''
+      coarse.b = string.sub(coarse.b, 1, place * 16 - 16) .. left .. string.sub(coarse.b, place * 16 + 1)
       return
     end
   end
@@ -177,10 +184,9 @@ end
 local function budget_of(name)
   local budget = site.u[name]
   if not budget then
-    budget = { cap = 0, n = 0, p = 0, c = {}, t = {}, s = {}, m = 1000, w = {} }
+    budget = { cap = 0, g = '', c = {}, t = {}, s = {}, m = 1000, w = {} }
     site.u[name] = budget
   end
-  budget.name = name
   return budget
 end
 
@@ -202,22 +208,22 @@ local function remember(budget, windows)
         coarse.w = math.max(coarse.w, window.width)
       else
         local share = math.ceil(window.limit / COARSE_BUCKETS)
-        budget.c[#budget.c + 1] = { l = window.limit, p = window.per, w = window.width, s = share, t = 0, f = 0, n = 0 }
+        budget.c[#budget.c + 1] = { l = window.limit, p = window.per, w = window.width, s = share, t = 0, b = '' }
       end
     end
   end
-  ring_grow(budget, keep)
+  budget.cap = math.max(budget.cap, keep)
 end
 
 local function spend(budget, weight, at)
   if weight == 0 then return end
   ring_push(budget, at, weight)
-  for _, coarse in ipairs(budget.c) do coarse_push(budget, coarse, at, weight) end
+  for _, coarse in ipairs(budget.c) do coarse_push(coarse, at, weight) end
 end
 
 local function take_back(budget, weight, at)
   ring_take_back(budget, at, weight)
-  for _, coarse in ipairs(budget.c) do coarse_take_back(budget, coarse, at, weight) end
+  for _, coarse in ipairs(budget.c) do coarse_take_back(coarse, at, weight) end
 end
 
 local function hold(budget, id, at, weight, expires)
@@ -264,7 +270,7 @@ end
 local function used_back(budget, window, k)
   if window.limit <= EXACT_LIMIT then return ring_back(budget, k) end
   local coarse = coarse_of(budget, window)
-  return coarse and coarse_back(budget, coarse, k)
+  return coarse and coarse_back(coarse, k)
 end
 
 local function back_at(budget, window, k, at)
@@ -474,30 +480,46 @@ end
 
 -- Questions and answers -----------------------------------------------------------------------------------------------
 
+-- A length from now on, or for ever.
+local function instant(length)
+  if length >= FAR then return FAR end
+  return now + length
+end
+
+local ROLES = { [0] = 'metadata', 'landing', 'artifact' }
+
 local function read_ask()
-  local ask = { id = number(), who = text(), role = text(), isolated = flag(), waits = flag() }
-  ask.ahead = number()
-  if ask.ahead < 0 then ask.ahead = nil end
-  ask.draw, ask.lease = number(), number()
-  ask.latest, ask.deadline, ask.asked = instant(), instant(), number()
-  local policy = { fail_max = number(), reset = number(), ceiling = number(), cap = number() }
-  policy.threshold, policy.within, policy.cooldown = number(), number(), number()
-  policy.trials = { metadata = number(), landing = number(), artifact = number() }
-  policy.jitter, policy.throttle_block = number(), number()
-  policy.one_per_epoch, policy.shadow = flag(), flag()
-  ask.policy = policy
-  if flag() then
-    ask.aimd = { window = number(), high = number(), up = number(), down = number(), lowest = number(), highest = number() }
-  end
-  ask.charges = {}
-  for place = 1, number() do
-    local charge = { budget = budget_of(text()), weight = number(), slots = number(), windows = {} }
-    for other = 1, number() do
-      local window = { limit = number(), per = number(), guard = number() }
+  local ask, policy, from = { charges = {} }, {}, nil
+  local latest, deadline, isolated, ahead, charges
+  ask.id, latest, deadline, ask.asked, isolated, ahead, charges, from = struct.unpack('<I8I8I8I8BI4B', question)
+  ask.latest, ask.deadline, ask.isolated = instant(latest), instant(deadline), isolated == 1
+  ask.ahead = ahead > 0 and ahead - 1 or nil
+  for place = 1, charges do
+    local charge, windows, name = { windows = {} }, nil, nil
+    charge.weight, charge.slots, windows, name, from = struct.unpack('<I4I4Bs', question, from)
+    charge.budget = budget_of(name)
+    for other = 1, windows do
+      local window = {}
+      window.limit, window.per, window.guard, from = struct.unpack('<I4I8I8', question, from)
       window.width = window.per + window.guard
       charge.windows[other] = window
     end
     ask.charges[place] = charge
+  end
+  local role, waits, epoch, shadow, adaptive, metadata, landing, artifact
+  ask.who, role, waits, ask.draw, ask.lease, from = struct.unpack('<sBBdI8', question, from)
+  ask.role, ask.waits = ROLES[role], waits == 1
+  policy.fail_max, policy.reset, policy.ceiling, policy.cap, policy.threshold, policy.within, policy.cooldown, from =
+    struct.unpack('<I4I8I8I8I4I8I8', question, from)
+  metadata, landing, artifact, policy.jitter, policy.throttle_block, epoch, shadow, adaptive, from =
+    struct.unpack('<I4I4I4I8dBBB', question, from)
+  policy.trials = { metadata = metadata, landing = landing, artifact = artifact }
+  policy.one_per_epoch, policy.shadow = epoch == 1, shadow == 1
+  ask.policy = policy
+  if adaptive == 1 then
+    local aimd = {}
+    aimd.window, aimd.high, aimd.up, aimd.down, aimd.lowest, aimd.highest = struct.unpack('<I8dddI4I4', question, from)
+    ask.aimd = aimd
   end
   return ask
 end
@@ -625,7 +647,6 @@ end
 local function save(who)
   sign(site.b, who)
   for _, own in pairs(site.i) do sign(own, who) end
-  for _, budget in pairs(site.u) do budget.name = nil end
   local keep = KEEP
   if site.b.t then keep = keep + math.max(0, math.ceil((trip_until(site.b.t) - now) / 1000000)) end
   local after = cmsgpack.pack(site)
@@ -819,20 +840,9 @@ function steps.unblock()
   return add_transition({ now }, { from = from, to = 'closed', fails = 0, reset = -1, reason = '' })
 end
 
--- Everything, for people: the state as MessagePack, then the name and the histories of each budget.
+-- Everything, for people.
 function steps.view()
-  local reply = { now, packed or '' }
-  for name, _ in pairs(site.u) do
-    local budget = budget_of(name)
-    local grants, buckets = {}, {}
-    for k = budget.n, 1, -1 do grants[#grants + 1] = struct.pack('<I8', ring_back(budget, k)) end
-    for place, coarse in ipairs(budget.c) do
-      local key = coarse_key(budget, coarse)
-      buckets[place] = coarse.n > coarse.f and redis.call('GETRANGE', key, coarse.f * 16, coarse.n * 16 - 1) or ''
-    end
-    reply[#reply + 1] = { name, table.concat(grants), buckets }
-  end
-  return reply
+  return { now, packed or '' }
 end
 
 return steps[op]()

@@ -4,10 +4,10 @@ use docstokg_policy::breaker::{Breaker, OpenReason};
 use docstokg_policy::budget::{Budget, History};
 use docstokg_policy::role::Role;
 use docstokg_policy::site::Site;
-use docstokg_policy::time::BootInstant;
 use redis::Value as Redis;
 use serde_json::{Map, Value, json};
 
+use super::lua::Lua;
 use super::wire::{Malformed, Reply};
 use crate::handle::SiteView;
 
@@ -15,17 +15,16 @@ use crate::handle::SiteView;
 pub(super) fn read(reply: &Reply, names: &[String]) -> Result<SiteView, Malformed> {
     let now = reply.stamp(0)?;
     let Some(Redis::BulkString(packed)) = reply.rest(1).first() else { return Err(Malformed) };
-    let state: Value = if packed.is_empty() { json!({ "b": { "e": 0, "f": 0 } }) } else { rmp_serde::from_slice(packed).map_err(|_| Malformed)? };
+    let state = match packed.as_slice() {
+        [] => json!({ "b": { "e": 0, "f": 0 } }),
+        packed => rmp_serde::from_slice::<Lua>(packed).map_err(|_| Malformed)?.0,
+    };
     let mut found: Vec<(String, Budget)> = Vec::new();
-    for budget in reply.rest(2) {
-        let Redis::Array(parts) = budget else { return Err(Malformed) };
-        let [Redis::BulkString(name), Redis::BulkString(grants), Redis::Array(buckets)] = parts.as_slice() else { return Err(Malformed) };
-        let name = String::from_utf8(name.clone()).map_err(|_| Malformed)?;
-        let written = &state["u"][name.as_str()];
+    for (name, written) in state["u"].as_object().into_iter().flatten() {
         let mut read: Budget = serde_json::from_value(budget_of(written)).map_err(|_| Malformed)?;
-        let history = json!({ "grants": words(grants), "coarse": coarse_of(written, buckets)? });
+        let history = json!({ "grants": words(&bytes(&written["g"])), "coarse": coarse_of(written) });
         read.restore(serde_json::from_value::<History>(history).map_err(|_| Malformed)?);
-        found.push((name, read));
+        found.push((name.clone(), read));
     }
     let (mut order, mut budgets) = (names.to_vec(), Vec::new());
     order.extend(found.iter().map(|(name, _)| name.clone()).filter(|name| !names.contains(name)));
@@ -125,13 +124,20 @@ fn budget_of(table: &Value) -> Value {
 }
 
 /// Pairs each large window with its buckets.
-fn coarse_of(table: &Value, buckets: &[Redis]) -> Result<Value, Malformed> {
-    let mut histories = Vec::new();
-    for (coarse, bytes) in list(&table["c"]).into_iter().zip(buckets) {
-        let Redis::BulkString(bytes) = bytes else { return Err(Malformed) };
-        let pairs: Vec<Value> =
-            words(bytes).chunks_exact(2).map(|pair| json!({ "latest": BootInstant::from_micros(pair[0]), "count": pair[1] })).collect();
-        histories.push(json!([window_of(coarse), pairs]));
+fn coarse_of(table: &Value) -> Value {
+    let history = |coarse: &Value| {
+        let pairs = words(&bytes(&coarse["b"]));
+        let buckets: Vec<Value> = pairs.chunks_exact(2).map(|pair| json!({ "latest": pair[0], "count": pair[1] })).collect();
+        json!([window_of(coarse), buckets])
+    };
+    list(&table["c"]).into_iter().map(history).collect()
+}
+
+/// Reads a string of bytes, which JSON knows as a list of numbers, or as text if it happens to be one.
+fn bytes(value: &Value) -> Vec<u8> {
+    match value {
+        Value::String(text) => text.as_bytes().to_vec(),
+        Value::Array(items) => items.iter().filter_map(Value::as_u64).filter_map(|byte| u8::try_from(byte).ok()).collect(),
+        _ => Vec::new(),
     }
-    Ok(json!(histories))
 }

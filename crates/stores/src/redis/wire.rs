@@ -1,5 +1,6 @@
 //! What is said to the script and what it says: lengths of time, since the server has a clock of its own.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use docstokg_policy::adaptive::Adjustment;
@@ -14,22 +15,22 @@ use redis::{Cmd, Value};
 /// "For ever", to the script: its numbers are exact up to here.
 const FAR: u64 = (1 << 53) - 1;
 
-/// The arguments of a step.
+/// A call of the script: the step, the time to go by, the question, and what else the step needs.
 pub(super) struct Step {
     pub(super) arguments: Cmd,
 }
 
 impl Step {
     /// Starts a call of the script with this hash on a site. `now` is for tests; otherwise the server knows.
-    pub(super) fn new(hash: &str, key: &str, op: &str, now: Option<u64>) -> Self {
+    pub(super) fn new(hash: &str, key: &str, op: &str, now: Option<u64>, question: &[u8]) -> Self {
         let mut arguments = redis::cmd("EVALSHA");
         arguments.arg(hash).arg(1).arg(key).arg(op);
-        let mut step = Self { arguments };
         match now {
-            Some(now) => step.number(now),
-            None => step.text("-1"),
+            Some(now) => arguments.arg(now),
+            None => arguments.arg("-1"),
         };
-        step
+        arguments.arg(question);
+        Self { arguments }
     }
 
     pub(super) fn text(&mut self, text: &str) -> &mut Self {
@@ -43,22 +44,14 @@ impl Step {
     }
 
     pub(super) fn length(&mut self, length: Duration) -> &mut Self {
-        self.number(micros(length).min(FAR))
+        self.number(in_micros(length))
     }
 
-    fn maybe(&mut self, length: Option<Duration>) -> &mut Self {
+    pub(super) fn optional(&mut self, length: Option<Duration>) -> &mut Self {
         match length {
             Some(length) => self.length(length),
             None => self.text("-1"),
         }
-    }
-
-    pub(super) fn optional(&mut self, length: Option<Duration>) -> &mut Self {
-        self.maybe(length)
-    }
-
-    fn until(&mut self, at: BootInstant, now: BootInstant) -> &mut Self {
-        if at == BootInstant::FAR { self.text("-1") } else { self.length(at.since(now)) }
     }
 
     pub(super) fn flag(&mut self, flag: bool) -> &mut Self {
@@ -68,46 +61,83 @@ impl Step {
     pub(super) fn outcome(&mut self, outcome: Outcome) -> &mut Self {
         self.text(outcome.as_str())
     }
+}
 
-    /// Adds the question, in the order in which `read_ask` reads it.
-    pub(super) fn ask(&mut self, ask: &Ask<'_>, names: &[String], id: u64, who: &str, now: BootInstant) -> &mut Self {
-        self.number(id).text(who).text(ask.role.as_str()).flag(ask.isolated).flag(ask.patience == Patience::Wait);
-        match ask.ahead {
-            Some(ahead) => self.number(u64::from(ahead)),
-            None => self.text("-1"),
-        };
-        self.text(&ask.draw.to_string()).length(ask.lease);
-        self.until(ask.latest, now).until(ask.deadline, now).length(now.since(ask.asked));
-        let policy = ask.breaker;
-        self.number(u64::from(policy.fail_max.get())).length(policy.reset).length(policy.reset_ceiling).length(policy.retry_after_cap);
-        match policy.window {
-            Some(window) => self.number(u64::from(window.threshold_failures.get())).length(window.within).length(window.cooldown),
-            None => self.number(0).number(0).number(0),
-        };
-        for trials in policy.trial_calls {
-            self.number(u64::from(trials));
-        }
-        self.length(policy.jitter).maybe(policy.throttle_block).flag(policy.one_failure_per_epoch).flag(policy.shadow);
-        self.flag(ask.adaptive.is_some());
-        if let Some(adaptive) = ask.adaptive {
-            self.length(adaptive.window);
-            for share in [adaptive.high_ratio, adaptive.increase, adaptive.decrease] {
-                self.text(&share.to_string());
-            }
-            self.number(u64::from(adaptive.lowest.thousandths())).number(u64::from(adaptive.highest.thousandths()));
-        }
-        self.number(ask.charges.len() as u64);
-        for charge in ask.charges {
-            let name = names.get(charge.budget).map_or("", String::as_str);
-            self.text(name).number(u64::from(charge.weight)).number(charge.slots.map_or(0, |most| u64::from(most.get())));
-            let windows = charge.windows.list();
-            self.number(windows.len() as u64);
-            for window in windows {
-                self.number(u64::from(window.limit.get())).length(window.per).length(charge.windows.guard());
-            }
-        }
+fn in_micros(length: Duration) -> u64 {
+    micros(length).min(FAR)
+}
+
+/// Writes little-endian numbers and zero-ended texts, as the script's `struct.unpack` reads them.
+struct Packer(Vec<u8>);
+
+impl Packer {
+    fn byte(&mut self, value: impl Into<u8>) -> &mut Self {
+        self.0.push(value.into());
         self
     }
+
+    fn short(&mut self, value: u32) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    fn long(&mut self, value: u64) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    fn length(&mut self, length: Duration) -> &mut Self {
+        self.long(in_micros(length))
+    }
+
+    fn until(&mut self, at: BootInstant, now: BootInstant) -> &mut Self {
+        self.long(if at == BootInstant::FAR { FAR } else { in_micros(at.since(now)) })
+    }
+
+    fn share(&mut self, value: f64) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    fn text(&mut self, text: &str) -> &mut Self {
+        // A zero would end it early; no host, role or name of a process has one.
+        self.0.extend(text.bytes().filter(|byte| *byte != 0));
+        self.byte(0)
+    }
+}
+
+/// Packs a question, in the order in which `read_ask` reads it: what a plain `enter` needs comes first.
+#[expect(clippy::cast_possible_truncation, reason = "a request charges a handful of budgets with a handful of windows")]
+pub(super) fn pack(ask: &Ask<'_>, names: &[String], id: u64, who: &str, now: BootInstant) -> Vec<u8> {
+    let mut packer = Packer(Vec::with_capacity(320));
+    packer.long(id).until(ask.latest, now).until(ask.deadline, now).length(now.since(ask.asked));
+    packer.byte(ask.isolated).short(ask.ahead.map_or(0, |ahead| ahead.saturating_add(1))).byte(ask.charges.len() as u8);
+    for charge in ask.charges {
+        let windows = charge.windows.list();
+        packer.short(charge.weight).short(charge.slots.map_or(0, NonZeroU32::get)).byte(windows.len() as u8);
+        packer.text(names.get(charge.budget).map_or("", String::as_str));
+        for window in windows {
+            packer.short(window.limit.get()).length(window.per).length(charge.windows.guard());
+        }
+    }
+    packer.text(who).byte(ask.role.index() as u8).byte(ask.patience == Patience::Wait).share(ask.draw).length(ask.lease);
+    let policy = ask.breaker;
+    packer.short(policy.fail_max.get()).length(policy.reset).length(policy.reset_ceiling).length(policy.retry_after_cap);
+    match policy.window {
+        Some(window) => packer.short(window.threshold_failures.get()).length(window.within).length(window.cooldown),
+        None => packer.short(0).long(0).long(0),
+    };
+    for trials in policy.trial_calls {
+        packer.short(trials);
+    }
+    #[expect(clippy::cast_precision_loss, reason = "numbers up to FAR are exact")]
+    let block = policy.throttle_block.map_or(-1.0, |block| in_micros(block) as f64);
+    packer.length(policy.jitter).share(block).byte(policy.one_failure_per_epoch).byte(policy.shadow).byte(ask.adaptive.is_some());
+    if let Some(adaptive) = ask.adaptive {
+        packer.length(adaptive.window).share(adaptive.high_ratio).share(adaptive.increase).share(adaptive.decrease);
+        packer.short(adaptive.lowest.thousandths().into()).short(adaptive.highest.thousandths().into());
+    }
+    packer.0
 }
 
 /// What the script said.
@@ -191,7 +221,7 @@ impl Reply {
     }
 
     pub(super) fn entered(&self) -> Result<Entered, Malformed> {
-        let because = match (u32::try_from(self.int(7)?).ok().and_then(std::num::NonZeroU32::new), self.number(8)?) {
+        let because = match (u32::try_from(self.int(7)?).ok().and_then(NonZeroU32::new), self.number(8)?) {
             (Some(limit), per) => Some(Window::new(limit, Duration::from_micros(per))),
             (None, _) => None,
         };
