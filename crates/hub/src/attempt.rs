@@ -187,7 +187,7 @@ impl Inner {
         track.journey.attempts += 1;
         let out = self.stalls.leave(&self.runtime, granted.grant().pass.at);
         let answer = before(&*self.runtime, patience, self.transport.send(outgoing, Arc::clone(&watch) as Arc<dyn Dial>)).await;
-        if let Some(took) = watch.over(out.is_some_and(|out| out.met_a_stall())) {
+        if let Some(took) = watch.over(out.is_some_and(|out| out.met_a_stall(sent))) {
             track.note(host, role, || What::Dialled { took });
         }
         let incoming = match answer {

@@ -116,7 +116,7 @@ impl Inner {
         let mut attempt = 1;
         loop {
             // enter, wait, confirm
-            let Passed { granted, resolver, network } = self.enter(target, request, attempt, track).await?;
+            let Passed { granted, mut resolver, network } = self.enter(target, request, attempt, track).await?;
 
             // send, and read the body as the delivery says
             let sent = self.runtime.boot();
@@ -148,7 +148,7 @@ impl Inner {
             let open_until = match network {
                 // A failure of our own network says nothing about the origin: others who share its breaker may reach it.
                 Some(network) if ours => {
-                    drop(granted);
+                    drop((granted, resolver.take()));
                     network.settle(&report, track).await
                 }
                 Some(network) => {

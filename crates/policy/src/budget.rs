@@ -18,6 +18,8 @@ mod history;
 
 pub use history::History;
 
+/// An hour, in microseconds.
+const HOUR: u64 = 3_600_000_000;
 /// How many of the latest waits are remembered for people.
 const WAITS: usize = 8;
 /// An adaptive rate that nobody has watched for so long belongs to a run that is over.
@@ -88,6 +90,9 @@ pub struct Budget {
     /// The windows for which that was last made sure, in this process.
     #[serde(skip)]
     remembered: u64,
+    /// How far back those look, in hours, rounded up: a budget that is not used has to be small.
+    #[serde(skip)]
+    reach: u16,
     tickets: Vec<Ticket>,
     slots: Vec<SlotLease>,
     multiplier: Multiplier,
@@ -106,6 +111,7 @@ impl Default for Budget {
             keep: 0,
             coarse: Vec::new(),
             remembered: 0,
+            reach: 0,
             tickets: Vec::new(),
             slots: Vec::new(),
             multiplier: Multiplier::FULL,
@@ -257,6 +263,8 @@ impl Budget {
             return;
         }
         self.remembered = windows.signature;
+        let hours = |width: u64| u16::try_from(width.div_ceil(HOUR)).unwrap_or(u16::MAX);
+        self.reach = windows.rules().iter().map(|rule| hours(rule.width)).fold(self.reach, u16::max);
         self.keep = self.keep.max(windows.keep);
         if windows.has_coarse {
             for (window, width) in windows.in_force(Multiplier::FULL).filter(|(window, _)| window.limit.get() > EXACT_LIMIT) {
@@ -420,10 +428,10 @@ impl Budget {
         held + history
     }
 
-    /// Tells whether nothing of this budget matters any more `memory` after its last grant.
+    /// Tells whether nothing of this budget matters any more: every grant has left every window.
     #[must_use]
-    pub fn is_idle(&self, memory: Duration, now: BootInstant) -> bool {
+    pub fn is_idle(&self, now: BootInstant) -> bool {
         let latest = self.coarse.iter().filter_map(Coarse::latest).chain(self.ring.latest()).max();
-        self.tickets.is_empty() && self.slots.is_empty() && latest.is_none_or(|latest| latest + memory <= now)
+        self.tickets.is_empty() && self.slots.is_empty() && latest.is_none_or(|latest| latest.plus_micros(u64::from(self.reach) * HOUR) <= now)
     }
 }

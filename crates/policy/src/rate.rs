@@ -75,12 +75,13 @@ impl FromStr for Window {
             return Err(wrong("the time after '/' is zero"));
         }
         let unit = unit_length(unit.trim()).ok_or_else(|| wrong("the unit is not one of SECOND, MINUTE, HOUR, DAY"))?;
-        let per = unit.checked_mul(multiple).filter(|per| *per <= LONGEST).ok_or_else(|| wrong("the time is longer than a year"))?;
+        let per = unit.checked_mul(multiple).filter(|per| *per <= LONGEST).ok_or_else(|| wrong("the time is longer than 31 days"))?;
         Ok(Self { limit, per })
     }
 }
 
-const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+/// The longest window. Stores remember a little longer than this.
+pub const LONGEST: Duration = Duration::from_secs(31 * 86_400);
 
 fn unit_length(unit: &str) -> Option<Duration> {
     Some(match unit.to_ascii_lowercase().as_str() {
@@ -141,7 +142,7 @@ mod tests {
             ("10/FORTNIGHT", "unit"),
             ("10/0SECOND", "zero"),
             ("10/99999999999DAY", "too large"),
-            ("10/9999999DAY", "longer than a year"),
+            ("10/9999999DAY", "longer than 31 days"),
             ("10/", "unit"),
             ("10/SECOND+", "no '/'"),
         ] {

@@ -244,6 +244,8 @@ impl Site {
             let budget = &mut self.budgets[charge.budget];
             budget.take_back(charge.weight, pass.stamp);
             budget.hold(pass.id, pass.stamp, charge.weight, expires);
+            // Whatever becomes of its holder: it may have left, so it counts in the end.
+            budget.sent(pass.id, expires);
         }
     }
 
@@ -377,10 +379,10 @@ impl Site {
 
     /// Tells whether nothing here matters any more.
     #[must_use]
-    pub fn is_idle(&self, memory: Duration, now: BootInstant) -> bool {
+    pub fn is_idle(&self, now: BootInstant) -> bool {
         self.breaker.is_idle(now)
             && self.isolated.iter().all(|(_, breaker)| breaker.is_idle(now))
-            && self.budgets.iter().all(|budget| budget.is_idle(memory, now))
+            && self.budgets.iter().all(|budget| budget.is_idle(now))
     }
 
     #[inline]

@@ -181,7 +181,7 @@ impl Site {
             // What others were granted just now is not known here: the short windows count as full.
             let mut widest = Duration::ZERO;
             for charge in ask.charges {
-                let (limit, width) = pacing(&charge.windows);
+                let (limit, width) = pacing(&charge.windows, self.store.peers());
                 self.own.fill(charge.budget, &charge.windows, limit);
                 widest = widest.max(width);
             }
@@ -206,6 +206,8 @@ impl Site {
                 }
             }
             Entry::Refused(Refusal { until, reason: RefusalReason::Open { reason, probing: false } }) => self.note_block(*until, reason),
+            // Those who wait are not told why; that it is closed is enough.
+            Entry::Await { until, probing: false } => self.note_block(*until, &OpenReason::RetryAfter),
             _ => {}
         }
     }
@@ -239,8 +241,8 @@ impl Site {
 }
 
 /// Returns how many grants fill every short window, and for how long.
-fn pacing(windows: &Windows) -> (u32, Duration) {
-    let short = windows.list().iter().filter(|window| window.per <= Duration::from_secs(600));
+fn pacing(windows: &Windows, peers: u32) -> (u32, Duration) {
+    let short = windows.list().iter().filter(|window| window.per <= Duration::from_secs(600) * peers.max(1));
     let filled = short.map(|window| (window.limit.get(), window.per + windows.guard()));
     filled.fold((0, Duration::ZERO), |(limit, width), (other, wider)| (limit.max(other), width.max(wider)))
 }
@@ -289,6 +291,12 @@ impl SiteHandle for FallbackSite {
     }
 
     fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<Entered> {
+        if ticket >= LOCAL && !self.0.watch.is_away(&*self.0.store) {
+            // The shared store is back: its word counts, and the place that was held here is given up.
+            let own = self.0.own_ask(ask, self.0.store.peers());
+            let _ = self.0.own.leave(&own.as_ask(), ticket, None);
+            return self.enter(ask);
+        }
         if ticket >= LOCAL {
             let own = self.0.own_ask(ask, self.0.store.peers());
             return self.0.alone(&own, |own, ask| own.confirm(ask, ticket));

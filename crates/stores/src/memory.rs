@@ -18,8 +18,6 @@ use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore
 
 /// How many sites there must be before the first look for idle ones.
 const FIRST_SWEEP: usize = 1_024;
-/// How long a site is kept after its last grant: the longest window there is, and then some.
-const KEEP: Duration = Duration::from_secs(2 * 86_400);
 
 /// A store in this process.
 pub struct MemoryStore {
@@ -65,7 +63,7 @@ impl MemoryStore {
             return Arc::clone(site);
         }
         if sites.by_key.len() >= sites.next_sweep {
-            sites.by_key.retain(|_, site| Arc::strong_count(site) > 1 || !site.is_idle(KEEP));
+            sites.by_key.retain(|_, site| Arc::strong_count(site) > 1 || !site.is_idle());
             sites.next_sweep = (sites.by_key.len() * 2).max(FIRST_SWEEP);
         }
         let site = Arc::new(MemorySite { clock: Arc::clone(&self.clock), state: Mutex::default() });
@@ -117,8 +115,8 @@ impl MemorySite {
         self.state.lock().site.breaker().era()
     }
 
-    fn is_idle(&self, memory: Duration) -> bool {
-        self.step(|site, now| site.is_idle(memory, now))
+    fn is_idle(&self) -> bool {
+        self.step(|site, now| site.is_idle(now))
     }
 
     /// Runs one step inside the critical section, with the time read inside it.

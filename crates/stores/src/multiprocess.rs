@@ -19,7 +19,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::error::StoreError;
 use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};
 use crate::process;
-use crate::replica::Replica;
+use crate::replica::{Names, Replica};
 
 mod arena;
 mod record;
@@ -30,7 +30,7 @@ use record::Mapped;
 pub(crate) use sys::PerProcess;
 
 /// How long a site is kept after its last grant: the longest window there is, and then some.
-const KEEP: Duration = Duration::from_secs(2 * 86_400);
+const KEEP: Duration = Duration::from_secs(32 * 86_400);
 /// The segments from which on idle sites are dropped before another one is made.
 const SWEEP_FROM: usize = 64;
 
@@ -103,7 +103,7 @@ fn carry_over(old: &Arena, fresh: &Arena, now: BootInstant, shift: &dyn Fn(BootI
         replica.read(&mut Mapped::new(old, segment, place, now))?;
         let offset = fresh.add(&key)?;
         let (segment, place) = fresh.at(offset)?;
-        replica.rebase(&mut Mapped::new(fresh, segment, place, now), shift, BootInstant::FAR)?;
+        replica.rebase(&mut Mapped::new(fresh, segment, place, now), shift, now)?;
     }
     Ok(())
 }
@@ -130,11 +130,14 @@ fn told(path: &Path, refused: Refused) -> StoreError {
 
 impl StateStore for MultiprocessStore {
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
+        let names = Names::default();
+        let inherited = Arc::clone(&names);
         Arc::new(MultiprocessSite {
             arena: Arc::clone(&self.arena),
             clock: Arc::clone(&self.clock),
             key: Arc::clone(key),
-            local: PerProcess::new(Mutex::new(Local::new()), || Mutex::new(Local::new())),
+            local: PerProcess::new(Mutex::new(Local::new(&names)), move || Mutex::new(Local::new(&inherited))),
+            names,
         })
     }
 
@@ -151,7 +154,8 @@ impl StateStore for MultiprocessStore {
     }
 
     fn flush(&self) -> Answer<()> {
-        Answer::now(())
+        // Nothing is ever on its way; but a lock that nobody frees is worth knowing of.
+        Answer::Ready(self.arena.lock().map(drop).map_err(|refused| told(self.arena.path(), refused)))
     }
 }
 
@@ -163,8 +167,8 @@ struct Local {
 }
 
 impl Local {
-    fn new() -> Self {
-        Self { replica: Replica::new(process::first_name(), process::signature()), block: None }
+    fn new(names: &Names) -> Self {
+        Self { replica: Replica::naming(names), block: None }
     }
 }
 
@@ -174,6 +178,7 @@ struct MultiprocessSite {
     clock: Arc<dyn Clock>,
     key: SiteKey,
     local: PerProcess<Mutex<Local>>,
+    names: Names,
 }
 
 impl MultiprocessSite {
@@ -226,7 +231,7 @@ impl MultiprocessSite {
 
 impl SiteHandle for MultiprocessSite {
     fn budget(&self, key: &BudgetKey) -> usize {
-        self.local.get().lock().replica.budget(&key.to_string())
+        self.local.get().lock().replica.name(&self.names, &key.to_string())
     }
 
     fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {

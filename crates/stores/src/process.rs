@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use docstokg_policy::time::Clock;
+
 /// Names the start of the machine: the boot clock of one means nothing in another.
 #[must_use]
 pub fn boot_id() -> String {
@@ -12,7 +14,6 @@ pub fn boot_id() -> String {
 }
 
 fn wall_at_boot() -> u64 {
-    use docstokg_policy::time::Clock;
     let clock = crate::clock::SystemClock;
     let wall = u64::try_from(clock.wall().as_micros()).unwrap_or(0);
     wall.saturating_sub(clock.boot().as_micros()) / 1_000_000
@@ -30,6 +31,9 @@ pub fn signature() -> Arc<str> {
 pub fn first_name() -> u64 {
     static HANDLES: AtomicU32 = AtomicU32::new(0);
     // The upper half is drawn; the lower half counts. Names stay below 2^53, which a script's numbers hold exactly.
-    let drawn = fastrand::u64(1..1 << 21) ^ u64::from(HANDLES.fetch_add(1, Ordering::Relaxed) & 0xff) << 13;
-    (drawn & ((1 << 21) - 1)) << 32
+    // What is drawn is mixed with the process and the time: a child inherits the state of its parent's dice.
+    let handle = u64::from(HANDLES.fetch_add(1, Ordering::Relaxed));
+    let now = crate::clock::SystemClock.boot().as_micros();
+    let mixed = (fastrand::u64(..) ^ now ^ u64::from(std::process::id()).rotate_left(32) ^ handle << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((mixed >> 43) | 1) << 32
 }

@@ -34,7 +34,8 @@ use wire::{Malformed, Reply, Step};
 const CONNECT: Duration = Duration::from_secs(2);
 /// How long an answer may take: a server that pauses for a moment is waited for.
 const RESPOND: Duration = Duration::from_secs(3);
-/// How often a step whose connection broke is sent again. What was done twice counts twice: too little is sent, not too much.
+/// How often a step whose connection broke is sent again. What was done twice counts twice: too little is sent, not too
+/// much. Steps that take something back are not sent again.
 const AGAIN: u32 = 3;
 /// How often this process says that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -105,9 +106,11 @@ impl RedisStore {
 /// Hides what is secret in a DSN.
 #[must_use]
 pub fn without_password(dsn: &str) -> String {
-    match (dsn.split_once("://"), dsn.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, place))) => format!("{scheme}://***@{place}"),
-        _ => dsn.to_owned(),
+    // What follows a question mark may be a password as well.
+    let (shown, query) = dsn.split_once('?').map_or((dsn, ""), |(shown, _)| (shown, "?***"));
+    match (shown.split_once("://"), shown.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, place))) => format!("{scheme}://***@{place}{query}"),
+        _ => format!("{shown}{query}"),
     }
 }
 
@@ -171,7 +174,7 @@ impl Inner {
                 Err(error) if error.code() == Some("NOSCRIPT") => {
                     self.script.load_async(&mut manager).await.map_err(|error| self.away(&error))?;
                 }
-                Err(error) if error.is_io_error() && !error.is_timeout() && broken < AGAIN => {
+                Err(error) if error.is_io_error() && !error.is_timeout() && step.may_repeat && broken < AGAIN => {
                     broken += 1;
                     pause(Duration::from_millis(30) * broken).await;
                 }
@@ -361,9 +364,10 @@ impl RedisSite {
         unwanted: impl FnOnce(Result<T, StoreError>) + Send + 'static,
     ) -> Answer<T> {
         let inner = Arc::clone(self.inner());
+        let asked = inner.clock.boot();
         let work = async move {
             let value = inner.run(step).await?;
-            let reply = Reply::new(value, inner.clock.boot()).map_err(|_| inner.malformed())?;
+            let reply = Reply::new(value, asked, inner.clock.boot()).map_err(|_| inner.malformed())?;
             read(&reply).map_err(|_| inner.malformed())
         };
         begin(self.inner(), work, unwanted)

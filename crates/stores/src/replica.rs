@@ -14,6 +14,7 @@ use docstokg_policy::budget::{Budget, Change, History};
 use docstokg_policy::role::Role;
 use docstokg_policy::site::Site;
 use docstokg_policy::time::BootInstant;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::handle::SiteView;
@@ -72,6 +73,9 @@ pub(crate) trait Record {
 #[error("the record of the site is garbled")]
 pub(crate) struct Garbled;
 
+/// The names of the budgets that a handle has given out indices for. A child process starts with those of its parent.
+pub(crate) type Names = Arc<Mutex<Vec<String>>>;
+
 /// The copy of a site in this process.
 pub(crate) struct Replica {
     site: Site,
@@ -106,6 +110,23 @@ impl Replica {
         let mut site = Site::default();
         site.number_from(first);
         Self { site, names: Vec::new(), order: Vec::new(), position: None, head: Vec::new(), scratch: Vec::new(), who }
+    }
+
+    /// Starts an empty copy that knows these budgets by their indices.
+    pub(crate) fn naming(names: &Names) -> Self {
+        let mut replica = Self::new(crate::process::first_name(), crate::process::signature());
+        for name in &*names.lock() {
+            replica.budget(name);
+        }
+        replica
+    }
+
+    /// Returns the index of a budget, and remembers it for a child process.
+    pub(crate) fn name(&mut self, names: &Names, name: &str) -> usize {
+        let place = self.budget(name);
+        // In between may lie budgets that other processes have named.
+        names.lock().clone_from(&self.names);
+        place
     }
 
     /// Returns the index of a budget in this process.
@@ -267,14 +288,9 @@ impl Replica {
     }
 
     /// Moves every instant of the copy to the clock of this start of the machine, and writes it as the record.
-    pub(crate) fn rebase<R: Record>(
-        &mut self,
-        record: &mut R,
-        shift: &dyn Fn(BootInstant) -> BootInstant,
-        latest: BootInstant,
-    ) -> Result<(), R::Error> {
+    pub(crate) fn rebase<R: Record>(&mut self, record: &mut R, shift: &dyn Fn(BootInstant) -> BootInstant, now: BootInstant) -> Result<(), R::Error> {
         record.position()?;
-        self.site.rebase(shift, latest);
+        self.site.rebase(shift, now);
         let (head, page) = (self.encode_head(), self.encode_page());
         self.position = Some(record.write(&Commit { head: Some(&head), page: Some(&page), log: &[], open: self.open() })?);
         self.head = head;

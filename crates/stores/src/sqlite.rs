@@ -23,7 +23,7 @@ use crate::error::StoreError;
 use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, changes_nothing};
 use crate::multiprocess::PerProcess;
 use crate::process;
-use crate::replica::Replica;
+use crate::replica::{Names, Replica};
 
 mod database;
 mod record;
@@ -99,17 +99,28 @@ fn serve(shared: &Shared, queue: &Receiver<Job>, mut log: Log) {
             log.copy();
             continue;
         };
+        let done = Done(&shared.waiting);
         let is_long = match &mut *shared.database.lock() {
             Ok(database) => {
-                job(database);
+                // A step that panics is a bug, and must not end the thread that everybody waits for.
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(database)));
                 database.has_long_log()
             }
             Err(_) => false,
         };
-        shared.waiting.fetch_sub(1, Ordering::AcqRel);
+        drop(done);
         if is_long {
             log.copy();
         }
+    }
+}
+
+/// A job that the thread has taken. Counts as waiting until it is done, however it ends.
+struct Done<'a>(&'a AtomicUsize);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -185,7 +196,10 @@ fn in_turn<T: Send + 'static>(
 
 impl StateStore for SqliteStore {
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
-        Arc::new(SqliteSite { key: Arc::clone(key), worker: Arc::clone(&self.worker), copy: PerProcess::new(fresh_copy(), fresh_copy) })
+        let names = Names::default();
+        let inherited = Arc::clone(&names);
+        let copy = PerProcess::new(fresh_copy(&names), move || fresh_copy(&inherited));
+        Arc::new(SqliteSite { key: Arc::clone(key), worker: Arc::clone(&self.worker), copy, names })
     }
 
     fn list(&self) -> Answer<Vec<SiteKey>> {
@@ -202,7 +216,7 @@ impl StateStore for SqliteStore {
 
     fn flush(&self) -> Answer<()> {
         // What waits for the thread is done in turn, and the rest is done already.
-        ask(&self.worker, |_, _| Ok(Some(())))
+        ask(&self.worker, Database::touch)
     }
 }
 
@@ -211,10 +225,11 @@ struct SqliteSite {
     key: SiteKey,
     worker: Arc<PerProcess<Worker>>,
     copy: PerProcess<Arc<Mutex<Copy>>>,
+    names: Names,
 }
 
-fn fresh_copy() -> Arc<Mutex<Copy>> {
-    Arc::new(Mutex::new(Copy { replica: Replica::new(process::first_name(), process::signature()), row: 0 }))
+fn fresh_copy(names: &Names) -> Arc<Mutex<Copy>> {
+    Arc::new(Mutex::new(Copy { replica: Replica::naming(names), row: 0 }))
 }
 
 impl SqliteSite {
@@ -247,7 +262,7 @@ impl SqliteSite {
 
 impl SiteHandle for SqliteSite {
     fn budget(&self, key: &BudgetKey) -> usize {
-        self.copy.get().lock().replica.budget(&key.to_string())
+        self.copy.get().lock().replica.name(&self.names, &key.to_string())
     }
 
     fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {

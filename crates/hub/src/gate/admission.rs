@@ -10,6 +10,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::Transition;
 use docstokg_policy::rate::Window;
 use docstokg_policy::site::{Charge, Entry, Pass, Refusal, RefusalReason};
+use docstokg_stores::StoreError;
 use tokio::sync::Semaphore;
 
 use super::line::Seat;
@@ -30,6 +31,8 @@ pub(crate) struct Doorkeeper<'a> {
 const BUSY_LEAST: Duration = Duration::from_millis(20);
 /// By how much that is spread.
 const BUSY_SPREAD: Duration = Duration::from_millis(30);
+/// From when on a store that does not answer is to blame, and not a deadline that was close.
+const HANGS: Duration = Duration::from_secs(2);
 /// How long a waiter sleeps at most before it looks whether another process has changed the site.
 const LISTEN: Duration = Duration::from_secs(5);
 
@@ -149,10 +152,22 @@ impl Gate {
             }
             let ahead = if waiter.ticket.is_some() { None } else { lane.line.ahead_of(&waiter.seat) };
             let ask = lane.ask(waiter.charges, &terms, ahead);
-            let entered = match waiter.ticket {
-                Some(ticket) => self.site.confirm(&ask, ticket).await?,
-                None => self.site.enter(&ask).await?,
+            let answer = match waiter.ticket {
+                Some(ticket) => self.site.confirm(&ask, ticket),
+                None => self.site.enter(&ask),
             };
+            // A store that hangs is no reason to hang with it.
+            let asked = runtime.boot();
+            let Some(entered) = before(runtime, terms.deadline, answer.into_future()).await else {
+                let now = runtime.boot();
+                let (store, why) = ("the store of limits".to_owned(), "it gave no answer before the deadline".to_owned());
+                return Err(if now.since(asked) >= HANGS {
+                    StoreError::Away { store, why }.into()
+                } else {
+                    Refusal { until: now, reason: RefusalReason::Rate { window: None } }.into()
+                });
+            };
+            let entered = entered?;
             waiter.hold(None);
             if self.remote && !matches!(entered.entry, Entry::Go(_)) && !waiter.seat.settled_in.swap(true, Ordering::AcqRel) {
                 // Those behind it may judge for themselves now.
@@ -173,6 +188,8 @@ impl Gate {
                     (due, window) = (Some(ticket.at), ticket.because);
                 }
                 Entry::Queue { at } => {
+                    // Whoever waits holds no slot: the head may be waiting for it.
+                    slots = None;
                     if !judged {
                         track.note(&lane.key.host, lane.key.role, || What::WaitTurn { not_before: at, ahead: ahead.unwrap_or(0) });
                     }
@@ -189,6 +206,10 @@ impl Gate {
                 }
                 Entry::Await { until, probing } => {
                     slots = None;
+                    if self.shared {
+                        // Another process closed the site: those behind have reason to ask, too.
+                        lane.line.wake_others(&waiter.seat);
+                    }
                     track.note(&lane.key.host, lane.key.role, || What::WaitBreaker { until, probing });
                     let asleep = runtime.boot();
                     before(runtime, self.at_latest(until, asleep), waiter.seat.called.notified()).await;

@@ -78,7 +78,10 @@ impl Budget {
     }
 
     /// Moves every instant to another clock.
-    pub fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant) {
+    ///
+    /// Whatever the wall clock says, no grant lies ahead of `now`.
+    pub fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant, now: BootInstant) {
+        let shift = &|instant| shift(instant).min(now);
         let history = self.history();
         self.ring.restore(history.grants.into_iter().map(shift).collect());
         for coarse in &mut self.coarse {

@@ -125,14 +125,14 @@ impl Site {
         }
     }
 
-    /// Moves every instant to the clock of another start of the machine; no open or block may end later than `latest`.
-    pub fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant, latest: BootInstant) {
-        self.breaker.rebase(shift, latest);
+    /// Moves every instant to the clock of another start of the machine, at `now`.
+    pub fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant, now: BootInstant) {
+        self.breaker.rebase(shift);
         for (_, breaker) in &mut self.isolated {
-            breaker.rebase(shift, latest);
+            breaker.rebase(shift);
         }
         for budget in &mut self.budgets {
-            budget.rebase(shift);
+            budget.rebase(shift, now);
         }
         self.touched = true;
     }

@@ -22,7 +22,7 @@ pub(super) const VERSION: u64 = 1;
 const MAGIC: u64 = u64::from_le_bytes(*b"DTKGSHM\0");
 const BUCKETS: usize = 4_096;
 /// How long a holder of a lock that lives may take: its steps take microseconds.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The places of things in the header.
 pub(super) mod header {

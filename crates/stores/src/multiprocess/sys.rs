@@ -153,8 +153,12 @@ impl SharedMutex {
     #[cold]
     fn wait(&self, patience: Duration) -> io::Result<Held<'_>> {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-        let until =
-            libc::timespec { tv_sec: now.tv_sec + libc::time_t::try_from(patience.as_secs()).unwrap_or(1), tv_nsec: now.tv_nsec.min(999_999_999) };
+        let nanos = now.tv_nsec.unsigned_abs() + u64::from(patience.subsec_nanos());
+        let seconds = patience.as_secs() + nanos / 1_000_000_000;
+        let until = libc::timespec {
+            tv_sec: now.tv_sec + libc::time_t::try_from(seconds).unwrap_or(1),
+            tv_nsec: libc::c_long::try_from(nanos % 1_000_000_000).unwrap_or(0),
+        };
         // SAFETY: as in `lock`; the timespec is well-formed.
         match unsafe { libc::pthread_mutex_timedlock(self.0.get(), &raw const until) } {
             0 => Ok(Held(self)),

@@ -10,7 +10,7 @@
 -- packs it; what else the step needs follows.
 
 local FAR = 9007199254740991
-local KEEP = 172800
+local KEEP = 32 * 86400
 local site_key, op, question = KEYS[1], ARGV[1], ARGV[3]
 
 local now = tonumber(ARGV[2])
@@ -744,6 +744,9 @@ function steps.hold()
   for _, charge in ipairs(ask.charges) do
     take_back(charge.budget, charge.weight, at)
     hold(charge.budget, id, at, charge.weight, now + longest)
+    for _, ticket in ipairs(charge.budget.t) do
+      if ticket.i == id then ticket.s, ticket.x = true, now + longest end
+    end
   end
   save(ask.who)
   return { now }

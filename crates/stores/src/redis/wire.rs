@@ -18,6 +18,8 @@ const FAR: u64 = (1 << 53) - 1;
 /// A call of the script: the step, the time to go by, the question, and what else the step needs.
 pub(super) struct Step {
     pub(super) arguments: Cmd,
+    /// Done twice it would grant less, not more.
+    pub(super) may_repeat: bool,
 }
 
 impl Step {
@@ -30,7 +32,7 @@ impl Step {
             None => arguments.arg("-1"),
         };
         arguments.arg(question);
-        Self { arguments }
+        Self { arguments, may_repeat: !matches!(op, "hold" | "leave") }
     }
 
     pub(super) fn text(&mut self, text: &str) -> &mut Self {
@@ -145,6 +147,8 @@ pub(super) struct Reply {
     values: Vec<Value>,
     /// The instant of the caller's clock at which the answer was there.
     here: BootInstant,
+    /// The instant at which the question was put.
+    asked: BootInstant,
 }
 
 /// An answer that does not have the form it should have.
@@ -152,9 +156,9 @@ pub(super) struct Reply {
 pub(super) struct Malformed;
 
 impl Reply {
-    pub(super) fn new(value: Value, here: BootInstant) -> Result<Self, Malformed> {
+    pub(super) fn new(value: Value, asked: BootInstant, here: BootInstant) -> Result<Self, Malformed> {
         match value {
-            Value::Array(values) if !values.is_empty() => Ok(Self { values, here }),
+            Value::Array(values) if !values.is_empty() => Ok(Self { values, here, asked }),
             _ => Err(Malformed),
         }
     }
@@ -230,7 +234,9 @@ impl Reply {
             "go" => Entry::Go(Pass {
                 id: self.number(3)?,
                 era: u32::try_from(self.int(4)?).map_err(|_| Malformed)?,
-                at,
+                // It was granted at some time between question and answer: whoever wants to know how late it leaves counts
+                // from the question on.
+                at: self.asked,
                 stamp: self.stamp(2)?,
                 probe: self.flag(5)?,
                 clean: self.flag(6)?,

@@ -18,7 +18,7 @@ use crate::replica::{Garbled, Replica};
 /// The version of the tables that this program writes.
 const VERSION: i64 = 1;
 /// How long a site is kept after its last grant: the longest window there is, and then some.
-const KEEP: Duration = Duration::from_secs(2 * 86_400);
+const KEEP: Duration = Duration::from_secs(32 * 86_400);
 /// How many steps there are between two looks for sites to forget.
 const SWEEP_EVERY: u32 = 4_096;
 /// How long SQLite itself waits, for those who look at the database by other means.
@@ -174,14 +174,19 @@ impl Database {
     ) -> Result<Option<T>, StoreError> {
         self.steps = self.steps.wrapping_add(1);
         let sweep = self.steps.is_multiple_of(SWEEP_EVERY);
-        self.in_turn(turn, |transaction, clock| {
+        let done = self.in_turn(turn, |transaction, clock| {
             let now = clock.boot();
             if sweep {
                 forget(transaction, now)?;
             }
             let mut row = Row::new(transaction, key, &mut copy.row, clock, now);
             copy.replica.run(&mut row, |site| step(site, now))
-        })
+        });
+        if done.is_err() {
+            // What could not be committed was not written, but the copy has it.
+            copy.replica.distrust();
+        }
+        done
     }
 
     /// Copies the state of a site.
@@ -193,6 +198,14 @@ impl Database {
     /// Tells, once in a while, that the log has become long.
     pub(super) fn has_long_log(&self) -> bool {
         self.steps.is_multiple_of(LONG_LOG)
+    }
+
+    /// Writes something that changes nothing: fails if writing does.
+    pub(super) fn touch(&mut self, turn: Turn) -> Result<Option<()>, StoreError> {
+        self.in_turn(turn, |transaction, _| {
+            transaction.prepare_cached("UPDATE boot SET anchor_boot = anchor_boot")?.execute([])?;
+            Ok(())
+        })
     }
 
     /// Lists the sites that have state.
@@ -214,6 +227,10 @@ impl Database {
             if self.waits != (turn == Turn::Wait) {
                 self.waits = turn == Turn::Wait;
                 self.connection.busy_timeout(if self.waits { BUSY } else { Duration::ZERO })?;
+            }
+            if !self.connection.is_autocommit() {
+                // A step that panicked left its transaction open.
+                self.connection.execute_batch("ROLLBACK")?;
             }
             match self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]) {
                 Err(error) if turn == Turn::IfFree && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => return Ok(None),
@@ -291,7 +308,7 @@ fn adopt_boot(connection: &mut Connection, path: &Path, clock: &dyn Clock, boot_
                 let mut id = 0;
                 let mut row = Row::new(&transaction, &key, &mut id, clock, now);
                 replica.read(&mut row)?;
-                replica.rebase(&mut row, &shift, BootInstant::FAR)?;
+                replica.rebase(&mut row, &shift, now)?;
             }
         }
         transaction.execute("DELETE FROM boot", [])?;
