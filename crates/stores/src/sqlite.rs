@@ -6,9 +6,11 @@
 //! and writes.
 
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -177,21 +179,66 @@ fn in_turn<T: Send + 'static>(
 ) -> Answer<T> {
     let shared = &worker.get().shared;
     let (reply, answer) = oneshot::channel();
-    let job = move |database: &mut Database| {
+    let unwanted: Unwanted<T> = Arc::new(Mutex::new(Some(Box::new(unwanted))));
+    let undo = Arc::clone(&unwanted);
+    let queued = shared.queue(Box::new(move |database: &mut Database| {
         let done = job(database, Turn::Wait).and_then(|done| done.ok_or_else(away));
-        if let Err(Ok(done)) = reply.send(done) {
-            unwanted(database, done);
+        if let Err(Ok(done)) = reply.send(done)
+            && let Some(undo) = undo.lock().take()
+        {
+            undo(database, done);
         }
-    };
-    match &*shared.jobs.lock() {
-        Ok(jobs) => {
-            shared.waiting.fetch_add(1, Ordering::AcqRel);
-            // The thread ends with the store; until then it takes every job.
-            let _ = jobs.send(Some(Box::new(job)));
-        }
-        Err(error) => return Answer::Ready(Err(error.clone())),
+    }));
+    match queued {
+        Ok(()) => Answer::Later(Box::pin(Waiting { answer, unwanted, shared: Arc::clone(shared) })),
+        Err(error) => Answer::Ready(Err(error)),
     }
-    Answer::Later(Box::pin(async move { answer.await.unwrap_or_else(|_| Err(away())) }))
+}
+
+/// What undoes a step whose answer nobody wants any more. Whoever finds that out does it, once.
+type Unwanted<T> = Arc<Mutex<Option<Box<dyn FnOnce(&mut Database, T) + Send>>>>;
+
+impl Shared {
+    /// Gives the thread something to do.
+    fn queue(&self, job: Box<dyn FnOnce(&mut Database) + Send>) -> Result<(), StoreError> {
+        match &*self.jobs.lock() {
+            Ok(jobs) => {
+                self.waiting.fetch_add(1, Ordering::AcqRel);
+                // The thread ends with the store; until then it takes every job.
+                let _ = jobs.send(Some(job));
+                Ok(())
+            }
+            Err(error) => Err(error.clone()),
+        }
+    }
+}
+
+/// An answer that the thread will give. Dropped before it is heard, what was granted is given back.
+struct Waiting<T: Send + 'static> {
+    answer: oneshot::Receiver<Result<T, StoreError>>,
+    unwanted: Unwanted<T>,
+    shared: Arc<Shared>,
+}
+
+impl<T: Send + 'static> Future for Waiting<T> {
+    type Output = Result<T, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = Pin::new(&mut self.answer).poll(context);
+        answer.map(|said| said.unwrap_or_else(|_| Err(away())))
+    }
+}
+
+impl<T: Send + 'static> Drop for Waiting<T> {
+    fn drop(&mut self) {
+        // From now on the thread finds out by itself; what it has said already and nobody has heard is undone here.
+        self.answer.close();
+        if let Ok(Ok(unheard)) = self.answer.try_recv()
+            && let Some(undo) = self.unwanted.lock().take()
+        {
+            let _ = self.shared.queue(Box::new(move |database| undo(database, unheard)));
+        }
+    }
 }
 
 impl StateStore for SqliteStore {
