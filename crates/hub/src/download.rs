@@ -3,8 +3,9 @@
 //! Whatever happens, the final name is either absent, the old file, or the new one complete. Temporary files are
 //! removed when a download fails; what a killed process leaves is named `.NAME.part-…` and recognisable.
 
-use std::fs::File;
+use std::fs::{File, FileType};
 use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,7 +22,8 @@ pub(crate) use sync::Syncer;
 /// A file being written.
 pub(crate) struct PartFile {
     file: File,
-    part: PathBuf,
+    /// The temporary name; none for a device, which is written to and never replaced.
+    part: Option<PathBuf>,
     path: PathBuf,
     hash: Sha256,
     bytes: u64,
@@ -34,13 +36,27 @@ impl PartFile {
         if path.is_dir() {
             return Err(io::Error::from(io::ErrorKind::IsADirectory));
         }
+        if let Ok(found) = std::fs::metadata(path)
+            && !found.is_file()
+        {
+            return Self::device(path, found.file_type());
+        }
         let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
         let mut part_name = std::ffi::OsString::from(".");
         part_name.push(shortened(name));
         part_name.push(format!(".part-{tag:016x}"));
         let part = path.with_file_name(part_name);
         let file = File::options().write(true).create_new(true).open(&part)?;
-        Ok(Self { file, part, path: path.to_owned(), hash: Sha256::new(), bytes: 0, done: false })
+        Ok(Self { file, part: Some(part), path: path.to_owned(), hash: Sha256::new(), bytes: 0, done: false })
+    }
+
+    /// Opens a device such as `/dev/null`. A file renamed into its place would take it away from everybody.
+    fn device(path: &Path, kind: FileType) -> io::Result<Self> {
+        if !kind.is_char_device() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is neither a file nor a device"));
+        }
+        let file = File::options().write(true).open(path)?;
+        Ok(Self { file, part: None, path: path.to_owned(), hash: Sha256::new(), bytes: 0, done: false })
     }
 
     /// Appends a piece.
@@ -54,9 +70,11 @@ impl PartFile {
     /// Makes the file durable as asked, and gives it its name.
     pub(crate) async fn finish(mut self, durability: Durability, syncer: &Syncer) -> io::Result<SavedFile> {
         let saved = SavedFile { path: self.path.clone(), bytes: self.bytes, sha256: hex(&std::mem::take(&mut self.hash).finalize()) };
-        match durability {
-            Durability::None => std::fs::rename(&self.part, &self.path)?,
-            Durability::Batched => syncer.commit(self.file.try_clone()?, &self.part, &self.path).await?,
+        if let Some(part) = &self.part {
+            match durability {
+                Durability::None => std::fs::rename(part, &self.path)?,
+                Durability::Batched => syncer.commit(self.file.try_clone()?, part, &self.path).await?,
+            }
         }
         self.done = true;
         Ok(saved)
@@ -65,9 +83,9 @@ impl PartFile {
 
 impl Drop for PartFile {
     fn drop(&mut self) {
-        if !self.done {
+        if let (false, Some(part)) = (self.done, &self.part) {
             // Nothing more can be done about a temporary file that cannot be removed; it is recognisable by its name.
-            let _ = std::fs::remove_file(&self.part);
+            let _ = std::fs::remove_file(part);
         }
     }
 }

@@ -144,3 +144,13 @@ fn an_interrupt_leaves_nothing_half_written() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"));
     assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 0, "the temporary file is gone too");
 }
+
+#[test]
+fn a_device_is_written_to_and_never_replaced() {
+    use std::os::unix::fs::FileTypeExt;
+    let served = Served::start(Origin::new("a.example").route("/x", [Reply::ok("the body")]));
+    let ran = fetch(&served, "/x", &["-o", "/dev/full"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("cannot write /dev/full: No space left on device"), "{}", ran.err);
+    assert!(std::fs::metadata("/dev/full").expect("it is there").file_type().is_char_device(), "and still a device");
+}
