@@ -30,7 +30,7 @@ fn plans(directory: &tempfile::TempDir, server: &server::Server, block: bool) ->
     let place = |name: &str| directory.path().join(format!("{block}-{name}")).display().to_string();
     [("multiprocess", place("limits.shm")), ("sqlite", place("state.sqlite")), ("redis", server.dsn())]
         .into_iter()
-        .map(|store| Plan { store, limit: 50, processes: 4, callers: 4, seconds: 3, block })
+        .map(|store| Plan { store, limit: 50, processes: 4, callers: 4, seconds: 3, block, slack: Duration::from_millis(200) })
         .collect()
 }
 
@@ -40,9 +40,9 @@ fn check(block: bool) {
         let outcome = run::run(&plan, &WORKER);
         outcome.exceeded.as_ref().unwrap_or_else(|why| panic!("{plan:?}: {why}"));
         assert_eq!(outcome.arrived, outcome.sent, "{plan:?}: the ledger and the workers agree");
-        // Short, and on a machine that does other things: the measurement proper is `cargo xtask sharing`.
-        assert!(outcome.arrived >= 120 && outcome.used > 0.9, "{plan:?}: {outcome:?}");
-        assert!(outcome.spread <= if block { 2.0 } else { 20.0 }, "{plan:?}: {outcome:?}");
+        // Short, and on a machine that does other things: the measurement proper, of fairness too, is `cargo xtask sharing`.
+        assert!(outcome.arrived >= 100 && outcome.used > 0.8, "{plan:?}: {outcome:?}");
+        assert!(outcome.spread < 50.0, "{plan:?}: somebody starved: {outcome:?}");
     }
 }
 
@@ -63,7 +63,8 @@ fn two_hundred_waiting_callers_leave_one_ticket() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("state.sqlite");
     let served = Served::start();
-    let plan = Plan { store: ("sqlite", path.display().to_string()), limit: 1, processes: 1, callers: 200, seconds: 60, block: true };
+    let plan =
+        Plan { store: ("sqlite", path.display().to_string()), limit: 1, processes: 1, callers: 200, seconds: 60, block: true, slack: Duration::ZERO };
     let mut worker = run::start(&plan, &WORKER, 0, &served.address(), SystemClock.boot());
     while served.web.ledger().len() < 2 {
         std::thread::sleep(Duration::from_millis(10));
