@@ -102,7 +102,7 @@ pub(crate) fn run(plan: &Plan, arguments: &[&str]) -> Outcome {
     #[expect(clippy::cast_precision_loss, reason = "counts are small")]
     let spread = most as f64 / least.max(1) as f64;
     Outcome {
-        exceeded: served.web.ledger().no_window_exceeded(HOST, plan.limit, WINDOW - plan.slack),
+        exceeded: served.web.ledger().no_window_exceeded(HOST, plan.limit, WINDOW.saturating_sub(plan.slack)),
         used: served.web.ledger().rate_used(HOST, plan.limit, WINDOW),
         spread,
         arrived: arrivals.len(),
