@@ -132,13 +132,6 @@ pub struct Fit {
 }
 
 impl Budget {
-    /// Tells whether anybody holds a place.
-    #[inline]
-    #[must_use]
-    pub fn has_tickets(&self) -> bool {
-        !self.tickets.is_empty()
-    }
-
     /// Tells whether there is nothing to look at but grants, at the full rate.
     #[inline]
     #[must_use]

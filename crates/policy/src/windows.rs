@@ -112,8 +112,6 @@ pub struct Multiplier(u16);
 impl Multiplier {
     /// The whole configured rate.
     pub const FULL: Self = Self(1_000);
-    /// The least that is ever left.
-    pub const LOWEST: Self = Self(10);
 
     /// Makes a multiplier from a share, kept between a hundredth and one.
     #[must_use]

@@ -291,17 +291,16 @@ impl SiteHandle for FallbackSite {
     }
 
     fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<Entered> {
-        if ticket >= LOCAL && !self.0.watch.is_away(&*self.0.store) {
-            // The shared store is back: its word counts, and the place that was held here is given up.
-            let own = self.0.own_ask(ask, self.0.store.peers());
-            let _ = self.0.own.leave(&own.as_ask(), ticket, None);
-            return self.enter(ask);
+        if ticket < LOCAL {
+            return self.asked(ask, |shared| shared.confirm(ask, ticket), SiteHandle::enter);
         }
-        if ticket >= LOCAL {
-            let own = self.0.own_ask(ask, self.0.store.peers());
+        let own = self.0.own_ask(ask, self.0.store.peers());
+        if self.0.watch.is_away(&*self.0.store) {
             return self.0.alone(&own, |own, ask| own.confirm(ask, ticket));
         }
-        self.asked(ask, |shared| shared.confirm(ask, ticket), SiteHandle::enter)
+        // The shared store is back: its word counts, and the place that was held here is given up.
+        let _ = self.0.own.leave(&own.as_ask(), ticket, None);
+        self.enter(ask)
     }
 
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {

@@ -16,6 +16,7 @@ use docstokg_policy::time::{BootInstant, Clock};
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 
+use crate::KEEP;
 use crate::error::StoreError;
 use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};
 use crate::process;
@@ -29,8 +30,6 @@ use arena::{Arena, PATIENCE, Refused, VERSION, block};
 use record::Mapped;
 pub(crate) use sys::PerProcess;
 
-/// How long a site is kept after its last grant: the longest window there is, and then some.
-const KEEP: Duration = Duration::from_secs(32 * 86_400);
 /// The segments from which on idle sites are dropped before another one is made.
 const SWEEP_FROM: usize = 64;
 

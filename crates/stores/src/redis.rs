@@ -95,12 +95,6 @@ impl RedisStore {
         let site = RedisSite { inner: Arc::clone(&self.inner), key: format!("{PREFIX}:{{{key}}}"), names: Arc::default(), told_time: true };
         (Arc::new(site), move || inner.next_id.load(Ordering::Relaxed) + 1)
     }
-
-    /// Returns how many processes were alive when this was last asked.
-    #[must_use]
-    pub fn peers(&self) -> u32 {
-        self.inner.get().peers.load(Ordering::Relaxed).max(1)
-    }
 }
 
 /// Hides what is secret in a DSN.
@@ -307,7 +301,7 @@ impl StateStore for RedisStore {
     }
 
     fn peers(&self) -> u32 {
-        Self::peers(self)
+        self.inner.get().peers.load(Ordering::Relaxed).max(1)
     }
 
     fn watch_peers(&self) {

@@ -104,8 +104,8 @@ impl Registry {
     /// Returns the gate and lane for a host and role.
     pub(crate) fn lane(&self, key: LaneKey) -> (Arc<Gate>, Arc<Lane>) {
         let gate = match self.sites.get(&key.host) {
-            Some((site, _)) => self.gate(site, || Arc::clone(site)),
-            None => self.gate(key.host.as_str(), || key.host.shared()),
+            Some((site, _)) => self.gate(&*self.store, site, || Arc::clone(site)),
+            None => self.gate(&*self.store, key.host.as_str(), || key.host.shared()),
         };
         let mut lanes = gate.lanes.lock();
         let lane = if let Some(lane) = lanes.iter().find(|lane| lane.key == key) {
@@ -123,7 +123,7 @@ impl Registry {
     /// Returns the gate and lane of a resolver: a breaker without budgets.
     pub(crate) fn resolver_lane(&self, name: &Arc<str>, host: &Host, role: Role) -> (Arc<Gate>, Arc<Lane>) {
         let site = resolver_key(name);
-        let gate = self.gate(&site, || Arc::clone(&site));
+        let gate = self.gate(&*self.store, &site, || Arc::clone(&site));
         let lane = gate.beside(host, role, || {
             let breaker = self.config.breakers.of_resolver(name);
             Arc::new(Rules {
@@ -140,14 +140,14 @@ impl Registry {
     /// Returns the gate and lane of this process's own way to a host, where the store is shared: a breaker that failures
     /// of our own network open, for this process alone.
     pub(crate) fn network_lane(&self, host: &Host, role: Role) -> Option<(Arc<Gate>, Arc<Lane>)> {
-        self.network.as_ref()?;
+        let own = self.network.as_ref()?;
         let site = format!("{NETWORK}{host}");
-        let gate = self.gate(&site, || site.as_str().into());
+        let gate = self.gate(own, &site, || site.as_str().into());
         let lane = gate.beside(host, role, || self.rules_of(&LaneKey { host: host.clone(), role, kind: None, service: None, free: true }));
         Some((gate, lane))
     }
 
-    fn gate(&self, site: &str, key: impl FnOnce() -> SiteKey) -> Arc<Gate> {
+    fn gate(&self, store: &dyn StateStore, site: &str, key: impl FnOnce() -> SiteKey) -> Arc<Gate> {
         if let Some(gate) = self.gates.read().by_site.get(site) {
             return Arc::clone(gate);
         }
@@ -161,11 +161,11 @@ impl Registry {
         }
         let key = key();
         let gate = Arc::new(Gate {
-            site: self.network.as_ref().filter(|_| site.starts_with(NETWORK)).map_or_else(|| self.store.site(&key), |own| own.site(&key)),
+            site: store.site(&key),
             key: Arc::clone(&key),
             runtime: Arc::clone(&self.runtime),
-            shared: self.store.is_shared() && !site.starts_with(NETWORK),
-            remote: self.store.is_remote() && !site.starts_with(NETWORK),
+            shared: store.is_shared(),
+            remote: store.is_remote(),
             lanes: Mutex::default(),
             leases: Leases::default(),
         });

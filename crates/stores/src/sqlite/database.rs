@@ -11,14 +11,13 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, pa
 use rustix::fs::{FlockOperation, flock};
 
 use super::record::Row;
+use crate::KEEP;
 use crate::error::StoreError;
 use crate::handle::{SiteKey, SiteView};
 use crate::replica::{Garbled, Replica};
 
 /// The version of the tables that this program writes.
 const VERSION: i64 = 1;
-/// How long a site is kept after its last grant: the longest window there is, and then some.
-const KEEP: Duration = Duration::from_secs(32 * 86_400);
 /// How many steps there are between two looks for sites to forget.
 const SWEEP_EVERY: u32 = 4_096;
 /// How long SQLite itself waits, for those who look at the database by other means.
@@ -144,9 +143,7 @@ impl Log {
 impl Database {
     /// Opens the database, and makes it if it is not there.
     pub(super) fn open(path: &Path, clock: Arc<dyn Clock>, boot_id: &str) -> Result<Self, StoreError> {
-        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-            std::fs::create_dir_all(directory).map_err(|error| cannot_write(path, &error.to_string()))?;
-        }
+        std::fs::create_dir_all(directory_of(path)).map_err(|error| cannot_write(path, &error.to_string()))?;
         refuse_network(path)?;
         let lock_path = path.with_extension("lock");
         let lock =
@@ -343,8 +340,7 @@ const NETWORKS: [(u32, &str); 9] = [
 
 /// WAL needs memory that all who use the database share; over a network they do not.
 fn refuse_network(path: &Path) -> Result<(), StoreError> {
-    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let Ok(found) = rustix::fs::statfs(directory) else { return Ok(()) };
+    let Ok(found) = rustix::fs::statfs(directory_of(path)) else { return Ok(()) };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the magic numbers have 32 bits")]
     let kind = found.f_type as u32;
     match NETWORKS.iter().find(|(magic, _)| *magic == kind) {
@@ -357,6 +353,10 @@ fn refuse_network(path: &Path) -> Result<(), StoreError> {
     }
 }
 
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn name(path: &Path) -> String {
     format!("the state database {}", path.display())
 }
@@ -367,21 +367,18 @@ fn cannot_write(path: &Path, why: &str) -> StoreError {
 
 /// Tells whether the disk has room for a few pages.
 fn has_room(path: &Path) -> bool {
-    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    rustix::fs::statvfs(directory).is_ok_and(|found| found.f_bavail * found.f_frsize >= 1 << 17)
+    rustix::fs::statvfs(directory_of(path)).is_ok_and(|found| found.f_bavail * found.f_frsize >= 1 << 17)
 }
 
 /// Says what SQLite said, for a person.
 fn told(path: &Path, error: &StepError) -> StoreError {
     let unusable = |why: &str, remedy: &str| StoreError::Unusable { store: name(path), why: why.to_owned(), remedy: remedy.to_owned() };
     let full = || unusable("the disk is full", "make room, or choose another directory with --state-dir");
-    let code = match error {
-        StepError::Garbled => {
-            return unusable("a record in it is garbled", "move the file away to start with fresh limits");
-        }
-        StepError::Sqlite(error) => error.sqlite_error_code(),
+    let error = match error {
+        StepError::Garbled => return unusable("a record in it is garbled", "move the file away to start with fresh limits"),
+        StepError::Sqlite(error) => error,
     };
-    match code {
+    match error.sqlite_error_code() {
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             unusable("it cannot be written", "make it and its directory writable, or choose another with --state-dir")
         }
@@ -394,9 +391,6 @@ fn told(path: &Path, error: &StepError) -> StoreError {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             unusable("the file is not a database, or is damaged", "move the file away to start with fresh limits")
         }
-        _ => {
-            let StepError::Sqlite(error) = error else { return unusable("a record in it is garbled", "move the file away") };
-            StoreError::Away { store: name(path), why: error.to_string() }
-        }
+        _ => StoreError::Away { store: name(path), why: error.to_string() },
     }
 }
