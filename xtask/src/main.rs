@@ -22,7 +22,9 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["test", rest @ ..] => test(rest),
-        ["bench", rest @ ..] => need_redis().and_then(|()| both(bench("docstokg-hub", "hub", rest), bench("docstokg-stores", "stores", rest))),
+        ["bench", rest @ ..] => need_redis().and_then(|()| {
+            all([bench("docstokg-hub", "hub", rest), bench("docstokg-stores", "stores", rest), bench("docstokg-telemetry", "telemetry", rest)])
+        }),
         ["politeness", rest @ ..] => bench("docstokg-hub", "politeness", rest),
         ["sharing", rest @ ..] => need_redis().and_then(|()| bench("docstokg-hub", "sharing", rest)),
         ["soak", rest @ ..] => need_redis().and_then(|()| bench("docstokg-stores", "soak", rest)),
@@ -53,8 +55,8 @@ fn bench(package: &str, name: &str, rest: &[&str]) -> anyhow::Result<()> {
 }
 
 /// Runs on after a failure, and fails in the end.
-fn both(first: anyhow::Result<()>, second: anyhow::Result<()>) -> anyhow::Result<()> {
-    first.and(second)
+fn all<const N: usize>(outcomes: [anyhow::Result<()>; N]) -> anyhow::Result<()> {
+    outcomes.into_iter().collect()
 }
 
 /// Makes sure that a Redis or Valkey server can be started, and installs one from the system's packages if none is there.

@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Limits(Limits),
     /// Show, open and close circuit breakers, for all processes
     Breaker(Breaker),
+    /// Tell what a run came to: requests, waits, opens, failures
+    Summary(SummaryArguments),
     /// Show, check and describe the configuration
     Config(ConfigArguments),
 }
@@ -81,6 +83,9 @@ pub(crate) struct Global {
     /// Trust the certificates in FILE (PEM) beside the machine's
     #[arg(long, global = true, value_name = "FILE")]
     pub cacert: Vec<PathBuf>,
+    /// Serve the metrics of the run for Prometheus, e.g. `127.0.0.1:9464`
+    #[arg(long, global = true, value_name = "ADDR")]
+    pub metrics: Option<String>,
     /// Say nothing but errors on stderr
     #[arg(long, short, global = true)]
     pub quiet: bool,
@@ -177,6 +182,29 @@ pub(crate) enum BreakerCommand {
         #[arg(long)]
         resolver: bool,
     },
+}
+
+/// Arguments of `summary`.
+#[derive(Debug, Args)]
+pub(crate) struct SummaryArguments {
+    /// The run, by its id or the beginning of it; `latest` or `all`
+    pub run: Option<String>,
+    /// Compare with this earlier run
+    #[arg(long, value_name = "RUN")]
+    pub compare: Option<String>,
+    /// Check the targets, of FILE or of the configuration; exit 1 if one is broken
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    #[expect(clippy::option_option, reason = "the flag may stand alone")]
+    pub slo: Option<Option<PathBuf>>,
+    /// Write a page to FILE: timeline, histograms, failures
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// List the ids of all runs, latest first
+    #[arg(long)]
+    pub list: bool,
+    /// Read this database instead of the one in the state directory
+    #[arg(long, value_name = "FILE")]
+    pub telemetry: Option<PathBuf>,
 }
 
 /// Arguments of `config`.

@@ -6,3 +6,4 @@ mod doctor;
 pub(crate) mod explain;
 pub(crate) mod fetch;
 pub(crate) mod limits;
+pub(crate) mod summary;

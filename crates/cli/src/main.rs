@@ -5,6 +5,7 @@ mod commands;
 mod exit;
 mod output;
 mod state;
+mod telemetry;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         Command::Fetch(fetch) => commands::fetch::run(global, fetch),
         Command::Limits(limits) => commands::limits::run(global, limits),
         Command::Breaker(breaker) => commands::breaker::run(global, breaker),
+        Command::Summary(summary) => commands::summary::run(global, summary),
         Command::Config(config) => commands::config::run(global, config),
     };
     outcome.unwrap_or_else(|failure| failure.report(global.json))

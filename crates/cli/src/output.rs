@@ -36,19 +36,6 @@ pub(crate) fn hint(message: &str) {
     tell(&format!("hint: {message}"));
 }
 
-/// Lays out rows in columns, two spaces apart.
-pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
-    let widths: Vec<usize> =
-        (0..header.len()).map(|column| rows.iter().map(|row| row[column].chars().count()).chain([header[column].len()]).max().unwrap_or(0)).collect();
-    let lay = |cells: Vec<&str>| {
-        let padded: Vec<String> = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        padded.join("  ").trim_end().to_owned()
-    };
-    let mut lines = vec![lay(header.to_vec())];
-    lines.extend(rows.iter().map(|row| lay(row.iter().map(String::as_str).collect())));
-    lines.join("\n")
-}
-
 /// Rounds a time up to whole milliseconds.
 pub(crate) fn millis(length: std::time::Duration) -> u64 {
     u64::try_from(length.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use docstokg_policy::classify::{Class, Classifier, Ending, Fault, Outcome};
 use docstokg_policy::host::Host;
 use docstokg_policy::retry_after::parse_retry_after;
+use docstokg_policy::role::Role;
 use docstokg_policy::site::{Refusal, Standing};
 use http::header::{CONNECTION, DATE, LOCATION, RETRY_AFTER};
 use http::{Method, Version};
@@ -61,6 +62,8 @@ pub(crate) struct OpenBody {
     pub(crate) grants: Vec<Granted>,
     pub(crate) outcome: Outcome,
     pub(crate) sent: BootInstant,
+    pub(crate) host: Host,
+    pub(crate) role: Role,
 }
 
 /// How an attempt went.
@@ -231,11 +234,9 @@ impl Inner {
             Delivery::Buffer | Delivery::Stream => read_to_memory(&mut reader).await.map(Content::Bytes),
         };
         track.journey.body_time = self.runtime.boot().since(answered);
+        track.note(host, role, || What::Body { received: reader.received(), took: track.journey.body_time });
         match content {
-            Ok(content) => {
-                track.note(host, role, || What::Body { received: reader.received(), took: track.journey.body_time });
-                Attempted::Finished(Finish::Answer { head, content, class, retry_after })
-            }
+            Ok(content) => Attempted::Finished(Finish::Answer { head, content, class, retry_after }),
             // The status said all there is to say; its body may break off as it likes.
             Err(ReadError::Body(BodyError::Fault(..) | BodyError::Decode(_) | BodyError::TooLarge(_))) if !wanted => {
                 Attempted::Finished(Finish::Answer { head, content: Content::Bytes(Bytes::new()), class, retry_after })

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use docstokg_policy::classify::{Fault, Outcome};
+use docstokg_policy::host::Host;
+use docstokg_policy::role::Role;
 use docstokg_policy::site::Report;
 use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
@@ -13,6 +15,7 @@ use parking_lot::Mutex;
 use crate::clock::{BootInstant, Runtime, before};
 use crate::config::TransportConfig;
 use crate::decode::{Caps, DecodeError, Decoder};
+use crate::event::What;
 use crate::gate::Granted;
 use crate::journey::Track;
 use crate::transport::{Body, SendError};
@@ -221,6 +224,9 @@ pub(crate) struct Live {
     pub(crate) track: Track,
     pub(crate) outcome: Outcome,
     pub(crate) sent: BootInstant,
+    pub(crate) answered: BootInstant,
+    pub(crate) host: Host,
+    pub(crate) role: Role,
 }
 
 /// What a stream holds, shared with the watch on its consumer.
@@ -295,20 +301,25 @@ impl BodyStream {
         match piece {
             Ok(Some(piece)) => Ok(Some(piece)),
             Ok(None) => {
-                settle(live.held.as_ref(), live.outcome, live.sent, &live.track).await;
+                live.ended(None);
+                settle(&live.held, &live.track, &live.host, live.role, live.outcome, live.sent).await;
+                live.track.end(None);
                 self.rest = Rest::Whole(None);
                 Ok(None)
             }
             Err(error) => {
-                let (outcome, why) = match error {
-                    BodyError::Fault(_, why) => (Some(Outcome::Failure), why),
-                    BodyError::TooLarge(cap) => (None, format!("it is larger than {cap} bytes")),
-                    BodyError::Deadline => (None, "the deadline passed".to_owned()),
-                    BodyError::Decode(why) | BodyError::Unsendable(why) => (None, why),
+                let (class, fault, why) = match error {
+                    BodyError::Fault(fault, why) => (fault.as_str(), Some(fault), why),
+                    BodyError::TooLarge(cap) => ("too_large", None, format!("it is larger than {cap} bytes")),
+                    BodyError::Deadline => ("deadline", None, "the deadline passed".to_owned()),
+                    BodyError::Decode(why) => ("decode", None, why),
+                    BodyError::Unsendable(why) => ("unsendable", None, why),
                 };
-                if let Some(outcome) = outcome {
-                    settle(live.held.as_ref(), outcome, live.sent, &live.track).await;
+                live.ended(fault.map(|fault| (fault, why.as_str())));
+                if fault.is_some() {
+                    settle(&live.held, &live.track, &live.host, live.role, Outcome::Failure, live.sent).await;
                 }
+                live.track.end(Some(class));
                 self.rest = Rest::Whole(None);
                 Err(StreamError(why))
             }
@@ -316,9 +327,21 @@ impl BodyStream {
     }
 }
 
-async fn settle(held: &Mutex<Held>, outcome: Outcome, sent: BootInstant, track: &Track) {
+impl Live {
+    /// Tells that the body has ended, and how.
+    fn ended(&self, fault: Option<(Fault, &str)>) {
+        let took = self.track.now().since(self.answered);
+        self.track.note(&self.host, self.role, || What::Body { received: self.reader.received(), took });
+        if let Some((fault, message)) = fault {
+            self.track.note(&self.host, self.role, || What::Fault { fault, message: message.to_owned() });
+        }
+    }
+}
+
+async fn settle(held: &Mutex<Held>, track: &Track, host: &Host, role: Role, outcome: Outcome, sent: BootInstant) {
     let granted = std::mem::take(&mut held.lock().granted);
     for granted in granted {
         granted.settle(&Report { outcome, retry_after: None, sent }, track).await;
     }
+    track.note(host, role, || What::Settled { outcome });
 }

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +48,8 @@ pub struct Config {
     pub transport: TransportConfig,
     /// Who is asking.
     pub identity: Identity,
+    /// What is recorded.
+    pub telemetry: TelemetryConfig,
 }
 
 /// The `limits` section.
@@ -180,6 +183,38 @@ pub struct TransportConfig {
     pub durability: Durability,
 }
 
+/// The `telemetry` section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TelemetryConfig {
+    /// Whether anything is recorded.
+    pub enabled: bool,
+    /// The database of runs.
+    pub sqlite: Place,
+    /// Where every event goes as a line of JSON.
+    pub jsonl: Option<PathBuf>,
+    /// The size at which that file is begun anew, in bytes.
+    pub jsonl_rotate: u64,
+    /// How many older ones are kept.
+    pub jsonl_keep: u32,
+    /// Where the metrics go as Prometheus text.
+    pub textfile: Option<PathBuf>,
+    /// How long runs are kept; `None` for ever.
+    pub keep: Option<Duration>,
+    /// How many events may wait to be written.
+    pub queue: usize,
+}
+
+/// Where something is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the state directory, under its usual name.
+    Usual,
+    /// In this file.
+    File(PathBuf),
+    /// Nowhere.
+    Off,
+}
+
 /// The `identity` section: what the `User-Agent` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
@@ -213,6 +248,23 @@ impl Config {
     #[must_use]
     pub fn site_key(&self, host: &Host) -> SiteKey {
         self.sites.iter().find(|site| site.hosts.contains(host)).map_or_else(|| host.shared(), SiteConfig::key)
+    }
+
+    /// Returns the budgets that a request charges, each with its name: `host:role`, `host#kind`, `site:name`.
+    #[must_use]
+    pub fn budgets(&self, host: &Host, role: Role, kind: Option<&str>) -> Vec<(String, &[Window])> {
+        let mut budgets = vec![(format!("{host}:{role}"), self.limits.of(host, role).rates.value.as_slice())];
+        if let Some(kind) = kind
+            && let Some(limits) = self.limits.hosts.get(host).and_then(|limits| limits.kinds.get(kind))
+        {
+            budgets.push((format!("{host}#{kind}"), &limits.rates.value));
+        }
+        if let Some(site) = self.sites.iter().find(|site| site.hosts.contains(host))
+            && let Some(common) = &site.common
+        {
+            budgets.push((site.key().to_string(), &common.rates.value));
+        }
+        budgets
     }
 }
 

@@ -14,6 +14,7 @@ use docstokg_policy::site::Refusal;
 use http::StatusCode;
 
 use crate::clock::BootInstant;
+use crate::request::RateWait;
 
 /// One thing that happened in one request's journey.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +41,14 @@ pub enum What {
         url: String,
         /// The method.
         method: http::Method,
+        /// The resolver on whose behalf it is.
+        resolver: Option<Arc<str>>,
+        /// The kind of request, where the host has a budget for it.
+        kind: Option<Arc<str>>,
+        /// What it charges.
+        weight: u32,
+        /// How long it may wait for the rate.
+        wait: RateWait,
     },
     /// The cache had nothing to offer.
     CacheMiss,
@@ -81,8 +90,15 @@ pub enum What {
         /// A probe is out.
         probing: bool,
     },
+    /// A block came before it was sent: its grant was given back.
+    GivenBack,
     /// It was refused; nothing was spent.
-    Refused(Refusal),
+    Refused {
+        /// Until when, and why.
+        refusal: Refusal,
+        /// The resolver, when it was its breaker that refused.
+        resolver: Option<Arc<str>>,
+    },
     /// A breaker in shadow mode would have refused it.
     Shadowed(Refusal),
     /// A connection was made for it.
@@ -145,6 +161,11 @@ pub enum What {
         to: String,
         /// Whether keys and cookies were left behind.
         stripped: bool,
+    },
+    /// The journey is over. Always the last event of a request.
+    End {
+        /// What kept it from an answer: the class of its error, or `cancelled` when nobody waited for it any more.
+        error: Option<&'static str>,
     },
 }
 

@@ -73,10 +73,17 @@ impl Inner {
         let mut hop = self.first_hop(request);
         let mut visited = Vec::new();
         loop {
-            let told = |kind: ErrorKind, track: &mut Track| FetchError { kind, url: redact(&hop.url), journey: track.end() };
+            let told = |kind: ErrorKind, track: &mut Track| FetchError { url: redact(&hop.url), journey: track.end(Some(kind.class())), kind };
 
             let target = self.name(&hop, request).map_err(|kind| told(kind, &mut track))?;
-            track.note(&target.host, target.role, || What::Hop { url: redact(&target.url), method: hop.method.clone() });
+            track.hop(&target.host, target.role, || What::Hop {
+                url: redact(&target.url),
+                method: hop.method.clone(),
+                resolver: request.resolver.clone(),
+                kind: request.kind.clone(),
+                weight: request.weight,
+                wait: request.rate_wait,
+            });
 
             match cache::look_up(&target.url) {
                 Lookup::Miss => track.note(&target.host, target.role, || What::CacheMiss),
@@ -129,11 +136,15 @@ impl Inner {
                     if let Some(network) = network {
                         network.settle(&Report { outcome: Outcome::Success, retry_after: None, sent }, track).await;
                     }
-                    return Ok((head, Content::Open(Box::new(OpenBody { reader, grants, outcome, sent }))));
+                    return Ok((
+                        head,
+                        Content::Open(Box::new(OpenBody { reader, grants, outcome, sent, host: target.host.clone(), role: target.role })),
+                    ));
                 }
                 Attempted::Blocked => {
                     // Nothing was sent. Ask again: the patient wait for the end of the block, the others are refused.
                     granted.give_back();
+                    note(track, What::GivenBack);
                     continue;
                 }
             };
@@ -239,7 +250,7 @@ impl Inner {
             Denied::Refused(refusal) => refusal,
             Denied::Store(error) => return ErrorKind::Store { host: target.host.clone(), error },
         };
-        track.note(&target.host, target.role, || What::Refused(refusal.clone()));
+        track.note(&target.host, target.role, || What::Refused { refusal: refusal.clone(), resolver: resolver.map(Arc::from) });
         let is_breaker = matches!(refusal.reason, RefusalReason::Open { .. });
         let refused = Refused::new(&target.host, target.role, resolver, refusal, self.runtime.boot(), self.runtime.wall());
         if is_breaker { ErrorKind::BreakerOpen(refused) } else { ErrorKind::RateLimited(refused) }

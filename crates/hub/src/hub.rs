@@ -17,7 +17,7 @@ use http::{HeaderValue, Method};
 use parking_lot::RwLock;
 use tokio::sync::Semaphore;
 
-use crate::attempt::{Content, Delivery};
+use crate::attempt::{Content, Delivery, OpenBody};
 use crate::body::{BodyStream, Held, Live};
 use crate::clock::{Random, Runtime, TokioRuntime};
 use crate::config::Config;
@@ -168,7 +168,7 @@ impl Hub {
             Content::Bytes(body) => body,
             Content::File(_) | Content::Open(_) => bytes::Bytes::new(),
         };
-        Ok(Response { head: *head, body, journey: track.end() })
+        Ok(Response { head: *head, body, journey: track.end(None) })
     }
 
     /// Fetches into a file, which appears under its name when it is complete.
@@ -189,7 +189,7 @@ impl Hub {
             Content::Bytes(preview) => (None, preview),
             Content::Open(_) => (None, bytes::Bytes::new()),
         };
-        Ok(Downloaded { head: *head, file, preview, journey: track.end() })
+        Ok(Downloaded { head: *head, file, preview, journey: track.end(None) })
     }
 
     /// Fetches up to the headers and leaves the body to the caller. Retrying ends with the headers.
@@ -198,14 +198,20 @@ impl Hub {
     /// As [`Hub::fetch`].
     pub async fn stream(&self, request: Request) -> Result<Streamed, FetchError> {
         let Arrived { head, content, mut track } = self.0.journey(&request, &Delivery::Stream).await?;
-        let journey = track.end();
+        let journey = track.so_far();
         let body = match content {
-            Content::Open(open) => {
-                let held = Held::watched(open.grants, self.0.config.transport.consumer_timeout, &self.0.runtime);
-                BodyStream::live(Live { reader: open.reader, held, track, outcome: open.outcome, sent: open.sent })
+            Content::Open(mut open) => {
+                let held = Held::watched(std::mem::take(&mut open.grants), self.0.config.transport.consumer_timeout, &self.0.runtime);
+                let OpenBody { reader, outcome, sent, host, role, .. } = *open;
+                BodyStream::live(Live { reader, held, answered: track.now(), track, outcome, sent, host, role })
             }
-            Content::Bytes(bytes) => BodyStream::whole(bytes),
-            Content::File(_) => BodyStream::whole(bytes::Bytes::new()),
+            other => {
+                track.end(None);
+                match other {
+                    Content::Bytes(bytes) => BodyStream::whole(bytes),
+                    _ => BodyStream::whole(bytes::Bytes::new()),
+                }
+            }
         };
         Ok(Streamed { head: *head, body, journey })
     }

@@ -42,6 +42,8 @@ pub(crate) struct Track {
     pub(crate) started: BootInstant,
     pub(crate) deadline: BootInstant,
     request: u64,
+    /// The hop it is on, until its end has been told.
+    at: Option<(Host, Role)>,
     runtime: Arc<dyn Runtime>,
     observers: Arc<[Arc<dyn Observer>]>,
 }
@@ -54,6 +56,7 @@ impl Track {
             started,
             deadline: deadline.map_or(BootInstant::FAR, |deadline| started + deadline),
             request,
+            at: None,
             runtime: Arc::clone(runtime),
             observers: Arc::clone(observers),
         }
@@ -77,8 +80,35 @@ impl Track {
         ErrorKind::Deadline { host: host.clone(), deadline: self.deadline.since(self.started), during }
     }
 
-    pub(crate) fn end(&mut self) -> Journey {
+    /// Goes on to a hop.
+    pub(crate) fn hop(&mut self, host: &Host, role: Role, what: impl FnOnce() -> What) {
+        if !self.observers.is_empty() {
+            self.at = Some((host.clone(), role));
+        }
+        self.note(host, role, what);
+    }
+
+    /// Returns the record up to now.
+    pub(crate) fn so_far(&mut self) -> Journey {
         self.journey.elapsed = self.now().since(self.started);
         self.journey.clone()
+    }
+
+    /// Tells the end, once, and returns the record.
+    pub(crate) fn end(&mut self, error: Option<&'static str>) -> Journey {
+        self.tell_end(error);
+        self.so_far()
+    }
+
+    fn tell_end(&mut self, error: Option<&'static str>) {
+        if let Some((host, role)) = self.at.take() {
+            self.note(&host, role, || What::End { error });
+        }
+    }
+}
+
+impl Drop for Track {
+    fn drop(&mut self) {
+        self.tell_end(Some("cancelled"));
     }
 }

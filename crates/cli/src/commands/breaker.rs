@@ -11,6 +11,7 @@ use docstokg_hub::config::{BreakerConfig, Config, resolver_key};
 use docstokg_hub::policy::breaker::{Breaker as BreakerState, BreakerPolicy, OpenReason, State};
 use docstokg_hub::policy::role::Role;
 use docstokg_hub::stores::{SiteKey, SiteView, StateStore, StoreError};
+use docstokg_telemetry::summary::table;
 use serde_json::{Value, json};
 
 use crate::arguments::{Breaker, BreakerCommand, Global};
@@ -86,7 +87,7 @@ fn show(global: &Global, config: &Config, open_only: bool, host: Option<&str>) -
         output::line("every breaker is closed");
     } else {
         let header = ["host", "state", "reason", "until", "left_s", "reset_s", "failures", "probes m/l/a", "opened by"];
-        output::line(&output::table(&header, &rows.iter().map(Row::cells).collect::<Vec<_>>()));
+        output::data(table(&header, &rows.iter().map(Row::cells).collect::<Vec<_>>()).as_bytes());
     }
     Ok(ExitCode::SUCCESS)
 }

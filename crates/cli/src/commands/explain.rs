@@ -33,7 +33,7 @@ fn until(event: &Event, at: BootInstant) -> String {
 pub(crate) fn sentence(event: &Event) -> String {
     let role = event.role;
     match &event.what {
-        What::Hop { url, method } => format!("{method} {url} as {role}"),
+        What::Hop { url, method, .. } => format!("{method} {url} as {role}"),
         What::CacheMiss => "look up: miss, the origin has to be asked".to_owned(),
         What::Go { attempt, probe, rate_delay, slot_wait, breaker_wait } => {
             let kind = if *probe { " as a probe" } else { "" };
@@ -47,7 +47,7 @@ pub(crate) fn sentence(event: &Event) -> String {
         What::WaitSlot => "enter: wait for a free slot".to_owned(),
         What::WaitBreaker { probing: true, .. } => "enter: wait for the verdict of a probe".to_owned(),
         What::WaitBreaker { until: at, probing: false } => format!("enter: wait {} for the end of a block", until(event, *at)),
-        What::Refused(refusal) => format!("enter: refused, {}", reason(event, refusal)),
+        What::Refused { refusal, .. } => format!("enter: refused, {}", reason(event, refusal)),
         What::Shadowed(refusal) => format!("enter: shadow mode lets through what would be refused, {}", reason(event, refusal)),
         What::Dialled { took } => format!("send: connection made in {:.3} s", took.as_secs_f64()),
         What::Headers { status, took, retry_after } => {
@@ -69,6 +69,9 @@ pub(crate) fn sentence(event: &Event) -> String {
             let keys = if *stripped { ", keys left behind" } else { "" };
             format!("follow: {to}{keys}")
         }
+        What::GivenBack => "send: a block came first, nothing was sent".to_owned(),
+        What::End { error: None } => "end: answered".to_owned(),
+        What::End { error: Some(error) } => format!("end: {error}"),
         _ => "something that this version has no words for".to_owned(),
     }
 }

@@ -17,19 +17,24 @@ use super::limits;
 use crate::arguments::{Fetch, Global};
 use crate::exit::{self, Failure};
 use crate::output::millis;
-use crate::{output, state};
+use crate::telemetry::Recording;
+use crate::{output, state, telemetry};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failure> {
-    let (config, _) = global.load()?;
+    let (config, settings) = global.load()?;
     let request = request(arguments)?;
     let clock = TokioRuntime::default();
     if arguments.explain {
         let host = Url::parse(&arguments.url).ok().and_then(|url| Host::of(&url).ok());
         output::tell(&limits::text(&show::limit_rows(&config, host.as_ref()), &config));
     }
-    let store = state::open(global, &config)?;
-    let mut builder = Hub::builder(config).wire(global.wire()?).store(store);
+    let (store, wire) = (state::open(global, &config)?, global.wire()?);
+    let recording = telemetry::begin(global, "fetch", &config, &settings)?;
+    let mut builder = Hub::builder(config).wire(wire).store(store);
+    if let Some(observer) = recording.observer() {
+        builder = builder.observer(observer);
+    }
     if arguments.explain {
         builder = builder.observer(Arc::new(Explainer::new(clock.boot())));
     }
@@ -49,13 +54,14 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
         };
         let ended = tokio::select! {
             outcome = fetched => Ok(match outcome {
-                Ok(fetched) => answered(global, arguments, &fetched, clock),
-                Err(error) => failed(global, &error),
+                Ok(fetched) => answered(global, arguments, &fetched, &recording, clock),
+                Err(error) => failed(global, &error, &recording),
             }),
             _ = tokio::signal::ctrl_c() => Err(Failure::Failed(anyhow::anyhow!("interrupted; nothing was left half-written"))),
         };
         // What the store was told last must not be lost with the process; whether it hears is no longer our concern.
         let _ = hub.close().await;
+        recording.close();
         ended
     })
 }
@@ -90,7 +96,7 @@ fn request(arguments: &Fetch) -> Result<Request, Failure> {
     Ok(request)
 }
 
-fn answered(global: &Global, arguments: &Fetch, fetched: &Fetched, clock: TokioRuntime) -> ExitCode {
+fn answered(global: &Global, arguments: &Fetch, fetched: &Fetched, recording: &Recording, clock: TokioRuntime) -> ExitCode {
     let status = fetched.head.status;
     // A wait that ends after the deadline is a refusal for now: the origin, or the breaker, said when to come back.
     let later = match fetched.journey.stopped {
@@ -105,6 +111,7 @@ fn answered(global: &Global, arguments: &Fetch, fetched: &Fetched, clock: TokioR
             "url": redact(&fetched.head.url),
             "bytes": fetched.file.as_ref().map_or(fetched.body.len() as u64, |file| file.bytes),
             "headers": headers_json(&fetched.head),
+            "run_id": recording.run.id,
             "journey": journey_json(&fetched.journey),
         });
         match &fetched.file {
@@ -146,7 +153,7 @@ fn answered(global: &Global, arguments: &Fetch, fetched: &Fetched, clock: TokioR
     }
 }
 
-fn failed(global: &Global, error: &FetchError) -> ExitCode {
+fn failed(global: &Global, error: &FetchError, recording: &Recording) -> ExitCode {
     let refused = error.kind.refused();
     let tried = match error.journey.attempts {
         0 => String::new(),
@@ -157,7 +164,7 @@ fn failed(global: &Global, error: &FetchError) -> ExitCode {
         output::hint(hint);
     }
     if global.json {
-        let mut shown = json!({ "ok": false, "error": error.kind.class(), "message": error.to_string(), "url": error.url, "journey": journey_json(&error.journey) });
+        let mut shown = json!({ "ok": false, "error": error.kind.class(), "message": error.to_string(), "url": error.url, "run_id": recording.run.id, "journey": journey_json(&error.journey) });
         if let Some(refused) = refused {
             shown["host"] = json!(refused.host.as_str());
             shown["role"] = json!(refused.role.as_str());

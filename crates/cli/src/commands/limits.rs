@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use docstokg_hub::Host;
 use docstokg_hub::config::show::{self, LimitRow, rates_text};
 use docstokg_hub::config::{Config, Source};
+use docstokg_telemetry::summary::table;
 use serde_json::json;
 
 use super::doctor;
@@ -33,7 +34,8 @@ pub(crate) fn run(global: &Global, arguments: &Limits) -> Result<ExitCode, Failu
 /// Lays out the table of limits: for `limits show`, and for the log of a run that starts.
 pub(crate) fn text(rows: &[LimitRow], config: &Config) -> String {
     let cells: Vec<Vec<String>> = rows.iter().map(|row| cells(row, config)).collect();
-    output::table(&["host", "role", "rates", "max_delay_ms", "count_head", "max_concurrent", "backend", "adaptive", "from"], &cells)
+    let header = ["host", "role", "rates", "max_delay_ms", "count_head", "max_concurrent", "backend", "adaptive", "from"];
+    table(&header, &cells).trim_end().to_owned()
 }
 
 fn cells(row: &LimitRow, config: &Config) -> Vec<String> {

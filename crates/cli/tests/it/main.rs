@@ -6,6 +6,8 @@
 mod fetch;
 // Help, wrong flags, configuration.
 mod manners;
+// What a run came to.
+mod summary;
 // What processes share, and an operator's commands.
 mod state;
 // Starting the program and an origin for it.

@@ -46,7 +46,7 @@ pub(crate) fn program() -> Command {
         }
     }
     // Each process by itself, so that tests do not share a budget; those that want to say so.
-    command.env("DOCSTOKG_RLIMIT_BACKEND", "memory");
+    command.env("DOCSTOKG_RLIMIT_BACKEND", "memory").env("DOCSTOKG_STATE_DIR", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 

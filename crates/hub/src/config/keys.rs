@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::settings::{
     AimdSettings, BackendSettings, BreakerSettings, GlobalSettings, IdentitySettings, RetrySettings, RoleSettings, SharedSettings, SiteSettings,
-    TransportSettings,
+    TelemetrySettings, TransportSettings,
 };
 
 /// A key, as the documentation has it.
@@ -53,6 +53,7 @@ pub fn all() -> Vec<Key> {
     RetrySettings::keys("retry.", &mut keys);
     TransportSettings::keys("transport.", &mut keys);
     IdentitySettings::keys("identity.", &mut keys);
+    TelemetrySettings::keys("telemetry.", &mut keys);
     keys
 }
 
@@ -100,6 +101,7 @@ pub fn schema() -> Json {
             "retry": RetrySettings::schema(),
             "transport": TransportSettings::schema(),
             "identity": IdentitySettings::schema(),
+            "telemetry": TelemetrySettings::schema(),
         }
     })
 }

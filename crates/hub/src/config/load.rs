@@ -9,7 +9,7 @@ use super::node::{self, Node, Value};
 use super::problem::{Problem, Source, Sourced};
 use super::reader::{Section, read};
 use super::resolve::resolve;
-use super::settings::{BreakersPart, Layer, LimitsPart, Settings};
+use super::settings::{BreakersPart, Layer, LimitsPart, Settings, SloSettings};
 use super::{BackendKind, Config};
 
 const SHIPPED: &str = include_str!("../../data/shipped.yaml");
@@ -78,6 +78,16 @@ pub fn load(sources: &Sources) -> Result<(Config, Settings), Problems> {
     }
     problems.sort_by_key(|problem| problem.source.line());
     Err(Problems(problems))
+}
+
+/// Reads targets from a file of their own, over those of the configuration.
+///
+/// # Errors
+/// Every problem, with its place.
+pub fn slo(path: &Path, below: &SloSettings) -> Result<SloSettings, Problems> {
+    let mut problems = Vec::new();
+    let read: SloSettings = part(path, &mut problems, "slo");
+    if problems.is_empty() { Ok(read.over(below.clone())) } else { Err(Problems(problems)) }
 }
 
 fn part<T: Section>(path: &Path, problems: &mut Vec<Problem>, name: &str) -> T {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +16,11 @@ use docstokg_policy::windows::Multiplier;
 use super::problem::{Problem, Source, Sourced};
 use super::settings::{
     AimdSettings, BackendSettings, BreakerSettings, HostSettings, Layer, RoleBreakerSettings, RoleSettings, Settings, SharedSettings,
-    TransportSettings,
+    TelemetrySettings, TransportSettings,
 };
 use super::{
     Backend, BackendKind, BreakerConfig, Breakers, BudgetLimits, Concurrency, Config, Durability, HostLimits, Identity, Limits, OnStoreFailure,
-    RoleLimits, SiteConfig, TransportConfig,
+    Place, RoleLimits, SiteConfig, TelemetryConfig, TransportConfig,
 };
 
 /// The longest time that any setting may name, in seconds: a year.
@@ -63,6 +64,7 @@ pub(crate) fn resolve(settings: &Settings, problems: &mut Vec<Problem>) -> Confi
         retry,
         transport: transport(&settings.transport, problems),
         identity: identity(settings, problems),
+        telemetry: telemetry(&settings.telemetry),
     }
 }
 
@@ -265,6 +267,25 @@ fn transport(written: &TransportSettings, problems: &mut Vec<Problem>) -> Transp
         allow_internal: value(&written.allow_internal, false),
         deadline: (!deadline.is_zero()).then_some(deadline),
         durability: value(&written.durability, Durability::Batched),
+    }
+}
+
+fn telemetry(written: &TelemetrySettings) -> TelemetryConfig {
+    let file = |set: &Option<Sourced<String>>| set.as_ref().map(|set| PathBuf::from(&set.value));
+    let days = value(&written.keep_days, 30);
+    TelemetryConfig {
+        enabled: value(&written.enabled, true),
+        sqlite: match &written.sqlite {
+            None => Place::Usual,
+            Some(set) if set.value.eq_ignore_ascii_case("off") => Place::Off,
+            Some(set) => Place::File(PathBuf::from(&set.value)),
+        },
+        jsonl: file(&written.jsonl),
+        jsonl_rotate: u64::from(written.jsonl_rotate_mb.as_ref().map_or(64, |set| set.value.get())) << 20,
+        jsonl_keep: value(&written.jsonl_keep, 5),
+        textfile: file(&written.prometheus_textfile),
+        keep: (days > 0).then(|| Duration::from_secs(u64::from(days) * 86_400)),
+        queue: written.queue.as_ref().map_or(262_144, |set| set.value.get()) as usize,
     }
 }
 

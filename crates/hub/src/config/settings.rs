@@ -293,6 +293,49 @@ section! {
 }
 
 section! {
+    /// What a run is expected to keep to; `docstokg summary --slo` compares.
+    SloSettings {
+        /// The smallest share of probes after an open that succeed
+        success_after_open_min: f64 = "0.5",
+        /// The most by which the 95th percentile of inferred opens may exceed the breaker's `reset_timeout_s`, as a factor
+        breaker_block_p95_over_reset_max: f64 = "1",
+        /// The largest share of attempts answered with 429
+        http_429_ratio_max: f64 = "0.05",
+        /// The largest share of attempts answered with 503
+        http_503_ratio_max: f64 = "0.05",
+        /// The largest 95th percentile of the wait for the rate, in milliseconds, on any host and role
+        rate_delay_p95_ms_max: f64 = "none",
+        /// The most opens per hour of any breaker
+        opens_per_hour_max: f64 = "none",
+        /// The most events and records of telemetry that may be lost
+        telemetry_lost_max: u64 = "0",
+    }
+}
+
+section! {
+    /// What is recorded about runs, and where.
+    TelemetrySettings {
+        /// Whether anything is recorded
+        enabled: bool = "true",
+        /// The database of all runs: a file, or `off`
+        sqlite: String = "`telemetry.sqlite3` in the state directory",
+        /// A file that gets every event as a line of JSON
+        jsonl: String = "none",
+        /// The size at which that file is put aside and begun anew, in MiB
+        jsonl_rotate_mb: NonZeroU32 = "64",
+        /// How many such files are kept beside the current one
+        jsonl_keep: u32 = "5",
+        /// A file that gets the metrics as Prometheus text, for the textfile collector
+        prometheus_textfile: String = "none",
+        /// How long runs are kept in the database, in days; 0 for ever
+        keep_days: u32 = "30",
+        /// How many events may wait to be written before further ones are dropped and counted
+        queue: NonZeroU32 = "262144",
+        @slo: SloSettings,
+    }
+}
+
+section! {
     /// Hosts joined under one operator's limit.
     SiteSettings {
         /// The hosts
@@ -375,6 +418,8 @@ pub struct Settings {
     pub transport: TransportSettings,
     /// `identity`
     pub identity: IdentitySettings,
+    /// `telemetry`
+    pub telemetry: TelemetrySettings,
 }
 
 impl Layer for Settings {
@@ -393,6 +438,7 @@ impl Layer for Settings {
             retry: self.retry.over(lower.retry),
             transport: self.transport.over(lower.transport),
             identity: self.identity.over(lower.identity),
+            telemetry: self.telemetry.over(lower.telemetry),
         }
     }
 }
@@ -418,6 +464,7 @@ impl Section for Settings {
             retry: reader.section("retry"),
             transport: reader.section("transport"),
             identity: reader.section("identity"),
+            telemetry: reader.section("telemetry"),
             ..limits.0.over(breakers.0)
         }
     }

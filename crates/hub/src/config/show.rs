@@ -88,6 +88,7 @@ pub fn settings_json(settings: &Settings) -> Json {
         "retry": settings.retry.show(),
         "transport": settings.transport.show(),
         "identity": settings.identity.show(),
+        "telemetry": settings.telemetry.show(),
     })
 }
 

@@ -1,0 +1,87 @@
+//! `docstokg summary`: what a run came to.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use docstokg_hub::config::load;
+use docstokg_telemetry::report;
+use docstokg_telemetry::sink::sqlite::open_to_read;
+use docstokg_telemetry::summary::{self, Check, RunChoice, Summary};
+use serde_json::json;
+
+use crate::arguments::{Global, SummaryArguments};
+use crate::exit::{self, Failure};
+use crate::{output, telemetry};
+
+/// Runs the command.
+pub(crate) fn run(global: &Global, arguments: &SummaryArguments) -> Result<ExitCode, Failure> {
+    let (config, settings) = global.load()?;
+    let targets = match &arguments.slo {
+        Some(Some(file)) => Some(load::slo(file, &settings.telemetry.slo)?),
+        Some(None) => Some(settings.telemetry.slo.clone()),
+        None => None,
+    };
+    let path = arguments.telemetry.clone().or_else(|| telemetry::database(global, &config)).ok_or_else(|| {
+        Failure::Usage("telemetry.sqlite is off, so there is nothing to summarise; --telemetry FILE names another database".to_owned())
+    })?;
+    let database = open_to_read(&path).map_err(|error| Failure::Failed(error.into()))?;
+    if arguments.list {
+        let ids = summary::runs(&database).map_err(|error| Failure::Failed(error.into()))?;
+        if global.json {
+            output::json(&json!(ids));
+        } else {
+            for id in &ids {
+                output::line(id);
+            }
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let read = |choice: &RunChoice| summary::load(&database, choice).map_err(|error| Failure::Failed(error.into()));
+    let found = read(&RunChoice::read(arguments.run.as_deref()))?;
+    let checks = targets.map_or_else(Vec::new, |targets| summary::check(&found, &targets));
+    let before = arguments.compare.as_ref().map(|id| read(&RunChoice::Named(id.clone()))).transpose()?;
+    if let Some(file) = &arguments.html {
+        write_page(file, &report::page(&database, &found).map_err(|error| Failure::Failed(error.into()))?)?;
+    }
+    show(global, arguments, &found, &checks, before.as_ref())?;
+    Ok(if checks.iter().all(|check| check.ok) { ExitCode::SUCCESS } else { ExitCode::from(exit::FAILED) })
+}
+
+fn show(global: &Global, arguments: &SummaryArguments, found: &Summary, checks: &[Check], before: Option<&Summary>) -> Result<(), Failure> {
+    let compared = before.map(|before| summary::compare(before, found));
+    if global.json {
+        let mut shown = serde_json::to_value(found).context("the summary cannot be written as JSON")?;
+        if arguments.slo.is_some() {
+            shown["slo"] = json!({ "ok": checks.iter().all(|check| check.ok), "checks": checks });
+        }
+        if let (Some(before), Some(compared)) = (before, &compared) {
+            shown["compare"] = json!({ "before": before.run, "figures": compared });
+        }
+        output::json(&shown);
+        return Ok(());
+    }
+    let mut text = summary::text(found, checks);
+    if let (Some(before), Some(compared)) = (before, compared) {
+        text.push('\n');
+        text.push_str(&summary::comparison_text(&before.run.run_id, &found.run.run_id, &compared));
+    }
+    output::data(text.as_bytes());
+    if let (Some(file), false) = (&arguments.html, global.quiet) {
+        output::tell(&format!("the report is in {}", file.display()));
+    }
+    Ok(())
+}
+
+/// Writes a page, which appears when it is complete.
+pub(crate) fn write_page(file: &Path, page: &str) -> Result<(), Failure> {
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(format!(".{}.part", std::process::id()));
+    let beside = Path::new(&beside);
+    let written = std::fs::write(beside, page).and_then(|()| std::fs::rename(beside, file));
+    written.map_err(|error| {
+        // A half-written page must not stay.
+        let _ = std::fs::remove_file(beside);
+        Failure::Failed(anyhow::anyhow!("{} cannot be written: {error}", file.display()))
+    })
+}

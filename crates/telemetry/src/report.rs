@@ -1,0 +1,190 @@
+//! A run as one page: no network needed, light and dark, readable on a phone.
+//!
+//! The pictures are drawn here as SVG, so the page works without scripts; a few lines of script search the table of
+//! failures.
+
+mod charts;
+mod data;
+
+use std::fmt::Write as _;
+
+use rusqlite::Connection;
+
+use crate::summary::{HostSummary, Summary, SummaryError, bytes, seconds};
+use charts::{bar, escape, histogram, timeline};
+use data::{HostTimeline, Picture};
+
+const STYLE: &str = include_str!("report/page.css");
+const SCRIPT: &str = include_str!("report/page.js");
+
+/// Writes the page of a run.
+///
+/// # Errors
+/// The database cannot be read.
+pub fn page(database: &Connection, summary: &Summary) -> Result<String, SummaryError> {
+    let picture = data::load(database, summary)?;
+    let run = &summary.run;
+    let mut page = String::with_capacity(64 << 10);
+    let _ = write!(
+        page,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <title>docstokg run {id}</title><style>{STYLE}</style></head><body>\
+         <header><h1>Run {id}</h1><p>{command}, {state}, begun {started}{hash}</p></header>",
+        id = escape(&run.run_id),
+        command = escape(&run.command),
+        state = run.state,
+        started = escape(&run.started_at),
+        hash = if run.config_hash.is_empty() { String::new() } else { format!(", configuration {}", escape(&run.config_hash)) }
+    );
+    cards(&mut page, summary);
+    outcomes(&mut page, summary, &picture);
+    timelines(&mut page, &picture);
+    histograms(&mut page, &picture);
+    slowest(&mut page, summary);
+    breakers(&mut page, summary);
+    failures(&mut page, &picture);
+    let _ = writeln!(page, "<script>{SCRIPT}</script></body></html>");
+    Ok(page)
+}
+
+fn cards(page: &mut String, summary: &Summary) {
+    let totals = &summary.totals;
+    let ratio = summary.makespan.ratio.map_or_else(|| "no limit was reached".to_owned(), |ratio| format!("{ratio:.2} x the minimum"));
+    let cards = [
+        ("requests", totals.requests.to_string(), format!("{} failed", totals.failed)),
+        ("took", seconds(totals.duration_s), ratio),
+        ("answers 429", totals.status_429.to_string(), format!("{:.1} % of {} attempts", totals.http_429_ratio * 100.0, totals.attempts)),
+        ("waited for rates", seconds(totals.rate_delay_s), format!("{} refused", totals.limiter_blocks)),
+        ("opens", totals.opens.to_string(), format!("{} requests avoided", totals.breaker_denials)),
+        ("received", bytes(totals.bytes), format!("{} wasted", bytes(totals.wasted_bytes))),
+    ];
+    page.push_str("<section class=\"cards\">");
+    for (name, value, note) in cards {
+        let _ = write!(page, "<div class=\"card\"><span>{name}</span><strong>{}</strong><small>{}</small></div>", escape(&value), escape(&note));
+    }
+    page.push_str("</section>");
+    if totals.telemetry_lost > 0 {
+        let _ = write!(page, "<p class=\"warning\">{} events of telemetry were lost: the figures are too low by that.</p>", totals.telemetry_lost);
+    }
+}
+
+fn outcomes(page: &mut String, summary: &Summary, picture: &Picture) {
+    page.push_str("<section><h2>Outcomes</h2>");
+    bar(page, "attempts", &picture.outcomes);
+    let hits = picture.cache_hits;
+    bar(page, "cache", &[("hit", "good", hits), ("asked the origin", "plain", picture.lookups.saturating_sub(hits))]);
+    bar(page, "requests", &[("answered", "good", summary.totals.succeeded), ("failed", "bad", summary.totals.failed)]);
+    page.push_str("</section>");
+}
+
+fn timelines(page: &mut String, picture: &Picture) {
+    let _ = write!(
+        page,
+        "<section><h2>Timeline</h2><p class=\"legend\"><span><i class=\"plain\"></i>attempts</span><span><i class=\"bad\"></i>429 and 503</span>\
+         <span><i class=\"wait\"></i>wait for the rate</span><span><i class=\"open\"></i>open</span><span><i class=\"half\"></i>half-open</span>\
+         <span>{} in all, {} per column</span></p>",
+        seconds(picture.length_s),
+        seconds(picture.length_s / f64::from(data::COLUMNS))
+    );
+    for host in &picture.hosts {
+        let HostTimeline { host: name, attempts, throttled, .. } = host;
+        let _ = write!(page, "<figure><figcaption><b>{}</b> {attempts} attempts, {throttled} throttled</figcaption>", escape(name));
+        timeline(page, host);
+        page.push_str("</figure>");
+    }
+    if picture.more_hosts > 0 {
+        let _ = write!(page, "<p>... and {} hosts with fewer attempts.</p>", picture.more_hosts);
+    }
+    page.push_str("</section>");
+}
+
+fn histograms(page: &mut String, picture: &Picture) {
+    page.push_str("<section><h2>Waits for the rate</h2><div class=\"grid\">");
+    for host in picture.hosts.iter().filter(|host| host.delays.iter().any(|count| *count > 0)) {
+        let _ = write!(page, "<figure><figcaption><b>{}</b></figcaption>", escape(&host.host));
+        histogram(page, &host.delays);
+        page.push_str("</figure>");
+    }
+    page.push_str("</div></section>");
+}
+
+fn slowest(page: &mut String, summary: &Summary) {
+    let mut hosts: Vec<&HostSummary> = summary.hosts.iter().filter(|host| host.requests > 0).collect();
+    hosts.sort_by(|a, b| b.latency.p95_ms.total_cmp(&a.latency.p95_ms));
+    page.push_str(
+        "<section><h2>Slowest hosts</h2><div class=\"wide\"><table><thead><tr><th>host<th>role<th>sent<th>answer p50<th>answer p95<th>wait p95<th>429<th>503\
+         <th>retries<th>received</tr></thead><tbody>",
+    );
+    for host in hosts.iter().take(20) {
+        let sum = |t: crate::summary::Throttled| t.with_retry_after + t.without_retry_after;
+        let _ = write!(
+            page,
+            "<tr><td>{}<td>{}<td>{}<td>{:.0} ms<td>{:.0} ms<td>{:.0} ms<td>{}<td>{}<td>{}<td>{}</tr>",
+            escape(&host.host),
+            escape(&host.role),
+            host.requests,
+            host.latency.p50_ms,
+            host.latency.p95_ms,
+            host.delay.p95_ms,
+            sum(host.status_429),
+            sum(host.status_503),
+            host.retries,
+            bytes(host.bytes)
+        );
+    }
+    page.push_str("</tbody></table></div></section>");
+}
+
+fn breakers(page: &mut String, summary: &Summary) {
+    if summary.breakers.is_empty() {
+        return;
+    }
+    page.push_str(
+        "<section><h2>Breakers</h2><div class=\"wide\"><table><thead><tr><th>breaker<th>opens<th>open<th>avoided<th>saved<th>probes that succeeded<th>why</tr>\
+         </thead><tbody>",
+    );
+    for breaker in summary.breakers.iter().take(50) {
+        let reasons: Vec<String> = breaker.reasons.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+        let _ = write!(
+            page,
+            "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{} of {}<td>{}</tr>",
+            escape(&breaker.key),
+            breaker.opens,
+            seconds(breaker.open_s),
+            breaker.requests_avoided,
+            seconds(breaker.time_saved_s),
+            breaker.probe_successes,
+            breaker.probes,
+            escape(&reasons.join(", "))
+        );
+    }
+    page.push_str("</tbody></table></div></section>");
+}
+
+fn failures(page: &mut String, picture: &Picture) {
+    page.push_str("<section><h2>Failures</h2>");
+    if picture.failures.is_empty() {
+        page.push_str("<p>None.</p></section>");
+        return;
+    }
+    let _ = write!(
+        page,
+        "<p><input id=\"search\" type=\"search\" placeholder=\"Search host, reason or URL\" aria-label=\"Search failures\"> <span id=\"found\">{} shown</span>{}</p>\
+         <div class=\"wide\"><table id=\"failures\"><thead><tr><th>after<th>host<th>role<th>reason<th>attempts<th>URL</tr></thead><tbody>",
+        picture.failures.len(),
+        if picture.more_failures > 0 { format!(", {} more are not on this page", picture.more_failures) } else { String::new() }
+    );
+    for failure in &picture.failures {
+        let _ = write!(
+            page,
+            "<tr><td>{:.1} s<td>{}<td>{}<td>{}<td>{}<td class=\"url\">{}</tr>",
+            failure.after_s,
+            escape(&failure.host),
+            escape(&failure.role),
+            escape(&failure.reason),
+            failure.attempts,
+            escape(&failure.url)
+        );
+    }
+    page.push_str("</tbody></table></div></section>");
+}

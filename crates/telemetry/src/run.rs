@@ -1,0 +1,62 @@
+//! A run: one life of a program, with the configuration it had.
+
+use docstokg_hub::clock::{BootInstant, Clock, Timestamp};
+use docstokg_hub::config::settings::Settings;
+use docstokg_hub::config::show;
+use sha2::{Digest, Sha256};
+
+/// What every event carries, and what the database knows about a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Sorts by time: `20261115T083000Z-4f9c1a`.
+    pub id: String,
+    /// A fingerprint of the configuration in force, secrets left out.
+    pub config_hash: String,
+    /// What was run: `fetch`, `download`.
+    pub command: String,
+    /// When it began, on the wall clock.
+    pub started: Timestamp,
+    /// When it began, on the boot clock.
+    pub started_boot: BootInstant,
+}
+
+impl Run {
+    /// Names a run that begins now.
+    #[must_use]
+    pub fn begin(command: &str, settings: &Settings, clock: &dyn Clock) -> Self {
+        let started = clock.wall();
+        let text = started.to_string();
+        let compact: String = text.chars().take(19).filter(char::is_ascii_alphanumeric).collect();
+        Self {
+            id: format!("{compact}Z-{:06x}", fastrand::u32(..1 << 24)),
+            config_hash: config_hash(settings),
+            command: command.to_owned(),
+            started,
+            started_boot: clock.boot(),
+        }
+    }
+
+    /// Turns an instant of this run into wall time, blind to steps of the wall clock meanwhile.
+    #[must_use]
+    pub fn wall_of(&self, at: BootInstant) -> Timestamp {
+        if at >= self.started_boot {
+            return self.started + at.since(self.started_boot);
+        }
+        let before = i64::try_from(self.started_boot.since(at).as_micros()).unwrap_or(i64::MAX);
+        Timestamp::from_micros(self.started.as_micros().saturating_sub(before))
+    }
+}
+
+/// Returns the fingerprint of a configuration: the same settings give the same text.
+#[must_use]
+pub fn config_hash(settings: &Settings) -> String {
+    hex(&show::settings_json(settings).to_string(), 12)
+}
+
+/// Returns the first `digits` of a text's SHA-256, in hex.
+pub(crate) fn hex(text: &str, digits: usize) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digest = Sha256::digest(text.as_bytes());
+    let all = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    all.take(digits).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+}

@@ -1,0 +1,251 @@
+//! What a run came to: read back from the database of runs, whether it is finished, running or was killed.
+
+mod breakers;
+mod compare;
+mod hosts;
+mod load;
+mod minimum;
+mod slo;
+mod text;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+pub use compare::compare;
+pub use load::{RunChoice, SummaryError, load, runs};
+pub use slo::{Check, check};
+pub(crate) use text::{bytes, seconds};
+pub use text::{comparison_text, table, text};
+
+/// A run, or several taken together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Which run.
+    pub run: RunHead,
+    /// Over all hosts.
+    pub totals: Totals,
+    /// Makespan against the theoretical minimum.
+    pub makespan: Makespan,
+    /// Per host and role.
+    pub hosts: Vec<HostSummary>,
+    /// Per breaker that opened, was probed or denied something.
+    pub breakers: Vec<BreakerSummary>,
+    /// What failed and why, most frequent first.
+    pub failures: Vec<FailureSummary>,
+    /// The hosts and roles that waited longest for their rates.
+    pub top_by_delay: Vec<Top>,
+    /// The hosts and roles that were refused most often.
+    pub top_by_blocks: Vec<Top>,
+}
+
+/// Which run it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RunHead {
+    /// Its id, or `all`.
+    pub run_id: String,
+    /// What was run.
+    pub command: String,
+    /// The fingerprint of its configuration.
+    pub config_hash: String,
+    /// When it began.
+    pub started_at: String,
+    /// When it ended, if it said so.
+    pub finished_at: Option<String>,
+    /// `finished`, `running` or `killed`.
+    pub state: &'static str,
+}
+
+/// Figures over all hosts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Totals {
+    /// Seconds from the first request to the last answer.
+    pub duration_s: f64,
+    /// Requests that were asked for and came to their end.
+    pub requests: u64,
+    /// Of these, answered with a status below 400.
+    pub succeeded: u64,
+    /// Of these, not.
+    pub failed: u64,
+    /// Attempts that were sent, redirects and retries included.
+    pub attempts: u64,
+    /// Attempts after the first.
+    pub retries: u64,
+    /// Tokens spent.
+    pub tokens_acquired: u64,
+    /// Requests refused by the limiter.
+    pub limiter_blocks: u64,
+    /// Requests refused by a breaker.
+    pub breaker_denials: u64,
+    /// HEAD requests that spent no token.
+    pub head_skipped: u64,
+    /// Answers 429.
+    pub status_429: u64,
+    /// Answers 503.
+    pub status_503: u64,
+    /// Share of attempts answered with 429.
+    pub http_429_ratio: f64,
+    /// Share of attempts answered with 503.
+    pub http_503_ratio: f64,
+    /// Opens of breakers.
+    pub opens: u64,
+    /// Opens per hour.
+    pub opens_per_hour: f64,
+    /// Answers from the cache among all look-ups, where there were any.
+    pub cache_hit_ratio: Option<f64>,
+    /// Bytes that came over the wire.
+    pub bytes: u64,
+    /// Of these, of no use.
+    pub wasted_bytes: u64,
+    /// Seconds that requests waited for rates, together.
+    pub rate_delay_s: f64,
+    /// Seconds saved by not asking hosts that were known to be unwell, estimated.
+    pub time_saved_s: f64,
+    /// Events that telemetry dropped, and records that it lost.
+    pub telemetry_lost: u64,
+}
+
+/// How long it took and how long it had to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Makespan {
+    /// Seconds from the first request to the last answer.
+    pub seconds: f64,
+    /// The least that the windows of the busiest budget allow, and one answer.
+    pub minimum_s: f64,
+    /// The one over the other.
+    pub ratio: Option<f64>,
+    /// The budget that sets the minimum.
+    pub bottleneck: Option<String>,
+}
+
+/// A distribution, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Spread {
+    /// Median.
+    pub p50_ms: f64,
+    /// 95th percentile.
+    pub p95_ms: f64,
+    /// 99th percentile.
+    pub p99_ms: f64,
+    /// Largest.
+    pub max_ms: f64,
+    /// Sum.
+    pub total_ms: f64,
+}
+
+/// How often a status came, and whether it said when to come back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Throttled {
+    /// With `Retry-After`.
+    pub with_retry_after: u64,
+    /// Without.
+    pub without_retry_after: u64,
+}
+
+/// One host and role.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HostSummary {
+    /// The host.
+    pub host: String,
+    /// The role.
+    pub role: String,
+    /// Attempts that were sent: what the origin saw.
+    pub requests: u64,
+    /// Tokens spent.
+    pub acquired: u64,
+    /// Requests refused by the limiter.
+    pub blocked: u64,
+    /// Requests refused by a breaker.
+    pub denied: u64,
+    /// HEAD requests that spent no token.
+    pub head_skipped: u64,
+    /// The wait for the rate.
+    pub delay: Spread,
+    /// The wait for a slot.
+    pub concurrency_wait: Spread,
+    /// The time from sending to the end of the body.
+    pub latency: Spread,
+    /// Answers 429.
+    pub status_429: Throttled,
+    /// Answers 503.
+    pub status_503: Throttled,
+    /// Answers from the cache among all look-ups.
+    pub cache_hit_ratio: Option<f64>,
+    /// Attempts after the first.
+    pub retries: u64,
+    /// Why there was no further attempt, and how often.
+    pub stopped: BTreeMap<String, u64>,
+    /// The adaptive multiplier at the end, where it moved.
+    pub multiplier: Option<f64>,
+    /// Bytes that came over the wire.
+    pub bytes: u64,
+    /// Of these, of no use.
+    pub wasted_bytes: u64,
+}
+
+/// One breaker.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct BreakerSummary {
+    /// `host`, `site`, `resolver` or `network`.
+    pub scope: String,
+    /// Whose.
+    pub key: String,
+    /// How often it opened.
+    pub opens: u64,
+    /// Per hour.
+    pub opens_per_hour: f64,
+    /// Seconds it was open.
+    pub open_s: f64,
+    /// Why, and how often.
+    pub reasons: BTreeMap<String, u64>,
+    /// Probes after an open.
+    pub probes: u64,
+    /// Of these, successful.
+    pub probe_successes: u64,
+    /// Their share.
+    pub success_after_open: Option<f64>,
+    /// Requests that were not sent because it was open.
+    pub requests_avoided: u64,
+    /// Seconds saved by that, estimated: for each the smaller of the remaining block and the host's mean latency.
+    pub time_saved_s: f64,
+    /// How often `Retry-After` asked for more than the breaker's own reset.
+    pub retry_after_over_reset: u64,
+    /// The 95th percentile of the lengths of inferred opens, over the breaker's own reset.
+    pub block_p95_over_reset: Option<f64>,
+}
+
+/// One reason for failing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FailureSummary {
+    /// `http_404`, `timeout`, `breaker_open`, ...
+    pub reason: String,
+    /// Requests that ended so.
+    pub requests: u64,
+    /// The hosts where it happened most.
+    pub hosts: Vec<String>,
+}
+
+/// A place in a ranking.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Top {
+    /// The host.
+    pub host: String,
+    /// The role.
+    pub role: String,
+    /// What it is ranked by: seconds of delay, or refusals.
+    pub value: f64,
+}
+
+/// Returns the share `part / whole`, where there is a whole.
+#[expect(clippy::cast_precision_loss, reason = "counts fit")]
+pub(crate) fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+impl Spread {
+    /// Describes values that are in order.
+    pub(crate) fn of(sorted: &[f64]) -> Self {
+        let rank = |percent: usize| sorted.get((sorted.len() * percent).div_ceil(100).saturating_sub(1)).copied().unwrap_or(0.0);
+        Self { p50_ms: rank(50), p95_ms: rank(95), p99_ms: rank(99), max_ms: sorted.last().copied().unwrap_or(0.0), total_ms: sorted.iter().sum() }
+    }
+}

@@ -1,0 +1,201 @@
+//! A summary for a person at a terminal.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::compare::Compared;
+use super::{Check, HostSummary, Summary};
+
+/// How many hosts are listed before the rest is only counted.
+const ROWS: usize = 20;
+
+/// Writes a summary as text, at most 80 columns wide where names allow.
+#[must_use]
+pub fn text(summary: &Summary, checks: &[Check]) -> String {
+    let (run, totals) = (&summary.run, &summary.totals);
+    let mut out = String::new();
+    let _ = writeln!(out, "run {} ({}, {}), begun {}", run.run_id, run.command, run.state, run.started_at);
+    let _ = writeln!(
+        out,
+        "{} requests in {}: {} answered, {} failed; {} attempts, {} of them retries",
+        totals.requests,
+        seconds(totals.duration_s),
+        totals.succeeded,
+        totals.failed,
+        totals.attempts,
+        totals.retries
+    );
+    let _ = writeln!(
+        out,
+        "429: {} ({}), 503: {} ({}); limiter blocks {}, breaker denials {}, opens {}",
+        totals.status_429,
+        percent(totals.http_429_ratio),
+        totals.status_503,
+        percent(totals.http_503_ratio),
+        totals.limiter_blocks,
+        totals.breaker_denials,
+        totals.opens
+    );
+    let _ = writeln!(
+        out,
+        "{} received, {} wasted; waited {} for rates, saved about {} by open breakers",
+        bytes(totals.bytes),
+        bytes(totals.wasted_bytes),
+        seconds(totals.rate_delay_s),
+        seconds(totals.time_saved_s)
+    );
+    if let (Some(ratio), Some(bottleneck)) = (summary.makespan.ratio, &summary.makespan.bottleneck) {
+        let _ = writeln!(
+            out,
+            "makespan {} against a minimum of {} ({ratio:.3} x), set by {bottleneck}",
+            seconds(summary.makespan.seconds),
+            seconds(summary.makespan.minimum_s)
+        );
+    }
+    if totals.telemetry_lost > 0 {
+        let _ = writeln!(out, "{} events of telemetry were lost: the figures are too low by that", totals.telemetry_lost);
+    }
+    if !summary.hosts.is_empty() {
+        out.push('\n');
+        let header = ["host", "role", "sent", "tokens", "blocked", "denied", "429", "503", "retries", "p50", "p95", "p99"];
+        let rows: Vec<Vec<String>> = summary.hosts.iter().take(ROWS).map(host_row).collect();
+        out.push_str(&table(&header, &rows));
+        if summary.hosts.len() > ROWS {
+            let _ = writeln!(out, "... and {} more (--json has all)", summary.hosts.len() - ROWS);
+        }
+        out.push_str("p50, p95, p99: the wait for the rate, in ms\n");
+    }
+    if !summary.breakers.is_empty() {
+        out.push('\n');
+        let header = ["breaker", "opens", "open", "avoided", "saved", "probes ok", "over reset", "reasons"];
+        let rows: Vec<Vec<String>> = summary
+            .breakers
+            .iter()
+            .take(ROWS)
+            .map(|breaker| {
+                vec![
+                    breaker.key.clone(),
+                    breaker.opens.to_string(),
+                    seconds(breaker.open_s),
+                    breaker.requests_avoided.to_string(),
+                    seconds(breaker.time_saved_s),
+                    format!("{}/{}", breaker.probe_successes, breaker.probes),
+                    breaker.retry_after_over_reset.to_string(),
+                    mix(&breaker.reasons),
+                ]
+            })
+            .collect();
+        out.push_str(&table(&header, &rows));
+    }
+    if !summary.failures.is_empty() {
+        out.push('\n');
+        let rows: Vec<Vec<String>> = summary
+            .failures
+            .iter()
+            .take(ROWS)
+            .map(|failure| vec![failure.reason.clone(), failure.requests.to_string(), failure.hosts.join(", ")])
+            .collect();
+        out.push_str(&table(&["failed because", "requests", "mostly at"], &rows));
+    }
+    for (title, top, unit) in [("waited longest", &summary.top_by_delay, " s"), ("refused most", &summary.top_by_blocks, "")] {
+        if top.len() > 1 {
+            let list: Vec<String> = top.iter().take(5).map(|top| format!("{}:{} {:.1}{unit}", top.host, top.role, top.value)).collect();
+            let _ = writeln!(out, "\n{title}: {}", list.join(", "));
+        }
+    }
+    if !checks.is_empty() {
+        out.push('\n');
+        let rows: Vec<Vec<String>> = checks
+            .iter()
+            .map(|check| {
+                let found = check.found.map_or_else(|| "nothing to judge".to_owned(), |found| format!("{found:.3}"));
+                let verdict = if check.ok { "kept" } else { "BROKEN" };
+                vec![check.target.to_owned(), format!("{}", check.wanted), found, verdict.to_owned(), check.place.clone().unwrap_or_default()]
+            })
+            .collect();
+        out.push_str(&table(&["target", "wanted", "found", "", "where"], &rows));
+    }
+    out
+}
+
+/// Writes a comparison as text.
+#[must_use]
+pub fn comparison_text(before: &str, after: &str, compared: &[Compared]) -> String {
+    let rows: Vec<Vec<String>> = compared
+        .iter()
+        .map(|line| {
+            let change = line.change.map_or_else(|| "-".to_owned(), |change| format!("{:+.1} %", change * 100.0));
+            vec![line.figure.to_owned(), number(line.before), number(line.after), change]
+        })
+        .collect();
+    format!("before {before}, after {after}\n{}", table(&["figure", "before", "after", "change"], &rows))
+}
+
+fn host_row(host: &HostSummary) -> Vec<String> {
+    let throttled = |t: super::Throttled| (t.with_retry_after + t.without_retry_after).to_string();
+    vec![
+        host.host.clone(),
+        host.role.clone(),
+        host.requests.to_string(),
+        host.acquired.to_string(),
+        host.blocked.to_string(),
+        host.denied.to_string(),
+        throttled(host.status_429),
+        throttled(host.status_503),
+        host.retries.to_string(),
+        format!("{:.0}", host.delay.p50_ms),
+        format!("{:.0}", host.delay.p95_ms),
+        format!("{:.0}", host.delay.p99_ms),
+    ]
+}
+
+/// Lays out rows in columns, two spaces apart.
+#[must_use]
+pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let widths: Vec<usize> =
+        (0..header.len()).map(|column| rows.iter().map(|row| row[column].chars().count()).chain([header[column].len()]).max().unwrap_or(0)).collect();
+    let lay = |cells: Vec<&str>| {
+        let padded: Vec<String> = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        padded.join("  ").trim_end().to_owned() + "\n"
+    };
+    let mut text = lay(header.to_vec());
+    for row in rows {
+        text.push_str(&lay(row.iter().map(String::as_str).collect()));
+    }
+    text
+}
+
+fn mix(reasons: &BTreeMap<String, u64>) -> String {
+    reasons.iter().map(|(reason, count)| format!("{reason} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn number(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.4}") }
+}
+
+/// Writes seconds for a person.
+pub(crate) fn seconds(length: f64) -> String {
+    match length {
+        length if length < 10.0 => format!("{length:.2} s"),
+        length if length < 120.0 => format!("{length:.1} s"),
+        length if length < 7_200.0 => format!("{:.1} min", length / 60.0),
+        length => format!("{:.1} h", length / 3_600.0),
+    }
+}
+
+/// Writes a size for a person.
+#[expect(clippy::cast_precision_loss, reason = "one digit after the point is shown")]
+pub(crate) fn bytes(size: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = size as f64;
+    let mut unit = 0;
+    while value >= 1_024.0 && unit < UNITS.len() - 1 {
+        value /= 1_024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{size} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}

@@ -1,0 +1,62 @@
+use docstokg_hub::config::flags::Flags;
+use docstokg_hub::{Repeatable, Request};
+use docstokg_origin_sim::{Origin, Reply};
+
+use crate::support::{World, get, ms};
+
+fn world(origin: Origin, breaker: &str) -> World {
+    let flags = Flags {
+        breaker: vec![format!("a.example={breaker}")],
+        rate: vec!["a.example:metadata=rates:2/SECOND,max_delay_ms:5000".into()],
+        ..Flags::default()
+    };
+    World::new([origin.latency(ms(40)), Origin::new("b.example").latency(ms(10))], flags)
+}
+
+#[test]
+fn a_retry_after_429() {
+    let world = world(Origin::new("a.example").route("/", [Reply::status(429).header("retry-after", "3"), Reply::ok("fine")]), "fail_max:5");
+    world.fetch(get("http://a.example/"));
+    insta::assert_snapshot!(world.end().story());
+}
+
+#[test]
+fn an_open_a_denial_a_probe_that_fails_and_one_that_succeeds() {
+    let world = world(Origin::new("a.example").route("/", [Reply::status(503), Reply::status(503), Reply::ok("fine")]), "fail_max:1,reset:10");
+    let once = || get("http://a.example/").repeatable(Repeatable::No);
+    world.fetch(once());
+    world.fetch(once());
+    world.simulation.run_for(ms(10_000));
+    world.fetch(once());
+    world.simulation.run_for(ms(20_000));
+    world.fetch(once());
+    insta::assert_snapshot!(world.end().story());
+}
+
+#[test]
+fn a_head_that_is_free_a_redirect_across_hosts_and_a_refusal() {
+    let world = world(Origin::new("a.example").route("/go", [Reply::redirect(302, "http://b.example/there?api_key=SECRET")]), "fail_max:5");
+    world.fetch(Request::head("http://a.example/".parse().expect("a URL")));
+    world.fetch(get("http://a.example/go"));
+    world.fetch(get("http://a.example/"));
+    world.fetch(get("http://a.example/").rate_wait(docstokg_hub::RateWait::None));
+    insta::assert_snapshot!(world.end().story());
+}
+
+#[test]
+fn a_run_that_is_given_up_leaves_its_cancelled_request() {
+    let world = world(Origin::new("a.example").route("/", [Reply::ok("slow").after(ms(60_000))]), "fail_max:5");
+    let hub = world.hub.clone();
+    world.simulation.start(async move {
+        let mut slow = std::pin::pin!(hub.fetch(get("http://a.example/")));
+        // Polled once, then dropped.
+        std::future::poll_fn(|context| {
+            let _ = slow.as_mut().poll(context);
+            std::task::Poll::Ready(())
+        })
+        .await;
+    });
+    world.simulation.run_for(ms(1));
+    let story = world.end().story();
+    assert!(story.contains("\"error\":\"cancelled\""), "{story}");
+}

@@ -1,0 +1,126 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_hub::clock::{Clock, Random};
+use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::load::{Sources, load};
+use docstokg_hub::{Hub, Request};
+use docstokg_origin_sim::{Origin, SimTransport, Simulation, Web};
+use docstokg_telemetry::recorder::Recorded;
+use docstokg_telemetry::sink::Sink;
+use docstokg_telemetry::sink::jsonl::JsonlSink;
+use docstokg_telemetry::sink::metrics::{Metrics, MetricsSink};
+use docstokg_telemetry::sink::sqlite::{SqliteSink, open_to_read};
+use docstokg_telemetry::summary::{self, RunChoice, Summary};
+use docstokg_telemetry::{Recorder, Run};
+use parking_lot::Mutex;
+use tempfile::TempDir;
+
+pub(crate) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(crate) fn get(url: &str) -> Request {
+    Request::get(url.parse().expect("a URL"))
+}
+
+/// A hub under simulated time whose run is recorded by every sink there is.
+pub(crate) struct World {
+    pub(crate) simulation: Simulation,
+    pub(crate) web: Web,
+    pub(crate) hub: Hub,
+    pub(crate) directory: TempDir,
+    pub(crate) run: Arc<Run>,
+    pub(crate) metrics: Arc<Mutex<Metrics>>,
+    recorder: Recorder,
+}
+
+impl World {
+    pub(crate) fn new(origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
+        let directory = TempDir::new().expect("a directory");
+        let simulation = Simulation::new();
+        let web = Web::new(origins, simulation.boot());
+        let (config, settings) = load(&Sources { flags, ..Sources::default() }).expect("a configuration");
+        let (shared, clock) = (Arc::new(config.clone()), Arc::new(simulation.clone()));
+        let run = Arc::new(Run::begin("test", &settings, &simulation));
+        let metrics = Arc::new(Mutex::new(Metrics::new(Arc::clone(&run), &config, clock.clone())));
+        let path = |name: &str| directory.path().join(name);
+        let sinks: Vec<Box<dyn Sink>> = vec![
+            Box::new(SqliteSink::open(&path("telemetry.sqlite3"), Arc::clone(&run), None, clock).expect("a database")),
+            Box::new(JsonlSink::open(&path("events.jsonl"), Arc::clone(&run), Arc::clone(&shared)).expect("a file")),
+            Box::new(MetricsSink::new(Arc::clone(&metrics), Some(path("metrics.prom")))),
+        ];
+        let recorder = Recorder::start(Arc::clone(&run), shared, sinks, Arc::new(|_: &str| {})).expect("a recorder");
+        let hub = Hub::builder(config)
+            .runtime(simulation.runtime())
+            .random(Random::seeded(7))
+            .transport(SimTransport::new(&simulation, &web))
+            .observer(recorder.observer())
+            .build()
+            .expect("a hub");
+        Self { simulation, web, hub, directory, run, metrics, recorder }
+    }
+
+    pub(crate) fn fetch(&self, request: Request) {
+        let hub = self.hub.clone();
+        let _ = self.simulation.block_on(async move { hub.fetch(request).await });
+    }
+
+    pub(crate) fn fetch_all(&self, requests: Vec<Request>) {
+        for request in requests {
+            let hub = self.hub.clone();
+            self.simulation.start(async move {
+                let _ = hub.fetch(request).await;
+            });
+        }
+        self.simulation.run();
+    }
+
+    /// Ends the run and keeps what it left.
+    pub(crate) fn end(self) -> Ended {
+        drop(self.hub);
+        let recorded = self.recorder.close();
+        Ended { directory: self.directory, web: self.web, run: self.run, metrics: self.metrics, recorded }
+    }
+}
+
+/// A run that is over.
+pub(crate) struct Ended {
+    pub(crate) directory: TempDir,
+    pub(crate) web: Web,
+    pub(crate) run: Arc<Run>,
+    pub(crate) metrics: Arc<Mutex<Metrics>>,
+    pub(crate) recorded: Recorded,
+}
+
+impl Ended {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn summary(&self) -> Summary {
+        let database = open_to_read(&self.path("telemetry.sqlite3")).expect("a database");
+        summary::load(&database, &RunChoice::Latest).expect("a summary")
+    }
+
+    /// The lines of JSON, with the run's own words and the start of time taken out.
+    pub(crate) fn story(&self) -> String {
+        let text = std::fs::read_to_string(self.path("events.jsonl")).expect("lines");
+        let start = self.run.started;
+        let mut story = String::new();
+        for line in text.lines() {
+            let mut event: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).expect("JSON");
+            assert_eq!(event.remove("run_id").expect("every event has its run"), self.run.id.as_str());
+            assert_eq!(event.remove("config_hash").expect("and its configuration"), self.run.config_hash.as_str());
+            let ts = event.remove("ts").expect("and its time");
+            let name = event.remove("event").expect("and its name");
+            event.retain(|_, value| !value.is_null());
+            let fields = serde_json::Value::Object(event).to_string();
+            let after = ts.as_str().expect("text").get(11..23).expect("a time").to_owned();
+            story.push_str(&format!("{after} {} {fields}\n", name.as_str().expect("text")));
+        }
+        assert!(start.to_string().contains(':'));
+        story
+    }
+}
