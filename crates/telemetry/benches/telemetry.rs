@@ -120,9 +120,9 @@ fn full_rate(length: Duration) -> Full {
     drop(hub);
     let outcome = recorder.expect("a recorder").close();
     let database = open_to_read(&directory.path().join("t.sqlite3")).expect("a database");
-    let recorded = summary::load(&database, &RunChoice::Latest).expect("a summary").totals.requests;
+    let in_database = summary::load(&database, &RunChoice::Latest).expect("a summary").totals.requests;
     let lost = outcome.dropped + outcome.lost.iter().map(|(_, lost)| lost).sum::<u64>();
-    Full { rate: sent as f64 / elapsed.as_secs_f64(), sent, recorded, lost }
+    Full { rate: sent as f64 / elapsed.as_secs_f64(), sent, recorded: in_database, lost }
 }
 
 fn median(values: &mut [f64]) -> f64 {

@@ -72,10 +72,10 @@ fn a_sink_that_fails_is_told_once_and_its_losses_are_counted() {
         let hub = hub.clone();
         assert!(simulation.block_on(async move { hub.fetch(get("http://a.example/")).await }).is_ok());
     }
-    let recorded = recorder.close();
+    let outcome = recorder.close();
     let seen = *seen.lock();
     assert!(seen > 0);
-    assert_eq!(recorded.lost, vec![("broken", seen)]);
+    assert_eq!(outcome.lost, vec![("broken", seen)]);
     let told = told.lock();
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("there is no room") && told[0].contains("not affected"));

@@ -1,5 +1,5 @@
 //! Telemetry, from what a hub does to what a person reads.
-#![expect(clippy::expect_used, clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::expect_used, clippy::cast_precision_loss, reason = "a failed expectation is a failed test")]
 
 // the same events as lines, for scripted journeys
 mod journeys;
