@@ -1,0 +1,2 @@
+//! Scholarly works: how people name them, where their files are, and what arrived.
+pub mod identifier;
