@@ -7,7 +7,10 @@
 
 pub mod identifier;
 pub mod input;
+pub mod landing_page;
+pub mod location;
 pub mod names;
+pub mod resolver;
 pub mod robots;
 pub mod sniff;
 pub mod wall;

@@ -33,6 +33,12 @@ impl Doi {
         self.0.strip_prefix("10.48550/arxiv.").and_then(ArxivId::read_bare).and_then(Result::ok)
     }
 
+    /// Returns the DOI that arXiv gives one of its works.
+    #[must_use]
+    pub fn of_arxiv(id: &ArxivId) -> Self {
+        Self(format!("10.48550/arxiv.{}", id.base().to_ascii_lowercase()))
+    }
+
     /// Reads a DOI in any spelling that cannot be anything else; `None` when the text is no DOI at all.
     pub(crate) fn read(text: &str) -> Option<Result<Self, IdentifierError>> {
         if let Some(rest) = strip_label(text, "doi").or_else(|| strip_prefix_ignore_case(text, "info:doi/")).or_else(|| strip_label(text, "urn:doi"))

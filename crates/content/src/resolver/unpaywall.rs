@@ -1,0 +1,94 @@
+//! Unpaywall: open-access copies by DOI. It wants an address that exists.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::join::join_all;
+use super::reply::{Unanswered, doi_path, items, json, place, sort, text, title, year};
+use super::settings::Settings;
+use super::{Applies, Outcome, Resolver};
+use crate::location::{Location, Offers, distinct, is_walled, joined};
+use crate::web::{Ask, BoxFuture, Web};
+use crate::work::{Learned, Work};
+
+const NAME: &str = "unpaywall";
+
+/// Asks Unpaywall.
+#[derive(Debug)]
+pub struct Unpaywall {
+    settings: Arc<Settings>,
+}
+
+impl Unpaywall {
+    /// Sets it up.
+    #[must_use]
+    pub const fn new(settings: Arc<Settings>) -> Self {
+        Self { settings }
+    }
+
+    async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
+        let Some(doi) = &work.identifiers.doi else { return Outcome::not_found("no DOI to ask for") };
+        let Some(email) = self.settings.credentials.unpaywall_email() else { return Outcome::not_found("no address to ask with") };
+        let mut url = joined(&self.settings.endpoints.unpaywall, &doi_path(doi));
+        url.query_pairs_mut().append_pair("email", email);
+        let answer = web.ask(Ask::metadata(url, NAME)).await;
+        let found = sort(&self.settings, answer, &[404, 410]).and_then(|answer| json(&self.settings, &answer).map_err(Unanswered::Failed));
+        match found {
+            Ok(value) => self.read(&value),
+            Err(unanswered) => unanswered.into_outcome("Unpaywall"),
+        }
+    }
+
+    /// Reads one record. Files come before links of unknown kind, those before pages; walled publishers come last among their like.
+    fn read(&self, record: &Value) -> Outcome {
+        let mut learned = Learned { year: year(record, "/year"), title: text(record, "/title").and_then(title), ..Learned::default() };
+        let mut ranked: Vec<(u8, bool, Location)> = Vec::new();
+        let best = record.get("best_oa_location").filter(|best| best.is_object());
+        for copy in best.into_iter().chain(items(record, "/oa_locations")) {
+            for (rank, pointer, offers) in
+                [(0, "/url_for_pdf", Offers::Pdf), (1, "/url", Offers::Unknown), (2, "/url_for_landing_page", Offers::Landing)]
+            {
+                let Some(location) = place(copy, pointer, offers, NAME, &mut learned) else { continue };
+                let version = text(copy, "/version").map(str::to_owned);
+                let location = location.licence(text(copy, "/license").map(str::to_owned)).version(version).rewritten(&self.settings.endpoints.arxiv);
+                let rank = if location.offers == Offers::Pdf { 0 } else { rank };
+                ranked.push((rank, is_walled(&location.url), location));
+            }
+        }
+        ranked.sort_by_key(|(rank, walled, _)| (*rank, *walled));
+        let locations = distinct(ranked.into_iter().map(|(_, _, location)| location));
+        Outcome::of(locations, learned, "Unpaywall knows no open copy")
+    }
+}
+
+/// Returns whether Unpaywall would take an address: it refuses the ones of documentation.
+fn is_real(email: &str) -> bool {
+    let Some((name, host)) = email.rsplit_once('@') else { return false };
+    let host = host.to_ascii_lowercase();
+    let example = ["example.com", "example.org", "example.net"].iter().any(|example| host == *example || host.ends_with(&format!(".{example}")));
+    let reserved = [".example", ".test", ".invalid", ".localhost", ".local"].iter().any(|suffix| host.ends_with(suffix));
+    !name.is_empty() && host.contains('.') && !example && !reserved && !email.contains(char::is_whitespace)
+}
+
+impl Resolver for Unpaywall {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn unavailable(&self) -> Option<&'static str> {
+        match self.settings.credentials.unpaywall_email() {
+            None => Some("it wants an e-mail address: set unpaywall_email or mailto"),
+            Some(email) if !is_real(email) => Some("it refuses made-up e-mail addresses: set unpaywall_email or mailto to a real one"),
+            Some(_) => None,
+        }
+    }
+
+    fn applies(&self, work: &Work) -> Applies {
+        Applies::when(work.identifiers.doi.is_some(), "no-doi")
+    }
+
+    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
+        Box::pin(join_all(works.iter().map(move |work| -> BoxFuture<'a, Outcome> { Box::pin(self.one(work, web)) })))
+    }
+}
