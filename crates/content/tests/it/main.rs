@@ -14,3 +14,7 @@ mod robots;
 mod sniff;
 // Pages that stand in the way, and those that only look like it.
 mod walls;
+// The scripted web that resolvers are asked through.
+mod script;
+// Resolvers, one by one: what they ask, what they read, what they make of nonsense.
+mod resolvers;

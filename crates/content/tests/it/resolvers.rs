@@ -1,0 +1,10 @@
+mod arxiv;
+mod crossref;
+mod europe_pmc;
+mod landing;
+mod openalex;
+mod order;
+mod pmc;
+mod settings;
+mod unpaywall;
+mod wayback;
