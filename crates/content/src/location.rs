@@ -207,6 +207,23 @@ pub(crate) fn joined(base: &Url, path: &str) -> Url {
     url
 }
 
+/// Orders places by what they promise: files, then texts, then what may be anything, then pages; walled publishers last among their like.
+///
+/// Places that promise the same stay in the order given. Each is kept once, as by [`distinct`].
+#[must_use]
+pub fn best_first(locations: impl IntoIterator<Item = Location>) -> Vec<Location> {
+    let rank = |offers: Offers| match offers {
+        Offers::Pdf => 0,
+        Offers::Xml => 1,
+        Offers::Archive | Offers::Html => 2,
+        Offers::Unknown => 3,
+        Offers::Landing => 4,
+    };
+    let mut places = distinct(locations);
+    places.sort_by_key(|place| (rank(place.offers), is_walled(&place.url)));
+    places
+}
+
 /// Drops later mentions of a place, after taking over what they know. The order stays.
 #[must_use]
 pub fn distinct(locations: impl IntoIterator<Item = Location>) -> Vec<Location> {

@@ -126,7 +126,8 @@ pub struct Found {
 /// A service that did not answer, or not sensibly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The class: `json-error`, `xml-error`, `http-error`, `rate-limit`, `breaker-open`, `timeout`, `connection-error`, `robots-disallowed`, `bot-wall`.
+    /// The class: `json-error`, `xml-error`, `http-error`, `rate-limit`, `breaker-open`, `timeout`, `connection-error`, `robots-disallowed`, `bot-wall`,
+    /// `interstitial`, `resolver-unavailable`.
     pub reason: &'static str,
     /// What happened, without keys and addresses of ours.
     pub detail: String,

@@ -83,21 +83,41 @@ fn fill<T>(slot: &mut Option<T>, value: Option<T>) {
 
 /// One work to be found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Written")]
 pub struct Work {
     /// What the user called it. It names the work for ever, whatever is learned later.
     typed: Identifier,
     /// All names known by now.
-    #[serde(default)]
     pub identifiers: Identifiers,
     /// Its title, where known.
-    #[serde(default)]
     pub title: Option<String>,
     /// Its year of publication, where known.
-    #[serde(default)]
     pub year: Option<i32>,
     /// URLs that are gone: they answered 404 or 410, or their host no longer exists.
-    #[serde(default)]
     pub failed_urls: Vec<Url>,
+}
+
+/// A work as it is written down: all but its name may be missing.
+#[derive(Deserialize)]
+struct Written {
+    typed: Identifier,
+    #[serde(default)]
+    identifiers: Identifiers,
+    #[serde(default)]
+    title: Option<String>,
+    #[serde(default)]
+    year: Option<i32>,
+    #[serde(default)]
+    failed_urls: Vec<Url>,
+}
+
+impl From<Written> for Work {
+    fn from(written: Written) -> Self {
+        let Written { typed, identifiers, title, year, failed_urls } = written;
+        let mut work = Self { title, year, failed_urls, ..Self::new(typed) };
+        work.identifiers.merge(identifiers);
+        work
+    }
 }
 
 impl Work {

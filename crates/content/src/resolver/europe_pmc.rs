@@ -9,7 +9,7 @@ use super::reply::{Unanswered, items, json, learn_link, place, sort, text, title
 use super::settings::Settings;
 use super::{Applies, Outcome, Resolver};
 use crate::identifier::{Doi, Identifier, Pmcid};
-use crate::location::{Location, Offers, distinct, joined};
+use crate::location::{Location, Offers, best_first, joined};
 use crate::web::{Ask, BoxFuture, Web};
 use crate::work::{Learned, Work};
 
@@ -61,8 +61,7 @@ impl EuropePmc {
     fn read(&self, result: &Value) -> Outcome {
         let mut learned = learned(result);
         let licence = text(result, "/license").map(str::to_owned);
-        let mut files = Vec::new();
-        let mut pages = Vec::new();
+        let mut places = Vec::new();
         for entry in items(result, "/fullTextUrlList/fullTextUrl") {
             if !matches!(text(entry, "/availabilityCode"), Some("OA" | "F")) {
                 continue;
@@ -70,7 +69,7 @@ impl EuropePmc {
             let pdf = text(entry, "/documentStyle") == Some("pdf");
             let found = place(entry, "/url", if pdf { Offers::Pdf } else { Offers::Landing }, NAME, &mut learned);
             let found = found.map(|found| found.licence(licence.clone()).rewritten(&self.settings.endpoints.arxiv));
-            if pdf { files.extend(found) } else { pages.extend(found) }
+            places.extend(found);
         }
         if let Some(pmcid) = text(result, "/pmcid").and_then(|id| id.parse::<Pmcid>().ok()) {
             let id = format!("PMC{}", pmcid.number());
@@ -78,14 +77,14 @@ impl EuropePmc {
             if is("/inEPMC") && is("/hasPDF") {
                 let mut url = joined(&self.settings.endpoints.europe_pmc_articles, &id);
                 url.set_query(Some("pdf=render"));
-                files.push(Location::new(url, Offers::Pdf, NAME).licence(licence.clone()));
+                places.push(Location::new(url, Offers::Pdf, NAME).licence(licence.clone()));
             }
             if is("/isOpenAccess") {
                 let url = joined(&self.settings.endpoints.europe_pmc, &format!("{id}/fullTextXML"));
-                files.push(Location::new(url, Offers::Xml, NAME).licence(licence));
+                places.push(Location::new(url, Offers::Xml, NAME).licence(licence));
             }
         }
-        Outcome::of(distinct(files.into_iter().chain(pages)), learned, "Europe PMC knows the work, but has no open full text")
+        Outcome::of(best_first(places), learned, "Europe PMC knows the work, but has no open full text")
     }
 }
 

@@ -14,7 +14,7 @@ use crate::location::{Location, Offers, distinct, joined};
 use crate::sniff::{Payload, classify};
 use crate::wall::{self, Wall};
 use crate::web::{Answer, Ask, BoxFuture, Web};
-use crate::work::Work;
+use crate::work::{Learned, Work};
 
 const NAME: &str = "landing_page";
 
@@ -46,10 +46,10 @@ impl LandingPage {
         ids.url.clone().or_else(|| ids.doi.as_ref().map(|doi| joined(&self.settings.endpoints.doi, &doi_path(doi))))
     }
 
-    async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
-        let Some(start) = self.page_of(work) else { return Outcome::not_found("no page to read") };
+    /// Reads one page, such as a place that another resolver found and that offers no more than a page.
+    pub async fn read(&self, start: Url, web: &dyn Web) -> Outcome {
         let (mut page, mut at) = match self.visit(start, web).await {
-            Ok(Behind::File(location)) => return Outcome::of(vec![location], crate::work::Learned::default(), ""),
+            Ok(Behind::File(location)) => return Outcome::of(vec![location], Learned::default(), ""),
             Ok(Behind::Page(page, at)) => (page, at),
             Err(unanswered) => return unanswered.into_outcome("the site"),
         };
@@ -66,6 +66,13 @@ impl LandingPage {
         let arxiv = &self.settings.endpoints.arxiv;
         let locations = page.candidates.into_iter().map(|found| Location::new(found.url, found.offers, NAME).referer(at.clone()).rewritten(arxiv));
         Outcome::of(distinct(locations), page.learned, "the page names no file")
+    }
+
+    async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
+        match self.page_of(work) {
+            Some(page) => self.read(page, web).await,
+            None => Outcome::not_found("no page to read"),
+        }
     }
 
     async fn visit(&self, url: Url, web: &dyn Web) -> Result<Behind, Unanswered> {

@@ -13,7 +13,7 @@ use super::reply::{Unanswered, doi_path, items, json, place, sort, text, title, 
 use super::settings::Settings;
 use super::{Applies, Failure, Outcome, Resolver};
 use crate::identifier::{Doi, Identifier};
-use crate::location::{Location, Offers, distinct, joined, link};
+use crate::location::{Location, Offers, best_first, distinct, joined, link};
 use crate::web::{Answer, Ask, BoxFuture, Web, WebError};
 use crate::work::{Learned, Work};
 
@@ -115,26 +115,25 @@ impl OpenAlex {
     /// Reads one work.
     fn read(&self, work: &Value) -> Outcome {
         let mut learned = learned(work);
-        let mut files = Vec::new();
-        let mut pages = Vec::new();
+        let mut places = Vec::new();
         let spots = [work.get("best_oa_location"), work.get("primary_location")].into_iter().flatten().chain(items(work, "/locations"));
         for spot in spots.filter(|spot| spot.is_object()) {
             let details = |location: Location| {
                 let version = text(spot, "/version").map(str::to_owned);
                 location.licence(text(spot, "/license").map(str::to_owned)).version(version).rewritten(&self.settings.endpoints.arxiv)
             };
-            files.extend(place(spot, "/pdf_url", Offers::Pdf, NAME, &mut learned).map(details));
+            places.extend(place(spot, "/pdf_url", Offers::Pdf, NAME, &mut learned).map(details));
             let page = place(spot, "/landing_page_url", Offers::Landing, NAME, &mut learned).map(details);
             // The page of a closed copy leads to a paywall; the landing resolver tries the DOI anyway.
-            pages.extend(page.filter(|page| page.offers == Offers::Pdf || spot.get("is_oa").and_then(Value::as_bool) == Some(true)));
+            places.extend(page.filter(|page| page.offers == Offers::Pdf || spot.get("is_oa").and_then(Value::as_bool) == Some(true)));
             if let Some(id) = text(spot, "/id").and_then(|id| id.split_once("oai:arXiv.org:")).and_then(|(_, id)| id.parse().ok()) {
                 learned.identifiers.insert(Identifier::Arxiv(id));
             }
         }
-        pages.extend(
+        places.extend(
             place(work, "/open_access/oa_url", Offers::Landing, NAME, &mut learned).map(|page| page.rewritten(&self.settings.endpoints.arxiv)),
         );
-        let locations = distinct(files.into_iter().chain(pages).chain(self.paid(work)));
+        let locations = distinct(best_first(places).into_iter().chain(self.paid(work)));
         Outcome::of(locations, learned, "OpenAlex knows the work, but no place of its files")
     }
 

@@ -96,5 +96,8 @@ fn object(settings: &Settings, text: &str) -> Option<(Url, Option<Checksum>)> {
     if !matches!(named.scheme(), "s3" | "https") {
         return None;
     }
-    Some((joined(&settings.endpoints.pmc_bucket, named.path().trim_start_matches('/')), checksum))
+    // Addresses of the older style have the bucket in their path.
+    let path = named.path().trim_start_matches('/');
+    let key = path.strip_prefix("pmc-oa-opendata/").unwrap_or(path);
+    Some((joined(&settings.endpoints.pmc_bucket, key), checksum))
 }

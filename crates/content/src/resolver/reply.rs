@@ -126,9 +126,31 @@ pub(super) fn year(value: &Value, pointer: &str) -> Option<i32> {
     scalar(value, pointer)?.get(..4)?.parse().ok().filter(|year| (1000..3000).contains(year))
 }
 
-/// Returns a title with its white space tidied.
+/// Markup that publishers leave in titles.
+const TITLE_MARKUP: [&str; 14] = ["i", "b", "em", "strong", "sub", "sup", "scp", "sc", "u", "tt", "p", "br", "span", "title"];
+
+/// Takes known markup out of a title. Other angle brackets are part of it.
+fn without_markup(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('<') {
+        plain.push_str(before);
+        let tag = after.split_once('>').filter(|(tag, _)| {
+            let name = tag.trim_matches('/').split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
+            TITLE_MARKUP.contains(&name.as_str()) || name.starts_with("mml:") || name.starts_with("jats:")
+        });
+        if tag.is_none() {
+            plain.push('<');
+        }
+        rest = tag.map_or(after, |(_, behind)| behind);
+    }
+    plain.push_str(rest);
+    plain.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}
+
+/// Returns a title without markup and with its white space tidied.
 pub(super) fn title(text: &str) -> Option<String> {
-    let title = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let title = without_markup(text).split_whitespace().collect::<Vec<_>>().join(" ");
     (!title.is_empty()).then_some(title)
 }
 

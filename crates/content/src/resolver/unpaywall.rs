@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::join::join_all;
 use super::reply::{Unanswered, doi_path, items, json, place, sort, text, title, year};
 use super::settings::Settings;
-use super::{Applies, Outcome, Resolver};
-use crate::location::{Location, Offers, distinct, is_walled, joined};
+use super::{Applies, Failure, Outcome, Resolver};
+use crate::location::{Location, Offers, best_first, joined};
 use crate::web::{Ask, BoxFuture, Web};
 use crate::work::{Learned, Work};
 
@@ -29,7 +29,10 @@ impl Unpaywall {
 
     async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
         let Some(doi) = &work.identifiers.doi else { return Outcome::not_found("no DOI to ask for") };
-        let Some(email) = self.settings.credentials.unpaywall_email() else { return Outcome::not_found("no address to ask with") };
+        if let Some(why) = self.unavailable() {
+            return Outcome::Failed(Failure { reason: "resolver-unavailable", detail: why.to_owned(), http_status: None, retry_in_ms: None });
+        }
+        let email = self.settings.credentials.unpaywall_email().unwrap_or_default();
         let mut url = joined(&self.settings.endpoints.unpaywall, &doi_path(doi));
         url.query_pairs_mut().append_pair("email", email);
         let answer = web.ask(Ask::metadata(url, NAME)).await;
@@ -40,24 +43,19 @@ impl Unpaywall {
         }
     }
 
-    /// Reads one record. Files come before links of unknown kind, those before pages; walled publishers come last among their like.
+    /// Reads one record. Copies under embargo are left out.
     fn read(&self, record: &Value) -> Outcome {
         let mut learned = Learned { year: year(record, "/year"), title: text(record, "/title").and_then(title), ..Learned::default() };
-        let mut ranked: Vec<(u8, bool, Location)> = Vec::new();
+        let mut places: Vec<Location> = Vec::new();
         let best = record.get("best_oa_location").filter(|best| best.is_object());
         for copy in best.into_iter().chain(items(record, "/oa_locations")) {
-            for (rank, pointer, offers) in
-                [(0, "/url_for_pdf", Offers::Pdf), (1, "/url", Offers::Unknown), (2, "/url_for_landing_page", Offers::Landing)]
-            {
+            for (pointer, offers) in [("/url_for_pdf", Offers::Pdf), ("/url", Offers::Unknown), ("/url_for_landing_page", Offers::Landing)] {
                 let Some(location) = place(copy, pointer, offers, NAME, &mut learned) else { continue };
                 let version = text(copy, "/version").map(str::to_owned);
-                let location = location.licence(text(copy, "/license").map(str::to_owned)).version(version).rewritten(&self.settings.endpoints.arxiv);
-                let rank = if location.offers == Offers::Pdf { 0 } else { rank };
-                ranked.push((rank, is_walled(&location.url), location));
+                places.push(location.licence(text(copy, "/license").map(str::to_owned)).version(version).rewritten(&self.settings.endpoints.arxiv));
             }
         }
-        ranked.sort_by_key(|(rank, walled, _)| (*rank, *walled));
-        let locations = distinct(ranked.into_iter().map(|(_, _, location)| location));
+        let locations = best_first(places);
         Outcome::of(locations, learned, "Unpaywall knows no open copy")
     }
 }

@@ -17,6 +17,9 @@ const NAME: &str = "wayback";
 /// Most copies of one URL that are worth a try; they differ in content.
 const MOST_COPIES: usize = 3;
 
+/// Most URLs of one work that are asked about: a minute has room for 24 questions.
+const MOST_URLS: usize = 5;
+
 /// Asks the Wayback Machine.
 #[derive(Debug)]
 pub struct Wayback {
@@ -33,7 +36,7 @@ impl Wayback {
     /// Asks about each URL in turn: the service wants one request at a time, and stops listening to those who send more.
     async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
         let mut locations = Vec::new();
-        for gone in &work.failed_urls {
+        for gone in work.failed_urls.iter().take(MOST_URLS) {
             match self.copies(gone, web).await {
                 Ok(copies) => locations.extend(copies),
                 Err(failure) if locations.is_empty() => return Outcome::Failed(failure),

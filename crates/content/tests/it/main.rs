@@ -14,6 +14,8 @@ mod robots;
 mod sniff;
 // Pages that stand in the way, and those that only look like it.
 mod walls;
+// Works: what is learned never overwrites what was written.
+mod works;
 // The scripted web that resolvers are asked through.
 mod script;
 // Resolvers, one by one: what they ask, what they read, what they make of nonsense.

@@ -2,6 +2,7 @@ mod arxiv;
 mod crossref;
 mod europe_pmc;
 mod landing;
+mod mutations;
 mod openalex;
 mod order;
 mod pmc;
