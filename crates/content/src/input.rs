@@ -86,22 +86,29 @@ impl<R: BufRead> InputReader<R> {
         Self { lines: RawLines::new(reader, LINE_LIMIT_BYTES), shape }
     }
 
-    /// Decides on the shape; answers whether the line was a header and is used up.
+    /// Decides on the shape, where that is open; says whether the line is used up by it.
     fn recognise(&mut self, text: &str) -> Recognised {
-        if matches!(self.shape, Shape::Unknown) && text.trim_start().starts_with('{') {
-            self.shape = Shape::Jsonl;
+        if !matches!(self.shape, Shape::Unknown | Shape::Headless) {
+            return Recognised::Content;
         }
-        match (&self.shape, Table::from_header(text)) {
-            (Shape::Unknown | Shape::Headless, Some(table)) => {
+        let named = matches!(self.shape, Shape::Headless);
+        if !named && text.trim_start().starts_with('{') {
+            self.shape = Shape::Jsonl;
+            return Recognised::Content;
+        }
+        match Table::from_header(text) {
+            Some(table) => {
                 self.shape = Shape::Csv(table);
                 Recognised::Header
             }
-            (Shape::Unknown, None) => {
+            None if named => {
+                self.shape = Shape::Csv(Table::guess(text));
+                Recognised::NoHeader
+            }
+            None => {
                 self.shape = Shape::Lines;
                 Recognised::Content
             }
-            (Shape::Headless, None) => Recognised::NoHeader,
-            _ => Recognised::Content,
         }
     }
 
@@ -120,16 +127,12 @@ impl<R: BufRead> InputReader<R> {
         let row = match self.recognise(&text) {
             Recognised::Header => return None,
             Recognised::NoHeader => {
-                self.shape = Shape::Csv(Table::guess(&text));
-                return Some(Err(bad(
-                    number,
-                    text.as_bytes(),
-                    "no column of the header is known; known are doi, arxiv_id, pmid, pmcid, openalex_id, id, url",
-                )));
+                let problem = "no column of the header is known; known are doi, arxiv_id, pmid, pmcid, openalex_id, id, url";
+                return Some(Err(bad(number, text.as_bytes(), problem)));
             }
             Recognised::Content => match &self.shape {
                 Shape::Csv(table) => Ok(table.row(&text)),
-                Shape::Jsonl => json::row(&text),
+                Shape::Jsonl => json::row(&text).transpose()?,
                 _ => Row::of_identifier(&text),
             },
         };

@@ -85,8 +85,7 @@ impl Robots {
     /// The agent is a product token or a whole `User-Agent` value. `/robots.txt` itself is always allowed.
     #[must_use]
     pub fn allows(&self, agent: &str, path_and_query: &str) -> bool {
-        let path = pattern::normalise(path_and_query.split('#').next().unwrap_or_default());
-        let path = if path.starts_with('/') { path } else { format!("/{path}") };
+        let path = pattern::path(path_and_query.split('#').next().unwrap_or_default());
         if path == "/robots.txt" {
             return true;
         }

@@ -17,14 +17,14 @@ impl Pattern {
         let text = normalise(text);
         let text = if text.starts_with(['/', '*']) { text } else { format!("/{text}") };
         let specificity = text.len() + usize::from(anchored);
-        Self { pieces: text.split('*').map(str::to_owned).collect(), anchored, specificity }
+        Self { pieces: text.split('*').map(literal).collect(), anchored, specificity }
     }
 
     pub(super) const fn specificity(&self) -> usize {
         self.specificity
     }
 
-    /// Matches a normalised path from its beginning. The leftmost place for each piece is as good as any, so there is no going back.
+    /// Matches a path, as [`path`] writes it, from its beginning. The leftmost place for each piece is as good as any, so there is no going back.
     pub(super) fn matches(&self, path: &str) -> bool {
         let Some((first, rest)) = self.pieces.split_first() else { return true };
         let Some(mut path) = path.strip_prefix(first.as_str()) else { return false };
@@ -37,10 +37,21 @@ impl Pattern {
     }
 }
 
+/// Writes a path as patterns are compared with it.
+pub(super) fn path(text: &str) -> String {
+    let path = literal(&normalise(text));
+    if path.starts_with('/') { path } else { format!("/{path}") }
+}
+
+/// Undoes the escapes of star and dollar, once they can no longer be taken for more than that.
+fn literal(text: &str) -> String {
+    text.replace("%2A", "*").replace("%24", "$")
+}
+
 /// Brings escapes into one form (RFC 9309 section 2.2.2): octets outside printable ASCII escaped, needless escapes undone, hex in upper case.
 ///
-/// Escapes of reserved characters stay, and so `%2F` is not `/`; `%2A` and `%24` are the literal star and dollar.
-pub(super) fn normalise(text: &str) -> String {
+/// Escapes of reserved characters stay, and so `%2F` is not `/`.
+fn normalise(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut normal = String::with_capacity(text.len());
     let mut at = 0;

@@ -79,17 +79,19 @@ fn json_lines_take_openalex_records_and_manifests() {
         "\n",
         r#"{"record_type":"manifest","work_id":"arxiv:2101.00001","doi":null,"url":"https://export.arxiv.org/pdf/2101.00001","title":"null"}"#,
         "\n",
+        r#"{"record_type":"summary","run_id":"x"}"#,
+        "\n",
         r#"{"pmid":12,"year":"1999-01"}"#,
         "\n\"10.1000/s\"\n[1]\n{broken\n{\"title\":\"nothing else\"}\n",
     );
     insta::assert_snapshot!(read(list, Format::Auto).join("\n"), @r"
     1 doi:10.1000/a T 2020
     2 arxiv:2101.00001 - -
-    3 pmid:12 - 1999
-    4 doi:10.1000/s - -
-    5 bad: it is a JSON array; one object per line is read
-    6 bad: it is not valid JSON: key must be a string at line 1 column 2
-    7 bad: no field names the work
+    4 pmid:12 - 1999
+    5 doi:10.1000/s - -
+    6 bad: it is a JSON array; one object per line is read
+    7 bad: it is not valid JSON: key must be a string at line 1 column 2
+    8 bad: no field names the work
     ");
 }
 

@@ -38,7 +38,8 @@ fn stars_and_dollars_match_as_the_rfc_says() {
     assert!(!allows(file, "a", "/private-things/x/y"));
     assert!(!allows(file, "a", "/q?a=1&id=2"));
     assert!(allows(file, "a", "/q?a=1"));
-    assert!(!allows(file, "a", "/lit%2A") && allows(file, "a", "/litx"));
+    assert!(!allows(file, "a", "/lit%2A") && !allows(file, "a", "/lit*") && allows(file, "a", "/litx"));
+    assert!(!allows("User-agent: *\nDisallow: /a$b\n", "a", "/a$b") && !allows("User-agent: *\nDisallow: /a%24\n", "a", "/a$b"));
 }
 
 #[test]
