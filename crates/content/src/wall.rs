@@ -62,9 +62,13 @@ impl Wall {
     }
 }
 
-/// Recognises a wall; `None` for every other page.
+/// Recognises a wall; `None` for every other page, and for statuses that speak for themselves, such as 404 and 429.
 #[must_use]
 pub fn detect(status: StatusCode, body: &[u8]) -> Option<Wall> {
+    let refused = matches!(status.as_u16(), 401 | 403 | 503);
+    if !refused && !status.is_success() {
+        return None;
+    }
     let page = String::from_utf8_lossy(&body[..body.len().min(WINDOW_BYTES)]).to_ascii_lowercase();
     let first = |markers: &[&'static str]| markers.iter().copied().find(|marker| page.contains(marker));
     if first(&ARTICLE).is_some() {
@@ -74,7 +78,6 @@ pub fn detect(status: StatusCode, body: &[u8]) -> Option<Wall> {
         return Some(Wall::Robots { marker });
     }
     let thin = body.len() < THIN_PAGE_BYTES;
-    let refused = matches!(status.as_u16(), 401 | 403 | 429 | 503);
     if let Some(marker) = first(&INTERSTITIAL).filter(|_| thin) {
         return Some(Wall::Interstitial { marker });
     }

@@ -24,4 +24,7 @@ fn good_pages_with_the_same_words_are_no_walls() {
     assert_eq!(marker(200, &long), None);
     assert_eq!(marker(200, "<html><p>hello</p><img src=/cdn-cgi/image/x.png></html>"), None);
     assert_eq!(marker(200, ""), None);
+    for status in [301, 404, 410, 429, 500] {
+        assert_eq!(marker(status, "<title>Just a moment...</title> captcha"), None);
+    }
 }
