@@ -20,6 +20,9 @@ use table::Table;
 /// Longest line, or CSV record, in bytes.
 const LINE_LIMIT_BYTES: usize = 64 * 1024;
 
+/// Most lines of one CSV record. A stray quote is found out after as many.
+const MOST_JOINED_LINES: usize = 100;
+
 /// The shape of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
@@ -152,13 +155,13 @@ impl<R: BufRead> InputReader<R> {
         let mut taken = Vec::new();
         while table.is_open(&record) {
             match self.lines.next() {
-                Some(Ok(Raw::Line { number, bytes })) if record.len() + bytes.len() < LINE_LIMIT_BYTES => {
+                Some(Ok(Raw::Line { number, bytes })) if record.len() + bytes.len() < LINE_LIMIT_BYTES && taken.len() < MOST_JOINED_LINES => {
                     record.push(b'\n');
                     record.extend_from_slice(&bytes);
-                    taken.push(Raw::Line { number, bytes });
+                    taken.push(Ok(Raw::Line { number, bytes }));
                 }
                 other => {
-                    taken.extend(other.and_then(Result::ok));
+                    taken.extend(other);
                     self.lines.give_back(taken);
                     return Some(Err(bad(number, &first, "a quoted field is not closed")));
                 }

@@ -12,13 +12,16 @@ pub(super) enum Raw {
     Overlong { number: u64, beginning: Vec<u8> },
 }
 
+/// A line, or the error of the reader and the number of the line before it.
+pub(super) type Read = Result<Raw, (u64, io::Error)>;
+
 /// Reads lines that end with LF, CRLF or the end of the input; a byte order mark before the first is skipped.
 #[derive(Debug)]
 pub(super) struct RawLines<R> {
     reader: R,
     limit: usize,
     number: u64,
-    given_back: VecDeque<Raw>,
+    given_back: VecDeque<Read>,
     ended: bool,
 }
 
@@ -28,16 +31,16 @@ impl<R: BufRead> RawLines<R> {
     }
 
     /// Puts lines back, to be read again before all others.
-    pub(super) fn give_back(&mut self, lines: Vec<Raw>) {
+    pub(super) fn give_back(&mut self, lines: Vec<Read>) {
         for line in lines.into_iter().rev() {
             self.given_back.push_front(line);
         }
     }
 
     /// Reads the next line; `None` at the end. An error of the reader is given once, then the input has ended.
-    pub(super) fn next(&mut self) -> Option<Result<Raw, (u64, io::Error)>> {
+    pub(super) fn next(&mut self) -> Option<Read> {
         if let Some(line) = self.given_back.pop_front() {
-            return Some(Ok(line));
+            return Some(line);
         }
         if self.ended {
             return None;

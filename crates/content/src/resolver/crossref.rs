@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::datacite;
 use super::join::join_all;
-use super::reply::{Unanswered, doi_path, items, json, learn_link, place, scalar, sort, text, title, unreadable};
+use super::reply::{Unanswered, doi_path, items, learn_link, place, record, scalar, text, title};
 use super::settings::Settings;
 use super::{Applies, Failure, Outcome, Resolver};
 use crate::identifier::Doi;
@@ -72,8 +72,7 @@ impl Crossref {
         }
         let secrets = self.settings.secret_headers(&url);
         let answer = web.ask(Ask::metadata(url, NAME).secrets(secrets)).await;
-        let found = sort(&self.settings, answer, &[404]).and_then(|answer| json(&self.settings, &answer).map_err(Unanswered::Failed));
-        match found {
+        match record(&self.settings, answer, &[404], "/message/DOI") {
             Ok(value) => read(value.get("message").unwrap_or(&Value::Null)),
             Err(Unanswered::Missing(_)) => datacite::one(&self.settings, doi, web).await,
             Err(unanswered) => unanswered.into_outcome("Crossref"),
@@ -89,15 +88,8 @@ impl Crossref {
         }
         let secrets = self.settings.secret_headers(&url);
         let answer = web.ask(Ask::metadata(url, NAME).kind("list").secrets(secrets)).await;
-        let answer = sort(&self.settings, answer, &[]).map_err(|unanswered| match unanswered {
-            Unanswered::Failed(failure) => failure,
-            Unanswered::Missing(status) => {
-                Failure { reason: "http-error", detail: "the list is missing".to_owned(), http_status: Some(status), retry_in_ms: None }
-            }
-        })?;
-        let value = json(&self.settings, &answer)?;
-        let works =
-            value.pointer("/message/items").and_then(Value::as_array).ok_or_else(|| unreadable(&self.settings, &answer, "json-error", "items"))?;
+        let value = record(&self.settings, answer, &[], "/message/items").map_err(Unanswered::into_failure)?;
+        let works = items(&value, "/message/items");
         Ok(works.iter().filter_map(|work| Some((text(work, "/DOI")?.parse().ok()?, work.clone()))).collect())
     }
 }

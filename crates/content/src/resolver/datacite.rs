@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::reply::{Unanswered, doi_path, items, json, learn_link, sort, text, title, year};
+use super::reply::{doi_path, items, learn_link, record, text, title, year};
 use super::settings::Settings;
 use super::{Outcome, crossref};
 use crate::identifier::Doi;
@@ -14,8 +14,7 @@ use crate::work::Learned;
 pub(super) async fn one(settings: &Settings, doi: &Doi, web: &dyn Web) -> Outcome {
     let url = joined(&settings.endpoints.datacite, &format!("dois/{}", doi_path(doi)));
     let answer = web.ask(Ask::metadata(url, crossref::NAME)).await;
-    let found = sort(settings, answer, &[404, 410]).and_then(|answer| json(settings, &answer).map_err(Unanswered::Failed));
-    match found {
+    match record(settings, answer, &[404, 410], "/data/attributes") {
         Ok(value) => read(settings, value.pointer("/data/attributes").unwrap_or(&Value::Null)),
         Err(unanswered) => unanswered.into_outcome("DataCite"),
     }

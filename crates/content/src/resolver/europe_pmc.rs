@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::join::join_all;
-use super::reply::{Unanswered, items, json, learn_link, place, sort, text, title, unreadable, year};
+use super::reply::{items, learn_link, place, record, text, title, year};
 use super::settings::Settings;
 use super::{Applies, Outcome, Resolver};
 use crate::identifier::{Doi, Identifier, Pmcid};
@@ -40,16 +40,7 @@ impl EuropePmc {
             url.query_pairs_mut().append_pair("email", mailto);
         }
         let answer = web.ask(Ask::metadata(url, NAME)).await;
-        let found = sort(&self.settings, answer, &[404]).and_then(|answer| {
-            let value = json(&self.settings, &answer).map_err(Unanswered::Failed)?;
-            // An answer without a list is an error in disguise; an empty list is a clean miss.
-            if value.get("hitCount").is_some() || value.get("resultList").is_some() {
-                Ok(value)
-            } else {
-                Err(Unanswered::Failed(unreadable(&self.settings, &answer, "json-error", "result list")))
-            }
-        });
-        match found {
+        match record(&self.settings, answer, &[404], "/resultList") {
             Ok(value) => match items(&value, "/resultList/result").iter().find(|result| is_about(result, work)) {
                 Some(result) => self.read(result),
                 None => Outcome::not_found("Europe PMC does not know it"),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::join::join_all;
-use super::reply::{Unanswered, doi_path, items, json, place, sort, text, title, year};
+use super::reply::{doi_path, items, place, record, text, title, year};
 use super::settings::Settings;
 use super::{Applies, Failure, Outcome, Resolver};
 use crate::identifier::{Doi, Identifier};
@@ -65,8 +65,7 @@ impl OpenAlex {
         let mut url = joined(&self.settings.endpoints.openalex, &format!("works/{id}"));
         url.query_pairs_mut().append_pair("select", FIELDS);
         let answer = self.ask(Ask::metadata(url, NAME).kind("single"), web).await;
-        let found = sort(&self.settings, answer, &[404, 410]).and_then(|answer| json(&self.settings, &answer).map_err(Unanswered::Failed));
-        match found {
+        match record(&self.settings, answer, &[404, 410], "/id") {
             Ok(value) => self.read(&value),
             Err(unanswered) => unanswered.into_outcome("OpenAlex"),
         }
@@ -85,19 +84,9 @@ impl OpenAlex {
         {
             return Listed::BudgetSpent;
         }
-        let found = sort(&self.settings, answer, &[]).and_then(|answer| {
-            let value = json(&self.settings, &answer).map_err(Unanswered::Failed)?;
-            // An error in the shape of a list would read as "none of them is known".
-            if value.get("results").is_some_and(Value::is_array) {
-                Ok(value)
-            } else {
-                Err(Unanswered::Failed(super::reply::unreadable(&self.settings, &answer, "json-error", "results")))
-            }
-        });
-        let value = match found {
+        let value = match record(&self.settings, answer, &[], "/results") {
             Ok(value) => value,
-            Err(Unanswered::Failed(failure)) => return Listed::Failed(failure),
-            Err(Unanswered::Missing(_)) => return Listed::Answered(dois.iter().map(|_| Outcome::not_found("OpenAlex does not know it")).collect()),
+            Err(unanswered) => return Listed::Failed(unanswered.into_failure()),
         };
         let known: Vec<(Doi, &Value)> = items(&value, "/results").iter().filter_map(|work| Some((text(work, "/doi")?.parse().ok()?, work))).collect();
         let outcome = |doi: &Doi| match known.iter().find(|(found, _)| found == doi) {

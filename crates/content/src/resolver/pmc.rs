@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::join::join_all;
 use super::pmc_bucket;
-use super::reply::{Unanswered, items, json, sort, text, unreadable};
+use super::reply::{Unanswered, items, record, scalar, text};
 use super::settings::Settings;
 use super::{Applies, Failure, Outcome, Resolver};
 use crate::identifier::{Doi, Pmcid, Pmid};
@@ -77,29 +77,24 @@ impl Pmc {
         if let Some(mailto) = self.settings.credentials.mailto() {
             url.query_pairs_mut().append_pair("email", mailto);
         }
-        let answer = match sort(&self.settings, web.ask(Ask::metadata(url, NAME)).await, &[404]) {
-            Ok(answer) => answer,
-            Err(Unanswered::Missing(_)) => return Ok(Vec::new()),
-            Err(Unanswered::Failed(failure)) => return Err(failure),
-        };
-        let value = json(&self.settings, &answer)?;
-        if value.get("records").is_none() {
-            return Err(unreadable(&self.settings, &answer, "json-error", "records"));
+        match record(&self.settings, web.ask(Ask::metadata(url, NAME)).await, &[404], "/records") {
+            Ok(value) => Ok(items(&value, "/records").iter().map(converted).collect()),
+            Err(Unanswered::Missing(_)) => Ok(Vec::new()),
+            Err(Unanswered::Failed(failure)) => Err(failure),
         }
-        Ok(items(&value, "/records").iter().map(record).collect())
     }
 }
 
 /// Reads one record: the current version where versions are listed, the article otherwise. Errors carry no id.
-fn record(value: &Value) -> Record {
+fn converted(value: &Value) -> Record {
     let current = items(value, "/versions")
         .iter()
         .find(|version| matches!(version.get("current"), Some(Value::Bool(true))) || text(version, "/current") == Some("true"));
     let current = current.and_then(|version| text(version, "/pmcid")).and_then(|id| id.parse().ok());
     Record {
-        requested: super::reply::scalar(value, "/requested-id"),
+        requested: scalar(value, "/requested-id"),
         doi: text(value, "/doi").and_then(|id| id.parse().ok()),
-        pmid: super::reply::scalar(value, "/pmid").and_then(|id| id.parse().ok()),
+        pmid: scalar(value, "/pmid").and_then(|id| id.parse().ok()),
         pmcid: current.or_else(|| text(value, "/pmcid")?.parse().ok()),
     }
 }

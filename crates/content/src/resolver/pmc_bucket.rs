@@ -4,7 +4,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::pmc::NAME;
-use super::reply::{Unanswered, json, scalar, sort, text, title, unreadable};
+use super::reply::{Unanswered, record, scalar, sort, text, title, unreadable};
 use super::settings::Settings;
 use super::xml::{Step, walk};
 use super::{Failure, Outcome};
@@ -27,9 +27,7 @@ pub(super) async fn find(settings: &Settings, article: Pmcid, web: &dyn Web) -> 
         },
     };
     let url = joined(&settings.endpoints.pmc_bucket, &format!("metadata/{version}.json"));
-    let found =
-        sort(settings, web.ask(Ask::metadata(url, NAME)).await, &MISSING).and_then(|answer| json(settings, &answer).map_err(Unanswered::Failed));
-    match found {
+    match record(settings, web.ask(Ask::metadata(url, NAME)).await, &MISSING, "/pmcid") {
         Ok(metadata) => read(settings, version, &metadata),
         Err(Unanswered::Missing(_)) => absent(version),
         Err(Unanswered::Failed(failure)) => Outcome::Failed(failure),

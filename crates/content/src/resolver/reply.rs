@@ -25,6 +25,16 @@ pub(super) enum Unanswered {
 }
 
 impl Unanswered {
+    /// Makes a failure of it, where there is nothing that could be missing.
+    pub(super) fn into_failure(self) -> Failure {
+        match self {
+            Self::Failed(failure) => failure,
+            Self::Missing(status) => {
+                Failure { reason: "http-error", detail: format!("the service answered {status}"), http_status: Some(status), retry_in_ms: None }
+            }
+        }
+    }
+
     /// Makes an outcome of it.
     pub(super) fn into_outcome(self, service: &str) -> Outcome {
         match self {
@@ -77,6 +87,18 @@ fn retry_in_ms(answer: &Answer) -> Option<u64> {
         return None;
     }
     parse_retry_after(value, date, Timestamp::from_micros(0)).map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Sorts an answer and reads it as JSON that has something at a pointer: an error in the shape of an answer is a failure, not a miss.
+pub(super) fn record(settings: &Settings, result: Result<Answer, WebError>, missing: &[u16], pointer: &str) -> Result<Value, Unanswered> {
+    let answer = sort(settings, result, missing)?;
+    let value = json(settings, &answer).map_err(Unanswered::Failed)?;
+    if value.pointer(pointer).is_some_and(|found| !found.is_null()) {
+        Ok(value)
+    } else {
+        let wanted = format!("'{}'", pointer.trim_start_matches('/').replace('/', "."));
+        Err(Unanswered::Failed(unreadable(settings, &answer, "json-error", &wanted)))
+    }
 }
 
 /// Reads a body as JSON; pages, empty bodies and broken ones are failures that show how they begin.

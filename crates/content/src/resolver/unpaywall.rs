@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::join::join_all;
-use super::reply::{Unanswered, doi_path, items, json, place, sort, text, title, year};
+use super::reply::{doi_path, items, place, record, text, title, year};
 use super::settings::Settings;
 use super::{Applies, Failure, Outcome, Resolver};
 use crate::location::{Location, Offers, best_first, joined};
@@ -36,8 +36,7 @@ impl Unpaywall {
         let mut url = joined(&self.settings.endpoints.unpaywall, &doi_path(doi));
         url.query_pairs_mut().append_pair("email", email);
         let answer = web.ask(Ask::metadata(url, NAME)).await;
-        let found = sort(&self.settings, answer, &[404, 410]).and_then(|answer| json(&self.settings, &answer).map_err(Unanswered::Failed));
-        match found {
+        match record(&self.settings, answer, &[404, 410], "/doi") {
             Ok(value) => self.read(&value),
             Err(unanswered) => unanswered.into_outcome("Unpaywall"),
         }

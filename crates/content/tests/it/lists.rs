@@ -119,6 +119,9 @@ fn a_reader_that_fails_ends_the_list_with_its_reason() {
             Err(io::Error::other("the disk is gone"))
         }
     }
+    let csv = BufReader::new(Cursor::new(b"doi,title\n10.1000/a,\"open\n".to_vec()).chain(Failing));
+    let items: Vec<_> = InputReader::new(csv, Format::Auto).map(|item| item.unwrap_err().problem).collect();
+    assert_eq!(items, ["a quoted field is not closed", "the list cannot be read any further: the disk is gone"]);
     let source = BufReader::new(Cursor::new(b"10.1000/a\n".to_vec()).chain(Failing));
     let items: Vec<_> = InputReader::new(source, Format::Auto).collect();
     assert_eq!(items.len(), 2);

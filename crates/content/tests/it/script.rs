@@ -170,7 +170,8 @@ fn place(location: &Location) -> String {
 pub(crate) fn assert_bad_answers_have_reasons(resolver: &dyn Resolver, id: &str, prefix: &str) {
     let page = "<html><body>Service unavailable</body></html>";
     let one = |web: &Script| show(&ask(resolver, &[id], web)[0]);
-    for (status, body) in [(200, page), (200, ""), (200, "null"), (200, "{\"id\": \"cut"), (200, "\"text\"")] {
+    for (status, body) in [(200, page), (200, ""), (200, "null"), (200, "{\"id\": \"cut"), (200, "\"text\""), (200, "[]"), (200, "{\"error\":\"x\"}")]
+    {
         let shown = one(&Script::new().on(prefix, status, body.to_owned()));
         assert!(shown.starts_with("json-error Some(200) None"), "{body}: {shown}");
     }
