@@ -1,0 +1,187 @@
+//! What a person writes to name a work, in every usual spelling, and the one spelling we keep.
+//!
+//! A list of works comes out of reference managers, spreadsheets and browser tabs, so the same DOI arrives as text, as a
+//! link, percent-encoded, in quotes or with the full stop of the sentence it was copied from. This room turns all of that
+//! into one [`Identifier`], or says what the text looks like and what would have been accepted. It asks nobody: whether
+//! the work exists is for the resolvers to find out.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+mod arxiv;
+mod doi;
+mod error;
+mod openalex;
+mod pubmed;
+mod spelling;
+
+pub use arxiv::ArxivId;
+pub use doi::Doi;
+pub use error::IdentifierError;
+pub use openalex::OpenAlexId;
+pub use pubmed::{Pmcid, Pmid};
+
+use spelling::{preview, unwrap};
+
+/// One name of a work, in its canonical spelling.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Identifier {
+    /// A digital object identifier.
+    Doi(Doi),
+    /// An arXiv identifier, old or new, with or without a version.
+    Arxiv(ArxivId),
+    /// A `PubMed` number.
+    Pmid(Pmid),
+    /// A `PubMed` Central identifier, with or without a version.
+    Pmcid(Pmcid),
+    /// An `OpenAlex` work.
+    OpenAlex(OpenAlexId),
+    /// Any other page or file on the web.
+    Url(Url),
+}
+
+impl Identifier {
+    /// Reads an identifier in any usual spelling.
+    ///
+    /// A DOI of the form `10.48550/arXiv.*` is the arXiv work. A link to doi.org, arxiv.org, `PubMed`, PMC or `OpenAlex` is
+    /// the identifier it carries; any other `http` or `https` link is itself.
+    ///
+    /// # Errors
+    /// Says what the text looks like and what is accepted. The message never repeats a password.
+    pub fn parse(text: &str) -> Result<Self, IdentifierError> {
+        let text = unwrap(text);
+        if text.is_empty() {
+            return Err(IdentifierError::Empty);
+        }
+        if let Some(found) = Doi::read(text) {
+            let doi = found?;
+            return Ok(doi.arxiv().map_or(Self::Doi(doi), Self::Arxiv));
+        }
+        if let Some(found) = ArxivId::read(text) {
+            return found.map(Self::Arxiv);
+        }
+        if let Some(found) = Pmid::read(text) {
+            return found.map(Self::Pmid);
+        }
+        if let Some(found) = Pmcid::read(text) {
+            return found.map(Self::Pmcid);
+        }
+        if let Some(found) = OpenAlexId::read(text) {
+            return found.map(Self::OpenAlex);
+        }
+        if text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(IdentifierError::BareNumber(preview(text)));
+        }
+        web_address(text).map(Self::Url)
+    }
+
+    /// Returns the text under which duplicates of a work are found: arXiv without version, a URL in its index form.
+    #[must_use]
+    pub fn work_key(&self) -> String {
+        match self {
+            Self::Arxiv(id) => format!("arxiv:{}", id.base()),
+            Self::Pmcid(id) => format!("pmcid:PMC{}", id.number()),
+            Self::Url(url) => docstokg_policy::canonical::for_index(url).into(),
+            Self::Doi(_) | Self::Pmid(_) | Self::OpenAlex(_) => self.to_string(),
+        }
+    }
+
+    /// Returns the kind in one word, as columns and messages have it.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Doi(_) => "doi",
+            Self::Arxiv(_) => "arxiv",
+            Self::Pmid(_) => "pmid",
+            Self::Pmcid(_) => "pmcid",
+            Self::OpenAlex(_) => "openalex",
+            Self::Url(_) => "url",
+        }
+    }
+}
+
+/// Reads what is none of the known identifiers as a web address.
+fn web_address(text: &str) -> Result<Url, IdentifierError> {
+    let unrecognised = || IdentifierError::Unrecognised(preview(text));
+    // Without a scheme it is not an address; an unclosed quote of a word is no reason to show a URL parser's message.
+    let (scheme, rest) = text.split_once(':').ok_or_else(unrecognised)?;
+    if scheme.is_empty() || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)) {
+        return Err(unrecognised());
+    }
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+        return Err(if rest.starts_with("//") { IdentifierError::Scheme(scheme.to_ascii_lowercase()) } else { unrecognised() });
+    }
+    let url = Url::parse(text).map_err(|error| IdentifierError::Address { why: error.to_string() })?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(IdentifierError::Userinfo { host: url.host_str().unwrap_or_default().to_owned() });
+    }
+    Ok(url)
+}
+
+impl fmt::Display for Identifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Doi(id) => write!(f, "doi:{id}"),
+            Self::Arxiv(id) => write!(f, "arxiv:{id}"),
+            Self::Pmid(id) => write!(f, "pmid:{id}"),
+            Self::Pmcid(id) => write!(f, "pmcid:{id}"),
+            Self::OpenAlex(id) => write!(f, "openalex:{id}"),
+            Self::Url(url) => write!(f, "{url}"),
+        }
+    }
+}
+
+impl FromStr for Identifier {
+    type Err = IdentifierError;
+
+    fn from_str(text: &str) -> Result<Self, IdentifierError> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<String> for Identifier {
+    type Error = IdentifierError;
+
+    fn try_from(text: String) -> Result<Self, IdentifierError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<Identifier> for String {
+    fn from(identifier: Identifier) -> Self {
+        identifier.to_string()
+    }
+}
+
+/// Gives an identifier type its text form: `FromStr`, and serde through it.
+macro_rules! as_text {
+    ($name:ident, $kind:literal) => {
+        impl std::str::FromStr for $name {
+            type Err = crate::identifier::IdentifierError;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                let text = crate::identifier::spelling::unwrap(text);
+                Self::read_bare(text).or_else(|| Self::read(text)).unwrap_or_else(|| Err(crate::identifier::IdentifierError::not_a($kind, text)))
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = crate::identifier::IdentifierError;
+
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(identifier: $name) -> Self {
+                identifier.to_string()
+            }
+        }
+    };
+}
+use as_text;

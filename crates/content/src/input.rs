@@ -1,0 +1,208 @@
+//! Reads lists of works, one at a time, however long the list is.
+//!
+//! Three shapes are understood: plain lines with one identifier each, CSV with a header, and JSON lines, among them
+//! `OpenAlex` records and our own manifests. The shape is guessed from the first line that says anything, unless it is
+//! named. A bad line is an item of the list like any other: it is reported with its number, and reading goes on.
+
+use std::io::{self, BufRead};
+
+use crate::work::Work;
+
+mod fields;
+mod json;
+mod raw;
+mod table;
+
+use fields::Row;
+use raw::{Raw, RawLines};
+use table::Table;
+
+/// Longest line, or CSV record, in bytes.
+const LINE_LIMIT_BYTES: usize = 64 * 1024;
+
+/// Most lines of one CSV record. A stray quote is found out after as many.
+const MOST_JOINED_LINES: usize = 100;
+
+/// The shape of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// As the first line that is neither blank nor a comment looks.
+    #[default]
+    Auto,
+    /// One identifier per line.
+    Lines,
+    /// Comma, semicolon or tab separated, with a header.
+    Csv,
+    /// One JSON object per line.
+    Jsonl,
+}
+
+/// A work, and where it stood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The number of its line, from 1.
+    pub number: u64,
+    /// The work.
+    pub work: Work,
+    /// Fields that could not be read beside one that could: what they were and why they were left out.
+    pub ignored: Vec<String>,
+}
+
+/// A line that names no work.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {number}: {problem} (the line begins with: {text_preview})")]
+pub struct BadLine {
+    /// The number of the line, from 1; 0 when the input itself failed before its first line.
+    pub number: u64,
+    /// How it begins.
+    pub text_preview: String,
+    /// What is wrong.
+    pub problem: String,
+}
+
+/// Reads works from a list, lazily.
+#[derive(Debug)]
+pub struct InputReader<R> {
+    lines: RawLines<R>,
+    shape: Shape,
+}
+
+#[derive(Debug)]
+enum Shape {
+    Unknown,
+    Lines,
+    Jsonl,
+    /// CSV whose header has not been read yet.
+    Headless,
+    Csv(Table),
+}
+
+impl<R: BufRead> InputReader<R> {
+    /// Starts reading; nothing is read before the first item is asked for.
+    pub fn new(reader: R, format: Format) -> Self {
+        let shape = match format {
+            Format::Auto => Shape::Unknown,
+            Format::Lines => Shape::Lines,
+            Format::Csv => Shape::Headless,
+            Format::Jsonl => Shape::Jsonl,
+        };
+        Self { lines: RawLines::new(reader, LINE_LIMIT_BYTES), shape }
+    }
+
+    /// Decides on the shape, where that is open; says whether the line is used up by it.
+    fn recognise(&mut self, text: &str) -> Recognised {
+        if !matches!(self.shape, Shape::Unknown | Shape::Headless) {
+            return Recognised::Content;
+        }
+        let named = matches!(self.shape, Shape::Headless);
+        if !named && text.trim_start().starts_with('{') {
+            self.shape = Shape::Jsonl;
+            return Recognised::Content;
+        }
+        match Table::from_header(text) {
+            Some(table) => {
+                self.shape = Shape::Csv(table);
+                Recognised::Header
+            }
+            None if named => {
+                self.shape = Shape::Csv(Table::guess(text));
+                Recognised::NoHeader
+            }
+            None => {
+                self.shape = Shape::Lines;
+                Recognised::Content
+            }
+        }
+    }
+
+    fn read(&mut self, number: u64, bytes: Vec<u8>) -> Option<Result<Line, BadLine>> {
+        let bytes = self.whole_record(number, bytes)?;
+        let text = match bytes {
+            Ok(bytes) => match String::from_utf8(bytes) {
+                Ok(text) => text,
+                Err(error) => return Some(Err(bad(number, error.as_bytes(), "it is not UTF-8 text"))),
+            },
+            Err(bad) => return Some(Err(bad)),
+        };
+        if text.trim().is_empty() || text.trim_start().starts_with('#') {
+            return None;
+        }
+        let row = match self.recognise(&text) {
+            Recognised::Header => return None,
+            Recognised::NoHeader => {
+                let problem = "no column of the header is known; known are doi, arxiv_id, pmid, pmcid, openalex_id, id, url";
+                return Some(Err(bad(number, text.as_bytes(), problem)));
+            }
+            Recognised::Content => match &self.shape {
+                Shape::Csv(table) => Ok(table.row(&text)),
+                Shape::Jsonl => json::row(&text).transpose()?,
+                _ => Row::of_identifier(&text),
+            },
+        };
+        Some(match row.and_then(Row::into_work) {
+            Ok((work, ignored)) => Ok(Line { number, work, ignored }),
+            Err(problem) => Err(bad(number, text.as_bytes(), &problem)),
+        })
+    }
+
+    /// Joins the lines of a CSV record whose quotes run over line ends. A quote that never closes costs its own line only.
+    fn whole_record(&mut self, number: u64, first: Vec<u8>) -> Option<Result<Vec<u8>, BadLine>> {
+        let Shape::Csv(table) = &self.shape else { return Some(Ok(first)) };
+        if first.trim_ascii_start().starts_with(b"#") {
+            return None;
+        }
+        let mut record = first.clone();
+        let mut taken = Vec::new();
+        while table.is_open(&record) {
+            match self.lines.next() {
+                Some(Ok(Raw::Line { number, bytes })) if record.len() + bytes.len() < LINE_LIMIT_BYTES && taken.len() < MOST_JOINED_LINES => {
+                    record.push(b'\n');
+                    record.extend_from_slice(&bytes);
+                    taken.push(Ok(Raw::Line { number, bytes }));
+                }
+                other => {
+                    taken.extend(other);
+                    self.lines.give_back(taken);
+                    return Some(Err(bad(number, &first, "a quoted field is not closed")));
+                }
+            }
+        }
+        Some(Ok(record))
+    }
+}
+
+enum Recognised {
+    Header,
+    NoHeader,
+    Content,
+}
+
+impl<R: BufRead> Iterator for InputReader<R> {
+    type Item = Result<Line, BadLine>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.lines.next()? {
+                Ok(Raw::Line { number, bytes }) => {
+                    if let Some(item) = self.read(number, bytes) {
+                        return Some(item);
+                    }
+                }
+                Ok(Raw::Overlong { number, beginning }) => {
+                    return Some(Err(bad(number, &beginning, "it is longer than 64 KiB")));
+                }
+                Err((number, error)) => return Some(Err(unreadable(number, &error))),
+            }
+        }
+    }
+}
+
+fn bad(number: u64, text: &[u8], problem: &str) -> BadLine {
+    let beginning = &text[..text.len().min(400)];
+    let text_preview = String::from_utf8_lossy(beginning).chars().take(80).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    BadLine { number, text_preview, problem: problem.to_owned() }
+}
+
+fn unreadable(number: u64, error: &io::Error) -> BadLine {
+    BadLine { number, text_preview: String::new(), problem: format!("the list cannot be read any further: {error}") }
+}

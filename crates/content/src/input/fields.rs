@@ -1,0 +1,118 @@
+//! What a row says, field by field, whatever the row was written in.
+
+use crate::identifier::{ArxivId, Doi, Identifier, OpenAlexId, Pmcid, Pmid};
+use crate::work::{Identifiers, Work};
+
+/// What a column or key means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    Doi,
+    Arxiv,
+    Pmid,
+    Pmcid,
+    OpenAlex,
+    /// Any identifier.
+    Id,
+    /// The identifier that names the work from now on.
+    WorkId,
+    Url,
+    Title,
+    Year,
+}
+
+impl Field {
+    /// Recognises the name of a column or key, in any case, with spaces or hyphens for underscores.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let name = name.trim().trim_matches('"').trim().to_ascii_lowercase().replace([' ', '-'], "_");
+        Some(match name.as_str() {
+            "doi" => Self::Doi,
+            "arxiv" | "arxiv_id" | "arxivid" => Self::Arxiv,
+            "pmid" | "pubmed" | "pubmed_id" => Self::Pmid,
+            "pmcid" | "pmc" | "pmc_id" => Self::Pmcid,
+            "openalex" | "openalex_id" => Self::OpenAlex,
+            "id" | "identifier" => Self::Id,
+            "work_id" => Self::WorkId,
+            "url" | "link" => Self::Url,
+            "title" | "display_name" => Self::Title,
+            "year" | "publication_year" => Self::Year,
+            _ => return None,
+        })
+    }
+
+    /// Returns whether the field can name a work.
+    pub(super) const fn identifies(self) -> bool {
+        !matches!(self, Self::Title | Self::Year)
+    }
+}
+
+/// A row as far as it could be read.
+#[derive(Debug, Default)]
+pub(super) struct Row {
+    identifiers: Identifiers,
+    named: Option<Identifier>,
+    title: Option<String>,
+    year: Option<i32>,
+    problems: Vec<String>,
+}
+
+impl Row {
+    /// Reads a line that is one identifier.
+    pub(super) fn of_identifier(text: &str) -> Result<Self, String> {
+        let identifier = Identifier::parse(text).map_err(|error| error.to_string())?;
+        Ok(Self { named: Some(identifier), ..Self::default() })
+    }
+
+    /// Takes a field in; a value that says nothing (`null`, `nan`, a dash) is none.
+    pub(super) fn take(&mut self, field: Field, value: &str) {
+        let value = value.trim();
+        if value.is_empty() || ["null", "none", "nan", "n/a", "na", "-"].iter().any(|nothing| value.eq_ignore_ascii_case(nothing)) {
+            return;
+        }
+        let read = match field {
+            // The DOI of an arXiv work is the arXiv work.
+            Field::Doi => value.parse::<Doi>().map(|doi| doi.arxiv().map_or(Identifier::Doi(doi), Identifier::Arxiv)),
+            Field::Arxiv => value.parse::<ArxivId>().map(Identifier::Arxiv),
+            // Spreadsheets make 123.0 of 123.
+            Field::Pmid => value.strip_suffix(".0").unwrap_or(value).parse::<Pmid>().map(Identifier::Pmid),
+            Field::Pmcid => value.parse::<Pmcid>().map(Identifier::Pmcid),
+            Field::OpenAlex => value.parse::<OpenAlexId>().map(Identifier::OpenAlex),
+            Field::Id | Field::WorkId | Field::Url => Identifier::parse(value),
+            Field::Title => {
+                self.title.get_or_insert_with(|| value.to_owned());
+                return;
+            }
+            Field::Year => {
+                let year = value.get(..4).unwrap_or(value).parse().ok().filter(|year| (1000..3000).contains(year));
+                self.year = self.year.or(year);
+                return;
+            }
+        };
+        match read {
+            Ok(identifier) if field == Field::WorkId && self.named.is_none() => self.named = Some(identifier),
+            Ok(identifier) => self.identifiers.insert(identifier),
+            Err(error) => self.problems.push(error.to_string()),
+        }
+    }
+
+    /// Makes a work of the row, with what had to be left out; or says why there is none.
+    pub(super) fn into_work(self) -> Result<(Work, Vec<String>), String> {
+        let Self { identifiers, named, title, year, problems } = self;
+        let work = match named {
+            Some(named) => {
+                let mut work = Work::new(named);
+                work.identifiers.merge(identifiers);
+                Some(work)
+            }
+            None => Work::from_identifiers(identifiers),
+        };
+        match work {
+            Some(mut work) => {
+                work.title = title;
+                work.year = year;
+                Ok((work, problems))
+            }
+            None if problems.is_empty() => Err("no field names the work".to_owned()),
+            None => Err(problems.join("; ")),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Rows written as JSON: our own fields, `OpenAlex` records, manifests.
+
+use serde_json::Value;
+
+use super::fields::{Field, Row};
+
+/// Reads one line of JSON; `None` for a line of a manifest that is about something else than a work.
+pub(super) fn row(text: &str) -> Result<Option<Row>, String> {
+    let value: Value = serde_json::from_str(text).map_err(|error| format!("it is not valid JSON: {error}"))?;
+    match value {
+        Value::Object(object) if object.get("record_type").and_then(Value::as_str).is_some_and(|kind| kind != "manifest") => Ok(None),
+        Value::Object(object) => {
+            let mut row = Row::default();
+            take_all(&mut row, &object);
+            if let Some(Value::Object(ids)) = object.get("ids") {
+                take_all(&mut row, ids);
+            }
+            Ok(Some(row))
+        }
+        Value::String(text) => Row::of_identifier(&text).map(Some),
+        Value::Array(_) => Err("it is a JSON array; one object per line is read".to_owned()),
+        _ => Err("it is neither a JSON object nor a string".to_owned()),
+    }
+}
+
+fn take_all(row: &mut Row, object: &serde_json::Map<String, Value>) {
+    for (name, value) in object {
+        let Some(field) = Field::named(name) else { continue };
+        match value {
+            Value::String(text) => row.take(field, text),
+            Value::Number(number) => row.take(field, &number.to_string()),
+            _ => {}
+        }
+    }
+}

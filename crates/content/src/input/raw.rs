@@ -1,0 +1,96 @@
+//! Lines as bytes, bounded: a list that is one endless line does not fill the memory.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead};
+
+/// One line, without its end.
+#[derive(Debug)]
+pub(super) enum Raw {
+    /// The whole line.
+    Line { number: u64, bytes: Vec<u8> },
+    /// It was longer than allowed; the rest was skipped.
+    Overlong { number: u64, beginning: Vec<u8> },
+}
+
+/// A line, or the error of the reader and the number of the line before it.
+pub(super) type Read = Result<Raw, (u64, io::Error)>;
+
+/// Reads lines that end with LF, CRLF or the end of the input; a byte order mark before the first is skipped.
+#[derive(Debug)]
+pub(super) struct RawLines<R> {
+    reader: R,
+    limit: usize,
+    number: u64,
+    given_back: VecDeque<Read>,
+    ended: bool,
+}
+
+impl<R: BufRead> RawLines<R> {
+    pub(super) fn new(reader: R, limit: usize) -> Self {
+        Self { reader, limit, number: 0, given_back: VecDeque::new(), ended: false }
+    }
+
+    /// Puts lines back, to be read again before all others.
+    pub(super) fn give_back(&mut self, lines: Vec<Read>) {
+        for line in lines.into_iter().rev() {
+            self.given_back.push_front(line);
+        }
+    }
+
+    /// Reads the next line; `None` at the end. An error of the reader is given once, then the input has ended.
+    pub(super) fn next(&mut self) -> Option<Read> {
+        if let Some(line) = self.given_back.pop_front() {
+            return Some(line);
+        }
+        if self.ended {
+            return None;
+        }
+        match self.read() {
+            Ok(line) => line.map(Ok),
+            Err(error) => {
+                self.ended = true;
+                Some(Err((self.number, error)))
+            }
+        }
+    }
+
+    fn read(&mut self) -> io::Result<Option<Raw>> {
+        let mut bytes = Vec::new();
+        let mut any = false;
+        let mut overlong = false;
+        loop {
+            let available = match self.reader.fill_buf() {
+                Ok(available) => available,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            if available.is_empty() {
+                self.ended = true;
+                break;
+            }
+            any = true;
+            let end = available.iter().position(|byte| *byte == b'\n');
+            let piece = &available[..end.unwrap_or(available.len())];
+            let room = self.limit.saturating_sub(bytes.len());
+            bytes.extend_from_slice(&piece[..piece.len().min(room)]);
+            overlong |= piece.len() > room;
+            let used = end.map_or(available.len(), |end| end + 1);
+            self.reader.consume(used);
+            if end.is_some() {
+                break;
+            }
+        }
+        if !any {
+            return Ok(None);
+        }
+        self.number += 1;
+        if self.number == 1 && bytes.starts_with(b"\xef\xbb\xbf") {
+            bytes.drain(..3);
+        }
+        if bytes.last() == Some(&b'\r') {
+            bytes.pop();
+        }
+        let number = self.number;
+        Ok(Some(if overlong { Raw::Overlong { number, beginning: bytes } } else { Raw::Line { number, bytes } }))
+    }
+}

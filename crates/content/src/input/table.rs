@@ -1,0 +1,69 @@
+//! Rows written as CSV.
+
+use super::fields::{Field, Row};
+
+/// Stands for "no separator": a table of one column has none, and its values may contain any of the usual ones.
+const NO_SEPARATOR: u8 = 0x1f;
+
+/// The columns of a table, and what separates them.
+#[derive(Debug)]
+pub(super) struct Table {
+    separator: u8,
+    columns: Vec<Option<Field>>,
+}
+
+impl Table {
+    /// Recognises a header: at least one of its columns can name a work, and nothing in it is an identifier itself.
+    pub(super) fn from_header(text: &str) -> Option<Self> {
+        // The last of equals wins, so a table of one column has no separator.
+        [b',', b';', b'\t', NO_SEPARATOR]
+            .into_iter()
+            .map(|separator| Self { separator, columns: cells(text, separator).iter().map(|name| Field::named(name)).collect() })
+            .filter(|table| table.columns.iter().flatten().any(|field| field.identifies()))
+            .max_by_key(|table| table.columns.iter().flatten().count())
+    }
+
+    /// Stands in for a table whose header says nothing: the first column is taken for identifiers.
+    pub(super) fn guess(text: &str) -> Self {
+        let separator = [b'\t', b';', b','].into_iter().max_by_key(|separator| text.bytes().filter(|byte| byte == separator).count()).unwrap_or(b',');
+        Self { separator, columns: vec![Some(Field::Id)] }
+    }
+
+    /// Returns whether a record ends inside quotes. A quote opens a field only at its beginning.
+    pub(super) fn is_open(&self, record: &[u8]) -> bool {
+        let mut open = false;
+        let mut at_start = true;
+        for byte in record {
+            match byte {
+                b'"' if open => open = false,
+                // Behind a closed quote this is the second half of a doubled one, or dirt; both open again.
+                b'"' if at_start => open = true,
+                _ => {}
+            }
+            at_start = !open && (*byte == self.separator || *byte == b'"' || (at_start && *byte == b' '));
+        }
+        open
+    }
+
+    /// Reads one record.
+    pub(super) fn row(&self, text: &str) -> Row {
+        let mut row = Row::default();
+        for (field, value) in self.columns.iter().zip(cells(text, self.separator)) {
+            if let Some(field) = field {
+                row.take(*field, &value);
+            }
+        }
+        row
+    }
+}
+
+fn cells(text: &str, separator: u8) -> Vec<String> {
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .delimiter(separator)
+        .buffer_capacity(text.len().max(64))
+        .from_reader(text.as_bytes());
+    let record = reader.records().next().and_then(Result::ok);
+    record.map(|record| record.iter().map(|cell| cell.trim().to_owned()).collect()).unwrap_or_default()
+}

@@ -1,0 +1,240 @@
+//! Where a file of a work may be, and what is known about it before it is fetched.
+//!
+//! Resolvers answer with lists of these, best first. Several know the same file under different spellings, so lists are
+//! joined by the index form of their URLs, and what one of them lacks is filled in from the other.
+
+use std::collections::HashMap;
+
+use docstokg_policy::canonical;
+use serde::Serialize;
+use url::Url;
+
+use crate::identifier::Identifier;
+
+/// What a location promises. Bytes decide in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Offers {
+    /// A PDF file.
+    Pdf,
+    /// The full text as XML.
+    Xml,
+    /// The full text as a page.
+    Html,
+    /// A page about the work, to be read for links.
+    Landing,
+    /// An archive with the file in it.
+    Archive,
+    /// Nothing in particular.
+    Unknown,
+}
+
+/// A checksum stated by whoever knows the file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Checksum {
+    /// MD5, in lower-case hex.
+    Md5(String),
+    /// SHA-256, in lower-case hex.
+    Sha256(String),
+}
+
+impl Checksum {
+    /// Reads an MD5 in hex; `None` for anything else.
+    #[must_use]
+    pub fn md5(hex: &str) -> Option<Self> {
+        (hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| Self::Md5(hex.to_ascii_lowercase()))
+    }
+}
+
+/// One place where a file may be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Location {
+    /// Where.
+    pub url: Url,
+    /// What it promises.
+    pub offers: Offers,
+    /// Who said so.
+    pub resolver: &'static str,
+    /// The licence, as stated.
+    pub licence: Option<String>,
+    /// Which version of the work, as stated: `publishedVersion`, `acceptedVersion`, `submittedVersion`.
+    pub version: Option<String>,
+    /// A checksum to hold the file against.
+    pub checksum: Option<Checksum>,
+    /// Its size in bytes, as stated.
+    pub size: Option<u64>,
+    /// The page that led here; publishers want to see it.
+    pub referer: Option<Url>,
+}
+
+impl Location {
+    /// Names a place of which nothing else is known.
+    #[must_use]
+    pub const fn new(url: Url, offers: Offers, resolver: &'static str) -> Self {
+        Self { url, offers, resolver, licence: None, version: None, checksum: None, size: None, referer: None }
+    }
+
+    /// Adds the licence, where it is stated.
+    #[must_use]
+    pub fn licence(mut self, licence: Option<String>) -> Self {
+        self.licence = licence;
+        self
+    }
+
+    /// Adds the version, where it is stated.
+    #[must_use]
+    pub fn version(mut self, version: Option<String>) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// Adds the page that led here.
+    #[must_use]
+    pub fn referer(mut self, page: Url) -> Self {
+        self.referer = Some(page);
+        self
+    }
+
+    /// Brings known forms into the one that robots should use.
+    ///
+    /// Any page of an arXiv work becomes its PDF on the host that arXiv keeps for robots; `http` becomes `https` where the
+    /// publisher is known to serve it; article pages of PMC are pages, never the file that they may promise.
+    #[must_use]
+    pub fn rewritten(mut self, arxiv: &Url) -> Self {
+        match Identifier::parse(self.url.as_str()) {
+            Ok(Identifier::Arxiv(id)) if !matches!(self.offers, Offers::Xml | Offers::Html | Offers::Archive) => {
+                self.url = joined(arxiv, &format!("pdf/{id}"));
+                self.offers = Offers::Pdf;
+            }
+            // They answer with a page that wants work proved; the `pmc` resolver knows where the file is.
+            Ok(Identifier::Pmcid(_)) if host_is(&self.url, "ncbi.nlm.nih.gov") => self.offers = Offers::Landing,
+            _ => {}
+        }
+        if self.url.scheme() == "http" && SERVE_HTTPS.iter().any(|suffix| host_is(&self.url, suffix)) {
+            // Cannot fail between these two schemes; if it did, the URL would stay as it is.
+            let _ = self.url.set_scheme("https");
+        }
+        self
+    }
+
+    /// Takes over what the other knows about the same place.
+    fn complete(&mut self, other: Self) {
+        if matches!(self.offers, Offers::Unknown | Offers::Landing) && !matches!(other.offers, Offers::Unknown) {
+            self.offers = other.offers;
+        }
+        self.licence = self.licence.take().or(other.licence);
+        self.version = self.version.take().or(other.version);
+        self.checksum = self.checksum.take().or(other.checksum);
+        self.size = self.size.or(other.size);
+        self.referer = self.referer.take().or(other.referer);
+    }
+}
+
+/// Publishers and services that are known to serve `https` wherever they still print `http`.
+const SERVE_HTTPS: [&str; 26] = [
+    "aclanthology.org",
+    "acs.org",
+    "arxiv.org",
+    "biomedcentral.com",
+    "biorxiv.org",
+    "cambridge.org",
+    "doi.org",
+    "elifesciences.org",
+    "europepmc.org",
+    "frontiersin.org",
+    "hal.science",
+    "ieee.org",
+    "iop.org",
+    "jstor.org",
+    "mdpi.com",
+    "medrxiv.org",
+    "nature.com",
+    "nih.gov",
+    "oup.com",
+    "plos.org",
+    "pnas.org",
+    "sagepub.com",
+    "sciencedirect.com",
+    "springer.com",
+    "tandfonline.com",
+    "wiley.com",
+];
+
+/// Publishers whose files are usually behind a wall for robots, so that a copy elsewhere is worth trying first.
+const WALLED: [&str; 12] = [
+    "academic.oup.com",
+    "acs.org",
+    "cell.com",
+    "ieee.org",
+    "mdpi.com",
+    "researchgate.net",
+    "sagepub.com",
+    "science.org",
+    "sciencedirect.com",
+    "ssrn.com",
+    "tandfonline.com",
+    "wiley.com",
+];
+
+/// Returns whether the host is usually behind a wall for robots.
+#[must_use]
+pub fn is_walled(url: &Url) -> bool {
+    WALLED.iter().any(|suffix| host_is(url, suffix))
+}
+
+fn host_is(url: &Url, suffix: &str) -> bool {
+    url.host_str().is_some_and(|host| host.strip_suffix(suffix).is_some_and(|before| before.is_empty() || before.ends_with('.')))
+}
+
+/// Reads a link out of somebody's answer; `None` unless it is an `http` or `https` one without user name.
+#[must_use]
+pub fn link(text: &str) -> Option<Url> {
+    let text = text.trim();
+    let url = if text.starts_with("//") { Url::parse(&format!("https:{text}")) } else { Url::parse(text) }.ok()?;
+    is_link(&url).then_some(url)
+}
+
+/// Returns whether a URL is one that is fetched: `http` or `https`, with a host, without user name.
+pub(crate) fn is_link(url: &Url) -> bool {
+    matches!(url.scheme(), "http" | "https") && url.has_host() && url.username().is_empty() && url.password().is_none()
+}
+
+/// Appends a path, already encoded, to a base that may or may not end with a slash.
+pub(crate) fn joined(base: &Url, path: &str) -> Url {
+    let mut url = base.clone();
+    url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
+    url
+}
+
+/// Orders places by what they promise: files, then texts, then what may be anything, then pages; walled publishers last among their like.
+///
+/// Places that promise the same stay in the order given. Each is kept once, as by [`distinct`].
+#[must_use]
+pub fn best_first(locations: impl IntoIterator<Item = Location>) -> Vec<Location> {
+    let rank = |offers: Offers| match offers {
+        Offers::Pdf => 0,
+        Offers::Xml => 1,
+        Offers::Archive | Offers::Html => 2,
+        Offers::Unknown => 3,
+        Offers::Landing => 4,
+    };
+    let mut places = distinct(locations);
+    places.sort_by_key(|place| (rank(place.offers), is_walled(&place.url)));
+    places
+}
+
+/// Drops later mentions of a place, after taking over what they know. The order stays.
+#[must_use]
+pub fn distinct(locations: impl IntoIterator<Item = Location>) -> Vec<Location> {
+    let mut places: HashMap<Url, usize> = HashMap::new();
+    let mut kept: Vec<Location> = Vec::new();
+    for location in locations {
+        let next = kept.len();
+        match *places.entry(canonical::for_index(&location.url)).or_insert(next) {
+            at if at < next => kept[at].complete(location),
+            _ => kept.push(location),
+        }
+    }
+    kept
+}

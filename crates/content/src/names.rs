@@ -1,0 +1,86 @@
+//! What a file is called on disk: `{year}__{title}__{work id}`, safe on every file system.
+//!
+//! Names are made of lower-case ASCII letters, digits, `-` and `_` alone: no separators, no dots, nothing that a shell or
+//! Windows takes for something else. Titles in other scripts leave little behind; the work id keeps such names apart.
+
+use crate::work::Work;
+
+/// Longest part made of the title, in characters.
+const TITLE_CHARS: usize = 80;
+
+/// Longest stem, in bytes. Leaves room for an extension and for the suffix of an unfinished file under the usual 255.
+const STEM_BYTES: usize = 200;
+
+/// Longest part made of the work id. A longer one is cut and told apart by a fingerprint.
+const ID_CHARS: usize = 100;
+
+/// Returns the stem of the file of a work, without extension: at most 200 bytes, never empty, never a reserved name.
+#[must_use]
+pub fn file_stem(work: &Work) -> String {
+    let year = work.year.filter(|year| (0..=9999).contains(year)).map_or_else(|| "noyear".to_owned(), |year| format!("{year:04}"));
+    let title = work.title.as_deref().map(|title| slug(title, TITLE_CHARS)).filter(|title| !title.is_empty());
+    let title = title.unwrap_or_else(|| "untitled".to_owned());
+    let mut stem = format!("{year}__{title}__{}", id_slug(&work.work_id()));
+    // All parts are ASCII, so every byte is a place to cut; the bounds above keep it from happening.
+    stem.truncate(STEM_BYTES);
+    stem
+}
+
+/// Returns a work id as part of a file name. Ids that differ give parts that differ.
+///
+/// Where the slug does not say everything (other characters, other case, too long), a fingerprint of the id follows.
+#[must_use]
+pub fn id_slug(work_id: &str) -> String {
+    let slug = slug(work_id, ID_CHARS);
+    // Identifiers of the usual kinds lose only `:`, `/` and `.`, but two that differ in nothing else would meet.
+    let lossless = work_id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b':') && work_id.len() <= ID_CHARS;
+    if lossless && !slug.is_empty() { slug } else { format!("{slug}_{:08x}", fingerprint(work_id)) }
+}
+
+/// Keeps ASCII letters and digits in lower case; every run of anything else becomes one hyphen.
+fn slug(text: &str, limit: usize) -> String {
+    let mut slug = String::new();
+    for c in text.chars().flat_map(plain) {
+        if slug.len() >= limit {
+            break;
+        }
+        if c.is_ascii_alphanumeric() {
+            slug.push(c.to_ascii_lowercase());
+        } else if !slug.is_empty() && !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    slug.truncate(slug.trim_end_matches('-').len());
+    slug
+}
+
+/// Spells the common accented letters without accents.
+fn plain(c: char) -> impl Iterator<Item = char> {
+    let spelt = match c {
+        'à' | 'á' | 'â' | 'ã' | 'å' | 'ā' | 'ă' | 'ą' | 'À' | 'Á' | 'Â' | 'Ã' | 'Å' => "a",
+        'ä' | 'æ' | 'Ä' | 'Æ' => "ae",
+        'ç' | 'ć' | 'č' | 'Ç' | 'Ć' | 'Č' => "c",
+        'è' | 'é' | 'ê' | 'ë' | 'ē' | 'ę' | 'ě' | 'È' | 'É' | 'Ê' | 'Ë' => "e",
+        'ì' | 'í' | 'î' | 'ï' | 'ī' | 'ı' | 'Ì' | 'Í' | 'Î' | 'Ï' => "i",
+        'ł' | 'Ł' => "l",
+        'ñ' | 'ń' | 'ň' | 'Ñ' => "n",
+        'ò' | 'ó' | 'ô' | 'õ' | 'ø' | 'ō' | 'Ò' | 'Ó' | 'Ô' | 'Õ' | 'Ø' => "o",
+        'ö' | 'œ' | 'Ö' | 'Œ' => "oe",
+        'ř' => "r",
+        'ś' | 'š' | 'ş' | 'Ś' | 'Š' | 'Ş' => "s",
+        'ß' => "ss",
+        'ù' | 'ú' | 'û' | 'ū' | 'ů' | 'Ù' | 'Ú' | 'Û' => "u",
+        'ü' | 'Ü' => "ue",
+        'ý' | 'ÿ' => "y",
+        'ź' | 'ż' | 'ž' | 'Ź' | 'Ż' | 'Ž' => "z",
+        _ => "",
+    };
+    spelt.chars().chain(spelt.is_empty().then_some(c))
+}
+
+/// A short, stable fingerprint (FNV-1a, folded to 32 bits): it only has to tell similar names apart.
+fn fingerprint(text: &str) -> u32 {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let bytes = (hash ^ (hash >> 32)).to_le_bytes();
+    u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}

@@ -1,0 +1,159 @@
+//! Asks the services that know where the files of works are.
+//!
+//! A [`Resolver`] takes works and a [`Web`] and answers with one [`Outcome`] per work: places where a file may be, and what
+//! else was learned on the way, so that the next resolver can be asked by an identifier that the user never wrote. A service
+//! that does not answer is an outcome too, with a reason and, where the service said so, how long to leave it alone.
+//! [`order`] says who is asked, in which order and why; [`settings`] where the services are and how we identify ourselves.
+
+use std::sync::Arc;
+
+use crate::location::Location;
+use crate::web::{BoxFuture, Web};
+use crate::work::{Learned, Work};
+
+mod arxiv;
+mod atom;
+mod crossref;
+mod datacite;
+pub mod endpoints;
+mod europe_pmc;
+mod join;
+mod landing;
+mod openalex;
+pub mod order;
+mod pmc;
+mod pmc_bucket;
+mod reply;
+pub mod settings;
+mod unpaywall;
+mod wayback;
+mod xml;
+
+pub use arxiv::Arxiv;
+pub use crossref::Crossref;
+pub use europe_pmc::EuropePmc;
+pub use landing::LandingPage;
+pub use openalex::OpenAlex;
+pub use pmc::Pmc;
+pub use unpaywall::Unpaywall;
+pub use wayback::Wayback;
+
+use settings::Settings;
+
+/// One service that knows where files are.
+pub trait Resolver: Send + Sync {
+    /// Returns its name, as in config, on the command line and in manifests.
+    fn name(&self) -> &'static str;
+
+    /// Returns why it cannot be asked at all as things are configured; `None` when it can.
+    fn unavailable(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns whether it can be asked about this work, by what is known of it now.
+    fn applies(&self, work: &Work) -> Applies;
+
+    /// Returns how many works one call of [`resolve`](Self::resolve) should have at most.
+    fn batch(&self) -> usize {
+        1
+    }
+
+    /// Asks about works. Answers with one outcome per work, in their order.
+    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>>;
+}
+
+/// Whether a resolver can be asked about a work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applies {
+    /// It can.
+    Yes,
+    /// It cannot, for this reason: `no-doi`, `no-arxiv-id`, `no-pmcid`, `no-failed-urls` and the like.
+    No(&'static str),
+}
+
+impl Applies {
+    const fn when(condition: bool, otherwise: &'static str) -> Self {
+        if condition { Self::Yes } else { Self::No(otherwise) }
+    }
+}
+
+/// What came of asking about one work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// There are places to try.
+    Found(Found),
+    /// The service answered, and knows no place.
+    NotFound {
+        /// What it said.
+        detail: String,
+        /// What it knows about the work all the same.
+        learned: Learned,
+    },
+    /// The service did not answer, or not sensibly.
+    Failed(Failure),
+}
+
+impl Outcome {
+    /// Returns what was learned about the work, whether or not there is a place to try.
+    #[must_use]
+    pub const fn learned(&self) -> Option<&Learned> {
+        match self {
+            Self::Found(found) => Some(&found.learned),
+            Self::NotFound { learned, .. } => Some(learned),
+            Self::Failed(_) => None,
+        }
+    }
+
+    /// Says that places were found, or, when there are none, what was said instead.
+    fn of(locations: Vec<Location>, learned: Learned, otherwise: &str) -> Self {
+        if locations.is_empty() { Self::NotFound { detail: otherwise.to_owned(), learned } } else { Self::Found(Found { locations, learned }) }
+    }
+
+    fn not_found(detail: impl Into<String>) -> Self {
+        Self::NotFound { detail: detail.into(), learned: Learned::default() }
+    }
+}
+
+/// Places to try, and what was learned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Places, best first, each once.
+    pub locations: Vec<Location>,
+    /// What the service knows about the work.
+    pub learned: Learned,
+}
+
+/// A service that did not answer, or not sensibly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The class: `json-error`, `xml-error`, `http-error`, `rate-limit`, `breaker-open`, `timeout`, `connection-error`, `robots-disallowed`, `bot-wall`,
+    /// `interstitial`, `resolver-unavailable`.
+    pub reason: &'static str,
+    /// What happened, without keys and addresses of ours.
+    pub detail: String,
+    /// The status, where there was one.
+    pub http_status: Option<u16>,
+    /// How long to leave the service alone, in milliseconds, where that is known.
+    pub retry_in_ms: Option<u64>,
+}
+
+impl From<Failure> for Outcome {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// Returns all resolvers, in the order of [`order::NAMES`].
+#[must_use]
+pub fn all(settings: &Arc<Settings>) -> Vec<Arc<dyn Resolver>> {
+    vec![
+        Arc::new(OpenAlex::new(Arc::clone(settings))),
+        Arc::new(Unpaywall::new(Arc::clone(settings))),
+        Arc::new(Crossref::new(Arc::clone(settings))),
+        Arc::new(Arxiv::new(Arc::clone(settings))),
+        Arc::new(Pmc::new(Arc::clone(settings))),
+        Arc::new(EuropePmc::new(Arc::clone(settings))),
+        Arc::new(LandingPage::new(Arc::clone(settings))),
+        Arc::new(Wayback::new(Arc::clone(settings))),
+    ]
+}

@@ -1,0 +1,125 @@
+//! Europe PMC: full texts of the life sciences, as XML and PDF.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::join::join_all;
+use super::reply::{items, learn_link, place, record, text, title, year};
+use super::settings::Settings;
+use super::{Applies, Outcome, Resolver};
+use crate::identifier::{Doi, Identifier, Pmcid};
+use crate::location::{Location, Offers, best_first, joined};
+use crate::web::{Ask, BoxFuture, Web};
+use crate::work::{Learned, Work};
+
+const NAME: &str = "europe_pmc";
+
+/// Asks Europe PMC.
+#[derive(Debug)]
+pub struct EuropePmc {
+    settings: Arc<Settings>,
+}
+
+impl EuropePmc {
+    /// Sets it up.
+    #[must_use]
+    pub const fn new(settings: Arc<Settings>) -> Self {
+        Self { settings }
+    }
+
+    async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
+        let Some(query) = query(work) else { return Outcome::not_found("no identifier that Europe PMC knows") };
+        let mut url = joined(&self.settings.endpoints.europe_pmc, "search");
+        url.query_pairs_mut()
+            .append_pair("query", &query)
+            .append_pair("format", "json")
+            .append_pair("resultType", "core")
+            .append_pair("pageSize", "5");
+        if let Some(mailto) = self.settings.credentials.mailto() {
+            url.query_pairs_mut().append_pair("email", mailto);
+        }
+        let answer = web.ask(Ask::metadata(url, NAME)).await;
+        match record(&self.settings, answer, &[404], "/resultList") {
+            Ok(value) => match items(&value, "/resultList/result").iter().find(|result| is_about(result, work)) {
+                Some(result) => self.read(result),
+                None => Outcome::not_found("Europe PMC does not know it"),
+            },
+            Err(unanswered) => unanswered.into_outcome("Europe PMC"),
+        }
+    }
+
+    fn read(&self, result: &Value) -> Outcome {
+        let mut learned = learned(result);
+        let licence = text(result, "/license").map(str::to_owned);
+        let mut places = Vec::new();
+        for entry in items(result, "/fullTextUrlList/fullTextUrl") {
+            if !matches!(text(entry, "/availabilityCode"), Some("OA" | "F")) {
+                continue;
+            }
+            let pdf = text(entry, "/documentStyle") == Some("pdf");
+            let found = place(entry, "/url", if pdf { Offers::Pdf } else { Offers::Landing }, NAME, &mut learned);
+            let found = found.map(|found| found.licence(licence.clone()).rewritten(&self.settings.endpoints.arxiv));
+            places.extend(found);
+        }
+        if let Some(pmcid) = text(result, "/pmcid").and_then(|id| id.parse::<Pmcid>().ok()) {
+            let id = format!("PMC{}", pmcid.number());
+            let is = |flag: &str| text(result, flag) == Some("Y");
+            if is("/inEPMC") && is("/hasPDF") {
+                let mut url = joined(&self.settings.endpoints.europe_pmc_articles, &id);
+                url.set_query(Some("pdf=render"));
+                places.push(Location::new(url, Offers::Pdf, NAME).licence(licence.clone()));
+            }
+            if is("/isOpenAccess") {
+                let url = joined(&self.settings.endpoints.europe_pmc, &format!("{id}/fullTextXML"));
+                places.push(Location::new(url, Offers::Xml, NAME).licence(licence));
+            }
+        }
+        Outcome::of(best_first(places), learned, "Europe PMC knows the work, but has no open full text")
+    }
+}
+
+/// Writes the query for the strongest identifier that Europe PMC knows. Quotes in a DOI would end the quoted text.
+fn query(work: &Work) -> Option<String> {
+    let ids = &work.identifiers;
+    let central = ids.pmcid.map(|id| format!("PMCID:PMC{}", id.number()));
+    let pubmed = || ids.pmid.map(|id| format!("EXT_ID:{id} AND SRC:MED"));
+    let doi = || ids.doi.as_ref().map(|doi| format!("DOI:\"{}\"", doi.as_str().replace('\\', "\\\\").replace('"', "\\\"")));
+    central.or_else(pubmed).or_else(doi)
+}
+
+/// Returns whether a result is the work asked for: searches are generous.
+fn is_about(result: &Value, work: &Work) -> bool {
+    let ids = &work.identifiers;
+    let found = learned(result).identifiers;
+    let same = |ours: Option<bool>| ours == Some(true);
+    same(ids.pmcid.map(|id| found.pmcid.is_some_and(|found| found.number() == id.number())))
+        || same(ids.pmid.map(|id| found.pmid == Some(id)))
+        || same(ids.doi.as_ref().map(|doi| found.doi.as_ref() == Some(doi)))
+}
+
+fn learned(result: &Value) -> Learned {
+    let mut learned = Learned { title: text(result, "/title").and_then(title), year: year(result, "/pubYear"), ..Learned::default() };
+    let ids = &mut learned.identifiers;
+    ids.pmid = text(result, "/pmid").and_then(|id| id.parse().ok());
+    ids.pmcid = text(result, "/pmcid").and_then(|id| id.parse().ok());
+    if let Some(doi) = text(result, "/doi").and_then(|doi| doi.parse::<Doi>().ok()) {
+        learn_link(ids, &format!("doi:{doi}"));
+        ids.insert(Identifier::Doi(doi));
+    }
+    learned
+}
+
+impl Resolver for EuropePmc {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn applies(&self, work: &Work) -> Applies {
+        Applies::when(query(work).is_some(), "no-doi")
+    }
+
+    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
+        Box::pin(join_all(works.iter().map(move |work| -> BoxFuture<'a, Outcome> { Box::pin(self.one(work, web)) })))
+    }
+}

@@ -1,0 +1,127 @@
+//! Publishers' pages, read for links to the file.
+
+use std::sync::Arc;
+
+use http::header::CONTENT_TYPE;
+use url::Url;
+
+use super::join::join_all;
+use super::reply::{Unanswered, doi_path, refusal, sort};
+use super::settings::Settings;
+use super::{Applies, Failure, Outcome, Resolver};
+use crate::landing_page::{self, Page};
+use crate::location::{Location, Offers, distinct, joined};
+use crate::sniff::{Payload, classify};
+use crate::wall::{self, Wall};
+use crate::web::{Answer, Ask, BoxFuture, Web};
+use crate::work::{Learned, Work};
+
+const NAME: &str = "landing_page";
+
+/// The largest page read, in bytes.
+const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
+
+/// Reads the page that a work's URL or DOI leads to.
+#[derive(Debug)]
+pub struct LandingPage {
+    settings: Arc<Settings>,
+}
+
+/// What is behind a URL.
+enum Behind {
+    Page(Box<Page>, Url),
+    File(Location),
+}
+
+impl LandingPage {
+    /// Sets it up.
+    #[must_use]
+    pub const fn new(settings: Arc<Settings>) -> Self {
+        Self { settings }
+    }
+
+    /// Returns the page of a work: the one that the user wrote, else where its DOI leads.
+    fn page_of(&self, work: &Work) -> Option<Url> {
+        let ids = &work.identifiers;
+        ids.url.clone().or_else(|| ids.doi.as_ref().map(|doi| joined(&self.settings.endpoints.doi, &doi_path(doi))))
+    }
+
+    /// Reads one page, such as a place that another resolver found and that offers no more than a page.
+    pub async fn read(&self, start: Url, web: &dyn Web) -> Outcome {
+        let (mut page, mut at) = match self.visit(start, web).await {
+            Ok(Behind::File(location)) => return Outcome::of(vec![location], Learned::default(), ""),
+            Ok(Behind::Page(page, at)) => (page, at),
+            Err(unanswered) => return unanswered.into_outcome("the site"),
+        };
+        // Stubs that only send browsers on are followed once; a page with links of its own is read as it is.
+        if page.candidates.is_empty()
+            && let Some(next) = page.next.clone()
+        {
+            match self.visit(next, web).await {
+                Ok(Behind::File(location)) => return Outcome::of(vec![location.referer(at)], page.learned, ""),
+                Ok(Behind::Page(further, there)) => (page, at) = (further, there),
+                Err(unanswered) => return unanswered.into_outcome("the site"),
+            }
+        }
+        let arxiv = &self.settings.endpoints.arxiv;
+        let locations = page.candidates.into_iter().map(|found| Location::new(found.url, found.offers, NAME).referer(at.clone()).rewritten(arxiv));
+        Outcome::of(distinct(locations), page.learned, "the page names no file")
+    }
+
+    async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
+        match self.page_of(work) {
+            Some(page) => self.read(page, web).await,
+            None => Outcome::not_found("no page to read"),
+        }
+    }
+
+    async fn visit(&self, url: Url, web: &dyn Web) -> Result<Behind, Unanswered> {
+        let answer = web.ask(Ask::landing(url, NAME).max_body(MAX_PAGE_BYTES)).await;
+        if let Ok(answer) = &answer
+            && classify(&answer.body) != Payload::Pdf
+            && let Some(wall) = wall::detect(answer.status, &answer.body)
+        {
+            return Err(Unanswered::Failed(walled(&self.settings, answer, wall)));
+        }
+        let answer = sort(&self.settings, answer, &[404, 410])?;
+        match classify(&answer.body) {
+            Payload::Pdf => Ok(Behind::File(Location::new(answer.url, Offers::Pdf, NAME))),
+            Payload::Jats | Payload::Xml if !says_html(&answer) => Ok(Behind::File(Location::new(answer.url, Offers::Xml, NAME))),
+            Payload::Zip | Payload::Gzip | Payload::Tar => Ok(Behind::File(Location::new(answer.url, Offers::Archive, NAME))),
+            Payload::Empty => Err(Unanswered::Failed(super::reply::unreadable(&self.settings, &answer, "http-error", "page"))),
+            _ => {
+                let page = landing_page::extract(&String::from_utf8_lossy(&answer.body), &answer.url, &answer.headers);
+                Ok(Behind::Page(Box::new(page), answer.url))
+            }
+        }
+    }
+}
+
+fn says_html(answer: &Answer) -> bool {
+    answer.header(&CONTENT_TYPE).is_some_and(|kind| kind.to_ascii_lowercase().contains("html"))
+}
+
+/// Names the wall. The status is kept: what it means is known by then.
+fn walled(settings: &Settings, answer: &Answer, wall: Wall) -> Failure {
+    let host = answer.url.host_str().unwrap_or_default();
+    let (reason, what) = match wall {
+        Wall::Robots { .. } => ("bot-wall", "keeps robots out"),
+        Wall::Interstitial { .. } => ("interstitial", "wants a browser to wait"),
+    };
+    let detail = format!("{host} {what} (recognised by '{}')", wall.marker());
+    Failure { reason, detail: settings.redact(&detail), ..refusal(settings, answer) }
+}
+
+impl Resolver for LandingPage {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn applies(&self, work: &Work) -> Applies {
+        Applies::when(work.identifiers.url.is_some() || work.identifiers.doi.is_some(), "no-doi")
+    }
+
+    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
+        Box::pin(join_all(works.iter().map(move |work| -> BoxFuture<'a, Outcome> { Box::pin(self.one(work, web)) })))
+    }
+}

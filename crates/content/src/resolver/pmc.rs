@@ -1,0 +1,136 @@
+//! `PubMed` Central: the open-access files that it keeps in a public bucket.
+//!
+//! DOIs and `PubMed` numbers are converted first, many at once; then the newest version of each article is looked up in the
+//! bucket, whose metadata names the files with their checksums. The article pages of PMC are never asked for: they answer
+//! robots with a puzzle.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::join::join_all;
+use super::pmc_bucket;
+use super::reply::{Unanswered, items, record, scalar, text};
+use super::settings::Settings;
+use super::{Applies, Failure, Outcome, Resolver};
+use crate::identifier::{Doi, Pmcid, Pmid};
+use crate::web::{Ask, BoxFuture, Web};
+use crate::work::Work;
+
+pub(super) const NAME: &str = "pmc";
+
+/// Most identifiers of one conversion.
+const BATCH: usize = 200;
+
+/// Finds open-access articles of `PubMed` Central.
+#[derive(Debug)]
+pub struct Pmc {
+    settings: Arc<Settings>,
+}
+
+/// What the converter said about some identifiers.
+struct Converted {
+    asked: Vec<String>,
+    records: Result<Vec<Record>, Failure>,
+}
+
+struct Record {
+    requested: Option<String>,
+    doi: Option<Doi>,
+    pmid: Option<Pmid>,
+    pmcid: Option<Pmcid>,
+}
+
+impl Pmc {
+    /// Sets it up.
+    #[must_use]
+    pub const fn new(settings: Arc<Settings>) -> Self {
+        Self { settings }
+    }
+
+    async fn many(&self, works: &[Work], web: &dyn Web) -> Vec<Outcome> {
+        // The converter takes one kind of identifier at a time.
+        let unknown = || works.iter().map(|work| &work.identifiers).filter(|ids| ids.pmcid.is_none());
+        let dois: Vec<String> = unknown().filter_map(|ids| ids.doi.as_ref()).filter(|doi| !doi.as_str().contains(',')).map(Doi::to_string).collect();
+        let pmids: Vec<String> = unknown().filter(|ids| ids.doi.is_none()).filter_map(|ids| ids.pmid).map(|id| id.to_string()).collect();
+        let mut converted = Vec::new();
+        for chunk in dois.chunks(BATCH).chain(pmids.chunks(BATCH)) {
+            converted.push(Converted { asked: chunk.to_vec(), records: self.convert(chunk, web).await });
+        }
+        let outcomes = works.iter().map(|work| -> BoxFuture<'_, Outcome> {
+            match pmcid_of(work, &converted) {
+                Ok(Some(pmcid)) => Box::pin(pmc_bucket::find(&self.settings, pmcid, web)),
+                Ok(None) => Box::pin(std::future::ready(Outcome::not_found("it is not in PubMed Central"))),
+                Err(failure) => Box::pin(std::future::ready(Outcome::Failed(failure))),
+            }
+        });
+        join_all(outcomes).await
+    }
+
+    async fn convert(&self, ids: &[String], web: &dyn Web) -> Result<Vec<Record>, Failure> {
+        let mut url = self.settings.endpoints.pmc_id_converter.clone();
+        url.query_pairs_mut()
+            .append_pair("ids", &ids.join(","))
+            .append_pair("format", "json")
+            .append_pair("versions", "yes")
+            .append_pair("tool", "docstokg");
+        if let Some(mailto) = self.settings.credentials.mailto() {
+            url.query_pairs_mut().append_pair("email", mailto);
+        }
+        match record(&self.settings, web.ask(Ask::metadata(url, NAME)).await, &[404], "/records") {
+            Ok(value) => Ok(items(&value, "/records").iter().map(converted).collect()),
+            Err(Unanswered::Missing(_)) => Ok(Vec::new()),
+            Err(Unanswered::Failed(failure)) => Err(failure),
+        }
+    }
+}
+
+/// Reads one record: the current version where versions are listed, the article otherwise. Errors carry no id.
+fn converted(value: &Value) -> Record {
+    let current = items(value, "/versions")
+        .iter()
+        .find(|version| matches!(version.get("current"), Some(Value::Bool(true))) || text(version, "/current") == Some("true"));
+    let current = current.and_then(|version| text(version, "/pmcid")).and_then(|id| id.parse().ok());
+    Record {
+        requested: scalar(value, "/requested-id"),
+        doi: text(value, "/doi").and_then(|id| id.parse().ok()),
+        pmid: scalar(value, "/pmid").and_then(|id| id.parse().ok()),
+        pmcid: current.or_else(|| text(value, "/pmcid")?.parse().ok()),
+    }
+}
+
+/// Returns the article of a work, where it has one; a failure when the converter could not be asked about it.
+fn pmcid_of(work: &Work, converted: &[Converted]) -> Result<Option<Pmcid>, Failure> {
+    let ids = &work.identifiers;
+    if ids.pmcid.is_some() {
+        return Ok(ids.pmcid);
+    }
+    let Some(asked) = ids.doi.as_ref().map(Doi::to_string).or_else(|| ids.pmid.map(|id| id.to_string())) else { return Ok(None) };
+    let Some(answer) = converted.iter().find(|converted| converted.asked.contains(&asked)) else { return Ok(None) };
+    let records = answer.records.as_ref().map_err(Failure::clone)?;
+    let is_asked = |record: &&Record| {
+        record.requested.as_deref().is_some_and(|requested| requested.eq_ignore_ascii_case(&asked))
+            || (record.doi.is_some() && record.doi == ids.doi)
+            || (record.pmid.is_some() && record.pmid == ids.pmid)
+    };
+    Ok(records.iter().find(is_asked).and_then(|record| record.pmcid))
+}
+
+impl Resolver for Pmc {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn applies(&self, work: &Work) -> Applies {
+        let ids = &work.identifiers;
+        Applies::when(ids.pmcid.is_some() || ids.doi.is_some() || ids.pmid.is_some(), "no-pmcid")
+    }
+
+    fn batch(&self) -> usize {
+        BATCH
+    }
+
+    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
+        Box::pin(self.many(works, web))
+    }
+}

@@ -1,0 +1,200 @@
+//! Reads answers of services: what is an answer, what is a clean miss, what went wrong.
+
+use docstokg_policy::retry_after::{http_date, parse_retry_after};
+use docstokg_policy::time::Timestamp;
+use http::header::{DATE, RETRY_AFTER};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+
+use super::settings::Settings;
+use super::{Failure, Outcome};
+use crate::identifier::Doi;
+use crate::location::{Location, Offers, link};
+use crate::web::{Answer, WebError};
+use crate::work::{Identifiers, Learned};
+
+/// How much of an answer is shown in a message, in characters.
+const PREVIEW_CHARS: usize = 200;
+
+/// Why there is no answer to read.
+pub(super) enum Unanswered {
+    /// The service says that it does not know the work.
+    Missing(u16),
+    /// Anything else.
+    Failed(Failure),
+}
+
+impl Unanswered {
+    /// Makes a failure of it, where there is nothing that could be missing.
+    pub(super) fn into_failure(self) -> Failure {
+        match self {
+            Self::Failed(failure) => failure,
+            Self::Missing(status) => {
+                Failure { reason: "http-error", detail: format!("the service answered {status}"), http_status: Some(status), retry_in_ms: None }
+            }
+        }
+    }
+
+    /// Makes an outcome of it.
+    pub(super) fn into_outcome(self, service: &str) -> Outcome {
+        match self {
+            Self::Missing(status) => Outcome::not_found(format!("{service} does not know it ({status})")),
+            Self::Failed(failure) => Outcome::Failed(failure),
+        }
+    }
+}
+
+/// Sorts an answer: a success is given back, the given statuses are clean misses, the rest is a failure with its reason.
+pub(super) fn sort(settings: &Settings, result: Result<Answer, WebError>, missing: &[u16]) -> Result<Answer, Unanswered> {
+    let answer = result.map_err(|error| Unanswered::Failed(network(settings, &error)))?;
+    let status = answer.status.as_u16();
+    match status {
+        200..=299 if status != 202 => Ok(answer),
+        _ if missing.contains(&status) => Err(Unanswered::Missing(status)),
+        _ => Err(Unanswered::Failed(refusal(settings, &answer))),
+    }
+}
+
+/// Describes a status that is neither an answer nor a clean miss.
+pub(super) fn refusal(settings: &Settings, answer: &Answer) -> Failure {
+    let status = answer.status.as_u16();
+    let reason = if status == 429 { "rate-limit" } else { "http-error" };
+    let host = answer.url.host_str().unwrap_or_default();
+    Failure {
+        reason,
+        detail: settings.redact(&format!("{host} answered {status}: {}", preview(&answer.body))),
+        http_status: Some(status),
+        retry_in_ms: retry_in_ms(answer),
+    }
+}
+
+fn network(settings: &Settings, error: &WebError) -> Failure {
+    let (reason, retry_in_ms) = match error {
+        WebError::Refused { breaker: true, until_ms_from_now, .. } => ("breaker-open", *until_ms_from_now),
+        WebError::Refused { until_ms_from_now, .. } => ("rate-limit", *until_ms_from_now),
+        WebError::Timeout { .. } => ("timeout", None),
+        WebError::Disallowed { .. } => ("robots-disallowed", None),
+        WebError::Failed { .. } => ("connection-error", None),
+    };
+    Failure { reason, detail: settings.redact(&error.to_string()), http_status: None, retry_in_ms }
+}
+
+/// Reads `Retry-After`. A date without a `Date` beside it says nothing here: there is no clock in this room.
+fn retry_in_ms(answer: &Answer) -> Option<u64> {
+    let value = answer.header(&RETRY_AFTER)?;
+    let date = answer.header(&DATE);
+    if http_date(value).is_some() && date.and_then(http_date).is_none() {
+        return None;
+    }
+    parse_retry_after(value, date, Timestamp::from_micros(0)).map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Sorts an answer and reads it as JSON that has something at a pointer: an error in the shape of an answer is a failure, not a miss.
+pub(super) fn record(settings: &Settings, result: Result<Answer, WebError>, missing: &[u16], pointer: &str) -> Result<Value, Unanswered> {
+    let answer = sort(settings, result, missing)?;
+    let value = json(settings, &answer).map_err(Unanswered::Failed)?;
+    if value.pointer(pointer).is_some_and(|found| !found.is_null()) {
+        Ok(value)
+    } else {
+        let wanted = format!("'{}'", pointer.trim_start_matches('/').replace('/', "."));
+        Err(Unanswered::Failed(unreadable(settings, &answer, "json-error", &wanted)))
+    }
+}
+
+/// Reads a body as JSON; pages, empty bodies and broken ones are failures that show how they begin.
+pub(super) fn json(settings: &Settings, answer: &Answer) -> Result<Value, Failure> {
+    let value = serde_json::from_slice::<Value>(&answer.body);
+    value.ok().filter(|value| value.is_object() || value.is_array()).ok_or_else(|| unreadable(settings, answer, "json-error", "JSON"))
+}
+
+/// Says that a body is not what it should be.
+pub(super) fn unreadable(settings: &Settings, answer: &Answer, reason: &'static str, wanted: &str) -> Failure {
+    let host = answer.url.host_str().unwrap_or_default();
+    let shown = if answer.body.is_empty() { "an empty body".to_owned() } else { preview(&answer.body) };
+    Failure {
+        reason,
+        detail: settings.redact(&format!("{host} answered {} without the {wanted} it should have: {shown}", answer.status.as_u16())),
+        http_status: Some(answer.status.as_u16()),
+        retry_in_ms: None,
+    }
+}
+
+fn preview(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&body[..body.len().min(4 * PREVIEW_CHARS)]);
+    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().filter(|c| !c.is_control()).take(PREVIEW_CHARS).collect()
+}
+
+/// Returns the text at a pointer; absent, null, blank and the word `null` are all nothing.
+pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
+    let text = value.pointer(pointer)?.as_str()?.trim();
+    (!text.is_empty() && !text.eq_ignore_ascii_case("null")).then_some(text)
+}
+
+/// Returns the text or number at a pointer as text.
+pub(super) fn scalar(value: &Value, pointer: &str) -> Option<String> {
+    match value.pointer(pointer)? {
+        Value::Number(number) => Some(number.to_string()),
+        _ => text(value, pointer).map(str::to_owned),
+    }
+}
+
+/// Returns the items at a pointer; nothing is an empty list.
+pub(super) fn items<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Returns the year at a pointer, as number or at the beginning of a text.
+pub(super) fn year(value: &Value, pointer: &str) -> Option<i32> {
+    scalar(value, pointer)?.get(..4)?.parse().ok().filter(|year| (1000..3000).contains(year))
+}
+
+/// Markup that publishers leave in titles.
+const TITLE_MARKUP: [&str; 14] = ["i", "b", "em", "strong", "sub", "sup", "scp", "sc", "u", "tt", "p", "br", "span", "title"];
+
+/// Takes known markup out of a title. Other angle brackets are part of it.
+fn without_markup(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('<') {
+        plain.push_str(before);
+        let tag = after.split_once('>').filter(|(tag, _)| {
+            let name = tag.trim_matches('/').split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
+            TITLE_MARKUP.contains(&name.as_str()) || name.starts_with("mml:") || name.starts_with("jats:")
+        });
+        if tag.is_none() {
+            plain.push('<');
+        }
+        rest = tag.map_or(after, |(_, behind)| behind);
+    }
+    plain.push_str(rest);
+    plain.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}
+
+/// Returns a title without markup and with its white space tidied.
+pub(super) fn title(text: &str) -> Option<String> {
+    let title = without_markup(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    (!title.is_empty()).then_some(title)
+}
+
+/// Adds the place at a pointer, and the identifier that its link carries.
+pub(super) fn place(value: &Value, pointer: &str, offers: Offers, resolver: &'static str, learned: &mut Learned) -> Option<Location> {
+    let found = text(value, pointer)?;
+    learn_link(&mut learned.identifiers, found);
+    Some(Location::new(link(found)?, offers, resolver))
+}
+
+/// Learns the arXiv id or PMC id that a link carries. Links with a DOI are left out: they may be to another version of the work.
+pub(super) fn learn_link(identifiers: &mut Identifiers, link: &str) {
+    let mut carried = Identifiers::default();
+    carried.insert_from_link(link);
+    identifiers.merge(Identifiers { arxiv: carried.arxiv, pmcid: carried.pmcid, ..Identifiers::default() });
+}
+
+/// Everything that is not plainly harmless in a path.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// Writes a DOI as part of a path. Slashes stay, unless parts between them would be taken for steps upwards.
+pub(super) fn doi_path(doi: &Doi) -> String {
+    let steps = doi.as_str().split('/').any(|part| matches!(part, "." | ".." | ""));
+    utf8_percent_encode(doi.as_str(), if steps { NON_ALPHANUMERIC } else { PATH }).to_string()
+}

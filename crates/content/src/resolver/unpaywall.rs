@@ -1,0 +1,91 @@
+//! Unpaywall: open-access copies by DOI. It wants an address that exists.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::join::join_all;
+use super::reply::{doi_path, items, place, record, text, title, year};
+use super::settings::Settings;
+use super::{Applies, Failure, Outcome, Resolver};
+use crate::location::{Location, Offers, best_first, joined};
+use crate::web::{Ask, BoxFuture, Web};
+use crate::work::{Learned, Work};
+
+const NAME: &str = "unpaywall";
+
+/// Asks Unpaywall.
+#[derive(Debug)]
+pub struct Unpaywall {
+    settings: Arc<Settings>,
+}
+
+impl Unpaywall {
+    /// Sets it up.
+    #[must_use]
+    pub const fn new(settings: Arc<Settings>) -> Self {
+        Self { settings }
+    }
+
+    async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
+        let Some(doi) = &work.identifiers.doi else { return Outcome::not_found("no DOI to ask for") };
+        if let Some(why) = self.unavailable() {
+            return Outcome::Failed(Failure { reason: "resolver-unavailable", detail: why.to_owned(), http_status: None, retry_in_ms: None });
+        }
+        let email = self.settings.credentials.unpaywall_email().unwrap_or_default();
+        let mut url = joined(&self.settings.endpoints.unpaywall, &doi_path(doi));
+        url.query_pairs_mut().append_pair("email", email);
+        let answer = web.ask(Ask::metadata(url, NAME)).await;
+        match record(&self.settings, answer, &[404, 410], "/doi") {
+            Ok(value) => self.read(&value),
+            Err(unanswered) => unanswered.into_outcome("Unpaywall"),
+        }
+    }
+
+    /// Reads one record. Copies under embargo are left out.
+    fn read(&self, record: &Value) -> Outcome {
+        let mut learned = Learned { year: year(record, "/year"), title: text(record, "/title").and_then(title), ..Learned::default() };
+        let mut places: Vec<Location> = Vec::new();
+        let best = record.get("best_oa_location").filter(|best| best.is_object());
+        for copy in best.into_iter().chain(items(record, "/oa_locations")) {
+            for (pointer, offers) in [("/url_for_pdf", Offers::Pdf), ("/url", Offers::Unknown), ("/url_for_landing_page", Offers::Landing)] {
+                let Some(location) = place(copy, pointer, offers, NAME, &mut learned) else { continue };
+                let version = text(copy, "/version").map(str::to_owned);
+                places.push(location.licence(text(copy, "/license").map(str::to_owned)).version(version).rewritten(&self.settings.endpoints.arxiv));
+            }
+        }
+        let locations = best_first(places);
+        Outcome::of(locations, learned, "Unpaywall knows no open copy")
+    }
+}
+
+/// Returns whether Unpaywall would take an address: it refuses the ones of documentation.
+fn is_real(email: &str) -> bool {
+    let Some((name, host)) = email.rsplit_once('@') else { return false };
+    let host = host.to_ascii_lowercase();
+    let example = ["example.com", "example.org", "example.net"].iter().any(|example| host == *example || host.ends_with(&format!(".{example}")));
+    let reserved = [".example", ".test", ".invalid", ".localhost", ".local"].iter().any(|suffix| host.ends_with(suffix));
+    !name.is_empty() && host.contains('.') && !example && !reserved && !email.contains(char::is_whitespace)
+}
+
+impl Resolver for Unpaywall {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn unavailable(&self) -> Option<&'static str> {
+        match self.settings.credentials.unpaywall_email() {
+            None => Some("it wants an e-mail address: set unpaywall_email or mailto"),
+            Some(email) if !is_real(email) => Some("it refuses made-up e-mail addresses: set unpaywall_email or mailto to a real one"),
+            Some(_) => None,
+        }
+    }
+
+    fn applies(&self, work: &Work) -> Applies {
+        Applies::when(work.identifiers.doi.is_some(), "no-doi")
+    }
+
+    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
+        Box::pin(join_all(works.iter().map(move |work| -> BoxFuture<'a, Outcome> { Box::pin(self.one(work, web)) })))
+    }
+}

@@ -1,0 +1,113 @@
+//! The Wayback Machine: what is gone from where it was. Asked last, and only about URLs that are gone.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use url::Url;
+
+use super::reply::{Unanswered, json, sort};
+use super::settings::Settings;
+use super::{Applies, Failure, Outcome, Resolver};
+use crate::location::{Location, Offers, distinct, joined};
+use crate::web::{Ask, BoxFuture, Web};
+use crate::work::{Learned, Work};
+
+const NAME: &str = "wayback";
+
+/// Most copies of one URL that are worth a try; they differ in content.
+const MOST_COPIES: usize = 3;
+
+/// Most URLs of one work that are asked about: a minute has room for 24 questions.
+const MOST_URLS: usize = 5;
+
+/// Asks the Wayback Machine.
+#[derive(Debug)]
+pub struct Wayback {
+    settings: Arc<Settings>,
+}
+
+impl Wayback {
+    /// Sets it up.
+    #[must_use]
+    pub const fn new(settings: Arc<Settings>) -> Self {
+        Self { settings }
+    }
+
+    /// Asks about each URL in turn: the service wants one request at a time, and stops listening to those who send more.
+    async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
+        let mut locations = Vec::new();
+        for gone in work.failed_urls.iter().take(MOST_URLS) {
+            match self.copies(gone, web).await {
+                Ok(copies) => locations.extend(copies),
+                Err(failure) if locations.is_empty() => return Outcome::Failed(failure),
+                Err(_) => break,
+            }
+        }
+        Outcome::of(distinct(locations), Learned::default(), "no copy was kept")
+    }
+
+    async fn copies(&self, gone: &Url, web: &dyn Web) -> Result<Vec<Location>, Failure> {
+        let mut url = joined(&self.settings.endpoints.wayback, "cdx/search/cdx");
+        url.query_pairs_mut()
+            .append_pair("url", gone.as_str())
+            .append_pair("output", "json")
+            .append_pair("fl", "timestamp,original,mimetype,statuscode,digest,length")
+            .append_pair("filter", "statuscode:200")
+            .append_pair("filter", "mimetype:application/pdf")
+            .append_pair("collapse", "digest")
+            .append_pair("limit", "-8");
+        let answer = match sort(&self.settings, web.ask(Ask::metadata(url, NAME)).await, &[404]) {
+            Ok(answer) => answer,
+            Err(Unanswered::Missing(_)) => return Ok(Vec::new()),
+            Err(Unanswered::Failed(failure)) => return Err(failure),
+        };
+        if answer.body.trim_ascii().is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = json(&self.settings, &answer)?;
+        Ok(self.read(&rows))
+    }
+
+    /// Reads rows below their header; the columns are found by name. Newest first.
+    fn read(&self, rows: &Value) -> Vec<Location> {
+        let Some((header, rows)) = rows.as_array().and_then(|rows| rows.split_first()) else { return Vec::new() };
+        let column = |name: &str| header.as_array()?.iter().position(|column| column.as_str() == Some(name));
+        let (Some(timestamp), Some(original), Some(status)) = (column("timestamp"), column("original"), column("statuscode")) else {
+            return Vec::new();
+        };
+        let mut copies: Vec<(&str, &str)> = rows
+            .iter()
+            .filter(|row| row.get(status).and_then(Value::as_str) == Some("200"))
+            .filter_map(|row| Some((row.get(timestamp)?.as_str()?, row.get(original)?.as_str()?)))
+            .filter(|(timestamp, _)| timestamp.len() == 14 && timestamp.bytes().all(|byte| byte.is_ascii_digit()))
+            .collect();
+        copies.sort_by(|a, b| b.0.cmp(a.0));
+        copies.truncate(MOST_COPIES);
+        // `id_` asks for the bytes as they were, without the archive's own banner and links.
+        let place = |(timestamp, original): (&str, &str)| {
+            let raw = format!("{}/web/{timestamp}id_/{original}", self.settings.endpoints.wayback.as_str().trim_end_matches('/'));
+            Url::parse(&raw).ok().map(|url| Location::new(url, Offers::Pdf, NAME))
+        };
+        copies.into_iter().filter_map(place).collect()
+    }
+}
+
+impl Resolver for Wayback {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn applies(&self, work: &Work) -> Applies {
+        Applies::when(!work.failed_urls.is_empty(), "no-failed-urls")
+    }
+
+    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
+        Box::pin(async move {
+            let mut outcomes = Vec::with_capacity(works.len());
+            for work in works {
+                outcomes.push(self.one(work, web).await);
+            }
+            outcomes
+        })
+    }
+}

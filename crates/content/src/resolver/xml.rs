@@ -1,0 +1,47 @@
+//! Walks XML answers: which text stands under which elements. Namespaces are ignored: names are unique in what we read.
+
+use quick_xml::Reader;
+use quick_xml::events::Event;
+
+/// What the walk meets, with the names of the open elements from the root on.
+pub(super) enum Step<'a> {
+    /// Text, in pieces where it contains entities.
+    Text(&'a [String], &'a str),
+    /// The end of the last of the open elements.
+    End(&'a [String]),
+}
+
+/// Walks a document; answers with the name of its root, or `None` when it is not XML or breaks off.
+pub(super) fn walk(body: &[u8], mut visit: impl FnMut(Step<'_>)) -> Option<String> {
+    let mut reader = Reader::from_reader(body);
+    let mut open: Vec<String> = Vec::new();
+    let mut root = None;
+    loop {
+        match reader.read_event().ok()? {
+            Event::Start(tag) => {
+                open.push(tag.local_name().as_ref().to_owned());
+                root = root.or_else(|| open.first().cloned());
+            }
+            Event::Empty(tag) => root = root.or_else(|| Some(tag.local_name().as_ref().to_owned())),
+            Event::End(_) => {
+                visit(Step::End(&open));
+                open.pop();
+            }
+            Event::Text(text) => visit(Step::Text(&open, &text.xml10_content())),
+            Event::CData(text) => visit(Step::Text(&open, text.as_ref())),
+            Event::GeneralRef(reference) => {
+                let spelt = reference.resolve_char_ref().ok().flatten().or(match reference.as_ref() {
+                    "amp" => Some('&'),
+                    "lt" => Some('<'),
+                    "gt" => Some('>'),
+                    "quot" => Some('"'),
+                    "apos" => Some('\''),
+                    _ => None,
+                });
+                visit(Step::Text(&open, spelt.unwrap_or(' ').encode_utf8(&mut [0; 4])));
+            }
+            Event::Eof => return if open.is_empty() { root } else { None },
+            _ => {}
+        }
+    }
+}

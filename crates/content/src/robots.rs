@@ -1,0 +1,146 @@
+//! What a site lets robots do: robots.txt as RFC 9309 has it.
+//!
+//! Pure: fetching the file, keeping it for up to a day and acting on the answer are the caller's. The parser forgives
+//! what crawlers have always forgiven (byte order marks, stray spaces, any line end) and reads at least the 500 KiB that
+//! section 2.5 asks for. `Crawl-delay` is not in the RFC, and is read because sites mean it.
+
+use std::time::Duration;
+
+use http::StatusCode;
+
+mod pattern;
+
+use pattern::Pattern;
+
+/// How much of a file is read, in bytes (section 2.5 asks for at least 500 KiB).
+pub const LIMIT_BYTES: usize = 512 * 1024;
+
+/// The longest crawl delay believed.
+const LONGEST_DELAY_SECONDS: f64 = 86_400.0;
+
+/// The rules of one site.
+#[derive(Clone, Debug, Default)]
+pub struct Robots {
+    groups: Vec<Group>,
+}
+
+/// The rules for some robots.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    /// Product tokens in lower case; `*` for everybody.
+    agents: Vec<String>,
+    rules: Vec<Rule>,
+    crawl_delay: Option<Duration>,
+}
+
+#[derive(Clone, Debug)]
+struct Rule {
+    allow: bool,
+    pattern: Pattern,
+}
+
+impl Robots {
+    /// Reads a file. Whatever cannot be understood is skipped (section 2.2.4).
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Self {
+        let bytes = &bytes[..bytes.len().min(LIMIT_BYTES)];
+        let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
+        let mut groups: Vec<Group> = Vec::new();
+        // Several user-agent lines in a row share the rules below them; the first rule ends the row (section 2.1).
+        let mut naming = false;
+        for line in text.split(['\n', '\r']) {
+            let line = line.split('#').next().unwrap_or_default();
+            let Some((key, value)) = line.split_once(':') else { continue };
+            let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
+            match (key.as_str(), groups.last_mut()) {
+                ("user-agent" | "useragent", last) => {
+                    let agent = product_token(value);
+                    match last {
+                        Some(group) if naming => group.agents.push(agent),
+                        _ => groups.push(Group { agents: vec![agent], ..Group::default() }),
+                    }
+                    naming = true;
+                }
+                ("allow" | "disallow", Some(group)) => {
+                    naming = false;
+                    // An empty value is no rule: `Disallow:` allows everything.
+                    if !value.is_empty() {
+                        group.rules.push(Rule { allow: key == "allow", pattern: Pattern::new(value) });
+                    }
+                }
+                ("crawl-delay", Some(group)) => {
+                    naming = false;
+                    let seconds = value.parse::<f64>().ok().filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
+                    group.crawl_delay = group.crawl_delay.max(seconds.map(|seconds| Duration::from_secs_f64(seconds.min(LONGEST_DELAY_SECONDS))));
+                }
+                // Sitemaps and other records belong to no group and do not interrupt one (section 2.2.4).
+                _ => {}
+            }
+        }
+        Self { groups }
+    }
+
+    /// Returns whether a robot may fetch a path with its query. The longest matching rule decides; of two equal ones, the one that allows (section 2.2.2).
+    ///
+    /// The agent is a product token or a whole `User-Agent` value. `/robots.txt` itself is always allowed.
+    #[must_use]
+    pub fn allows(&self, agent: &str, path_and_query: &str) -> bool {
+        let path = pattern::path(path_and_query.split('#').next().unwrap_or_default());
+        if path == "/robots.txt" {
+            return true;
+        }
+        let rules = self.groups_for(agent).into_iter().flat_map(|group| &group.rules);
+        let strongest = rules.filter(|rule| rule.pattern.matches(&path)).max_by_key(|rule| (rule.pattern.specificity(), rule.allow));
+        strongest.is_none_or(|rule| rule.allow)
+    }
+
+    /// Returns how long the site asks a robot to wait between requests, where it does.
+    #[must_use]
+    pub fn crawl_delay(&self, agent: &str) -> Option<Duration> {
+        self.groups_for(agent).into_iter().filter_map(|group| group.crawl_delay).max()
+    }
+
+    /// Returns all groups that name the agent, else all for everybody; groups of one agent count as one (section 2.2.1).
+    fn groups_for(&self, agent: &str) -> Vec<&Group> {
+        let agent = product_token(agent);
+        let named = |name: &str| -> Vec<&Group> { self.groups.iter().filter(|group| group.agents.iter().any(|known| known == name)).collect() };
+        let own = if agent.is_empty() || agent == "*" { Vec::new() } else { named(&agent) };
+        if own.is_empty() { named("*") } else { own }
+    }
+}
+
+/// Returns the product token of a `User-Agent` value in lower case: letters, `_` and `-` (section 2.2.1); digits are let through.
+fn product_token(agent: &str) -> String {
+    let agent = agent.trim();
+    if agent.starts_with('*') {
+        return "*".to_owned();
+    }
+    agent.chars().take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).collect::<String>().to_ascii_lowercase()
+}
+
+/// What the answer to a request for robots.txt means (section 2.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ruling {
+    /// The file is there: read it.
+    Parse,
+    /// There is none: everything is allowed.
+    AllowAll,
+    /// The site cannot say: nothing is allowed for now. Ask again later.
+    DisallowForNow,
+}
+
+impl Ruling {
+    /// Reads the final status, after redirects; `None` when the site could not be reached.
+    ///
+    /// A redirect that was not followed counts as unavailable, like any 4xx. A 429 is the exception among them: it says
+    /// that the site is overloaded, not that there is no file.
+    #[must_use]
+    pub fn from_status(status: Option<StatusCode>) -> Self {
+        match status.map(|status| status.as_u16()) {
+            Some(200..=299) => Self::Parse,
+            Some(429) | None => Self::DisallowForNow,
+            Some(300..=499) => Self::AllowAll,
+            Some(_) => Self::DisallowForNow,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Recognises pages that stand between a robot and a paper.
+//!
+//! A wall is named and left alone: it is never climbed. Most marks also occur in good pages (a contact form has a captcha,
+//! a content network injects its script everywhere), so weak marks count only where the status or the size of the page
+//! says that nothing else is there, and no mark counts on a page that describes an article.
+
+use http::StatusCode;
+
+/// How much of a page is looked at.
+const WINDOW_BYTES: usize = 128 * 1024;
+
+/// Pages with content are longer than this.
+const THIN_PAGE_BYTES: usize = 12 * 1024;
+
+/// Marks that only walls carry.
+const STRONG: [&str; 12] = [
+    "<title>just a moment",
+    "cf-chl",
+    "cf_chl_",
+    "attention required! | cloudflare",
+    "verify you are human",
+    "verifying you are human",
+    "are you a robot",
+    "request unsuccessful. incapsula",
+    "_incapsula_resource",
+    "checking your browser before accessing",
+    "px-captcha",
+    "enable javascript and cookies to continue",
+];
+
+/// Marks that good pages carry too.
+const WEAK: [&str; 8] = ["challenge-platform", "/cdn-cgi/", "captcha", "perimeterx", "just a moment", "unusual traffic", "access denied", "akamai"];
+
+/// Marks of pages that say "wait", not "go away".
+const INTERSTITIAL: [&str; 4] = ["preparing to download", "your download will begin", "pdf is being generated", "pow_challenge"];
+
+/// Marks of a page that describes an article.
+const ARTICLE: [&str; 3] = ["citation_title", "citation_pdf_url", "citation_doi"];
+
+/// A page that is not what was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wall {
+    /// It keeps robots out. Terminal for this URL.
+    Robots {
+        /// The mark it was recognised by.
+        marker: &'static str,
+    },
+    /// It asks to wait, or proves work before the file.
+    Interstitial {
+        /// The mark it was recognised by.
+        marker: &'static str,
+    },
+}
+
+impl Wall {
+    /// Returns the mark it was recognised by.
+    #[must_use]
+    pub const fn marker(self) -> &'static str {
+        match self {
+            Self::Robots { marker } | Self::Interstitial { marker } => marker,
+        }
+    }
+}
+
+/// Recognises a wall; `None` for every other page, and for statuses that speak for themselves, such as 404 and 429.
+#[must_use]
+pub fn detect(status: StatusCode, body: &[u8]) -> Option<Wall> {
+    let refused = matches!(status.as_u16(), 401 | 403 | 503);
+    if !refused && !status.is_success() {
+        return None;
+    }
+    let page = String::from_utf8_lossy(&body[..body.len().min(WINDOW_BYTES)]).to_ascii_lowercase();
+    let first = |markers: &[&'static str]| markers.iter().copied().find(|marker| page.contains(marker));
+    if first(&ARTICLE).is_some() {
+        return None;
+    }
+    if let Some(marker) = first(&STRONG) {
+        return Some(Wall::Robots { marker });
+    }
+    let thin = body.len() < THIN_PAGE_BYTES;
+    if let Some(marker) = first(&INTERSTITIAL).filter(|_| thin) {
+        return Some(Wall::Interstitial { marker });
+    }
+    let weak = first(&WEAK)?;
+    // A plain "access denied" with status 200 may be about rights; a captcha on a thin page is a wall.
+    let tells = if thin && !refused {
+        matches!(weak, "challenge-platform" | "captcha" | "perimeterx" | "just a moment" | "unusual traffic")
+    } else {
+        refused
+    };
+    tells.then_some(Wall::Robots { marker: weak })
+}

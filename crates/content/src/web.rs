@@ -1,0 +1,153 @@
+//! The seam between resolvers and the network.
+//!
+//! A resolver asks a [`Web`] and knows nothing of budgets, breakers, caches and retries: all of that is behind the seam.
+//! The web follows redirects; an [`Answer`] says which URL answered in the end. Secrets travel apart from other headers,
+//! so that whoever is behind the seam can keep them out of logs and drop them when a redirect leaves the host.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use docstokg_policy::role::Role;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use url::Url;
+
+/// A future that may move between threads.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Answers requests: the hub in programs, a script in tests.
+pub trait Web: Send + Sync {
+    /// Sends one GET request and reads its body into memory.
+    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, WebError>>;
+}
+
+/// One GET request.
+#[derive(Clone)]
+pub struct Ask {
+    /// What to get.
+    pub url: Url,
+    /// What for.
+    pub role: Role,
+    /// Who asks.
+    pub resolver: &'static str,
+    /// The kind of request, where the host has a budget for it.
+    pub kind: Option<&'static str>,
+    /// Headers that anybody may see.
+    pub headers: HeaderMap,
+    /// Headers that nobody may see, and that stay with the host of `url`.
+    pub secret_headers: Vec<(HeaderName, HeaderValue)>,
+    /// The largest body accepted, in bytes; as configured when absent.
+    pub max_body: Option<u64>,
+}
+
+impl Ask {
+    /// Asks an API.
+    #[must_use]
+    pub fn metadata(url: Url, resolver: &'static str) -> Self {
+        Self::new(url, Role::Metadata, resolver)
+    }
+
+    /// Asks for a page made for people.
+    #[must_use]
+    pub fn landing(url: Url, resolver: &'static str) -> Self {
+        Self::new(url, Role::Landing, resolver)
+    }
+
+    fn new(url: Url, role: Role, resolver: &'static str) -> Self {
+        Self { url, role, resolver, kind: None, headers: HeaderMap::new(), secret_headers: Vec::new(), max_body: None }
+    }
+
+    /// Names the kind of request.
+    #[must_use]
+    pub const fn kind(mut self, kind: &'static str) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// Adds a header that anybody may see.
+    #[must_use]
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
+    /// Adds headers that nobody may see.
+    #[must_use]
+    pub fn secrets(mut self, secrets: impl IntoIterator<Item = (HeaderName, HeaderValue)>) -> Self {
+        self.secret_headers.extend(secrets);
+        self
+    }
+
+    /// Bounds the body, in bytes.
+    #[must_use]
+    pub const fn max_body(mut self, bytes: u64) -> Self {
+        self.max_body = Some(bytes);
+        self
+    }
+}
+
+impl fmt::Debug for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let secret: Vec<&HeaderName> = self.secret_headers.iter().map(|(name, _)| name).collect();
+        let Self { url, role, resolver, kind, headers, max_body, .. } = self;
+        let mut shown = f.debug_struct("Ask");
+        shown.field("host", &url.host_str()).field("path", &url.path()).field("role", role).field("resolver", resolver).field("kind", kind);
+        shown.field("headers", headers).field("secret_headers", &secret).field("max_body", max_body).finish_non_exhaustive()
+    }
+}
+
+/// What came back.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, decoded.
+    pub body: Bytes,
+    /// The URL that answered, after redirects.
+    pub url: Url,
+}
+
+impl Answer {
+    /// Returns a header as text, where it is text.
+    #[must_use]
+    pub fn header(&self, name: &HeaderName) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+/// Why nothing came back.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WebError {
+    /// Our own breaker or limiter did not let the request out.
+    #[error("{text}")]
+    Refused {
+        /// How long to stay away, in milliseconds, where that is known.
+        until_ms_from_now: Option<u64>,
+        /// Whether it was the breaker, not the limiter.
+        breaker: bool,
+        /// What happened.
+        text: String,
+    },
+    /// It took too long.
+    #[error("{text}")]
+    Timeout {
+        /// What happened.
+        text: String,
+    },
+    /// The site's robots.txt forbids it.
+    #[error("{text}")]
+    Disallowed {
+        /// What happened.
+        text: String,
+    },
+    /// The network or the origin failed.
+    #[error("{text}")]
+    Failed {
+        /// What happened.
+        text: String,
+    },
+}

@@ -1,0 +1,178 @@
+//! A work: what it is called, and everything learned about it on the way.
+//!
+//! A work enters with one identifier, or several from one row, and resolvers add what they learn. What came first stays:
+//! a resolver never replaces what the user wrote, and the id under which a work is recorded never changes.
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::identifier::{ArxivId, Doi, Identifier, OpenAlexId, Pmcid, Pmid};
+
+/// The names of one work, at most one of each kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Identifiers {
+    /// Its DOI.
+    pub doi: Option<Doi>,
+    /// Its arXiv identifier.
+    pub arxiv: Option<ArxivId>,
+    /// Its `PubMed` number.
+    pub pmid: Option<Pmid>,
+    /// Its `PubMed` Central identifier.
+    pub pmcid: Option<Pmcid>,
+    /// Its place in `OpenAlex`.
+    pub openalex: Option<OpenAlexId>,
+    /// A page or file of it.
+    pub url: Option<Url>,
+}
+
+impl Identifiers {
+    /// Adds an identifier, unless one of its kind is there already.
+    pub fn insert(&mut self, identifier: Identifier) {
+        match identifier {
+            Identifier::Doi(id) => fill(&mut self.doi, Some(id)),
+            Identifier::Arxiv(id) => fill(&mut self.arxiv, Some(id)),
+            Identifier::Pmid(id) => fill(&mut self.pmid, Some(id)),
+            Identifier::Pmcid(id) => fill(&mut self.pmcid, Some(id)),
+            Identifier::OpenAlex(id) => fill(&mut self.openalex, Some(id)),
+            Identifier::Url(url) => fill(&mut self.url, Some(url)),
+        }
+    }
+
+    /// Adds what the other has and this one lacks; nothing is overwritten.
+    pub fn merge(&mut self, other: Self) {
+        fill(&mut self.doi, other.doi);
+        fill(&mut self.arxiv, other.arxiv);
+        fill(&mut self.pmid, other.pmid);
+        fill(&mut self.pmcid, other.pmcid);
+        fill(&mut self.openalex, other.openalex);
+        fill(&mut self.url, other.url);
+    }
+
+    /// Adds the identifier that a link carries, such as the arXiv id of an abstract page; a link that is only a link adds nothing.
+    pub fn insert_from_link(&mut self, link: &str) {
+        match Identifier::parse(link) {
+            Ok(Identifier::Url(_)) | Err(_) => {}
+            Ok(identifier) => self.insert(identifier),
+        }
+    }
+
+    /// Returns the one that says most: DOI, arXiv, PMC, `PubMed`, `OpenAlex`, URL, in this order.
+    #[must_use]
+    pub fn strongest(&self) -> Option<Identifier> {
+        None.or_else(|| self.doi.clone().map(Identifier::Doi))
+            .or_else(|| self.arxiv.clone().map(Identifier::Arxiv))
+            .or_else(|| self.pmcid.map(Identifier::Pmcid))
+            .or_else(|| self.pmid.map(Identifier::Pmid))
+            .or_else(|| self.openalex.map(Identifier::OpenAlex))
+            .or_else(|| self.url.clone().map(Identifier::Url))
+    }
+
+    /// Returns whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+fn fill<T>(slot: &mut Option<T>, value: Option<T>) {
+    if slot.is_none() {
+        *slot = value;
+    }
+}
+
+/// One work to be found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Written")]
+pub struct Work {
+    /// What the user called it. It names the work for ever, whatever is learned later.
+    typed: Identifier,
+    /// All names known by now.
+    pub identifiers: Identifiers,
+    /// Its title, where known.
+    pub title: Option<String>,
+    /// Its year of publication, where known.
+    pub year: Option<i32>,
+    /// URLs that are gone: they answered 404 or 410, or their host no longer exists.
+    pub failed_urls: Vec<Url>,
+}
+
+/// A work as it is written down: all but its name may be missing.
+#[derive(Deserialize)]
+struct Written {
+    typed: Identifier,
+    #[serde(default)]
+    identifiers: Identifiers,
+    #[serde(default)]
+    title: Option<String>,
+    #[serde(default)]
+    year: Option<i32>,
+    #[serde(default)]
+    failed_urls: Vec<Url>,
+}
+
+impl From<Written> for Work {
+    fn from(written: Written) -> Self {
+        let Written { typed, identifiers, title, year, failed_urls } = written;
+        let mut work = Self { title, year, failed_urls, ..Self::new(typed) };
+        work.identifiers.merge(identifiers);
+        work
+    }
+}
+
+impl Work {
+    /// Starts a work from the identifier that the user wrote.
+    #[must_use]
+    pub fn new(typed: Identifier) -> Self {
+        let mut identifiers = Identifiers::default();
+        identifiers.insert(typed.clone());
+        Self { typed, identifiers, title: None, year: None, failed_urls: Vec::new() }
+    }
+
+    /// Starts a work from a row with several identifiers, named by the strongest; `None` when there is none.
+    #[must_use]
+    pub fn from_identifiers(identifiers: Identifiers) -> Option<Self> {
+        let mut work = Self::new(identifiers.strongest()?);
+        work.identifiers.merge(identifiers);
+        Some(work)
+    }
+
+    /// Returns what the user called it.
+    #[must_use]
+    pub const fn typed(&self) -> &Identifier {
+        &self.typed
+    }
+
+    /// Returns the id under which the work is recorded: the canonical text of what the user called it.
+    #[must_use]
+    pub fn work_id(&self) -> String {
+        self.typed.to_string()
+    }
+
+    /// Returns the text under which duplicates are found.
+    #[must_use]
+    pub fn work_key(&self) -> String {
+        self.typed.work_key()
+    }
+
+    /// Adds what somebody knows about the work; nothing is overwritten.
+    pub fn learn(&mut self, learned: &Learned) {
+        self.identifiers.merge(learned.identifiers.clone());
+        fill(&mut self.title, learned.title.clone());
+        fill(&mut self.year, learned.year);
+    }
+}
+
+/// What an answer says about a work, beside where it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Learned {
+    /// Names of it.
+    pub identifiers: Identifiers,
+    /// Its title.
+    pub title: Option<String>,
+    /// Its year of publication.
+    pub year: Option<i32>,
+    /// Whether it was retracted, where somebody says so.
+    pub retracted: bool,
+}

@@ -1,0 +1,22 @@
+//! What the content side promises, room by room.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+
+// Identifiers: every spelling has one form, and that form reads back as itself.
+mod identifiers;
+// Lists of works: three shapes, read lazily, a bad line never stops them.
+mod lists;
+// File names: safe everywhere, never two works under one.
+mod names;
+// robots.txt: the examples of RFC 9309 and the files sites really have.
+mod robots;
+// Bytes: what arrived, whatever the headers said.
+mod sniff;
+// Pages that stand in the way, and those that only look like it.
+mod walls;
+// Works: what is learned never overwrites what was written.
+mod works;
+// The scripted web that resolvers are asked through.
+mod script;
+// Resolvers, one by one: what they ask, what they read, what they make of nonsense.
+mod resolvers;

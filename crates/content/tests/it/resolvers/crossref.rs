@@ -1,0 +1,73 @@
+use docstokg_content::resolver::{Applies, Crossref, Resolver};
+
+use crate::script::{Script, ask, assert_bad_answers_have_reasons, fixture, settings, show, work};
+
+const API: &str = "https://api.crossref.org/works";
+const DATACITE: &str = "https://api.datacite.org/dois";
+
+#[test]
+fn links_for_mining_are_ranked_and_those_for_others_dropped() {
+    let web = Script::new().on(API, 200, fixture("crossref/work.json"));
+    let outcomes = ask(&Crossref::new(settings()), &["10.1000/a"], &web);
+    assert_eq!(web.asked(), [format!("{API}/10.1000/a?mailto=reader%40library.edu")]);
+    insta::assert_snapshot!(show(&outcomes[0]));
+}
+
+#[test]
+fn a_doi_that_crossref_does_not_know_is_asked_of_datacite() {
+    let web = Script::new().on(API, 404, "Resource not found.").on(DATACITE, 200, fixture("crossref/datacite.json"));
+    let outcomes = ask(&Crossref::new(settings()), &["10.5281/zenodo.1"], &web);
+    assert_eq!(web.asked()[1], format!("{DATACITE}/10.5281/zenodo.1"));
+    insta::assert_snapshot!(show(&outcomes[0]));
+    let nobody = Script::new().on(API, 404, "Resource not found.").on(DATACITE, 404, "{}");
+    assert_eq!(show(&ask(&Crossref::new(settings()), &["10.1000/a"], &nobody)[0]), "not found: DataCite does not know it (404)\nlearned ");
+}
+
+#[test]
+fn several_dois_are_one_list_and_what_it_lacks_goes_to_datacite() {
+    let web =
+        Script::new().on(&format!("{API}?"), 200, fixture("crossref/list.json")).on(API, 200, fixture("crossref/work.json")).on(DATACITE, 404, "");
+    let outcomes = ask(&Crossref::new(settings()), &["10.1000/a", "10.1000/b", "10.1000/c,d"], &web);
+    assert_eq!(
+        web.asked(),
+        [
+            format!(
+                "{API}?filter=doi%3A10.1000%2Fa%2Cdoi%3A10.1000%2Fb&rows=2&select=DOI%2Ctitle%2Cissued%2Clink%2Clicense%2Cresource%2Crelation&mailto=reader%40library.edu"
+            ),
+            format!("{DATACITE}/10.1000/b"),
+            format!("{API}/10.1000/c%2Cd?mailto=reader%40library.edu"),
+        ]
+    );
+    assert_eq!(web.kinds(), [Some("list"), None, None]);
+    assert_eq!(show(&outcomes[0]), "Pdf https://pub.example/a.pdf [publishedVersion]\nlearned doi:10.1000/a");
+    assert!(show(&outcomes[1]).starts_with("not found: DataCite"));
+}
+
+#[test]
+fn a_list_that_fails_fails_all_its_works_and_nobody_else_is_asked() {
+    for (status, body, reason) in [(429, "", "rate-limit"), (500, "", "http-error"), (200, "{}", "json-error"), (200, "<html>", "json-error")] {
+        let web = Script::new().on(API, status, body);
+        let outcomes = ask(&Crossref::new(settings()), &["10.1000/a", "10.1000/b"], &web);
+        assert!(outcomes.iter().all(|outcome| show(outcome).starts_with(reason)));
+        assert_eq!(web.asked().len(), 1);
+    }
+}
+
+#[test]
+fn a_work_without_fields_is_a_clean_miss() {
+    let web = Script::new().on(
+        API,
+        200,
+        "{\"message\":{\"DOI\":\"10.1000/a\",\"title\":null,\"link\":null,\"resource\":{\"primary\":{\"URL\":\"null\"}}}}",
+    );
+    assert_eq!(
+        show(&ask(&Crossref::new(settings()), &["10.1000/a"], &web)[0]),
+        "not found: Crossref knows the work, but no link to its files\nlearned doi:10.1000/a"
+    );
+    assert_eq!(Crossref::new(settings()).applies(&work("pmid:1")), Applies::No("no-doi"));
+}
+
+#[test]
+fn nonsense_has_reasons() {
+    assert_bad_answers_have_reasons(&Crossref::new(settings()), "10.1000/a", API);
+}

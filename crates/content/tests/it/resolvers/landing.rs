@@ -1,0 +1,79 @@
+use docstokg_content::landing_page;
+use docstokg_content::resolver::{Applies, LandingPage, Resolver};
+use docstokg_content::web::WebError;
+use http::{HeaderMap, HeaderValue};
+use proptest::prelude::*;
+use url::Url;
+
+use crate::script::{Script, ask, fixture, settings, show, work};
+
+const PAGE: &str = "https://pub.example/article/a";
+
+fn one(web: &Script, id: &str) -> String {
+    show(&ask(&LandingPage::new(settings()), &[id], web)[0])
+}
+
+#[test]
+fn all_signals_of_a_page_are_collected_in_order() {
+    let headers = [(
+        "link",
+        "<https://pub.example/signposted>; rel=\"item\"; type=\"application/pdf\", </x>; rel=cite-as, <data.zip>; rel=item; type=\"application/zip\"",
+    )];
+    let web = Script::new().with("https://doi.org/10.1000/a", 200, fixture("landing_page/article.html"), &headers, PAGE);
+    insta::assert_snapshot!(one(&web, "10.1000/a"));
+    assert_eq!(web.asked(), ["https://doi.org/10.1000/a"]);
+}
+
+#[test]
+fn the_signal_of_each_candidate_is_named() {
+    let html = String::from_utf8(fixture("landing_page/article.html")).unwrap();
+    let page = landing_page::extract(&html, &Url::parse(PAGE).unwrap(), &HeaderMap::new());
+    let signals: Vec<&str> = page.candidates.iter().map(|candidate| candidate.signal).collect();
+    insta::assert_snapshot!(signals.join(" "));
+}
+
+#[test]
+fn a_stub_is_followed_once() {
+    let next = "https://pub.example/retrieve/article";
+    let web = Script::new().on(PAGE, 200, fixture("landing_page/refresh.html")).on(next, 200, fixture("landing_page/article.html"));
+    assert!(one(&web, PAGE).starts_with("Pdf https://pub.example/pdf/first.pdf"));
+    assert_eq!(web.asked(), [PAGE, next]);
+    let form = "https://pub.example/science/article/pii/X";
+    let web = Script::new().on(PAGE, 200, fixture("landing_page/redirect_form.html")).on(form, 200, b"%PDF-1.7 ...".to_vec());
+    assert_eq!(one(&web, PAGE), format!("Pdf {form} from {PAGE}\nlearned "));
+    let endless = Script::new().on("https://pub.example/", 200, fixture("landing_page/refresh.html"));
+    assert_eq!(one(&endless, PAGE), "not found: the page names no file\nlearned ");
+    assert_eq!(endless.asked().len(), 2);
+}
+
+#[test]
+fn a_url_that_is_the_file_is_its_own_place() {
+    let web = Script::new().with(PAGE, 200, b"\n%PDF-1.4".to_vec(), &[("content-type", "text/html")], "https://cdn.example/a.pdf");
+    assert_eq!(one(&web, PAGE), "Pdf https://cdn.example/a.pdf\nlearned ");
+    let jats = "<?xml version=\"1.0\"?><article article-type=\"x\"><front></front></article>";
+    assert_eq!(one(&Script::new().on(PAGE, 200, jats), PAGE), format!("Xml {PAGE}\nlearned "));
+}
+
+#[test]
+fn walls_are_named_and_other_failures_have_their_reasons() {
+    for status in [200, 403, 503] {
+        let shown = one(&Script::new().on(PAGE, status, fixture("landing_page/wall.html")), PAGE);
+        assert_eq!(shown, format!("bot-wall Some({status}) None: pub.example keeps robots out (recognised by '<title>just a moment')"));
+    }
+    assert_eq!(one(&Script::new().on(PAGE, 200, fixture("landing_page/nothing.html")), PAGE), "not found: the page names no file\nlearned ");
+    assert_eq!(one(&Script::new().on(PAGE, 404, "x"), PAGE), "not found: the site does not know it (404)\nlearned ");
+    assert!(one(&Script::new().on(PAGE, 403, "<h1>Forbidden</h1>"), PAGE).starts_with("http-error Some(403)"));
+    assert!(one(&Script::new().on(PAGE, 200, ""), PAGE).starts_with("http-error Some(200)"));
+    assert!(one(&Script::new().with(PAGE, 429, "x", &[("retry-after", "9")], PAGE), PAGE).starts_with("rate-limit Some(429) Some(9000)"));
+    assert!(one(&Script::new().failing(PAGE, WebError::Disallowed { text: "no robots".to_owned() }), PAGE).starts_with("robots-disallowed"));
+    assert_eq!(LandingPage::new(settings()).applies(&work("pmid:1")), Applies::No("no-doi"));
+}
+
+proptest! {
+    #[test]
+    fn no_page_panics(html in "(<(meta|a|link|base|input|script|iframe) (name|href|content|rel|type|http-equiv|value)=\"?[a-z:/.%;=' -]{0,20}\"?>|.{0,10}){0,12}", header in "[ -~]{0,60}") {
+        let headers: HeaderMap = HeaderValue::from_str(&header).ok().map(|value| (http::header::LINK, value)).into_iter().collect();
+        let page = landing_page::extract(&html, &Url::parse("https://pub.example/a").unwrap(), &headers);
+        prop_assert!(page.candidates.iter().all(|candidate| matches!(candidate.url.scheme(), "http" | "https")));
+    }
+}

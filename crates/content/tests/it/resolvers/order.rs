@@ -1,0 +1,44 @@
+use std::sync::Arc;
+
+use docstokg_content::resolver::all;
+use docstokg_content::resolver::order::{Choice, Preset, order};
+use docstokg_content::resolver::settings::Settings;
+
+use crate::script::{settings, work};
+
+fn explain(id: &str, choice: &Choice, settings: &Arc<Settings>) -> String {
+    let planned = order(&work(id), choice, &all(settings)).unwrap();
+    planned
+        .iter()
+        .map(|planned| format!("{:<12} {:<5} {}", planned.resolver, format!("{:?}", planned.plan), planned.why))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn the_order_follows_from_what_is_known() {
+    let ids = ["10.1000/a", "2101.00001", "PMC7", "https://pub.example/a"];
+    let shown: Vec<String> = ids.iter().map(|id| format!("{id}\n{}", explain(id, &Choice::default(), &settings()))).collect();
+    insta::assert_snapshot!(shown.join("\n\n"));
+}
+
+#[test]
+fn choices_move_add_and_remove() {
+    let choice = Choice {
+        preset: Preset::Fast,
+        order: Some(vec!["Crossref".to_owned(), "europe-pmc".to_owned()]),
+        enable: vec!["landing".to_owned()],
+        disable: vec!["openalex".to_owned()],
+    };
+    insta::assert_snapshot!(explain("10.1000/a", &choice, &Arc::new(Settings::default())));
+}
+
+#[test]
+fn an_unknown_name_is_told_the_nearest() {
+    let choice = |name: &str| Choice { disable: vec![name.to_owned()], ..Choice::default() };
+    let message = |name: &str| choice(name).check().unwrap_err().to_string();
+    assert!(message("unpaywal").starts_with("there is no resolver 'unpaywal' (is 'unpaywall' meant?); the resolvers are openalex, "));
+    assert!(message("zzzzzzzzzz").starts_with("there is no resolver 'zzzzzzzzzz'; the resolvers are"));
+    assert!(order(&work("10.1000/a"), &choice("x"), &all(&settings())).is_err());
+    assert!(choice("Landing-Page").check().is_ok());
+}

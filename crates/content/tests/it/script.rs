@@ -1,0 +1,208 @@
+//! A web that answers from a script and remembers what it was asked.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use docstokg_content::identifier::Identifier;
+use docstokg_content::location::Location;
+use docstokg_content::resolver::settings::{Credentials, Secret, Settings};
+use docstokg_content::resolver::{Outcome, Resolver};
+use docstokg_content::web::{Answer, Ask, BoxFuture, Web, WebError};
+use docstokg_content::work::Work;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use url::Url;
+
+/// Values that must go to their own host and nowhere else.
+pub(crate) const OPENALEX_KEY: &str = "openalex-key-1234";
+pub(crate) const CROSSREF_TOKEN: &str = "crossref-token-1234";
+pub(crate) const MAIL: &str = "reader@library.edu";
+
+/// Answers by the beginning of the URL; the first that fits.
+#[derive(Default)]
+pub(crate) struct Script {
+    answers: Vec<(String, Result<Answer, WebError>)>,
+    asked: Mutex<Vec<Ask>>,
+}
+
+impl Script {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Answers URLs that begin so with a status and a body.
+    pub(crate) fn on(self, prefix: &str, status: u16, body: impl Into<Bytes>) -> Self {
+        self.with(prefix, status, body, &[], prefix)
+    }
+
+    /// The same, with headers and the URL that answered after redirects.
+    pub(crate) fn with(mut self, prefix: &str, status: u16, body: impl Into<Bytes>, headers: &[(&'static str, &'static str)], url: &str) -> Self {
+        let headers: HeaderMap = headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect();
+        let answer = Answer { status: StatusCode::from_u16(status).unwrap(), headers, body: body.into(), url: Url::parse(url).unwrap() };
+        self.answers.push((prefix.to_owned(), Ok(answer)));
+        self
+    }
+
+    /// Answers URLs that begin so with an error.
+    pub(crate) fn failing(mut self, prefix: &str, error: WebError) -> Self {
+        self.answers.push((prefix.to_owned(), Err(error)));
+        self
+    }
+
+    /// Returns the URLs asked for, in order.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().iter().map(|ask| ask.url.to_string()).collect()
+    }
+
+    /// Returns the kinds named, in order.
+    pub(crate) fn kinds(&self) -> Vec<Option<&'static str>> {
+        self.asked.lock().unwrap().iter().map(|ask| ask.kind).collect()
+    }
+
+    /// Checks that every secret went to its own host only.
+    pub(crate) fn assert_secrets_stayed_home(&self) {
+        for ask in self.asked.lock().unwrap().iter() {
+            let host = ask.url.host_str().unwrap();
+            let query = ask.url.query().unwrap_or_default();
+            assert!(!query.contains(OPENALEX_KEY) && !query.contains(CROSSREF_TOKEN), "a key in the query of {host}");
+            for (name, value) in &ask.secret_headers {
+                let home = if name == "api_key" { "openalex.org" } else { "api.crossref.org" };
+                assert!(host.ends_with(home), "{name} went to {host}");
+                assert!(value.is_sensitive());
+            }
+            let shown = format!("{ask:?}");
+            assert!([OPENALEX_KEY, CROSSREF_TOKEN, "reader"].iter().all(|secret| !shown.contains(secret)), "{shown}");
+        }
+    }
+}
+
+impl Web for Script {
+    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, WebError>> {
+        let url = ask.url.to_string();
+        self.asked.lock().unwrap().push(ask);
+        let answer = self.answers.iter().find(|(prefix, _)| url.starts_with(prefix.as_str())).map(|(_, answer)| answer.clone());
+        Box::pin(std::future::ready(answer.unwrap_or_else(|| Err(WebError::Failed { text: format!("nothing is scripted for {url}") }))))
+    }
+}
+
+/// Runs a future that never waits for anything outside.
+pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+    }
+}
+
+/// Reads a fixture.
+pub(crate) fn fixture(path: &str) -> Vec<u8> {
+    std::fs::read(format!("{}/tests/fixtures/{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+/// Settings with every credential set.
+pub(crate) fn settings() -> Arc<Settings> {
+    let credentials = Credentials {
+        mailto: Some(Secret::new(MAIL)),
+        unpaywall_email: None,
+        openalex_key: Some(Secret::new(format!(" {OPENALEX_KEY}\n"))),
+        crossref_plus_token: Some(Secret::new(CROSSREF_TOKEN)),
+    };
+    Arc::new(Settings { credentials, ..Settings::default() })
+}
+
+pub(crate) fn work(id: &str) -> Work {
+    Work::new(Identifier::parse(id).unwrap())
+}
+
+/// Asks about works and checks what holds for every resolver: one outcome each, no secret abroad, none in any text.
+pub(crate) fn ask(resolver: &dyn Resolver, ids: &[&str], web: &Script) -> Vec<Outcome> {
+    let works: Vec<Work> = ids.iter().map(|id| work(id)).collect();
+    resolve(resolver, &works, web)
+}
+
+pub(crate) fn resolve(resolver: &dyn Resolver, works: &[Work], web: &Script) -> Vec<Outcome> {
+    let outcomes = run(resolver.resolve(works, web));
+    assert_eq!(outcomes.len(), works.len());
+    web.assert_secrets_stayed_home();
+    let text = format!("{outcomes:?}");
+    assert!([OPENALEX_KEY, CROSSREF_TOKEN, "reader@", "reader%40"].iter().all(|secret| !text.contains(secret)), "{text}");
+    outcomes
+}
+
+/// Shows an outcome as text, one line per place.
+pub(crate) fn show(outcome: &Outcome) -> String {
+    let learned = outcome.learned().map(|learned| {
+        let ids = &learned.identifiers;
+        let mut parts = Vec::new();
+        parts.extend(ids.doi.as_ref().map(|id| format!("doi:{id}")));
+        parts.extend(ids.arxiv.as_ref().map(|id| format!("arxiv:{id}")));
+        parts.extend(ids.pmid.map(|id| format!("pmid:{id}")));
+        parts.extend(ids.pmcid.map(|id| id.to_string()));
+        parts.extend(ids.openalex.map(|id| id.to_string()));
+        parts.extend(learned.title.as_ref().map(|title| format!("'{title}'")));
+        parts.extend(learned.year.map(|year| year.to_string()));
+        parts.extend(learned.retracted.then(|| "retracted".to_owned()));
+        format!("learned {}", parts.join(" "))
+    });
+    match outcome {
+        Outcome::Found(found) => format!("{}\n{}", found.locations.iter().map(place).collect::<Vec<_>>().join("\n"), learned.unwrap_or_default()),
+        Outcome::NotFound { detail, .. } => format!("not found: {detail}\n{}", learned.unwrap_or_default()),
+        Outcome::Failed(failure) => format!("{} {:?} {:?}: {}", failure.reason, failure.http_status, failure.retry_in_ms, failure.detail),
+    }
+}
+
+fn place(location: &Location) -> String {
+    let Location { url, offers, licence, version, checksum, referer, .. } = location;
+    let mut line = format!("{offers:?} {url}");
+    for detail in [licence, version].into_iter().flatten() {
+        line.push_str(&format!(" [{detail}]"));
+    }
+    line.extend(checksum.iter().map(|checksum| format!(" {checksum:?}")));
+    line.extend(referer.iter().map(|page| format!(" from {page}")));
+    line
+}
+
+/// The answers that no service should give and every service gives, with the reason that they must have.
+pub(crate) fn assert_bad_answers_have_reasons(resolver: &dyn Resolver, id: &str, prefix: &str) {
+    let page = "<html><body>Service unavailable</body></html>";
+    let one = |web: &Script| show(&ask(resolver, &[id], web)[0]);
+    for (status, body) in [(200, page), (200, ""), (200, "null"), (200, "{\"id\": \"cut"), (200, "\"text\""), (200, "[]"), (200, "{\"error\":\"x\"}")]
+    {
+        let shown = one(&Script::new().on(prefix, status, body.to_owned()));
+        assert!(shown.starts_with("json-error Some(200) None"), "{body}: {shown}");
+    }
+    let bare = one(&Script::new().on(prefix, 429, "Rate exceeded."));
+    assert!(bare.starts_with("rate-limit Some(429) None"), "{bare}");
+    for (value, date, wanted) in [
+        ("7", "", "Some(7000)"),
+        ("57539", "", "Some(57539000)"),
+        ("Fri, 13 Nov 2026 10:00:10 GMT", "Fri, 13 Nov 2026 10:00:00 GMT", "Some(10000)"),
+        ("Fri, 13 Nov 2026 10:00:10 GMT", "", "None"),
+        ("soon", "", "None"),
+    ] {
+        let shown = one(&Script::new().with(prefix, 429, "x", &[("retry-after", value), ("date", date)], prefix));
+        assert!(shown.starts_with(&format!("rate-limit Some(429) {wanted}")), "{value}: {shown}");
+    }
+    for status in [500, 502, 503, 504, 400, 401, 202, 301] {
+        let shown = one(&Script::new().on(prefix, status, page));
+        assert!(shown.starts_with(&format!("http-error Some({status}) None")), "{shown}");
+        assert!(shown.contains("Service unavailable"), "{shown}");
+    }
+    let echo = one(&Script::new().on(prefix, 500, format!("{OPENALEX_KEY} {CROSSREF_TOKEN} {MAIL} reader%40library.edu")));
+    assert!(echo.contains("***"), "{echo}");
+    let text = || format!("GET https://x/?email={MAIL}");
+    for (error, wanted) in [
+        (WebError::Refused { until_ms_from_now: Some(1500), breaker: true, text: text() }, "breaker-open None Some(1500)"),
+        (WebError::Refused { until_ms_from_now: None, breaker: false, text: text() }, "rate-limit None None"),
+        (WebError::Timeout { text: text() }, "timeout None None"),
+        (WebError::Disallowed { text: text() }, "robots-disallowed None None"),
+        (WebError::Failed { text: text() }, "connection-error None None"),
+    ] {
+        let shown = one(&Script::new().failing(prefix, error));
+        assert!(shown.starts_with(wanted), "{shown}");
+    }
+}

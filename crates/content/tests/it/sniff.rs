@@ -1,0 +1,70 @@
+use docstokg_content::sniff::{Expected, Flaw, MIN_PDF_BYTES, Payload, PdfTail, Received, Verdict, classify, judge, pdf_tail};
+use proptest::prelude::*;
+
+#[test]
+fn bytes_say_what_they_are() {
+    let late = [vec![b'x'; 900], b"%PDF-1.4".to_vec()].concat();
+    let too_late = [vec![b'x'; 1100], b"%PDF-1.4".to_vec()].concat();
+    let mut tar = vec![0_u8; 512];
+    tar[257..262].copy_from_slice(b"ustar");
+    for (bytes, wanted) in [
+        (b"%PDF-1.7\n".as_slice(), Payload::Pdf),
+        (b"\xef\xbb\xbf \r\n%PDF-1.4", Payload::Pdf),
+        (&late, Payload::Pdf),
+        (&too_late, Payload::Unknown),
+        (b"<!DOCTYPE html><html><body>%PDF-1.4</body>", Payload::Html),
+        (b"\n\n<HTML><head>", Payload::Html),
+        (b"<?xml version=\"1.0\"?><!DOCTYPE html PUBLIC \"-//W3C//DTD XHTML\"><html>", Payload::Html),
+        (b"<?xml version=\"1.0\"?><feed xmlns=\"http://www.w3.org/2005/Atom\"/>", Payload::Xml),
+        (b"<?xml version=\"1.0\"?><!DOCTYPE article PUBLIC \"-//NLM//DTD JATS v1.2//EN\" \"x.dtd\"><article>", Payload::Jats),
+        (b"<article article-type=\"research-article\"><front><journal-meta/>", Payload::Jats),
+        (b"PK\x03\x04rest", Payload::Zip),
+        (b"\x1f\x8b\x08", Payload::Gzip),
+        (&tar, Payload::Tar),
+        (b"", Payload::Empty),
+        (b"hello", Payload::Unknown),
+        (b"{\"error\":1}", Payload::Unknown),
+    ] {
+        assert_eq!(classify(bytes), wanted, "{}", String::from_utf8_lossy(&bytes[..bytes.len().min(60)]));
+    }
+}
+
+#[test]
+fn the_end_of_a_pdf_tells_whether_it_is_whole() {
+    assert_eq!(pdf_tail(b"startxref\n1\n%%EOF\n"), PdfTail::Complete);
+    assert_eq!(pdf_tail(b"%%EOF\0\0\0\r\n"), PdfTail::Complete);
+    assert_eq!(pdf_tail(b"endobj 12 0 obj"), PdfTail::EofMissing);
+    assert_eq!(pdf_tail(b"%%EOF\n<script>x</script></body></html>"), PdfTail::HtmlTail);
+    assert_eq!(pdf_tail(b"stream <html> in metadata endstream %%EOF"), PdfTail::Complete);
+    assert_eq!(pdf_tail(b"cut <html><h1>502"), PdfTail::HtmlTail);
+}
+
+fn verdict(body: &[u8], declared: Option<u64>, expected: Expected) -> Verdict {
+    let length = body.len() as u64;
+    judge(&Received { head: body, tail: body, length, declared_length: declared, expected }, MIN_PDF_BYTES)
+}
+
+#[test]
+fn the_verdict_names_the_flaw() {
+    let pdf = |end: &str| format!("%PDF-1.4 {}{end}", "x".repeat(2000)).into_bytes();
+    let rejected = |payload, reason| Verdict::Rejected { payload, reason };
+    let (any, wanted) = (Expected::Anything, Expected::Pdf);
+    assert_eq!(verdict(&pdf("%%EOF"), None, wanted), Verdict::Accepted(Payload::Pdf));
+    assert_eq!(verdict(&pdf("%%EOF"), Some(7), wanted), Verdict::Accepted(Payload::Pdf));
+    assert_eq!(verdict(&pdf(""), None, wanted), Verdict::AcceptedWithoutEof);
+    assert_eq!(verdict(&pdf(""), Some(9999), wanted), rejected(Payload::Pdf, Flaw::PdfEofMissing));
+    assert_eq!(verdict(&pdf("%%EOF</html>"), None, wanted), rejected(Payload::Pdf, Flaw::HtmlTailDetected));
+    assert_eq!(verdict(b"%PDF-1.4 %%EOF", None, wanted), rejected(Payload::Pdf, Flaw::PdfTooSmall));
+    assert_eq!(verdict(b"", None, any), rejected(Payload::Empty, Flaw::EmptyBody));
+    assert_eq!(verdict(b"garbage", None, wanted), rejected(Payload::Unknown, Flaw::PdfSniffUnknown));
+    assert_eq!(verdict(b"garbage", None, any), Verdict::Accepted(Payload::Unknown));
+    assert_eq!(verdict(b"<html>", None, wanted), Verdict::Accepted(Payload::Html));
+    assert_eq!(verdict(b"<html>", Some(100), any), rejected(Payload::Html, Flaw::LengthMismatch));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(head in proptest::collection::vec(any::<u8>(), 0..600), tail in proptest::collection::vec(any::<u8>(), 0..100), length: u64, declared: Option<u64>) {
+        let _ = judge(&Received { head: &head, tail: &tail, length, declared_length: declared, expected: Expected::Pdf }, 1024);
+    }
+}

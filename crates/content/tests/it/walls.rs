@@ -1,0 +1,30 @@
+use docstokg_content::wall::{Wall, detect};
+use http::StatusCode;
+
+fn marker(status: u16, page: &str) -> Option<&'static str> {
+    detect(StatusCode::from_u16(status).unwrap(), page.as_bytes()).map(Wall::marker)
+}
+
+#[test]
+fn walls_are_named_by_their_mark() {
+    assert_eq!(marker(403, "<html><head><title>Just a moment...</title>"), Some("<title>just a moment"));
+    assert_eq!(marker(200, "<script>window._cf_chl_opt={}</script>"), Some("cf_chl_"));
+    assert_eq!(marker(503, "<h1>Request unsuccessful. Incapsula incident ID</h1>"), Some("request unsuccessful. incapsula"));
+    assert_eq!(marker(200, "<p>Please solve the CAPTCHA</p>"), Some("captcha"));
+    assert_eq!(marker(403, "<H1>Access Denied</H1> errors.edgesuite.net akamai"), Some("access denied"));
+    assert_eq!(detect(StatusCode::OK, b"<title>Preparing to download ...</title>"), Some(Wall::Interstitial { marker: "preparing to download" }));
+}
+
+#[test]
+fn good_pages_with_the_same_words_are_no_walls() {
+    let article =
+        format!("<meta name=\"citation_title\" content=\"Captcha\"><script src=/cdn-cgi/challenge-platform/x.js></script>{}", "text ".repeat(10));
+    assert_eq!(marker(200, &article), None);
+    let long = format!("<html>{}<script src=\"https://x/recaptcha.js\"></script></html>", "words ".repeat(5000));
+    assert_eq!(marker(200, &long), None);
+    assert_eq!(marker(200, "<html><p>hello</p><img src=/cdn-cgi/image/x.png></html>"), None);
+    assert_eq!(marker(200, ""), None);
+    for status in [301, 404, 410, 429, 500] {
+        assert_eq!(marker(status, "<title>Just a moment...</title> captcha"), None);
+    }
+}
