@@ -33,6 +33,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Fetch one URL through the hub
     Fetch(Fetch),
+    /// Download works: DOIs, arXiv ids, PMCIDs, URLs, files of them
+    Download(Box<Download>),
     /// Show the limits in force, and what waits for them
     Limits(Limits),
     /// Show, open and close circuit breakers, for all processes
@@ -117,6 +119,99 @@ pub(crate) struct Fetch {
     /// Tell every decision and when it was made, on stderr
     #[arg(long)]
     pub explain: bool,
+}
+
+/// Arguments of `download`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are flags")]
+pub(crate) struct Download {
+    /// URLs, DOIs, arXiv ids, PMCIDs, PMIDs, OpenAlex ids; files of them (lines, CSV with a header, JSONL); - for stdin
+    #[arg(value_name = "INPUT")]
+    pub inputs: Vec<String>,
+    /// Where files and the manifest go
+    #[arg(long, short, value_name = "DIR")]
+    pub out: PathBuf,
+    /// The most works in hand at once
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
+    pub workers: u32,
+    /// What requests for files are counted as: artifact, landing or metadata
+    #[arg(long, default_value = "artifact")]
+    pub role: Role,
+    /// The kinds of files wanted, joined by commas: pdf, xml, html
+    #[arg(long, value_name = "KINDS", default_value = "pdf")]
+    pub kinds: String,
+    /// How input files are written: auto, lines, csv or jsonl
+    #[arg(long, value_name = "FORMAT", default_value = "auto")]
+    pub format: String,
+    /// Go on with an earlier run in the same directory
+    #[arg(long)]
+    pub resume: bool,
+    /// Try works again that failed
+    #[arg(long)]
+    pub retry_failed: bool,
+    /// Check the files that are there first, and fetch those anew that are not what they were
+    #[arg(long)]
+    pub verify: bool,
+    /// Make no request; say what would be asked first
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Look up where files are and list the places; fetch none
+    #[arg(long)]
+    pub list_only: bool,
+    /// Works on a topic, through `OpenAlex`
+    #[arg(long, value_name = "TEXT", help_heading = "Query")]
+    pub topic: Option<String>,
+    /// Works that fit an `OpenAlex` filter, e.g. `type:article,open_access.is_oa:true`
+    #[arg(long, value_name = "FILTER", help_heading = "Query")]
+    pub filter: Option<String>,
+    /// Published in this year or later
+    #[arg(long, value_name = "YEAR", help_heading = "Query")]
+    pub year_start: Option<i32>,
+    /// Published in this year or earlier
+    #[arg(long, value_name = "YEAR", help_heading = "Query")]
+    pub year_end: Option<i32>,
+    /// The most works that a query gives
+    #[arg(long, value_name = "N", help_heading = "Query")]
+    pub max: Option<u64>,
+    /// Whom to ask first, joined by commas
+    #[arg(long, value_name = "NAMES", help_heading = "Resolvers")]
+    pub resolver_order: Option<String>,
+    /// How far to go: fast or broad
+    #[arg(long, value_name = "PRESET", help_heading = "Resolvers")]
+    pub resolver_preset: Option<String>,
+    /// Ask this resolver, too
+    #[arg(long, alias = "enable-resolver", value_name = "NAME", help_heading = "Resolvers")]
+    pub enable: Vec<String>,
+    /// Do not ask this resolver
+    #[arg(long, alias = "disable-resolver", value_name = "NAME", help_heading = "Resolvers")]
+    pub disable: Vec<String>,
+    /// Your address, for services that want to be able to reach you [config: identity.mailto]
+    #[arg(long, value_name = "EMAIL", help_heading = "Resolvers")]
+    pub mailto: Option<String>,
+    /// Name files by their checksum: the same bytes are one file
+    #[arg(long, help_heading = "Files")]
+    pub content_addressed: bool,
+    /// The most bytes of files in this run
+    #[arg(long, value_name = "BYTES", help_heading = "Files")]
+    pub max_bytes: Option<u64>,
+    /// Stop when less room than this is left on the disk, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 64, help_heading = "Files")]
+    pub min_free: u64,
+    /// The least that a PDF has, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1024, help_heading = "Files")]
+    pub min_pdf_bytes: u64,
+    /// The most requests for one work
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Patience")]
+    pub max_attempts: u32,
+    /// The most seconds for one work
+    #[arg(long, value_name = "SECONDS", help_heading = "Patience")]
+    pub item_deadline: Option<u64>,
+    /// How long to go on for works whose hosts want to be left alone, when nothing else is left, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, help_heading = "Patience")]
+    pub max_park: u64,
+    /// Do not ask robots.txt; this is written down
+    #[arg(long, help_heading = "Patience")]
+    pub ignore_robots: bool,
 }
 
 /// Arguments of `limits`.

@@ -3,7 +3,9 @@
 pub(crate) mod breaker;
 pub(crate) mod config;
 mod doctor;
+pub(crate) mod download;
 pub(crate) mod explain;
 pub(crate) mod fetch;
 pub(crate) mod limits;
+mod services;
 pub(crate) mod summary;

@@ -6,6 +6,7 @@ mod exit;
 mod output;
 mod state;
 mod telemetry;
+mod view;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     let global = &arguments.global;
     let outcome = match &arguments.command {
         Command::Fetch(fetch) => commands::fetch::run(global, fetch),
+        Command::Download(download) => commands::download::run(global, download),
         Command::Limits(limits) => commands::limits::run(global, limits),
         Command::Breaker(breaker) => commands::breaker::run(global, breaker),
         Command::Summary(summary) => commands::summary::run(global, summary),

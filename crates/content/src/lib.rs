@@ -5,13 +5,22 @@
 //! [`location`]s. [`landing_page`] and [`wall`] read publishers' pages, [`robots`] says what a site lets robots do, [`sniff`]
 //! judges what arrived by its bytes, and [`names`] says what a file is called on disk.
 
+mod artifact;
+mod digest;
+pub mod hub_web;
 pub mod identifier;
 pub mod input;
 pub mod landing_page;
+pub mod layout;
 pub mod location;
+mod manifest;
 pub mod names;
+pub mod pursuit;
+pub mod queue;
 pub mod resolver;
 pub mod robots;
+pub mod robots_gate;
+pub mod run;
 pub mod sniff;
 pub mod wall;
 pub mod web;

@@ -6,13 +6,16 @@
 use std::collections::HashMap;
 
 use docstokg_policy::canonical;
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 use url::Url;
 
 use crate::identifier::Identifier;
 
+/// Who names the places that users wrote themselves.
+pub const DIRECT: &str = "direct";
+
 /// What a location promises. Bytes decide in the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Offers {
     /// A PDF file.
@@ -30,7 +33,7 @@ pub enum Offers {
 }
 
 /// A checksum stated by whoever knows the file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Checksum {
     /// MD5, in lower-case hex.
@@ -66,6 +69,33 @@ pub struct Location {
     pub size: Option<u64>,
     /// The page that led here; publishers want to see it.
     pub referer: Option<Url>,
+}
+
+/// A place as it is written down.
+#[derive(Deserialize)]
+struct Written {
+    url: Url,
+    offers: Offers,
+    resolver: String,
+    licence: Option<String>,
+    version: Option<String>,
+    checksum: Option<Checksum>,
+    size: Option<u64>,
+    referer: Option<Url>,
+}
+
+impl<'de> Deserialize<'de> for Location {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Written::deserialize(from).map(Self::from)
+    }
+}
+
+impl From<Written> for Location {
+    fn from(written: Written) -> Self {
+        let Written { url, offers, resolver, licence, version, checksum, size, referer } = written;
+        let known = crate::resolver::order::NAMES.into_iter().chain([DIRECT]).find(|known| *known == resolver);
+        Self { url, offers, resolver: known.unwrap_or("earlier"), licence, version, checksum, size, referer }
+    }
 }
 
 impl Location {

@@ -13,12 +13,14 @@ use docstokg_policy::retry_after::parse_retry_after;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{Refusal, Standing};
 use http::header::{CONNECTION, DATE, LOCATION, RETRY_AFTER};
-use http::{Method, Version};
+use http::{HeaderMap, Method, Version};
 use parking_lot::Mutex;
+use url::Url;
 
 use crate::body::{BodyError, BodyReader};
 use crate::clock::{BootInstant, Runtime, before};
-use crate::download::{FileTarget, PartFile};
+use crate::config::Durability;
+use crate::download::{FileTarget, PartFile, Partial, Start};
 use crate::error::ErrorKind;
 use crate::event::What;
 use crate::fetch::Target;
@@ -176,9 +178,21 @@ impl Dial for DialWatch {
 
 impl Inner {
     /// Sends a hop once and reads the answer.
-    pub(crate) async fn attempt(&self, target: &Target, outgoing: Outgoing, granted: &Granted, delivery: &Delivery, track: &mut Track) -> Attempted {
+    pub(crate) async fn attempt(
+        &self,
+        target: &Target,
+        mut outgoing: Outgoing,
+        granted: &Granted,
+        delivery: &Delivery,
+        track: &mut Track,
+    ) -> Attempted {
         let (host, role) = (&target.host, target.role);
         let method = outgoing.method.clone();
+        let partial = match delivery {
+            Delivery::File(file) if file.resume => Some(Partial::of(&file.path)),
+            _ => None,
+        };
+        let rest = partial.as_ref().and_then(|partial| partial.ask_for_rest(&target.url, &mut outgoing.headers));
         let sent = self.runtime.boot();
         let patience = (sent + self.config.transport.connect_timeout + self.config.transport.header_timeout).min(track.deadline);
         let watch = Arc::new(DialWatch {
@@ -222,6 +236,12 @@ impl Inner {
             Delivery::Buffer | Delivery::Stream => self.config.transport.max_body,
         });
         let is_head = method == Method::HEAD;
+        let start = Partial::start(rest, head.status, &head.headers);
+        if let (Some(partial), Start::Useless) = (&partial, start) {
+            partial.forget();
+            let message = format!("the rest of the file was asked for, and {} is no answer to that", head.status);
+            return Attempted::Finished(Finish::Fault { fault: Fault::Read, message });
+        }
         let mut reader = BodyReader::new(incoming.body, &head.headers, is_head, cap, &self.config.transport, &self.runtime, track.deadline);
         let wanted = !class.transient && !is_redirect(&head);
         if wanted && matches!(delivery, Delivery::Stream) {
@@ -229,7 +249,10 @@ impl Inner {
         }
         let content = match delivery {
             _ if !wanted => reader.preview(PREVIEW).await.map(Content::Bytes).map_err(ReadError::Body),
-            Delivery::File(file) if head.status.is_success() && !is_head => self.read_to_file(&mut reader, file).await.map(Content::File),
+            Delivery::File(file) if head.status.is_success() && !is_head => {
+                let resumed = partial.map(|partial| Resumed { partial, start, url: &target.url, headers: &head.headers });
+                self.read_to_file(&mut reader, file, resumed).await.map(Content::File)
+            }
             Delivery::File(_) => reader.preview(PREVIEW).await.map(Content::Bytes).map_err(ReadError::Body),
             Delivery::Buffer | Delivery::Stream => read_to_memory(&mut reader).await.map(Content::Bytes),
         };
@@ -245,14 +268,32 @@ impl Inner {
         }
     }
 
-    async fn read_to_file(&self, reader: &mut BodyReader, target: &FileTarget) -> Result<SavedFile, ReadError> {
+    async fn read_to_file(&self, reader: &mut BodyReader, target: &FileTarget, resumed: Option<Resumed<'_>>) -> Result<SavedFile, ReadError> {
         reader.check_announced().map_err(ReadError::Body)?;
         let failed = |source| ReadError::File { path: target.path.display().to_string(), source };
-        let mut part = PartFile::create(&target.path, self.random.number()).map_err(failed)?;
-        while let Some(piece) = reader.next().await.map_err(ReadError::Body)? {
-            part.write(&piece).map_err(failed)?;
+        let mut part = match &resumed {
+            Some(resumed) => {
+                resumed.partial.note(resumed.url, resumed.headers, reader.expected(), false);
+                PartFile::resume(&target.path, resumed.partial.clone(), resumed.start)
+            }
+            None => PartFile::create(&target.path, self.random.number()),
         }
-        part.finish(self.config.transport.durability, &self.syncer).await.map_err(failed)
+        .map_err(failed)?;
+        loop {
+            match reader.next().await {
+                Ok(Some(piece)) => part.write(&piece).map_err(failed)?,
+                Ok(None) => break,
+                Err(error) => {
+                    if let (Some(resumed), BodyError::Fault(..) | BodyError::Deadline) = (&resumed, &error) {
+                        resumed.partial.note(resumed.url, resumed.headers, reader.expected(), true);
+                    }
+                    return Err(ReadError::Body(error));
+                }
+            }
+        }
+        // Whoever wants to resume gives the file its final name later, and makes it durable then.
+        let durability = if target.resume { Durability::None } else { self.config.transport.durability };
+        part.finish(durability, &self.syncer).await.map_err(failed)
     }
 
     /// Reads what the server asked for: `Retry-After` of answers that mean "not now".
@@ -263,6 +304,14 @@ impl Inner {
         let text = |name| head.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
         parse_retry_after(text(RETRY_AFTER)?, text(DATE), self.runtime.wall())
     }
+}
+
+/// A download that may go on: where it stands, and what the answer says about it.
+struct Resumed<'a> {
+    partial: Partial,
+    start: Start,
+    url: &'a Url,
+    headers: &'a HeaderMap,
 }
 
 async fn read_to_memory(reader: &mut BodyReader) -> Result<Bytes, ReadError> {

@@ -107,6 +107,11 @@ impl BodyReader {
         self.received
     }
 
+    /// Returns the length that was announced.
+    pub(crate) fn expected(&self) -> Option<u64> {
+        self.expected
+    }
+
     /// Refuses a body that says of itself that it is too large, before any of it is read.
     pub(crate) fn check_announced(&self) -> Result<(), BodyError> {
         match self.expected {

@@ -31,6 +31,7 @@ pub mod show;
 mod words;
 
 pub use problem::{Problem, Source, Sourced};
+pub use reader::Hidden;
 pub use words::{BackendKind, Concurrency, Durability, OnStoreFailure};
 
 /// Everything the hub obeys.

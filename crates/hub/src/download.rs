@@ -15,8 +15,10 @@ use sha2::{Digest, Sha256};
 use crate::config::Durability;
 use crate::response::SavedFile;
 
+mod partial;
 mod sync;
 
+pub(crate) use partial::{Partial, Start};
 pub(crate) use sync::Syncer;
 
 /// A file being written.
@@ -28,6 +30,8 @@ pub(crate) struct PartFile {
     hash: Sha256,
     bytes: u64,
     done: bool,
+    /// What is left of a download that breaks off is kept, to go on with.
+    partial: Option<Partial>,
 }
 
 impl PartFile {
@@ -47,7 +51,13 @@ impl PartFile {
         part_name.push(format!(".part-{tag:016x}"));
         let part = path.with_file_name(part_name);
         let file = File::options().write(true).create_new(true).open(&part)?;
-        Ok(Self { file, part: Some(part), path: path.to_owned(), hash: Sha256::new(), bytes: 0, done: false })
+        Ok(Self { file, part: Some(part), path: path.to_owned(), hash: Sha256::new(), bytes: 0, done: false, partial: None })
+    }
+
+    /// Opens the part file of a download that may go on where it broke off.
+    pub(crate) fn resume(path: &Path, partial: Partial, start: Start) -> io::Result<Self> {
+        let (file, hash, bytes) = partial.open(start)?;
+        Ok(Self { file, part: Some(partial.part().to_owned()), path: path.to_owned(), hash, bytes, done: false, partial: Some(partial) })
     }
 
     /// Opens a device such as `/dev/null`. A file renamed into its place would take it away from everybody.
@@ -56,7 +66,7 @@ impl PartFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is neither a file nor a device"));
         }
         let file = File::options().write(true).open(path)?;
-        Ok(Self { file, part: None, path: path.to_owned(), hash: Sha256::new(), bytes: 0, done: false })
+        Ok(Self { file, part: None, path: path.to_owned(), hash: Sha256::new(), bytes: 0, done: false, partial: None })
     }
 
     /// Appends a piece.
@@ -77,13 +87,19 @@ impl PartFile {
             }
         }
         self.done = true;
+        if let Some(partial) = &self.partial {
+            partial.forget();
+        }
         Ok(saved)
     }
 }
 
 impl Drop for PartFile {
     fn drop(&mut self) {
-        if let (false, Some(part)) = (self.done, &self.part) {
+        if self.done || self.partial.as_ref().is_some_and(Partial::is_noted) {
+            return;
+        }
+        if let Some(part) = &self.part {
             // Nothing more can be done about a temporary file that cannot be removed; it is recognisable by its name.
             let _ = std::fs::remove_file(part);
         }
@@ -112,4 +128,6 @@ fn hex(bytes: &[u8]) -> String {
 #[derive(Clone, Debug)]
 pub(crate) struct FileTarget {
     pub(crate) path: Arc<Path>,
+    /// Whether an attempt goes on where the one before it, or before this process, broke off.
+    pub(crate) resume: bool,
 }

@@ -176,7 +176,8 @@ impl Inner {
             // decide
             let now = self.runtime.boot();
             let asked_until = retry_after.map(|asked| now + asked.min(target.lane.rules.breaker.retry_after_cap));
-            let ended = Ended { attempt, class, repeatable, open_until, asked_until, deadline: track.deadline };
+            let deadline = request.retry_wait.map_or(track.deadline, |most| track.deadline.min(now + most));
+            let ended = Ended { attempt, class, repeatable, open_until, asked_until, deadline };
             match retry::decide(&self.config.retry, &ended, now, self.random.share()) {
                 Next::Stop(StopReason::Final) => return finish.into_answer(&target.host),
                 Next::Stop(reason) => {

@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 use crate::attempt::{Content, Delivery, OpenBody};
 use crate::body::{BodyStream, Held, Live};
 use crate::clock::{Random, Runtime, TokioRuntime};
-use crate::config::Config;
+use crate::config::{Config, Durability};
 use crate::download::{FileTarget, PartFile, Syncer};
 use crate::error::{ErrorKind, FetchError};
 use crate::event::Observer;
@@ -182,7 +182,33 @@ impl Hub {
             url: crate::redact::redact(&request.url),
             journey: Journey::default(),
         })?;
-        let delivery = Delivery::File(FileTarget { path: path.into() });
+        self.to_file(request, FileTarget { path: path.into(), resume: false }).await
+    }
+
+    /// Fetches into a file as [`Hub::download`], going on where an earlier attempt broke off if the origin allows.
+    ///
+    /// What is there of an unfinished file is `PATH.part`, with a note beside it. The finished file is not durable yet:
+    /// [`Hub::keep`] makes it so.
+    ///
+    /// # Errors
+    /// As [`Hub::download`].
+    pub async fn download_resumable(&self, request: Request, path: &Path) -> Result<Downloaded, FetchError> {
+        self.to_file(request, FileTarget { path: path.into(), resume: true }).await
+    }
+
+    /// Gives a finished file its final name, made durable as config says.
+    ///
+    /// # Errors
+    /// It cannot be synced or renamed.
+    pub async fn keep(&self, file: &Path, path: &Path) -> std::io::Result<()> {
+        match self.0.config.transport.durability {
+            Durability::None => std::fs::rename(file, path),
+            Durability::Batched => self.0.syncer.commit(std::fs::File::open(file)?, file, path).await,
+        }
+    }
+
+    async fn to_file(&self, request: Request, target: FileTarget) -> Result<Downloaded, FetchError> {
+        let delivery = Delivery::File(target);
         let Arrived { head, content, mut track } = self.0.journey(&request, &delivery).await?;
         let (file, preview) = match content {
             Content::File(file) => (Some(file), bytes::Bytes::new()),

@@ -52,6 +52,7 @@ pub struct Request {
     pub(crate) repeatable: Option<Repeatable>,
     pub(crate) follow: Follow,
     pub(crate) max_body: Option<u64>,
+    pub(crate) retry_wait: Option<Duration>,
 }
 
 /// Whether redirects are followed.
@@ -97,6 +98,7 @@ impl Request {
             repeatable: None,
             follow: Follow::Redirects,
             max_body: None,
+            retry_wait: None,
         }
     }
 
@@ -197,6 +199,13 @@ impl Request {
     #[must_use]
     pub fn follow(mut self, follow: Follow) -> Self {
         self.follow = follow;
+        self
+    }
+
+    /// Bounds the wait before a retry: one that would be longer ends the journey, which says when to come back.
+    #[must_use]
+    pub fn retry_wait(mut self, most: Duration) -> Self {
+        self.retry_wait = Some(most);
         self
     }
 

@@ -3,8 +3,8 @@
 use serde_json::{Value as Json, json};
 
 use super::settings::{
-    AimdSettings, BackendSettings, BreakerSettings, GlobalSettings, IdentitySettings, RetrySettings, RoleSettings, SharedSettings, SiteSettings,
-    TelemetrySettings, TransportSettings,
+    AimdSettings, BackendSettings, BreakerSettings, GlobalSettings, IdentitySettings, ResolverSettings, RetrySettings, RoleSettings, SharedSettings,
+    SiteSettings, TelemetrySettings, TransportSettings,
 };
 
 /// A key, as the documentation has it.
@@ -54,6 +54,7 @@ pub fn all() -> Vec<Key> {
     TransportSettings::keys("transport.", &mut keys);
     IdentitySettings::keys("identity.", &mut keys);
     TelemetrySettings::keys("telemetry.", &mut keys);
+    ResolverSettings::keys("resolvers.", &mut keys);
     keys
 }
 
@@ -102,6 +103,7 @@ pub fn schema() -> Json {
             "transport": TransportSettings::schema(),
             "identity": IdentitySettings::schema(),
             "telemetry": TelemetrySettings::schema(),
+            "resolvers": ResolverSettings::schema(),
         }
     })
 }

@@ -161,6 +161,33 @@ fn whole(node: &Node) -> Result<u64, String> {
     }
 }
 
+/// A text that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hidden(pub String);
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl FromNode for Hidden {
+    const KIND: &'static str = "text, never shown";
+
+    fn from_node(node: &Node) -> Result<Self, String> {
+        // The value may be a key: it is not repeated in the message.
+        String::from_node(node).map(Self).map_err(|_| "expected a text".to_owned())
+    }
+
+    fn schema() -> Json {
+        String::schema()
+    }
+
+    fn show(&self) -> Json {
+        json!("***")
+    }
+}
+
 impl FromNode for u64 {
     const KIND: &'static str = "whole number";
 

@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 
 use super::keys::{Described, Key};
 use super::problem::{Source, Sourced};
-use super::reader::{FromNode, Hosts, MapReader, Rates, Section, Statuses};
+use super::reader::{FromNode, Hidden, Hosts, MapReader, Rates, Section, Statuses};
 use super::words::{BackendKind, Concurrency, Durability, OnStoreFailure};
 
 /// Puts one layer over another: what the upper one says wins, key by key.
@@ -293,6 +293,59 @@ section! {
 }
 
 section! {
+    /// Where the services are. Anything but the defaults is for mirrors and tests.
+    EndpointSettings {
+        /// The API of OpenAlex
+        openalex: String = "its public address",
+        /// The files that OpenAlex keeps
+        openalex_content: String = "its public address",
+        /// Unpaywall, with its version
+        unpaywall: String = "its public address",
+        /// Crossref
+        crossref: String = "its public address",
+        /// DataCite, for the DOIs that Crossref does not know
+        datacite: String = "its public address",
+        /// The host that arXiv keeps for robots
+        arxiv: String = "its public address",
+        /// PMC's converter of identifiers
+        pmc_id_converter: String = "its public address",
+        /// PMC's open-access files
+        pmc_bucket: String = "its public address",
+        /// The API of Europe PMC
+        europe_pmc: String = "its public address",
+        /// The articles of Europe PMC
+        europe_pmc_articles: String = "its public address",
+        /// The resolver of DOIs
+        doi: String = "its public address",
+        /// The Wayback Machine
+        wayback: String = "its public address",
+    }
+}
+
+section! {
+    /// Who is asked where files are.
+    ResolverSettings {
+        /// How far to go: `fast` (services that answer quickly) or `broad` (pages of publishers and archives, too)
+        preset: String = "broad",
+        /// Whom to ask first, joined by commas; the rest of the preset follows
+        order: String = "by what is known of a work",
+        /// Whom to ask beyond the preset, joined by commas
+        enable: String = "none",
+        /// Whom not to ask, joined by commas
+        disable: String = "none",
+        /// The key of OpenAlex
+        openalex_api_key: Hidden = "none",
+        /// The address for Unpaywall, where it differs from `identity.mailto`
+        unpaywall_email: Hidden = "`identity.mailto`",
+        /// The token of Crossref Plus
+        crossref_plus_token: Hidden = "none",
+        /// Whether to use the files that OpenAlex keeps and charges for
+        paid_content: bool = "false",
+        @endpoints: EndpointSettings,
+    }
+}
+
+section! {
     /// What a run is expected to keep to; `docstokg summary --slo` compares.
     SloSettings {
         /// The smallest share of probes after an open that succeed
@@ -420,6 +473,8 @@ pub struct Settings {
     pub identity: IdentitySettings,
     /// `telemetry`
     pub telemetry: TelemetrySettings,
+    /// `resolvers`
+    pub resolvers: ResolverSettings,
 }
 
 impl Layer for Settings {
@@ -439,6 +494,7 @@ impl Layer for Settings {
             transport: self.transport.over(lower.transport),
             identity: self.identity.over(lower.identity),
             telemetry: self.telemetry.over(lower.telemetry),
+            resolvers: self.resolvers.over(lower.resolvers),
         }
     }
 }
@@ -465,6 +521,7 @@ impl Section for Settings {
             transport: reader.section("transport"),
             identity: reader.section("identity"),
             telemetry: reader.section("telemetry"),
+            resolvers: reader.section("resolvers"),
             ..limits.0.over(breakers.0)
         }
     }

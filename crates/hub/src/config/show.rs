@@ -89,6 +89,7 @@ pub fn settings_json(settings: &Settings) -> Json {
         "transport": settings.transport.show(),
         "identity": settings.identity.show(),
         "telemetry": settings.telemetry.show(),
+        "resolvers": settings.resolvers.show(),
     })
 }
 

@@ -1,0 +1,276 @@
+//! `docstokg download`: works in, files out.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use docstokg_content::input::Format;
+use docstokg_content::layout::Layout;
+use docstokg_content::pursuit::Kind;
+use docstokg_content::queue::Mode;
+use docstokg_content::run::inputs::{Chained, Input, Inputs, Reading};
+use docstokg_content::run::{self, Board, Directory, Ended, Engine, Options, Parts, Rehearsal, Report, RunError};
+use docstokg_hub::Hub;
+use docstokg_hub::clock::{Clock, Runtime, TokioRuntime};
+use docstokg_hub::config::settings::Settings;
+use docstokg_hub::config::{Config, show};
+use serde_json::json;
+
+use super::{limits, services};
+use crate::arguments::{Download, Global};
+use crate::exit::{self, Failure};
+use crate::telemetry::{self, Recording};
+use crate::view::View;
+use crate::{output, state};
+
+/// Runs the command.
+pub(crate) fn run(global: &Global, arguments: &Download) -> Result<ExitCode, Failure> {
+    let (config, settings) = global.load()?;
+    let job = Job { inputs: inputs(arguments)?, format: format(&arguments.format)?, options: options(arguments, &settings)?, arguments };
+    execute(global, config, &settings, job)
+}
+
+/// What is to be done.
+pub(crate) struct Job<'a> {
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) format: Format,
+    pub(crate) options: Options,
+    pub(crate) arguments: &'a Download,
+}
+
+fn usage(message: impl Into<String>) -> Failure {
+    Failure::Usage(message.into())
+}
+
+fn inputs(arguments: &Download) -> Result<Vec<Input>, Failure> {
+    let query = arguments.topic.is_some() || arguments.filter.is_some();
+    if arguments.inputs.is_empty() && !query && !arguments.resume && !arguments.retry_failed && !arguments.verify {
+        return Err(usage("nothing to download: give URLs, DOIs, other identifiers, a file of them or - for stdin; or --topic, --filter, --resume"));
+    }
+    if (arguments.resume || arguments.retry_failed || arguments.verify) && !Directory::was_used(&arguments.out) {
+        return Err(usage(format!("{} holds no earlier run to go on with", arguments.out.display())));
+    }
+    if !query && (arguments.year_start.is_some() || arguments.year_end.is_some() || arguments.max.is_some()) {
+        return Err(usage("--year-start, --year-end and --max belong to a query: give --topic or --filter, too"));
+    }
+    arguments.inputs.iter().map(|text| Input::parse(text).map_err(usage)).collect()
+}
+
+fn format(text: &str) -> Result<Format, Failure> {
+    match text {
+        "auto" => Ok(Format::Auto),
+        "lines" => Ok(Format::Lines),
+        "csv" => Ok(Format::Csv),
+        "jsonl" => Ok(Format::Jsonl),
+        other => Err(usage(format!("--format: '{other}' is not auto, lines, csv or jsonl"))),
+    }
+}
+
+fn kinds(text: &str) -> Result<std::collections::BTreeSet<Kind>, Failure> {
+    let read = |word: &str| match word.trim().to_ascii_lowercase().as_str() {
+        "pdf" => Ok(Kind::Pdf),
+        "xml" => Ok(Kind::Xml),
+        "html" => Ok(Kind::Html),
+        other => Err(usage(format!("--kinds: '{other}' is not pdf, xml or html"))),
+    };
+    text.split(',').map(read).collect()
+}
+
+fn options(arguments: &Download, settings: &Settings) -> Result<Options, Failure> {
+    Ok(Options {
+        kinds: kinds(&arguments.kinds)?,
+        choice: services::choice(arguments, settings)?,
+        workers: arguments.workers as usize,
+        role: arguments.role,
+        layout: if arguments.content_addressed { Layout::ContentAddressed } else { Layout::ByKind },
+        max_attempts: arguments.max_attempts,
+        item_deadline: arguments.item_deadline.map(Duration::from_secs),
+        max_bytes: arguments.max_bytes,
+        min_free: arguments.min_free << 20,
+        min_pdf_bytes: arguments.min_pdf_bytes,
+        ignore_robots: arguments.ignore_robots,
+        rehearsal: match (arguments.dry_run, arguments.list_only) {
+            (true, _) => Rehearsal::DryRun,
+            (_, true) => Rehearsal::ListOnly,
+            _ => Rehearsal::No,
+        },
+        max_park: Duration::from_secs(arguments.max_park),
+        ..Options::new(arguments.out.clone())
+    })
+}
+
+/// Does a job to its end.
+pub(crate) fn execute(global: &Global, config: Config, settings: &Settings, job: Job<'_>) -> Result<ExitCode, Failure> {
+    let failed = |error: run::DirectoryError| Failure::Failed(error.into());
+    let services = Arc::new(services::settings(&config, settings, job.arguments.mailto.as_deref())?);
+    let directory = Directory::open(&job.options.out, Mode::Thread).map_err(failed)?;
+    let (store, wire) = (state::open(global, &config)?, global.wire()?);
+    let recording = telemetry::begin(global, "download", &config, settings)?;
+    if !global.quiet {
+        output::tell(&limits::text(&show::limit_rows(&config, None), &config));
+        for line in services::unavailable(&services, &job.options.choice) {
+            output::tell(&format!("docstokg: {line}"));
+        }
+    }
+    let view = View::new(global, &config);
+    let mut builder = Hub::builder(config).wire(wire).store(store).observer(view.observer());
+    if let Some(observer) = recording.observer() {
+        builder = builder.observer(observer);
+    }
+    let hub = builder.build().map_err(|error| usage(error.to_string()))?;
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("the async runtime cannot be started")?;
+    let board = Arc::new(Board::default());
+    let outcome = tokio.block_on(async {
+        let work = pursue(&hub, &directory, services, job, &recording, &board);
+        let shown = view.show(&board, work, interrupts(&board));
+        let outcome = shown.await;
+        // What the store was told last must not be lost with the process; whether it hears is no longer our concern.
+        let _ = hub.close().await;
+        outcome
+    });
+    // Whoever was interrupted for good does not wait for what is still under way.
+    tokio.shutdown_background();
+    let ended = finish(global, &directory, &board, &recording, outcome);
+    recording.close();
+    ended
+}
+
+/// Ends the wait of whoever interrupts twice; the first time only asks the run to stop.
+async fn interrupts(board: &Board) {
+    let mut times = 0;
+    while tokio::signal::ctrl_c().await.is_ok() {
+        times += 1;
+        if times > 1 {
+            return;
+        }
+        board.stop();
+        output::tell("docstokg: finishing what is in flight; interrupt again to stop now (nothing is lost either way)");
+    }
+    std::future::pending::<()>().await;
+}
+
+async fn pursue(
+    hub: &Hub,
+    directory: &Directory,
+    services: Arc<docstokg_content::resolver::settings::Settings>,
+    job: Job<'_>,
+    recording: &Recording,
+    board: &Arc<Board>,
+) -> Result<(Ended, Report), RunError> {
+    let halted = |error: run::DirectoryError| RunError::Halted(error.to_string());
+    let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
+    directory.put_in_order().await.map_err(halted)?;
+    if job.arguments.verify {
+        let (checked, wrong) = run::verify(directory).await.map_err(halted)?;
+        for (path, flaw) in &wrong {
+            output::tell(&format!("docstokg: {path}: {flaw}; it is fetched anew"));
+        }
+        output::tell(&format!("docstokg: {checked} files checked, {} not as they were", wrong.len()));
+    }
+    if job.arguments.retry_failed {
+        let works = directory.queue.retry_failed("start".to_owned()).await?;
+        output::tell(&format!("docstokg: {works} works that failed are tried again"));
+    }
+    let mut inputs: Vec<Box<dyn Inputs>> = Vec::new();
+    if !job.inputs.is_empty() {
+        inputs.push(Box::new(Reading::start(job.inputs, job.format).map_err(|error| RunError::Halted(format!("inputs cannot be read: {error}")))?));
+    }
+    if let Some(query) = services::query(hub, directory, &services, job.arguments).await? {
+        inputs.push(query);
+    }
+    let out = job.options.out.clone();
+    let parts = Parts {
+        hub: hub.clone(),
+        runtime: Arc::clone(&runtime),
+        queue: directory.queue.clone(),
+        settings: services,
+        options: job.options,
+        run_id: recording.run.id.clone(),
+        board: Arc::clone(board),
+    };
+    let engine = Engine::new(parts).await?;
+    let ended = engine.run(Box::new(Chained(inputs))).await?;
+    #[expect(clippy::cast_precision_loss, reason = "microseconds of this century fit")]
+    let now = runtime.wall().as_micros() as f64 / 1e6;
+    let report = run::report(&directory.queue, &out, &recording.run.id, &board.tally(), now).await?;
+    Ok((ended, report))
+}
+
+fn finish(
+    global: &Global,
+    directory: &Directory,
+    board: &Board,
+    recording: &Recording,
+    outcome: Option<Result<(Ended, Report), RunError>>,
+) -> Result<ExitCode, Failure> {
+    let listed = board.listed();
+    let (ended, report) = match outcome {
+        Some(Ok(done)) => done,
+        Some(Err(error)) => {
+            directory.queue.close();
+            directory.tidy(false);
+            output::hint("what is done is done; --resume goes on with the rest");
+            return Err(Failure::Failed(error.into()));
+        }
+        None => {
+            directory.tidy(false);
+            return Err(Failure::Failed(anyhow::anyhow!("stopped at once; --resume goes on where it was")));
+        }
+    };
+    directory.queue.close();
+    directory.tidy(matches!(ended, Ended::Complete));
+    let code = match &ended {
+        Ended::Complete if report.failed == 0 && report.bad_lines == 0 => ExitCode::SUCCESS,
+        Ended::Parked { .. } => ExitCode::from(exit::REFUSED),
+        _ => ExitCode::from(exit::FAILED),
+    };
+    let manifest = directory.path.join("manifest.jsonl");
+    if global.json {
+        let mut shown = serde_json::to_value(&report).context("the report cannot be written as JSON")?;
+        shown["ok"] = json!(code == ExitCode::SUCCESS);
+        shown["manifest"] = json!(manifest.display().to_string());
+        shown["telemetry_run"] = json!(recording.run.id);
+        if let Ended::Parked { due_in, .. } = &ended {
+            shown["cooldown_remaining_ms"] = json!(output::millis(*due_in));
+        }
+        if !listed.is_empty() {
+            shown["listed"] = json!(listed.iter().map(|(work, url)| json!({ "work_id": work, "url": url })).collect::<Vec<_>>());
+        }
+        output::json(&shown);
+    } else {
+        for (work, url) in &listed {
+            output::line(&format!("{work}\t{url}"));
+        }
+    }
+    if !global.quiet {
+        output::tell(&sentence(&ended, &report));
+        output::tell(&format!("docstokg: the manifest is {}; docstokg summary {} tells how it went", manifest.display(), recording.run.id));
+    }
+    if let Ended::Parked { due_in, .. } = &ended {
+        let until = TokioRuntime::default().wall() + *due_in;
+        output::hint(&format!("hosts want to be left alone until {until} (in {:.0} s); --resume goes on then", due_in.as_secs_f64().ceil()));
+    }
+    Ok(code)
+}
+
+fn sentence(ended: &Ended, report: &Report) -> String {
+    let Report { saved, failed, left, files, bytes_downloaded, skipped, bad_lines, .. } = report;
+    let mut text = format!("docstokg: {saved} works have a file, {failed} have none; {files} files of {bytes_downloaded} bytes in this run");
+    if *skipped > 0 {
+        text.push_str(&format!("; {skipped} lines named a work that was there already"));
+    }
+    if *bad_lines > 0 {
+        text.push_str(&format!("; {bad_lines} lines named none"));
+    }
+    match ended {
+        Ended::Complete => {}
+        Ended::Stopped { .. } => text.push_str(&format!("; stopped with {left} left, --resume goes on")),
+        Ended::Parked { .. } => text.push_str(&format!("; {left} wait for their hosts")),
+        Ended::BytesSpent { .. } => text.push_str(&format!("; stopped at --max-bytes with {left} left")),
+    }
+    for (reason, works) in &report.reason_totals {
+        text.push_str(&format!("\n  {works} without a file: {reason}"));
+    }
+    text
+}

@@ -1,0 +1,298 @@
+//! One file: fetched, judged by its bytes, and put in its place, or the reason why not.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_hub::policy::classify::Fault;
+use docstokg_hub::policy::retry::StopReason;
+use docstokg_hub::policy::retry_after::parse_retry_after;
+use docstokg_hub::policy::site::RefusalReason;
+use docstokg_hub::{Downloaded, ErrorKind, FetchError, Head, Hub, Request, Role, SavedFile};
+use docstokg_policy::canonical;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, REFERER, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
+use parking_lot::Mutex;
+
+use crate::digest::{md5_of, sha256_of};
+use crate::hub_web::patient;
+use crate::landing_page;
+use crate::location::{Checksum, DIRECT, Location, Offers};
+use crate::pursuit::Kind;
+use crate::resolver::settings::Settings;
+use crate::robots_gate::{Leave, RobotsGate};
+use crate::sniff::{Expected, HEAD_BYTES, Payload, Received, TAIL_BYTES, Verdict, judge};
+use crate::wall::{self, Wall};
+use crate::work::Learned;
+use docstokg_hub::clock::Runtime;
+
+/// How long to stay away when a host is half-open and its probes are out.
+const PROBES_OUT: Duration = Duration::from_secs(1);
+/// How long to wait for somebody else who fetches the same URL.
+const IN_FLIGHT: Duration = Duration::from_secs(1);
+/// The first wait for a file that is being prepared; it doubles each time.
+pub(crate) const PREPARING: Duration = Duration::from_secs(2);
+
+/// What came of a place.
+pub(crate) enum Fetched {
+    /// A good file lies in the staging place.
+    File(Box<Arrived>),
+    /// It is a page, and these are the places that it names.
+    Page(Box<Page>),
+    /// Nothing, and never will.
+    Nothing { reason: &'static str, detail: String, status: Option<u16>, gone: bool },
+    /// Not now.
+    Later { wait: Duration, reason: &'static str, detail: String, status: Option<u16> },
+    /// The run cannot go on: the disk is full or cannot be written.
+    Halt(String),
+}
+
+/// A page that came where a file was wanted.
+pub(crate) struct Page {
+    pub(crate) locations: Vec<Location>,
+    pub(crate) learned: Learned,
+    pub(crate) head: Head,
+}
+
+/// A good file in its staging place.
+pub(crate) struct Arrived {
+    pub(crate) head: Head,
+    pub(crate) file: SavedFile,
+    pub(crate) kind: Kind,
+    pub(crate) payload: Payload,
+    /// The PDF has no end mark, but all its bytes.
+    pub(crate) without_eof: bool,
+}
+
+/// Fetches files.
+pub(crate) struct Fetcher {
+    pub(crate) hub: Hub,
+    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) robots: Arc<RobotsGate>,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) role: Role,
+    pub(crate) min_pdf_bytes: u64,
+    /// URLs that are being fetched.
+    pub(crate) in_flight: Mutex<HashSet<String>>,
+}
+
+/// Holds a URL while it is fetched.
+struct Flight<'a> {
+    fetcher: &'a Fetcher,
+    url: String,
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        self.fetcher.in_flight.lock().remove(&self.url);
+    }
+}
+
+impl Fetcher {
+    /// Fetches a place into its staging file.
+    pub(crate) async fn fetch(&self, location: &Location, staging: &Path, missing: &BTreeSet<Kind>) -> Fetched {
+        let url = canonical::for_index(&location.url).to_string();
+        if !self.in_flight.lock().insert(url.clone()) {
+            let detail = "another work is fetching the same URL".to_owned();
+            return Fetched::Later { wait: IN_FLIGHT, reason: "duplicate_url_global", detail, status: None };
+        }
+        let _flight = Flight { fetcher: self, url };
+        if let Some(left) = left_by_an_earlier_run(location, staging) {
+            return self.judge(location, left, staging, missing);
+        }
+        match self.robots.may_ask(&location.url).await {
+            Leave::Granted => {}
+            Leave::Denied { text } => return nothing("robots_disallowed", text, None),
+            Leave::Later { wait, text } => return Fetched::Later { wait, reason: "robots_unreachable", detail: text, status: None },
+        }
+        match self.hub.download_resumable(self.request(location), staging).await {
+            Ok(done) => self.judge(location, done, staging, missing),
+            Err(error) => failed(&error),
+        }
+    }
+
+    fn request(&self, location: &Location) -> Request {
+        let mut request = patient(Request::get(location.url.clone())).role(self.role);
+        if location.resolver != DIRECT {
+            request = request.discovered();
+        }
+        if let Some(referer) = location.referer.as_ref().and_then(|page| HeaderValue::from_str(page.as_str()).ok()) {
+            request = request.header(REFERER, referer);
+        }
+        for (name, value) in self.settings.secret_headers(&location.url) {
+            request = request.secret_header(name, value);
+        }
+        request
+    }
+
+    fn judge(&self, location: &Location, done: Downloaded, staging: &Path, missing: &BTreeSet<Kind>) -> Fetched {
+        let status = done.head.status;
+        let Some(file) = done.file else { return self.no_file(&done, location) };
+        let judged = self.judge_file(location, &done.head, file, missing);
+        if !matches!(judged, Fetched::File(_)) {
+            // What is no good does not stay.
+            let _ = std::fs::remove_file(staging);
+        }
+        if status == StatusCode::ACCEPTED {
+            let _ = std::fs::remove_file(staging);
+            let wait = self.retry_after(&done.head).unwrap_or(PREPARING);
+            return Fetched::Later { wait, reason: "preparing", detail: "the file is being prepared".to_owned(), status: Some(202) };
+        }
+        judged
+    }
+
+    /// An answer without a body to keep: a status that says no.
+    fn no_file(&self, done: &Downloaded, location: &Location) -> Fetched {
+        let status = done.head.status;
+        let host = location.url.host_str().unwrap_or_default();
+        if let Some(StopReason::Deadline { until }) = done.journey.stopped {
+            let wait = until.since(self.runtime.boot());
+            let detail = format!("{host} answered {status} and wants to be left alone");
+            return Fetched::Later { wait, reason: "rate_limited", detail, status: Some(status.as_u16()) };
+        }
+        if let Some(wall) = wall::detect(status, &done.preview) {
+            return walled(host, wall, Some(status.as_u16()));
+        }
+        let gone = matches!(status.as_u16(), 404 | 410);
+        Fetched::Nothing { reason: "http_status", detail: format!("{host} answered {status}"), status: Some(status.as_u16()), gone }
+    }
+
+    fn judge_file(&self, location: &Location, head: &Head, file: SavedFile, missing: &BTreeSet<Kind>) -> Fetched {
+        let (first, last) = match ends(&file.path) {
+            Ok(ends) => ends,
+            Err(error) => return Fetched::Halt(format!("{} cannot be read back: {error}", file.path.display())),
+        };
+        let status = Some(head.status.as_u16());
+        let declared = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|text| text.trim().parse().ok());
+        let direct = location.resolver == DIRECT;
+        let received = Received {
+            head: &first,
+            tail: &last,
+            length: file.bytes,
+            declared_length: declared.filter(|_| head.status != StatusCode::PARTIAL_CONTENT),
+            expected: if location.offers == Offers::Pdf { Expected::Pdf } else { Expected::Anything },
+        };
+        let host = location.url.host_str().unwrap_or_default();
+        let (payload, without_eof) = match judge(&received, self.min_pdf_bytes) {
+            Verdict::Accepted(payload) => (payload, false),
+            Verdict::AcceptedWithoutEof => (Payload::Pdf, true),
+            // A user who asks for a file by its URL gets it, small as it may be.
+            Verdict::Rejected { payload, .. } if direct && !matches!(payload, Payload::Pdf | Payload::Empty | Payload::Html) => (payload, false),
+            Verdict::Rejected { reason, .. } => {
+                return nothing(reason.as_str(), format!("{host} sent {} bytes that are no whole file ({reason})", file.bytes), status);
+            }
+        };
+        if let Some(checksum) = &location.checksum
+            && let Some(detail) = mismatch(checksum, &file)
+        {
+            return nothing("checksum_mismatch", format!("{host}: {detail}"), status);
+        }
+        if payload == Payload::Html {
+            if let Some(wall) = wall::detect(head.status, &first) {
+                return walled(host, wall, status);
+            }
+            let wanted = missing.contains(&Kind::Html) && (direct || location.offers == Offers::Html);
+            if !wanted {
+                return self.page(location, head, &file.path);
+            }
+        }
+        let kind = match payload {
+            Payload::Pdf => Kind::Pdf,
+            Payload::Xml | Payload::Jats => Kind::Xml,
+            Payload::Html => Kind::Html,
+            _ => Kind::Other,
+        };
+        if !direct && !missing.contains(&kind) {
+            return nothing("domain_disallowed_mime", format!("{host} sent {} where something else is wanted", payload.as_str()), status);
+        }
+        Fetched::File(Box::new(Arrived { head: head.clone(), file, kind, payload, without_eof }))
+    }
+
+    /// Reads a page that came where a file was wanted for the places that it names.
+    fn page(&self, location: &Location, head: &Head, path: &Path) -> Fetched {
+        let Ok(bytes) = std::fs::read(path) else { return nothing("html_only", "the page cannot be read back".to_owned(), None) };
+        let page = landing_page::extract(&String::from_utf8_lossy(&bytes), &head.url, &head.headers);
+        let arxiv = &self.settings.endpoints.arxiv;
+        let found = page
+            .candidates
+            .into_iter()
+            .map(|found| Location::new(found.url, found.offers, "landing_page").referer(head.url.clone()).rewritten(arxiv));
+        let own = canonical::for_index(&location.url);
+        let locations = found.filter(|found| canonical::for_index(&found.url) != own).collect();
+        Fetched::Page(Box::new(Page { locations, learned: page.learned, head: head.clone() }))
+    }
+
+    fn retry_after(&self, head: &Head) -> Option<Duration> {
+        let text = head.headers.get(RETRY_AFTER)?.to_str().ok()?;
+        parse_retry_after(text, None, self.runtime.wall())
+    }
+}
+
+/// Returns a file that was fetched to its end by a process that did not live to judge it.
+fn left_by_an_earlier_run(location: &Location, staging: &Path) -> Option<Downloaded> {
+    let bytes = std::fs::metadata(staging).ok().filter(std::fs::Metadata::is_file)?.len();
+    let file = SavedFile { path: staging.to_owned(), bytes, sha256: sha256_of(staging).ok()? };
+    let head = Head { status: StatusCode::OK, version: http::Version::HTTP_11, headers: http::HeaderMap::new(), url: location.url.clone() };
+    Some(Downloaded { head, file: Some(file), preview: bytes::Bytes::new(), journey: docstokg_hub::Journey::default() })
+}
+
+fn nothing(reason: &'static str, detail: String, status: Option<u16>) -> Fetched {
+    Fetched::Nothing { reason, detail, status, gone: false }
+}
+
+fn walled(host: &str, wall: Wall, status: Option<u16>) -> Fetched {
+    match wall {
+        Wall::Robots { marker } => nothing("bot_wall", format!("{host} keeps robots out (recognised by '{marker}')"), status),
+        Wall::Interstitial { marker } => nothing("interstitial", format!("{host} wants a browser to wait (recognised by '{marker}')"), status),
+    }
+}
+
+fn failed(error: &FetchError) -> Fetched {
+    let detail = error.to_string();
+    match &error.kind {
+        ErrorKind::BreakerOpen(refused) => {
+            let probing = matches!(refused.refusal.reason, RefusalReason::Open { probing: true, .. });
+            let wait = if probing { PROBES_OUT } else { refused.cooldown_remaining };
+            Fetched::Later { wait, reason: "breaker_open", detail, status: None }
+        }
+        ErrorKind::RateLimited(refused) => Fetched::Later { wait: refused.cooldown_remaining, reason: "rate_limited", detail, status: None },
+        ErrorKind::File { source, path } => match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Fetched::Halt(format!("there is no room left for {path}")),
+            _ => Fetched::Halt(format!("{path} cannot be written: {source}")),
+        },
+        ErrorKind::Store { .. } => Fetched::Halt(detail),
+        ErrorKind::TooLarge { .. } => nothing("payload_too_large", detail, None),
+        ErrorKind::Fault { fault: Fault::Dns, .. } => Fetched::Nothing { reason: "request_exception", detail, status: None, gone: true },
+        _ => nothing("request_exception", detail, None),
+    }
+}
+
+/// Returns the first and last bytes of a file.
+fn ends(path: &Path) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let mut first = Vec::with_capacity(HEAD_BYTES.min(usize::try_from(length).unwrap_or(HEAD_BYTES)));
+    (&mut file).take(HEAD_BYTES as u64).read_to_end(&mut first)?;
+    let tail = length.min(TAIL_BYTES as u64);
+    file.seek(SeekFrom::End(-i64::try_from(tail).unwrap_or(0)))?;
+    let mut last = Vec::with_capacity(TAIL_BYTES);
+    file.read_to_end(&mut last)?;
+    Ok((first, last))
+}
+
+/// Returns what is wrong with a file whose checksum was stated.
+fn mismatch(checksum: &Checksum, file: &SavedFile) -> Option<String> {
+    let (stated, found) = match checksum {
+        Checksum::Sha256(stated) => (stated, file.sha256.clone()),
+        Checksum::Md5(stated) => (stated, md5_of(&file.path).ok()?),
+    };
+    (*stated != found).then(|| format!("the file has the checksum {found}, and {stated} was stated"))
+}
+
+/// Returns the content type of an answer.
+pub(crate) fn content_type(head: &Head) -> Option<String> {
+    head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned)
+}

@@ -1,0 +1,88 @@
+//! The hub as the web that resolvers ask, with robots.txt in front of pages made for people.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_hub::policy::classify::Fault;
+use docstokg_hub::{ErrorKind, FetchError, Hub, RateWait, Request};
+use docstokg_policy::role::Role;
+
+use crate::robots_gate::{Leave, RobotsGate};
+use crate::web::{Answer, Ask, BoxFuture, Web, WebError};
+
+/// The longest that a request of a bulk run may wait in line: as good as for ever. What it does on the wire is bounded by
+/// the transport's own timeouts.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30 * 86_400);
+
+/// The longest that a request waits for its own retry; what takes longer is put aside and comes back.
+pub(crate) const RETRY_WAIT: Duration = Duration::from_secs(5);
+
+/// Asks through the hub.
+#[derive(Clone)]
+pub struct HubWeb {
+    hub: Hub,
+    robots: Arc<RobotsGate>,
+}
+
+impl HubWeb {
+    /// Puts the hub behind the seam.
+    #[must_use]
+    pub fn new(hub: Hub, robots: Arc<RobotsGate>) -> Self {
+        Self { hub, robots }
+    }
+}
+
+impl Web for HubWeb {
+    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, WebError>> {
+        Box::pin(async move {
+            if ask.role != Role::Metadata {
+                match self.robots.may_ask(&ask.url).await {
+                    Leave::Granted => {}
+                    Leave::Denied { text } => return Err(WebError::Disallowed { text }),
+                    Leave::Later { wait, text } => {
+                        return Err(WebError::Refused { until_ms_from_now: Some(millis(wait)), breaker: true, text });
+                    }
+                }
+            }
+            let mut request = patient(Request::get(ask.url)).role(ask.role).resolver(ask.resolver);
+            if ask.role != Role::Metadata {
+                request = request.discovered();
+            }
+            if let Some(kind) = ask.kind {
+                request = request.kind(kind);
+            }
+            if let Some(most) = ask.max_body {
+                request = request.max_body(most);
+            }
+            for (name, value) in &ask.headers {
+                request = request.header(name.clone(), value.clone());
+            }
+            for (name, value) in ask.secret_headers {
+                request = request.secret_header(name, value);
+            }
+            match self.hub.fetch(request).await {
+                Ok(answer) => Ok(Answer { status: answer.head.status, headers: answer.head.headers, body: answer.body, url: answer.head.url }),
+                Err(error) => Err(web_error(&error)),
+            }
+        })
+    }
+}
+
+/// Lets a request wait in line as long as it takes, but not for its own retry.
+pub(crate) fn patient(request: Request) -> Request {
+    request.rate_wait(RateWait::Deadline).deadline(PATIENCE).retry_wait(RETRY_WAIT)
+}
+
+fn web_error(error: &FetchError) -> WebError {
+    let text = error.to_string();
+    match &error.kind {
+        ErrorKind::BreakerOpen(refused) => WebError::Refused { until_ms_from_now: Some(millis(refused.cooldown_remaining)), breaker: true, text },
+        ErrorKind::RateLimited(refused) => WebError::Refused { until_ms_from_now: Some(millis(refused.cooldown_remaining)), breaker: false, text },
+        ErrorKind::Deadline { .. } | ErrorKind::Fault { fault: Fault::Timeout, .. } => WebError::Timeout { text },
+        _ => WebError::Failed { text },
+    }
+}
+
+pub(crate) fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX).max(1)
+}

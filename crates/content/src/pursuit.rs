@@ -1,0 +1,349 @@
+//! The pursuit of one work: what is known, what was tried, what comes next.
+//!
+//! Pure: the next step follows from what happened so far and from `now`. Places that promise a wanted file come first, then
+//! pages that may name one, then the next resolver. A host that is open or asks to wait puts its place aside, and the next
+//! source is tried meanwhile; only when nothing else is left does the work wait. A pursuit is written down between steps,
+//! so that it can be put aside and taken up by another process.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use docstokg_hub::redact;
+use docstokg_policy::canonical;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::identifier::Identifier;
+use crate::location::{DIRECT, Location, Offers, best_first};
+use crate::resolver::order::{Choice, Plan, order};
+use crate::resolver::{Outcome, Resolver};
+use crate::work::Work;
+
+/// A kind of file that may be wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// The paper.
+    Pdf,
+    /// Its full text as JATS or other XML.
+    Xml,
+    /// Its full text as a page.
+    Html,
+    /// A file that the user asked for by its URL, whatever it is.
+    Other,
+}
+
+impl Kind {
+    /// Returns the word used in manifests, flags and directories.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pdf => "pdf",
+            Self::Xml => "xml",
+            Self::Html => "html",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// How far to go for a work.
+#[derive(Clone, Debug)]
+pub struct Aims {
+    /// The kinds wanted.
+    pub kinds: BTreeSet<Kind>,
+    /// Whom to ask.
+    pub choice: Choice,
+    /// The most requests for files and look-ups.
+    pub max_attempts: u32,
+}
+
+/// One work on its way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pursuit {
+    /// What is known about the work.
+    pub work: Work,
+    /// Whom it was asked of.
+    asked: Vec<Asked>,
+    /// Where its files may be.
+    places: Vec<Place>,
+    /// The kinds that are there.
+    got: BTreeSet<Kind>,
+    /// Look-ups and fetches so far.
+    pub attempts: u32,
+    /// Why the latest place or look-up gave nothing.
+    pub last: Option<Setback>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Asked {
+    resolver: String,
+    /// It is worth asking again at this time, in seconds since 1970.
+    again_at: Option<f64>,
+}
+
+/// A place, and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Place {
+    location: Location,
+    state: Tried,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+enum Tried {
+    No,
+    Yes,
+    /// Put aside until this time, in seconds since 1970, so many times.
+    Later(f64, u32),
+}
+
+/// Why something gave nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setback {
+    /// One of the reasons that manifests have.
+    pub reason: String,
+    /// What happened, without secrets.
+    pub detail: String,
+}
+
+/// What comes next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Fetch this place.
+    Fetch(usize),
+    /// Read this page for places.
+    Read(usize),
+    /// Ask this resolver.
+    Resolve(&'static str),
+    /// Nothing before this time, in seconds since 1970.
+    Wait(f64),
+    /// Nothing more.
+    End,
+}
+
+impl Pursuit {
+    /// Begins. A URL that the user wrote is a place by itself.
+    #[must_use]
+    pub fn new(work: Work) -> Self {
+        let places = match work.typed() {
+            Identifier::Url(url) => vec![Place { location: Location::new(url.clone(), Offers::Unknown, DIRECT), state: Tried::No }],
+            _ => Vec::new(),
+        };
+        Self { work, asked: Vec::new(), places, got: BTreeSet::new(), attempts: 0, last: None }
+    }
+
+    /// Returns a place.
+    #[must_use]
+    pub fn place(&self, place: usize) -> Option<&Location> {
+        self.places.get(place).map(|place| &place.location)
+    }
+
+    /// Tells whether there is a file.
+    #[must_use]
+    pub fn has_file(&self) -> bool {
+        !self.got.is_empty()
+    }
+
+    /// Returns the kinds that are wanted and not there.
+    #[must_use]
+    pub fn missing(&self, aims: &Aims) -> BTreeSet<Kind> {
+        if self.got.contains(&Kind::Other) {
+            return BTreeSet::new();
+        }
+        aims.kinds.difference(&self.got).copied().collect()
+    }
+
+    /// Says what comes next.
+    #[must_use]
+    pub fn next(&self, aims: &Aims, resolvers: &[Arc<dyn Resolver>], now: f64) -> Step {
+        let missing = self.missing(aims);
+        if missing.is_empty() || self.attempts >= aims.max_attempts {
+            return Step::End;
+        }
+        let ready = |place: &Place| matches!(place.state, Tried::No) || matches!(place.state, Tried::Later(at, _) if at <= now);
+        let promising = |offers: Offers| match offers {
+            Offers::Pdf => missing.contains(&Kind::Pdf),
+            Offers::Xml => missing.contains(&Kind::Xml),
+            Offers::Html => missing.contains(&Kind::Html),
+            Offers::Unknown => true,
+            Offers::Landing | Offers::Archive => false,
+        };
+        let file = |place: &Place| promising(place.location.offers);
+        if let Some(found) = self.places.iter().position(|place| ready(place) && file(place)) {
+            return Step::Fetch(found);
+        }
+        // With a file in hand only those who have other kinds are worth asking.
+        let further = self.has_file();
+        let names = order(&self.work, &aims.choice, resolvers).unwrap_or_default();
+        let allowed = |name: &str| names.iter().any(|planned| planned.resolver == name && planned.plan != Plan::Skip);
+        let page = |place: &Place| place.location.offers == Offers::Landing && allowed("landing_page") && !further;
+        let asked = |name: &str| self.asked.iter().find(|asked| asked.resolver == name);
+        let open_to_ask = |name: &str| asked(name).is_none_or(|asked| asked.again_at.is_some_and(|at| at <= now));
+        let useful = |name: &str| !further || (missing.contains(&Kind::Xml) && matches!(name, "pmc" | "europe_pmc"));
+        let cheap = names.iter().find(|planned| {
+            planned.plan == Plan::Ask
+                && open_to_ask(planned.resolver)
+                && useful(planned.resolver)
+                && !matches!(planned.resolver, "landing_page" | "wayback")
+        });
+        if let Some(planned) = cheap {
+            return Step::Resolve(planned.resolver);
+        }
+        if let Some(found) = self.places.iter().position(|place| ready(place) && page(place)) {
+            return Step::Read(found);
+        }
+        if let Some(planned) = names.iter().find(|planned| planned.plan == Plan::Ask && open_to_ask(planned.resolver) && useful(planned.resolver)) {
+            return Step::Resolve(planned.resolver);
+        }
+        let places = self.places.iter().filter(|place| file(place) || page(place)).filter_map(|place| match place.state {
+            Tried::Later(at, _) => Some(at),
+            _ => None,
+        });
+        let asked = self.asked.iter().filter(|asked| allowed(&asked.resolver) && useful(&asked.resolver)).filter_map(|asked| asked.again_at);
+        places.chain(asked).min_by(f64::total_cmp).map_or(Step::End, Step::Wait)
+    }
+
+    /// Takes in what a resolver said.
+    pub fn resolved(&mut self, resolver: &str, outcome: Outcome, now: f64) {
+        self.attempts += 1;
+        if let Some(learned) = outcome.learned() {
+            self.work.learn(learned);
+        }
+        let mut again_at = None;
+        match outcome {
+            Outcome::Found(found) => self.found(found.locations),
+            Outcome::NotFound { detail, .. } => self.set_back("resolver_not_found", &detail),
+            Outcome::Failed(failure) => {
+                if matches!(failure.reason, "breaker-open" | "rate-limit") {
+                    again_at = failure.retry_in_ms.map(|wait| now + f64::from(u32::try_from(wait).unwrap_or(u32::MAX)) / 1_000.0);
+                    // It was not asked: that costs nothing.
+                    self.attempts -= u32::from(failure.http_status.is_none());
+                }
+                self.set_back(failure.reason, &failure.detail);
+            }
+        }
+        match self.asked.iter_mut().find(|asked| asked.resolver == resolver) {
+            // Once more, and not for ever.
+            Some(asked) => asked.again_at = None,
+            None => self.asked.push(Asked { resolver: resolver.to_owned(), again_at }),
+        }
+    }
+
+    /// Adds places, each once: those that were tried already stay as they are.
+    pub fn found(&mut self, locations: Vec<Location>) {
+        let known: BTreeSet<String> = self.places.iter().map(|place| canonical::for_index(&place.location.url).to_string()).collect();
+        for location in best_first(locations) {
+            if !known.contains(canonical::for_index(&location.url).as_str()) {
+                self.places.push(Place { location, state: Tried::No });
+            }
+        }
+    }
+
+    /// Takes in what reading a page gave.
+    pub fn read(&mut self, place: usize, outcome: Outcome, now: f64) {
+        let url = self.place(place).map(|location| location.url.clone());
+        match &outcome {
+            Outcome::Failed(failure) if matches!(failure.reason, "breaker-open" | "rate-limit") && failure.retry_in_ms.is_some() => {
+                let wait = failure.retry_in_ms.unwrap_or(0);
+                self.put_aside(place, now + f64::from(u32::try_from(wait).unwrap_or(u32::MAX)) / 1_000.0);
+                return self.set_back(failure.reason, &failure.detail);
+            }
+            Outcome::Failed(failure) => self.set_back(failure.reason, &failure.detail),
+            Outcome::NotFound { detail, .. } => self.set_back("html_only", detail),
+            Outcome::Found(_) => {}
+        }
+        self.attempts += 1;
+        self.close(place);
+        if let Some(learned) = outcome.learned() {
+            self.work.learn(learned);
+        }
+        if let Outcome::Found(found) = outcome {
+            let own = url.map(|url| canonical::for_index(&url));
+            self.found(found.locations.into_iter().filter(|location| Some(canonical::for_index(&location.url)) != own).collect());
+        }
+    }
+
+    /// The place gave a file.
+    pub fn saved(&mut self, place: usize, kind: Kind) {
+        self.attempts += 1;
+        self.close(place);
+        self.got.insert(kind);
+    }
+
+    /// The place gave nothing, and never will.
+    pub fn failed(&mut self, place: usize, reason: &str, detail: &str) {
+        self.attempts += 1;
+        self.close(place);
+        self.set_back(reason, detail);
+    }
+
+    /// The URL is gone: what kept copies of it may be asked.
+    pub fn gone(&mut self, url: &Url) {
+        if !self.work.failed_urls.contains(url) {
+            self.work.failed_urls.push(url.clone());
+        }
+    }
+
+    /// The place turned out to be a page.
+    pub fn is_page(&mut self, place: usize) {
+        if let Some(place) = self.places.get_mut(place) {
+            place.location.offers = Offers::Landing;
+        }
+    }
+
+    /// Takes a resolver as asked: what it would say is known already.
+    pub fn needs_not_ask(&mut self, resolver: &str) {
+        if self.asked.iter().all(|asked| asked.resolver != resolver) {
+            self.asked.push(Asked { resolver: resolver.to_owned(), again_at: None });
+        }
+    }
+
+    /// The place is to be tried later. Returns how often that has been said.
+    pub fn put_aside(&mut self, place: usize, until: f64) -> u32 {
+        let Some(place) = self.places.get_mut(place) else { return 0 };
+        let times = match place.state {
+            Tried::Later(_, times) => times + 1,
+            _ => 1,
+        };
+        place.state = Tried::Later(until, times);
+        times
+    }
+
+    /// Notes why something gave nothing.
+    pub fn set_back(&mut self, reason: &str, detail: &str) {
+        self.last = Some(Setback { reason: reason.to_owned(), detail: detail.to_owned() });
+    }
+
+    fn close(&mut self, place: usize) {
+        if let Some(place) = self.places.get_mut(place) {
+            place.state = Tried::Yes;
+        }
+    }
+
+    /// Writes the pursuit down, without anything that nobody may see. A place that cannot be written down is found again
+    /// by asking anew.
+    #[must_use]
+    pub fn to_text(&self) -> Option<String> {
+        let is_public = |url: &Url| redact(url) == url.as_str();
+        let mut kept = self.clone();
+        let hides = kept.places.iter().any(|place| place.state != Tried::Yes && !is_public(&place.location.url));
+        if hides {
+            kept.asked.clear();
+            kept.places.retain(|place| is_public(&place.location.url));
+        }
+        for place in &mut kept.places {
+            if place.location.referer.as_ref().is_some_and(|page| !is_public(page)) {
+                place.location.referer = None;
+            }
+        }
+        kept.places.retain(|place| is_public(&place.location.url));
+        kept.work.failed_urls.retain(is_public);
+        let typed_is_public = match kept.work.typed() {
+            Identifier::Url(url) => is_public(url),
+            _ => kept.work.identifiers.url.as_ref().is_none_or(is_public),
+        };
+        if !typed_is_public {
+            return None;
+        }
+        serde_json::to_string(&kept).ok()
+    }
+}

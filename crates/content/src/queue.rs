@@ -1,0 +1,218 @@
+//! The queue of a run, in its SQLite file: what is to do, what is in hand, what became of every work.
+//!
+//! Only one process works on a directory at a time (a lock file sees to that), so what is in hand needs no lease that
+//! runs out: whatever a killed process had in hand is queued again when the next one opens the queue. Many small changes
+//! are committed together: a thread takes what has gathered while the last batch was written, and tells everybody when
+//! theirs is safe. Under simulated time the same is done at once, without a thread.
+
+mod items;
+mod journal;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+pub use items::{Added, Filed, Found, Item, ItemState, NewItem};
+pub use journal::{AttemptRow, Counts, ManifestRow, Totals};
+
+/// The version of the tables, as `PRAGMA user_version` has it.
+const VERSION: i64 = 8;
+
+/// Why the queue cannot be used.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum QueueError {
+    /// `SQLite` says no.
+    #[error("the run's file {path} cannot be used: {why}")]
+    Sqlite {
+        /// The file.
+        path: String,
+        /// What it says.
+        why: String,
+    },
+    /// It was made by another version.
+    #[error(
+        "the run's file {path} has format {found}, this program knows {VERSION}; finish that run with the program that began it, or choose another --out"
+    )]
+    Version {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: i64,
+    },
+}
+
+type Work = Box<dyn FnOnce(&Connection) -> rusqlite::Result<Box<dyn FnOnce(rusqlite::Result<()>) + Send>> + Send>;
+
+/// The queue. Cheap to clone.
+#[derive(Clone)]
+pub struct Queue {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    path: PathBuf,
+    /// Where changes are made at once.
+    inline: Option<Mutex<Connection>>,
+    state: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    work: Vec<Work>,
+    closed: bool,
+}
+
+/// How changes are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// By a thread, many at a time.
+    Thread,
+    /// At once, by whoever asks: for simulated time.
+    Inline,
+}
+
+impl Queue {
+    /// Opens the queue in a file, making it where it is missing. What was in hand is queued again.
+    ///
+    /// # Errors
+    /// The file cannot be used, or is of another version.
+    pub fn open(path: &Path, mode: Mode) -> Result<Self, QueueError> {
+        let shown = path.display().to_string();
+        let failed = |error: rusqlite::Error| QueueError::Sqlite { path: shown.clone(), why: sentence(&error) };
+        let database = Connection::open(path).map_err(failed)?;
+        database.busy_timeout(Duration::from_secs(10)).map_err(failed)?;
+        let found: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
+        if found != 0 && found != VERSION {
+            return Err(QueueError::Version { path: shown, found });
+        }
+        database.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
+        database.pragma_update(None, "synchronous", "NORMAL").map_err(failed)?;
+        if found == 0 {
+            let schema = format!("BEGIN IMMEDIATE; {} PRAGMA user_version = {VERSION}; COMMIT;", include_str!("queue/schema.sql"));
+            database.execute_batch(&schema).map_err(failed)?;
+        }
+        database.execute("UPDATE items SET state = 'queued' WHERE state = 'leased'", []).map_err(failed)?;
+        let (inline, for_thread) = match mode {
+            Mode::Inline => (Some(Mutex::new(database)), None),
+            Mode::Thread => (None, Some(database)),
+        };
+        let shared = Arc::new(Shared { path: path.to_owned(), inline, state: Mutex::default(), changed: Condvar::new() });
+        if let Some(database) = for_thread {
+            let side = Arc::clone(&shared);
+            let started = std::thread::Builder::new().name("queue".to_owned()).spawn(move || side.work(database));
+            started.map_err(|error| QueueError::Sqlite { path: shown, why: format!("no thread for it: {error}") })?;
+        }
+        Ok(Self { shared })
+    }
+
+    /// Makes a change, and returns when it is committed.
+    pub(crate) async fn change<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, QueueError> {
+        let failed = |error: rusqlite::Error| QueueError::Sqlite { path: self.shared.path.display().to_string(), why: sentence(&error) };
+        if let Some(database) = &self.shared.inline {
+            let mut database = database.lock();
+            let transaction = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(failed)?;
+            let value = change(&transaction).map_err(failed)?;
+            transaction.commit().map_err(failed)?;
+            return Ok(value);
+        }
+        let (tell, told) = oneshot::channel();
+        let work: Work = Box::new(move |transaction| {
+            let value = change(transaction)?;
+            Ok(Box::new(move |committed| {
+                // Whoever asked may have gone; the change is made all the same.
+                let _ = tell.send(committed.map(|()| value));
+            }))
+        });
+        {
+            let mut waiting = self.shared.state.lock();
+            waiting.work.push(work);
+        }
+        self.shared.changed.notify_one();
+        match told.await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(failed(error)),
+            Err(_) => Err(QueueError::Sqlite { path: self.shared.path.display().to_string(), why: "a change was refused".to_owned() }),
+        }
+    }
+
+    /// Ends the thread when everything that was asked for is done.
+    pub fn close(&self) {
+        self.shared.state.lock().closed = true;
+        self.shared.changed.notify_one();
+    }
+
+    /// Returns the file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+}
+
+impl Shared {
+    fn work(&self, mut database: Connection) {
+        loop {
+            let batch = {
+                let mut waiting = self.state.lock();
+                while waiting.work.is_empty() && !waiting.closed {
+                    self.changed.wait(&mut waiting);
+                }
+                if waiting.work.is_empty() {
+                    return;
+                }
+                std::mem::take(&mut waiting.work)
+            };
+            commit(&mut database, batch);
+        }
+    }
+}
+
+/// Commits a batch. A change that fails by itself is undone by itself; whoever asked for it hears that it was dropped.
+fn commit(database: &mut Connection, batch: Vec<Work>) {
+    let mut done = Vec::with_capacity(batch.len());
+    let outcome = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).and_then(|mut transaction| {
+        for work in batch {
+            let savepoint = transaction.savepoint()?;
+            match work(&savepoint) {
+                Ok(tell) => {
+                    savepoint.commit()?;
+                    done.push(tell);
+                }
+                Err(_) => drop(savepoint),
+            }
+        }
+        transaction.commit()
+    });
+    let failed = outcome.err();
+    for tell in done {
+        tell(match &failed {
+            None => Ok(()),
+            Some(error) => Err(again(error)),
+        });
+    }
+}
+
+/// Makes an error anew for one more listener.
+fn again(error: &rusqlite::Error) -> rusqlite::Error {
+    let code = error.sqlite_error().copied().unwrap_or(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR));
+    rusqlite::Error::SqliteFailure(code, Some(error.to_string()))
+}
+
+/// Says what is wrong, so that a person knows what to do.
+fn sentence(error: &rusqlite::Error) -> String {
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DiskFull) => "the disk is full".to_owned(),
+        Some(rusqlite::ErrorCode::ReadOnly | rusqlite::ErrorCode::CannotOpen) => {
+            "it cannot be written; check the directory and its permissions".to_owned()
+        }
+        Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => "it is not a database, or a damaged one".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,135 @@
+//! robots.txt in front of pages and files: asked once per site and day, obeyed by every request (RFC 9309).
+//!
+//! APIs are not crawled and not asked. A site that cannot say is left alone for a while; its crawl delay is a floor under
+//! whatever the limiter allows.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_hub::clock::{BootInstant, Runtime};
+use docstokg_hub::{Host, Hub, Request};
+use docstokg_policy::role::Role;
+use parking_lot::Mutex;
+use url::Url;
+
+use crate::hub_web::patient;
+use crate::robots::{LIMIT_BYTES, Robots, Ruling};
+
+/// Our name in robots.txt.
+const AGENT: &str = "docstokg";
+/// How long a file is believed (section 2.4).
+const DAY: Duration = Duration::from_secs(86_400);
+/// How long a site that could not say is left alone.
+const A_WHILE: Duration = Duration::from_secs(30);
+
+/// Whether a URL may be asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// It may, now.
+    Granted,
+    /// It may not.
+    Denied {
+        /// Why, for people.
+        text: String,
+    },
+    /// Nobody knows; come back.
+    Later {
+        /// After how long.
+        wait: Duration,
+        /// Why, for people.
+        text: String,
+    },
+}
+
+/// What a site said.
+#[derive(Clone)]
+struct Known {
+    rules: Rules,
+    until: BootInstant,
+}
+
+#[derive(Clone)]
+enum Rules {
+    All,
+    Listed(Arc<Robots>),
+    Nothing(String),
+}
+
+#[derive(Default)]
+struct Site {
+    /// Held while the file is fetched, so that it is fetched once.
+    known: tokio::sync::Mutex<Option<Known>>,
+    /// The earliest next request, where there is a crawl delay.
+    next: Mutex<BootInstant>,
+}
+
+/// Asks robots.txt of each site, and keeps to it.
+pub struct RobotsGate {
+    hub: Hub,
+    runtime: Arc<dyn Runtime>,
+    ignored: bool,
+    exempt: HashSet<Host>,
+    sites: Mutex<HashMap<String, Arc<Site>>>,
+}
+
+impl RobotsGate {
+    /// Makes a gate; `exempt` are the hosts of APIs, and with `ignored` nobody is asked.
+    #[must_use]
+    pub fn new(hub: Hub, runtime: Arc<dyn Runtime>, exempt: HashSet<Host>, ignored: bool) -> Self {
+        Self { hub, runtime, ignored, exempt, sites: Mutex::default() }
+    }
+
+    /// Waits for the turn that the site's crawl delay gives, and tells whether a URL may be asked for.
+    pub async fn may_ask(&self, url: &Url) -> Leave {
+        let Ok(host) = Host::of(url) else { return Leave::Granted };
+        if self.ignored || self.exempt.contains(&host) {
+            return Leave::Granted;
+        }
+        let site = Arc::clone(self.sites.lock().entry(format!("{}://{host}", url.scheme())).or_default());
+        let known = self.known(&site, url, &host).await;
+        let robots = match known.rules {
+            Rules::All => return Leave::Granted,
+            Rules::Nothing(text) => return Leave::Later { wait: known.until.since(self.runtime.boot()), text },
+            Rules::Listed(robots) => robots,
+        };
+        let path = url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
+        if !robots.allows(AGENT, &path) {
+            return Leave::Denied { text: format!("the robots.txt of {host} does not allow this path") };
+        }
+        if let Some(delay) = robots.crawl_delay(AGENT).filter(|delay| !delay.is_zero()) {
+            let at = {
+                let mut next = site.next.lock();
+                let at = (*next).max(self.runtime.boot());
+                *next = at + delay;
+                at
+            };
+            self.runtime.sleep_until(at).await;
+        }
+        Leave::Granted
+    }
+
+    async fn known(&self, site: &Site, url: &Url, host: &Host) -> Known {
+        let mut known = site.known.lock().await;
+        if let Some(known) = known.as_ref().filter(|known| known.until > self.runtime.boot()) {
+            return known.clone();
+        }
+        let mut file = url.clone();
+        file.set_path("/robots.txt");
+        file.set_query(None);
+        file.set_fragment(None);
+        let answer = self.hub.fetch(patient(Request::get(file)).role(Role::Landing).discovered().max_body(16 * LIMIT_BYTES as u64)).await;
+        let (status, why) = match &answer {
+            Ok(answer) => (Some(answer.head.status), format!("it answered {}", answer.head.status)),
+            Err(error) => (None, error.to_string()),
+        };
+        let now = self.runtime.boot();
+        let found = match (Ruling::from_status(status), answer) {
+            (Ruling::Parse, Ok(answer)) => Known { rules: Rules::Listed(Arc::new(Robots::parse(&answer.body))), until: now + DAY },
+            (Ruling::AllowAll, _) => Known { rules: Rules::All, until: now + DAY },
+            _ => Known { rules: Rules::Nothing(format!("the robots.txt of {host} cannot be read: {why}")), until: now + A_WHILE },
+        };
+        *known = Some(found.clone());
+        found
+    }
+}

@@ -1,0 +1,98 @@
+//! Where a run can be watched.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+/// How a run stands. Written by the run, read by whoever shows it.
+#[derive(Default)]
+pub struct Board {
+    tally: Mutex<Tally>,
+    stopping: AtomicBool,
+    in_hand: AtomicU64,
+    notices: Mutex<Vec<String>>,
+    listed: Mutex<Vec<(String, String)>>,
+}
+
+/// What has been counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Works that are queued, in hand or ended, those of earlier runs in this directory included.
+    pub works: u64,
+    /// Whether all inputs have been read.
+    pub all_read: bool,
+    /// Works with a file.
+    pub done: u64,
+    /// Works without.
+    pub failed: u64,
+    /// Lines that name no work.
+    pub bad_lines: u64,
+    /// Lines that name a work that is there already.
+    pub duplicates: u64,
+    /// Works that had their file before this run.
+    pub already: u64,
+    /// Files of this run.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Works that are put away until a time.
+    pub parked: u64,
+    /// Why works have no file, and how many.
+    pub reasons: BTreeMap<String, u64>,
+}
+
+impl Board {
+    /// Changes what has been counted.
+    pub fn count(&self, change: impl FnOnce(&mut Tally)) {
+        change(&mut self.tally.lock());
+    }
+
+    /// Returns what has been counted.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.tally.lock().clone()
+    }
+
+    /// Asks the run to finish what is in flight and to end.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    /// Tells whether the run was asked to end.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_in_hand(&self, works: usize) {
+        self.in_hand.store(works as u64, Ordering::Relaxed);
+    }
+
+    /// Returns how many works are in hand.
+    #[must_use]
+    pub fn in_hand(&self) -> u64 {
+        self.in_hand.load(Ordering::Relaxed)
+    }
+
+    /// Leaves a sentence for a person.
+    pub(super) fn tell(&self, text: String) {
+        self.notices.lock().push(text);
+    }
+
+    /// Takes the sentences that were left.
+    #[must_use]
+    pub fn notices(&self) -> Vec<String> {
+        std::mem::take(&mut self.notices.lock())
+    }
+
+    pub(super) fn list(&self, work_id: &str, url: String) {
+        self.listed.lock().push((work_id.to_owned(), url));
+    }
+
+    /// Takes the places that were listed.
+    #[must_use]
+    pub fn listed(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.listed.lock())
+    }
+}

@@ -1,0 +1,166 @@
+//! The out directory: one run at a time, and what a killed one left is put in order.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::digest::sha256_of;
+use crate::layout::working_directory;
+use crate::queue::{Mode, Queue, QueueError};
+use crate::run::engine::START;
+
+/// Why a directory cannot be worked on.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// It cannot be made or written.
+    #[error("{path} cannot be written: {source}")]
+    Unwritable {
+        /// The directory or file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another run works on it.
+    #[error("another run{by} works on {path}; wait for it, or choose another --out")]
+    Busy {
+        /// The directory.
+        path: String,
+        /// Which process, where that is known.
+        by: String,
+    },
+    /// Its queue cannot be used.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+}
+
+/// An out directory that is ours as long as this lives.
+pub struct Directory {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its queue.
+    pub queue: Queue,
+    lock: PathBuf,
+    _held: File,
+}
+
+impl Directory {
+    /// Takes a directory, making it where it is missing.
+    ///
+    /// # Errors
+    /// It cannot be written, or another run works on it.
+    pub fn open(path: &Path, mode: Mode) -> Result<Self, DirectoryError> {
+        let working = working_directory(path);
+        fs::create_dir_all(&working).map_err(|source| DirectoryError::Unwritable { path: path.display().to_string(), source })?;
+        let lock = working.join("lock");
+        let held = take_lock(path, &lock)?;
+        let queue = Queue::open(&path.join("manifest.sqlite3"), mode)?;
+        Ok(Self { path: path.to_owned(), queue, lock, _held: held })
+    }
+
+    /// Tells whether a run has worked here before.
+    #[must_use]
+    pub fn was_used(path: &Path) -> bool {
+        path.join("manifest.sqlite3").exists()
+    }
+
+    /// Puts in order what a killed run left: files that were recorded get their names, what is of no use goes.
+    ///
+    /// # Errors
+    /// The directory cannot be read or written.
+    pub async fn put_in_order(&self) -> Result<(), DirectoryError> {
+        let working = working_directory(&self.path);
+        let unwritable = |source| DirectoryError::Unwritable { path: working.display().to_string(), source };
+        let files = self.queue.files().await?;
+        for entry in fs::read_dir(&working).map_err(unwritable)?.flatten() {
+            let (file, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            let Some(item) = name.split('-').next().and_then(|item| item.parse::<i64>().ok()) else { continue };
+            let recorded: Vec<_> = files.iter().filter(|(owner, ..)| *owner == item).collect();
+            if recorded.is_empty() || name.contains(".part") {
+                // Unfinished, or finished and not yet judged: the run takes it up.
+                continue;
+            }
+            for (_, path, sha256, bytes) in recorded {
+                let place = self.path.join(path);
+                let fits = entry.metadata().is_ok_and(|meta| meta.len() == *bytes) && sha256_of(&file).is_ok_and(|found| found == *sha256);
+                if fits && !place.exists() {
+                    if let Some(parent) = place.parent() {
+                        fs::create_dir_all(parent).map_err(unwritable)?;
+                    }
+                    fs::rename(&file, &place).map_err(unwritable)?;
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what a run that came to its end leaves behind. With `all_done` nothing is left to go on with.
+    pub fn tidy(&self, all_done: bool) {
+        let working = working_directory(&self.path);
+        if all_done {
+            let left = fs::read_dir(&working).into_iter().flatten().flatten().map(|entry| entry.path()).filter(|path| *path != self.lock);
+            left.for_each(|path| {
+                let _ = fs::remove_file(path);
+            });
+        }
+        // Removed while it is held: whoever waits for it notices that it is another file by then.
+        let _ = fs::remove_file(&self.lock);
+        // Stays if something to go on with is in it.
+        let _ = fs::remove_dir(&working);
+    }
+}
+
+fn take_lock(path: &Path, lock: &Path) -> Result<File, DirectoryError> {
+    let unwritable = |source| DirectoryError::Unwritable { path: lock.display().to_string(), source };
+    loop {
+        if let Some(working) = lock.parent() {
+            fs::create_dir_all(working).map_err(unwritable)?;
+        }
+        let mut file = File::options().read(true).write(true).create(true).truncate(false).open(lock).map_err(unwritable)?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let mut text = String::new();
+            let _ = file.read_to_string(&mut text);
+            let by = text.trim().parse::<u32>().map(|pid| format!(" (process {pid})")).unwrap_or_default();
+            return Err(DirectoryError::Busy { path: path.display().to_string(), by });
+        }
+        // The one before may have removed it between opening and locking.
+        let same = fs::metadata(lock).is_ok_and(|now| {
+            use std::os::unix::fs::MetadataExt;
+            file.metadata().is_ok_and(|held| held.ino() == now.ino() && held.dev() == now.dev())
+        });
+        if same {
+            file.set_len(0).and_then(|()| file.write_all(std::process::id().to_string().as_bytes())).map_err(unwritable)?;
+            return Ok(file);
+        }
+    }
+}
+
+/// Checks every file of a directory against its manifest, and queues the works of those anew that are not what they were.
+/// Returns how many were checked, and what is wrong with which.
+///
+/// # Errors
+/// The queue cannot be read or written.
+pub async fn verify(directory: &Directory) -> Result<(u64, Vec<(String, &'static str)>), DirectoryError> {
+    let mut wrong = Vec::new();
+    let files = directory.queue.files().await?;
+    for (item, path, sha256, bytes) in &files {
+        let place = directory.path.join(path);
+        let flaw = match fs::metadata(&place) {
+            Err(_) => Some("it is missing"),
+            Ok(meta) if meta.len() != *bytes => Some("it has another length"),
+            Ok(_) => match sha256_of(&place) {
+                Ok(found) if found == *sha256 => None,
+                Ok(_) => Some("it has another checksum"),
+                Err(_) => Some("it cannot be read"),
+            },
+        };
+        if let Some(flaw) = flaw {
+            wrong.push((path.clone(), flaw));
+            directory.queue.disown(*item, path.clone(), START.to_owned()).await?;
+            let _ = fs::remove_file(&place);
+        }
+    }
+    Ok((files.len() as u64, wrong))
+}

@@ -1,0 +1,489 @@
+//! The run's loop: one task that decides, many that do.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_hub::clock::{BootInstant, Runtime};
+use docstokg_hub::{Host, Hub, Role};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use url::Url;
+
+use super::inputs::Inputs;
+use super::lanes::{Bounds, LaneName, Lanes, Turn};
+use super::{Board, Options, Parts};
+use crate::artifact::Fetcher;
+use crate::hub_web::HubWeb;
+use crate::identifier::Identifier;
+use crate::manifest::{Lines, Scribe, seconds};
+use crate::pursuit::{Aims, Pursuit, Step};
+use crate::queue::{Item, Queue, QueueError};
+use crate::resolver::{LandingPage, Resolver, all};
+use crate::robots_gate::RobotsGate;
+use crate::work::Work;
+
+/// The lane of works whose first step is not known yet.
+pub(crate) const START: &str = "start";
+/// How many works that are due are taken in hand at a time.
+const DUE_AT_A_TIME: usize = 200;
+/// How often the loop looks whether it was asked to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Why a run could not go on. What is done is done, and the rest is in the queue.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum RunError {
+    /// The queue cannot be read or written.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// Files cannot be written.
+    #[error("{0}")]
+    Halted(String),
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub enum Ended {
+    /// Nothing is left to do.
+    Complete,
+    /// It was asked to stop; so many works are left.
+    Stopped {
+        /// Works left.
+        left: u64,
+    },
+    /// What is left is put away for longer than the run waits.
+    Parked {
+        /// Works left.
+        left: u64,
+        /// The earliest that one of them is due, in seconds from now.
+        due_in: Duration,
+    },
+    /// The bytes that a run may fetch are used up.
+    BytesSpent {
+        /// Works left.
+        left: u64,
+    },
+}
+
+/// A work in hand.
+pub(crate) struct Held {
+    pub(crate) id: i64,
+    pub(crate) work_id: String,
+    pub(crate) pursuit: Box<Pursuit>,
+    pub(crate) step: Step,
+    pub(crate) begun: BootInstant,
+}
+
+/// What the loop is told.
+pub(crate) enum Event {
+    /// Works were queued in these lanes.
+    Queued(HashMap<LaneName, u64>),
+    /// All inputs have been read.
+    AllRead,
+    /// Works were brought into memory: how many were asked for, and found.
+    Loaded(LaneName, usize, usize, Vec<Held>),
+    /// Works that were put away are in hand again.
+    Due(Vec<Held>),
+    /// A step of a lane ended, and these works go on.
+    Stepped(LaneName, Vec<Held>),
+    /// A work was put back into a lane of the file.
+    PutBack(LaneName),
+    /// A work was put away until a time.
+    PutAway(f64),
+    /// The run cannot go on.
+    Broken(RunError),
+}
+
+/// A run.
+pub struct Engine {
+    pub(crate) hub: Hub,
+    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) queue: Queue,
+    pub(crate) options: Options,
+    pub(crate) board: Arc<Board>,
+    pub(crate) aims: Aims,
+    pub(crate) resolvers: Vec<Arc<dyn Resolver>>,
+    pub(crate) landing: LandingPage,
+    pub(crate) web: HubWeb,
+    pub(crate) fetcher: Fetcher,
+    pub(crate) scribe: Scribe,
+    pub(crate) lines: Lines,
+    /// Works whose names must not be written down.
+    pub(crate) hidden: Mutex<HashMap<i64, Work>>,
+    /// URLs that gave a file, and whose.
+    pub(crate) fetched: Mutex<HashMap<String, i64>>,
+    pub(crate) spent: std::sync::atomic::AtomicU64,
+}
+
+impl Engine {
+    /// Puts a run together. `manifest.jsonl` is made anew from what the queue knows.
+    ///
+    /// # Errors
+    /// The queue or the manifest cannot be read or written.
+    pub async fn new(parts: Parts) -> Result<Arc<Self>, RunError> {
+        let Parts { hub, runtime, queue, settings, options, run_id, board } = parts;
+        let lines = Lines::begin(&options.out.join("manifest.jsonl"), &queue).await?;
+        let endpoints = &settings.endpoints;
+        let apis: [&Url; 12] = [
+            &endpoints.openalex,
+            &endpoints.openalex_content,
+            &endpoints.unpaywall,
+            &endpoints.crossref,
+            &endpoints.datacite,
+            &endpoints.arxiv,
+            &endpoints.pmc_id_converter,
+            &endpoints.pmc_bucket,
+            &endpoints.europe_pmc,
+            &endpoints.europe_pmc_articles,
+            &endpoints.doi,
+            &endpoints.wayback,
+        ];
+        let exempt = apis.into_iter().filter_map(|url| Host::of(url).ok()).collect();
+        let robots = Arc::new(RobotsGate::new(hub.clone(), Arc::clone(&runtime), exempt, options.ignore_robots));
+        let fetched = queue.owners().await?;
+        Ok(Arc::new(Self {
+            web: HubWeb::new(hub.clone(), Arc::clone(&robots)),
+            fetcher: Fetcher {
+                hub: hub.clone(),
+                runtime: Arc::clone(&runtime),
+                robots,
+                settings: Arc::clone(&settings),
+                role: options.role,
+                min_pdf_bytes: options.min_pdf_bytes,
+                in_flight: Mutex::default(),
+            },
+            resolvers: all(&settings),
+            landing: LandingPage::new(Arc::clone(&settings)),
+            aims: Aims { kinds: options.kinds.clone(), choice: options.choice.clone(), max_attempts: options.max_attempts },
+            scribe: Scribe { run_id, dry_run: options.rehearsal == super::Rehearsal::DryRun },
+            lines,
+            hub,
+            runtime,
+            queue,
+            options,
+            board,
+            hidden: Mutex::default(),
+            fetched: Mutex::new(fetched),
+            spent: std::sync::atomic::AtomicU64::new(0),
+        }))
+    }
+
+    pub(crate) fn now(&self) -> f64 {
+        seconds(self.runtime.wall())
+    }
+
+    /// Returns the lane of a step.
+    pub(crate) fn lane(&self, pursuit: &Pursuit, step: &Step) -> LaneName {
+        let of_host = |url: &Url, role: Role| match Host::of(url) {
+            Ok(host) => format!("{}|{role}", self.hub.config().site_key(&host)).into(),
+            Err(_) => START.into(),
+        };
+        match step {
+            Step::Fetch(place) => pursuit.place(*place).map_or_else(|| START.into(), |location| of_host(&location.url, self.options.role)),
+            Step::Read(place) => pursuit.place(*place).map_or_else(|| START.into(), |location| of_host(&location.url, Role::Landing)),
+            Step::Resolve("landing_page") => match (&pursuit.work.identifiers.url, &pursuit.work.identifiers.doi) {
+                (Some(url), _) => of_host(url, Role::Landing),
+                // Who registered a DOI is who publishes it, nearly always: its page is not known before doi.org has been asked.
+                (None, Some(doi)) => format!("landing of {}", doi.prefix()).into(),
+                (None, None) => START.into(),
+            },
+            Step::Resolve(name) => format!("resolver {name}").into(),
+            Step::Wait(_) | Step::End => START.into(),
+        }
+    }
+
+    /// Returns how much a lane may have in hand: a little more than its site answers at once, so that its line never runs dry.
+    pub(crate) fn bounds(&self, lane: &str) -> Bounds {
+        if lane == START {
+            return Bounds { most: 64, batch: 1 };
+        }
+        if let Some(name) = lane.strip_prefix("resolver ") {
+            let batch = self.resolvers.iter().find(|resolver| resolver.name() == name).map_or(1, |resolver| resolver.batch().max(1));
+            return Bounds { most: if batch > 1 { 4 } else { 32 }, batch };
+        }
+        if lane.starts_with("landing of ") {
+            return Bounds { most: 8, batch: 1 };
+        }
+        let (site, role) = lane.rsplit_once('|').unwrap_or((lane, "artifact"));
+        let role: Role = role.parse().unwrap_or(Role::Artifact);
+        let most = Host::parse(site).ok().and_then(|host| self.hub.config().limits.of(&host, role).max_concurrent.value);
+        Bounds { most: most.map_or(64, |most| (2 * most.get() as usize).clamp(4, 128)), batch: 1 }
+    }
+
+    /// Takes a work in hand: what was written down about it, or what its name says. `None` for a row that nobody can read.
+    pub(crate) fn hold(&self, item: Item) -> Option<Held> {
+        let written = item.progress.as_deref().and_then(|text| serde_json::from_str::<Pursuit>(text).ok());
+        let given = if item.hidden { self.hidden.lock().get(&item.id).cloned() } else { None };
+        let lost = item.hidden && given.is_none();
+        let mut pursuit = match written {
+            Some(pursuit) => pursuit,
+            None => Pursuit::new(given.or_else(|| Identifier::parse(&item.work_id).ok().map(Work::new))?),
+        };
+        pursuit.attempts = pursuit.attempts.max(item.attempts);
+        let step = if lost {
+            pursuit.set_back("input_needed", "its URL carries a key and was not kept: give the input again, with --retry-failed, to go on with it");
+            Step::End
+        } else {
+            self.next(&pursuit)
+        };
+        Some(Held { id: item.id, work_id: item.work_id, pursuit: Box::new(pursuit), step, begun: self.runtime.boot() })
+    }
+
+    pub(crate) fn next(&self, pursuit: &Pursuit) -> Step {
+        pursuit.next(&self.aims, &self.resolvers, self.now())
+    }
+
+    /// Works until nothing is left to do, or the run is asked to stop.
+    ///
+    /// # Errors
+    /// The run cannot go on; what is left stays queued.
+    pub async fn run(self: &Arc<Self>, inputs: Box<dyn Inputs>) -> Result<Ended, RunError> {
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let (found, due) = self.queue.to_do().await?;
+        let mut state =
+            Loop { engine: self, lanes: Lanes::default(), tell: tell.clone(), in_hand: 0, pending: 0, all_read: false, due, taking_due: false };
+        let counts = self.queue.counts().await?;
+        self.board.count(|tally| {
+            tally.works = counts.queued + counts.leased + counts.done + counts.failed;
+            (tally.done, tally.failed, tally.already) = (counts.done, counts.failed, counts.done);
+        });
+        for found in found {
+            let lane: LaneName = found.lane.into();
+            state.lanes.stored(&lane, found.works, || self.bounds(&lane));
+        }
+        let reader = Arc::clone(self);
+        let tell_read = tell;
+        self.runtime.spawn(Box::pin(async move {
+            let end = match reader.ingest(inputs, &tell_read).await {
+                Ok(()) => Event::AllRead,
+                Err(error) => Event::Broken(error.into()),
+            };
+            let _ = tell_read.send(end);
+        }));
+        loop {
+            if let Some(ended) = state.pump().await? {
+                self.lines.flush();
+                return Ok(ended);
+            }
+            let wake = state.wake();
+            let event = before(&*self.runtime, wake, told.recv()).await;
+            if let Some(Some(event)) = event {
+                state.take(event)?;
+                // Whatever else has come is taken in before anything new is decided.
+                while let Ok(event) = told.try_recv() {
+                    state.take(event)?;
+                }
+            }
+        }
+    }
+}
+
+/// Waits for something, but not beyond an instant.
+async fn before<T>(runtime: &dyn Runtime, until: BootInstant, work: impl Future<Output = T>) -> Option<T> {
+    let mut work = std::pin::pin!(work);
+    let mut sleep = runtime.sleep_until(until);
+    std::future::poll_fn(|context| {
+        if let std::task::Poll::Ready(value) = work.as_mut().poll(context) {
+            return std::task::Poll::Ready(Some(value));
+        }
+        sleep.as_mut().poll(context).map(|()| None)
+    })
+    .await
+}
+
+/// The loop's own state.
+struct Loop<'a> {
+    engine: &'a Arc<Engine>,
+    lanes: Lanes<Held>,
+    tell: mpsc::UnboundedSender<Event>,
+    in_hand: usize,
+    /// Changes of the file that are on their way.
+    pending: usize,
+    all_read: bool,
+    /// When the next work that was put away is due, in seconds since 1970.
+    due: Option<f64>,
+    taking_due: bool,
+}
+
+impl Loop<'_> {
+    fn wake(&self) -> BootInstant {
+        let now = self.engine.runtime.boot();
+        let look = now + if self.engine.runtime.can_stall() { LOOK } else { Duration::from_secs(3_600) };
+        match self.due.filter(|_| !self.taking_due) {
+            Some(due) => look.min(now + Duration::from_secs_f64((due - self.engine.now()).clamp(0.0, 86_400.0)) + Duration::from_millis(1)),
+            None => look,
+        }
+    }
+
+    fn take(&mut self, event: Event) -> Result<(), RunError> {
+        match event {
+            Event::Queued(lanes) => {
+                for (lane, works) in lanes {
+                    self.lanes.stored(&lane, works, || self.engine.bounds(&lane));
+                }
+            }
+            Event::AllRead => {
+                self.all_read = true;
+                self.engine.board.count(|tally| tally.all_read = true);
+            }
+            Event::Loaded(lane, asked, found, works) => {
+                self.pending -= 1;
+                self.lanes.loaded(&lane, asked, found);
+                // Most go on in the lane they were stored in; some learn only now where they belong.
+                for held in works {
+                    self.place(held);
+                }
+            }
+            Event::Due(works) => {
+                self.pending -= 1;
+                self.taking_due = false;
+                self.engine.board.count(|tally| tally.parked = tally.parked.saturating_sub(works.len() as u64));
+                for held in works {
+                    self.place(held);
+                }
+            }
+            Event::Stepped(lane, works) => {
+                self.in_hand -= 1;
+                self.lanes.ended(&lane);
+                for held in works {
+                    self.place(held);
+                }
+            }
+            Event::PutBack(lane) => {
+                self.pending -= 1;
+                self.lanes.stored(&lane, 1, || self.engine.bounds(&lane));
+            }
+            Event::PutAway(at) => {
+                self.pending -= 1;
+                self.due = Some(self.due.map_or(at, |due| due.min(at)));
+            }
+            Event::Broken(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Sends a work to where it goes on: a lane, a later time, or its end.
+    fn place(&mut self, held: Held) {
+        match held.step {
+            Step::Wait(at) => self.put_back(held, START.into(), at),
+            Step::End => {
+                // Ended by a step, or known to be at its end when it was taken in hand.
+                self.in_hand += 1;
+                let (engine, tell) = (Arc::clone(self.engine), self.tell.clone());
+                self.engine.runtime.spawn(Box::pin(async move {
+                    let event = match engine.end(held).await {
+                        Ok(()) => Event::Stepped(START.into(), Vec::new()),
+                        Err(error) => Event::Broken(error),
+                    };
+                    let _ = tell.send(event);
+                }));
+            }
+            _ => {
+                let lane = self.engine.lane(&held.pursuit, &held.step);
+                if self.engine.board.is_stopping() {
+                    return self.put_back(held, lane, 0.0);
+                }
+                if let Some(held) = self.lanes.push(&lane, held, || self.engine.bounds(&lane)) {
+                    self.put_back(held, lane, 0.0);
+                }
+            }
+        }
+    }
+
+    fn put_back(&mut self, held: Held, lane: LaneName, not_before: f64) {
+        self.pending += 1;
+        let (engine, tell) = (Arc::clone(self.engine), self.tell.clone());
+        if not_before > 0.0 {
+            engine.board.count(|tally| tally.parked += 1);
+        }
+        self.engine.runtime.spawn(Box::pin(async move {
+            let text = held.pursuit.to_text();
+            let put = engine.queue.put_back(held.id, lane.to_string(), text, held.pursuit.attempts, not_before, engine.now());
+            let event = match put.await {
+                Ok(()) if not_before > 0.0 => Event::PutAway(not_before),
+                Ok(()) => Event::PutBack(lane),
+                Err(error) => Event::Broken(error.into()),
+            };
+            let _ = tell.send(event);
+        }));
+    }
+
+    /// Starts what can be started. Returns how the run ended, if it has.
+    async fn pump(&mut self) -> Result<Option<Ended>, RunError> {
+        let engine = self.engine;
+        let stopping = engine.board.is_stopping();
+        let spent = engine.options.max_bytes.is_some_and(|most| engine.spent.load(std::sync::atomic::Ordering::Relaxed) >= most);
+        if stopping || spent {
+            for (lane, held) in self.lanes.drain() {
+                self.put_back(held, lane, 0.0);
+            }
+            if self.in_hand == 0 && self.pending == 0 {
+                let counts = engine.queue.counts().await?;
+                let left = counts.queued + counts.leased;
+                return Ok(Some(if left == 0 && self.all_read {
+                    Ended::Complete
+                } else if spent {
+                    Ended::BytesSpent { left }
+                } else {
+                    Ended::Stopped { left }
+                }));
+            }
+            return Ok(None);
+        }
+        if self.due.is_some_and(|due| due <= engine.now()) && !self.taking_due && self.in_hand < engine.options.workers {
+            self.take_due().await?;
+        }
+        while self.in_hand < engine.options.workers {
+            match self.lanes.next() {
+                Some(Turn::Start(lane, works)) => self.start(lane, works),
+                Some(Turn::Load(lane, most)) => self.load(lane, most),
+                None => break,
+            }
+        }
+        engine.board.set_in_hand(self.in_hand);
+        if !(self.all_read && self.in_hand == 0 && self.pending == 0 && self.lanes.is_idle()) {
+            return Ok(None);
+        }
+        let Some(due) = self.due else { return Ok(Some(Ended::Complete)) };
+        let wait = Duration::from_secs_f64((due - engine.now()).clamp(0.0, 1e9));
+        if wait <= engine.options.max_park {
+            return Ok(None);
+        }
+        let counts = engine.queue.counts().await?;
+        Ok(Some(Ended::Parked { left: counts.queued + counts.leased, due_in: wait }))
+    }
+
+    async fn take_due(&mut self) -> Result<(), RunError> {
+        let engine = Arc::clone(self.engine);
+        let items = engine.queue.take_due(engine.now(), DUE_AT_A_TIME).await?;
+        self.due = engine.queue.next_due().await?;
+        let works: Vec<Held> = items.into_iter().filter_map(|item| engine.hold(item)).collect();
+        self.pending += 1;
+        self.taking_due = true;
+        self.take(Event::Due(works))
+    }
+
+    fn load(&mut self, lane: LaneName, most: usize) {
+        self.pending += 1;
+        let (engine, tell) = (Arc::clone(self.engine), self.tell.clone());
+        self.engine.runtime.spawn(Box::pin(async move {
+            let event = match engine.queue.take(lane.to_string(), most).await {
+                Ok(items) => Event::Loaded(lane, most, items.len(), items.into_iter().filter_map(|item| engine.hold(item)).collect()),
+                Err(error) => Event::Broken(error.into()),
+            };
+            let _ = tell.send(event);
+        }));
+    }
+
+    fn start(&mut self, lane: LaneName, works: Vec<Held>) {
+        self.in_hand += 1;
+        let (engine, tell) = (Arc::clone(self.engine), self.tell.clone());
+        self.engine.runtime.spawn(Box::pin(async move {
+            let event = match engine.step(works).await {
+                Ok(works) => Event::Stepped(lane, works),
+                Err(error) => Event::Broken(error),
+            };
+            let _ = tell.send(event);
+        }));
+    }
+}

@@ -1,0 +1,109 @@
+//! From inputs to the queue: each work once, bad lines told and left behind.
+
+use std::collections::HashMap;
+
+use docstokg_hub::redact;
+use sha2::{Digest, Sha256};
+use tokio::sync::mpsc;
+
+use super::engine::{Engine, Event};
+use super::inputs::{Inputs, Read};
+use super::lanes::LaneName;
+use crate::identifier::Identifier;
+use crate::input::Line;
+use crate::pursuit::Pursuit;
+use crate::queue::{Filed, ItemState, NewItem, QueueError};
+use crate::work::Work;
+
+/// Bad lines that are told one by one; the rest is counted.
+const TOLD: u64 = 20;
+
+impl Engine {
+    /// Reads all inputs into the queue.
+    pub(super) async fn ingest(&self, mut inputs: Box<dyn Inputs>, tell: &mpsc::UnboundedSender<Event>) -> Result<(), QueueError> {
+        while let Some(batch) = inputs.next().await {
+            if self.board.is_stopping() {
+                // What has not been read is given again with the next run.
+                break;
+            }
+            let queued = self.enqueue(batch).await?;
+            if !queued.is_empty() && tell.send(Event::Queued(queued)).is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    async fn enqueue(&self, batch: Vec<Read>) -> Result<HashMap<LaneName, u64>, QueueError> {
+        let mut items = Vec::with_capacity(batch.len());
+        let mut works = Vec::with_capacity(batch.len());
+        for (source, read) in batch {
+            match read {
+                Ok(line) => {
+                    for ignored in &line.ignored {
+                        self.board.tell(format!("{source}, line {}: {ignored}", line.number));
+                    }
+                    let (item, first) = self.item(&source, &line);
+                    items.push(item);
+                    works.push((line.work, first));
+                }
+                Err(bad) => {
+                    let mut told = false;
+                    self.board.count(|tally| {
+                        tally.bad_lines += 1;
+                        told = tally.bad_lines <= TOLD;
+                    });
+                    if told {
+                        self.board.tell(format!("{source}, {bad}"));
+                    }
+                }
+            }
+        }
+        let added = self.queue.add(items, self.now()).await?;
+        let mut lanes: HashMap<LaneName, u64> = HashMap::new();
+        let (mut new, mut duplicates) = (0, 0);
+        for (filed, (work, lane)) in added.each.into_iter().zip(works) {
+            let (id, is_new, unfinished) = match filed {
+                Filed::New(id) => (id, true, true),
+                Filed::Known(id, state) => (id, false, matches!(state, ItemState::Queued | ItemState::Leased)),
+            };
+            if unfinished && hides(&work) {
+                self.hidden.lock().insert(id, work);
+            }
+            if is_new {
+                new += 1;
+                *lanes.entry(lane).or_default() += 1;
+            } else {
+                duplicates += 1;
+            }
+        }
+        self.board.count(|tally| {
+            tally.works += new;
+            tally.duplicates += duplicates;
+        });
+        Ok(lanes)
+    }
+
+    fn item(&self, source: &str, line: &Line) -> (NewItem, LaneName) {
+        let work = &line.work;
+        let hidden = hides(work);
+        let work_id = match work.typed() {
+            Identifier::Url(url) if hidden => redact(url),
+            typed => typed.to_string(),
+        };
+        let digest = Sha256::digest(work.work_key().as_bytes());
+        let mut key_hash = [0; 16];
+        key_hash.copy_from_slice(&digest[..16]);
+        let pursuit = Pursuit::new(work.clone());
+        let first = self.lane(&pursuit, &self.next(&pursuit));
+        // What the name alone says need not be written down twice.
+        let plain = *work == Work::new(work.typed().clone());
+        let progress = if plain || hidden { None } else { pursuit.to_text() };
+        (NewItem { key_hash, work_id, source: source.to_owned(), line: line.number, hidden, lane: first.to_string(), progress }, first)
+    }
+}
+
+/// Tells whether what a work is called must not be written down.
+fn hides(work: &Work) -> bool {
+    matches!(work.typed(), Identifier::Url(url) if redact(url) != url.as_str())
+}

@@ -1,0 +1,155 @@
+//! Where works come from: files, standard input, the command line, or a query. Read in batches, as fast as they are queued.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use crate::identifier::Identifier;
+use crate::input::{BadLine, Format, InputReader, Line};
+use crate::web::BoxFuture;
+use crate::work::Work;
+
+/// How many lines are read at a time.
+const BATCH: usize = 500;
+
+/// A line that was read: its source, and the work or what is wrong.
+pub type Read = (Arc<str>, Result<Line, BadLine>);
+
+/// Where works come from.
+pub trait Inputs: Send {
+    /// Returns the next few; `None` at the end.
+    fn next(&mut self) -> BoxFuture<'_, Option<Vec<Read>>>;
+}
+
+/// One thing that the user named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A file of works.
+    File(PathBuf),
+    /// Standard input.
+    Stdin,
+    /// A work, written on the command line.
+    Work(Box<Work>),
+}
+
+impl Input {
+    /// Reads an argument: `-`, a work, or the name of a file.
+    ///
+    /// # Errors
+    /// It is neither; the message says what was tried.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text == "-" {
+            return Ok(Self::Stdin);
+        }
+        if std::path::Path::new(text).is_file() {
+            return Ok(Self::File(text.into()));
+        }
+        match Identifier::parse(text) {
+            Ok(identifier) => Ok(Self::Work(Box::new(Work::new(identifier)))),
+            Err(error) => Err(format!("'{text}' is no file here, and {error}")),
+        }
+    }
+}
+
+/// Works that are in memory.
+pub struct Listed(std::vec::IntoIter<Read>);
+
+impl Listed {
+    /// Takes works as they are.
+    #[must_use]
+    pub fn new(source: &str, works: Vec<Work>) -> Self {
+        let source: Arc<str> = source.into();
+        let line = |(number, work)| (Arc::clone(&source), Ok(Line { number: number as u64 + 1, work, ignored: Vec::new() }));
+        Self(works.into_iter().enumerate().map(line).collect::<Vec<_>>().into_iter())
+    }
+}
+
+impl Inputs for Listed {
+    fn next(&mut self) -> BoxFuture<'_, Option<Vec<Read>>> {
+        let batch: Vec<Read> = self.0.by_ref().take(BATCH).collect();
+        Box::pin(std::future::ready((!batch.is_empty()).then_some(batch)))
+    }
+}
+
+/// Works of files and standard input, read by a thread of their own: a slow pipe keeps nobody waiting.
+pub struct Reading(mpsc::Receiver<Vec<Read>>);
+
+impl Reading {
+    /// Starts to read.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn start(inputs: Vec<Input>, format: Format) -> std::io::Result<Self> {
+        let (send, receive) = mpsc::channel(4);
+        std::thread::Builder::new().name("inputs".to_owned()).spawn(move || read_all(inputs, format, &send))?;
+        Ok(Self(receive))
+    }
+}
+
+impl Inputs for Reading {
+    fn next(&mut self) -> BoxFuture<'_, Option<Vec<Read>>> {
+        Box::pin(self.0.recv())
+    }
+}
+
+fn read_all(inputs: Vec<Input>, format: Format, send: &mpsc::Sender<Vec<Read>>) {
+    let mut number = 0;
+    for input in inputs {
+        // Nobody listens any more: the run has ended.
+        let listening = match input {
+            Input::Work(work) => {
+                number += 1;
+                send.blocking_send(vec![("command line".into(), Ok(Line { number, work: *work, ignored: Vec::new() }))]).is_ok()
+            }
+            Input::Stdin => read_one("-", std::io::stdin().lock(), format, send),
+            Input::File(path) => match File::open(&path) {
+                Ok(file) => read_one(&path.display().to_string(), BufReader::with_capacity(256 << 10, file), format, send),
+                Err(error) => {
+                    let problem = format!("the file cannot be read: {error}");
+                    let bad = BadLine { number: 0, text_preview: String::new(), problem };
+                    send.blocking_send(vec![(path.display().to_string().into(), Err(bad))]).is_ok()
+                }
+            },
+        };
+        if !listening {
+            return;
+        }
+    }
+}
+
+fn read_one(source: &str, reader: impl BufRead, format: Format, send: &mpsc::Sender<Vec<Read>>) -> bool {
+    let source: Arc<str> = source.into();
+    let mut batch = Vec::with_capacity(BATCH);
+    // The first line goes at once: work can begin.
+    let mut most = 1;
+    for line in InputReader::new(reader, format) {
+        batch.push((Arc::clone(&source), line));
+        if batch.len() >= most {
+            most = BATCH;
+            if send.blocking_send(std::mem::take(&mut batch)).is_err() {
+                return false;
+            }
+        }
+    }
+    batch.is_empty() || send.blocking_send(batch).is_ok()
+}
+
+/// Several inputs, one after the other.
+pub struct Chained(pub Vec<Box<dyn Inputs>>);
+
+impl Inputs for Chained {
+    fn next(&mut self) -> BoxFuture<'_, Option<Vec<Read>>> {
+        Box::pin(async {
+            while let Some(first) = self.0.first_mut() {
+                if let Some(batch) = first.next().await {
+                    return Some(batch);
+                }
+                self.0.remove(0);
+            }
+            None
+        })
+    }
+}

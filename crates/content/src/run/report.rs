@@ -1,0 +1,77 @@
+//! What a run came to, in the words of `manifest.summary.json`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Tally;
+use crate::manifest::write_whole;
+use crate::queue::{Queue, QueueError};
+
+/// The summary of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The run.
+    pub run_id: String,
+    /// Works that came to their end in this directory.
+    pub processed: u64,
+    /// Works with a file.
+    pub saved: u64,
+    /// Works of which only a page was found.
+    pub html_only: u64,
+    /// Works of which only XML was found.
+    pub xml_only: u64,
+    /// Lines that name a work that is there already.
+    pub skipped: u64,
+    /// Works without a file.
+    pub failed: u64,
+    /// Works that are left to do.
+    pub left: u64,
+    /// Steps that broke, which none should.
+    pub worker_failures: u64,
+    /// Lines that name no work.
+    pub bad_lines: u64,
+    /// Files of this run.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes_downloaded: u64,
+    /// How many records of each kind.
+    pub classification_totals: BTreeMap<String, u64>,
+    /// How many works without a file for each reason.
+    pub reason_totals: BTreeMap<String, u64>,
+    /// What became of asking whom.
+    pub resolvers: Value,
+}
+
+/// Sums up what the queue knows, and writes `manifest.summary.json`.
+///
+/// # Errors
+/// The queue cannot be read, or the file cannot be written.
+pub async fn report(queue: &Queue, out: &Path, run_id: &str, tally: &Tally, now: f64) -> Result<Report, QueueError> {
+    let totals = queue.totals().await?;
+    let counts = queue.counts().await?;
+    let report = Report {
+        run_id: run_id.to_owned(),
+        processed: counts.done + counts.failed,
+        saved: counts.done,
+        html_only: totals.html_only,
+        xml_only: totals.xml_only,
+        skipped: tally.duplicates,
+        failed: counts.failed,
+        left: counts.queued + counts.leased,
+        worker_failures: 0,
+        bad_lines: tally.bad_lines,
+        files: tally.files,
+        bytes_downloaded: tally.bytes,
+        classification_totals: totals.classifications,
+        reason_totals: totals.reasons,
+        resolvers: json!({ "attempts": totals.attempts, "successes": totals.successes, "status_counts": totals.statuses, "error_reasons": totals.errors }),
+    };
+    let text = serde_json::to_string_pretty(&report).unwrap_or_default();
+    let path = out.join("manifest.summary.json");
+    write_whole(&path, &format!("{text}\n")).map_err(|error| QueueError::Sqlite { path: path.display().to_string(), why: error.to_string() })?;
+    queue.summarise(run_id.to_owned(), now, text).await?;
+    Ok(report)
+}

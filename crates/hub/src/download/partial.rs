@@ -1,0 +1,157 @@
+//! A download that may go on where it broke off: RFC 9110 sections 13.1.5 and 14.
+//!
+//! The part file has a stable name beside the final one, and a note beside it says which URL it came from and by which
+//! strong validator the origin may be asked for the rest. Without one the next attempt starts anew.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::header::{ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_RANGE, DATE, ETAG, IF_RANGE, LAST_MODIFIED, RANGE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use url::Url;
+
+/// Bodies of this size get their note at once: a killed process should not have to fetch them again.
+const NOTED_AT_ONCE: u64 = 1 << 20;
+/// How much older than the answer a date must be to tell two versions apart (RFC 9110, 8.8.2.2).
+const CERTAIN_AGE: Duration = Duration::from_secs(60);
+
+/// What is known about a part file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Note {
+    /// A fingerprint of the URL: it may carry a key, which has no place on disk.
+    url: String,
+    /// The validator to send in `If-Range`.
+    validator: String,
+}
+
+/// Where a resumable download stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Partial {
+    part: PathBuf,
+    note: PathBuf,
+}
+
+/// What an answer to a request for the rest means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// The whole body comes.
+    Anew,
+    /// The body goes on after so many bytes.
+    After(u64),
+    /// Something else: what is there is of no use.
+    Useless,
+}
+
+impl Partial {
+    pub(crate) fn of(path: &Path) -> Self {
+        let beside = |ending: &str| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(ending);
+            PathBuf::from(name)
+        };
+        Self { part: beside(".part"), note: beside(".part.note") }
+    }
+
+    pub(crate) fn part(&self) -> &Path {
+        &self.part
+    }
+
+    /// Adds what asks for the rest, if there is a beginning that can be gone on with. Returns its length.
+    pub(crate) fn ask_for_rest(&self, url: &Url, headers: &mut HeaderMap) -> Option<u64> {
+        let note: Note = serde_json::from_slice(&std::fs::read(&self.note).ok()?).ok()?;
+        let length = std::fs::metadata(&self.part).ok()?.len();
+        if length == 0 || note.url != fingerprint(url) {
+            return None;
+        }
+        let validator = HeaderValue::from_str(&note.validator).ok()?;
+        headers.insert(RANGE, HeaderValue::from_str(&format!("bytes={length}-")).ok()?);
+        headers.insert(IF_RANGE, validator);
+        Some(length)
+    }
+
+    /// Reads what the answer means for what is there.
+    pub(crate) fn start(asked: Option<u64>, status: StatusCode, headers: &HeaderMap) -> Start {
+        match (asked, status) {
+            (Some(length), StatusCode::PARTIAL_CONTENT) => {
+                let range = headers.get(CONTENT_RANGE).and_then(|value| value.to_str().ok()).and_then(|text| text.trim().strip_prefix("bytes "));
+                let first = range.and_then(|text| text.split('-').next()).and_then(|first| first.trim().parse::<u64>().ok());
+                if first == Some(length) { Start::After(length) } else { Start::Useless }
+            }
+            // Nobody asked for a part, or what is there is as long as the whole or longer.
+            (None, StatusCode::PARTIAL_CONTENT) | (Some(_), StatusCode::RANGE_NOT_SATISFIABLE) => Start::Useless,
+            _ => Start::Anew,
+        }
+    }
+
+    /// Opens the part file to go on after `length` bytes, or anew; returns it with the hash of what is there.
+    pub(crate) fn open(&self, start: Start) -> io::Result<(File, Sha256, u64)> {
+        let mut hash = Sha256::new();
+        let Start::After(length) = start else {
+            self.forget();
+            let file = File::options().write(true).create(true).truncate(true).open(&self.part)?;
+            return Ok((file, hash, 0));
+        };
+        let mut file = File::options().read(true).write(true).open(&self.part)?;
+        let mut buffer = vec![0; 256 << 10];
+        let mut left = length;
+        while left > 0 {
+            let most = usize::try_from(left).unwrap_or(buffer.len()).min(buffer.len());
+            let read = file.read(&mut buffer[..most])?;
+            if read == 0 {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the part file became shorter"));
+            }
+            hash.update(&buffer[..read]);
+            left -= read as u64;
+        }
+        file.set_len(length)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok((file, hash, length))
+    }
+
+    /// Writes down how to go on, where the origin says enough: at once for a large body, in the end for any that broke off.
+    pub(crate) fn note(&self, url: &Url, headers: &HeaderMap, expected: Option<u64>, broke_off: bool) {
+        if !broke_off && expected.is_none_or(|length| length < NOTED_AT_ONCE) {
+            return;
+        }
+        if let Some(validator) = strong_validator(headers)
+            && let Ok(text) = serde_json::to_vec(&Note { url: fingerprint(url), validator })
+        {
+            // Without a note the next attempt starts anew.
+            let _ = std::fs::write(&self.note, text);
+        }
+    }
+
+    /// Tells whether what is there can be gone on with.
+    pub(crate) fn is_noted(&self) -> bool {
+        self.note.exists()
+    }
+
+    /// Removes the note: what it spoke of is complete, or gone.
+    pub(crate) fn forget(&self) {
+        let _ = std::fs::remove_file(&self.note);
+    }
+}
+
+fn fingerprint(url: &Url) -> String {
+    super::hex(&Sha256::digest(url.as_str().as_bytes()))
+}
+
+/// Returns a validator by which two versions of a body are told apart for certain.
+fn strong_validator(headers: &HeaderMap) -> Option<String> {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).map(str::trim);
+    if text(ACCEPT_RANGES).is_some_and(|ranges| ranges.eq_ignore_ascii_case("none"))
+        || text(CONTENT_ENCODING).is_some_and(|coding| !coding.eq_ignore_ascii_case("identity"))
+    {
+        return None;
+    }
+    if let Some(tag) = text(ETAG) {
+        return tag.starts_with('"').then(|| tag.to_owned());
+    }
+    let (modified, date) = (text(LAST_MODIFIED)?, text(DATE)?);
+    let age = httpdate::parse_http_date(date).ok()?.duration_since(httpdate::parse_http_date(modified).ok()?).ok()?;
+    (age >= CERTAIN_AGE).then(|| modified.to_owned())
+}
