@@ -124,7 +124,7 @@ fn describe(paper: &Paper, house: &House, copy: Option<&Copy>, path: &str) -> Re
         }
         Signal::Anchor => {
             head.push_str("<base href=\"/doi/\">");
-            body.push_str(&format!("<a class=\"pdf-download\" href=\"{}\">Download PDF</a>", path.trim_start_matches("/doi/")));
+            body.push_str(&format!("<a class=\"pdf-download\" href=\"./{}\">Download PDF</a>", path.trim_start_matches("/doi/")));
         }
         Signal::LinkHeader => reply = reply.header("link", &format!("<{url}>; rel=\"item\"; type=\"application/pdf\"")),
     }

@@ -126,6 +126,57 @@ fn copies_that_are_kept_back_are_kept_back() {
 }
 
 #[test]
+fn every_usual_fault_happens_somewhere() {
+    let library = Library::generate(&Plan { file_bytes: 2000..4000, ..Plan::default() });
+    let papers = &library.world.papers;
+    for house in hosts::houses() {
+        assert!(papers.iter().any(|paper| paper.copy_at(house).is_some()), "{} has nothing", house.host);
+    }
+    let copies = || papers.iter().flat_map(|paper| &paper.copies);
+    assert!(copies().any(|copy| copy.trouble == paper::Trouble::Spoilt) && copies().any(|copy| copy.archived.is_some()));
+    let central = || papers.iter().filter_map(|paper| paper.central);
+    assert!(central().any(|central| central.stumbles) && central().any(|central| central.wrong_checksum) && central().any(|central| !central.pdf));
+}
+
+#[test]
+fn a_transfer_that_broke_off_can_be_continued() {
+    let library = Library::generate(&plan());
+    let visitor = Visitor::new(&library);
+    let cut = library.world.papers.iter().flat_map(|paper| paper.copies.iter().map(move |copy| (paper, copy)));
+    let whole_house = |copy: &paper::Copy| !matches!(copy.house.conduct, Conduct::SendsOn(_));
+    let mut count = 0;
+    for (paper, copy) in cut.filter(|(_, copy)| copy.trouble == paper::Trouble::CutOnce && whole_house(copy)) {
+        let first = visitor.get(&copy.url());
+        let mut bytes = body(&first);
+        assert!(first.breaks_off() && first.content_length() > Some(bytes.len() as u64));
+        let etag = first.headers.iter().find(|(name, _)| name == "etag").map(|(_, value)| value.clone()).unwrap();
+        let at = BootInstant::ZERO + Duration::from_secs(1_000_000);
+        let rest = Arrival::get(copy.house.host, &copy.path, at).with("range", &format!("bytes={}-", bytes.len())).with("if-range", &etag);
+        let rest = visitor.web.ask(rest, Timestamp::from_micros(0)).unwrap();
+        assert_eq!(rest.status, 206);
+        bytes.extend(body(&rest));
+        assert_eq!(file::sha256(&bytes), file::sha256(&library.world.pdf(paper, copy.version)));
+        count += 1;
+    }
+    assert!(count > 1, "{count}");
+}
+
+#[test]
+fn checksums_of_pubmed_central_are_right_but_for_a_few() {
+    let library = Library::generate(&plan());
+    let visitor = Visitor::new(&library);
+    for (paper, central) in library.world.papers.iter().filter_map(|paper| Some((paper, paper.central?))) {
+        let stem = format!("PMC{}.{}", central.pmcid, central.version);
+        let metadata = json(&visitor, &format!("http://{}/metadata/{stem}.json", hosts::PMC_BUCKET));
+        let right = |field: &str, ending: &str| {
+            let (_, bytes) = visitor.fetch(&format!("http://{}/{stem}/{stem}.{ending}", hosts::PMC_BUCKET));
+            metadata[field].as_str().is_some_and(|url| url.ends_with(&format!("?md5={}", file::md5(&bytes))))
+        };
+        assert_eq!((right("pdf_url", "pdf"), right("xml_url", "xml")), (central.pdf && !central.wrong_checksum, true), "{}", paper.title);
+    }
+}
+
+#[test]
 fn limits_are_kept_and_said_in_the_manner_of_each_host() {
     let library = Library::generate(&Plan { scale: 5, works: 10, ..plan() });
     assert!(library.limits().contains(&("export.arxiv.org".to_owned(), "all".to_owned(), "5/3SECOND".to_owned())));
