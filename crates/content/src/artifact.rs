@@ -103,7 +103,7 @@ impl Fetcher {
         if let Some(left) = left_by_an_earlier_run(location, staging) {
             return self.judge(location, left, staging, missing);
         }
-        match self.robots.may_ask(&location.url).await {
+        match self.robots.may_ask(&location.url, location.resolver == DIRECT).await {
             Leave::Granted => {}
             Leave::Denied { text } => return nothing("robots_disallowed", text, None),
             Leave::Later { wait, text } => return Fetched::Later { wait, reason: "robots_unreachable", detail: text, status: None },

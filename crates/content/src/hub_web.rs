@@ -36,7 +36,7 @@ impl Web for HubWeb {
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, WebError>> {
         Box::pin(async move {
             if ask.role != Role::Metadata {
-                match self.robots.may_ask(&ask.url).await {
+                match self.robots.may_ask(&ask.url, false).await {
                     Leave::Granted => {}
                     Leave::Denied { text } => return Err(WebError::Disallowed { text }),
                     Leave::Later { wait, text } => {

@@ -136,6 +136,8 @@ impl Location {
             Ok(Identifier::Arxiv(id)) if !matches!(self.offers, Offers::Xml | Offers::Html | Offers::Archive) => {
                 self.url = joined(arxiv, &format!("pdf/{id}"));
                 self.offers = Offers::Pdf;
+                // The scheme is as configured: a mirror may have no https.
+                return self;
             }
             // They answer with a page that wants work proved; the `pmc` resolver knows where the file is.
             Ok(Identifier::Pmcid(_)) if host_is(&self.url, "ncbi.nlm.nih.gov") => self.offers = Offers::Landing,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_hub::clock::{BootInstant, Runtime};
+use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::{Host, Hub, Request};
 use docstokg_policy::role::Role;
 use parking_lot::Mutex;
@@ -22,6 +23,9 @@ const AGENT: &str = "docstokg";
 const DAY: Duration = Duration::from_secs(86_400);
 /// How long a site that could not say is left alone.
 const A_WHILE: Duration = Duration::from_secs(30);
+
+/// How long to stay away at least when our own breaker kept the question back.
+const A_MOMENT: Duration = Duration::from_secs(1);
 
 /// Whether a URL may be asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +57,10 @@ struct Known {
 enum Rules {
     All,
     Listed(Arc<Robots>),
+    /// It cannot say for now.
     Nothing(String),
+    /// Nobody answers there at all.
+    Unreachable(String),
 }
 
 #[derive(Default)]
@@ -81,15 +88,18 @@ impl RobotsGate {
     }
 
     /// Waits for the turn that the site's crawl delay gives, and tells whether a URL may be asked for.
-    pub async fn may_ask(&self, url: &Url) -> Leave {
+    ///
+    /// `typed` is a URL that the user wrote: it may point into the own network.
+    pub async fn may_ask(&self, url: &Url, typed: bool) -> Leave {
         let Ok(host) = Host::of(url) else { return Leave::Granted };
         if self.ignored || self.exempt.contains(&host) {
             return Leave::Granted;
         }
         let site = Arc::clone(self.sites.lock().entry(format!("{}://{host}", url.scheme())).or_default());
-        let known = self.known(&site, url, &host).await;
+        let known = self.known(&site, url, &host, typed).await;
         let robots = match known.rules {
             Rules::All => return Leave::Granted,
+            Rules::Unreachable(text) => return Leave::Denied { text },
             Rules::Nothing(text) => return Leave::Later { wait: known.until.since(self.runtime.boot()), text },
             Rules::Listed(robots) => robots,
         };
@@ -109,7 +119,7 @@ impl RobotsGate {
         Leave::Granted
     }
 
-    async fn known(&self, site: &Site, url: &Url, host: &Host) -> Known {
+    async fn known(&self, site: &Site, url: &Url, host: &Host, typed: bool) -> Known {
         let mut known = site.known.lock().await;
         if let Some(known) = known.as_ref().filter(|known| known.until > self.runtime.boot()) {
             return known.clone();
@@ -118,16 +128,30 @@ impl RobotsGate {
         file.set_path("/robots.txt");
         file.set_query(None);
         file.set_fragment(None);
-        let answer = self.hub.fetch(patient(Request::get(file)).role(Role::Landing).discovered().max_body(16 * LIMIT_BYTES as u64)).await;
-        let (status, why) = match &answer {
-            Ok(answer) => (Some(answer.head.status), format!("it answered {}", answer.head.status)),
-            Err(error) => (None, error.to_string()),
-        };
+        let mut request = patient(Request::get(file)).role(Role::Landing).max_body(16 * LIMIT_BYTES as u64);
+        if !typed {
+            request = request.discovered();
+        }
+        let answer = self.hub.fetch(request).await;
         let now = self.runtime.boot();
-        let found = match (Ruling::from_status(status), answer) {
-            (Ruling::Parse, Ok(answer)) => Known { rules: Rules::Listed(Arc::new(Robots::parse(&answer.body))), until: now + DAY },
-            (Ruling::AllowAll, _) => Known { rules: Rules::All, until: now + DAY },
-            _ => Known { rules: Rules::Nothing(format!("the robots.txt of {host} cannot be read: {why}")), until: now + A_WHILE },
+        let unread = |why: String| format!("the robots.txt of {host} cannot be read: {why}");
+        let found = match answer {
+            Ok(answer) => match Ruling::from_status(Some(answer.head.status)) {
+                Ruling::Parse => Known { rules: Rules::Listed(Arc::new(Robots::parse(&answer.body))), until: now + DAY },
+                Ruling::AllowAll => Known { rules: Rules::All, until: now + DAY },
+                Ruling::DisallowForNow => {
+                    let wait = match answer.journey.stopped {
+                        Some(StopReason::Deadline { until }) => until.since(now).max(A_WHILE),
+                        _ => A_WHILE,
+                    };
+                    Known { rules: Rules::Nothing(unread(format!("it answered {}", answer.head.status))), until: now + wait }
+                }
+            },
+            Err(error) => match error.kind.refused() {
+                // Our own breaker or limiter kept it back: nothing was learned.
+                Some(refused) => Known { rules: Rules::Nothing(unread(error.to_string())), until: now + refused.cooldown_remaining.max(A_MOMENT) },
+                None => Known { rules: Rules::Unreachable(unread(error.to_string())), until: now + A_WHILE },
+            },
         };
         *known = Some(found.clone());
         found

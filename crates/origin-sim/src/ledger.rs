@@ -29,6 +29,28 @@ pub struct Arrival {
 }
 
 impl Arrival {
+    /// Describes a GET request without headers, not answered yet.
+    #[must_use]
+    pub fn get(host: &str, path: &str, at: BootInstant) -> Self {
+        Self {
+            host: host.to_owned(),
+            method: "GET".to_owned(),
+            path: path.to_owned(),
+            headers: Vec::new(),
+            at,
+            status: 0,
+            ended: None,
+            leave_alone_until: None,
+        }
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_ascii_lowercase(), value.to_owned()));
+        self
+    }
+
     /// Returns the value of a header.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {

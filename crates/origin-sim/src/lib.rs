@@ -7,6 +7,7 @@ mod ledger;
 mod listener;
 mod origin;
 mod reply;
+pub mod scholarly;
 mod simulation;
 mod transport;
 

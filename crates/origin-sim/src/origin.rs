@@ -37,17 +37,23 @@ pub struct Outage {
 
 type Handler = Arc<dyn Fn(&Arrival, usize) -> Reply + Send + Sync>;
 
+/// So much in a window, for paths that begin in one way.
+struct Budget {
+    prefix: String,
+    window: Window,
+    accepted: VecDeque<BootInstant>,
+}
+
 /// The script of one host.
 pub struct Origin {
     pub(crate) host: String,
-    windows: Vec<Window>,
+    budgets: Vec<Budget>,
     throttle: Throttle,
     outages: Vec<Outage>,
     pub(crate) latency: Duration,
     pub(crate) dial_delay: Duration,
     routes: HashMap<String, Vec<Reply>>,
     handler: Option<Handler>,
-    accepted: Vec<VecDeque<BootInstant>>,
     seen: HashMap<String, usize>,
 }
 
@@ -57,14 +63,13 @@ impl Origin {
     pub fn new(host: &str) -> Self {
         Self {
             host: host.to_owned(),
-            windows: Vec::new(),
+            budgets: Vec::new(),
             throttle: Throttle::Seconds,
             outages: Vec::new(),
             latency: Duration::ZERO,
             dial_delay: Duration::ZERO,
             routes: HashMap::new(),
             handler: None,
-            accepted: Vec::new(),
             seen: HashMap::new(),
         }
     }
@@ -74,10 +79,20 @@ impl Origin {
     /// # Panics
     /// When the text is not a rate.
     #[must_use]
+    pub fn limit(self, rates: &str) -> Self {
+        self.limit_under("", rates)
+    }
+
+    /// Allows only so much of the paths that begin with `prefix`, beside what holds for all.
+    ///
+    /// # Panics
+    /// When the text is not a rate.
+    #[must_use]
     #[expect(clippy::expect_used, reason = "a script with a wrong rate is a wrong test")]
-    pub fn limit(mut self, rates: &str) -> Self {
-        self.windows = parse_rates(rates).expect("a rate");
-        self.accepted = vec![VecDeque::new(); self.windows.len()];
+    pub fn limit_under(mut self, prefix: &str, rates: &str) -> Self {
+        self.budgets.retain(|budget| budget.prefix != prefix);
+        let windows = parse_rates(rates).expect("a rate").into_iter();
+        self.budgets.extend(windows.map(|window| Budget { prefix: prefix.to_owned(), window, accepted: VecDeque::new() }));
         self
     }
 
@@ -128,7 +143,7 @@ impl Origin {
         if let Some(outage) = self.outages.iter().find(|outage| outage.during.contains(&since_start)) {
             return outage.reply.clone();
         }
-        if let Some(free) = self.take(now) {
+        if let Some(free) = self.take(&arrival.path, now) {
             let wait = free.since(now);
             let reply = Reply::status(429).body("Rate exceeded.");
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
@@ -150,9 +165,9 @@ impl Origin {
     }
 
     /// Counts a request in the sliding windows, or says when there will be room.
-    fn take(&mut self, now: BootInstant) -> Option<BootInstant> {
+    fn take(&mut self, path: &str, now: BootInstant) -> Option<BootInstant> {
         let mut free = now;
-        for (window, accepted) in self.windows.iter().zip(&mut self.accepted) {
+        for Budget { window, accepted, .. } in self.budgets.iter_mut().filter(|budget| path.starts_with(&budget.prefix)) {
             while accepted.front().is_some_and(|first| *first + window.per <= now) {
                 accepted.pop_front();
             }
@@ -165,8 +180,8 @@ impl Origin {
         if free > now {
             return Some(free);
         }
-        for accepted in &mut self.accepted {
-            accepted.push_back(now);
+        for budget in self.budgets.iter_mut().filter(|budget| path.starts_with(&budget.prefix)) {
+            budget.accepted.push_back(now);
         }
         None
     }
@@ -205,6 +220,16 @@ impl Web {
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    /// Takes in a request at the instant it names, and returns the answer without waiting for anything: no sockets, no
+    /// latency. `None` for a host that is not there.
+    #[must_use]
+    pub fn ask(&self, arrival: Arrival, wall: Timestamp) -> Option<Reply> {
+        let at = arrival.at;
+        let served = self.serve(arrival, wall)?;
+        self.ledger.ended(served.number, at);
+        Some(served.reply)
     }
 
     /// Takes in a request, and returns the answer to send. `None` for a host that is not there.

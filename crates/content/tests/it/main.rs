@@ -20,3 +20,5 @@ mod works;
 mod script;
 // Resolvers, one by one: what they ask, what they read, what they make of nonsense.
 mod resolvers;
+// The simulated web: every resolver leads to the copies that are there, and to no others.
+mod simulated;

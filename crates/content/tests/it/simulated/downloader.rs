@@ -1,0 +1,96 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use docstokg_content::location::{Checksum, Location, Offers};
+use docstokg_content::resolver::order::{Choice, Plan, order};
+use docstokg_content::resolver::{self, LandingPage, Outcome, Resolver};
+use docstokg_content::robots::Robots;
+use docstokg_content::sniff::{Expected, MIN_PDF_BYTES, Payload, Received, Verdict, classify, judge};
+use docstokg_content::work::Work;
+use md5::{Digest, Md5};
+use url::Url;
+
+use super::web::Simulated;
+use crate::script::run;
+
+/// Asks one resolver after the other until a PDF is there.
+pub(super) struct Downloader<'a> {
+    web: &'a Simulated,
+    resolvers: Vec<Arc<dyn Resolver>>,
+    pages: LandingPage,
+}
+
+impl<'a> Downloader<'a> {
+    pub(super) fn new(web: &'a Simulated) -> Self {
+        let settings = web.settings();
+        Self { web, resolvers: resolver::all(&settings), pages: LandingPage::new(settings) }
+    }
+
+    pub(super) fn download(&self, mut work: Work) -> Option<Bytes> {
+        let mut asked: HashSet<&'static str> = HashSet::new();
+        let mut tried: HashSet<Url> = HashSet::new();
+        loop {
+            let planned = order(&work, &Choice::default(), &self.resolvers).unwrap();
+            let next = planned.iter().find(|planned| planned.plan == Plan::Ask && !asked.contains(planned.resolver))?;
+            asked.insert(next.resolver);
+            let resolver = self.resolvers.iter().find(|resolver| resolver.name() == next.resolver)?;
+            let outcome = run(resolver.resolve(std::slice::from_ref(&work), self.web)).remove(0);
+            outcome.learned().into_iter().for_each(|learned| work.learn(learned));
+            if let Outcome::Found(found) = outcome
+                && let Some(body) = self.first(found.locations, &mut work, &mut tried)
+            {
+                return Some(body);
+            }
+        }
+    }
+
+    /// Tries places in order; pages lead to further ones.
+    fn first(&self, locations: Vec<Location>, work: &mut Work, tried: &mut HashSet<Url>) -> Option<Bytes> {
+        for location in locations {
+            if location.offers == Offers::Xml || !tried.insert(location.url.clone()) || !self.may(&location.url) {
+                continue;
+            }
+            if location.offers == Offers::Landing {
+                if let Outcome::Found(found) = run(self.pages.read(location.url, self.web))
+                    && let Some(body) = self.first(found.locations, work, tried)
+                {
+                    return Some(body);
+                }
+                continue;
+            }
+            let Ok(answer) = self.web.get(location.url.clone()) else { continue };
+            match answer.status.as_u16() {
+                404 | 410 => work.failed_urls.push(location.url),
+                200 if classify(&answer.body) == Payload::Html => {
+                    let page = Location { offers: Offers::Landing, ..location };
+                    tried.remove(&page.url);
+                    if let Some(body) = self.first(vec![page], work, tried) {
+                        return Some(body);
+                    }
+                }
+                200 if is_good(&answer.body, &location) => return Some(answer.body),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Asks the site whether robots may go there.
+    fn may(&self, url: &Url) -> bool {
+        let robots = self.web.once(&url.join("/robots.txt").unwrap());
+        let Some(reply) = robots.filter(|reply| reply.dead.is_none()) else { return false };
+        let rules = reply.pieces.iter().filter_map(|piece| if let docstokg_origin_sim::Piece::Bytes(bytes) = piece { Some(bytes) } else { None });
+        reply.status != 200 || rules.into_iter().all(|rules| Robots::parse(rules).allows("docstokg", url.path()))
+    }
+}
+
+fn is_good(body: &[u8], location: &Location) -> bool {
+    let length = body.len() as u64;
+    let received = Received { head: body, tail: body, length, declared_length: Some(length), expected: Expected::Pdf };
+    let right = match &location.checksum {
+        Some(Checksum::Md5(hex)) => *hex == format!("{:x}", Md5::digest(body)),
+        _ => true,
+    };
+    right && judge(&received, MIN_PDF_BYTES) == Verdict::Accepted(Payload::Pdf)
+}

@@ -1,0 +1,177 @@
+//! A simulated scholarly web: services by their real names, invented publishers and repositories, works with copies here
+//! and there, and the truth about all of them.
+//!
+//! A [`Library`] follows from its [`Plan`]: the same seed gives the same works, the same bytes, the same faults. Its
+//! [`origins`](Library::origins) answer over plain http in the shapes of the real services, keep limits and have their bad
+//! days. What a client should bring home is known beforehand: [`truth`](Library::truth). Identifiers in answers are
+//! spelt as services spell them, with `https://doi.org/` and the like; every place of a file or page is http, at one of
+//! [`hosts`](Library::hosts).
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::ledger::Arrival;
+use crate::origin::{Origin, Throttle};
+use crate::reply::Reply;
+
+mod arxiv;
+mod asked;
+mod central;
+mod file;
+mod hosts;
+mod house;
+mod input;
+mod openalex;
+mod paper;
+mod registries;
+mod truth;
+mod unpaywall;
+mod wayback;
+mod world;
+
+pub use input::{InputLine, Names};
+pub use truth::{Because, Copied, FileKind, Truth};
+
+use hosts::Conduct;
+use world::World;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Faults {
+    /// Nothing, and every work can be had; limits hold all the same.
+    None,
+    /// What usually does: walls, outages, stubs, broken and truncated files, wrong checksums, closed works.
+    #[default]
+    Usual,
+}
+
+/// What a library is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Everything follows from it.
+    pub seed: u64,
+    /// How many works there are.
+    pub works: usize,
+    /// By how much every limit is multiplied, so that a demonstration need not take hours.
+    pub scale: u32,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// The sizes of files, in bytes.
+    pub file_bytes: Range<usize>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { seed: 1, works: 300, scale: 1, faults: Faults::Usual, file_bytes: 20 << 10..200 << 10 }
+    }
+}
+
+/// A generated world of works.
+#[derive(Clone, Debug)]
+pub struct Library {
+    world: Arc<World>,
+    input: Vec<InputLine>,
+    truth: Vec<Truth>,
+}
+
+/// When Unpaywall is not well, after the start.
+const OUTAGE: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(4);
+/// How long the slow publisher takes to begin an answer.
+const SLOW: Duration = Duration::from_millis(200);
+
+impl Library {
+    /// Makes the world of a plan.
+    #[must_use]
+    pub fn generate(plan: &Plan) -> Self {
+        let world = World::generate(plan);
+        let truth = world.papers.iter().map(|paper| truth::of(&world, paper)).collect();
+        Self { input: input::lines(&world), truth, world: Arc::new(world) }
+    }
+
+    /// Returns every host with its limits and its faults, fresh: nothing was asked of them yet.
+    #[must_use]
+    pub fn origins(&self) -> Vec<Origin> {
+        let faults = self.world.has_faults();
+        let service = |host: &str, answer: fn(&World, &Arrival) -> Reply| {
+            self.origin(host, move |world, arrival, _| if arrival.path == "/robots.txt" { Reply::status(404) } else { answer(world, arrival) })
+        };
+        let mut unpaywall = service(hosts::UNPAYWALL, unpaywall::answer);
+        if faults {
+            let sorry = Reply::status(503).header("retry-after", "2").body("<html><title>503 Service Unavailable</title></html>");
+            unpaywall = unpaywall.outage(OUTAGE, sorry);
+        }
+        let mut origins = vec![
+            service(hosts::OPENALEX, openalex::answer),
+            unpaywall,
+            service(hosts::CROSSREF, registries::crossref).throttle(Throttle::Date),
+            service(hosts::DATACITE, registries::datacite),
+            service(hosts::ARXIV, arxiv::answer).throttle(Throttle::Silent),
+            service(hosts::ARXIV_FOR_PEOPLE, arxiv::answer).throttle(Throttle::Silent),
+            service(hosts::PMC, central::converter),
+            service(hosts::PMC_BUCKET, central::bucket),
+            service(hosts::EBI, central::europe_search),
+            self.origin(hosts::EUROPE_PMC, central::europe_articles),
+            service(hosts::DOI, registries::doi_org),
+            service(hosts::WAYBACK, wayback::answer),
+            self.origin(hosts::CDN, house::cdn),
+        ];
+        for house in hosts::houses() {
+            let origin = self.origin(house.host, move |world, arrival, nth| house::answer(world, house, arrival, nth));
+            origins.push(if house.conduct == Conduct::Slow && faults { origin.latency(SLOW) } else { origin });
+        }
+        origins
+    }
+
+    /// Scripts a host with its limits.
+    fn origin(&self, host: &str, answer: impl Fn(&World, &Arrival, usize) -> Reply + Send + Sync + 'static) -> Origin {
+        let world = Arc::clone(&self.world);
+        let origin = Origin::new(host).handler(move |arrival, nth| answer(&world, arrival, nth));
+        let own = hosts::limits().into_iter().filter(|limit| limit.host == host);
+        own.fold(origin, |origin, limit| origin.limit_under(limit.prefix, &limit.rate(self.world.plan.scale)))
+    }
+
+    /// Returns the names of all hosts, so that connections to them can be led to a loopback listener.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<String> {
+        let mut names: Vec<String> = hosts::limits().iter().map(|limit| limit.host.to_owned()).collect();
+        names.dedup();
+        names
+    }
+
+    /// Returns the lines that a user would type, and what each of them is.
+    #[must_use]
+    pub fn input(&self) -> &[InputLine] {
+        &self.input
+    }
+
+    /// Returns the lines that a user would type: the texts of [`input`](Self::input).
+    #[must_use]
+    pub fn input_lines(&self) -> Vec<String> {
+        self.input.iter().map(|line| line.text.clone()).collect()
+    }
+
+    /// Returns what is so, per work.
+    #[must_use]
+    pub fn truth(&self) -> &[Truth] {
+        &self.truth
+    }
+
+    /// Returns what the hosts allow: host, what for, and the rate. What for is `all`, a role (`metadata`, `artifact`), or the
+    /// kind `list`.
+    #[must_use]
+    pub fn limits(&self) -> Vec<(String, String, String)> {
+        let limits = hosts::limits();
+        limits.iter().map(|limit| (limit.host.to_owned(), limit.role.to_owned(), limit.rate(self.world.plan.scale))).collect()
+    }
+
+    /// Returns the base URL of a service, by its name in the settings of resolvers: `openalex`, `pmc_bucket` and so on. `None` for a
+    /// service that is not simulated.
+    #[must_use]
+    pub fn endpoint(&self, service: &str) -> Option<String> {
+        hosts::endpoint(service)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+//! arXiv: the Atom API, the files and the abstract pages.
+
+use super::asked::{self, Asked};
+use super::file::{self, Version, escaped};
+use super::hosts::ARXIV;
+use super::paper::Paper;
+use super::world::World;
+use crate::ledger::Arrival;
+use crate::reply::Reply;
+
+/// Works of a feed, unless asked for more.
+const DEFAULT_RESULTS: usize = 10;
+
+pub(super) fn answer(world: &World, arrival: &Arrival) -> Reply {
+    let asked = Asked::of(arrival);
+    if asked.path == "/api/query" {
+        return feed(world, &asked);
+    }
+    let found = |prefix: &str| asked.path.strip_prefix(prefix).and_then(|id| world.with_arxiv(id.trim_end_matches(".pdf")));
+    if let Some(paper) = found("/pdf/") {
+        return file::serve(arrival, &world.pdf(paper, Version::Submitted), "application/pdf");
+    }
+    match found("/abs/") {
+        Some(paper) => abstract_page(paper),
+        None => asked::page(404, "<html><head><title>Not found</title></head><body>No such paper</body></html>"),
+    }
+}
+
+fn abstract_page(paper: &Paper) -> Reply {
+    let (id, _) = paper.arxiv.clone().unwrap_or_default();
+    let title = escaped(&paper.title);
+    let metas = format!(
+        "<meta name=\"citation_title\" content=\"{title}\"><meta name=\"citation_arxiv_id\" content=\"{id}\">\
+         <meta name=\"citation_pdf_url\" content=\"http://{ARXIV}/pdf/{id}\">"
+    );
+    asked::page(200, format!("<!DOCTYPE html><html><head><title>{title}</title>{metas}</head><body><h1>{title}</h1></body></html>"))
+}
+
+fn feed(world: &World, asked: &Asked) -> Reply {
+    let ids: Vec<&str> = asked.get("id_list").unwrap_or_default().split(',').filter(|id| !id.is_empty()).collect();
+    let most = asked.get("max_results").and_then(|most| most.parse().ok()).unwrap_or(DEFAULT_RESULTS);
+    let entries: Vec<String> = ids.iter().filter_map(|id| world.with_arxiv(id)).take(most).map(entry).collect();
+    let text = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<feed xmlns=\"http://www.w3.org/2005/Atom\" \
+         xmlns:opensearch=\"http://a9.com/-/spec/opensearch/1.1/\" xmlns:arxiv=\"http://arxiv.org/schemas/atom\">\n\
+         <id>http://arxiv.org/api/query</id><title>arXiv Query</title><updated>2026-10-01T00:00:00Z</updated>\
+         <opensearch:totalResults>{count}</opensearch:totalResults><opensearch:startIndex>0</opensearch:startIndex>\
+         <opensearch:itemsPerPage>{most}</opensearch:itemsPerPage>\n{}</feed>\n",
+        entries.join("\n"),
+        count = entries.len(),
+    );
+    asked::text(200, "application/atom+xml", text)
+}
+
+fn entry(paper: &Paper) -> String {
+    let (id, version) = paper.arxiv.clone().unwrap_or_default();
+    let published = paper.home.and(paper.doi.as_ref()).map(|(doi, _)| format!("<arxiv:doi>{}</arxiv:doi>", escaped(doi))).unwrap_or_default();
+    format!(
+        "<entry><id>http://arxiv.org/abs/{id}v{version}</id><title>{}</title><updated>{year}-03-01T00:00:00Z</updated>\
+         <published>{year}-03-01T00:00:00Z</published><summary>An abstract.</summary><author><name>A. Author</name></author>\
+         <link rel=\"alternate\" type=\"text/html\" href=\"http://{ARXIV}/abs/{id}v{version}\"/>\
+         <link rel=\"related\" type=\"application/pdf\" title=\"pdf\" href=\"http://{ARXIV}/pdf/{id}v{version}\"/>{published}</entry>",
+        escaped(&paper.title),
+        year = paper.year,
+    )
+}

@@ -1,0 +1,66 @@
+//! What a user would type: the same works in every usual spelling, some twice, and what is no work at all.
+
+use super::paper::{Paper, Typed};
+use super::truth;
+use super::world::World;
+
+/// One line of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputLine {
+    /// What it says.
+    pub text: String,
+    /// What it is.
+    pub names: Names,
+}
+
+/// What a line names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// The work with this place in the truth, for the first time.
+    Work(usize),
+    /// The work with this place in the truth once more, perhaps spelt differently.
+    Again(usize),
+    /// Nothing that anybody could find.
+    Nothing,
+}
+
+/// Every so manyth work is named twice.
+const DUPLICATES_EVERY: usize = 29;
+/// Every so many lines there is one that names nothing.
+const BAD_EVERY: usize = 71;
+const BAD: [&str; 4] = ["see the appendix of the report", "doi:10.1234/", "38000003", "ftp://ftp.press-one.example/pub/paper.pdf"];
+
+/// Writes the lines.
+pub(super) fn lines(world: &World) -> Vec<InputLine> {
+    let mut lines = Vec::new();
+    for (at, paper) in world.papers.iter().enumerate() {
+        lines.push(InputLine { text: spelt(paper, at), names: Names::Work(at) });
+        if at % DUPLICATES_EVERY == DUPLICATES_EVERY / 2 {
+            lines.push(InputLine { text: spelt(paper, at + 1), names: Names::Again(at) });
+        }
+        if world.has_faults() && at % BAD_EVERY == 10 {
+            lines.push(InputLine { text: BAD[at / BAD_EVERY % BAD.len()].to_owned(), names: Names::Nothing });
+        }
+    }
+    lines
+}
+
+/// Spells what the user calls a work, in one way or another.
+fn spelt(paper: &Paper, way: usize) -> String {
+    let id = truth::id(paper);
+    let bare = id.split_once(':').map_or(id.as_str(), |(_, bare)| bare);
+    match (paper.typed, way % 5) {
+        (Typed::Doi, 0) | (Typed::Arxiv, 0 | 3) | (Typed::Pmcid | Typed::OpenAlex, 0 | 2) => bare.to_owned(),
+        (Typed::Doi, 1) => format!("https://doi.org/{}", bare.replace('<', "%3C").replace('>', "%3E")),
+        (Typed::Doi, 2) => format!("DOI: {}", bare.to_ascii_uppercase()),
+        (Typed::Doi, 3) => format!("http://dx.doi.org/{}", bare.replace('<', "%3C").replace('>', "%3E")),
+        (Typed::Arxiv, 1) => format!("arXiv:{bare}"),
+        (Typed::Arxiv, 2) => format!("https://arxiv.org/abs/{bare}"),
+        (Typed::Arxiv, _) => format!("https://arxiv.org/pdf/{bare}.pdf"),
+        (Typed::Pmid, 0 | 2) => format!("PMID: {bare}"),
+        (Typed::Pmid, 1 | 3) => format!("https://pubmed.ncbi.nlm.nih.gov/{bare}/"),
+        (Typed::Pmcid, 1 | 3) => format!("https://pmc.ncbi.nlm.nih.gov/articles/{bare}/"),
+        (Typed::OpenAlex, 1 | 3) => format!("https://openalex.org/{bare}"),
+        _ => id,
+    }
+}

@@ -1,0 +1,172 @@
+//! What is so: which works can be had, as which bytes, from where, and who says so.
+
+use super::Faults;
+use super::file::{Version, sha256};
+use super::hosts::{ARXIV, EBI, EUROPE_PMC, PMC_BUCKET};
+use super::paper::{Agency, Case, Copy, Mention, Paper, Typed};
+use super::wayback;
+use super::world::World;
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileKind {
+    /// A PDF.
+    Pdf,
+    /// The article as JATS XML.
+    Xml,
+}
+
+/// A file that a client which keeps to the rules gets, whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// What it is.
+    pub kind: FileKind,
+    /// Where it is, as catalogues and pages have it; a redirect may lead on.
+    pub url: String,
+    /// The SHA-256 of its bytes, in lower-case hex.
+    pub sha256: String,
+    /// Its size in bytes.
+    pub bytes: usize,
+    /// Who leads to it, directly or by a page: `openalex`, `unpaywall`, `crossref`, `arxiv`, `pmc`, `europe_pmc`, `landing_page`,
+    /// `wayback`.
+    pub found_by: Vec<&'static str>,
+}
+
+/// Why no PDF of a work can be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Because {
+    /// There is no open copy.
+    Closed,
+    /// Nobody knows the identifier.
+    Unknown,
+    /// There is XML, and nothing else.
+    XmlOnly,
+    /// The only copy was taken away, and nobody kept it.
+    Gone,
+    /// The only copy is behind a wall.
+    Walled,
+    /// The only copy is a page that says it is a PDF.
+    Stub,
+    /// The only copy is where robots.txt forbids to go.
+    Disallowed,
+}
+
+/// The truth about one work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Truth {
+    /// The canonical text of what the user calls it: `doi:10.…`, `arxiv:…`, `pmid:…`, `pmcid:PMC…`, `openalex:W…`, or a URL.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// Its year.
+    pub year: i32,
+    /// The files that can be had.
+    pub copies: Vec<Copied>,
+    /// URLs of files that are gone, and that the Wayback Machine may have kept.
+    pub gone: Vec<String>,
+    /// Why there is no PDF, when there is none.
+    pub because: Option<Because>,
+}
+
+impl Truth {
+    /// Returns the files of a kind.
+    pub fn of_kind(&self, kind: FileKind) -> impl Iterator<Item = &Copied> {
+        self.copies.iter().filter(move |copy| copy.kind == kind)
+    }
+
+    /// Tells whether a PDF can be had.
+    #[must_use]
+    pub fn has_pdf(&self) -> bool {
+        self.of_kind(FileKind::Pdf).next().is_some()
+    }
+
+    /// Tells whether JATS XML can be had.
+    #[must_use]
+    pub fn has_xml(&self) -> bool {
+        self.of_kind(FileKind::Xml).next().is_some()
+    }
+}
+
+/// Writes down the truth about a work.
+pub(super) fn of(world: &World, paper: &Paper) -> Truth {
+    let faults = world.plan.faults;
+    let mut copies: Vec<Copied> = Vec::new();
+    let mut add = |kind, url, bytes: &[u8], found_by| copies.push(Copied { kind, url, sha256: sha256(bytes), bytes: bytes.len(), found_by });
+    for copy in &paper.copies {
+        let bytes = world.pdf(paper, copy.version);
+        if copy.is_obtainable(faults) {
+            add(FileKind::Pdf, copy.url(), &bytes, finders(paper, copy));
+        } else if let Some(kept) = wayback::url(copy) {
+            add(FileKind::Pdf, kept, &bytes, vec!["wayback"]);
+        }
+    }
+    if let Some((id, _)) = &paper.arxiv {
+        let published = paper.doi_of(Agency::Crossref).map(|_| "unpaywall");
+        let found_by = ["arxiv", "openalex"].into_iter().chain(published).collect();
+        let url = format!("http://{ARXIV}/pdf/{}", spelt_arxiv(paper).unwrap_or_else(|| id.clone()));
+        add(FileKind::Pdf, url, &world.pdf(paper, Version::Submitted), found_by);
+    }
+    if let Some(central) = paper.central {
+        let (stem, pmcid) = (format!("PMC{0}.{1}", central.pmcid, central.version), central.pmcid);
+        let (pdf, xml) = (world.pdf(paper, Version::Published), world.jats(paper, central));
+        if central.pdf && !central.wrong_checksum {
+            add(FileKind::Pdf, format!("http://{PMC_BUCKET}/{stem}/{stem}.pdf"), &pdf, vec!["pmc"]);
+        }
+        if central.pdf {
+            add(FileKind::Pdf, format!("http://{EUROPE_PMC}/articles/PMC{pmcid}?pdf=render"), &pdf, vec!["europe_pmc"]);
+        }
+        add(FileKind::Xml, format!("http://{PMC_BUCKET}/{stem}/{stem}.xml"), &xml, vec!["pmc"]);
+        add(FileKind::Xml, format!("http://{EBI}/europepmc/webservices/rest/PMC{pmcid}/fullTextXML"), &xml, vec!["europe_pmc"]);
+    }
+    let gone = paper.copies.iter().filter(|copy| paper.case == Case::Gone && !copy.is_obtainable(faults)).map(Copy::url).collect();
+    let has_pdf = copies.iter().any(|copy| copy.kind == FileKind::Pdf);
+    let because = (!has_pdf).then(|| because(paper, faults));
+    Truth { id: id(paper), title: paper.title.clone(), year: paper.year, copies, gone, because }
+}
+
+/// Says who leads to a copy at a house.
+fn finders(paper: &Paper, copy: &Copy) -> Vec<&'static str> {
+    let at_home = paper.home == Some(copy.house);
+    let doi = paper.doi.is_some();
+    let known = [
+        ("openalex", paper.openalex.is_some() && copy.openalex != Mention::No),
+        ("unpaywall", paper.doi_of(Agency::Crossref).is_some() && copy.unpaywall != Mention::No),
+        ("crossref", doi && at_home),
+        ("landing_page", at_home && (doi || matches!(paper.typed, Typed::Page | Typed::File))),
+    ];
+    known.into_iter().filter(|(_, leads)| *leads).map(|(name, _)| name).collect()
+}
+
+fn because(paper: &Paper, faults: Faults) -> Because {
+    match paper.case {
+        Case::Unknown => Because::Unknown,
+        Case::CentralText => Because::XmlOnly,
+        Case::Gone => Because::Gone,
+        Case::Walled if faults == Faults::Usual => Because::Walled,
+        Case::Stub => Because::Stub,
+        Case::Strict => Because::Disallowed,
+        _ => Because::Closed,
+    }
+}
+
+/// Returns the arXiv id as the user writes it: some name the version.
+pub(super) fn spelt_arxiv(paper: &Paper) -> Option<String> {
+    let (id, version) = paper.arxiv.as_ref().filter(|_| paper.typed == Typed::Arxiv)?;
+    Some(if paper.number % 4 == 1 { format!("{id}v{version}") } else { id.clone() })
+}
+
+/// Returns the canonical text of what the user calls a work.
+pub(super) fn id(paper: &Paper) -> String {
+    let doi = || paper.doi.as_ref().map(|(doi, _)| format!("doi:{doi}"));
+    let first = paper.copies.first();
+    let typed = match paper.typed {
+        Typed::Doi => doi(),
+        Typed::Arxiv => spelt_arxiv(paper).map(|id| format!("arxiv:{id}")),
+        Typed::Pmid => paper.pmid.map(|id| format!("pmid:{id}")),
+        Typed::Pmcid => paper.central.map(|central| format!("pmcid:PMC{}", central.pmcid)),
+        Typed::OpenAlex => paper.openalex.map(|id| format!("openalex:W{id}")),
+        Typed::Page => first.map(Copy::page_url),
+        Typed::File => first.map(Copy::url),
+    };
+    typed.unwrap_or_default()
+}
