@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Fetch(Fetch),
     /// Download works: DOIs, arXiv ids, PMCIDs, URLs, files of them
     Download(Box<Download>),
+    /// Run the main job against a built-in simulated web; no internet is used
+    Demo(Demo),
     /// Show the limits in force, and what waits for them
     Limits(Limits),
     /// Show, open and close circuit breakers, for all processes
@@ -212,6 +214,23 @@ pub(crate) struct Download {
     /// Do not ask robots.txt; this is written down
     #[arg(long, help_heading = "Patience")]
     pub ignore_robots: bool,
+}
+
+/// Arguments of `demo`.
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// Where files, manifest and report go [default: a new directory among the temporary ones]
+    #[arg(long, short, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How many works there are
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(10..=5000))]
+    pub works: u32,
+    /// What the simulated web is made from: the same seed gives the same one
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// By how much the limits of the real services are multiplied
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub scale: u32,
 }
 
 /// Arguments of `limits`.

@@ -2,6 +2,7 @@
 
 pub(crate) mod breaker;
 pub(crate) mod config;
+pub(crate) mod demo;
 mod doctor;
 pub(crate) mod download;
 pub(crate) mod explain;

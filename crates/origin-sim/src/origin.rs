@@ -240,7 +240,8 @@ impl Web {
         arrival.status = if reply.dead.is_some() { 0 } else { reply.status };
         let asked = reply.headers.iter().find(|(name, _)| name == "retry-after");
         let wait = asked.and_then(|(_, value)| docstokg_policy::retry_after::parse_retry_after(value, None, wall));
-        arrival.leave_alone_until = wait.map(|wait| now + wait);
+        // Only these two speak of the whole host; a 202 speaks of one file.
+        arrival.leave_alone_until = wait.filter(|_| matches!(reply.status, 429 | 503)).map(|wait| now + wait);
         let latency = origin.latency + reply.delay;
         Some(Served { number: self.ledger.arrived(arrival), reply, latency })
     }

@@ -18,6 +18,7 @@ use crate::reply::Reply;
 mod arxiv;
 mod asked;
 mod central;
+mod client;
 mod file;
 mod hosts;
 mod house;

@@ -1,6 +1,6 @@
 //! The run's loop: one task that decides, many that do.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ pub(crate) struct Held {
 /// What the loop is told.
 pub(crate) enum Event {
     /// Works were queued in these lanes.
-    Queued(HashMap<LaneName, u64>),
+    Queued(BTreeMap<LaneName, u64>),
     /// All inputs have been read.
     AllRead,
     /// Works were brought into memory: how many were asked for, and found.

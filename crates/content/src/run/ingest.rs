@@ -1,6 +1,6 @@
 //! From inputs to the queue: each work once, bad lines told and left behind.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use docstokg_hub::redact;
 use sha2::{Digest, Sha256};
@@ -34,7 +34,7 @@ impl Engine {
         Ok(())
     }
 
-    async fn enqueue(&self, batch: Vec<Read>) -> Result<HashMap<LaneName, u64>, QueueError> {
+    async fn enqueue(&self, batch: Vec<Read>) -> Result<BTreeMap<LaneName, u64>, QueueError> {
         let mut items = Vec::with_capacity(batch.len());
         let mut works = Vec::with_capacity(batch.len());
         for (source, read) in batch {
@@ -60,7 +60,7 @@ impl Engine {
             }
         }
         let added = self.queue.add(items, self.now()).await?;
-        let mut lanes: HashMap<LaneName, u64> = HashMap::new();
+        let mut lanes: BTreeMap<LaneName, u64> = BTreeMap::new();
         let (mut new, mut duplicates) = (0, 0);
         for (filed, (work, lane)) in added.each.into_iter().zip(works) {
             let (id, is_new, unfinished) = match filed {

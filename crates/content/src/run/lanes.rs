@@ -4,7 +4,7 @@
 //! in the queue's file, so that a million works of one host neither fill the memory nor keep those of other hosts from
 //! being seen. Lanes take turns; a lane that has as many works in hand as its site can use waits for one to come back.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// The name of a lane.
@@ -31,7 +31,7 @@ struct Lane<T> {
 
 /// All lanes.
 pub(crate) struct Lanes<T> {
-    lanes: HashMap<LaneName, Lane<T>>,
+    lanes: BTreeMap<LaneName, Lane<T>>,
     turns: VecDeque<LaneName>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum Turn<T> {
 
 impl<T> Default for Lanes<T> {
     fn default() -> Self {
-        Self { lanes: HashMap::new(), turns: VecDeque::new() }
+        Self { lanes: BTreeMap::new(), turns: VecDeque::new() }
     }
 }
 

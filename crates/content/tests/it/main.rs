@@ -22,3 +22,5 @@ mod script;
 mod resolvers;
 // The simulated web: every resolver leads to the copies that are there, and to no others.
 mod simulated;
+// Whole runs: what is fetched, when, and how often.
+mod runs;

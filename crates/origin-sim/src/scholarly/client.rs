@@ -1,0 +1,64 @@
+//! What a client has to be told to be polite here: the limits that the hosts keep, and where the services are.
+
+use std::fmt::Write as _;
+
+use super::{Library, hosts};
+
+/// The services, as clients name them.
+const SERVICES: [&str; 12] = [
+    "openalex",
+    "openalex_content",
+    "unpaywall",
+    "crossref",
+    "datacite",
+    "arxiv",
+    "pmc_id_converter",
+    "pmc_bucket",
+    "europe_pmc",
+    "europe_pmc_articles",
+    "doi",
+    "wayback",
+];
+
+impl Library {
+    /// Writes a configuration file for the `docstokg` program: the same limits as the hosts keep, one budget for all that
+    /// a host counts together, and the addresses of the services.
+    #[must_use]
+    pub fn client_configuration(&self) -> String {
+        let mut text = String::from("version: 1\nidentity: { mailto: reader@library.test }\nresolvers:\n  endpoints:\n");
+        for service in SERVICES {
+            if let Some(base) = self.endpoint(service) {
+                let _ = writeln!(text, "    {service}: \"{base}\"");
+            }
+        }
+        text.push_str("limits:\n  hosts:\n");
+        let free = "{ rates: [], max_concurrent: 6, max_delay_ms: 60000 }";
+        let limits = self.limits();
+        for host in self.hosts() {
+            let own = |what: &str| limits.iter().find(|(name, role, _)| *name == host && role == what).map(|(_, _, rates)| rates);
+            let role = |what: &str| {
+                own(what).map_or_else(|| free.to_owned(), |rates| format!("{{ rates: [\"{rates}\"], max_concurrent: 6, max_delay_ms: 60000 }}"))
+            };
+            let _ = write!(text, "    {host}: {{ metadata: {}, landing: {}, artifact: {}", role("metadata"), role("landing"), role("artifact"));
+            if let Some(rates) = own("list") {
+                let _ = write!(text, ", kinds: {{ list: {{ rates: [\"{rates}\"] }} }}");
+            }
+            text.push_str(" }\n");
+        }
+        text.push_str("sites:\n");
+        for (host, what, rates) in &limits {
+            let joined = match host.as_str() {
+                _ if what != "all" => continue,
+                // These stand with the one that their operator counts them with.
+                hosts::ARXIV_FOR_PEOPLE | hosts::EUROPE_PMC => continue,
+                hosts::ARXIV => ("arxiv".to_owned(), format!("{host}, {}", hosts::ARXIV_FOR_PEOPLE)),
+                hosts::PMC => ("ncbi".to_owned(), host.clone()),
+                hosts::EBI => ("ebi".to_owned(), format!("{host}, {}", hosts::EUROPE_PMC)),
+                host => (host.replace('.', "-"), host.to_owned()),
+            };
+            let most = if host == hosts::ARXIV { ", max_concurrent: 1, concurrency: shared" } else { ", max_concurrent: 6" };
+            let _ = writeln!(text, "  {}: {{ hosts: [{}], common: {{ rates: [\"{rates}\"]{most} }} }}", joined.0, joined.1);
+        }
+        text
+    }
+}
