@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Fetch(Fetch),
     /// Download works: DOIs, arXiv ids, PMCIDs, URLs, files of them
     Download(Box<Download>),
+    /// Tell whom a work would be looked up with, in which order, and why
+    Explain(Explain),
     /// Run the main job against a built-in simulated web; no internet is used
     Demo(Demo),
     /// Show the limits in force, and what waits for them
@@ -175,21 +177,8 @@ pub(crate) struct Download {
     /// The most works that a query gives
     #[arg(long, value_name = "N", help_heading = "Query")]
     pub max: Option<u64>,
-    /// Whom to ask first, joined by commas
-    #[arg(long, value_name = "NAMES", help_heading = "Resolvers")]
-    pub resolver_order: Option<String>,
-    /// How far to go: fast or broad
-    #[arg(long, value_name = "PRESET", help_heading = "Resolvers")]
-    pub resolver_preset: Option<String>,
-    /// Ask this resolver, too
-    #[arg(long, alias = "enable-resolver", value_name = "NAME", help_heading = "Resolvers")]
-    pub enable: Vec<String>,
-    /// Do not ask this resolver
-    #[arg(long, alias = "disable-resolver", value_name = "NAME", help_heading = "Resolvers")]
-    pub disable: Vec<String>,
-    /// Your address, for services that want to be able to reach you [config: identity.mailto]
-    #[arg(long, value_name = "EMAIL", help_heading = "Resolvers")]
-    pub mailto: Option<String>,
+    #[command(flatten)]
+    pub choice: ResolverFlags,
     /// Name files by their checksum: the same bytes are one file
     #[arg(long, help_heading = "Files")]
     pub content_addressed: bool,
@@ -214,6 +203,35 @@ pub(crate) struct Download {
     /// Do not ask robots.txt; this is written down
     #[arg(long, help_heading = "Patience")]
     pub ignore_robots: bool,
+}
+
+/// Flags that say whom to ask.
+#[derive(Debug, Args)]
+pub(crate) struct ResolverFlags {
+    /// Whom to ask first, joined by commas
+    #[arg(long, value_name = "NAMES", help_heading = "Resolvers")]
+    pub resolver_order: Option<String>,
+    /// How far to go: fast or broad
+    #[arg(long, value_name = "PRESET", help_heading = "Resolvers")]
+    pub resolver_preset: Option<String>,
+    /// Ask this resolver, too
+    #[arg(long, alias = "enable-resolver", value_name = "NAME", help_heading = "Resolvers")]
+    pub enable: Vec<String>,
+    /// Do not ask this resolver
+    #[arg(long, alias = "disable-resolver", value_name = "NAME", help_heading = "Resolvers")]
+    pub disable: Vec<String>,
+    /// Your address, for services that want to be able to reach you [config: identity.mailto]
+    #[arg(long, value_name = "EMAIL", help_heading = "Resolvers")]
+    pub mailto: Option<String>,
+}
+
+/// Arguments of `explain`.
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// A DOI, arXiv id, PMCID, PMID, `OpenAlex` id or URL
+    pub id: String,
+    #[command(flatten)]
+    pub choice: ResolverFlags,
 }
 
 /// Arguments of `demo`.

@@ -8,5 +8,6 @@ pub(crate) mod download;
 pub(crate) mod explain;
 pub(crate) mod fetch;
 pub(crate) mod limits;
+pub(crate) mod order;
 mod services;
 pub(crate) mod summary;

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
     let outcome = match &arguments.command {
         Command::Fetch(fetch) => commands::fetch::run(global, fetch),
         Command::Download(download) => commands::download::run(global, download),
+        Command::Explain(explain) => commands::order::run(global, explain),
         Command::Demo(demo) => commands::demo::run(global, demo),
         Command::Limits(limits) => commands::limits::run(global, limits),
         Command::Breaker(breaker) => commands::breaker::run(global, breaker),

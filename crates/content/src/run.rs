@@ -13,6 +13,7 @@ mod engine;
 mod ingest;
 pub mod inputs;
 mod lanes;
+pub mod query;
 mod report;
 mod steps;
 

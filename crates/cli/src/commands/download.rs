@@ -1,15 +1,19 @@
 //! `docstokg download`: works in, files out.
 
+use std::collections::HashSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use docstokg_content::hub_web::HubWeb;
 use docstokg_content::input::Format;
 use docstokg_content::layout::Layout;
 use docstokg_content::pursuit::Kind;
 use docstokg_content::queue::Mode;
+use docstokg_content::robots_gate::RobotsGate;
 use docstokg_content::run::inputs::{Chained, Input, Inputs, Reading};
+use docstokg_content::run::query::Pages;
 use docstokg_content::run::{self, Board, Directory, Ended, Engine, Options, Parts, Rehearsal, Report, RunError};
 use docstokg_hub::Hub;
 use docstokg_hub::clock::{Clock, Runtime, TokioRuntime};
@@ -80,7 +84,7 @@ fn kinds(text: &str) -> Result<std::collections::BTreeSet<Kind>, Failure> {
 fn options(arguments: &Download, settings: &Settings) -> Result<Options, Failure> {
     Ok(Options {
         kinds: kinds(&arguments.kinds)?,
-        choice: services::choice(arguments, settings)?,
+        choice: services::choice(&arguments.choice, settings)?,
         workers: arguments.workers as usize,
         role: arguments.role,
         layout: if arguments.content_addressed { Layout::ContentAddressed } else { Layout::ByKind },
@@ -103,7 +107,7 @@ fn options(arguments: &Download, settings: &Settings) -> Result<Options, Failure
 /// Does a job to its end.
 pub(crate) fn execute(global: &Global, config: Config, settings: &Settings, job: Job<'_>) -> Result<ExitCode, Failure> {
     let failed = |error: run::DirectoryError| Failure::Failed(error.into());
-    let services = Arc::new(services::settings(&config, settings, job.arguments.mailto.as_deref())?);
+    let services = Arc::new(services::settings(&config, settings, job.arguments.choice.mailto.as_deref())?);
     let directory = Directory::open(&job.options.out, Mode::Thread).map_err(failed)?;
     let (store, wire) = (state::open(global, &config)?, global.wire()?);
     let recording = telemetry::begin(global, "download", &config, settings)?;
@@ -114,8 +118,8 @@ pub(crate) fn execute(global: &Global, config: Config, settings: &Settings, job:
         }
     }
     let view = View::new(global, &config);
-    let mut builder = Hub::builder(config).wire(wire).store(store).observer(view.observer());
-    if let Some(observer) = recording.observer() {
+    let mut builder = Hub::builder(config).wire(wire).store(store);
+    for observer in [recording.observer(), view.observer()].into_iter().flatten() {
         builder = builder.observer(observer);
     }
     let hub = builder.build().map_err(|error| usage(error.to_string()))?;
@@ -176,8 +180,10 @@ async fn pursue(
     if !job.inputs.is_empty() {
         inputs.push(Box::new(Reading::start(job.inputs, job.format).map_err(|error| RunError::Halted(format!("inputs cannot be read: {error}")))?));
     }
-    if let Some(query) = services::query(hub, directory, &services, job.arguments).await? {
-        inputs.push(query);
+    if let Some(query) = services::query(job.arguments) {
+        let robots = Arc::new(RobotsGate::new(hub.clone(), Arc::clone(&runtime), HashSet::new(), false));
+        let web = HubWeb::new(hub.clone(), robots);
+        inputs.push(Box::new(Pages::new(web, Arc::clone(&runtime), directory.queue.clone(), Arc::clone(&services), query)));
     }
     let out = job.options.out.clone();
     let parts = Parts {

@@ -3,19 +3,17 @@
 use docstokg_content::resolver::all;
 use docstokg_content::resolver::order::{Choice, Preset};
 use docstokg_content::resolver::settings::{Credentials, Secret, Settings as Services};
-use docstokg_content::run::inputs::Inputs;
-use docstokg_content::run::{Directory, RunError};
-use docstokg_hub::Hub;
+use docstokg_content::run::query::Query;
 use docstokg_hub::config::settings::Settings;
 use docstokg_hub::config::{Config, Hidden, Sourced};
 use std::sync::Arc;
 use url::Url;
 
-use crate::arguments::Download;
+use crate::arguments::{Download, ResolverFlags};
 use crate::exit::Failure;
 
 /// Reads whom to ask: the configuration, and the flags over it.
-pub(crate) fn choice(arguments: &Download, settings: &Settings) -> Result<Choice, Failure> {
+pub(crate) fn choice(arguments: &ResolverFlags, settings: &Settings) -> Result<Choice, Failure> {
     let written = &settings.resolvers;
     let text = |set: &Option<Sourced<String>>| set.as_ref().map(|set| set.value.clone());
     let names = |text: &str| text.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect::<Vec<_>>();
@@ -88,13 +86,13 @@ pub(crate) fn unavailable(services: &Arc<Services>, choice: &Choice) -> Vec<Stri
     wanted.filter_map(|resolver| Some(format!("{} is not asked: {}", resolver.name(), resolver.unavailable()?))).collect()
 }
 
-/// Makes the input that a query gives.
-pub(crate) async fn query(
-    hub: &Hub,
-    directory: &Directory,
-    services: &Arc<Services>,
-    arguments: &Download,
-) -> Result<Option<Box<dyn Inputs>>, RunError> {
-    let _ = (hub, directory, services, arguments);
-    Ok(None)
+/// Reads the query, if there is one.
+pub(crate) fn query(arguments: &Download) -> Option<Query> {
+    (arguments.topic.is_some() || arguments.filter.is_some()).then(|| Query {
+        topic: arguments.topic.clone(),
+        filter: arguments.filter.clone(),
+        year_start: arguments.year_start,
+        year_end: arguments.year_end,
+        most: arguments.max,
+    })
 }

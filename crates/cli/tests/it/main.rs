@@ -2,6 +2,8 @@
 
 #![allow(clippy::expect_used, reason = "a failed expectation is a failed test")]
 
+// Works in, files out; killed, interrupted, full, foreign.
+mod download;
 // fetch: answers, refusals, faults, files.
 mod fetch;
 // Help, wrong flags, configuration.

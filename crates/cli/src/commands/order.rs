@@ -1,0 +1,49 @@
+//! `docstokg explain ID`: whom a work would be looked up with, in which order, and why. Asks nobody.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use docstokg_content::identifier::Identifier;
+use docstokg_content::resolver::all;
+use docstokg_content::resolver::order::{Plan, order};
+use docstokg_content::work::Work;
+use docstokg_telemetry::summary::table;
+use serde_json::json;
+
+use super::services;
+use crate::arguments::{Explain, Global};
+use crate::exit::Failure;
+use crate::output;
+
+/// Runs the command.
+pub(crate) fn run(global: &Global, arguments: &Explain) -> Result<ExitCode, Failure> {
+    let (config, settings) = global.load()?;
+    let usage = |text: String| Failure::Usage(text);
+    let work = Work::new(Identifier::parse(&arguments.id).map_err(|error| usage(error.to_string()))?);
+    let choice = services::choice(&arguments.choice, &settings)?;
+    let resolvers = all(&Arc::new(services::settings(&config, &settings, arguments.choice.mailto.as_deref())?));
+    let planned = order(&work, &choice, &resolvers).map_err(|error| usage(error.to_string()))?;
+    let told = |plan: Plan| match plan {
+        Plan::Ask => "ask",
+        Plan::Later => "later",
+        Plan::Skip => "skip",
+    };
+    if global.json {
+        let list: Vec<_> =
+            planned.iter().map(|planned| json!({ "resolver": planned.resolver, "plan": told(planned.plan), "why": planned.why })).collect();
+        output::json(&json!({ "work_id": work.work_id(), "resolvers": list }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows: Vec<Vec<String>> = planned
+        .iter()
+        .enumerate()
+        .map(|(place, planned)| vec![(place + 1).to_string(), planned.resolver.to_owned(), told(planned.plan).to_owned(), planned.why.clone()])
+        .collect();
+    output::line(&work.work_id());
+    if matches!(work.typed(), Identifier::Url(_)) {
+        output::line("the URL itself is fetched first; what follows is asked if it is no file");
+    }
+    output::data(table(&["", "resolver", "", "why"], &rows).as_bytes());
+    output::line("asked one after the other until a file is there; what one of them learns may let a later one answer");
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,186 @@
+//! Works that an OpenAlex query gives, page by page. Where it stands is written down, so that the next run goes on there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_hub::clock::Runtime;
+use serde_json::Value;
+use url::Url;
+
+use super::inputs::{Inputs, Read};
+use crate::hub_web::HubWeb;
+use crate::input::{BadLine, Format, InputReader};
+use crate::queue::Queue;
+use crate::resolver::settings::Settings;
+use crate::web::{Answer, Ask, BoxFuture, Web, WebError};
+
+/// Works per page, the most that the service gives.
+const PAGE: u64 = 100;
+/// How often a page that does not come is asked for again.
+const TRIES: u32 = 5;
+/// The longest that is waited before that.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
+/// What to look for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// A topic, in words.
+    pub topic: Option<String>,
+    /// A filter, in the service's own words.
+    pub filter: Option<String>,
+    /// The first year of publication.
+    pub year_start: Option<i32>,
+    /// The last.
+    pub year_end: Option<i32>,
+    /// The most works.
+    pub most: Option<u64>,
+}
+
+impl Query {
+    /// Returns what the query is known by.
+    fn name(&self) -> String {
+        format!("{:?}", (&self.topic, &self.filter, self.year_start, self.year_end))
+    }
+
+    /// Returns the filter that the service is given; the topic as its id.
+    fn text(&self, topic: Option<&str>) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        parts.extend(topic.map(|id| format!("topics.id:{id}")));
+        parts.extend(self.filter.clone());
+        match (self.year_start, self.year_end) {
+            (Some(first), Some(last)) => parts.push(format!("publication_year:{first}-{last}")),
+            (Some(first), None) => parts.push(format!("publication_year:{first}-")),
+            (None, Some(last)) => parts.push(format!("publication_year:-{last}")),
+            (None, None) => {}
+        }
+        parts.join(",")
+    }
+}
+
+/// Reads the works of a query.
+pub struct Pages {
+    web: HubWeb,
+    runtime: Arc<dyn Runtime>,
+    queue: Queue,
+    settings: Arc<Settings>,
+    query: Query,
+    filter: Option<String>,
+    /// Where to go on; `None` at the end.
+    cursor: Option<String>,
+    page: u64,
+    found: u64,
+    begun: bool,
+}
+
+impl Pages {
+    /// Starts where the query stands.
+    #[must_use]
+    pub fn new(web: HubWeb, runtime: Arc<dyn Runtime>, queue: Queue, settings: Arc<Settings>, query: Query) -> Self {
+        Self { web, runtime, queue, settings, query, filter: None, cursor: Some("*".to_owned()), page: 0, found: 0, begun: false }
+    }
+
+    async fn read(&mut self) -> Result<Option<Vec<Read>>, String> {
+        if self.begun {
+            // The page before has been queued by now.
+            let (cursor, page, found) = (self.cursor.clone(), self.page, self.found);
+            self.queue.set_cursor(self.query.name(), cursor, page, found).await.map_err(|error| error.to_string())?;
+        } else {
+            self.begun = true;
+            if let Some((cursor, page, found)) = self.queue.cursor(self.query.name()).await.map_err(|error| error.to_string())? {
+                (self.cursor, self.page, self.found) = (cursor, page, found);
+            }
+        }
+        let left = self.query.most.map_or(u64::MAX, |most| most.saturating_sub(self.found));
+        let Some(cursor) = self.cursor.clone().filter(|_| left > 0) else { return Ok(None) };
+        let filter = self.filter().await?;
+        let mut url = self.address("works");
+        url.query_pairs_mut().append_pair("filter", &filter).append_pair("per_page", &PAGE.min(left).to_string()).append_pair("cursor", &cursor);
+        let answer = self.ask(url).await?;
+        let results = answer.get("results").and_then(Value::as_array).cloned().unwrap_or_default();
+        self.cursor = answer.pointer("/meta/next_cursor").and_then(Value::as_str).filter(|_| !results.is_empty()).map(str::to_owned);
+        self.page += 1;
+        let source: Arc<str> = format!("openalex, page {}", self.page).into();
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        let works = results.iter().take(left).flat_map(|work| InputReader::new(std::io::Cursor::new(work.to_string()), Format::Jsonl));
+        let works: Vec<Read> = works.map(|line| (Arc::clone(&source), line)).collect();
+        self.found += works.len() as u64;
+        Ok(if works.is_empty() { None } else { Some(works) })
+    }
+
+    /// Returns the filter, having asked for the id of the topic.
+    async fn filter(&mut self) -> Result<String, String> {
+        if let Some(filter) = &self.filter {
+            return Ok(filter.clone());
+        }
+        let mut topic = None;
+        if let Some(text) = self.query.topic.clone() {
+            let mut url = self.address("topics");
+            url.query_pairs_mut().append_pair("search", &text).append_pair("per_page", "1");
+            let answer = self.ask(url).await?;
+            let id = answer.pointer("/results/0/id").and_then(Value::as_str).and_then(|id| id.rsplit('/').next());
+            topic = Some(id.ok_or_else(|| format!("OpenAlex knows no topic '{text}'"))?.to_owned());
+        }
+        let filter = self.query.text(topic.as_deref());
+        self.filter = Some(filter.clone());
+        Ok(filter)
+    }
+
+    fn address(&self, path: &str) -> Url {
+        let base = &self.settings.endpoints.openalex;
+        let mut url = base.clone();
+        url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
+        url
+    }
+
+    async fn ask(&self, url: Url) -> Result<Value, String> {
+        let mut last = String::new();
+        for _ in 0..TRIES {
+            let ask = Ask::metadata(url.clone(), "openalex").kind("list").secrets(self.settings.secret_headers(&url));
+            let wait = match self.web.ask(ask).await {
+                Ok(Answer { status, body, .. }) if status.is_success() => {
+                    return serde_json::from_slice(&body).map_err(|error| format!("the answer of OpenAlex is not JSON: {error}"));
+                }
+                Ok(answer) if matches!(answer.status.as_u16(), 400 | 401 | 403 | 404) => {
+                    let text: String = String::from_utf8_lossy(&answer.body).chars().take(200).collect();
+                    return Err(self.settings.redact(&format!("OpenAlex answered {}: {text}", answer.status)));
+                }
+                Ok(answer) => {
+                    last = format!("OpenAlex answered {}", answer.status);
+                    let asked = answer.header(&http::header::RETRY_AFTER).and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
+                    asked.unwrap_or(Duration::from_secs(5))
+                }
+                Err(WebError::Refused { until_ms_from_now, text, .. }) => {
+                    last = text;
+                    Duration::from_millis(until_ms_from_now.unwrap_or(5_000))
+                }
+                Err(error) => {
+                    last = error.to_string();
+                    Duration::from_secs(5)
+                }
+            };
+            if wait > LONGEST_WAIT {
+                return Err(format!("{last}; it wants to be left alone for {} s, --resume goes on then", wait.as_secs()));
+            }
+            self.runtime.sleep_until(self.runtime.boot() + wait).await;
+        }
+        Err(last)
+    }
+}
+
+impl Inputs for Pages {
+    fn next(&mut self) -> BoxFuture<'_, Option<Vec<Read>>> {
+        Box::pin(async {
+            match self.read().await {
+                Ok(works) => works,
+                Err(problem) => {
+                    self.cursor = None;
+                    self.query.most = Some(0);
+                    self.begun = false;
+                    let bad = BadLine { number: 0, text_preview: String::new(), problem: self.settings.redact(&problem) };
+                    // Told once; where it stands is kept as it was.
+                    Some(vec![("openalex query".into(), Err(bad))])
+                }
+            }
+        })
+    }
+}
