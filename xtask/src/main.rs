@@ -1,4 +1,4 @@
-//! Project chores: `cargo xtask test | bench | politeness | sharing | soak`.
+//! Project chores: `cargo xtask test | bench | politeness | sharing | bulk | soak`.
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -14,8 +14,9 @@ Usage: cargo xtask COMMAND
                [--seconds N (20)] [--runs N (5)] [--limit N (10, 50 and 200)]
   sharing      measure on loopback how four processes share one limit, on every store
                [--seconds N (20)] [--runs N (5)]
+  bulk         measure bulk downloads beside curl and aria2c, installing them
   soak         kill processes in the middle of anything, on every store: nothing breaks, nothing overshoots
-               [--kills N (1000)]";
+               [--kills N (1000)]; then kill downloads a hundred times and resume them to their end";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -27,7 +28,8 @@ fn main() -> ExitCode {
         }),
         ["politeness", rest @ ..] => bench("docstokg-hub", "politeness", rest),
         ["sharing", rest @ ..] => need_redis().and_then(|()| bench("docstokg-hub", "sharing", rest)),
-        ["soak", rest @ ..] => need_redis().and_then(|()| bench("docstokg-stores", "soak", rest)),
+        ["bulk", rest @ ..] => need("aria2c", "aria2").and_then(|()| need("curl", "curl")).and_then(|()| bench("docstokg-cli", "bulk", rest)),
+        ["soak", rest @ ..] => need_redis().and_then(|()| all([bench("docstokg-stores", "soak", rest), kill_downloads()])),
         ["help" | "--help" | "-h"] => {
             say(HELP);
             Ok(())
@@ -83,14 +85,38 @@ fn need_redis() -> anyhow::Result<()> {
     bail!("the tests need redis-server (or valkey-server), and it could not be installed: install it by hand, as root if need be, and run this again")
 }
 
+/// Makes sure that a program is there, and installs it from Debian's packages if it is not.
+fn need(program: &str, package: &str) -> anyhow::Result<()> {
+    if runs(program, &["--version"]) {
+        return Ok(());
+    }
+    say(&format!("xtask: no {program} here; installing {package} from the system's packages"));
+    let _ = runs("apt-get", &["update"]);
+    if runs("apt-get", &["install", "--yes", "--no-install-recommends", package]) && runs(program, &["--version"]) {
+        return Ok(());
+    }
+    bail!("{program} is not here and could not be installed")
+}
+
+/// Kills downloads a hundred times.
+fn kill_downloads() -> anyhow::Result<()> {
+    let arguments = ["test", "--release", "--package", "docstokg-cli", "--test", "it", "killed_at_random_points", "--", "--nocapture"];
+    cargo_with(&arguments, &[("DOCSTOKG_TEST_KILLS", "100")])
+}
+
 fn runs(program: &str, arguments: &[&str]) -> bool {
     Command::new(program).args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdout(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
+    cargo_with(arguments, &[])
+}
+
+fn cargo_with(arguments: &[&str], variables: &[(&str, &str)]) -> anyhow::Result<()> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
-    let status = Command::new(program).args(arguments).current_dir(root).status().context("cargo cannot be started")?;
+    let status =
+        Command::new(program).args(arguments).envs(variables.iter().copied()).current_dir(root).status().context("cargo cannot be started")?;
     if !status.success() {
         bail!("cargo {} failed", arguments.join(" "));
     }

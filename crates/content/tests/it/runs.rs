@@ -103,7 +103,7 @@ impl World {
             directory.tidy(matches!(ended, Ended::Complete));
             ended
         });
-        (ended, self.simulation.elapsed() - begun, board)
+        (ended, self.simulation.elapsed().saturating_sub(begun), board)
     }
 
     fn records(&self) -> Vec<serde_json::Value> {
@@ -113,7 +113,7 @@ impl World {
 }
 
 fn sha256(path: &Path) -> String {
-    Sha256::digest(std::fs::read(path).unwrap()).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(std::fs::read(path).unwrap()).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// Checks that every work has what the truth says, and that files are what the manifest says.
@@ -160,7 +160,7 @@ fn a_run_gets_everything_that_can_be_had_and_draws_no_429() {
             world.web.ledger().nothing_before_retry_after(&host).unwrap();
         }
         let tally = board.tally();
-        assert_eq!(tally.works as usize, library.truth().len());
+        assert_eq!(tally.works, library.truth().len() as u64);
         assert!(tally.bad_lines > 0 && tally.duplicates > 0);
         // No file is fetched twice: every path that gave a whole file did so once.
         let mut whole: BTreeMap<(String, String), u32> = BTreeMap::new();

@@ -1,0 +1,109 @@
+//! Bulk downloads beside `curl --parallel` and `aria2c`, from the same origin on loopback, limits lifted, nobody syncing.
+//! Exits 1 when a target is missed.
+
+#![allow(clippy::expect_used, clippy::print_stdout, clippy::cast_precision_loss, reason = "a benchmark talks to whoever runs it")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use bytes::Bytes;
+use docstokg_hub::clock::{Clock, SystemClock};
+use docstokg_origin_sim::{Listener, Origin, Piece, Reply, Security, Web};
+
+const FILES: usize = 2_000;
+const SMALL: usize = 256 << 10;
+const LARGE: usize = 2 << 30;
+const ROUNDS: usize = 3;
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let (small, block) = (Bytes::from(content(SMALL)), Bytes::from(content(1 << 20)));
+    let origin = Origin::new("bulk.example").handler(move |arrival, _| match arrival.path.as_str() {
+        "/robots.txt" => Reply::status(404),
+        "/large.bin" => Reply::status(200).pieces((0..LARGE >> 20).map(|_| Piece::Bytes(block.clone()))),
+        _ => Reply::ok(small.clone()),
+    });
+    let web = Web::new([origin], SystemClock.boot());
+    let listener = runtime.block_on(Listener::start(&web, Security::Plain)).expect("a port");
+    let base = format!("http://{}", listener.address);
+    let many: Vec<String> = (0..FILES).map(|n| format!("{base}/f/{n}.bin")).collect();
+    let one = vec![format!("{base}/large.bin")];
+    let mut missed = false;
+    let mut check = |what: &str, ratio: f64, target: f64| {
+        let met = ratio >= target;
+        missed |= !met;
+        println!("{} {what}: {ratio:.2} x (at least {target})", if met { "ok    " } else { "MISSED" });
+    };
+    let times = compare(&many);
+    println!("       {FILES} files of 256 KiB: docstokg {:.2} s, curl {:.2} s, aria2c {:.2} s", times[0], times[1], times[2]);
+    check("2,000 files, speed against the faster of both", times[1].min(times[2]) / times[0], 1.0);
+    let times = compare(&one);
+    println!("       one file of 2 GiB: docstokg {:.2} s, curl {:.2} s, aria2c {:.2} s", times[0], times[1], times[2]);
+    check("one file of 2 GiB, speed against curl", times[1] / times[0], 0.9);
+    std::process::exit(i32::from(missed));
+}
+
+fn content(length: usize) -> Vec<u8> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// Times each program in turns; the median of each.
+fn compare(urls: &[String]) -> [f64; 3] {
+    let mut times = [Vec::new(), Vec::new(), Vec::new()];
+    for _ in 0..ROUNDS {
+        for (program, times) in [docstokg as fn(&[String], &Path) -> Command, curl, aria2c].into_iter().zip(&mut times) {
+            let directory = tempfile::tempdir().expect("a directory");
+            let mut command = program(urls, directory.path());
+            let start = Instant::now();
+            let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("the program");
+            times.push(start.elapsed().as_secs_f64());
+            assert!(status.success(), "{command:?}");
+        }
+    }
+    times.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    })
+}
+
+fn docstokg(urls: &[String], directory: &Path) -> Command {
+    let list = directory.join("list.txt");
+    std::fs::write(&list, urls.join("\n")).expect("a list");
+    let config = directory.join("config.yaml");
+    let text = "version: 1\ntransport: { durability: none }\nlimits: { defaults: { artifact: { rates: [], max_concurrent: 16 }, landing: { rates: [] } } }\n";
+    std::fs::write(&config, text).expect("a configuration");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_docstokg"));
+    command.arg("download").arg(list).arg("--out").arg(directory.join("out")).arg("--config").arg(config).arg("--quiet");
+    command.env("DOCSTOKG_STATE_DIR", directory.join("state"));
+    command
+}
+
+fn curl(urls: &[String], directory: &Path) -> Command {
+    let config = directory.join("curl.txt");
+    let lines: Vec<String> =
+        urls.iter().enumerate().map(|(n, url)| format!("url = \"{url}\"\noutput = \"{}\"", directory.join(n.to_string()).display())).collect();
+    std::fs::write(&config, lines.join("\n")).expect("a configuration");
+    let mut command = Command::new("curl");
+    command.args(["--silent", "--fail", "--parallel", "--parallel-max", "16", "--config"]).arg(config);
+    command
+}
+
+fn aria2c(urls: &[String], directory: &Path) -> Command {
+    let list = directory.join("list.txt");
+    std::fs::write(&list, urls.join("\n")).expect("a list");
+    let mut command = Command::new("aria2c");
+    command.args(["--quiet", "--max-concurrent-downloads=16", "--file-allocation=none", "--max-connection-per-server=16", "--split=1"]);
+    command.arg("--input-file").arg(list).arg("--dir").arg(directory);
+    command
+}
