@@ -281,7 +281,7 @@ impl Inner {
         .map_err(failed)?;
         loop {
             match reader.next().await {
-                Ok(Some(piece)) => part.write(&piece).map_err(failed)?,
+                Ok(Some(piece)) => part.write(&piece).await.map_err(failed)?,
                 Ok(None) => break,
                 Err(error) => {
                     if let (Some(resumed), BodyError::Fault(..) | BodyError::Deadline) = (&resumed, &error) {

@@ -10,14 +10,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 
 use crate::config::Durability;
 use crate::response::SavedFile;
 
+mod hash;
 mod partial;
 mod sync;
 
+use hash::Hashing;
 pub(crate) use partial::{Partial, Start};
 pub(crate) use sync::Syncer;
 
@@ -27,7 +29,7 @@ pub(crate) struct PartFile {
     /// The temporary name; none for a device, which is written to and never replaced.
     part: Option<PathBuf>,
     path: PathBuf,
-    hash: Sha256,
+    hash: Hashing,
     bytes: u64,
     done: bool,
     /// What is left of a download that breaks off is kept, to go on with.
@@ -51,13 +53,21 @@ impl PartFile {
         part_name.push(format!(".part-{tag:016x}"));
         let part = path.with_file_name(part_name);
         let file = File::options().write(true).create_new(true).open(&part)?;
-        Ok(Self { file, part: Some(part), path: path.to_owned(), hash: Sha256::new(), bytes: 0, done: false, partial: None })
+        Ok(Self { file, part: Some(part), path: path.to_owned(), hash: Hashing::from(Sha256::new()), bytes: 0, done: false, partial: None })
     }
 
     /// Opens the part file of a download that may go on where it broke off.
     pub(crate) fn resume(path: &Path, partial: Partial, start: Start) -> io::Result<Self> {
         let (file, hash, bytes) = partial.open(start)?;
-        Ok(Self { file, part: Some(partial.part().to_owned()), path: path.to_owned(), hash, bytes, done: false, partial: Some(partial) })
+        Ok(Self {
+            file,
+            part: Some(partial.part().to_owned()),
+            path: path.to_owned(),
+            hash: Hashing::from(hash),
+            bytes,
+            done: false,
+            partial: Some(partial),
+        })
     }
 
     /// Opens a device such as `/dev/null`. A file renamed into its place would take it away from everybody.
@@ -66,20 +76,22 @@ impl PartFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is neither a file nor a device"));
         }
         let file = File::options().write(true).open(path)?;
-        Ok(Self { file, part: None, path: path.to_owned(), hash: Sha256::new(), bytes: 0, done: false, partial: None })
+        Ok(Self { file, part: None, path: path.to_owned(), hash: Hashing::from(Sha256::new()), bytes: 0, done: false, partial: None })
     }
 
     /// Appends a piece.
-    pub(crate) fn write(&mut self, piece: &Bytes) -> io::Result<()> {
+    pub(crate) async fn write(&mut self, piece: &Bytes) -> io::Result<()> {
+        self.hash.update(piece).await;
         self.file.write_all(piece)?;
-        self.hash.update(piece);
         self.bytes += piece.len() as u64;
         Ok(())
     }
 
     /// Makes the file durable as asked, and gives it its name.
     pub(crate) async fn finish(mut self, durability: Durability, syncer: &Syncer) -> io::Result<SavedFile> {
-        let saved = SavedFile { path: self.path.clone(), bytes: self.bytes, sha256: hex(&std::mem::take(&mut self.hash).finalize()) };
+        let hash = std::mem::replace(&mut self.hash, Hashing::from(Sha256::new())).finish().await;
+        let hash = hash.ok_or_else(|| io::Error::other("the thread that computes its checksum ended early"))?;
+        let saved = SavedFile { path: self.path.clone(), bytes: self.bytes, sha256: hex(&hash) };
         if let Some(part) = &self.part {
             match durability {
                 Durability::None => std::fs::rename(part, &self.path)?,
