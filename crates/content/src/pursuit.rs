@@ -68,6 +68,9 @@ pub struct Pursuit {
     places: Vec<Place>,
     /// The kinds that are there.
     got: BTreeSet<Kind>,
+    /// When its first step began, in seconds since 1970.
+    #[serde(default)]
+    pub begun: Option<f64>,
     /// Look-ups and fetches so far.
     pub attempts: u32,
     /// Why the latest place or look-up gave nothing.
@@ -128,7 +131,7 @@ impl Pursuit {
             Identifier::Url(url) => vec![Place { location: Location::new(url.clone(), Offers::Unknown, DIRECT), state: Tried::No }],
             _ => Vec::new(),
         };
-        Self { work, asked: Vec::new(), places, got: BTreeSet::new(), attempts: 0, last: None }
+        Self { work, asked: Vec::new(), places, got: BTreeSet::new(), begun: None, attempts: 0, last: None }
     }
 
     /// Returns a place.

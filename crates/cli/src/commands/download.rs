@@ -185,7 +185,7 @@ async fn pursue(
         let web = HubWeb::new(hub.clone(), robots);
         inputs.push(Box::new(Pages::new(web, Arc::clone(&runtime), directory.queue.clone(), Arc::clone(&services), query)));
     }
-    let out = job.options.out.clone();
+    let options = job.options.clone();
     let parts = Parts {
         hub: hub.clone(),
         runtime: Arc::clone(&runtime),
@@ -199,7 +199,7 @@ async fn pursue(
     let ended = engine.run(Box::new(Chained(inputs))).await?;
     #[expect(clippy::cast_precision_loss, reason = "microseconds of this century fit")]
     let now = runtime.wall().as_micros() as f64 / 1e6;
-    let report = run::report(&directory.queue, &out, &recording.run.id, &board.tally(), now).await?;
+    let report = run::report(&directory.queue, &options, &recording.run.id, &board.tally(), now).await?;
     Ok((ended, report))
 }
 

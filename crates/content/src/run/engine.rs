@@ -71,7 +71,6 @@ pub(crate) struct Held {
     pub(crate) work_id: String,
     pub(crate) pursuit: Box<Pursuit>,
     pub(crate) step: Step,
-    pub(crate) begun: BootInstant,
 }
 
 /// What the loop is told.
@@ -226,7 +225,7 @@ impl Engine {
         } else {
             self.next(&pursuit)
         };
-        Some(Held { id: item.id, work_id: item.work_id, pursuit: Box::new(pursuit), step, begun: self.runtime.boot() })
+        Some(Held { id: item.id, work_id: item.work_id, pursuit: Box::new(pursuit), step })
     }
 
     pub(crate) fn next(&self, pursuit: &Pursuit) -> Step {

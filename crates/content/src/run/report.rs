@@ -1,12 +1,11 @@
 //! What a run came to, in the words of `manifest.summary.json`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Tally;
+use super::{Options, Tally};
 use crate::manifest::write_whole;
 use crate::queue::{Queue, QueueError};
 
@@ -33,6 +32,8 @@ pub struct Report {
     pub worker_failures: u64,
     /// Lines that name no work.
     pub bad_lines: u64,
+    /// Whether robots.txt was not asked.
+    pub robots_ignored: bool,
     /// Files of this run.
     pub files: u64,
     /// Their bytes.
@@ -49,7 +50,7 @@ pub struct Report {
 ///
 /// # Errors
 /// The queue cannot be read, or the file cannot be written.
-pub async fn report(queue: &Queue, out: &Path, run_id: &str, tally: &Tally, now: f64) -> Result<Report, QueueError> {
+pub async fn report(queue: &Queue, options: &Options, run_id: &str, tally: &Tally, now: f64) -> Result<Report, QueueError> {
     let totals = queue.totals().await?;
     let counts = queue.counts().await?;
     let report = Report {
@@ -63,6 +64,7 @@ pub async fn report(queue: &Queue, out: &Path, run_id: &str, tally: &Tally, now:
         left: counts.queued + counts.leased,
         worker_failures: 0,
         bad_lines: tally.bad_lines,
+        robots_ignored: options.ignore_robots,
         files: tally.files,
         bytes_downloaded: tally.bytes,
         classification_totals: totals.classifications,
@@ -70,7 +72,7 @@ pub async fn report(queue: &Queue, out: &Path, run_id: &str, tally: &Tally, now:
         resolvers: json!({ "attempts": totals.attempts, "successes": totals.successes, "status_counts": totals.statuses, "error_reasons": totals.errors }),
     };
     let text = serde_json::to_string_pretty(&report).unwrap_or_default();
-    let path = out.join("manifest.summary.json");
+    let path = options.out.join("manifest.summary.json");
     write_whole(&path, &format!("{text}\n")).map_err(|error| QueueError::Sqlite { path: path.display().to_string(), why: error.to_string() })?;
     queue.summarise(run_id.to_owned(), now, text).await?;
     Ok(report)

@@ -33,6 +33,9 @@ impl Engine {
             }
             return Ok(works);
         }
+        for held in &mut works {
+            held.pursuit.begun.get_or_insert(self.now());
+        }
         match works.first().map(|held| held.step.clone()) {
             Some(Step::Resolve(name)) => self.resolve(name, &mut works).await?,
             Some(Step::Read(_)) => {
@@ -49,8 +52,9 @@ impl Engine {
         }
         let mut go_on = Vec::with_capacity(works.len());
         for mut held in works {
+            let begun = held.pursuit.begun.unwrap_or(f64::MAX);
             if let Some(most) = self.options.item_deadline
-                && self.runtime.boot().since(held.begun) > most
+                && self.now() - begun > most.as_secs_f64()
                 && held.step != Step::End
             {
                 held.pursuit.set_back("deadline", "the time for this work is over");

@@ -88,18 +88,18 @@ impl World {
             runtime: self.simulation.runtime(),
             queue: directory.queue.clone(),
             settings: Arc::clone(&self.settings),
-            options,
+            options: options.clone(),
             run_id: "run".into(),
             board: Arc::clone(&board),
         };
         let begun = self.simulation.elapsed();
-        let (out, tally) = (self.out.path().to_owned(), Arc::clone(&board));
+        let (told, tally) = (options.clone(), Arc::clone(&board));
         let ended = self.simulation.block_on(async move {
             directory.put_in_order().await.unwrap();
             let queue = parts.queue.clone();
             let engine = Engine::new(parts).await.unwrap();
             let ended = engine.run(inputs).await.unwrap();
-            report(&queue, &out, "run", &tally.tally(), 0.0).await.unwrap();
+            report(&queue, &told, "run", &tally.tally(), 0.0).await.unwrap();
             directory.tidy(matches!(ended, Ended::Complete));
             ended
         });
