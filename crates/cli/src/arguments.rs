@@ -135,8 +135,8 @@ pub(crate) struct Download {
     /// Where files and the manifest go
     #[arg(long, short, value_name = "DIR")]
     pub out: PathBuf,
-    /// The most works in hand at once
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
+    /// The most works in hand at once, those that wait for a rate included
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
     pub workers: u32,
     /// What requests for files are counted as: artifact, landing or metadata
     #[arg(long, default_value = "artifact")]
@@ -182,7 +182,7 @@ pub(crate) struct Download {
     /// Name files by their checksum: the same bytes are one file
     #[arg(long, help_heading = "Files")]
     pub content_addressed: bool,
-    /// The most bytes of files in this run
+    /// Start no further file once so many bytes of files are there; what is in flight still comes
     #[arg(long, value_name = "BYTES", help_heading = "Files")]
     pub max_bytes: Option<u64>,
     /// Stop when less room than this is left on the disk, in MiB

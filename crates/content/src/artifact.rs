@@ -5,20 +5,22 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use docstokg_hub::policy::breaker::OpenReason;
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::policy::retry_after::parse_retry_after;
 use docstokg_hub::policy::site::RefusalReason;
-use docstokg_hub::{Downloaded, ErrorKind, FetchError, Head, Hub, Request, Role, SavedFile};
+use docstokg_hub::{Admission, Downloaded, ErrorKind, FetchError, Head, Hub, Request, Role, SavedFile};
 use docstokg_policy::canonical;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, REFERER, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use parking_lot::Mutex;
 
 use crate::digest::{md5_of, sha256_of};
-use crate::hub_web::patient;
+use crate::hub_web::{PROBES_OUT, patient};
 use crate::landing_page;
 use crate::location::{Checksum, DIRECT, Location, Offers};
 use crate::pursuit::Kind;
@@ -29,12 +31,10 @@ use crate::wall::{self, Wall};
 use crate::work::Learned;
 use docstokg_hub::clock::Runtime;
 
-/// How long to stay away when a host is half-open and its probes are out.
-const PROBES_OUT: Duration = Duration::from_secs(1);
 /// How long to wait for somebody else who fetches the same URL.
-const IN_FLIGHT: Duration = Duration::from_secs(1);
+pub(crate) const IN_FLIGHT: Duration = Duration::from_secs(1);
 /// The first wait for a file that is being prepared; it doubles each time.
-pub(crate) const PREPARING: Duration = Duration::from_secs(2);
+const PREPARING: Duration = Duration::from_secs(2);
 
 /// What came of a place.
 pub(crate) enum Fetched {
@@ -45,7 +45,8 @@ pub(crate) enum Fetched {
     /// Nothing, and never will.
     Nothing { reason: &'static str, detail: String, status: Option<u16>, gone: bool },
     /// Not now.
-    Later { wait: Duration, reason: &'static str, detail: String, status: Option<u16> },
+    /// With whether it was stated, by the server or an operator, and not inferred from failures.
+    Later { wait: Duration, stated: bool, reason: &'static str, detail: String, status: Option<u16> },
     /// The run cannot go on: the disk is full or cannot be written.
     Halt(String),
 }
@@ -79,8 +80,8 @@ pub(crate) struct Fetcher {
     pub(crate) in_flight: Mutex<HashSet<String>>,
 }
 
-/// Holds a URL while it is fetched.
-struct Flight<'a> {
+/// Holds a URL from its fetch until its file is in its place.
+pub(crate) struct Flight<'a> {
     fetcher: &'a Fetcher,
     url: String,
 }
@@ -92,30 +93,32 @@ impl Drop for Flight<'_> {
 }
 
 impl Fetcher {
+    /// Takes a URL, by its fingerprint; `None` while somebody else has it.
+    pub(crate) fn take_off(&self, url: &str) -> Option<Flight<'_>> {
+        self.in_flight.lock().insert(url.to_owned()).then(|| Flight { fetcher: self, url: url.to_owned() })
+    }
+
     /// Fetches a place into its staging file.
-    pub(crate) async fn fetch(&self, location: &Location, staging: &Path, missing: &BTreeSet<Kind>) -> Fetched {
-        let url = canonical::for_index(&location.url).to_string();
-        if !self.in_flight.lock().insert(url.clone()) {
-            let detail = "another work is fetching the same URL".to_owned();
-            return Fetched::Later { wait: IN_FLIGHT, reason: "duplicate_url_global", detail, status: None };
-        }
-        let _flight = Flight { fetcher: self, url };
+    pub(crate) async fn fetch(&self, location: &Location, staging: &Path, missing: &BTreeSet<Kind>, on_the_wire: &Arc<AtomicBool>) -> Fetched {
         if let Some(left) = left_by_an_earlier_run(location, staging) {
             return self.judge(location, left, staging, missing);
         }
         match self.robots.may_ask(&location.url, location.resolver == DIRECT).await {
             Leave::Granted => {}
             Leave::Denied { text } => return nothing("robots_disallowed", text, None),
-            Leave::Later { wait, text } => return Fetched::Later { wait, reason: "robots_unreachable", detail: text, status: None },
+            Leave::Unreachable { text, gone } => return Fetched::Nothing { reason: "request_exception", detail: text, status: None, gone },
+            Leave::Later { wait, text } => return Fetched::Later { wait, stated: true, reason: "robots_later", detail: text, status: None },
         }
-        match self.hub.download_resumable(self.request(location), staging).await {
+        let request = self.request(location).shown_in(Arc::clone(on_the_wire));
+        match self.hub.download_resumable(request, staging).await {
             Ok(done) => self.judge(location, done, staging, missing),
             Err(error) => failed(&error),
         }
     }
 
     fn request(&self, location: &Location) -> Request {
-        let mut request = patient(Request::get(location.url.clone())).role(self.role);
+        let judge = Arc::clone(&self.robots) as Arc<dyn Admission>;
+        let mut request = patient(Request::get(location.url.clone())).role(self.role).redirects_judged_by(judge);
         if location.resolver != DIRECT {
             request = request.discovered();
         }
@@ -139,7 +142,7 @@ impl Fetcher {
         if status == StatusCode::ACCEPTED {
             let _ = std::fs::remove_file(staging);
             let wait = self.retry_after(&done.head).unwrap_or(PREPARING);
-            return Fetched::Later { wait, reason: "preparing", detail: "the file is being prepared".to_owned(), status: Some(202) };
+            return Fetched::Later { wait, stated: false, reason: "preparing", detail: "the file is being prepared".to_owned(), status: Some(202) };
         }
         judged
     }
@@ -151,7 +154,7 @@ impl Fetcher {
         if let Some(StopReason::Deadline { until }) = done.journey.stopped {
             let wait = until.since(self.runtime.boot());
             let detail = format!("{host} answered {status} and wants to be left alone");
-            return Fetched::Later { wait, reason: "rate_limited", detail, status: Some(status.as_u16()) };
+            return Fetched::Later { wait, stated: true, reason: "rate_limited", detail, status: Some(status.as_u16()) };
         }
         if let Some(wall) = wall::detect(status, &done.preview) {
             return walled(host, wall, Some(status.as_u16()));
@@ -254,11 +257,17 @@ fn failed(error: &FetchError) -> Fetched {
     let detail = error.to_string();
     match &error.kind {
         ErrorKind::BreakerOpen(refused) => {
-            let probing = matches!(refused.refusal.reason, RefusalReason::Open { probing: true, .. });
-            let wait = if probing { PROBES_OUT } else { refused.cooldown_remaining };
-            Fetched::Later { wait, reason: "breaker_open", detail, status: None }
+            let (wait, stated) = match &refused.refusal.reason {
+                RefusalReason::Open { probing: true, .. } => (PROBES_OUT, true),
+                RefusalReason::Open { reason: OpenReason::RetryAfter | OpenReason::Operator(_), .. } => (refused.cooldown_remaining, true),
+                _ => (refused.cooldown_remaining, false),
+            };
+            Fetched::Later { wait, stated, reason: "breaker_open", detail, status: None }
         }
-        ErrorKind::RateLimited(refused) => Fetched::Later { wait: refused.cooldown_remaining, reason: "rate_limited", detail, status: None },
+        ErrorKind::RateLimited(refused) => {
+            Fetched::Later { wait: refused.cooldown_remaining, stated: true, reason: "rate_limited", detail, status: None }
+        }
+        ErrorKind::Disallowed { .. } => nothing("robots_disallowed", detail, None),
         ErrorKind::File { source, path } => match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Fetched::Halt(format!("there is no room left for {path}")),
             _ => Fetched::Halt(format!("{path} cannot be written: {source}")),

@@ -1,10 +1,12 @@
 //! The hub as the web that resolvers ask, with robots.txt in front of pages made for people.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use docstokg_hub::policy::classify::Fault;
-use docstokg_hub::{ErrorKind, FetchError, Hub, RateWait, Request};
+use docstokg_hub::policy::site::RefusalReason;
+use docstokg_hub::{Admission, ErrorKind, FetchError, Hub, RateWait, Request};
 use docstokg_policy::role::Role;
 
 use crate::robots_gate::{Leave, RobotsGate};
@@ -17,18 +19,28 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30 * 86_400);
 /// The longest that a request waits for its own retry; what takes longer is put aside and comes back.
 pub(crate) const RETRY_WAIT: Duration = Duration::from_secs(5);
 
+/// How long to stay away when a host is half-open and its probes are out.
+pub(crate) const PROBES_OUT: Duration = Duration::from_secs(1);
+
 /// Asks through the hub.
 #[derive(Clone)]
 pub struct HubWeb {
     hub: Hub,
     robots: Arc<RobotsGate>,
+    on_the_wire: Option<Arc<AtomicBool>>,
 }
 
 impl HubWeb {
     /// Puts the hub behind the seam.
     #[must_use]
     pub fn new(hub: Hub, robots: Arc<RobotsGate>) -> Self {
-        Self { hub, robots }
+        Self { hub, robots, on_the_wire: None }
+    }
+
+    /// Returns the same web, showing in `flag` whether a request is on the wire.
+    #[must_use]
+    pub fn shown_in(&self, flag: &Arc<AtomicBool>) -> Self {
+        Self { on_the_wire: Some(Arc::clone(flag)), ..self.clone() }
     }
 }
 
@@ -39,6 +51,7 @@ impl Web for HubWeb {
                 match self.robots.may_ask(&ask.url, false).await {
                     Leave::Granted => {}
                     Leave::Denied { text } => return Err(WebError::Disallowed { text }),
+                    Leave::Unreachable { text, .. } => return Err(WebError::Failed { text }),
                     Leave::Later { wait, text } => {
                         return Err(WebError::Refused { until_ms_from_now: Some(millis(wait)), breaker: true, text });
                     }
@@ -46,7 +59,10 @@ impl Web for HubWeb {
             }
             let mut request = patient(Request::get(ask.url)).role(ask.role).resolver(ask.resolver);
             if ask.role != Role::Metadata {
-                request = request.discovered();
+                request = request.discovered().redirects_judged_by(Arc::clone(&self.robots) as Arc<dyn Admission>);
+            }
+            if let Some(flag) = &self.on_the_wire {
+                request = request.shown_in(Arc::clone(flag));
             }
             if let Some(kind) = ask.kind {
                 request = request.kind(kind);
@@ -76,7 +92,13 @@ pub(crate) fn patient(request: Request) -> Request {
 fn web_error(error: &FetchError) -> WebError {
     let text = error.to_string();
     match &error.kind {
-        ErrorKind::BreakerOpen(refused) => WebError::Refused { until_ms_from_now: Some(millis(refused.cooldown_remaining)), breaker: true, text },
+        ErrorKind::BreakerOpen(refused) => {
+            // Half-open with its probes out: the verdict is due in a moment, whatever their leases say.
+            let probing = matches!(refused.refusal.reason, RefusalReason::Open { probing: true, .. });
+            let wait = if probing { PROBES_OUT } else { refused.cooldown_remaining };
+            WebError::Refused { until_ms_from_now: Some(millis(wait)), breaker: true, text }
+        }
+        ErrorKind::Disallowed { .. } => WebError::Disallowed { text },
         ErrorKind::RateLimited(refused) => WebError::Refused { until_ms_from_now: Some(millis(refused.cooldown_remaining)), breaker: false, text },
         ErrorKind::Deadline { .. } | ErrorKind::Fault { fault: Fault::Timeout, .. } => WebError::Timeout { text },
         _ => WebError::Failed { text },

@@ -3,6 +3,10 @@
 //! Names are made of lower-case ASCII letters, digits, `-` and `_` alone: no separators, no dots, nothing that a shell or
 //! Windows takes for something else. Titles in other scripts leave little behind; the work id keeps such names apart.
 
+use docstokg_hub::redact;
+
+use crate::digest::fingerprint;
+use crate::identifier::Identifier;
 use crate::work::Work;
 
 /// Longest part made of the title, in characters.
@@ -12,7 +16,7 @@ const TITLE_CHARS: usize = 80;
 const STEM_BYTES: usize = 200;
 
 /// Longest part made of the work id. A longer one is cut and told apart by a fingerprint.
-const ID_CHARS: usize = 100;
+const ID_CHARS: usize = 80;
 
 /// Returns the stem of the file of a work, without extension: at most 200 bytes, never empty, never a reserved name.
 #[must_use]
@@ -20,10 +24,18 @@ pub fn file_stem(work: &Work) -> String {
     let year = work.year.filter(|year| (0..=9999).contains(year)).map_or_else(|| "noyear".to_owned(), |year| format!("{year:04}"));
     let title = work.title.as_deref().map(|title| slug(title, TITLE_CHARS)).filter(|title| !title.is_empty());
     let title = title.unwrap_or_else(|| "untitled".to_owned());
-    let mut stem = format!("{year}__{title}__{}", id_slug(&work.work_id()));
+    let mut stem = format!("{year}__{title}__{}", id_part(work));
     // All parts are ASCII, so every byte is a place to cut; the bounds above keep it from happening.
     stem.truncate(STEM_BYTES);
     stem
+}
+
+/// Returns what names the work. A URL may carry a key: what is shown of it is what may be, and its fingerprint tells it apart.
+fn id_part(work: &Work) -> String {
+    match work.typed() {
+        Identifier::Url(url) => format!("{}_{}", slug(&redact(url), ID_CHARS), &fingerprint(&work.work_id())[..16]),
+        _ => id_slug(&work.work_id()),
+    }
 }
 
 /// Returns a work id as part of a file name. Ids that differ give parts that differ.
@@ -34,7 +46,7 @@ pub fn id_slug(work_id: &str) -> String {
     let slug = slug(work_id, ID_CHARS);
     // Identifiers of the usual kinds lose only `:`, `/` and `.`, but two that differ in nothing else would meet.
     let lossless = work_id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b':') && work_id.len() <= ID_CHARS;
-    if lossless && !slug.is_empty() { slug } else { format!("{slug}_{:08x}", fingerprint(work_id)) }
+    if lossless && !slug.is_empty() { slug } else { format!("{slug}_{}", &fingerprint(work_id)[..12]) }
 }
 
 /// Keeps ASCII letters and digits in lower case; every run of anything else becomes one hyphen.
@@ -76,11 +88,4 @@ fn plain(c: char) -> impl Iterator<Item = char> {
         _ => "",
     };
     spelt.chars().chain(spelt.is_empty().then_some(c))
-}
-
-/// A short, stable fingerprint (FNV-1a, folded to 32 bits): it only has to tell similar names apart.
-fn fingerprint(text: &str) -> u32 {
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    let bytes = (hash ^ (hash >> 32)).to_le_bytes();
-    u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }

@@ -19,6 +19,15 @@ use crate::resolver::order::{Choice, Plan, order};
 use crate::resolver::{Outcome, Resolver};
 use crate::work::Work;
 
+/// How often a service that throttles is asked about one work.
+const MOST_ANSWERS: u32 = 3;
+/// How often a host may be found failing before it is given up.
+pub(crate) const MOST_REFUSALS: u32 = 3;
+/// A refusal of so many seconds is about a probe that is out.
+const SHORT: f64 = 2.0;
+/// One of so many was stated by the server or an operator.
+const STATED: f64 = 1_800.0;
+
 /// A kind of file that may be wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -34,6 +43,12 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Reads the word.
+    #[must_use]
+    pub fn read(word: &str) -> Option<Self> {
+        [Self::Pdf, Self::Xml, Self::Html, Self::Other].into_iter().find(|kind| kind.as_str() == word)
+    }
+
     /// Returns the word used in manifests, flags and directories.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -82,6 +97,12 @@ struct Asked {
     resolver: String,
     /// It is worth asking again at this time, in seconds since 1970.
     again_at: Option<f64>,
+    /// How often it really answered.
+    #[serde(default)]
+    answers: u32,
+    /// How often the question was kept back because its host fails.
+    #[serde(default)]
+    refusals: u32,
 }
 
 /// A place, and what came of it.
@@ -127,11 +148,15 @@ impl Pursuit {
     /// Begins. A URL that the user wrote is a place by itself.
     #[must_use]
     pub fn new(work: Work) -> Self {
-        let places = match work.typed() {
-            Identifier::Url(url) => vec![Place { location: Location::new(url.clone(), Offers::Unknown, DIRECT), state: Tried::No }],
-            _ => Vec::new(),
-        };
-        Self { work, asked: Vec::new(), places, got: BTreeSet::new(), begun: None, attempts: 0, last: None }
+        let own = work.identifiers.url.iter().map(|url| Place { location: Location::new(url.clone(), Offers::Unknown, DIRECT), state: Tried::No });
+        let places = own.collect();
+        let has_url = work.identifiers.url.is_some();
+        let mut pursuit = Self { work, asked: Vec::new(), places, got: BTreeSet::new(), begun: None, attempts: 0, last: None };
+        if has_url {
+            // Its page is that very URL: fetched as a place, and read if it turns out to be a page.
+            pursuit.needs_not_ask("landing_page");
+        }
+        pursuit
     }
 
     /// Returns a place.
@@ -211,24 +236,28 @@ impl Pursuit {
         if let Some(learned) = outcome.learned() {
             self.work.learn(learned);
         }
-        let mut again_at = None;
+        let mut refused = None;
+        let mut came = true;
         match outcome {
             Outcome::Found(found) => self.found(found.locations),
             Outcome::NotFound { detail, .. } => self.set_back("resolver_not_found", &detail),
             Outcome::Failed(failure) => {
                 if matches!(failure.reason, "breaker-open" | "rate-limit") {
-                    again_at = failure.retry_in_ms.map(|wait| now + f64::from(u32::try_from(wait).unwrap_or(u32::MAX)) / 1_000.0);
+                    refused = failure.retry_in_ms.map(|wait| f64::from(u32::try_from(wait).unwrap_or(u32::MAX)) / 1_000.0);
+                    came = failure.http_status.is_some();
                     // It was not asked: that costs nothing.
-                    self.attempts -= u32::from(failure.http_status.is_none());
+                    self.attempts -= u32::from(!came);
                 }
                 self.set_back(failure.reason, &failure.detail);
             }
         }
-        match self.asked.iter_mut().find(|asked| asked.resolver == resolver) {
-            // Once more, and not for ever.
-            Some(asked) => asked.again_at = None,
-            None => self.asked.push(Asked { resolver: resolver.to_owned(), again_at }),
-        }
+        self.needs_not_ask(resolver);
+        let Some(asked) = self.asked.iter_mut().find(|asked| asked.resolver == resolver) else { return };
+        asked.answers += u32::from(came);
+        // A probe's verdict is due in a moment, and what a server or an operator said holds: only a host that fails counts.
+        asked.refusals += u32::from(!came && refused.is_some_and(|wait| wait > SHORT && wait < STATED));
+        let patient = asked.answers <= MOST_ANSWERS && asked.refusals < MOST_REFUSALS;
+        asked.again_at = refused.filter(|_| patient).map(|wait| now + wait);
     }
 
     /// Adds places, each once: those that were tried already stay as they are.
@@ -246,8 +275,11 @@ impl Pursuit {
         let url = self.place(place).map(|location| location.url.clone());
         match &outcome {
             Outcome::Failed(failure) if matches!(failure.reason, "breaker-open" | "rate-limit") && failure.retry_in_ms.is_some() => {
-                let wait = failure.retry_in_ms.unwrap_or(0);
-                self.put_aside(place, now + f64::from(u32::try_from(wait).unwrap_or(u32::MAX)) / 1_000.0);
+                let wait = f64::from(u32::try_from(failure.retry_in_ms.unwrap_or(0)).unwrap_or(u32::MAX)) / 1_000.0;
+                let times = self.put_aside(place, now + wait, wait > SHORT && wait < STATED);
+                if times >= MOST_REFUSALS {
+                    self.close(place);
+                }
                 return self.set_back(failure.reason, &failure.detail);
             }
             Outcome::Failed(failure) => self.set_back(failure.reason, &failure.detail),
@@ -281,7 +313,8 @@ impl Pursuit {
 
     /// The URL is gone: what kept copies of it may be asked.
     pub fn gone(&mut self, url: &Url) {
-        if !self.work.failed_urls.contains(url) {
+        // A URL that carries a key is nobody else's business.
+        if redact(url) == url.as_str() && !self.work.failed_urls.contains(url) {
             self.work.failed_urls.push(url.clone());
         }
     }
@@ -296,17 +329,18 @@ impl Pursuit {
     /// Takes a resolver as asked: what it would say is known already.
     pub fn needs_not_ask(&mut self, resolver: &str) {
         if self.asked.iter().all(|asked| asked.resolver != resolver) {
-            self.asked.push(Asked { resolver: resolver.to_owned(), again_at: None });
+            self.asked.push(Asked { resolver: resolver.to_owned(), again_at: None, answers: 0, refusals: 0 });
         }
     }
 
-    /// The place is to be tried later. Returns how often that has been said.
-    pub fn put_aside(&mut self, place: usize, until: f64) -> u32 {
+    /// The place is to be tried later. Returns how often that has been said in a way that counts.
+    pub fn put_aside(&mut self, place: usize, until: f64, counts: bool) -> u32 {
         let Some(place) = self.places.get_mut(place) else { return 0 };
-        let times = match place.state {
-            Tried::Later(_, times) => times + 1,
-            _ => 1,
+        let before = match place.state {
+            Tried::Later(_, times) => times,
+            _ => 0,
         };
+        let times = before + u32::from(counts);
         place.state = Tried::Later(until, times);
         times
     }

@@ -4,12 +4,15 @@
 //! whatever the limiter allows.
 
 use std::collections::{HashMap, HashSet};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_hub::clock::{BootInstant, Runtime};
+use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::retry::StopReason;
-use docstokg_hub::{Host, Hub, Request};
+use docstokg_hub::{Admission, ErrorKind, Host, Hub, Request};
 use docstokg_policy::role::Role;
 use parking_lot::Mutex;
 use url::Url;
@@ -27,6 +30,11 @@ const A_WHILE: Duration = Duration::from_secs(30);
 /// How long to stay away at least when our own breaker kept the question back.
 const A_MOMENT: Duration = Duration::from_secs(1);
 
+/// A wait for a turn that is not worth going away for.
+const A_SHORT_WAIT: Duration = Duration::from_millis(500);
+/// The longest that a redirect waits for its turn.
+const REDIRECT_WAIT: Duration = Duration::from_secs(30);
+
 /// Whether a URL may be asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leave {
@@ -37,7 +45,14 @@ pub enum Leave {
         /// Why, for people.
         text: String,
     },
-    /// Nobody knows; come back.
+    /// Nobody answers there at all.
+    Unreachable {
+        /// Why, for people.
+        text: String,
+        /// The name could not be resolved.
+        gone: bool,
+    },
+    /// Nobody knows, or it is not its turn yet; come back.
     Later {
         /// After how long.
         wait: Duration,
@@ -60,15 +75,21 @@ enum Rules {
     /// It cannot say for now.
     Nothing(String),
     /// Nobody answers there at all.
-    Unreachable(String),
+    Unreachable(String, bool),
 }
 
 #[derive(Default)]
 struct Site {
     /// Held while the file is fetched, so that it is fetched once.
     known: tokio::sync::Mutex<Option<Known>>,
-    /// The earliest next request, where there is a crawl delay.
-    next: Mutex<BootInstant>,
+    /// Whose turn is when, where there is a crawl delay.
+    turns: Mutex<Turns>,
+}
+
+#[derive(Default)]
+struct Turns {
+    next: BootInstant,
+    given: HashMap<String, BootInstant>,
 }
 
 /// Asks robots.txt of each site, and keeps to it.
@@ -99,7 +120,7 @@ impl RobotsGate {
         let known = self.known(&site, url, &host, typed).await;
         let robots = match known.rules {
             Rules::All => return Leave::Granted,
-            Rules::Unreachable(text) => return Leave::Denied { text },
+            Rules::Unreachable(text, gone) => return Leave::Unreachable { text, gone },
             Rules::Nothing(text) => return Leave::Later { wait: known.until.since(self.runtime.boot()), text },
             Rules::Listed(robots) => robots,
         };
@@ -108,12 +129,25 @@ impl RobotsGate {
             return Leave::Denied { text: format!("the robots.txt of {host} does not allow this path") };
         }
         if let Some(delay) = robots.crawl_delay(AGENT).filter(|delay| !delay.is_zero()) {
+            let now = self.runtime.boot();
             let at = {
-                let mut next = site.next.lock();
-                let at = (*next).max(self.runtime.boot());
-                *next = at + delay;
+                let mut turns = site.turns.lock();
+                let given = turns.given.remove(url.as_str());
+                let at = given.unwrap_or_else(|| {
+                    let at = turns.next.max(now);
+                    turns.next = at + delay;
+                    at
+                });
+                if at.since(now) > A_SHORT_WAIT {
+                    // It comes back for its turn, and holds nothing until then.
+                    turns.given.insert(url.as_str().to_owned(), at);
+                }
                 at
             };
+            let wait = at.since(now);
+            if wait > A_SHORT_WAIT {
+                return Leave::Later { wait, text: format!("the robots.txt of {host} asks for {} s between requests", delay.as_secs_f64()) };
+            }
             self.runtime.sleep_until(at).await;
         }
         Leave::Granted
@@ -147,13 +181,32 @@ impl RobotsGate {
                     Known { rules: Rules::Nothing(unread(format!("it answered {}", answer.head.status))), until: now + wait }
                 }
             },
-            Err(error) => match error.kind.refused() {
+            Err(error) => {
+                let gone = matches!(error.kind, ErrorKind::Fault { fault: Fault::Dns, .. });
                 // Our own breaker or limiter kept it back: nothing was learned.
-                Some(refused) => Known { rules: Rules::Nothing(unread(error.to_string())), until: now + refused.cooldown_remaining.max(A_MOMENT) },
-                None => Known { rules: Rules::Unreachable(unread(error.to_string())), until: now + A_WHILE },
-            },
+                let refused = error.kind.refused().map(|refused| refused.cooldown_remaining.max(A_MOMENT));
+                let text = unread(error.to_string());
+                let rules = if refused.is_some() { Rules::Nothing(text) } else { Rules::Unreachable(text, gone) };
+                Known { rules, until: now + refused.unwrap_or(A_WHILE) }
+            }
         };
         *known = Some(found.clone());
         found
+    }
+}
+
+impl Admission for RobotsGate {
+    fn judge<'a>(&'a self, url: &'a Url) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>> {
+        Box::pin(async move {
+            loop {
+                match self.may_ask(url, false).await {
+                    Leave::Granted => return Ok(()),
+                    Leave::Later { wait, .. } if wait <= REDIRECT_WAIT && !wait.is_zero() => {
+                        self.runtime.sleep_until(self.runtime.boot() + wait).await;
+                    }
+                    Leave::Denied { text } | Leave::Unreachable { text, .. } | Leave::Later { text, .. } => return Err(text),
+                }
+            }
+        })
     }
 }

@@ -89,7 +89,7 @@ impl Options {
             out,
             kinds: BTreeSet::from([Kind::Pdf]),
             choice: Choice::default(),
-            workers: 512,
+            workers: 2_000,
             role: Role::Artifact,
             layout: Layout::ByKind,
             max_attempts: 20,

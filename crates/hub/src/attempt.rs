@@ -236,7 +236,7 @@ impl Inner {
             Delivery::Buffer | Delivery::Stream => self.config.transport.max_body,
         });
         let is_head = method == Method::HEAD;
-        let start = Partial::start(rest, head.status, &head.headers);
+        let start = partial.as_ref().map_or(Start::Anew, |partial| partial.start(rest, head.status, &head.headers));
         if let (Some(partial), Start::Useless) = (&partial, start) {
             partial.forget();
             let message = format!("the rest of the file was asked for, and {} is no answer to that", head.status);
@@ -272,10 +272,9 @@ impl Inner {
         reader.check_announced().map_err(ReadError::Body)?;
         let failed = |source| ReadError::File { path: target.path.display().to_string(), source };
         let mut part = match &resumed {
-            Some(resumed) => {
+            Some(resumed) => PartFile::resume(&target.path, resumed.partial.clone(), resumed.start).inspect(|_| {
                 resumed.partial.note(resumed.url, resumed.headers, reader.expected(), false);
-                PartFile::resume(&target.path, resumed.partial.clone(), resumed.start)
-            }
+            }),
             None => PartFile::create(&target.path, self.random.number()),
         }
         .map_err(failed)?;

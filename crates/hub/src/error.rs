@@ -81,6 +81,14 @@ pub enum ErrorKind {
         /// What is wrong with it.
         why: String,
     },
+    /// Whoever judges redirects did not let it go there.
+    #[error("{host}: {why}")]
+    Disallowed {
+        /// The host that it led to.
+        host: Host,
+        /// Why not.
+        why: String,
+    },
     /// The body is larger than allowed.
     #[error("{host}: the body is larger than the allowed {limit} bytes")]
     TooLarge {
@@ -211,6 +219,7 @@ impl ErrorKind {
             Self::Url(_) => "url",
             Self::Internal { .. } => "internal_address",
             Self::Redirect { .. } => "redirect",
+            Self::Disallowed { .. } => "disallowed",
             Self::TooLarge { .. } => "too_large",
             Self::Decode { .. } => "decode",
             Self::Weight { .. } => "weight",

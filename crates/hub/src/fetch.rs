@@ -17,6 +17,7 @@
 //! the sending in `attempt.rs`, the reading of redirects in `redirect.rs`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
@@ -85,6 +86,11 @@ impl Inner {
                 wait: request.rate_wait,
             });
 
+            if let (Some(judge), true) = (&request.redirects, !visited.is_empty()) {
+                let judged = judge.judge(&target.url).await;
+                judged.map_err(|why| told(ErrorKind::Disallowed { host: target.host.clone(), why }, &mut track))?;
+            }
+
             match cache::look_up(&target.url) {
                 Lookup::Miss => track.note(&target.host, target.role, || What::CacheMiss),
             }
@@ -127,6 +133,7 @@ impl Inner {
 
             // send, and read the body as the delivery says
             let sent = self.runtime.boot();
+            let wire = OnTheWire::show(request.on_the_wire.as_ref());
             let finish = match self.attempt(target, self.outgoing(hop, target, request), &granted, delivery, track).await {
                 Attempted::Finished(finish) => finish,
                 Attempted::Abandoned(kind) => return Err(kind),
@@ -186,6 +193,7 @@ impl Inner {
                     return finish.into_answer(&target.host);
                 }
                 Next::RetryAt(at) => {
+                    drop(wire);
                     note(track, What::Retry { at, after: attempt });
                     self.runtime.sleep_until(at).await;
                     track.journey.backoff += at.since(now);
@@ -267,6 +275,26 @@ impl Inner {
             return refused(format!("there are more than {most} redirects"));
         }
         Ok(())
+    }
+}
+
+/// Shows, while it lives, that a request is on the wire.
+struct OnTheWire<'a>(Option<&'a Arc<AtomicBool>>);
+
+impl<'a> OnTheWire<'a> {
+    fn show(flag: Option<&'a Arc<AtomicBool>>) -> Self {
+        if let Some(flag) = flag {
+            flag.store(true, Ordering::Release);
+        }
+        Self(flag)
+    }
+}
+
+impl Drop for OnTheWire<'_> {
+    fn drop(&mut self) {
+        if let Some(flag) = self.0 {
+            flag.store(false, Ordering::Release);
+        }
     }
 }
 

@@ -84,7 +84,7 @@ fn redact_path(path: &str, shown: &mut String) {
 
 fn redact_pair(pair: &str, shown: &mut String) {
     match pair.split_once('=') {
-        Some((name, value)) if !value.is_empty() && (is_secret(name) || is_key(value)) => {
+        Some((name, value)) if !value.is_empty() && (is_secret(name) || is_key(value) || hides_a_url(value)) => {
             shown.push_str(name);
             shown.push('=');
             shown.push_str(HIDDEN);
@@ -101,6 +101,15 @@ fn is_secret(name: &str) -> bool {
     };
     // `api_key`, and `X-Amz-Signature` or `wiley_tdm_token` by its last word.
     same(name) || name.rsplit_once(['_', '-', '.']).is_some_and(|(_, last)| same(last))
+}
+
+/// Tells whether a value is a URL that has something to hide itself.
+fn hides_a_url(value: &str) -> bool {
+    if !value.contains("://") && !value.contains("%3A") && !value.contains("%3a") {
+        return false;
+    }
+    let decoded: String = url::form_urlencoded::parse(format!("u={value}").as_bytes()).map(|(_, value)| value.into_owned()).collect();
+    Url::parse(&decoded).is_ok_and(|inner| redact(&inner) != inner.as_str())
 }
 
 /// Tells whether text looks like a key rather than like a word, a number, a DOI or a file name.
@@ -140,6 +149,7 @@ mod tests {
             ("https://example.org/s/aB3dE5fG7hI9jK1lM3nO5/x.pdf", "https://example.org/s/***/x.pdf"),
             ("https://example.org/s/d41d8cd98f00b204e9800998ecf8427e", "https://example.org/s/***"),
             ("https://example.org/f?u=aB3dE5fG7hI9jK1lM3nO5", "https://example.org/f?u=***"),
+            ("https://example.org/cdx?url=http%3A%2F%2Fa.org%2Fx%3Fapi_key%3DSECRET&x=1", "https://example.org/cdx?url=***&x=1"),
         ] {
             assert_eq!(redact(&Url::parse(url).unwrap()), shown);
         }

@@ -1,6 +1,9 @@
 //! What a caller asks the hub for.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -33,7 +36,7 @@ pub enum RateWait {
 }
 
 /// One request, and how it is to be treated.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Request {
     pub(crate) method: Method,
     pub(crate) url: Url,
@@ -53,6 +56,21 @@ pub struct Request {
     pub(crate) follow: Follow,
     pub(crate) max_body: Option<u64>,
     pub(crate) retry_wait: Option<Duration>,
+    pub(crate) redirects: Option<Arc<dyn Admission>>,
+    pub(crate) on_the_wire: Option<Arc<AtomicBool>>,
+}
+
+/// Judges the hops that redirects lead to, before they are made.
+pub trait Admission: Send + Sync {
+    /// Returns why a URL may not be asked for, if so. May take its time.
+    fn judge<'a>(&'a self, url: &'a Url) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
+}
+
+impl std::fmt::Debug for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let url = crate::redact::redact(&self.url);
+        f.debug_struct("Request").field("method", &self.method).field("url", &url).field("role", &self.role).finish_non_exhaustive()
+    }
 }
 
 /// Whether redirects are followed.
@@ -99,6 +117,8 @@ impl Request {
             follow: Follow::Redirects,
             max_body: None,
             retry_wait: None,
+            redirects: None,
+            on_the_wire: None,
         }
     }
 
@@ -206,6 +226,20 @@ impl Request {
     #[must_use]
     pub fn retry_wait(mut self, most: Duration) -> Self {
         self.retry_wait = Some(most);
+        self
+    }
+
+    /// Has every hop that a redirect leads to judged first.
+    #[must_use]
+    pub fn redirects_judged_by(mut self, judge: Arc<dyn Admission>) -> Self {
+        self.redirects = Some(judge);
+        self
+    }
+
+    /// Shows in `flag` whether the request is on the wire, or only waits: what only waits can be dropped without loss.
+    #[must_use]
+    pub fn shown_in(mut self, flag: Arc<AtomicBool>) -> Self {
+        self.on_the_wire = Some(flag);
         self
     }
 

@@ -31,6 +31,9 @@ use crate::{output, state};
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Download) -> Result<ExitCode, Failure> {
     let (config, settings) = global.load()?;
+    if arguments.dry_run && (arguments.topic.is_some() || arguments.filter.is_some()) {
+        return Err(usage("--dry-run makes no request, and a query is one: --list-only looks works up and fetches no file"));
+    }
     let job = Job { inputs: inputs(arguments)?, format: format(&arguments.format)?, options: options(arguments, &settings)?, arguments };
     execute(global, config, &settings, job)
 }
@@ -105,8 +108,24 @@ fn options(arguments: &Download, settings: &Settings) -> Result<Options, Failure
 }
 
 /// Does a job to its end.
-pub(crate) fn execute(global: &Global, config: Config, settings: &Settings, job: Job<'_>) -> Result<ExitCode, Failure> {
+pub(crate) fn execute(global: &Global, config: Config, settings: &Settings, mut job: Job<'_>) -> Result<ExitCode, Failure> {
+    // What is only rehearsed leaves nothing behind.
+    let rehearsed = job.options.rehearsal != Rehearsal::No;
+    if rehearsed {
+        job.options.out = std::env::temp_dir().join(format!("docstokg-rehearsal-{}-{:08x}", std::process::id(), fastrand::u32(..)));
+        job.options.min_free = 0;
+    }
+    let out = job.options.out.clone();
+    let done = execute_in(global, config, settings, job);
+    if rehearsed {
+        let _ = std::fs::remove_dir_all(out);
+    }
+    done
+}
+
+fn execute_in(global: &Global, config: Config, settings: &Settings, job: Job<'_>) -> Result<ExitCode, Failure> {
     let failed = |error: run::DirectoryError| Failure::Failed(error.into());
+    let rehearsed = job.options.rehearsal != Rehearsal::No;
     let services = Arc::new(services::settings(&config, settings, job.arguments.choice.mailto.as_deref())?);
     let directory = Directory::open(&job.options.out, Mode::Thread).map_err(failed)?;
     let (store, wire) = (state::open(global, &config)?, global.wire()?);
@@ -135,7 +154,7 @@ pub(crate) fn execute(global: &Global, config: Config, settings: &Settings, job:
     });
     // Whoever was interrupted for good does not wait for what is still under way.
     tokio.shutdown_background();
-    let ended = finish(global, &directory, &board, &recording, outcome);
+    let ended = finish(global, &directory, &board, &recording, rehearsed, outcome);
     recording.close();
     ended
 }
@@ -208,6 +227,7 @@ fn finish(
     directory: &Directory,
     board: &Board,
     recording: &Recording,
+    rehearsed: bool,
     outcome: Option<Result<(Ended, Report), RunError>>,
 ) -> Result<ExitCode, Failure> {
     let listed = board.listed();
@@ -227,6 +247,7 @@ fn finish(
     directory.queue.close();
     directory.tidy(matches!(ended, Ended::Complete));
     let code = match &ended {
+        Ended::Complete if rehearsed && report.bad_lines == 0 => ExitCode::SUCCESS,
         Ended::Complete if report.failed == 0 && report.bad_lines == 0 => ExitCode::SUCCESS,
         Ended::Parked { .. } => ExitCode::from(exit::REFUSED),
         _ => ExitCode::from(exit::FAILED),
@@ -235,7 +256,7 @@ fn finish(
     if global.json {
         let mut shown = serde_json::to_value(&report).context("the report cannot be written as JSON")?;
         shown["ok"] = json!(code == ExitCode::SUCCESS);
-        shown["manifest"] = json!(manifest.display().to_string());
+        shown["manifest"] = if rehearsed { serde_json::Value::Null } else { json!(manifest.display().to_string()) };
         shown["telemetry_run"] = json!(recording.run.id);
         if let Ended::Parked { due_in, .. } = &ended {
             shown["cooldown_remaining_ms"] = json!(output::millis(*due_in));
@@ -249,7 +270,7 @@ fn finish(
             output::line(&format!("{work}\t{url}"));
         }
     }
-    if !global.quiet {
+    if !global.quiet && !rehearsed {
         output::tell(&sentence(&ended, &report));
         output::tell(&format!("docstokg: the manifest is {}; docstokg summary {} tells how it went", manifest.display(), recording.run.id));
     }

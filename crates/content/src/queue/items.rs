@@ -78,6 +78,8 @@ pub struct Item {
     pub progress: Option<String>,
     /// Requests made for it so far.
     pub attempts: u32,
+    /// A fingerprint of what it is found again by.
+    pub key_hash: [u8; 16],
 }
 
 /// What is to do in one line of the scheduler.
@@ -90,7 +92,7 @@ pub struct Found {
 }
 
 fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
-    Ok(Item { id: row.get(0)?, work_id: row.get(1)?, hidden: row.get(2)?, progress: row.get(3)?, attempts: row.get(4)? })
+    Ok(Item { id: row.get(0)?, work_id: row.get(1)?, hidden: row.get(2)?, progress: row.get(3)?, attempts: row.get(4)?, key_hash: row.get(5)? })
 }
 
 impl Queue {
@@ -131,7 +133,7 @@ impl Queue {
             let mut query = to.prepare_cached(
                 "UPDATE items SET state = 'leased' WHERE id IN
                  (SELECT id FROM items WHERE state = 'queued' AND lane = ?1 AND not_before = 0 ORDER BY id LIMIT ?2)
-                 RETURNING id, work_id, hidden, progress, attempts",
+                 RETURNING id, work_id, hidden, progress, attempts, key_hash",
             )?;
             let most = i64::try_from(most).unwrap_or(i64::MAX);
             let mut items = query.query_map(params![lane, most], item)?.collect::<rusqlite::Result<Vec<_>>>()?;
@@ -149,8 +151,8 @@ impl Queue {
         self.change(move |to| {
             let mut query = to.prepare_cached(
                 "UPDATE items SET state = 'leased', not_before = 0 WHERE id IN
-                 (SELECT id FROM items WHERE state = 'queued' AND not_before > 0 AND not_before <= ?1 ORDER BY not_before LIMIT ?2)
-                 RETURNING id, work_id, hidden, progress, attempts",
+                 (SELECT id FROM items INDEXED BY items_later WHERE state = 'queued' AND not_before > 0 AND not_before <= ?1 ORDER BY not_before LIMIT ?2)
+                 RETURNING id, work_id, hidden, progress, attempts, key_hash",
             )?;
             let most = i64::try_from(most).unwrap_or(i64::MAX);
             query.query_map(params![now, most], item)?.collect()
@@ -228,5 +230,6 @@ impl Queue {
 }
 
 fn earliest(to: &Connection) -> rusqlite::Result<Option<f64>> {
-    to.prepare_cached("SELECT min(not_before) FROM items WHERE state = 'queued' AND not_before > 0")?.query_row([], |row| row.get(0))
+    to.prepare_cached("SELECT min(not_before) FROM items INDEXED BY items_later WHERE state = 'queued' AND not_before > 0")?
+        .query_row([], |row| row.get(0))
 }

@@ -119,28 +119,31 @@ impl Queue {
         self.change(move |to| file(to, rows, end)).await
     }
 
-    /// Returns the record of a file that an item is known to have, by its SHA-256 or by its name.
+    /// Returns the file that an item has: path, SHA-256 and kind.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub async fn file_of(&self, item: i64, kind: String) -> Result<Option<(String, String)>, QueueError> {
+    pub async fn file_of(&self, item: i64) -> Result<Option<(String, String, String)>, QueueError> {
         self.change(move |to| {
-            to.prepare_cached(
-                "SELECT path, sha256 FROM manifests WHERE item = ?1 AND classification = ?2 AND path IS NOT NULL ORDER BY id DESC LIMIT 1",
-            )?
-            .query_row(params![item, kind], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()
+            to.prepare_cached("SELECT path, sha256, classification FROM manifests WHERE item = ?1 AND path IS NOT NULL ORDER BY id DESC LIMIT 1")?
+                .query_row([item], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+                .optional()
         })
         .await
     }
 
-    /// Tells who has a path already.
+    /// Returns the files that an item is known to have: path, SHA-256, size.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub async fn has_path(&self, path: String) -> Result<Option<i64>, QueueError> {
-        self.change(move |to| to.prepare_cached("SELECT item FROM manifests WHERE path = ?1 LIMIT 1")?.query_row([path], |row| row.get(0)).optional())
-            .await
+    pub async fn files_of(&self, item: i64) -> Result<Vec<(String, String, u64)>, QueueError> {
+        self.change(move |to| {
+            let mut query = to.prepare_cached(
+                "SELECT path, sha256, coalesce(content_length, 0) FROM manifests WHERE item = ?1 AND path IS NOT NULL AND sha256 IS NOT NULL",
+            )?;
+            query.query_map([item], |row| Ok((row.get(0)?, row.get(1)?, u64::try_from(row.get::<_, i64>(2)?).unwrap_or(0))))?.collect()
+        })
+        .await
     }
 
     /// Counts works by how they stand.

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 /// How a run stands. Written by the run, read by whoever shows it.
 #[derive(Default)]
 pub struct Board {
     tally: Mutex<Tally>,
     stopping: AtomicBool,
+    winding_down: AtomicBool,
+    changed: Notify,
     in_hand: AtomicU64,
     notices: Mutex<Vec<String>>,
     listed: Mutex<Vec<(String, String)>>,
@@ -57,6 +60,22 @@ impl Board {
     /// Asks the run to finish what is in flight and to end.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        self.wind_down();
+    }
+
+    /// Starts nothing more: what only waits goes back into the queue.
+    pub(super) fn wind_down(&self) {
+        self.winding_down.store(true, Ordering::Release);
+        self.changed.notify_waiters();
+    }
+
+    pub(super) fn is_winding_down(&self) -> bool {
+        self.winding_down.load(Ordering::Acquire)
+    }
+
+    /// Waits until the run winds down.
+    pub(super) fn wound_down(&self) -> tokio::sync::futures::Notified<'_> {
+        self.changed.notified()
     }
 
     /// Tells whether the run was asked to end.

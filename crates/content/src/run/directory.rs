@@ -72,16 +72,15 @@ impl Directory {
     pub async fn put_in_order(&self) -> Result<(), DirectoryError> {
         let working = working_directory(&self.path);
         let unwritable = |source| DirectoryError::Unwritable { path: working.display().to_string(), source };
-        let files = self.queue.files().await?;
         for entry in fs::read_dir(&working).map_err(unwritable)?.flatten() {
             let (file, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
             let Some(item) = name.split('-').next().and_then(|item| item.parse::<i64>().ok()) else { continue };
-            let recorded: Vec<_> = files.iter().filter(|(owner, ..)| *owner == item).collect();
-            if recorded.is_empty() || name.contains(".part") {
-                // Unfinished, or finished and not yet judged: the run takes it up.
+            if name.contains(".part") {
+                // Unfinished: the run takes it up.
                 continue;
             }
-            for (_, path, sha256, bytes) in recorded {
+            // Without a record it was not judged yet, and the run takes it up, too.
+            for (path, sha256, bytes) in &self.queue.files_of(item).await? {
                 let place = self.path.join(path);
                 let fits = entry.metadata().is_ok_and(|meta| meta.len() == *bytes) && sha256_of(&file).is_ok_and(|found| found == *sha256);
                 if fits && !place.exists() {

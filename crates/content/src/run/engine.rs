@@ -1,7 +1,9 @@
 //! The run's loop: one task that decides, many that do.
 
 use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use docstokg_hub::clock::{BootInstant, Runtime};
@@ -12,6 +14,7 @@ use url::Url;
 
 use super::inputs::Inputs;
 use super::lanes::{Bounds, LaneName, Lanes, Turn};
+use super::steps::Waiting;
 use super::{Board, Options, Parts};
 use crate::artifact::Fetcher;
 use crate::hub_web::HubWeb;
@@ -25,6 +28,8 @@ use crate::work::Work;
 
 /// The lane of works whose first step is not known yet.
 pub(crate) const START: &str = "start";
+/// The lane of works whose input lines have to be read again.
+const LOST: &str = "input needed";
 /// How many works that are due are taken in hand at a time.
 const DUE_AT_A_TIME: usize = 200;
 /// How often the loop looks whether it was asked to stop.
@@ -71,6 +76,8 @@ pub(crate) struct Held {
     pub(crate) work_id: String,
     pub(crate) pursuit: Box<Pursuit>,
     pub(crate) step: Step,
+    /// Its input line has not been read again.
+    pub(crate) lost: bool,
 }
 
 /// What the loop is told.
@@ -108,10 +115,12 @@ pub struct Engine {
     pub(crate) scribe: Scribe,
     pub(crate) lines: Lines,
     /// Works whose names must not be written down.
-    pub(crate) hidden: Mutex<HashMap<i64, Work>>,
+    pub(crate) hidden: Mutex<HashMap<[u8; 16], Work>>,
     /// URLs that gave a file, and whose.
     pub(crate) fetched: Mutex<HashMap<String, i64>>,
     pub(crate) spent: std::sync::atomic::AtomicU64,
+    /// When the run began: in seconds since 1970, and on the boot clock.
+    begun: (f64, BootInstant),
 }
 
 impl Engine {
@@ -121,6 +130,7 @@ impl Engine {
     /// The queue or the manifest cannot be read or written.
     pub async fn new(parts: Parts) -> Result<Arc<Self>, RunError> {
         let Parts { hub, runtime, queue, settings, options, run_id, board } = parts;
+        let begun = (seconds(runtime.wall()), runtime.boot());
         let lines = Lines::begin(&options.out.join("manifest.jsonl"), &queue).await?;
         let endpoints = &settings.endpoints;
         let apis: [&Url; 12] = [
@@ -164,11 +174,14 @@ impl Engine {
             hidden: Mutex::default(),
             fetched: Mutex::new(fetched),
             spent: std::sync::atomic::AtomicU64::new(0),
+            begun,
         }))
     }
 
+    /// Returns the time in seconds since 1970, as it was when the run began and has gone on since, whatever becomes of the
+    /// wall clock meanwhile.
     pub(crate) fn now(&self) -> f64 {
-        seconds(self.runtime.wall())
+        self.begun.0 + self.runtime.boot().since(self.begun.1).as_secs_f64()
     }
 
     /// Returns the lane of a step.
@@ -193,7 +206,7 @@ impl Engine {
 
     /// Returns how much a lane may have in hand: a little more than its site answers at once, so that its line never runs dry.
     pub(crate) fn bounds(&self, lane: &str) -> Bounds {
-        if lane == START {
+        if matches!(lane, START | LOST) {
             return Bounds { most: 64, batch: 1 };
         }
         if let Some(name) = lane.strip_prefix("resolver ") {
@@ -212,7 +225,7 @@ impl Engine {
     /// Takes a work in hand: what was written down about it, or what its name says. `None` for a row that nobody can read.
     pub(crate) fn hold(&self, item: Item) -> Option<Held> {
         let written = item.progress.as_deref().and_then(|text| serde_json::from_str::<Pursuit>(text).ok());
-        let given = if item.hidden { self.hidden.lock().get(&item.id).cloned() } else { None };
+        let given = if item.hidden { self.hidden.lock().get(&item.key_hash).cloned() } else { None };
         let lost = item.hidden && given.is_none();
         let mut pursuit = match written {
             Some(pursuit) => pursuit,
@@ -225,7 +238,9 @@ impl Engine {
         } else {
             self.next(&pursuit)
         };
-        Some(Held { id: item.id, work_id: item.work_id, pursuit: Box::new(pursuit), step })
+        let mut held = Held { id: item.id, work_id: item.work_id, pursuit: Box::new(pursuit), step, lost };
+        self.bound(&mut held);
+        Some(held)
     }
 
     pub(crate) fn next(&self, pursuit: &Pursuit) -> Step {
@@ -239,12 +254,21 @@ impl Engine {
     pub async fn run(self: &Arc<Self>, inputs: Box<dyn Inputs>) -> Result<Ended, RunError> {
         let (tell, mut told) = mpsc::unbounded_channel();
         let (found, due) = self.queue.to_do().await?;
-        let mut state =
-            Loop { engine: self, lanes: Lanes::default(), tell: tell.clone(), in_hand: 0, pending: 0, all_read: false, due, taking_due: false };
+        let mut state = Loop {
+            engine: self,
+            lanes: Lanes::default(),
+            tell: tell.clone(),
+            in_hand: 0,
+            pending: 0,
+            all_read: false,
+            due,
+            taking_due: false,
+            lost: 0,
+        };
         let counts = self.queue.counts().await?;
         self.board.count(|tally| {
             tally.works = counts.queued + counts.leased + counts.done + counts.failed;
-            (tally.done, tally.failed, tally.already) = (counts.done, counts.failed, counts.done);
+            (tally.done, tally.failed, tally.already) = (counts.done, counts.failed, counts.done + counts.failed);
         });
         for found in found {
             let lane: LaneName = found.lane.into();
@@ -282,8 +306,8 @@ async fn before<T>(runtime: &dyn Runtime, until: BootInstant, work: impl Future<
     let mut work = std::pin::pin!(work);
     let mut sleep = runtime.sleep_until(until);
     std::future::poll_fn(|context| {
-        if let std::task::Poll::Ready(value) = work.as_mut().poll(context) {
-            return std::task::Poll::Ready(Some(value));
+        if let Poll::Ready(value) = work.as_mut().poll(context) {
+            return Poll::Ready(Some(value));
         }
         sleep.as_mut().poll(context).map(|()| None)
     })
@@ -302,13 +326,16 @@ struct Loop<'a> {
     /// When the next work that was put away is due, in seconds since 1970.
     due: Option<f64>,
     taking_due: bool,
+    /// Works that wait for their input lines.
+    lost: u64,
 }
 
 impl Loop<'_> {
     fn wake(&self) -> BootInstant {
         let now = self.engine.runtime.boot();
         let look = now + if self.engine.runtime.can_stall() { LOOK } else { Duration::from_secs(3_600) };
-        match self.due.filter(|_| !self.taking_due) {
+        let room = self.in_hand < self.engine.options.workers;
+        match self.due.filter(|_| !self.taking_due && room) {
             Some(due) => look.min(now + Duration::from_secs_f64((due - self.engine.now()).clamp(0.0, 86_400.0)) + Duration::from_millis(1)),
             None => look,
         }
@@ -323,6 +350,8 @@ impl Loop<'_> {
             }
             Event::AllRead => {
                 self.all_read = true;
+                let lane: LaneName = LOST.into();
+                self.lanes.stored(&lane, std::mem::take(&mut self.lost), || self.engine.bounds(&lane));
                 self.engine.board.count(|tally| tally.all_read = true);
             }
             Event::Loaded(lane, asked, found, works) => {
@@ -348,6 +377,10 @@ impl Loop<'_> {
                     self.place(held);
                 }
             }
+            Event::PutBack(lane) if &*lane == LOST && !self.all_read => {
+                self.pending -= 1;
+                self.lost += 1;
+            }
             Event::PutBack(lane) => {
                 self.pending -= 1;
                 self.lanes.stored(&lane, 1, || self.engine.bounds(&lane));
@@ -362,24 +395,28 @@ impl Loop<'_> {
     }
 
     /// Sends a work to where it goes on: a lane, a later time, or its end.
-    fn place(&mut self, held: Held) {
+    fn place(&mut self, mut held: Held) {
+        if held.lost && !self.all_read {
+            // Its line may still come.
+            return self.put_back(held, LOST.into(), 0.0);
+        }
+        self.engine.bound(&mut held);
         match held.step {
             Step::Wait(at) => self.put_back(held, START.into(), at),
             Step::End => {
                 // Ended by a step, or known to be at its end when it was taken in hand.
                 self.in_hand += 1;
-                let (engine, tell) = (Arc::clone(self.engine), self.tell.clone());
-                self.engine.runtime.spawn(Box::pin(async move {
-                    let event = match engine.end(held).await {
+                let engine = Arc::clone(self.engine);
+                self.spawn(async move {
+                    match engine.end(held).await {
                         Ok(()) => Event::Stepped(START.into(), Vec::new()),
                         Err(error) => Event::Broken(error),
-                    };
-                    let _ = tell.send(event);
-                }));
+                    }
+                });
             }
             _ => {
                 let lane = self.engine.lane(&held.pursuit, &held.step);
-                if self.engine.board.is_stopping() {
+                if self.engine.board.is_winding_down() {
                     return self.put_back(held, lane, 0.0);
                 }
                 if let Some(held) = self.lanes.push(&lane, held, || self.engine.bounds(&lane)) {
@@ -391,20 +428,19 @@ impl Loop<'_> {
 
     fn put_back(&mut self, held: Held, lane: LaneName, not_before: f64) {
         self.pending += 1;
-        let (engine, tell) = (Arc::clone(self.engine), self.tell.clone());
+        let engine = Arc::clone(self.engine);
         if not_before > 0.0 {
             engine.board.count(|tally| tally.parked += 1);
         }
-        self.engine.runtime.spawn(Box::pin(async move {
-            let text = held.pursuit.to_text();
+        self.spawn(async move {
+            let text = if held.lost { None } else { held.pursuit.to_text() };
             let put = engine.queue.put_back(held.id, lane.to_string(), text, held.pursuit.attempts, not_before, engine.now());
-            let event = match put.await {
+            match put.await {
                 Ok(()) if not_before > 0.0 => Event::PutAway(not_before),
                 Ok(()) => Event::PutBack(lane),
                 Err(error) => Event::Broken(error.into()),
-            };
-            let _ = tell.send(event);
-        }));
+            }
+        });
     }
 
     /// Starts what can be started. Returns how the run ended, if it has.
@@ -412,6 +448,9 @@ impl Loop<'_> {
         let engine = self.engine;
         let stopping = engine.board.is_stopping();
         let spent = engine.options.max_bytes.is_some_and(|most| engine.spent.load(std::sync::atomic::Ordering::Relaxed) >= most);
+        if spent {
+            engine.board.wind_down();
+        }
         if stopping || spent {
             for (lane, held) in self.lanes.drain() {
                 self.put_back(held, lane, 0.0);
@@ -464,25 +503,63 @@ impl Loop<'_> {
 
     fn load(&mut self, lane: LaneName, most: usize) {
         self.pending += 1;
-        let (engine, tell) = (Arc::clone(self.engine), self.tell.clone());
-        self.engine.runtime.spawn(Box::pin(async move {
-            let event = match engine.queue.take(lane.to_string(), most).await {
+        let engine = Arc::clone(self.engine);
+        self.spawn(async move {
+            match engine.queue.take(lane.to_string(), most).await {
                 Ok(items) => Event::Loaded(lane, most, items.len(), items.into_iter().filter_map(|item| engine.hold(item)).collect()),
                 Err(error) => Event::Broken(error.into()),
-            };
-            let _ = tell.send(event);
-        }));
+            }
+        });
     }
 
-    fn start(&mut self, lane: LaneName, works: Vec<Held>) {
+    fn start(&mut self, lane: LaneName, mut works: Vec<Held>) {
         self.in_hand += 1;
-        let (engine, tell) = (Arc::clone(self.engine), self.tell.clone());
+        let engine = Arc::clone(self.engine);
+        self.spawn(async move {
+            let wait = Waiting::default();
+            let done = Box::pin(unless_dropped(&engine, &wait, engine.step(&mut works, &wait))).await;
+            match done {
+                Some(Err(error)) => Event::Broken(error),
+                // Dropped while it only waited: the works stand where they stood.
+                Some(Ok(())) | None => Event::Stepped(lane, works),
+            }
+        });
+    }
+
+    /// Does something beside the loop, which is told what came of it; also if it breaks off.
+    fn spawn(&self, work: impl Future<Output = Event> + Send + 'static) {
+        let mut tell = Teller(Some(self.tell.clone()));
         self.engine.runtime.spawn(Box::pin(async move {
-            let event = match engine.step(works).await {
-                Ok(works) => Event::Stepped(lane, works),
-                Err(error) => Event::Broken(error),
-            };
-            let _ = tell.send(event);
+            let event = work.await;
+            if let Some(tell) = tell.0.take() {
+                // The loop may have ended.
+                let _ = tell.send(event);
+            }
         }));
     }
+}
+
+/// Tells the loop when something breaks off that it waits for.
+struct Teller(Option<mpsc::UnboundedSender<Event>>);
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        if let Some(tell) = self.0.take() {
+            let _ = tell.send(Event::Broken(RunError::Halted("a step broke off unexpectedly; this is a fault of the program".to_owned())));
+        }
+    }
+}
+
+/// Does a step, unless the run winds down while it only waits.
+async fn unless_dropped<T>(engine: &Engine, wait: &Waiting, step: impl Future<Output = T>) -> Option<T> {
+    let mut step = std::pin::pin!(step);
+    let mut wound_down = std::pin::pin!(engine.board.wound_down());
+    std::future::poll_fn(|context| {
+        if let Poll::Ready(value) = step.as_mut().poll(context) {
+            return Poll::Ready(Some(value));
+        }
+        let _ = wound_down.as_mut().poll(context);
+        if engine.board.is_winding_down() && wait.is_idle() { Poll::Ready(None) } else { Poll::Pending }
+    })
+    .await
 }

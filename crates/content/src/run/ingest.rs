@@ -10,9 +10,9 @@ use super::engine::{Engine, Event};
 use super::inputs::{Inputs, Read};
 use super::lanes::LaneName;
 use crate::identifier::Identifier;
-use crate::input::Line;
+use crate::input::{BadLine, Line};
 use crate::pursuit::Pursuit;
-use crate::queue::{Filed, ItemState, NewItem, QueueError};
+use crate::queue::{Filed, NewItem, QueueError};
 use crate::work::Work;
 
 /// Bad lines that are told one by one; the rest is counted.
@@ -22,7 +22,7 @@ impl Engine {
     /// Reads all inputs into the queue.
     pub(super) async fn ingest(&self, mut inputs: Box<dyn Inputs>, tell: &mpsc::UnboundedSender<Event>) -> Result<(), QueueError> {
         while let Some(batch) = inputs.next().await {
-            if self.board.is_stopping() {
+            if self.board.is_winding_down() {
                 // What has not been read is given again with the next run.
                 break;
             }
@@ -36,7 +36,7 @@ impl Engine {
 
     async fn enqueue(&self, batch: Vec<Read>) -> Result<BTreeMap<LaneName, u64>, QueueError> {
         let mut items = Vec::with_capacity(batch.len());
-        let mut works = Vec::with_capacity(batch.len());
+        let mut lanes_of = Vec::with_capacity(batch.len());
         for (source, read) in batch {
             match read {
                 Ok(line) => {
@@ -44,8 +44,12 @@ impl Engine {
                         self.board.tell(format!("{source}, line {}: {ignored}", line.number));
                     }
                     let (item, first) = self.item(&source, &line);
+                    if item.hidden {
+                        // Known before its row can be taken in hand.
+                        self.hidden.lock().insert(item.key_hash, line.work.clone());
+                    }
                     items.push(item);
-                    works.push((line.work, first));
+                    lanes_of.push(first);
                 }
                 Err(bad) => {
                     let mut told = false;
@@ -54,7 +58,7 @@ impl Engine {
                         told = tally.bad_lines <= TOLD;
                     });
                     if told {
-                        self.board.tell(format!("{source}, {bad}"));
+                        self.board.tell(format!("{source}, {}", shown(&bad)));
                     }
                 }
             }
@@ -62,15 +66,8 @@ impl Engine {
         let added = self.queue.add(items, self.now()).await?;
         let mut lanes: BTreeMap<LaneName, u64> = BTreeMap::new();
         let (mut new, mut duplicates) = (0, 0);
-        for (filed, (work, lane)) in added.each.into_iter().zip(works) {
-            let (id, is_new, unfinished) = match filed {
-                Filed::New(id) => (id, true, true),
-                Filed::Known(id, state) => (id, false, matches!(state, ItemState::Queued | ItemState::Leased)),
-            };
-            if unfinished && hides(&work) {
-                self.hidden.lock().insert(id, work);
-            }
-            if is_new {
+        for (filed, lane) in added.each.into_iter().zip(lanes_of) {
+            if let Filed::New(_) = filed {
                 new += 1;
                 *lanes.entry(lane).or_default() += 1;
             } else {
@@ -106,4 +103,18 @@ impl Engine {
 /// Tells whether what a work is called must not be written down.
 fn hides(work: &Work) -> bool {
     matches!(work.typed(), Identifier::Url(url) if redact(url) != url.as_str())
+}
+
+/// Says what is wrong with a line, without what may be a key in it.
+fn shown(bad: &BadLine) -> String {
+    let hide = |text: &str| text.split_whitespace().map(hidden_word).collect::<Vec<_>>().join(" ");
+    BadLine { number: bad.number, text_preview: hide(&bad.text_preview), problem: hide(&bad.problem) }.to_string()
+}
+
+/// Returns a word of a line as it may be shown.
+pub(crate) fn hidden_word(word: &str) -> String {
+    let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
+    let rest = rest.split_once('@').map_or(rest, |(_, host)| host);
+    let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?***"));
+    format!("{scheme}://{rest}{query}")
 }

@@ -49,7 +49,10 @@ impl Input {
         }
         match Identifier::parse(text) {
             Ok(identifier) => Ok(Self::Work(Box::new(Work::new(identifier)))),
-            Err(error) => Err(format!("'{text}' is no file here, and {error}")),
+            Err(error) => {
+                let hide = |text: &str| text.split_whitespace().map(super::ingest::hidden_word).collect::<Vec<_>>().join(" ");
+                Err(format!("'{}' is no file here, and {}", hide(text), hide(&error.to_string())))
+            }
         }
     }
 }

@@ -1,87 +1,118 @@
 //! Doing one step of a work, and writing down what came of it.
 
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use docstokg_hub::redact;
 use docstokg_policy::canonical;
 
 use super::Rehearsal;
 use super::engine::{Engine, Held, RunError};
-use crate::artifact::{Arrived, Fetched, PREPARING, Page};
+use crate::artifact::{Arrived, Fetched, IN_FLIGHT, Page};
 use crate::digest::fingerprint;
 use crate::layout::{extension_of, path_of, staging};
 use crate::location::Location;
 use crate::manifest::Attempt;
-use crate::pursuit::{Kind, Setback, Step};
+use crate::pursuit::{Kind, MOST_REFUSALS, Setback, Step};
 use crate::queue::AttemptRow;
 use crate::resolver::Outcome;
 use crate::sniff::Payload;
 use crate::work::Work;
 
-/// How often a place may say that it is not now, before it is given up.
-const MOST_DELAYS: u32 = 8;
-/// Blocks that are as long as this are waited for without counting.
-const LONG: Duration = Duration::from_secs(60);
+/// How often a file that is being prepared is asked for.
+const MOST_POLLS: u32 = 8;
+
+/// Whether a step only waits, in the hub's lines and nowhere else: then it can be dropped without loss.
+#[derive(Default)]
+pub(super) struct Waiting {
+    in_hub: AtomicBool,
+    pub(super) on_the_wire: Arc<AtomicBool>,
+}
+
+impl Waiting {
+    /// Does something in the hub.
+    async fn with<T>(&self, work: impl Future<Output = T>) -> T {
+        self.in_hub.store(true, Ordering::Release);
+        let value = work.await;
+        self.in_hub.store(false, Ordering::Release);
+        value
+    }
+
+    /// Tells whether the step can be dropped now.
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_hub.load(Ordering::Acquire) && !self.on_the_wire.load(Ordering::Acquire)
+    }
+}
 
 impl Engine {
-    /// Does the step that these works stand before; all of them stand before the same. Those that go on come back.
-    pub(super) async fn step(&self, mut works: Vec<Held>) -> Result<Vec<Held>, RunError> {
-        if self.options.rehearsal == Rehearsal::DryRun {
-            for held in &mut works {
-                Self::rehearse(held, "dry_run");
-            }
-            return Ok(works);
-        }
-        for held in &mut works {
+    /// Does the step that these works stand before; all of them stand before the same. Those that go on are left.
+    pub(super) async fn step(&self, works: &mut Vec<Held>, wait: &Waiting) -> Result<(), RunError> {
+        for held in &mut *works {
             held.pursuit.begun.get_or_insert(self.now());
         }
         match works.first().map(|held| held.step.clone()) {
-            Some(Step::Resolve(name)) => self.resolve(name, &mut works).await?,
+            _ if self.options.rehearsal == Rehearsal::DryRun => {
+                for held in &mut *works {
+                    self.rehearse(held, "dry_run");
+                }
+            }
+            Some(Step::Resolve(name)) => self.resolve(name, works, wait).await?,
             Some(Step::Read(_)) => {
-                for held in &mut works {
-                    self.read(held).await?;
+                for held in &mut *works {
+                    self.read(held, wait).await?;
                 }
             }
             Some(Step::Fetch(_)) => {
-                for held in &mut works {
-                    self.fetch(held).await?;
+                for held in &mut *works {
+                    self.fetch(held, wait).await?;
                 }
             }
             _ => {}
         }
-        let mut go_on = Vec::with_capacity(works.len());
-        for mut held in works {
-            let begun = held.pursuit.begun.unwrap_or(f64::MAX);
-            if let Some(most) = self.options.item_deadline
-                && self.now() - begun > most.as_secs_f64()
-                && held.step != Step::End
-            {
-                held.pursuit.set_back("deadline", "the time for this work is over");
-                held.step = Step::End;
+        let mut place = 0;
+        while place < works.len() {
+            self.bound(&mut works[place]);
+            if works[place].step == Step::End {
+                let held = works.remove(place);
+                self.end(held).await?;
+            } else {
+                place += 1;
             }
-            if held.step == Step::End { self.end(held).await? } else { go_on.push(held) }
         }
-        Ok(go_on)
+        Ok(())
+    }
+
+    /// Ends a work whose time is over, or will be before it is due.
+    pub(super) fn bound(&self, held: &mut Held) {
+        let (Some(most), Some(begun)) = (self.options.item_deadline, held.pursuit.begun) else { return };
+        let next = if let Step::Wait(at) = held.step { at } else { self.now() };
+        if next - begun > most.as_secs_f64() && held.step != Step::End {
+            let last = held.pursuit.last.as_ref().map_or_else(String::new, |last| format!(", the latest: {}", last.detail));
+            held.pursuit.set_back("deadline", &format!("the {} s for this work are over{last}", most.as_secs()));
+            held.step = Step::End;
+        }
     }
 
     /// Ends a work without having done anything.
-    fn rehearse(held: &mut Held, reason: &str) {
+    fn rehearse(&self, held: &mut Held, reason: &str) {
         let detail = match &held.step {
             Step::Fetch(place) => held.pursuit.place(*place).map_or_else(String::new, |location| format!("would fetch {}", redact(&location.url))),
             Step::Read(place) => held.pursuit.place(*place).map_or_else(String::new, |location| format!("would read {}", redact(&location.url))),
             Step::Resolve(name) => format!("would ask {name}"),
             Step::Wait(_) | Step::End => String::new(),
         };
+        self.board.list(&held.work_id, detail.clone());
         held.pursuit.set_back(reason, &detail);
         held.step = Step::End;
     }
 
-    async fn resolve(&self, name: &'static str, works: &mut [Held]) -> Result<(), RunError> {
+    async fn resolve(&self, name: &'static str, works: &mut [Held], wait: &Waiting) -> Result<(), RunError> {
         let begun = self.runtime.boot();
         let Some(resolver) = self.resolvers.iter().find(|resolver| resolver.name() == name) else { return Ok(()) };
         let known: Vec<Work> = works.iter().map(|held| held.pursuit.work.clone()).collect();
-        let mut outcomes = resolver.resolve(&known, &self.web).await.into_iter();
+        let web = self.web.shown_in(&wait.on_the_wire);
+        let mut outcomes = wait.with(resolver.resolve(&known, &web)).await.into_iter();
         let elapsed_ms = self.runtime.boot().since(begun).as_secs_f64() * 1_000.0;
         let mut rows = Vec::new();
         for held in works {
@@ -95,11 +126,12 @@ impl Engine {
         self.note(rows).await
     }
 
-    async fn read(&self, held: &mut Held) -> Result<(), RunError> {
+    async fn read(&self, held: &mut Held, wait: &Waiting) -> Result<(), RunError> {
         let Step::Read(place) = held.step else { return Ok(()) };
         let Some(location) = held.pursuit.place(place).cloned() else { return Ok(()) };
         let begun = self.runtime.boot();
-        let outcome = self.landing.read(location.url, &self.web).await;
+        let web = self.web.shown_in(&wait.on_the_wire);
+        let outcome = wait.with(self.landing.read(location.url, &web)).await;
         let elapsed_ms = self.runtime.boot().since(begun).as_secs_f64() * 1_000.0;
         let row = self.lookup_row(&held.work_id, "landing_page", &outcome, elapsed_ms);
         held.pursuit.read(place, outcome, self.now());
@@ -107,25 +139,32 @@ impl Engine {
         self.note(vec![row]).await
     }
 
-    async fn fetch(&self, held: &mut Held) -> Result<(), RunError> {
+    async fn fetch(&self, held: &mut Held, wait: &Waiting) -> Result<(), RunError> {
         let Step::Fetch(place) = held.step else { return Ok(()) };
         let Some(location) = held.pursuit.place(place).cloned() else { return Ok(()) };
         if self.options.rehearsal == Rehearsal::ListOnly {
             self.board.list(&held.work_id, redact(&location.url));
-            Self::rehearse(held, "list_only");
+            held.pursuit.set_back("list_only", &redact(&location.url));
+            held.step = Step::End;
             return Ok(());
         }
         self.check_room()?;
         let own = fingerprint(canonical::for_index(&location.url).as_str());
+        // Held until the file is in its place, so that nobody fetches the same URL meanwhile.
+        let Some(_flight) = self.fetcher.take_off(&own) else {
+            held.pursuit.put_aside(place, self.now() + IN_FLIGHT.as_secs_f64(), false);
+            held.pursuit.set_back("duplicate_url_global", "another work is fetching the same URL");
+            held.step = self.next(&held.pursuit);
+            return Ok(());
+        };
         let owner = self.fetched.lock().get(&own).copied();
         if let Some(owner) = owner.filter(|owner| *owner != held.id) {
-            self.share(held, place, owner);
-            return Ok(());
+            return self.share(held, place, &location, owner).await;
         }
         let begun = self.runtime.boot();
         let missing = held.pursuit.missing(&self.aims);
         let part = staging(&self.options.out, held.id, &own);
-        let fetched = self.fetcher.fetch(&location, &part, &missing).await;
+        let fetched = wait.with(self.fetcher.fetch(&location, &part, &missing, &wait.on_the_wire)).await;
         let elapsed_ms = self.runtime.boot().since(begun).as_secs_f64() * 1_000.0;
         let work_id = held.work_id.clone();
         let row = |status, http_status, reason: Option<&str>, detail: Option<&str>| {
@@ -157,16 +196,23 @@ impl Engine {
                 held.pursuit.failed(place, reason, &detail);
                 self.note(vec![row]).await?;
             }
-            Fetched::Later { wait, reason, detail, status } => {
-                let row = row("later", status, Some(reason), Some(&detail));
-                let doubled = if reason == "preparing" { wait.max(PREPARING) } else { wait.max(Duration::from_millis(100)) };
-                let times = held.pursuit.put_aside(place, now + doubled.as_secs_f64());
+            Fetched::Later { wait, stated, reason, detail, status } => {
+                let times = held.pursuit.put_aside(place, now + wait.as_secs_f64().max(0.1), !stated);
                 held.pursuit.set_back(reason, &detail);
-                if times > MOST_DELAYS && doubled < LONG && !matches!(reason, "breaker_open" | "duplicate_url_global") {
+                let most = if reason == "preparing" {
+                    // Twice as long each time.
+                    held.pursuit.put_aside(place, now + wait.as_secs_f64() * f64::from(1 << (times - 1).min(10)), false);
+                    MOST_POLLS
+                } else {
+                    MOST_REFUSALS
+                };
+                if times >= most {
                     held.pursuit.failed(place, reason, &detail);
                 }
-                if reason != "duplicate_url_global" {
-                    self.note(vec![row]).await?;
+                // What was not asked is no attempt.
+                if let Some(status) = status {
+                    held.pursuit.attempts += 1;
+                    self.note(vec![row("later", Some(status), Some(reason), Some(&detail))]).await?;
                 }
             }
             Fetched::Halt(why) => return Err(RunError::Halted(why)),
@@ -207,19 +253,32 @@ impl Engine {
     }
 
     /// Takes over the file that another work got from the same URL.
-    fn share(&self, held: &mut Held, place: usize, owner: i64) {
-        let kind = held.pursuit.missing(&self.aims).into_iter().next().unwrap_or(Kind::Pdf);
-        held.pursuit.saved(place, kind);
-        held.step = Step::End;
-        held.pursuit.set_back("duplicate_url_global", &format!("item {owner} has the file of this URL"));
+    async fn share(&self, held: &mut Held, place: usize, location: &Location, owner: i64) -> Result<(), RunError> {
+        let Some((path, sha256, kind)) = self.queue.file_of(owner).await? else {
+            // It has none any more: whoever comes next fetches it.
+            self.fetched.lock().retain(|_, item| *item != owner);
+            return Ok(());
+        };
+        let setback = Setback { reason: "duplicate_url_global".to_owned(), detail: "another work has the file of this URL".to_owned() };
+        let mut row = self.scribe.without_file(held.id, &held.pursuit.work, &held.work_id, "cached", &setback, self.runtime.wall());
+        for (name, value) in
+            [("path", path.as_str()), ("sha256", sha256.as_str()), ("url", redact(&location.url).as_str()), ("resolver", location.resolver)]
+        {
+            row.payload.insert(name.to_owned(), value.into());
+        }
+        let record = row.payload.clone();
+        self.queue.file(vec![row], None).await?;
+        self.lines.append([&record]);
+        held.pursuit.saved(place, Kind::read(&kind).unwrap_or(Kind::Other));
+        held.step = self.next(&held.pursuit);
+        Ok(())
     }
 
     /// Ends a work: writes down what it came to.
     pub(super) async fn end(&self, held: Held) -> Result<(), RunError> {
         let Held { id, work_id, pursuit, .. } = held;
         let rehearsed = self.options.rehearsal != Rehearsal::No;
-        let shared = pursuit.last.as_ref().is_some_and(|last| last.reason == "duplicate_url_global") && pursuit.has_file();
-        if pursuit.has_file() && !shared {
+        if pursuit.has_file() {
             // Its record was written with its file; if more was wanted and not there, its state was not.
             self.queue.file(Vec::new(), Some((id, "done", pursuit.attempts))).await?;
             self.board.count(|tally| tally.done += 1);
@@ -231,33 +290,14 @@ impl Engine {
             setback.detail = format!("after {} attempts, the latest: {}", pursuit.attempts, setback.detail);
             "max_attempts_reached".clone_into(&mut setback.reason);
         }
-        let classification = if shared {
-            "cached"
-        } else if rehearsed {
-            "skipped"
-        } else {
-            classification(&setback.reason)
-        };
+        let classification = if rehearsed { "skipped" } else { classification(&setback.reason) };
         let row = self.scribe.without_file(id, &pursuit.work, &work_id, classification, &setback, self.runtime.wall());
         let record = row.payload.clone();
-        let state = if shared {
-            "done"
-        } else if rehearsed {
-            "queued"
-        } else {
-            "failed"
-        };
-        if !rehearsed {
-            self.queue.file(vec![row], Some((id, state, pursuit.attempts))).await?;
-            self.lines.append([&record]);
-        }
+        self.queue.file(vec![row], Some((id, "failed", pursuit.attempts))).await?;
+        self.lines.append([&record]);
         self.board.count(|tally| {
-            if shared {
-                tally.done += 1;
-            } else {
-                tally.failed += u64::from(!rehearsed);
-                *tally.reasons.entry(setback.reason).or_default() += 1;
-            }
+            tally.failed += 1;
+            *tally.reasons.entry(setback.reason).or_default() += 1;
         });
         Ok(())
     }

@@ -315,7 +315,10 @@ fn a_run_that_is_asked_to_stop_finishes_what_is_in_flight_and_keeps_the_rest() {
         let mut paths: Vec<&str> = arrivals.iter().filter(|arrival| arrival.status == 200).map(|arrival| arrival.path.as_str()).collect();
         paths.sort_unstable();
         let twice: Vec<&&str> = paths.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| &pair[0]).collect();
-        assert!(twice.is_empty(), "asked for twice: {twice:?}");
+        let when = |path: &str| {
+            arrivals.iter().filter(|arrival| arrival.path == path).map(|arrival| (arrival.at, arrival.status, arrival.ended)).collect::<Vec<_>>()
+        };
+        assert!(twice.is_empty(), "asked for twice: {:?}", twice.iter().map(|path| (path, when(path))).collect::<Vec<_>>());
         assert_eq!(paths.len(), 100);
     }
     no_leftovers(world.out.path());

@@ -62,7 +62,7 @@ impl Partial {
 
     /// Adds what asks for the rest, if there is a beginning that can be gone on with. Returns its length.
     pub(crate) fn ask_for_rest(&self, url: &Url, headers: &mut HeaderMap) -> Option<u64> {
-        let note: Note = serde_json::from_slice(&std::fs::read(&self.note).ok()?).ok()?;
+        let note = self.read_note()?;
         let length = std::fs::metadata(&self.part).ok()?.len();
         if length == 0 || note.url != fingerprint(url) {
             return None;
@@ -73,18 +73,38 @@ impl Partial {
         Some(length)
     }
 
-    /// Reads what the answer means for what is there.
-    pub(crate) fn start(asked: Option<u64>, status: StatusCode, headers: &HeaderMap) -> Start {
+    /// Reads what the answer means for what is there. Only all of the rest, of the same version, may be appended.
+    pub(crate) fn start(&self, asked: Option<u64>, status: StatusCode, headers: &HeaderMap) -> Start {
         match (asked, status) {
             (Some(length), StatusCode::PARTIAL_CONTENT) => {
-                let range = headers.get(CONTENT_RANGE).and_then(|value| value.to_str().ok()).and_then(|text| text.trim().strip_prefix("bytes "));
-                let first = range.and_then(|text| text.split('-').next()).and_then(|first| first.trim().parse::<u64>().ok());
-                if first == Some(length) { Start::After(length) } else { Start::Useless }
+                if self.is_the_rest(length, headers) {
+                    Start::After(length)
+                } else {
+                    Start::Useless
+                }
             }
             // Nobody asked for a part, or what is there is as long as the whole or longer.
             (None, StatusCode::PARTIAL_CONTENT) | (Some(_), StatusCode::RANGE_NOT_SATISFIABLE) => Start::Useless,
             _ => Start::Anew,
         }
+    }
+
+    /// Checks `Content-Range` and the validators of a 206 (RFC 9110, 14.4 and 15.3.7.3).
+    fn is_the_rest(&self, length: u64, headers: &HeaderMap) -> bool {
+        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).map(str::trim);
+        let range = text(CONTENT_RANGE).and_then(|text| text.strip_prefix("bytes ")).and_then(|text| {
+            let (range, total) = text.split_once('/')?;
+            let (first, last) = range.trim().split_once('-')?;
+            Some((first.trim().parse::<u64>().ok()?, last.trim().parse::<u64>().ok()?, total.trim().parse::<u64>().ok()?))
+        });
+        let Some((first, last, total)) = range else { return false };
+        let Some(note) = self.read_note() else { return false };
+        let own = if note.validator.starts_with('"') { text(ETAG) } else { text(LAST_MODIFIED) };
+        first == length && last.checked_add(1) == Some(total) && own.is_none_or(|own| own == note.validator)
+    }
+
+    fn read_note(&self) -> Option<Note> {
+        serde_json::from_slice(&std::fs::read(&self.note).ok()?).ok()
     }
 
     /// Opens the part file to go on after `length` bytes, or anew; returns it with the hash of what is there.

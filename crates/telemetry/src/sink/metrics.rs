@@ -145,7 +145,8 @@ impl Metrics {
         if self.busy.len() < BUSY_HOSTS {
             let seen = self.seen.entry(host.clone()).or_default();
             *seen += 1;
-            if *seen >= BUSY || self.seen.len() <= BUSY_HOSTS {
+            // The first few at once, so that a small run shows its hosts; the other places are for those that turn out busy.
+            if *seen >= BUSY || self.busy.len() < BUSY_HOSTS / 2 {
                 self.seen.remove(host);
                 self.busy.insert(host.clone());
                 return host.to_string();

@@ -81,10 +81,11 @@ impl Reader<'_> {
             }
             Ok(())
         })?;
+        let host_of: HashMap<&Key, &String> = owner.iter().map(|(host, key)| (key, host)).collect();
         for (key, breaker) in &mut breakers {
             breaker.opens_per_hour = per_hour(breaker.opens, duration_s);
             breaker.success_after_open = share(breaker.probe_successes, breaker.probes);
-            let host = owner.iter().find(|(_, owned)| *owned == key).map_or(&key.1, |(host, _)| host);
+            let host = host_of.get(key).map_or(&key.1, |host| *host);
             if let (Some(lengths), Some(reset)) = (lengths.get_mut(key), resets.get(host).filter(|reset| **reset > 0.0)) {
                 lengths.sort_by(f64::total_cmp);
                 breaker.block_p95_over_reset = Some(Spread::of(lengths).p95_ms / reset);

@@ -96,7 +96,7 @@ pub fn load(database: &Connection, choice: &RunChoice) -> Result<Summary, Summar
     }
     totals.opens = breakers.iter().map(|breaker| breaker.opens).sum();
     totals.opens_per_hour = per_hour(totals.opens, duration_s);
-    totals.time_saved_s = breakers.iter().map(|breaker| breaker.time_saved_s).sum();
+    totals.time_saved_s = breakers.iter().fold(0.0, |sum, breaker| sum + breaker.time_saved_s);
     let failures = reader.failures()?;
     let top = |value: fn(&HostSummary) -> f64| {
         let mut all: Vec<Top> = hosts
