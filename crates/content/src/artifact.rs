@@ -153,8 +153,11 @@ impl Fetcher {
         let host = location.url.host_str().unwrap_or_default();
         if let Some(StopReason::Deadline { until }) = done.journey.stopped {
             let wait = until.since(self.runtime.boot());
-            let detail = format!("{host} answered {status} and wants to be left alone");
-            return Fetched::Later { wait, stated: true, reason: "rate_limited", detail, status: Some(status.as_u16()) };
+            // With Retry-After the server said so; without, it only fails, and our breaker says how long to stay away.
+            let stated = done.head.headers.contains_key(RETRY_AFTER);
+            let (reason, what) = if stated { ("rate_limited", "wants to be left alone") } else { ("http_status", "keeps failing") };
+            let detail = format!("{host} answered {status} and {what}");
+            return Fetched::Later { wait, stated, reason, detail, status: Some(status.as_u16()) };
         }
         if let Some(wall) = wall::detect(status, &done.preview) {
             return walled(host, wall, Some(status.as_u16()));

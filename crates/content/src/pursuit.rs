@@ -25,6 +25,8 @@ const MOST_ANSWERS: u32 = 3;
 pub(crate) const MOST_REFUSALS: u32 = 3;
 /// A refusal of so many seconds is about a probe that is out.
 const SHORT: f64 = 2.0;
+/// One of so many means that several probes have failed in a row.
+const HOPELESS: f64 = 240.0;
 /// One of so many was stated by the server or an operator.
 const STATED: f64 = 1_800.0;
 
@@ -256,7 +258,8 @@ impl Pursuit {
         asked.answers += u32::from(came);
         // A probe's verdict is due in a moment, and what a server or an operator said holds: only a host that fails counts.
         asked.refusals += u32::from(!came && refused.is_some_and(|wait| wait > SHORT && wait < STATED));
-        let patient = asked.answers <= MOST_ANSWERS && asked.refusals < MOST_REFUSALS;
+        let hopeless = !came && refused.is_some_and(|wait| (HOPELESS..STATED).contains(&wait));
+        let patient = asked.answers <= MOST_ANSWERS && asked.refusals < MOST_REFUSALS && !hopeless;
         asked.again_at = refused.filter(|_| patient).map(|wait| now + wait);
     }
 

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use docstokg_hub::redact;
 use docstokg_policy::canonical;
@@ -22,6 +23,9 @@ use crate::work::Work;
 
 /// How often a file that is being prepared is asked for.
 const MOST_POLLS: u32 = 8;
+
+/// An open of this length, inferred from failures, means that several probes have failed in a row.
+const HOPELESS: Duration = Duration::from_secs(240);
 
 /// Whether a step only waits, in the hub's lines and nowhere else: then it can be dropped without loss.
 #[derive(Default)]
@@ -206,7 +210,8 @@ impl Engine {
                 } else {
                     MOST_REFUSALS
                 };
-                if times >= most {
+                // A host that has failed its probes again and again is not waited for any longer.
+                if times >= most || (!stated && wait >= HOPELESS) {
                     held.pursuit.failed(place, reason, &detail);
                 }
                 // What was not asked is no attempt.

@@ -25,7 +25,7 @@ impl Library {
     /// a host counts together, and the addresses of the services.
     #[must_use]
     pub fn client_configuration(&self) -> String {
-        let mut text = String::from("version: 1\nidentity: { mailto: reader@library.test }\nresolvers:\n  endpoints:\n");
+        let mut text = String::from("version: 1\nidentity: { mailto: reader@simulated-library.org }\nresolvers:\n  endpoints:\n");
         for service in SERVICES {
             if let Some(base) = self.endpoint(service) {
                 let _ = writeln!(text, "    {service}: \"{base}\"");
