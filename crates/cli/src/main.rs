@@ -14,6 +14,10 @@ use clap::Parser;
 
 use crate::arguments::{Arguments, Command};
 
+/// Buffers of bodies come and go in hundreds of kilobytes; the system's allocator gives each back to the kernel.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
