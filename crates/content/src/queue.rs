@@ -45,7 +45,9 @@ pub enum QueueError {
     },
 }
 
-type Work = Box<dyn FnOnce(&Connection) -> rusqlite::Result<Box<dyn FnOnce(rusqlite::Result<()>) + Send>> + Send>;
+/// A change: makes it, and returns whether it went well and whom to tell once it is known whether it was committed.
+type Work = Box<dyn FnOnce(&Connection) -> (bool, Tell) + Send>;
+type Tell = Box<dyn FnOnce(Option<rusqlite::Error>) + Send>;
 
 /// The queue. Cheap to clone.
 #[derive(Clone)]
@@ -125,11 +127,16 @@ impl Queue {
         }
         let (tell, told) = oneshot::channel();
         let work: Work = Box::new(move |transaction| {
-            let value = change(transaction)?;
-            Ok(Box::new(move |committed| {
+            let made = change(transaction);
+            let went_well = made.is_ok();
+            let told: Tell = Box::new(move |uncommitted| {
                 // Whoever asked may have gone; the change is made all the same.
-                let _ = tell.send(committed.map(|()| value));
-            }))
+                let _ = tell.send(match uncommitted {
+                    Some(error) if made.is_ok() => Err(error),
+                    _ => made,
+                });
+            });
+            (went_well, told)
         });
         {
             let mut waiting = self.shared.state.lock();
@@ -180,22 +187,17 @@ fn commit(database: &mut Connection, batch: Vec<Work>) {
     let outcome = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).and_then(|mut transaction| {
         for work in batch {
             let savepoint = transaction.savepoint()?;
-            match work(&savepoint) {
-                Ok(tell) => {
-                    savepoint.commit()?;
-                    done.push(tell);
-                }
-                Err(_) => drop(savepoint),
+            let (went_well, tell) = work(&savepoint);
+            done.push(tell);
+            if went_well {
+                savepoint.commit()?;
             }
         }
         transaction.commit()
     });
     let failed = outcome.err();
     for tell in done {
-        tell(match &failed {
-            None => Ok(()),
-            Some(error) => Err(again(error)),
-        });
+        tell(failed.as_ref().map(again));
     }
 }
 

@@ -29,7 +29,7 @@ struct Served {
 
 fn serve(library: &Library) -> anyhow::Result<Served> {
     let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().context("the async runtime cannot be started")?;
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("the async runtime cannot be started")?;
     let web = Web::new(library.origins(), SystemClock.boot());
     let listener = runtime.block_on(Listener::start(&web, Security::Plain)).context("no port on loopback can be listened on")?;
     Ok(Served { web, address: listener.address.to_string(), _listener: listener, _runtime: runtime })
