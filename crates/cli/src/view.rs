@@ -101,7 +101,7 @@ impl View {
         let now = self.clock.boot();
         let elapsed = now.since(begun);
         match (self.manner, screen) {
-            (Manner::Terminal, Some(screen)) => screen.draw(&tally, board.in_hand(), elapsed, &self.hosts.lines(now, LINES)),
+            (Manner::Terminal, Some(screen)) => screen.draw(&tally, elapsed, &self.hosts.lines(now, LINES)),
             (Manner::Plain, _) => output::tell(&plain(&tally, elapsed)),
             (Manner::Json, _) => output::tell(
                 &json!({ "event": "progress", "works": tally.works, "all_read": tally.all_read, "done": tally.done, "failed": tally.failed,
@@ -162,23 +162,25 @@ impl Screen {
         let all = MultiProgress::new();
         let overall = all.add(ProgressBar::new(0));
         // Both are constants that were tried; a broken one would fall back to the default.
-        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{bar:14} {pos}/{len} {msg}") {
             overall.set_style(style.progress_chars("=> "));
         }
         Self { all, overall, lines: Vec::new() }
     }
 
-    fn draw(&mut self, tally: &Tally, in_hand: u64, elapsed: Duration, hosts: &[hosts::Line]) {
+    fn draw(&mut self, tally: &Tally, elapsed: Duration, hosts: &[hosts::Line]) {
         self.overall.set_length(tally.works);
         self.overall.set_position(tally.done + tally.failed);
+        // No sooner than the longest line is through.
+        let longest = hosts.iter().map(hosts::Line::waits).max().unwrap_or_default();
         let eta = match left(tally, elapsed) {
-            Some(left) => format!("about {} left", length(left)),
-            None if !tally.all_read => "still reading".to_owned(),
+            Some(left) => format!("{} left", length(left.max(longest))),
+            None if !tally.all_read => "reading".to_owned(),
             None => String::new(),
         };
         let parked = if tally.parked > 0 { format!(", {} put away", tally.parked) } else { String::new() };
         let files = format!("{} files, {:.1} MiB", tally.files, mebibytes(tally.bytes));
-        self.overall.set_message(format!("{files}, {in_hand} in hand{parked}, {} gone, {eta}", length(elapsed)));
+        self.overall.set_message(format!("{files}{parked}, {} gone, {eta}", length(elapsed)));
         while self.lines.len() < hosts.len() {
             let line = self.all.add(ProgressBar::new_spinner());
             if let Ok(style) = ProgressStyle::with_template("  {msg}") {

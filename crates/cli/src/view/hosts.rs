@@ -113,6 +113,11 @@ impl Observer for Hosts {
 }
 
 impl Line {
+    /// Returns how long its line is.
+    pub(super) fn waits(&self) -> Duration {
+        self.waits
+    }
+
     /// Writes the line for a terminal.
     pub(super) fn text(&self) -> String {
         let mut text = format!("{:<34} {:>5.1}/s", self.host, self.rate);
