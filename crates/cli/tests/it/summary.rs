@@ -171,3 +171,32 @@ fn a_full_disk_loses_telemetry_and_no_request() {
     assert!(told.contains("this run is not recorded") || told.contains("telemetry"), "{told}");
     assert_eq!(json(&output)["status"], 200);
 }
+
+#[test]
+fn the_password_of_a_store_and_the_keys_of_a_request_are_written_down_nowhere() {
+    let web = Web::start([Origin::new("a.example").route("/x", [Reply::status(500)])]);
+    let events = web.directory().join("events.jsonl");
+    let config = web.directory().join("config.yaml");
+    let text = format!(
+        "version: 1\ntelemetry: {{ jsonl: \"{}\", prometheus_textfile: \"{}\" }}\n",
+        events.display(),
+        web.directory().join("m.prom").display()
+    );
+    std::fs::write(&config, text).expect("a file");
+    let arguments = ["fetch", "http://a.example/x?api_key=PLANTEDKEY", "--header", "Authorization: Bearer PLANTEDKEY", "--deadline", "3"];
+    let mut command = web.command(&arguments);
+    command.arg("--config").arg(&config).args(["--rate-backend", "redis", "--rate-dsn", "redis://user:PLANTEDKEY@127.0.0.1:1/0"]);
+    let ran = command.output().expect("the program");
+    assert!(events.exists() && !web.served.web.ledger().is_empty(), "{ran:?}");
+    let mut written = vec![ran.stdout, ran.stderr];
+    for entry in std::fs::read_dir(web.directory()).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_file() {
+            written.push(std::fs::read(path).expect("a file"));
+        }
+    }
+    assert!(written.len() >= 5);
+    for bytes in written {
+        assert!(!bytes.windows(10).any(|window| window == b"PLANTEDKEY"), "{}", String::from_utf8_lossy(&bytes));
+    }
+}
