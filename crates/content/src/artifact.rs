@@ -221,11 +221,7 @@ impl Fetcher {
     fn page(&self, location: &Location, head: &Head, path: &Path) -> Fetched {
         let Ok(bytes) = std::fs::read(path) else { return nothing("html_only", "the page cannot be read back".to_owned(), None) };
         let page = landing_page::extract(&String::from_utf8_lossy(&bytes), &head.url, &head.headers);
-        let arxiv = &self.settings.endpoints.arxiv;
-        let found = page
-            .candidates
-            .into_iter()
-            .map(|found| Location::new(found.url, found.offers, "landing_page").referer(head.url.clone()).rewritten(arxiv));
+        let found = landing_page::Page::places(page.candidates, &head.url, &self.settings.endpoints.arxiv);
         let own = canonical::for_index(&location.url);
         let locations = found.filter(|found| canonical::for_index(&found.url) != own).collect();
         Fetched::Page(Box::new(Page { locations, learned: page.learned, head: head.clone() }))
@@ -250,10 +246,11 @@ fn nothing(reason: &'static str, detail: String, status: Option<u16>) -> Fetched
 }
 
 fn walled(host: &str, wall: Wall, status: Option<u16>) -> Fetched {
-    match wall {
-        Wall::Robots { marker } => nothing("bot_wall", format!("{host} keeps robots out (recognised by '{marker}')"), status),
-        Wall::Interstitial { marker } => nothing("interstitial", format!("{host} wants a browser to wait (recognised by '{marker}')"), status),
-    }
+    let reason = match wall {
+        Wall::Robots { .. } => "bot_wall",
+        Wall::Interstitial { .. } => "interstitial",
+    };
+    nothing(reason, wall.sentence(host), status)
 }
 
 fn failed(error: &FetchError) -> Fetched {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use docstokg_hub::files::hex;
 use md5::{Digest, Md5};
 use sha2::Sha256;
 
@@ -33,9 +34,4 @@ fn of_file<D: Digest>(path: &Path) -> io::Result<String> {
         }
         hash.update(&buffer[..read]);
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }

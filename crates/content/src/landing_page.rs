@@ -9,7 +9,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::identifier::{Doi, Identifier};
-use crate::location::{Offers, is_link};
+use crate::location::{Location, Offers, is_link};
 use crate::work::Learned;
 
 mod anchors;
@@ -35,6 +35,13 @@ pub struct Page {
     pub next: Option<Url>,
     /// What it says about the work.
     pub learned: Learned,
+}
+
+impl Page {
+    /// Returns the places that the page at `at` names, in the form that robots should use.
+    pub(crate) fn places<'a>(candidates: Vec<Candidate>, at: &'a Url, arxiv: &'a Url) -> impl Iterator<Item = Location> + 'a {
+        candidates.into_iter().map(move |found| Location::new(found.url, found.offers, "landing_page").referer(at.clone()).rewritten(arxiv))
+    }
 }
 
 /// Meta names whose content is a file, in the order of their reliability.

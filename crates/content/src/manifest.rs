@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use docstokg_hub::clock::Timestamp;
+use docstokg_hub::files::beside;
 use docstokg_hub::redact;
 use docstokg_policy::canonical;
 use parking_lot::Mutex;
@@ -77,7 +78,7 @@ impl Scribe {
             payload.insert(name.to_owned(), value);
         }
         AttemptRow {
-            at: seconds(at),
+            at: at.as_secs_f64(),
             run_id: self.run_id.clone(),
             work_id: attempt.work_id.to_owned(),
             resolver: attempt.resolver.to_owned(),
@@ -128,7 +129,7 @@ impl Scribe {
             payload.insert(name.to_owned(), value);
         }
         ManifestRow {
-            at: seconds(at),
+            at: at.as_secs_f64(),
             run_id: self.run_id.clone(),
             item,
             work_id: work_id.to_owned(),
@@ -160,7 +161,7 @@ impl Scribe {
             payload.insert(name.to_owned(), value);
         }
         ManifestRow {
-            at: seconds(at),
+            at: at.as_secs_f64(),
             run_id: self.run_id.clone(),
             item,
             work_id: work_id.to_owned(),
@@ -178,12 +179,6 @@ impl Scribe {
 
 fn sorted(map: Map<String, Value>) -> Map<String, Value> {
     map.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect()
-}
-
-/// Returns seconds since 1970.
-#[expect(clippy::cast_precision_loss, reason = "microseconds of this century fit")]
-pub(crate) fn seconds(at: Timestamp) -> f64 {
-    at.as_micros() as f64 / 1_000_000.0
 }
 
 /// `manifest.jsonl`.
@@ -231,19 +226,4 @@ impl Lines {
     pub(crate) fn flush(&self) {
         let _ = self.0.lock().flush();
     }
-}
-
-/// Writes a file that appears when it is complete.
-pub(crate) fn write_whole(path: &Path, text: &str) -> io::Result<()> {
-    let beside = beside(path);
-    std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path)).inspect_err(|_| {
-        // Half of it must not stay.
-        let _ = std::fs::remove_file(&beside);
-    })
-}
-
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".part");
-    name.into()
 }

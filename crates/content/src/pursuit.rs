@@ -26,7 +26,7 @@ pub(crate) const MOST_REFUSALS: u32 = 3;
 /// A refusal of so many seconds is about a probe that is out.
 const SHORT: f64 = 2.0;
 /// One of so many means that several probes have failed in a row.
-const HOPELESS: f64 = 240.0;
+pub(crate) const HOPELESS: f64 = 240.0;
 /// One of so many was stated by the server or an operator.
 const STATED: f64 = 1_800.0;
 
@@ -319,13 +319,6 @@ impl Pursuit {
         // A URL that carries a key is nobody else's business.
         if redact(url) == url.as_str() && !self.work.failed_urls.contains(url) {
             self.work.failed_urls.push(url.clone());
-        }
-    }
-
-    /// The place turned out to be a page.
-    pub fn is_page(&mut self, place: usize) {
-        if let Some(place) = self.places.get_mut(place) {
-            place.location.offers = Offers::Landing;
         }
     }
 

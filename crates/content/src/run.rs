@@ -10,6 +10,7 @@
 mod board;
 mod directory;
 mod engine;
+mod flow;
 mod ingest;
 pub mod inputs;
 mod lanes;
@@ -27,7 +28,8 @@ use docstokg_hub::{Hub, Role};
 
 pub use board::{Board, Tally};
 pub use directory::{Directory, DirectoryError, verify};
-pub use engine::{Ended, Engine, RunError};
+pub use engine::Engine;
+pub use flow::{Ended, RunError};
 pub use report::{Report, report};
 
 use crate::layout::Layout;

@@ -62,6 +62,18 @@ impl Wall {
     }
 }
 
+impl Wall {
+    /// Says what a host does, for people.
+    #[must_use]
+    pub fn sentence(self, host: &str) -> String {
+        let what = match self {
+            Self::Robots { .. } => "keeps robots out",
+            Self::Interstitial { .. } => "wants a browser to wait",
+        };
+        format!("{host} {what} (recognised by '{}')", self.marker())
+    }
+}
+
 /// Recognises a wall; `None` for every other page, and for statuses that speak for themselves, such as 404 and 429.
 #[must_use]
 pub fn detect(status: StatusCode, body: &[u8]) -> Option<Wall> {

@@ -70,7 +70,7 @@ impl Runtime for TokioRuntime {
 }
 
 /// Waits for `work`, but not beyond `until`. A timer is made only if the work is not done at once.
-pub(crate) async fn before<T>(runtime: &dyn Runtime, until: BootInstant, work: impl Future<Output = T>) -> Option<T> {
+pub async fn before<T>(runtime: &dyn Runtime, until: BootInstant, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     let mut sleep: Option<Sleep> = None;
     std::future::poll_fn(|context| {

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use crate::config::Durability;
+use crate::files::hex;
 use crate::response::SavedFile;
 
 mod hash;
@@ -125,15 +126,6 @@ fn shortened(name: &std::ffi::OsStr) -> String {
         text.pop();
     }
     text
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Where a body is to go.

@@ -26,6 +26,7 @@ mod download;
 pub mod error;
 pub mod event;
 pub mod fetch;
+pub mod files;
 mod gate;
 mod hub;
 pub mod journey;

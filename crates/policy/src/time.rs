@@ -88,6 +88,13 @@ impl Timestamp {
         self.0
     }
 
+    /// Returns the seconds since the Unix epoch.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "microseconds of this century fit")]
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1_000_000.0
+    }
+
     /// Returns the signed distance to `other` in microseconds: positive when `self` is later.
     #[must_use]
     pub const fn micros_after(self, other: Self) -> i64 {

@@ -3,6 +3,7 @@
 use docstokg_hub::clock::{BootInstant, Clock, Timestamp};
 use docstokg_hub::config::settings::Settings;
 use docstokg_hub::config::show;
+use docstokg_hub::files;
 use sha2::{Digest, Sha256};
 
 /// What every event carries, and what the database knows about a run.
@@ -55,8 +56,7 @@ pub fn config_hash(settings: &Settings) -> String {
 
 /// Returns the first `digits` of a text's SHA-256, in hex.
 pub(crate) fn hex(text: &str, digits: usize) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digest = Sha256::digest(text.as_bytes());
-    let all = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    all.take(digits).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+    let mut digest = files::hex(&Sha256::digest(text.as_bytes()));
+    digest.truncate(digits);
+    digest
 }

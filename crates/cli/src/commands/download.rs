@@ -216,8 +216,7 @@ async fn pursue(
     };
     let engine = Engine::new(parts).await?;
     let ended = engine.run(Box::new(Chained(inputs))).await?;
-    #[expect(clippy::cast_precision_loss, reason = "microseconds of this century fit")]
-    let now = runtime.wall().as_micros() as f64 / 1e6;
+    let now = runtime.wall().as_secs_f64();
     let report = run::report(&directory.queue, &options, &recording.run.id, &board.tally(), now).await?;
     Ok((ended, report))
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use docstokg_hub::config::load;
+use docstokg_hub::files::write_whole;
 use docstokg_telemetry::report;
 use docstokg_telemetry::sink::sqlite::open_to_read;
 use docstokg_telemetry::summary::{self, Check, RunChoice, Summary};
@@ -75,13 +76,5 @@ fn show(global: &Global, arguments: &SummaryArguments, found: &Summary, checks: 
 
 /// Writes a page, which appears when it is complete.
 pub(crate) fn write_page(file: &Path, page: &str) -> Result<(), Failure> {
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(format!(".{}.part", std::process::id()));
-    let beside = Path::new(&beside);
-    let written = std::fs::write(beside, page).and_then(|()| std::fs::rename(beside, file));
-    written.map_err(|error| {
-        // A half-written page must not stay.
-        let _ = std::fs::remove_file(beside);
-        Failure::Failed(anyhow::anyhow!("{} cannot be written: {error}", file.display()))
-    })
+    write_whole(file, page).map_err(|error| Failure::Failed(anyhow::anyhow!("{} cannot be written: {error}", file.display())))
 }

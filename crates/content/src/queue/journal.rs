@@ -248,22 +248,6 @@ impl Queue {
         .await
     }
 
-    /// Reads a setting of the directory.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub async fn setting(&self, name: &'static str) -> Result<Option<String>, QueueError> {
-        self.change(move |to| to.query_row("SELECT value FROM settings WHERE name = ?1", [name], |row| row.get(0)).optional()).await
-    }
-
-    /// Writes a setting of the directory.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub async fn set(&self, name: &'static str, value: String) -> Result<(), QueueError> {
-        self.change(move |to| to.execute("INSERT OR REPLACE INTO settings VALUES (?1, ?2)", params![name, value]).map(|_| ())).await
-    }
-
     /// Keeps the summary of a run.
     ///
     /// # Errors

@@ -53,4 +53,3 @@ CREATE INDEX manifests_by_item ON manifests (item);
 CREATE TABLE summaries (run_id TEXT PRIMARY KEY, timestamp REAL NOT NULL, payload TEXT NOT NULL);
 -- Where reading an OpenAlex query stands.
 CREATE TABLE cursors (query TEXT PRIMARY KEY, cursor TEXT, page INTEGER NOT NULL, found INTEGER NOT NULL);
-CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);

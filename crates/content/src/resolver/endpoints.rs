@@ -36,6 +36,29 @@ pub struct Endpoints {
     pub wayback: Url,
 }
 
+impl Endpoints {
+    /// Returns all of them.
+    #[must_use]
+    pub fn all(&self) -> [&Url; 12] {
+        let Self { openalex, openalex_content, unpaywall, crossref, datacite, arxiv, pmc_id_converter, pmc_bucket, .. } = self;
+        let Self { europe_pmc, europe_pmc_articles, doi, wayback, .. } = self;
+        [
+            openalex,
+            openalex_content,
+            unpaywall,
+            crossref,
+            datacite,
+            arxiv,
+            pmc_id_converter,
+            pmc_bucket,
+            europe_pmc,
+            europe_pmc_articles,
+            doi,
+            wayback,
+        ]
+    }
+}
+
 impl Default for Endpoints {
     #[expect(clippy::expect_used, reason = "the shipped file is part of the program, and a test reads it")]
     fn default() -> Self {

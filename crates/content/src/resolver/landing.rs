@@ -63,8 +63,7 @@ impl LandingPage {
                 Err(unanswered) => return unanswered.into_outcome("the site"),
             }
         }
-        let arxiv = &self.settings.endpoints.arxiv;
-        let locations = page.candidates.into_iter().map(|found| Location::new(found.url, found.offers, NAME).referer(at.clone()).rewritten(arxiv));
+        let locations = Page::places(page.candidates, &at, &self.settings.endpoints.arxiv);
         Outcome::of(distinct(locations), page.learned, "the page names no file")
     }
 
@@ -104,11 +103,11 @@ fn says_html(answer: &Answer) -> bool {
 /// Names the wall. The status is kept: what it means is known by then.
 fn walled(settings: &Settings, answer: &Answer, wall: Wall) -> Failure {
     let host = answer.url.host_str().unwrap_or_default();
-    let (reason, what) = match wall {
-        Wall::Robots { .. } => ("bot-wall", "keeps robots out"),
-        Wall::Interstitial { .. } => ("interstitial", "wants a browser to wait"),
+    let reason = match wall {
+        Wall::Robots { .. } => "bot-wall",
+        Wall::Interstitial { .. } => "interstitial",
     };
-    let detail = format!("{host} {what} (recognised by '{}')", wall.marker());
+    let detail = wall.sentence(host);
     Failure { reason, detail: settings.redact(&detail), ..refusal(settings, answer) }
 }
 

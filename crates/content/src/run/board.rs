@@ -1,7 +1,7 @@
 //! Where a run can be watched.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -13,7 +13,6 @@ pub struct Board {
     stopping: AtomicBool,
     winding_down: AtomicBool,
     changed: Notify,
-    in_hand: AtomicU64,
     notices: Mutex<Vec<String>>,
     listed: Mutex<Vec<(String, String)>>,
 }
@@ -82,16 +81,6 @@ impl Board {
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
-    }
-
-    pub(super) fn set_in_hand(&self, works: usize) {
-        self.in_hand.store(works as u64, Ordering::Relaxed);
-    }
-
-    /// Returns how many works are in hand.
-    #[must_use]
-    pub fn in_hand(&self) -> u64 {
-        self.in_hand.load(Ordering::Relaxed)
     }
 
     /// Leaves a sentence for a person.

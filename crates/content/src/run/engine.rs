@@ -1,27 +1,22 @@
-//! The run's loop: one task that decides, many that do.
+//! What a run is made of, and what it knows about works: their lanes, how much of each is in hand, what was written down.
 
-use std::collections::{BTreeMap, HashMap};
-use std::future::Future;
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
 
 use docstokg_hub::clock::{BootInstant, Runtime};
 use docstokg_hub::{Host, Hub, Role};
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
 use url::Url;
 
-use super::inputs::Inputs;
-use super::lanes::{Bounds, LaneName, Lanes, Turn};
-use super::steps::Waiting;
+use super::flow::RunError;
+use super::lanes::{Bounds, LaneName};
 use super::{Board, Options, Parts};
 use crate::artifact::Fetcher;
 use crate::hub_web::HubWeb;
 use crate::identifier::Identifier;
-use crate::manifest::{Lines, Scribe, seconds};
+use crate::manifest::{Lines, Scribe};
 use crate::pursuit::{Aims, Pursuit, Step};
-use crate::queue::{Item, Queue, QueueError};
+use crate::queue::{Item, Queue};
 use crate::resolver::{LandingPage, Resolver, all};
 use crate::robots_gate::RobotsGate;
 use crate::work::Work;
@@ -29,47 +24,7 @@ use crate::work::Work;
 /// The lane of works whose first step is not known yet.
 pub(crate) const START: &str = "start";
 /// The lane of works whose input lines have to be read again.
-const LOST: &str = "input needed";
-/// How many works that are due are taken in hand at a time.
-const DUE_AT_A_TIME: usize = 200;
-/// How often the loop looks whether it was asked to stop.
-const LOOK: Duration = Duration::from_millis(100);
-
-/// Why a run could not go on. What is done is done, and the rest is in the queue.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum RunError {
-    /// The queue cannot be read or written.
-    #[error(transparent)]
-    Queue(#[from] QueueError),
-    /// Files cannot be written.
-    #[error("{0}")]
-    Halted(String),
-}
-
-/// How a run ended.
-#[derive(Clone, Debug)]
-pub enum Ended {
-    /// Nothing is left to do.
-    Complete,
-    /// It was asked to stop; so many works are left.
-    Stopped {
-        /// Works left.
-        left: u64,
-    },
-    /// What is left is put away for longer than the run waits.
-    Parked {
-        /// Works left.
-        left: u64,
-        /// The earliest that one of them is due, in seconds from now.
-        due_in: Duration,
-    },
-    /// The bytes that a run may fetch are used up.
-    BytesSpent {
-        /// Works left.
-        left: u64,
-    },
-}
-
+pub(super) const LOST: &str = "input needed";
 /// A work in hand.
 pub(crate) struct Held {
     pub(crate) id: i64,
@@ -78,26 +33,8 @@ pub(crate) struct Held {
     pub(crate) step: Step,
     /// Its input line has not been read again.
     pub(crate) lost: bool,
-}
-
-/// What the loop is told.
-pub(crate) enum Event {
-    /// Works were queued in these lanes.
-    Queued(BTreeMap<LaneName, u64>),
-    /// All inputs have been read.
-    AllRead,
-    /// Works were brought into memory: how many were asked for, and found.
-    Loaded(LaneName, usize, usize, Vec<Held>),
-    /// Works that were put away are in hand again.
-    Due(Vec<Held>),
-    /// A step of a lane ended, and these works go on.
-    Stepped(LaneName, Vec<Held>),
-    /// A work was put back into a lane of the file.
-    PutBack(LaneName),
-    /// A work was put away until a time.
-    PutAway(f64),
-    /// The run cannot go on.
-    Broken(RunError),
+    /// Its end is in the file already.
+    pub(crate) ended: bool,
 }
 
 /// A run.
@@ -130,24 +67,9 @@ impl Engine {
     /// The queue or the manifest cannot be read or written.
     pub async fn new(parts: Parts) -> Result<Arc<Self>, RunError> {
         let Parts { hub, runtime, queue, settings, options, run_id, board } = parts;
-        let begun = (seconds(runtime.wall()), runtime.boot());
+        let begun = (runtime.wall().as_secs_f64(), runtime.boot());
         let lines = Lines::begin(&options.out.join("manifest.jsonl"), &queue).await?;
-        let endpoints = &settings.endpoints;
-        let apis: [&Url; 12] = [
-            &endpoints.openalex,
-            &endpoints.openalex_content,
-            &endpoints.unpaywall,
-            &endpoints.crossref,
-            &endpoints.datacite,
-            &endpoints.arxiv,
-            &endpoints.pmc_id_converter,
-            &endpoints.pmc_bucket,
-            &endpoints.europe_pmc,
-            &endpoints.europe_pmc_articles,
-            &endpoints.doi,
-            &endpoints.wayback,
-        ];
-        let exempt = apis.into_iter().filter_map(|url| Host::of(url).ok()).collect();
+        let exempt = settings.endpoints.all().into_iter().filter_map(|url| Host::of(url).ok()).collect();
         let robots = Arc::new(RobotsGate::new(hub.clone(), Arc::clone(&runtime), exempt, options.ignore_robots));
         let fetched = queue.owners().await?;
         Ok(Arc::new(Self {
@@ -238,7 +160,7 @@ impl Engine {
         } else {
             self.next(&pursuit)
         };
-        let mut held = Held { id: item.id, work_id: item.work_id, pursuit: Box::new(pursuit), step, lost };
+        let mut held = Held { id: item.id, work_id: item.work_id, pursuit: Box::new(pursuit), step, lost, ended: false };
         self.bound(&mut held);
         Some(held)
     }
@@ -246,320 +168,4 @@ impl Engine {
     pub(crate) fn next(&self, pursuit: &Pursuit) -> Step {
         pursuit.next(&self.aims, &self.resolvers, self.now())
     }
-
-    /// Works until nothing is left to do, or the run is asked to stop.
-    ///
-    /// # Errors
-    /// The run cannot go on; what is left stays queued.
-    pub async fn run(self: &Arc<Self>, inputs: Box<dyn Inputs>) -> Result<Ended, RunError> {
-        let (tell, mut told) = mpsc::unbounded_channel();
-        let (found, due) = self.queue.to_do().await?;
-        let mut state = Loop {
-            engine: self,
-            lanes: Lanes::default(),
-            tell: tell.clone(),
-            in_hand: 0,
-            pending: 0,
-            all_read: false,
-            due,
-            taking_due: false,
-            lost: 0,
-        };
-        let counts = self.queue.counts().await?;
-        self.board.count(|tally| {
-            tally.works = counts.queued + counts.leased + counts.done + counts.failed;
-            (tally.done, tally.failed, tally.already) = (counts.done, counts.failed, counts.done + counts.failed);
-        });
-        for found in found {
-            let lane: LaneName = found.lane.into();
-            state.lanes.stored(&lane, found.works, || self.bounds(&lane));
-        }
-        let reader = Arc::clone(self);
-        let tell_read = tell;
-        self.runtime.spawn(Box::pin(async move {
-            let end = match reader.ingest(inputs, &tell_read).await {
-                Ok(()) => Event::AllRead,
-                Err(error) => Event::Broken(error.into()),
-            };
-            let _ = tell_read.send(end);
-        }));
-        loop {
-            if let Some(ended) = state.pump().await? {
-                self.lines.flush();
-                return Ok(ended);
-            }
-            let wake = state.wake();
-            let event = before(&*self.runtime, wake, told.recv()).await;
-            if let Some(Some(event)) = event {
-                state.take(event)?;
-                // Whatever else has come is taken in before anything new is decided.
-                while let Ok(event) = told.try_recv() {
-                    state.take(event)?;
-                }
-            }
-        }
-    }
-}
-
-/// Waits for something, but not beyond an instant.
-async fn before<T>(runtime: &dyn Runtime, until: BootInstant, work: impl Future<Output = T>) -> Option<T> {
-    let mut work = std::pin::pin!(work);
-    let mut sleep = runtime.sleep_until(until);
-    std::future::poll_fn(|context| {
-        if let Poll::Ready(value) = work.as_mut().poll(context) {
-            return Poll::Ready(Some(value));
-        }
-        sleep.as_mut().poll(context).map(|()| None)
-    })
-    .await
-}
-
-/// The loop's own state.
-struct Loop<'a> {
-    engine: &'a Arc<Engine>,
-    lanes: Lanes<Held>,
-    tell: mpsc::UnboundedSender<Event>,
-    in_hand: usize,
-    /// Changes of the file that are on their way.
-    pending: usize,
-    all_read: bool,
-    /// When the next work that was put away is due, in seconds since 1970.
-    due: Option<f64>,
-    taking_due: bool,
-    /// Works that wait for their input lines.
-    lost: u64,
-}
-
-impl Loop<'_> {
-    fn wake(&self) -> BootInstant {
-        let now = self.engine.runtime.boot();
-        let look = now + if self.engine.runtime.can_stall() { LOOK } else { Duration::from_secs(3_600) };
-        let room = self.in_hand < self.engine.options.workers;
-        match self.due.filter(|_| !self.taking_due && room) {
-            Some(due) => look.min(now + Duration::from_secs_f64((due - self.engine.now()).clamp(0.0, 86_400.0)) + Duration::from_millis(1)),
-            None => look,
-        }
-    }
-
-    fn take(&mut self, event: Event) -> Result<(), RunError> {
-        match event {
-            Event::Queued(lanes) => {
-                for (lane, works) in lanes {
-                    self.lanes.stored(&lane, works, || self.engine.bounds(&lane));
-                }
-            }
-            Event::AllRead => {
-                self.all_read = true;
-                let lane: LaneName = LOST.into();
-                self.lanes.stored(&lane, std::mem::take(&mut self.lost), || self.engine.bounds(&lane));
-                self.engine.board.count(|tally| tally.all_read = true);
-            }
-            Event::Loaded(lane, asked, found, works) => {
-                self.pending -= 1;
-                self.lanes.loaded(&lane, asked, found);
-                // Most go on in the lane they were stored in; some learn only now where they belong.
-                for held in works {
-                    self.place(held);
-                }
-            }
-            Event::Due(works) => {
-                self.pending -= 1;
-                self.taking_due = false;
-                self.engine.board.count(|tally| tally.parked = tally.parked.saturating_sub(works.len() as u64));
-                for held in works {
-                    self.place(held);
-                }
-            }
-            Event::Stepped(lane, works) => {
-                self.in_hand -= 1;
-                self.lanes.ended(&lane);
-                for held in works {
-                    self.place(held);
-                }
-            }
-            Event::PutBack(lane) if &*lane == LOST && !self.all_read => {
-                self.pending -= 1;
-                self.lost += 1;
-            }
-            Event::PutBack(lane) => {
-                self.pending -= 1;
-                self.lanes.stored(&lane, 1, || self.engine.bounds(&lane));
-            }
-            Event::PutAway(at) => {
-                self.pending -= 1;
-                self.due = Some(self.due.map_or(at, |due| due.min(at)));
-            }
-            Event::Broken(error) => return Err(error),
-        }
-        Ok(())
-    }
-
-    /// Sends a work to where it goes on: a lane, a later time, or its end.
-    fn place(&mut self, mut held: Held) {
-        if held.lost && !self.all_read {
-            // Its line may still come.
-            return self.put_back(held, LOST.into(), 0.0);
-        }
-        self.engine.bound(&mut held);
-        match held.step {
-            Step::Wait(at) => self.put_back(held, START.into(), at),
-            Step::End => {
-                // Ended by a step, or known to be at its end when it was taken in hand.
-                self.in_hand += 1;
-                let engine = Arc::clone(self.engine);
-                self.spawn(async move {
-                    match engine.end(held).await {
-                        Ok(()) => Event::Stepped(START.into(), Vec::new()),
-                        Err(error) => Event::Broken(error),
-                    }
-                });
-            }
-            _ => {
-                let lane = self.engine.lane(&held.pursuit, &held.step);
-                if self.engine.board.is_winding_down() {
-                    return self.put_back(held, lane, 0.0);
-                }
-                if let Some(held) = self.lanes.push(&lane, held, || self.engine.bounds(&lane)) {
-                    self.put_back(held, lane, 0.0);
-                }
-            }
-        }
-    }
-
-    fn put_back(&mut self, held: Held, lane: LaneName, not_before: f64) {
-        self.pending += 1;
-        let engine = Arc::clone(self.engine);
-        if not_before > 0.0 {
-            engine.board.count(|tally| tally.parked += 1);
-        }
-        self.spawn(async move {
-            let text = if held.lost { None } else { held.pursuit.to_text() };
-            let put = engine.queue.put_back(held.id, lane.to_string(), text, held.pursuit.attempts, not_before, engine.now());
-            match put.await {
-                Ok(()) if not_before > 0.0 => Event::PutAway(not_before),
-                Ok(()) => Event::PutBack(lane),
-                Err(error) => Event::Broken(error.into()),
-            }
-        });
-    }
-
-    /// Starts what can be started. Returns how the run ended, if it has.
-    async fn pump(&mut self) -> Result<Option<Ended>, RunError> {
-        let engine = self.engine;
-        let stopping = engine.board.is_stopping();
-        let spent = engine.options.max_bytes.is_some_and(|most| engine.spent.load(std::sync::atomic::Ordering::Relaxed) >= most);
-        if spent {
-            engine.board.wind_down();
-        }
-        if stopping || spent {
-            for (lane, held) in self.lanes.drain() {
-                self.put_back(held, lane, 0.0);
-            }
-            if self.in_hand == 0 && self.pending == 0 {
-                let counts = engine.queue.counts().await?;
-                let left = counts.queued + counts.leased;
-                return Ok(Some(if left == 0 && self.all_read {
-                    Ended::Complete
-                } else if spent {
-                    Ended::BytesSpent { left }
-                } else {
-                    Ended::Stopped { left }
-                }));
-            }
-            return Ok(None);
-        }
-        if self.due.is_some_and(|due| due <= engine.now()) && !self.taking_due && self.in_hand < engine.options.workers {
-            self.take_due().await?;
-        }
-        while self.in_hand < engine.options.workers {
-            match self.lanes.next() {
-                Some(Turn::Start(lane, works)) => self.start(lane, works),
-                Some(Turn::Load(lane, most)) => self.load(lane, most),
-                None => break,
-            }
-        }
-        engine.board.set_in_hand(self.in_hand);
-        if !(self.all_read && self.in_hand == 0 && self.pending == 0 && self.lanes.is_idle()) {
-            return Ok(None);
-        }
-        let Some(due) = self.due else { return Ok(Some(Ended::Complete)) };
-        let wait = Duration::from_secs_f64((due - engine.now()).clamp(0.0, 1e9));
-        if wait <= engine.options.max_park {
-            return Ok(None);
-        }
-        let counts = engine.queue.counts().await?;
-        Ok(Some(Ended::Parked { left: counts.queued + counts.leased, due_in: wait }))
-    }
-
-    async fn take_due(&mut self) -> Result<(), RunError> {
-        let engine = Arc::clone(self.engine);
-        let items = engine.queue.take_due(engine.now(), DUE_AT_A_TIME).await?;
-        self.due = engine.queue.next_due().await?;
-        let works: Vec<Held> = items.into_iter().filter_map(|item| engine.hold(item)).collect();
-        self.pending += 1;
-        self.taking_due = true;
-        self.take(Event::Due(works))
-    }
-
-    fn load(&mut self, lane: LaneName, most: usize) {
-        self.pending += 1;
-        let engine = Arc::clone(self.engine);
-        self.spawn(async move {
-            match engine.queue.take(lane.to_string(), most).await {
-                Ok(items) => Event::Loaded(lane, most, items.len(), items.into_iter().filter_map(|item| engine.hold(item)).collect()),
-                Err(error) => Event::Broken(error.into()),
-            }
-        });
-    }
-
-    fn start(&mut self, lane: LaneName, mut works: Vec<Held>) {
-        self.in_hand += 1;
-        let engine = Arc::clone(self.engine);
-        self.spawn(async move {
-            let wait = Waiting::default();
-            let done = Box::pin(unless_dropped(&engine, &wait, engine.step(&mut works, &wait))).await;
-            match done {
-                Some(Err(error)) => Event::Broken(error),
-                // Dropped while it only waited: the works stand where they stood.
-                Some(Ok(())) | None => Event::Stepped(lane, works),
-            }
-        });
-    }
-
-    /// Does something beside the loop, which is told what came of it; also if it breaks off.
-    fn spawn(&self, work: impl Future<Output = Event> + Send + 'static) {
-        let mut tell = Teller(Some(self.tell.clone()));
-        self.engine.runtime.spawn(Box::pin(async move {
-            let event = work.await;
-            if let Some(tell) = tell.0.take() {
-                // The loop may have ended.
-                let _ = tell.send(event);
-            }
-        }));
-    }
-}
-
-/// Tells the loop when something breaks off that it waits for.
-struct Teller(Option<mpsc::UnboundedSender<Event>>);
-
-impl Drop for Teller {
-    fn drop(&mut self) {
-        if let Some(tell) = self.0.take() {
-            let _ = tell.send(Event::Broken(RunError::Halted("a step broke off unexpectedly; this is a fault of the program".to_owned())));
-        }
-    }
-}
-
-/// Does a step, unless the run winds down while it only waits.
-async fn unless_dropped<T>(engine: &Engine, wait: &Waiting, step: impl Future<Output = T>) -> Option<T> {
-    let mut step = std::pin::pin!(step);
-    let mut wound_down = std::pin::pin!(engine.board.wound_down());
-    std::future::poll_fn(|context| {
-        if let Poll::Ready(value) = step.as_mut().poll(context) {
-            return Poll::Ready(Some(value));
-        }
-        let _ = wound_down.as_mut().poll(context);
-        if engine.board.is_winding_down() && wait.is_idle() { Poll::Ready(None) } else { Poll::Pending }
-    })
-    .await
 }

@@ -6,7 +6,8 @@ use docstokg_hub::redact;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
-use super::engine::{Engine, Event};
+use super::engine::Engine;
+use super::flow::Event;
 use super::inputs::{Inputs, Read};
 use super::lanes::LaneName;
 use crate::identifier::Identifier;

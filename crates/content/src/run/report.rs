@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use docstokg_hub::files::write_whole;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Options, Tally};
-use crate::manifest::write_whole;
 use crate::queue::{Queue, QueueError};
 
 /// The summary of a run.

@@ -3,19 +3,19 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use docstokg_hub::redact;
 use docstokg_policy::canonical;
 
 use super::Rehearsal;
-use super::engine::{Engine, Held, RunError};
+use super::engine::{Engine, Held};
+use super::flow::RunError;
 use crate::artifact::{Arrived, Fetched, IN_FLIGHT, Page};
 use crate::digest::fingerprint;
 use crate::layout::{extension_of, path_of, staging};
 use crate::location::Location;
 use crate::manifest::Attempt;
-use crate::pursuit::{Kind, MOST_REFUSALS, Setback, Step};
+use crate::pursuit::{HOPELESS, Kind, MOST_REFUSALS, Setback, Step};
 use crate::queue::AttemptRow;
 use crate::resolver::Outcome;
 use crate::sniff::Payload;
@@ -23,9 +23,6 @@ use crate::work::Work;
 
 /// How often a file that is being prepared is asked for.
 const MOST_POLLS: u32 = 8;
-
-/// An open of this length, inferred from failures, means that several probes have failed in a row.
-const HOPELESS: Duration = Duration::from_secs(240);
 
 /// Whether a step only waits, in the hub's lines and nowhere else: then it can be dropped without loss.
 #[derive(Default)]
@@ -211,7 +208,7 @@ impl Engine {
                     MOST_REFUSALS
                 };
                 // A host that has failed its probes again and again is not waited for any longer.
-                if times >= most || (!stated && wait >= HOPELESS) {
+                if times >= most || (!stated && wait.as_secs_f64() >= HOPELESS) {
                     held.pursuit.failed(place, reason, &detail);
                 }
                 // What was not asked is no attempt.
@@ -242,8 +239,9 @@ impl Engine {
         let saved = self.scribe.saved(held.id, &held.pursuit.work, &held.work_id, location, &arrived, &shown, self.runtime.wall());
         held.pursuit.saved(place, arrived.kind);
         held.step = self.next(&held.pursuit);
-        let ends = held.step == Step::End;
-        let end = ends.then_some((held.id, "done", held.pursuit.attempts));
+        // The end of the work is written with its file, in one commit.
+        held.ended = held.step == Step::End;
+        let end = held.ended.then_some((held.id, "done", held.pursuit.attempts));
         let records = [row.payload.clone(), saved.payload.clone()];
         self.queue.note_attempts_and_file(vec![row], vec![saved], end).await?;
         self.fetched.lock().insert(own, held.id);
@@ -281,11 +279,13 @@ impl Engine {
 
     /// Ends a work: writes down what it came to.
     pub(super) async fn end(&self, held: Held) -> Result<(), RunError> {
-        let Held { id, work_id, pursuit, .. } = held;
+        let Held { id, work_id, pursuit, ended, .. } = held;
         let rehearsed = self.options.rehearsal != Rehearsal::No;
         if pursuit.has_file() {
-            // Its record was written with its file; if more was wanted and not there, its state was not.
-            self.queue.file(Vec::new(), Some((id, "done", pursuit.attempts))).await?;
+            // More was wanted and is not there: its record was written with its file, its end was not.
+            if !ended {
+                self.queue.file(Vec::new(), Some((id, "done", pursuit.attempts))).await?;
+            }
             self.board.count(|tally| tally.done += 1);
             return Ok(());
         }

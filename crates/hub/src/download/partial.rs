@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use url::Url;
 
+use crate::files::hex;
+
 /// Bodies of this size get their note at once: a killed process should not have to fetch them again.
 const NOTED_AT_ONCE: u64 = 1 << 20;
 /// How much older than the answer a date must be to tell two versions apart (RFC 9110, 8.8.2.2).
@@ -157,7 +159,7 @@ impl Partial {
 }
 
 fn fingerprint(url: &Url) -> String {
-    super::hex(&Sha256::digest(url.as_str().as_bytes()))
+    hex(&Sha256::digest(url.as_str().as_bytes()))
 }
 
 /// Returns a validator by which two versions of a body are told apart for certain.

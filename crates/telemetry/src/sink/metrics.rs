@@ -12,6 +12,7 @@ use std::time::Duration;
 use docstokg_hub::Host;
 use docstokg_hub::clock::{Clock, Timestamp};
 use docstokg_hub::config::Config;
+use docstokg_hub::files::write_whole;
 use docstokg_hub::policy::breaker::State;
 use parking_lot::Mutex;
 
@@ -323,15 +324,7 @@ impl MetricsSink {
             self.written = Some(metrics.clock.wall());
             metrics.text()
         };
-        let mut beside = path.clone().into_os_string();
-        beside.push(format!(".{}.part", std::process::id()));
-        let beside = PathBuf::from(beside);
-        let done = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
-        done.map_err(|error| {
-            // A half-written one must not stay.
-            let _ = std::fs::remove_file(&beside);
-            Failed { lost: 1, why: format!("{} cannot be written: {error}", path.display()) }
-        })
+        write_whole(path, &text).map_err(|error| Failed { lost: 1, why: format!("{} cannot be written: {error}", path.display()) })
     }
 }
 

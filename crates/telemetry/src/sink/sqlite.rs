@@ -123,7 +123,7 @@ impl SqliteSink {
     /// Removes what is older than it has to be. A sweep that does not come through is made good by the next run.
     fn forget_old(&mut self) {
         let (Some(keep), Some(database)) = (self.keep, &self.database) else { return };
-        let before = seconds(self.clock.wall()) - keep.as_secs_f64();
+        let before = self.clock.wall().as_secs_f64() - keep.as_secs_f64();
         let ids = database
             .prepare("SELECT run_id FROM run_summary WHERE updated_at < ?1 LIMIT 1000")
             .and_then(|mut query| query.query_map([before], |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>());
@@ -144,7 +144,7 @@ impl SqliteSink {
         if !self.begun {
             transaction.execute(
                 "INSERT OR IGNORE INTO run_summary (run_id, command, config_hash, version, pid, started_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
-                params![self.run.id, self.run.command, self.run.config_hash, env!("CARGO_PKG_VERSION"), std::process::id(), seconds(self.run.started)],
+                params![self.run.id, self.run.command, self.run.config_hash, env!("CARGO_PKG_VERSION"), std::process::id(), self.run.started.as_secs_f64()],
             )?;
         }
         for stamped in self.pending.iter().chain(batch) {
@@ -152,7 +152,7 @@ impl SqliteSink {
         }
         transaction
             .prepare_cached("UPDATE run_summary SET updated_at = ?2, finished_at = ?3, dropped = ?4, lost = ?5 WHERE run_id = ?1")?
-            .execute(params![self.run.id, seconds(self.clock.wall()), finished.map(seconds), whole(dropped), whole(self.lost)])?;
+            .execute(params![self.run.id, self.clock.wall().as_secs_f64(), finished.map(Timestamp::as_secs_f64), whole(dropped), whole(self.lost)])?;
         if finished.is_some() {
             transaction.execute(include_str!("finish.sql"), [&self.run.id])?;
         }
@@ -196,19 +196,13 @@ impl Sink for SqliteSink {
     }
 }
 
-/// Returns seconds since 1970.
-#[expect(clippy::cast_precision_loss, reason = "microseconds of this century fit")]
-pub(crate) fn seconds(at: Timestamp) -> f64 {
-    at.as_micros() as f64 / 1_000_000.0
-}
-
 /// Returns a number as the database has it.
 fn whole(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn insert(to: &Transaction<'_>, run: &str, stamped: &Stamped) -> rusqlite::Result<()> {
-    let ts = seconds(stamped.at);
+    let ts = stamped.at.as_secs_f64();
     match &stamped.record {
         Record::Http(http) => insert_http(to, run, ts, http),
         Record::Rate(rate) => to.prepare_cached("INSERT INTO rate_events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?.execute(params![

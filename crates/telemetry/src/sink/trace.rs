@@ -2,6 +2,7 @@
 
 use tracing::{debug, info, warn};
 
+use super::jsonl::millis;
 use super::{Failed, Sink};
 use crate::record::{Record, Stamped};
 
@@ -48,8 +49,4 @@ impl Sink for TraceSink {
     fn close(&mut self, _: u64) -> Result<(), Failed> {
         Ok(())
     }
-}
-
-fn millis(length: std::time::Duration) -> f64 {
-    length.as_secs_f64() * 1_000.0
 }

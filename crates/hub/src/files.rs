@@ -1,0 +1,31 @@
+//! Small things that everybody does with files, once.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Writes a file that appears when it is complete; half of it never stays.
+///
+/// # Errors
+/// It cannot be written or renamed.
+pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let beside = beside(path);
+    std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path)).inspect_err(|_| {
+        // Nothing more can be done about one that cannot be removed; it is recognisable by its name.
+        let _ = std::fs::remove_file(&beside);
+    })
+}
+
+/// Returns the name under which a file is written before it is complete.
+#[must_use]
+pub fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    name.into()
+}
+
+/// Writes bytes in hex.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+}
