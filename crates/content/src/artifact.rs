@@ -1,8 +1,8 @@
 //! One file: fetched, judged by its bytes, and put in its place, or the reason why not.
 
 use std::collections::{BTreeSet, HashSet};
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,9 +13,9 @@ use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::policy::retry_after::parse_retry_after;
 use docstokg_hub::policy::site::RefusalReason;
-use docstokg_hub::{Admission, Downloaded, ErrorKind, FetchError, Head, Hub, Request, Role, SavedFile};
+use docstokg_hub::{Admission, Downloaded, Ends, ErrorKind, FetchError, Head, Hub, Request, Role, SavedFile};
 use docstokg_policy::canonical;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, REFERER, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, REFERER, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use parking_lot::Mutex;
 
@@ -26,7 +26,7 @@ use crate::location::{Checksum, DIRECT, Location, Offers};
 use crate::pursuit::Kind;
 use crate::resolver::settings::Settings;
 use crate::robots_gate::{Leave, RobotsGate};
-use crate::sniff::{Expected, HEAD_BYTES, Payload, Received, TAIL_BYTES, Verdict, judge};
+use crate::sniff::{Expected, Payload, Received, Verdict, judge};
 use crate::wall::{self, Wall};
 use crate::work::Learned;
 use docstokg_hub::clock::Runtime;
@@ -78,6 +78,8 @@ pub(crate) struct Fetcher {
     pub(crate) min_pdf_bytes: u64,
     /// URLs that are being fetched.
     pub(crate) in_flight: Mutex<HashSet<String>>,
+    /// The files that an earlier run left in the staging place.
+    pub(crate) left: HashSet<OsString>,
 }
 
 /// Holds a URL from its fetch until its file is in its place.
@@ -100,7 +102,9 @@ impl Fetcher {
 
     /// Fetches a place into its staging file.
     pub(crate) async fn fetch(&self, location: &Location, staging: &Path, missing: &BTreeSet<Kind>, on_the_wire: &Arc<AtomicBool>) -> Fetched {
-        if let Some(left) = left_by_an_earlier_run(location, staging) {
+        if staging.file_name().is_some_and(|name| self.left.contains(name))
+            && let Some(left) = left_by_an_earlier_run(location, staging)
+        {
             return self.judge(location, left, staging, missing);
         }
         match self.robots.may_ask(&location.url, location.resolver == DIRECT).await {
@@ -167,16 +171,12 @@ impl Fetcher {
     }
 
     fn judge_file(&self, location: &Location, head: &Head, file: SavedFile, missing: &BTreeSet<Kind>) -> Fetched {
-        let (first, last) = match ends(&file.path) {
-            Ok(ends) => ends,
-            Err(error) => return Fetched::Halt(format!("{} cannot be read back: {error}", file.path.display())),
-        };
         let status = Some(head.status.as_u16());
         let declared = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|text| text.trim().parse().ok());
         let direct = location.resolver == DIRECT;
         let received = Received {
-            head: &first,
-            tail: &last,
+            head: &file.ends.first,
+            tail: &file.ends.last,
             length: file.bytes,
             declared_length: declared.filter(|_| head.status != StatusCode::PARTIAL_CONTENT),
             expected: if location.offers == Offers::Pdf { Expected::Pdf } else { Expected::Anything },
@@ -197,7 +197,7 @@ impl Fetcher {
             return nothing("checksum_mismatch", format!("{host}: {detail}"), status);
         }
         if payload == Payload::Html {
-            if let Some(wall) = wall::detect(head.status, &first) {
+            if let Some(wall) = wall::detect(head.status, &file.ends.first) {
                 return walled(host, wall, status);
             }
             let wanted = missing.contains(&Kind::Html) && (direct || location.offers == Offers::Html);
@@ -236,7 +236,7 @@ impl Fetcher {
 /// Returns a file that was fetched to its end by a process that did not live to judge it.
 fn left_by_an_earlier_run(location: &Location, staging: &Path) -> Option<Downloaded> {
     let bytes = std::fs::metadata(staging).ok().filter(std::fs::Metadata::is_file)?.len();
-    let file = SavedFile { path: staging.to_owned(), bytes, sha256: sha256_of(staging).ok()? };
+    let file = SavedFile { path: staging.to_owned(), bytes, sha256: sha256_of(staging).ok()?, ends: Ends::of(staging).ok()? };
     let head = Head { status: StatusCode::OK, version: http::Version::HTTP_11, headers: http::HeaderMap::new(), url: location.url.clone() };
     Some(Downloaded { head, file: Some(file), preview: bytes::Bytes::new(), journey: docstokg_hub::Journey::default() })
 }
@@ -279,19 +279,6 @@ fn failed(error: &FetchError) -> Fetched {
     }
 }
 
-/// Returns the first and last bytes of a file.
-fn ends(path: &Path) -> io::Result<(Vec<u8>, Vec<u8>)> {
-    let mut file = File::open(path)?;
-    let length = file.metadata()?.len();
-    let mut first = Vec::with_capacity(HEAD_BYTES.min(usize::try_from(length).unwrap_or(HEAD_BYTES)));
-    (&mut file).take(HEAD_BYTES as u64).read_to_end(&mut first)?;
-    let tail = length.min(TAIL_BYTES as u64);
-    file.seek(SeekFrom::End(-i64::try_from(tail).unwrap_or(0)))?;
-    let mut last = Vec::with_capacity(TAIL_BYTES);
-    file.read_to_end(&mut last)?;
-    Ok((first, last))
-}
-
 /// Returns what is wrong with a file whose checksum was stated.
 fn mismatch(checksum: &Checksum, file: &SavedFile) -> Option<String> {
     let (stated, found) = match checksum {
@@ -299,9 +286,4 @@ fn mismatch(checksum: &Checksum, file: &SavedFile) -> Option<String> {
         Checksum::Md5(stated) => (stated, md5_of(&file.path).ok()?),
     };
     (*stated != found).then(|| format!("the file has the checksum {found}, and {stated} was stated"))
-}
-
-/// Returns the content type of an answer.
-pub(crate) fn content_type(head: &Head) -> Option<String> {
-    head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned)
 }

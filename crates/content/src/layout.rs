@@ -1,7 +1,11 @@
 //! Where files go below the out directory.
 
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use parking_lot::Mutex;
 use url::Url;
 
 use crate::names::file_stem;
@@ -34,6 +38,32 @@ pub fn extension_of(url: &Url) -> Option<String> {
     let (_, ending) = name.rsplit_once('.')?;
     let plain = (1..=8).contains(&ending.len()) && ending.bytes().all(|byte| byte.is_ascii_alphanumeric());
     plain.then(|| ending.to_ascii_lowercase())
+}
+
+/// The directories that this run knows to be there.
+#[derive(Default)]
+pub(crate) struct Shelves(Mutex<HashSet<PathBuf>>);
+
+impl Shelves {
+    /// Makes a directory, once.
+    pub(crate) fn make(&self, directory: &Path) -> io::Result<()> {
+        if self.0.lock().contains(directory) {
+            return Ok(());
+        }
+        self.make_again(directory)
+    }
+
+    /// Makes a directory that may be gone.
+    pub(crate) fn make_again(&self, directory: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(directory)?;
+        self.0.lock().insert(directory.to_owned());
+        Ok(())
+    }
+}
+
+/// Returns the names of the files in a directory, as far as it can be read.
+pub(crate) fn left_in(directory: &Path) -> HashSet<OsString> {
+    std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect()
 }
 
 /// The directory of what is not finished, and of the lock.

@@ -3,7 +3,6 @@
 //! The run's SQLite file is the truth; the lines are written after it and made anew from it whenever a run begins, so that
 //! a killed process leaves neither half a line nor one too many.
 
-use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -11,33 +10,52 @@ use std::sync::Arc;
 
 use docstokg_hub::clock::Timestamp;
 use docstokg_hub::files::beside;
-use docstokg_hub::redact;
+use docstokg_hub::{Head, redact};
 use docstokg_policy::canonical;
+use http::HeaderName;
+use http::header::{CONTENT_TYPE, ETAG, LAST_MODIFIED};
 use parking_lot::Mutex;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use url::Url;
 
-use crate::artifact::{Arrived, content_type};
 use crate::digest::fingerprint;
 use crate::location::Location;
-use crate::pursuit::Setback;
 use crate::queue::{AttemptRow, ManifestRow, Queue, QueueError};
 use crate::work::Work;
 
 /// The version of the records.
 const SCHEMA_VERSION: u32 = 5;
 
-/// What all records of a run have in common.
+/// Writes the records of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Scribe {
-    pub(crate) run_id: String,
+    pub(crate) run_id: Arc<str>,
     pub(crate) dry_run: bool,
+}
+
+/// How a URL is told and known: worked out once, since every record of a fetch needs it.
+#[derive(Clone, Debug)]
+pub(crate) struct Address {
+    /// The URL without secrets.
+    pub(crate) shown: String,
+    /// Its index form, without secrets.
+    pub(crate) canonical: String,
+    /// What it is known by.
+    pub(crate) fingerprint: String,
+}
+
+impl Address {
+    pub(crate) fn of(url: &Url) -> Self {
+        let canonical = canonical::for_index(url);
+        Self { shown: redact(url), canonical: redact(&canonical), fingerprint: fingerprint(canonical.as_str()) }
+    }
 }
 
 /// One attempt, as it is told.
 pub(crate) struct Attempt<'a> {
     pub(crate) work_id: &'a str,
     pub(crate) resolver: &'a str,
-    pub(crate) location: Option<&'a Location>,
+    pub(crate) address: Option<&'a Address>,
     pub(crate) status: &'static str,
     pub(crate) http_status: Option<u16>,
     pub(crate) reason: Option<&'a str>,
@@ -46,139 +64,183 @@ pub(crate) struct Attempt<'a> {
     pub(crate) found: Option<usize>,
 }
 
-impl Scribe {
-    fn base(&self, record: &str, work_id: &str, at: Timestamp) -> Map<String, Value> {
-        let mut map = Map::new();
-        map.insert("record_type".to_owned(), json!(record));
-        map.insert("schema_version".to_owned(), json!(SCHEMA_VERSION));
-        map.insert("timestamp".to_owned(), json!(at.to_string()));
-        map.insert("run_id".to_owned(), json!(self.run_id));
-        map.insert("work_id".to_owned(), json!(work_id));
-        map.insert("dry_run".to_owned(), json!(self.dry_run));
-        map
-    }
+/// An attempt in the words of the file. The names stand in the order of the alphabet, here and there.
+#[derive(Serialize)]
+struct AttemptRecord<'a> {
+    canonical_url: Option<&'a str>,
+    dry_run: bool,
+    elapsed_ms: f64,
+    http_status: Option<u16>,
+    metadata: Metadata,
+    original_url: Option<&'a str>,
+    reason: Option<&'a str>,
+    reason_detail: Option<&'a str>,
+    record_type: &'static str,
+    resolver_name: &'a str,
+    run_id: &'a str,
+    schema_version: u32,
+    status: &'a str,
+    timestamp: String,
+    url: Option<&'a str>,
+    work_id: &'a str,
+}
 
+#[derive(Serialize)]
+struct Metadata {
+    locations: Option<usize>,
+}
+
+/// What a work came to, as it is told.
+#[derive(Clone, Copy)]
+pub(crate) struct Account<'a> {
+    pub(crate) item: i64,
+    pub(crate) work: &'a Work,
+    pub(crate) work_id: &'a str,
+    pub(crate) classification: &'a str,
+    pub(crate) reason: Option<&'a str>,
+    pub(crate) detail: Option<&'a str>,
+    pub(crate) file: Option<FileAccount<'a>>,
+}
+
+/// A file, as it is told.
+#[derive(Clone, Copy)]
+pub(crate) struct FileAccount<'a> {
+    pub(crate) location: &'a Location,
+    pub(crate) address: &'a Address,
+    /// Below the out directory.
+    pub(crate) path: &'a str,
+    pub(crate) sha256: &'a str,
+    /// The answer it came with and its length; none for the file of another work.
+    pub(crate) fetched: Option<(&'a Head, u64)>,
+}
+
+/// What a work came to, in the words of the file.
+#[derive(Serialize)]
+struct ManifestRecord<'a> {
+    canonical_url: Option<&'a str>,
+    classification: &'a str,
+    content_length: Option<u64>,
+    content_type: Option<&'a str>,
+    dry_run: bool,
+    etag: Option<&'a str>,
+    extracted_text_path: Option<&'a str>,
+    html_paths: [&'a str; 0],
+    last_modified: Option<&'a str>,
+    license: Option<&'a str>,
+    original_url: Option<&'a str>,
+    path: Option<&'a str>,
+    publication_year: Option<i32>,
+    reason: Option<&'a str>,
+    reason_detail: Option<&'a str>,
+    record_type: &'static str,
+    resolver: Option<&'a str>,
+    run_id: &'a str,
+    schema_version: u32,
+    sha256: Option<&'a str>,
+    timestamp: String,
+    title: Option<&'a str>,
+    url: Option<&'a str>,
+    version: Option<&'a str>,
+    work_id: &'a str,
+}
+
+impl Scribe {
     /// Writes an attempt.
     pub(crate) fn attempt(&self, attempt: &Attempt<'_>, at: Timestamp) -> AttemptRow {
-        let mut payload = self.base("attempt", attempt.work_id, at);
-        let url = attempt.location.map(|location| redact(&location.url));
-        let canonical = attempt.location.map(|location| redact(&canonical::for_index(&location.url)));
-        for (name, value) in [
-            ("resolver_name", json!(attempt.resolver)),
-            ("url", json!(url)),
-            ("canonical_url", json!(canonical)),
-            ("original_url", json!(url)),
-            ("status", json!(attempt.status)),
-            ("http_status", json!(attempt.http_status)),
-            ("elapsed_ms", json!(attempt.elapsed_ms)),
-            ("reason", json!(attempt.reason)),
-            ("reason_detail", json!(attempt.detail)),
-            ("metadata", json!({ "locations": attempt.found })),
-        ] {
-            payload.insert(name.to_owned(), value);
-        }
+        let shown = attempt.address.map(|address| address.shown.as_str());
+        let record = AttemptRecord {
+            canonical_url: attempt.address.map(|address| address.canonical.as_str()),
+            dry_run: self.dry_run,
+            elapsed_ms: attempt.elapsed_ms,
+            http_status: attempt.http_status,
+            metadata: Metadata { locations: attempt.found },
+            original_url: shown,
+            reason: attempt.reason,
+            reason_detail: attempt.detail,
+            record_type: "attempt",
+            resolver_name: attempt.resolver,
+            run_id: &self.run_id,
+            schema_version: SCHEMA_VERSION,
+            status: attempt.status,
+            timestamp: at.to_string(),
+            url: shown,
+            work_id: attempt.work_id,
+        };
         AttemptRow {
             at: at.as_secs_f64(),
-            run_id: self.run_id.clone(),
+            run_id: Arc::clone(&self.run_id),
             work_id: attempt.work_id.to_owned(),
             resolver: attempt.resolver.to_owned(),
-            url,
+            url: shown.map(str::to_owned),
             status: attempt.status,
             http_status: attempt.http_status,
             reason: attempt.reason.map(str::to_owned),
-            payload: sorted(payload),
+            record: line(&record),
         }
     }
 
-    /// Writes the record of a file that is there.
-    pub(crate) fn saved(
-        &self,
-        item: i64,
-        work: &Work,
-        work_id: &str,
-        location: &Location,
-        arrived: &Arrived,
-        path: &str,
-        at: Timestamp,
-    ) -> ManifestRow {
-        let mut payload = self.base("manifest", work_id, at);
-        let header = |name: http::HeaderName| arrived.head.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let canonical = canonical::for_index(&location.url);
-        let reason = arrived.without_eof.then_some("pdf_eof_missing");
-        for (name, value) in [
-            ("title", json!(work.title)),
-            ("publication_year", json!(work.year)),
-            ("resolver", json!(location.resolver)),
-            ("url", json!(redact(&arrived.head.url))),
-            ("canonical_url", json!(redact(&canonical))),
-            ("original_url", json!(redact(&location.url))),
-            ("path", json!(path)),
-            ("classification", json!(arrived.kind.as_str())),
-            ("content_type", json!(content_type(&arrived.head))),
-            ("reason", json!(reason)),
-            ("reason_detail", json!(reason.map(|_| "the file has all its bytes, but no end mark"))),
-            ("html_paths", json!([])),
-            ("sha256", json!(arrived.file.sha256)),
-            ("content_length", json!(arrived.file.bytes)),
-            ("etag", json!(header(http::header::ETAG))),
-            ("last_modified", json!(header(http::header::LAST_MODIFIED))),
-            ("extracted_text_path", Value::Null),
-            ("license", json!(location.licence)),
-            ("version", json!(location.version)),
-        ] {
-            payload.insert(name.to_owned(), value);
-        }
+    /// Writes what a work came to: a file, or why there is none.
+    pub(crate) fn manifest(&self, account: &Account<'_>, at: Timestamp) -> ManifestRow {
+        let file = account.file.as_ref();
+        let fetched = file.and_then(|file| file.fetched);
+        let header = |name| fetched.and_then(|(head, _)| header(head, name));
+        let shown = file.map(|file| file.address.shown.as_str());
+        // After redirects it is another one than was asked for.
+        let answered = fetched.filter(|(head, _)| file.is_some_and(|file| head.url != file.location.url)).map(|(head, _)| redact(&head.url));
+        let record = ManifestRecord {
+            canonical_url: file.map(|file| file.address.canonical.as_str()),
+            classification: account.classification,
+            content_length: fetched.map(|(_, bytes)| bytes),
+            content_type: header(CONTENT_TYPE),
+            dry_run: self.dry_run,
+            etag: header(ETAG),
+            extracted_text_path: None,
+            html_paths: [],
+            last_modified: header(LAST_MODIFIED),
+            license: file.and_then(|file| file.location.licence.as_deref()),
+            original_url: shown,
+            path: file.map(|file| file.path),
+            publication_year: account.work.year,
+            reason: account.reason,
+            reason_detail: account.detail,
+            record_type: "manifest",
+            resolver: file.map(|file| file.location.resolver),
+            run_id: &self.run_id,
+            schema_version: SCHEMA_VERSION,
+            sha256: file.map(|file| file.sha256),
+            timestamp: at.to_string(),
+            title: account.work.title.as_deref(),
+            url: answered.as_deref().or(shown),
+            version: file.and_then(|file| file.location.version.as_deref()),
+            work_id: account.work_id,
+        };
+        // The file of another work is listed, and belongs to that one.
+        let own = file.filter(|file| file.fetched.is_some());
         ManifestRow {
             at: at.as_secs_f64(),
-            run_id: self.run_id.clone(),
-            item,
-            work_id: work_id.to_owned(),
-            classification: arrived.kind.as_str().to_owned(),
-            reason: reason.map(str::to_owned),
-            url: Some(redact(&location.url)),
-            path: Some(path.to_owned()),
-            sha256: Some(arrived.file.sha256.clone()),
-            bytes: Some(arrived.file.bytes),
-            canonical: Some(fingerprint(canonical.as_str())),
-            payload: sorted(payload),
-        }
-    }
-
-    /// Writes the record of a work without a file, or of one whose file is somebody else's.
-    pub(crate) fn without_file(&self, item: i64, work: &Work, work_id: &str, classification: &str, setback: &Setback, at: Timestamp) -> ManifestRow {
-        let mut payload = self.base("manifest", work_id, at);
-        for (name, value) in [
-            ("title", json!(work.title)),
-            ("publication_year", json!(work.year)),
-            ("classification", json!(classification)),
-            ("reason", json!(setback.reason)),
-            ("reason_detail", json!(setback.detail)),
-            ("path", Value::Null),
-            ("sha256", Value::Null),
-            ("url", Value::Null),
-            ("html_paths", json!([])),
-        ] {
-            payload.insert(name.to_owned(), value);
-        }
-        ManifestRow {
-            at: at.as_secs_f64(),
-            run_id: self.run_id.clone(),
-            item,
-            work_id: work_id.to_owned(),
-            classification: classification.to_owned(),
-            reason: Some(setback.reason.clone()),
-            url: None,
-            path: None,
-            sha256: None,
-            bytes: None,
-            canonical: None,
-            payload: sorted(payload),
+            run_id: Arc::clone(&self.run_id),
+            item: account.item,
+            work_id: account.work_id.to_owned(),
+            classification: account.classification.to_owned(),
+            reason: account.reason.map(str::to_owned),
+            detail: account.detail.map(str::to_owned),
+            url: own.map(|file| file.address.shown.clone()),
+            path: own.map(|file| file.path.to_owned()),
+            sha256: own.map(|file| file.sha256.to_owned()),
+            bytes: fetched.map(|(_, bytes)| bytes),
+            canonical: own.map(|file| file.address.fingerprint.clone()),
+            record: line(&record),
         }
     }
 }
 
-fn sorted(map: Map<String, Value>) -> Map<String, Value> {
-    map.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect()
+fn line(record: &impl Serialize) -> Arc<str> {
+    // Texts and numbers: nothing in a record fails to be written.
+    serde_json::to_string(record).unwrap_or_default().into()
+}
+
+fn header(head: &Head, name: HeaderName) -> Option<&str> {
+    head.headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 /// `manifest.jsonl`.
@@ -213,12 +275,11 @@ impl Lines {
     }
 
     /// Appends records that are in the run's file already.
-    pub(crate) fn append<'a>(&self, records: impl IntoIterator<Item = &'a Map<String, Value>>) {
+    pub(crate) fn append<'a>(&self, records: impl IntoIterator<Item = &'a Arc<str>>) {
         let mut file = self.0.lock();
         for record in records {
-            let text = serde_json::to_string(record).unwrap_or_default();
             // What does not get there is made good when the file is made anew.
-            let _ = writeln!(file, "{text}");
+            let _ = writeln!(file, "{record}");
         }
     }
 

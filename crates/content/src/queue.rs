@@ -22,6 +22,10 @@ pub use journal::{AttemptRow, Counts, ManifestRow, Totals};
 /// The version of the tables, as `PRAGMA user_version` has it.
 const VERSION: i64 = 8;
 
+/// How long a commit waits for the next change to join it, and how many changes it waits for at most.
+const GATHER: Duration = Duration::from_millis(1);
+const MOST_GATHERED: usize = 16;
+
 /// Why the queue cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum QueueError {
@@ -138,11 +142,15 @@ impl Queue {
             });
             (went_well, told)
         });
-        {
+        let gathered = {
             let mut waiting = self.shared.state.lock();
             waiting.work.push(work);
+            waiting.work.len()
+        };
+        // Those in between find the thread awake, or waiting for more.
+        if gathered == 1 || gathered == MOST_GATHERED {
+            self.shared.changed.notify_one();
         }
-        self.shared.changed.notify_one();
         match told.await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(failed(error)),
@@ -174,6 +182,10 @@ impl Shared {
                 if waiting.work.is_empty() {
                     return;
                 }
+                // What comes within a moment is written with it: a commit costs as much as many changes.
+                if waiting.work.len() < MOST_GATHERED && !waiting.closed {
+                    let _ = self.changed.wait_for(&mut waiting, GATHER);
+                }
                 std::mem::take(&mut waiting.work)
             };
             commit(&mut database, batch);
@@ -181,16 +193,19 @@ impl Shared {
     }
 }
 
-/// Commits a batch. A change that fails by itself is undone by itself; whoever asked for it hears that it was dropped.
+/// Commits a batch. A change that fails takes its batch along: nothing of it is written, and all who asked hear why. A run
+/// whose queue cannot be written ends, and the next one goes on from what was committed.
 fn commit(database: &mut Connection, batch: Vec<Work>) {
     let mut done = Vec::with_capacity(batch.len());
-    let outcome = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).and_then(|mut transaction| {
+    let outcome = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).and_then(|transaction| {
         for work in batch {
-            let savepoint = transaction.savepoint()?;
-            let (went_well, tell) = work(&savepoint);
+            let (went_well, tell) = work(&transaction);
             done.push(tell);
-            if went_well {
-                savepoint.commit()?;
+            if !went_well {
+                return Err(rusqlite::Error::SqliteFailure(
+                    rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ABORT),
+                    Some("another change of the same batch failed".to_owned()),
+                ));
             }
         }
         transaction.commit()

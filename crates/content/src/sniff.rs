@@ -6,14 +6,16 @@
 
 use std::fmt;
 
+use docstokg_hub::Ends;
+
 /// How far into a body a PDF header may stand.
 const PDF_HEADER_WINDOW_BYTES: usize = 1024;
 
 /// How much of the beginning [`classify`] looks at. More than this is not needed.
-pub const HEAD_BYTES: usize = 64 * 1024;
+pub const HEAD_BYTES: usize = Ends::FIRST;
 
 /// How much of the end [`pdf_tail`] looks at. More than this is not needed.
-pub const TAIL_BYTES: usize = 2048;
+pub const TAIL_BYTES: usize = Ends::LAST;
 
 /// The least a PDF has, unless configured otherwise.
 pub const MIN_PDF_BYTES: u64 = 1024;

@@ -188,11 +188,11 @@ impl Inner {
     ) -> Attempted {
         let (host, role) = (&target.host, target.role);
         let method = outgoing.method.clone();
-        let partial = match delivery {
+        let mut partial = match delivery {
             Delivery::File(file) if file.resume => Some(Partial::of(&file.path)),
             _ => None,
         };
-        let rest = partial.as_ref().and_then(|partial| partial.ask_for_rest(&target.url, &mut outgoing.headers));
+        let rest = partial.as_mut().and_then(|partial| partial.ask_for_rest(&target.url, &mut outgoing.headers));
         let sent = self.runtime.boot();
         let patience = (sent + self.config.transport.connect_timeout + self.config.transport.header_timeout).min(track.deadline);
         let watch = Arc::new(DialWatch {
@@ -237,7 +237,7 @@ impl Inner {
         });
         let is_head = method == Method::HEAD;
         let start = partial.as_ref().map_or(Start::Anew, |partial| partial.start(rest, head.status, &head.headers));
-        if let (Some(partial), Start::Useless) = (&partial, start) {
+        if let (Some(partial), Start::Useless) = (&mut partial, start) {
             partial.forget();
             let message = format!("the rest of the file was asked for, and {} is no answer to that", head.status);
             return Attempted::Finished(Finish::Fault { fault: Fault::Read, message });
@@ -250,8 +250,8 @@ impl Inner {
         let content = match delivery {
             _ if !wanted => reader.preview(PREVIEW).await.map(Content::Bytes).map_err(ReadError::Body),
             Delivery::File(file) if head.status.is_success() && !is_head => {
-                let resumed = partial.map(|partial| Resumed { partial, start, url: &target.url, headers: &head.headers });
-                self.read_to_file(&mut reader, file, resumed).await.map(Content::File)
+                let resume = partial.map(|partial| Resume { partial, start, url: &target.url, headers: &head.headers });
+                self.read_to_file(&mut reader, file, resume).await.map(Content::File)
             }
             Delivery::File(_) => reader.preview(PREVIEW).await.map(Content::Bytes).map_err(ReadError::Body),
             Delivery::Buffer | Delivery::Stream => read_to_memory(&mut reader).await.map(Content::Bytes),
@@ -268,23 +268,24 @@ impl Inner {
         }
     }
 
-    async fn read_to_file(&self, reader: &mut BodyReader, target: &FileTarget, resumed: Option<Resumed<'_>>) -> Result<SavedFile, ReadError> {
+    async fn read_to_file(&self, reader: &mut BodyReader, target: &FileTarget, resume: Option<Resume<'_>>) -> Result<SavedFile, ReadError> {
         reader.check_announced().map_err(ReadError::Body)?;
         let failed = |source| ReadError::File { path: target.path.display().to_string(), source };
-        let mut part = match &resumed {
-            Some(resumed) => PartFile::resume(&target.path, resumed.partial.clone(), resumed.start).inspect(|_| {
-                resumed.partial.note(resumed.url, resumed.headers, reader.expected(), false);
-            }),
-            None => PartFile::create(&target.path, self.random.number()),
-        }
-        .map_err(failed)?;
+        let (mut part, answer) = match resume {
+            Some(Resume { partial, start, url, headers }) => {
+                let mut part = PartFile::resume(&target.path, partial, start).map_err(failed)?;
+                part.note(url, headers, reader.expected(), false);
+                (part, Some((url, headers)))
+            }
+            None => (PartFile::create(&target.path, self.random.number()).map_err(failed)?, None),
+        };
         loop {
             match reader.next().await {
                 Ok(Some(piece)) => part.write(&piece).await.map_err(failed)?,
                 Ok(None) => break,
                 Err(error) => {
-                    if let (Some(resumed), BodyError::Fault(..) | BodyError::Deadline) = (&resumed, &error) {
-                        resumed.partial.note(resumed.url, resumed.headers, reader.expected(), true);
+                    if let (Some((url, headers)), BodyError::Fault(..) | BodyError::Deadline) = (answer, &error) {
+                        part.note(url, headers, reader.expected(), true);
                     }
                     return Err(ReadError::Body(error));
                 }
@@ -306,7 +307,7 @@ impl Inner {
 }
 
 /// A download that may go on: where it stands, and what the answer says about it.
-struct Resumed<'a> {
+struct Resume<'a> {
     partial: Partial,
     start: Start,
     url: &'a Url,

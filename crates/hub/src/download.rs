@@ -10,17 +10,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use sha2::{Digest as _, Sha256};
+use url::Url;
 
 use crate::config::Durability;
 use crate::files::hex;
 use crate::response::SavedFile;
 
+mod ends;
 mod hash;
 mod partial;
 mod sync;
 
+pub use ends::Ends;
 use hash::Hashing;
+use partial::Begun;
 pub(crate) use partial::{Partial, Start};
 pub(crate) use sync::Syncer;
 
@@ -31,6 +36,7 @@ pub(crate) struct PartFile {
     part: Option<PathBuf>,
     path: PathBuf,
     hash: Hashing,
+    ends: Ends,
     bytes: u64,
     done: bool,
     /// What is left of a download that breaks off is kept, to go on with.
@@ -54,21 +60,21 @@ impl PartFile {
         part_name.push(format!(".part-{tag:016x}"));
         let part = path.with_file_name(part_name);
         let file = File::options().write(true).create_new(true).open(&part)?;
-        Ok(Self { file, part: Some(part), path: path.to_owned(), hash: Hashing::from(Sha256::new()), bytes: 0, done: false, partial: None })
+        Ok(Self::new(file, Some(part), path))
     }
 
     /// Opens the part file of a download that may go on where it broke off.
-    pub(crate) fn resume(path: &Path, partial: Partial, start: Start) -> io::Result<Self> {
-        let (file, hash, bytes) = partial.open(start)?;
-        Ok(Self {
-            file,
-            part: Some(partial.part().to_owned()),
-            path: path.to_owned(),
-            hash: Hashing::from(hash),
-            bytes,
-            done: false,
-            partial: Some(partial),
-        })
+    pub(crate) fn resume(path: &Path, mut partial: Partial, start: Start) -> io::Result<Self> {
+        let Begun { file, hash, ends, bytes } = partial.open(start)?;
+        let part = Some(partial.part().to_owned());
+        Ok(Self { file, part, path: path.to_owned(), hash: Hashing::from(hash), ends, bytes, done: false, partial: Some(partial) })
+    }
+
+    /// Writes down how to go on, where there is a way.
+    pub(crate) fn note(&mut self, url: &Url, headers: &HeaderMap, expected: Option<u64>, broke_off: bool) {
+        if let Some(partial) = &mut self.partial {
+            partial.note(url, headers, expected, broke_off);
+        }
     }
 
     /// Opens a device such as `/dev/null`. A file renamed into its place would take it away from everybody.
@@ -77,12 +83,18 @@ impl PartFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is neither a file nor a device"));
         }
         let file = File::options().write(true).open(path)?;
-        Ok(Self { file, part: None, path: path.to_owned(), hash: Hashing::from(Sha256::new()), bytes: 0, done: false, partial: None })
+        Ok(Self::new(file, None, path))
+    }
+
+    fn new(file: File, part: Option<PathBuf>, path: &Path) -> Self {
+        let (hash, ends) = (Hashing::from(Sha256::new()), Ends::default());
+        Self { file, part, path: path.to_owned(), hash, ends, bytes: 0, done: false, partial: None }
     }
 
     /// Appends a piece.
     pub(crate) async fn write(&mut self, piece: &Bytes) -> io::Result<()> {
         self.hash.update(piece).await;
+        self.ends.take(piece);
         self.file.write_all(piece)?;
         self.bytes += piece.len() as u64;
         Ok(())
@@ -92,7 +104,7 @@ impl PartFile {
     pub(crate) async fn finish(mut self, durability: Durability, syncer: &Syncer) -> io::Result<SavedFile> {
         let hash = std::mem::replace(&mut self.hash, Hashing::from(Sha256::new())).finish().await;
         let hash = hash.ok_or_else(|| io::Error::other("the thread that computes its checksum ended early"))?;
-        let saved = SavedFile { path: self.path.clone(), bytes: self.bytes, sha256: hex(&hash) };
+        let saved = SavedFile { path: self.path.clone(), bytes: self.bytes, sha256: hex(&hash), ends: std::mem::take(&mut self.ends) };
         if let Some(part) = &self.part {
             match durability {
                 Durability::None => std::fs::rename(part, &self.path)?,
@@ -100,7 +112,7 @@ impl PartFile {
             }
         }
         self.done = true;
-        if let Some(partial) = &self.partial {
+        if let Some(partial) = &mut self.partial {
             partial.forget();
         }
         Ok(saved)

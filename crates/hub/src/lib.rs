@@ -44,6 +44,7 @@ pub use docstokg_policy::retry::Repeatable;
 pub use docstokg_policy::role::Role;
 pub use docstokg_policy::site::Patience;
 pub use docstokg_stores as stores;
+pub use download::Ends;
 pub use error::{ErrorKind, FetchError, Refused};
 pub use hub::{Hub, HubBuilder};
 pub use journey::Journey;

@@ -7,6 +7,7 @@ use http::{HeaderMap, StatusCode, Version};
 use url::Url;
 
 use crate::body::BodyStream;
+use crate::download::Ends;
 use crate::journey::Journey;
 
 /// The head of an answer: everything before its body.
@@ -66,4 +67,6 @@ pub struct SavedFile {
     pub bytes: u64,
     /// Its SHA-256, in hex.
     pub sha256: String,
+    /// Its first and last bytes.
+    pub ends: Ends,
 }

@@ -1,9 +1,9 @@
 //! What became of works: attempts, manifests, and the end of an item, each in one commit.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use serde_json::{Map, Value};
 
 use super::{Queue, QueueError};
 
@@ -13,7 +13,7 @@ pub struct AttemptRow {
     /// When, in seconds since 1970.
     pub at: f64,
     /// The run.
-    pub run_id: String,
+    pub run_id: Arc<str>,
     /// The work.
     pub work_id: String,
     /// Who asked.
@@ -26,8 +26,8 @@ pub struct AttemptRow {
     pub http_status: Option<u16>,
     /// Why it did not succeed.
     pub reason: Option<String>,
-    /// Everything, as JSON.
-    pub payload: Map<String, Value>,
+    /// Everything, as JSON text.
+    pub record: Arc<str>,
 }
 
 /// One manifest record: a file that is there, or why there is none.
@@ -36,7 +36,7 @@ pub struct ManifestRow {
     /// When.
     pub at: f64,
     /// The run.
-    pub run_id: String,
+    pub run_id: Arc<str>,
     /// The item.
     pub item: i64,
     /// The work.
@@ -45,6 +45,8 @@ pub struct ManifestRow {
     pub classification: String,
     /// Why there is no file.
     pub reason: Option<String>,
+    /// The same as a sentence.
+    pub detail: Option<String>,
     /// Where it came from, without secrets.
     pub url: Option<String>,
     /// Where it is, below the out directory.
@@ -55,8 +57,8 @@ pub struct ManifestRow {
     pub bytes: Option<u64>,
     /// The URL's index form, by which it is known when it comes again.
     pub canonical: Option<String>,
-    /// Everything, as JSON.
-    pub payload: Map<String, Value>,
+    /// Everything, as JSON text.
+    pub record: Arc<str>,
 }
 
 /// Sums of what became of works and attempts.
@@ -289,8 +291,7 @@ fn note_attempts(to: &Connection, rows: Vec<AttemptRow>) -> rusqlite::Result<()>
         "INSERT INTO attempts (timestamp, run_id, work_id, resolver_name, url, status, http_status, reason, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
     for row in rows {
-        let payload = Value::Object(row.payload).to_string();
-        insert.execute(params![row.at, row.run_id, row.work_id, row.resolver, row.url, row.status, row.http_status, row.reason, payload])?;
+        insert.execute(params![row.at, row.run_id, row.work_id, row.resolver, row.url, row.status, row.http_status, row.reason, row.record])?;
     }
     Ok(())
 }
@@ -305,12 +306,11 @@ fn file(to: &Connection, rows: Vec<ManifestRow>, end: Option<(i64, &'static str,
         if let Some(canonical) = &row.canonical {
             to.prepare_cached("INSERT OR IGNORE INTO urls (canonical, item) VALUES (?1, ?2)")?.execute(params![canonical, row.item])?;
         }
-        last = (row.reason.clone(), row.payload.get("reason_detail").and_then(Value::as_str).map(str::to_owned), row.at);
-        let payload = Value::Object(row.payload).to_string();
         let bytes = row.bytes.and_then(|bytes| i64::try_from(bytes).ok());
         let values =
-            params![row.at, row.run_id, row.item, row.work_id, row.classification, row.reason, row.url, row.path, row.sha256, bytes, payload];
+            params![row.at, row.run_id, row.item, row.work_id, row.classification, row.reason, row.url, row.path, row.sha256, bytes, row.record];
         insert.execute(values)?;
+        last = (row.reason, row.detail, row.at);
     }
     if let Some((id, state, attempts)) = end {
         to.prepare_cached(

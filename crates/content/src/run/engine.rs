@@ -14,6 +14,7 @@ use super::{Board, Options, Parts};
 use crate::artifact::Fetcher;
 use crate::hub_web::HubWeb;
 use crate::identifier::Identifier;
+use crate::layout::{Shelves, left_in, working_directory};
 use crate::manifest::{Lines, Scribe};
 use crate::pursuit::{Aims, Pursuit, Step};
 use crate::queue::{Item, Queue};
@@ -56,6 +57,10 @@ pub struct Engine {
     /// URLs that gave a file, and whose.
     pub(crate) fetched: Mutex<HashMap<String, i64>>,
     pub(crate) spent: std::sync::atomic::AtomicU64,
+    /// Where files go.
+    pub(crate) shelves: Shelves,
+    /// When the file system was last asked how much room it has.
+    pub(crate) looked: Mutex<Option<BootInstant>>,
     /// When the run began: in seconds since 1970, and on the boot clock.
     begun: (f64, BootInstant),
 }
@@ -82,11 +87,12 @@ impl Engine {
                 role: options.role,
                 min_pdf_bytes: options.min_pdf_bytes,
                 in_flight: Mutex::default(),
+                left: left_in(&working_directory(&options.out)),
             },
             resolvers: all(&settings),
             landing: LandingPage::new(Arc::clone(&settings)),
             aims: Aims { kinds: options.kinds.clone(), choice: options.choice.clone(), max_attempts: options.max_attempts },
-            scribe: Scribe { run_id, dry_run: options.rehearsal == super::Rehearsal::DryRun },
+            scribe: Scribe { run_id: run_id.into(), dry_run: options.rehearsal == super::Rehearsal::DryRun },
             lines,
             hub,
             runtime,
@@ -96,6 +102,8 @@ impl Engine {
             hidden: Mutex::default(),
             fetched: Mutex::new(fetched),
             spent: std::sync::atomic::AtomicU64::new(0),
+            shelves: Shelves::default(),
+            looked: Mutex::default(),
             begun,
         }))
     }

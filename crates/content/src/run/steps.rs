@@ -1,26 +1,28 @@
 //! Doing one step of a work, and writing down what came of it.
 
 use std::future::Future;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use docstokg_hub::redact;
-use docstokg_policy::canonical;
 
 use super::Rehearsal;
 use super::engine::{Engine, Held};
 use super::flow::RunError;
 use crate::artifact::{Arrived, Fetched, IN_FLIGHT, Page};
-use crate::digest::fingerprint;
 use crate::layout::{extension_of, path_of, staging};
 use crate::location::Location;
-use crate::manifest::Attempt;
+use crate::manifest::{Account, Address, Attempt, FileAccount};
 use crate::pursuit::{HOPELESS, Kind, MOST_REFUSALS, Setback, Step};
 use crate::queue::AttemptRow;
 use crate::resolver::Outcome;
 use crate::sniff::Payload;
 use crate::work::Work;
 
+/// How often at most the file system is asked how much room it has.
+const ROOM: Duration = Duration::from_millis(50);
 /// How often a file that is being prepared is asked for.
 const MOST_POLLS: u32 = 8;
 
@@ -150,34 +152,34 @@ impl Engine {
             return Ok(());
         }
         self.check_room()?;
-        let own = fingerprint(canonical::for_index(&location.url).as_str());
+        let address = Address::of(&location.url);
         // Held until the file is in its place, so that nobody fetches the same URL meanwhile.
-        let Some(_flight) = self.fetcher.take_off(&own) else {
+        let Some(_flight) = self.fetcher.take_off(&address.fingerprint) else {
             held.pursuit.put_aside(place, self.now() + IN_FLIGHT.as_secs_f64(), false);
             held.pursuit.set_back("duplicate_url_global", "another work is fetching the same URL");
             held.step = self.next(&held.pursuit);
             return Ok(());
         };
-        let owner = self.fetched.lock().get(&own).copied();
+        let owner = self.fetched.lock().get(&address.fingerprint).copied();
         if let Some(owner) = owner.filter(|owner| *owner != held.id) {
-            return self.share(held, place, &location, owner).await;
+            return self.share(held, place, &location, &address, owner).await;
         }
         let begun = self.runtime.boot();
         let missing = held.pursuit.missing(&self.aims);
-        let part = staging(&self.options.out, held.id, &own);
+        let part = staging(&self.options.out, held.id, &address.fingerprint);
         let fetched = wait.with(self.fetcher.fetch(&location, &part, &missing, &wait.on_the_wire)).await;
         let elapsed_ms = self.runtime.boot().since(begun).as_secs_f64() * 1_000.0;
         let work_id = held.work_id.clone();
         let row = |status, http_status, reason: Option<&str>, detail: Option<&str>| {
-            let (work_id, resolver, location) = (work_id.as_str(), location.resolver, Some(&location));
+            let (work_id, resolver, address) = (work_id.as_str(), location.resolver, Some(&address));
             self.scribe
-                .attempt(&Attempt { work_id, resolver, location, status, http_status, reason, detail, elapsed_ms, found: None }, self.runtime.wall())
+                .attempt(&Attempt { work_id, resolver, address, status, http_status, reason, detail, elapsed_ms, found: None }, self.runtime.wall())
         };
         let now = self.now();
         match fetched {
             Fetched::File(arrived) => {
                 let row = row("saved", Some(arrived.head.status.as_u16()), None, None);
-                return self.keep(held, place, &location, *arrived, own, row).await;
+                return self.keep(held, place, &location, &address, *arrived, row).await;
             }
             Fetched::Page(page) => {
                 let Page { locations, learned, head } = *page;
@@ -224,28 +226,55 @@ impl Engine {
     }
 
     /// Writes a good file down, then gives it its name: a process that is killed in between has both to go on with.
-    async fn keep(&self, held: &mut Held, place: usize, location: &Location, arrived: Arrived, own: String, row: AttemptRow) -> Result<(), RunError> {
+    async fn keep(
+        &self,
+        held: &mut Held,
+        place: usize,
+        location: &Location,
+        address: &Address,
+        arrived: Arrived,
+        row: AttemptRow,
+    ) -> Result<(), RunError> {
         let extension = match arrived.payload {
             Payload::Empty | Payload::Unknown => extension_of(&location.url).unwrap_or_else(|| "bin".to_owned()),
             payload => payload.extension().to_owned(),
         };
         let path = path_of(self.options.layout, &held.pursuit.work, arrived.kind, &extension, &arrived.file.sha256);
         let file = self.options.out.join(&path);
-        let halted = |what: &str, error: std::io::Error| RunError::Halted(format!("{what} cannot be written: {error}"));
-        if let Some(parent) = file.parent() {
-            std::fs::create_dir_all(parent).map_err(|error| halted(&parent.display().to_string(), error))?;
-        }
+        let halted = |what: &str, error: io::Error| RunError::Halted(format!("{what} cannot be written: {error}"));
+        let directory = file.parent().unwrap_or(&self.options.out);
+        self.shelves.make(directory).map_err(|error| halted(&directory.display().to_string(), error))?;
         let shown = path.display().to_string();
-        let saved = self.scribe.saved(held.id, &held.pursuit.work, &held.work_id, location, &arrived, &shown, self.runtime.wall());
+        let fetched = Some((&arrived.head, arrived.file.bytes));
+        let saved = self.scribe.manifest(
+            &Account {
+                item: held.id,
+                work: &held.pursuit.work,
+                work_id: &held.work_id,
+                classification: arrived.kind.as_str(),
+                reason: arrived.without_eof.then_some("pdf_eof_missing"),
+                detail: arrived.without_eof.then_some("the file has all its bytes, but no end mark"),
+                file: Some(FileAccount { location, address, path: &shown, sha256: &arrived.file.sha256, fetched }),
+            },
+            self.runtime.wall(),
+        );
         held.pursuit.saved(place, arrived.kind);
         held.step = self.next(&held.pursuit);
         // The end of the work is written with its file, in one commit.
         held.ended = held.step == Step::End;
         let end = held.ended.then_some((held.id, "done", held.pursuit.attempts));
-        let records = [row.payload.clone(), saved.payload.clone()];
+        let records = [Arc::clone(&row.record), Arc::clone(&saved.record)];
         self.queue.note_attempts_and_file(vec![row], vec![saved], end).await?;
-        self.fetched.lock().insert(own, held.id);
-        self.hub.keep(&arrived.file.path, &file).await.map_err(|error| halted(&file.display().to_string(), error))?;
+        self.fetched.lock().insert(address.fingerprint.clone(), held.id);
+        let kept = match self.hub.keep(&arrived.file.path, &file).await {
+            // Somebody took the directory away.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.shelves.make_again(directory).map_err(|error| halted(&directory.display().to_string(), error))?;
+                self.hub.keep(&arrived.file.path, &file).await
+            }
+            kept => kept,
+        };
+        kept.map_err(|error| halted(&file.display().to_string(), error))?;
         self.lines.append(&records);
         self.spent.fetch_add(arrived.file.bytes, Ordering::Relaxed);
         self.board.count(|tally| {
@@ -256,20 +285,25 @@ impl Engine {
     }
 
     /// Takes over the file that another work got from the same URL.
-    async fn share(&self, held: &mut Held, place: usize, location: &Location, owner: i64) -> Result<(), RunError> {
+    async fn share(&self, held: &mut Held, place: usize, location: &Location, address: &Address, owner: i64) -> Result<(), RunError> {
         let Some((path, sha256, kind)) = self.queue.file_of(owner).await? else {
             // It has none any more: whoever comes next fetches it.
             self.fetched.lock().retain(|_, item| *item != owner);
             return Ok(());
         };
-        let setback = Setback { reason: "duplicate_url_global".to_owned(), detail: "another work has the file of this URL".to_owned() };
-        let mut row = self.scribe.without_file(held.id, &held.pursuit.work, &held.work_id, "cached", &setback, self.runtime.wall());
-        for (name, value) in
-            [("path", path.as_str()), ("sha256", sha256.as_str()), ("url", redact(&location.url).as_str()), ("resolver", location.resolver)]
-        {
-            row.payload.insert(name.to_owned(), value.into());
-        }
-        let record = row.payload.clone();
+        let row = self.scribe.manifest(
+            &Account {
+                item: held.id,
+                work: &held.pursuit.work,
+                work_id: &held.work_id,
+                classification: "cached",
+                reason: Some("duplicate_url_global"),
+                detail: Some("another work has the file of this URL"),
+                file: Some(FileAccount { location, address, path: &path, sha256: &sha256, fetched: None }),
+            },
+            self.runtime.wall(),
+        );
+        let record = Arc::clone(&row.record);
         self.queue.file(vec![row], None).await?;
         self.lines.append([&record]);
         held.pursuit.saved(place, Kind::read(&kind).unwrap_or(Kind::Other));
@@ -296,8 +330,10 @@ impl Engine {
             "max_attempts_reached".clone_into(&mut setback.reason);
         }
         let classification = if rehearsed { "skipped" } else { classification(&setback.reason) };
-        let row = self.scribe.without_file(id, &pursuit.work, &work_id, classification, &setback, self.runtime.wall());
-        let record = row.payload.clone();
+        let (reason, detail) = (Some(setback.reason.as_str()), Some(setback.detail.as_str()));
+        let account = Account { item: id, work: &pursuit.work, work_id: &work_id, classification, reason, detail, file: None };
+        let row = self.scribe.manifest(&account, self.runtime.wall());
+        let record = Arc::clone(&row.record);
         self.queue.file(vec![row], Some((id, "failed", pursuit.attempts))).await?;
         self.lines.append([&record]);
         self.board.count(|tally| {
@@ -313,12 +349,12 @@ impl Engine {
             Outcome::NotFound { detail, .. } => ("not_found", None, Some("not-found"), Some(detail.as_str()), None),
             Outcome::Failed(failure) => ("error", failure.http_status, Some(failure.reason), Some(failure.detail.as_str()), None),
         };
-        let attempt = Attempt { work_id, resolver, location: None, status, http_status, reason, detail, elapsed_ms, found };
+        let attempt = Attempt { work_id, resolver, address: None, status, http_status, reason, detail, elapsed_ms, found };
         self.scribe.attempt(&attempt, self.runtime.wall())
     }
 
     async fn note(&self, rows: Vec<AttemptRow>) -> Result<(), RunError> {
-        let records: Vec<_> = rows.iter().map(|row| row.payload.clone()).collect();
+        let records: Vec<_> = rows.iter().map(|row| Arc::clone(&row.record)).collect();
         self.queue.note_attempts_and_file(rows, Vec::new(), None).await?;
         self.lines.append(&records);
         Ok(())
@@ -326,6 +362,14 @@ impl Engine {
 
     /// Ends the run before the disk is full.
     fn check_room(&self) -> Result<(), RunError> {
+        let now = self.runtime.boot();
+        {
+            let mut looked = self.looked.lock();
+            if looked.is_some_and(|looked| now.since(looked) < ROOM) {
+                return Ok(());
+            }
+            *looked = Some(now);
+        }
         let Ok(room) = rustix::fs::statvfs(&self.options.out) else { return Ok(()) };
         let free = room.f_bavail.saturating_mul(room.f_frsize);
         if free >= self.options.min_free {

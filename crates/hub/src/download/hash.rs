@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 /// From how many bytes on a body is large.
 const LARGE: u64 = 4 << 20;
 /// How many pieces may wait to be hashed.
-const WAITING: usize = 64;
+const WAITING: usize = 4;
 
 /// A hash that grows.
 pub(crate) struct Hashing {

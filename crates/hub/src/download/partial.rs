@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use url::Url;
 
+use super::Ends;
 use crate::files::hex;
 
 /// Bodies of this size get their note at once: a killed process should not have to fetch them again.
@@ -31,10 +32,20 @@ struct Note {
 }
 
 /// Where a resumable download stands.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Partial {
     part: PathBuf,
     note: PathBuf,
+    /// What is there can be gone on with.
+    noted: bool,
+}
+
+/// A part file to write to, and what is known of what it has already.
+pub(crate) struct Begun {
+    pub(crate) file: File,
+    pub(crate) hash: Sha256,
+    pub(crate) ends: Ends,
+    pub(crate) bytes: u64,
 }
 
 /// What an answer to a request for the rest means.
@@ -55,7 +66,7 @@ impl Partial {
             name.push(ending);
             PathBuf::from(name)
         };
-        Self { part: beside(".part"), note: beside(".part.note") }
+        Self { part: beside(".part"), note: beside(".part.note"), noted: false }
     }
 
     pub(crate) fn part(&self) -> &Path {
@@ -63,8 +74,10 @@ impl Partial {
     }
 
     /// Adds what asks for the rest, if there is a beginning that can be gone on with. Returns its length.
-    pub(crate) fn ask_for_rest(&self, url: &Url, headers: &mut HeaderMap) -> Option<u64> {
-        let note = self.read_note()?;
+    pub(crate) fn ask_for_rest(&mut self, url: &Url, headers: &mut HeaderMap) -> Option<u64> {
+        let note = self.read_note();
+        self.noted = note.is_some();
+        let note = note?;
         let length = std::fs::metadata(&self.part).ok()?.len();
         if length == 0 || note.url != fingerprint(url) {
             return None;
@@ -110,12 +123,12 @@ impl Partial {
     }
 
     /// Opens the part file to go on after `length` bytes, or anew; returns it with the hash of what is there.
-    pub(crate) fn open(&self, start: Start) -> io::Result<(File, Sha256, u64)> {
-        let mut hash = Sha256::new();
+    pub(crate) fn open(&mut self, start: Start) -> io::Result<Begun> {
+        let (mut hash, mut ends) = (Sha256::new(), Ends::default());
         let Start::After(length) = start else {
             self.forget();
             let file = File::options().write(true).create(true).truncate(true).open(&self.part)?;
-            return Ok((file, hash, 0));
+            return Ok(Begun { file, hash, ends, bytes: 0 });
         };
         let mut file = File::options().read(true).write(true).open(&self.part)?;
         let mut buffer = vec![0; 256 << 10];
@@ -127,15 +140,16 @@ impl Partial {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the part file became shorter"));
             }
             hash.update(&buffer[..read]);
+            ends.take(&buffer[..read]);
             left -= read as u64;
         }
         file.set_len(length)?;
         file.seek(SeekFrom::End(0))?;
-        Ok((file, hash, length))
+        Ok(Begun { file, hash, ends, bytes: length })
     }
 
     /// Writes down how to go on, where the origin says enough: at once for a large body, in the end for any that broke off.
-    pub(crate) fn note(&self, url: &Url, headers: &HeaderMap, expected: Option<u64>, broke_off: bool) {
+    pub(crate) fn note(&mut self, url: &Url, headers: &HeaderMap, expected: Option<u64>, broke_off: bool) {
         if !broke_off && expected.is_none_or(|length| length < NOTED_AT_ONCE) {
             return;
         }
@@ -143,18 +157,20 @@ impl Partial {
             && let Ok(text) = serde_json::to_vec(&Note { url: fingerprint(url), validator })
         {
             // Without a note the next attempt starts anew.
-            let _ = std::fs::write(&self.note, text);
+            self.noted = std::fs::write(&self.note, text).is_ok();
         }
     }
 
     /// Tells whether what is there can be gone on with.
     pub(crate) fn is_noted(&self) -> bool {
-        self.note.exists()
+        self.noted
     }
 
     /// Removes the note: what it spoke of is complete, or gone.
-    pub(crate) fn forget(&self) {
-        let _ = std::fs::remove_file(&self.note);
+    pub(crate) fn forget(&mut self) {
+        if std::mem::take(&mut self.noted) {
+            let _ = std::fs::remove_file(&self.note);
+        }
     }
 }
 

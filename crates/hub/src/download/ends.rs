@@ -1,0 +1,73 @@
+//! The beginning and the end of a file, kept while it is written: what it is can be told without reading it back.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+/// The first and the last bytes of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// The first bytes, up to [`Ends::FIRST`] of them.
+    pub first: Vec<u8>,
+    /// The last bytes, up to [`Ends::LAST`] of them.
+    pub last: Vec<u8>,
+}
+
+impl Ends {
+    /// How many of the first bytes are kept.
+    pub const FIRST: usize = 64 << 10;
+    /// How many of the last bytes are kept.
+    pub const LAST: usize = 2 << 10;
+
+    /// Takes in the next piece.
+    pub(crate) fn take(&mut self, piece: &[u8]) {
+        let room = Self::FIRST - self.first.len();
+        self.first.extend_from_slice(&piece[..piece.len().min(room)]);
+        let new = &piece[piece.len().saturating_sub(Self::LAST)..];
+        let stale = (self.last.len() + new.len()).saturating_sub(Self::LAST);
+        self.last.drain(..stale);
+        self.last.extend_from_slice(new);
+    }
+
+    /// Reads them from a file that is there.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        let mut ends = Self::default();
+        (&mut file).take(Self::FIRST as u64).read_to_end(&mut ends.first)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(Self::LAST as u64)))?;
+        file.take(Self::LAST as u64).read_to_end(&mut ends.last)?;
+        Ok(ends)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// However a file comes in pieces, its ends are those of the whole.
+        #[test]
+        fn the_ends_are_those_of_the_whole(lengths in prop::collection::vec(0_usize..5_000, 0..40)) {
+            let whole: Vec<u8> = (0..lengths.iter().sum::<usize>()).map(|n| u8::try_from(n * 31 % 251).unwrap()).collect();
+            let (mut ends, mut rest) = (Ends::default(), whole.as_slice());
+            for length in lengths {
+                let (piece, after) = rest.split_at(length);
+                ends.take(piece);
+                rest = after;
+            }
+            prop_assert_eq!(&ends.first[..], &whole[..whole.len().min(Ends::FIRST)]);
+            prop_assert_eq!(&ends.last[..], &whole[whole.len().saturating_sub(Ends::LAST)..]);
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), &whole).unwrap();
+            prop_assert_eq!(Ends::of(file.path()).unwrap(), ends);
+        }
+    }
+}
