@@ -5,6 +5,7 @@ mod commands;
 mod exit;
 mod output;
 mod state;
+mod system;
 mod telemetry;
 mod view;
 
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
         }
     };
+    system::open_as_many_files_as_granted();
     let global = &arguments.global;
     let outcome = match &arguments.command {
         Command::Fetch(fetch) => commands::fetch::run(global, fetch),

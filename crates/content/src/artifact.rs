@@ -19,7 +19,7 @@ use http::header::{CONTENT_LENGTH, REFERER, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use parking_lot::Mutex;
 
-use crate::digest::{md5_of, sha256_of};
+use crate::digest::{Fingerprint, md5_of, sha256_of};
 use crate::hub_web::{PROBES_OUT, patient};
 use crate::landing_page;
 use crate::location::{Checksum, DIRECT, Location, Offers};
@@ -77,7 +77,7 @@ pub(crate) struct Fetcher {
     pub(crate) role: Role,
     pub(crate) min_pdf_bytes: u64,
     /// URLs that are being fetched.
-    pub(crate) in_flight: Mutex<HashSet<String>>,
+    pub(crate) in_flight: Mutex<HashSet<Fingerprint>>,
     /// The files that an earlier run left in the staging place.
     pub(crate) left: HashSet<OsString>,
 }
@@ -85,7 +85,7 @@ pub(crate) struct Fetcher {
 /// Holds a URL from its fetch until its file is in its place.
 pub(crate) struct Flight<'a> {
     fetcher: &'a Fetcher,
-    url: String,
+    url: Fingerprint,
 }
 
 impl Drop for Flight<'_> {
@@ -96,8 +96,8 @@ impl Drop for Flight<'_> {
 
 impl Fetcher {
     /// Takes a URL, by its fingerprint; `None` while somebody else has it.
-    pub(crate) fn take_off(&self, url: &str) -> Option<Flight<'_>> {
-        self.in_flight.lock().insert(url.to_owned()).then(|| Flight { fetcher: self, url: url.to_owned() })
+    pub(crate) fn take_off(&self, url: Fingerprint) -> Option<Flight<'_>> {
+        self.in_flight.lock().insert(url).then_some(Flight { fetcher: self, url })
     }
 
     /// Fetches a place into its staging file.

@@ -1,5 +1,6 @@
 //! Checksums of files and fingerprints of texts.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -18,9 +19,35 @@ pub(crate) fn md5_of(path: &Path) -> io::Result<String> {
     of_file::<Md5>(path)
 }
 
-/// Returns what a text is known by where it must not be written down itself, because it may carry a key.
-pub(crate) fn fingerprint(text: &str) -> String {
-    hex(&Sha256::digest(text.as_bytes())[..16])
+/// What a text is known by where it must not be written down itself, because it may carry a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Fingerprint(u128);
+
+impl Fingerprint {
+    pub(crate) fn of(text: &str) -> Self {
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&Sha256::digest(text.as_bytes())[..16]);
+        Self(u128::from_be_bytes(bytes))
+    }
+
+    /// Reads what was written.
+    pub(crate) fn read(hex: &str) -> Option<Self> {
+        u128::from_str_radix(hex, 16).ok().map(Self)
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    /// Writes it in hex.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// Returns the beginning of the fingerprint of a text, so many characters of it.
+pub(crate) fn short_fingerprint(text: &str, characters: usize) -> String {
+    let mut hex = Fingerprint::of(text).to_string();
+    hex.truncate(characters);
+    hex
 }
 
 fn of_file<D: Digest>(path: &Path) -> io::Result<String> {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 use url::Url;
 
+use crate::digest::Fingerprint;
 use crate::names::file_stem;
 use crate::pursuit::Kind;
 use crate::work::Work;
@@ -74,6 +75,6 @@ pub fn working_directory(out: &Path) -> PathBuf {
 
 /// Where an unfinished file of an item lies: its number and the fingerprint of its URL say which it is.
 #[must_use]
-pub fn staging(out: &Path, item: i64, url: &str) -> PathBuf {
-    working_directory(out).join(format!("{item}-{}", url.get(..16).unwrap_or(url)))
+pub(crate) fn staging(out: &Path, item: i64, url: Fingerprint) -> PathBuf {
+    working_directory(out).join(format!("{item}-{:.16}", url.to_string()))
 }

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use url::Url;
 
-use crate::digest::fingerprint;
+use crate::digest::Fingerprint;
 use crate::location::Location;
 use crate::queue::{AttemptRow, ManifestRow, Queue, QueueError};
 use crate::work::Work;
@@ -41,13 +41,13 @@ pub(crate) struct Address {
     /// Its index form, without secrets.
     pub(crate) canonical: String,
     /// What it is known by.
-    pub(crate) fingerprint: String,
+    pub(crate) fingerprint: Fingerprint,
 }
 
 impl Address {
     pub(crate) fn of(url: &Url) -> Self {
         let canonical = canonical::for_index(url);
-        Self { shown: redact(url), canonical: redact(&canonical), fingerprint: fingerprint(canonical.as_str()) }
+        Self { shown: redact(url), canonical: redact(&canonical), fingerprint: Fingerprint::of(canonical.as_str()) }
     }
 }
 
@@ -228,7 +228,7 @@ impl Scribe {
             path: own.map(|file| file.path.to_owned()),
             sha256: own.map(|file| file.sha256.to_owned()),
             bytes: fetched.map(|(_, bytes)| bytes),
-            canonical: own.map(|file| file.address.fingerprint.clone()),
+            canonical: own.map(|file| file.address.fingerprint.to_string()),
             record: line(&record),
         }
     }

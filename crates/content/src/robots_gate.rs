@@ -35,6 +35,9 @@ const A_SHORT_WAIT: Duration = Duration::from_millis(500);
 /// The longest that a redirect waits for its turn.
 const REDIRECT_WAIT: Duration = Duration::from_secs(30);
 
+/// How many sites are remembered; those asked about longest ago are asked again.
+const MOST_SITES: usize = 16_384;
+
 /// Whether a URL may be asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leave {
@@ -88,8 +91,16 @@ struct Site {
 
 #[derive(Default)]
 struct Turns {
+    /// When the site was last asked about.
+    used: BootInstant,
     next: BootInstant,
     given: HashMap<String, BootInstant>,
+}
+
+impl Turns {
+    fn is_needed(&self, since: BootInstant, now: BootInstant) -> bool {
+        self.used > since || self.next > now || !self.given.is_empty()
+    }
 }
 
 /// Asks robots.txt of each site, and keeps to it.
@@ -116,7 +127,7 @@ impl RobotsGate {
         if self.ignored || self.exempt.contains(&host) {
             return Leave::Granted;
         }
-        let site = Arc::clone(self.sites.lock().entry(format!("{}://{host}", url.scheme())).or_default());
+        let site = self.site(format!("{}://{host}", url.scheme()));
         let known = self.known(&site, url, &host, typed).await;
         let robots = match known.rules {
             Rules::All => return Leave::Granted,
@@ -151,6 +162,22 @@ impl RobotsGate {
             self.runtime.sleep_until(at).await;
         }
         Leave::Granted
+    }
+
+    /// Returns what is known of a site, and makes room where very many are.
+    fn site(&self, name: String) -> Arc<Site> {
+        let now = self.runtime.boot();
+        let mut sites = self.sites.lock();
+        if sites.len() >= MOST_SITES && !sites.contains_key(&name) {
+            let mut used: Vec<BootInstant> = sites.values().map(|site| site.turns.lock().used).collect();
+            let middle = used.len() / 2;
+            let (_, median, _) = used.select_nth_unstable(middle);
+            // Those in use stay, and those whose next turn has not come: it holds for whoever asks next.
+            sites.retain(|_, site| Arc::strong_count(site) > 1 || site.turns.lock().is_needed(*median, now));
+        }
+        let site = Arc::clone(sites.entry(name).or_default());
+        site.turns.lock().used = now;
+        site
     }
 
     async fn known(&self, site: &Site, url: &Url, host: &Host, typed: bool) -> Known {

@@ -35,6 +35,9 @@ use crate::stall::Stalls;
 use crate::transport::wire::WireOptions;
 use crate::transport::{Outgoing, Reach, Transport, TransportError, WireTransport};
 
+/// How many hosts that users typed are remembered. Those beyond may lie in the own network only when asked for directly.
+const MOST_TYPED: usize = 65_536;
+
 /// One polite client for everything. Cheap to clone; clones share all limits.
 #[derive(Clone)]
 pub struct Hub(Arc<Inner>);
@@ -314,7 +317,10 @@ impl Inner {
             && let Ok(host) = Host::of(&request.url)
             && !self.typed_hosts.read().contains(&host)
         {
-            self.typed_hosts.write().insert(host);
+            let mut typed = self.typed_hosts.write();
+            if typed.len() < MOST_TYPED {
+                typed.insert(host);
+            }
         }
         Hop { method: request.method.clone(), url: request.url.clone(), headers: request.headers.clone(), body: request.body.clone() }
     }
@@ -343,7 +349,8 @@ impl Inner {
         for (name, value) in [(USER_AGENT, self.user_agent.clone()), (ACCEPT, accept), (ACCEPT_ENCODING, encoding)] {
             headers.entry(name).or_insert(value);
         }
-        let typed = self.config.transport.allow_internal || self.typed_hosts.read().contains(&target.host);
+        let is_typed = request.provenance == Provenance::Typed && Host::of(&request.url).is_ok_and(|host| host == target.host);
+        let typed = is_typed || self.config.transport.allow_internal || self.typed_hosts.read().contains(&target.host);
         let reach = if typed { Reach::Anywhere } else { Reach::PublicOnly };
         Outgoing { method: hop.method.clone(), url: target.url.clone(), headers, body: hop.body.clone(), reach }
     }

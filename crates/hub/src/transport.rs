@@ -16,6 +16,7 @@ use url::Url;
 mod addresses;
 mod dial;
 mod fault;
+mod kept;
 mod tls;
 pub mod wire;
 

@@ -28,6 +28,9 @@ use crate::telemetry::{self, Recording};
 use crate::view::View;
 use crate::{output, state};
 
+/// How many names are looked up at once: each takes a thread.
+const LOOKUPS: usize = 64;
+
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Download) -> Result<ExitCode, Failure> {
     let (config, settings) = global.load()?;
@@ -142,7 +145,12 @@ fn execute_in(global: &Global, config: Config, settings: &Settings, job: Job<'_>
         builder = builder.observer(observer);
     }
     let hub = builder.build().map_err(|error| usage(error.to_string()))?;
-    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("the async runtime cannot be started")?;
+    let tokio = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(LOOKUPS)
+        .enable_all()
+        .build()
+        .context("the async runtime cannot be started")?;
     let board = Arc::new(Board::default());
     let outcome = tokio.block_on(async {
         let work = pursue(&hub, &directory, services, job, &recording, &board);

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Queue, QueueError};
+use crate::digest::Fingerprint;
 
 /// A work that is to be queued.
 #[derive(Clone, Debug)]
@@ -183,16 +184,19 @@ impl Queue {
         .await
     }
 
-    /// Lists what is to do, line by line, and the earliest time at which something put away is due.
+    /// Lists what is to do in the lines whose names come after `after`, in the order of their names, up to `most` lines.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub async fn to_do(&self) -> Result<(Vec<Found>, Option<f64>), QueueError> {
-        self.change(|to| {
-            let mut query = to.prepare_cached("SELECT lane, count(*) FROM items WHERE state = 'queued' AND not_before = 0 GROUP BY lane")?;
-            let found = query.query_map([], |row| Ok(Found { lane: row.get(0)?, works: u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0) }))?;
-            let found = found.collect::<rusqlite::Result<Vec<_>>>()?;
-            Ok((found, earliest(to)?))
+    pub async fn to_do(&self, after: String, most: usize) -> Result<Vec<Found>, QueueError> {
+        self.change(move |to| {
+            let mut query = to.prepare_cached(
+                "SELECT lane, count(*) FROM items WHERE state = 'queued' AND lane > ?1 AND not_before = 0 GROUP BY lane ORDER BY lane LIMIT ?2",
+            )?;
+            let most = i64::try_from(most).unwrap_or(i64::MAX);
+            let found = query
+                .query_map(params![after, most], |row| Ok(Found { lane: row.get(0)?, works: u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0) }))?;
+            found.collect()
         })
         .await
     }
@@ -224,8 +228,19 @@ impl Queue {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub async fn owners(&self) -> Result<HashMap<String, i64>, QueueError> {
-        self.change(|to| to.prepare("SELECT canonical, item FROM urls")?.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()).await
+    pub(crate) async fn owners(&self) -> Result<HashMap<Fingerprint, i64>, QueueError> {
+        self.change(|to| {
+            let mut query = to.prepare("SELECT canonical, item FROM urls")?;
+            let mut rows = query.query([])?;
+            let mut owners = HashMap::new();
+            while let Some(row) = rows.next()? {
+                if let Some(url) = row.get_ref(0)?.as_str().ok().and_then(Fingerprint::read) {
+                    owners.insert(url, row.get(1)?);
+                }
+            }
+            Ok(owners)
+        })
+        .await
     }
 }
 

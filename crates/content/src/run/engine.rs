@@ -12,6 +12,7 @@ use super::flow::RunError;
 use super::lanes::{Bounds, LaneName};
 use super::{Board, Options, Parts};
 use crate::artifact::Fetcher;
+use crate::digest::Fingerprint;
 use crate::hub_web::HubWeb;
 use crate::identifier::Identifier;
 use crate::layout::{Shelves, left_in, working_directory};
@@ -55,7 +56,7 @@ pub struct Engine {
     /// Works whose names must not be written down.
     pub(crate) hidden: Mutex<HashMap<[u8; 16], Work>>,
     /// URLs that gave a file, and whose.
-    pub(crate) fetched: Mutex<HashMap<String, i64>>,
+    pub(crate) fetched: Mutex<HashMap<Fingerprint, i64>>,
     pub(crate) spent: std::sync::atomic::AtomicU64,
     /// Where files go.
     pub(crate) shelves: Shelves,

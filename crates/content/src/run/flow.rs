@@ -15,7 +15,7 @@ use super::inputs::Inputs;
 use super::lanes::{LaneName, Lanes, Turn};
 use super::steps::Waiting;
 use crate::pursuit::Step;
-use crate::queue::QueueError;
+use crate::queue::{Found, QueueError};
 
 /// How many works that are due are taken in hand at a time.
 const DUE_AT_A_TIME: usize = 200;
@@ -63,6 +63,8 @@ pub(crate) enum Event {
     Queued(BTreeMap<LaneName, u64>),
     /// All inputs have been read.
     AllRead,
+    /// Lanes were found in the file: so many were asked for.
+    Listed(usize, Vec<Found>),
     /// Works were brought into memory: how many were asked for, and found.
     Loaded(LaneName, usize, usize, Vec<Held>),
     /// A step of a lane ended, and these works go on.
@@ -82,17 +84,13 @@ impl Engine {
     /// The run cannot go on; what is left stays queued.
     pub async fn run(self: &Arc<Self>, inputs: Box<dyn Inputs>) -> Result<Ended, RunError> {
         let (tell, mut told) = mpsc::unbounded_channel();
-        let (found, due) = self.queue.to_do().await?;
+        let due = self.queue.next_due().await?;
         let mut state = Loop { engine: self, lanes: Lanes::default(), tell: tell.clone(), in_hand: 0, pending: 0, all_read: false, due, lost: 0 };
         let counts = self.queue.counts().await?;
         self.board.count(|tally| {
             tally.works = counts.queued + counts.leased + counts.done + counts.failed;
             (tally.done, tally.failed, tally.already) = (counts.done, counts.failed, counts.done + counts.failed);
         });
-        for found in found {
-            let lane: LaneName = found.lane.into();
-            state.lanes.stored(&lane, found.works, || self.bounds(&lane));
-        }
         let reader = Arc::clone(self);
         let tell_read = tell;
         self.runtime.spawn(Box::pin(async move {
@@ -158,6 +156,10 @@ impl Loop<'_> {
                 let lane: LaneName = LOST.into();
                 self.lanes.stored(&lane, std::mem::take(&mut self.lost), || self.engine.bounds(&lane));
                 self.engine.board.count(|tally| tally.all_read = true);
+            }
+            Event::Listed(asked, found) => {
+                self.pending -= 1;
+                self.lanes.listed(found, asked, |lane| self.engine.bounds(lane));
             }
             Event::Loaded(lane, asked, found, works) => {
                 self.pending -= 1;
@@ -271,6 +273,7 @@ impl Loop<'_> {
             match self.lanes.next() {
                 Some(Turn::Start(lane, works)) => self.start(lane, works),
                 Some(Turn::Load(lane, most)) => self.load(lane, most),
+                Some(Turn::List(after, most)) => self.list(after, most),
                 None => break,
             }
         }
@@ -296,6 +299,17 @@ impl Loop<'_> {
             self.place(held);
         }
         Ok(())
+    }
+
+    fn list(&mut self, after: LaneName, most: usize) {
+        self.pending += 1;
+        let engine = Arc::clone(self.engine);
+        self.spawn(async move {
+            match engine.queue.to_do(after.to_string(), most).await {
+                Ok(found) => Event::Listed(most, found),
+                Err(error) => Event::Broken(error.into()),
+            }
+        });
     }
 
     fn load(&mut self, lane: LaneName, most: usize) {

@@ -2,13 +2,20 @@
 //!
 //! Works stand in lanes, one for each site and role and one for each resolver. A lane has few works in memory and the rest
 //! in the queue's file, so that a million works of one host neither fill the memory nor keep those of other hosts from
-//! being seen. Lanes take turns; a lane that has as many works in hand as its site can use waits for one to come back.
+//! being seen; of very many lanes only some are listed at a time, so that a million hosts do not fill it either. Lanes take turns; a lane that has as many works in hand as its site can use waits for one to come back.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::queue::Found;
+
 /// The name of a lane.
 pub(crate) type LaneName = Arc<str>;
+
+/// How many lanes are listed at a time. Those beyond wait in the file until some have come to their end.
+const LANES: usize = 8_192;
+/// How many works wait in memory, all lanes together; but one of each.
+const READY: usize = 8_192;
 
 /// How much a lane may have in hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +36,27 @@ struct Lane<T> {
     has_turn: bool,
 }
 
-/// All lanes.
+impl<T> Lane<T> {
+    fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.stored == 0 && self.loading.is_none() && self.in_hand == 0
+    }
+}
+
+/// Where listing the lanes of the file stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Listing {
+    /// All lanes that the file has are listed.
+    Complete,
+    /// There may be others; those up to this name have been looked at. `missed` when one of them found no room.
+    Open { after: LaneName, missed: bool, asked: bool },
+}
+
+/// The lanes that are looked after.
 pub(crate) struct Lanes<T> {
-    lanes: BTreeMap<LaneName, Lane<T>>,
+    by_name: BTreeMap<LaneName, Lane<T>>,
     turns: VecDeque<LaneName>,
+    listing: Listing,
+    most: usize,
 }
 
 /// What is to be done next.
@@ -42,28 +66,47 @@ pub(crate) enum Turn<T> {
     Start(LaneName, Vec<T>),
     /// Bring so many works of this lane into memory.
     Load(LaneName, usize),
+    /// Look in the file for up to so many lanes after this one.
+    List(LaneName, usize),
 }
 
 impl<T> Default for Lanes<T> {
     fn default() -> Self {
-        Self { lanes: BTreeMap::new(), turns: VecDeque::new() }
+        Self::with_room_for(LANES)
     }
 }
 
 impl<T> Lanes<T> {
-    fn lane(&mut self, name: &LaneName, bounds: impl FnOnce() -> Bounds) -> &mut Lane<T> {
-        self.lanes.entry(Arc::clone(name)).or_insert_with(|| Lane {
+    fn with_room_for(most: usize) -> Self {
+        Self { by_name: BTreeMap::new(), turns: VecDeque::new(), listing: Listing::Open { after: "".into(), missed: false, asked: false }, most }
+    }
+
+    /// Returns a lane, listing it where there is room.
+    fn lane(&mut self, name: &LaneName, bounds: impl FnOnce() -> Bounds) -> Option<&mut Lane<T>> {
+        if self.by_name.len() >= self.most && !self.by_name.contains_key(name) {
+            self.miss();
+            return None;
+        }
+        Some(self.by_name.entry(Arc::clone(name)).or_insert_with(|| Lane {
             bounds: bounds(),
             ready: VecDeque::new(),
             stored: 0,
             loading: None,
             in_hand: 0,
             has_turn: false,
-        })
+        }))
+    }
+
+    /// A lane of the file found no room.
+    fn miss(&mut self) {
+        match &mut self.listing {
+            Listing::Open { missed, .. } => *missed = true,
+            Listing::Complete => self.listing = Listing::Open { after: "".into(), missed: false, asked: false },
+        }
     }
 
     fn give_turn(&mut self, name: &LaneName) {
-        if let Some(lane) = self.lanes.get_mut(name)
+        if let Some(lane) = self.by_name.get_mut(name)
             && !lane.has_turn
         {
             lane.has_turn = true;
@@ -73,25 +116,56 @@ impl<T> Lanes<T> {
 
     /// There are more works of a lane in the queue's file.
     pub(crate) fn stored(&mut self, name: &LaneName, works: u64, bounds: impl FnOnce() -> Bounds) {
-        self.lane(name, bounds).stored += works;
-        self.give_turn(name);
+        if let Some(lane) = self.lane(name, bounds) {
+            lane.stored += works;
+            self.give_turn(name);
+        }
+    }
+
+    /// These lanes were found in the file, of up to `asked` next ones.
+    pub(crate) fn listed(&mut self, found: Vec<Found>, asked: usize, bounds: impl Fn(&str) -> Bounds) {
+        let last: Option<LaneName> = found.last().filter(|_| found.len() >= asked).map(|found| found.lane.as_str().into());
+        for Found { lane: name, works } in found {
+            let name: LaneName = name.into();
+            if let Some(lane) = self.lane(&name, || bounds(&name)) {
+                // Some may have been told of already; too many are noticed when they are asked for.
+                lane.stored = lane.stored.max(works);
+                self.give_turn(&name);
+            }
+        }
+        let missed = matches!(self.listing, Listing::Open { missed: true, .. });
+        self.listing = match last {
+            Some(after) => Listing::Open { after, missed, asked: false },
+            // Once more from the beginning, if any was passed over.
+            None if missed => Listing::Open { after: "".into(), missed: false, asked: false },
+            None => Listing::Complete,
+        };
+    }
+
+    /// Returns how many works of a lane may wait in memory.
+    fn room(&self, bounds: Bounds) -> usize {
+        let share = (READY / self.by_name.len().max(1)).max(1);
+        (bounds.most * bounds.batch).min(share.max(bounds.batch))
     }
 
     /// A work is ready for a lane. Comes back when the lane has enough in memory: it belongs into the file then.
     pub(crate) fn push(&mut self, name: &LaneName, work: T, bounds: impl FnOnce() -> Bounds) -> Option<T> {
-        let lane = self.lane(name, bounds);
+        let Some(lane) = self.lane(name, bounds) else { return Some(work) };
+        let (waiting, bounds) = (lane.ready.len(), lane.bounds);
         // Works in the file are older: whoever comes now goes behind them, unless there is room for all.
-        if lane.ready.len() >= 2 * lane.bounds.most * lane.bounds.batch {
+        if waiting >= 2 * self.room(bounds) {
             return Some(work);
         }
-        lane.ready.push_back(work);
+        if let Some(lane) = self.by_name.get_mut(name) {
+            lane.ready.push_back(work);
+        }
         self.give_turn(name);
         None
     }
 
     /// Works that were asked for have been found in the file.
     pub(crate) fn loaded(&mut self, name: &LaneName, asked: usize, found: usize) {
-        if let Some(lane) = self.lanes.get_mut(name) {
+        if let Some(lane) = self.by_name.get_mut(name) {
             let counted = lane.loading.take().unwrap_or(0);
             // Fewer than asked for: none is left of those that were counted by then. Others may have come since.
             lane.stored = lane.stored.saturating_sub(if found < asked { counted } else { found as u64 });
@@ -102,7 +176,7 @@ impl<T> Lanes<T> {
 
     /// A step of a lane has ended.
     pub(crate) fn ended(&mut self, name: &LaneName) {
-        if let Some(lane) = self.lanes.get_mut(name) {
+        if let Some(lane) = self.by_name.get_mut(name) {
             lane.in_hand = lane.in_hand.saturating_sub(1);
         }
         self.give_turn(name);
@@ -111,26 +185,33 @@ impl<T> Lanes<T> {
 
     /// Drops a lane that nothing is left of.
     fn forget(&mut self, name: &LaneName) {
-        let is_empty = |lane: &Lane<T>| lane.ready.is_empty() && lane.stored == 0 && lane.loading.is_none() && lane.in_hand == 0;
-        if self.lanes.get(name).is_some_and(is_empty) {
-            self.lanes.remove(name);
+        if self.by_name.get(name).is_some_and(Lane::is_empty) {
+            self.by_name.remove(name);
         }
     }
 
     /// Says what is to be done next; `None` when nothing can be started.
     pub(crate) fn next(&mut self) -> Option<Turn<T>> {
+        if let Listing::Open { after, asked, .. } = &mut self.listing
+            && !*asked
+            && self.by_name.len() <= self.most / 2
+        {
+            *asked = true;
+            return Some(Turn::List(Arc::clone(after), self.most / 2));
+        }
         while let Some(name) = self.turns.pop_front() {
-            let Some(lane) = self.lanes.get_mut(&name) else { continue };
+            let Some(bounds) = self.by_name.get(&name).map(|lane| lane.bounds) else { continue };
+            let room = self.room(bounds);
+            let Some(lane) = self.by_name.get_mut(&name) else { continue };
             lane.has_turn = false;
-            let full = lane.bounds.most * lane.bounds.batch;
-            if lane.stored > 0 && lane.loading.is_none() && lane.ready.len() <= full / 2 {
+            if lane.stored > 0 && lane.loading.is_none() && lane.ready.len() <= room / 2 {
                 lane.loading = Some(lane.stored);
                 self.give_turn(&name);
-                return Some(Turn::Load(name, full));
+                return Some(Turn::Load(name, room));
             }
-            if lane.in_hand < lane.bounds.most && !lane.ready.is_empty() {
+            if lane.in_hand < bounds.most && !lane.ready.is_empty() {
                 lane.in_hand += 1;
-                let works = lane.ready.drain(..lane.ready.len().min(lane.bounds.batch)).collect();
+                let works = lane.ready.drain(..lane.ready.len().min(bounds.batch)).collect();
                 self.give_turn(&name);
                 return Some(Turn::Start(name, works));
             }
@@ -138,15 +219,15 @@ impl<T> Lanes<T> {
         None
     }
 
-    /// Tells whether works are anywhere but in hand.
+    /// Tells whether works are nowhere but in hand.
     pub(crate) fn is_idle(&self) -> bool {
-        self.lanes.values().all(|lane| lane.ready.is_empty() && lane.stored == 0 && lane.loading.is_none() && lane.in_hand == 0)
+        self.listing == Listing::Complete && self.by_name.values().all(Lane::is_empty)
     }
 
-    /// Takes everything out that has not been started.
+    /// Takes everything out that has not been started; the rest stays in the file.
     pub(crate) fn drain(&mut self) -> Vec<(LaneName, T)> {
         let mut works = Vec::new();
-        for (name, lane) in &mut self.lanes {
+        for (name, lane) in &mut self.by_name {
             works.extend(lane.ready.drain(..).map(|work| (Arc::clone(name), work)));
             lane.stored = 0;
         }
@@ -156,15 +237,25 @@ impl<T> Lanes<T> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn bounds() -> Bounds {
         Bounds { most: 2, batch: 1 }
     }
 
+    /// Lanes of a file that has none.
+    fn complete<T: PartialEq + std::fmt::Debug>() -> Lanes<T> {
+        let mut lanes = Lanes::default();
+        assert!(matches!(lanes.next(), Some(Turn::List(..))));
+        lanes.listed(Vec::new(), 1, |_| bounds());
+        lanes
+    }
+
     #[test]
     fn lanes_take_turns_and_none_starts_more_than_it_may() {
-        let mut lanes = Lanes::default();
+        let mut lanes = complete();
         let (a, b): (LaneName, LaneName) = ("a".into(), "b".into());
         for n in 0..4 {
             assert_eq!(lanes.push(&a, n, bounds), None);
@@ -183,7 +274,7 @@ mod tests {
 
     #[test]
     fn what_is_stored_is_loaded_before_it_is_needed_and_counted() {
-        let mut lanes = Lanes::default();
+        let mut lanes = complete();
         let a: LaneName = "a".into();
         lanes.stored(&a, 3, bounds);
         assert_eq!(lanes.next(), Some(Turn::Load(Arc::clone(&a), 2)));
@@ -202,6 +293,73 @@ mod tests {
         lanes.loaded(&a, 2, 0);
         assert_eq!(lanes.next(), Some(Turn::Start(Arc::clone(&a), vec![3])));
         lanes.ended(&a);
-        assert!(lanes.is_idle() && lanes.lanes.is_empty());
+        assert!(lanes.is_idle() && lanes.by_name.is_empty());
+    }
+
+    proptest! {
+        /// However many lanes there are, and however works are put back, every work is started until it is done, and few
+        /// lanes are listed at a time.
+        #[test]
+        fn a_few_lanes_at_a_time_come_to_all(
+            works in prop::collection::vec((0_u8..40, 1_u8..4), 0..120),
+            draws in prop::collection::vec(any::<u8>(), 1..50),
+        ) {
+            let mut lanes: Lanes<(u8, u8)> = Lanes::with_room_for(6);
+            let mut file: BTreeMap<String, VecDeque<(u8, u8)>> = BTreeMap::new();
+            let (mut to_come, mut draws) = (works.clone().into_iter(), draws.into_iter().chain([1]).cycle());
+            let (mut started, mut answers) = (0, VecDeque::new());
+            let expected: usize = works.iter().map(|(_, times)| usize::from(*times)).sum();
+            for _ in 0..20_000 {
+                // Works come in, answers come back in any order, and the loop decides in between.
+                if let Some((lane, times)) = to_come.next() {
+                    let name: LaneName = format!("lane {lane}").into();
+                    file.entry(name.to_string()).or_default().push_back((lane, times));
+                    lanes.stored(&name, 1, bounds);
+                }
+                match lanes.next() {
+                    Some(turn) => answers.push_back(turn),
+                    None if answers.is_empty() => break,
+                    None => {}
+                }
+                prop_assert!(lanes.by_name.len() <= 6);
+                if draws.next().unwrap_or(0) % 3 == 0 {
+                    continue;
+                }
+                match answers.pop_front() {
+                    Some(Turn::List(after, most)) => {
+                        let after = file.range(after.to_string()..).filter(|(name, _)| ***name != *after);
+                        let found = after.filter(|(_, works)| !works.is_empty()).take(most);
+                        let found = found.map(|(lane, works)| Found { lane: lane.clone(), works: works.len() as u64 }).collect();
+                        lanes.listed(found, most, |_| bounds());
+                    }
+                    Some(Turn::Load(name, most)) => {
+                        let stored = file.entry(name.to_string()).or_default();
+                        let found: Vec<_> = stored.drain(..stored.len().min(most)).collect();
+                        lanes.loaded(&name, most, found.len());
+                        for work in found {
+                            if let Some(back) = lanes.push(&name, work, bounds) {
+                                file.entry(name.to_string()).or_default().push_back(back);
+                                lanes.stored(&name, 1, bounds);
+                            }
+                        }
+                    }
+                    Some(Turn::Start(name, works)) => {
+                        started += works.len();
+                        lanes.ended(&name);
+                        // Each goes on in another lane until it has been everywhere.
+                        for (lane, times) in works.into_iter().filter(|(_, times)| *times > 1) {
+                            let next: LaneName = format!("lane {}", (lane + 7) % 40).into();
+                            if let Some(back) = lanes.push(&next, ((lane + 7) % 40, times - 1), bounds) {
+                                file.entry(next.to_string()).or_default().push_back(back);
+                                lanes.stored(&next, 1, bounds);
+                            }
+                        }
+                    }
+                    None => {}
+                }
+            }
+            prop_assert_eq!(started, expected);
+            prop_assert!(lanes.is_idle());
+        }
     }
 }

@@ -154,7 +154,7 @@ impl Engine {
         self.check_room()?;
         let address = Address::of(&location.url);
         // Held until the file is in its place, so that nobody fetches the same URL meanwhile.
-        let Some(_flight) = self.fetcher.take_off(&address.fingerprint) else {
+        let Some(_flight) = self.fetcher.take_off(address.fingerprint) else {
             held.pursuit.put_aside(place, self.now() + IN_FLIGHT.as_secs_f64(), false);
             held.pursuit.set_back("duplicate_url_global", "another work is fetching the same URL");
             held.step = self.next(&held.pursuit);
@@ -166,7 +166,7 @@ impl Engine {
         }
         let begun = self.runtime.boot();
         let missing = held.pursuit.missing(&self.aims);
-        let part = staging(&self.options.out, held.id, &address.fingerprint);
+        let part = staging(&self.options.out, held.id, address.fingerprint);
         let fetched = wait.with(self.fetcher.fetch(&location, &part, &missing, &wait.on_the_wire)).await;
         let elapsed_ms = self.runtime.boot().since(begun).as_secs_f64() * 1_000.0;
         let work_id = held.work_id.clone();
@@ -265,7 +265,7 @@ impl Engine {
         let end = held.ended.then_some((held.id, "done", held.pursuit.attempts));
         let records = [Arc::clone(&row.record), Arc::clone(&saved.record)];
         self.queue.note_attempts_and_file(vec![row], vec![saved], end).await?;
-        self.fetched.lock().insert(address.fingerprint.clone(), held.id);
+        self.fetched.lock().insert(address.fingerprint, held.id);
         let kept = match self.hub.keep(&arrived.file.path, &file).await {
             // Somebody took the directory away.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io::ErrorKind;
 
 use docstokg_policy::classify::Fault;
+use rustix::io::Errno;
 
 use super::SendError;
 use super::addresses::{InternalAddress, NoAddress};
@@ -22,11 +23,15 @@ pub(super) fn read(error: &reqwest::Error) -> SendError {
         return SendError::Unsendable(innermost(error));
     }
     let io = causes().filter_map(|cause| cause.downcast_ref::<std::io::Error>()).last();
+    // No more open files: nothing left the machine, and no host is to blame.
+    let is_ours = io.and_then(std::io::Error::raw_os_error).is_some_and(|code| [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error).contains(&code));
     let fault = if causes().any(<dyn Error + 'static>::is::<NoAddress>) {
         Fault::Dns
     } else if causes().any(is_tls) {
         Fault::Tls
-    } else if io.is_some_and(|io| matches!(io.kind(), ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::AddrNotAvailable)) {
+    } else if is_ours
+        || io.is_some_and(|io| matches!(io.kind(), ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::AddrNotAvailable))
+    {
         Fault::NoRoute
     } else if error.is_connect() {
         Fault::Connect

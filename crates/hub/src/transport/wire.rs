@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderValue;
-use http::header::HOST;
+use http::header::{CONNECTION, HOST};
 use reqwest::Client;
 use rustls::ClientConfig;
 use url::Url;
 
 use super::addresses::{ConnectTo, FixedResolver, GuardedResolver, internal_literal, proxies_of_environment};
 use super::dial::{DIAL, DialLayer};
+use super::kept::Kept;
 use super::{Body, Dial, Incoming, Outgoing, Reach, SendError, Transport, fault, tls};
+use crate::clock::{Clock, SystemClock};
 
 /// How connections are made.
 #[derive(Clone, Debug)]
@@ -32,7 +34,7 @@ pub struct WireOptions {
 
 impl Default for WireOptions {
     fn default() -> Self {
-        Self { connect_timeout: Duration::from_secs(10), idle_connection: Duration::from_secs(90), connect_to: Vec::new(), certificates: Vec::new() }
+        Self { connect_timeout: Duration::from_secs(10), idle_connection: Duration::from_secs(30), connect_to: Vec::new(), certificates: Vec::new() }
     }
 }
 
@@ -55,6 +57,7 @@ pub struct WireTransport {
     anywhere: Client,
     public_only: Client,
     mapped: Vec<(ConnectTo, Client)>,
+    kept: Kept,
 }
 
 impl WireTransport {
@@ -70,7 +73,12 @@ impl WireTransport {
             let client = client(options, &tls).no_proxy().dns_resolver(Arc::new(FixedResolver(mapping.address))).build().map_err(failed)?;
             Ok((mapping.clone(), client))
         });
-        Ok(Self { anywhere: guarded(Reach::Anywhere)?, public_only: guarded(Reach::PublicOnly)?, mapped: mapped.collect::<Result<_, _>>()? })
+        Ok(Self {
+            anywhere: guarded(Reach::Anywhere)?,
+            public_only: guarded(Reach::PublicOnly)?,
+            mapped: mapped.collect::<Result<_, _>>()?,
+            kept: Kept::new(options.idle_connection),
+        })
     }
 
     /// Chooses the client for a request, and the URL and `Host` header that take it there.
@@ -135,9 +143,13 @@ fn mapped_url(url: &Url, mapping: &ConnectTo) -> (Url, Option<HeaderValue>) {
 impl Transport for WireTransport {
     fn send(&self, request: Outgoing, dial: Arc<dyn Dial>) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
         Box::pin(DIAL.scope(dial, async move {
+            let keeps = self.kept.keeps(&request.url, SystemClock.boot());
             let (client, url, host) = self.route(request.url, request.reach)?;
             let mut outgoing = reqwest::Request::new(request.method, url);
             *outgoing.headers_mut() = request.headers;
+            if !keeps {
+                outgoing.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
             if let Some(host) = host {
                 outgoing.headers_mut().insert(HOST, host);
             }

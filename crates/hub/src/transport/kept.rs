@@ -1,0 +1,68 @@
+//! Whose connections are kept open for the next request.
+//!
+//! A pool keeps what every host leaves behind; a run over very many hosts would fill the memory and run out of file
+//! descriptors. So only so many hosts have their connections kept at a time, those that came first and are still asked;
+//! the connections of all others are closed after their answer.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use docstokg_policy::time::BootInstant;
+use parking_lot::Mutex;
+use url::Url;
+
+/// How many hosts have their connections kept.
+const MOST: usize = 256;
+
+/// The hosts whose connections are kept, and when each was last asked.
+pub(crate) struct Kept {
+    hosts: Mutex<HashMap<String, BootInstant>>,
+    /// How long an unused connection is kept.
+    idle: Duration,
+}
+
+impl Kept {
+    pub(crate) fn new(idle: Duration) -> Self {
+        Self { hosts: Mutex::default(), idle }
+    }
+
+    /// Tells whether the connection of a request at `now` is worth keeping.
+    pub(crate) fn keeps(&self, url: &Url, now: BootInstant) -> bool {
+        let mut hosts = self.hosts.lock();
+        let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
+        if let Some(asked) = hosts.get_mut(host) {
+            *asked = now;
+            return true;
+        }
+        if hosts.len() >= MOST {
+            hosts.retain(|_, asked| now.since(*asked) < self.idle);
+        }
+        if hosts.len() >= MOST {
+            return false;
+        }
+        hosts.insert(host.to_owned(), now);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+    use super::*;
+
+    #[test]
+    fn only_so_many_hosts_are_kept_and_who_is_no_longer_asked_makes_room() {
+        let kept = Kept::new(Duration::from_secs(30));
+        let url = |n: usize| Url::parse(&format!("http://h{n}.example/x")).unwrap();
+        let at = |seconds| BootInstant::ZERO + Duration::from_secs(seconds);
+        for n in 0..MOST {
+            assert!(kept.keeps(&url(n), at(0)));
+        }
+        assert!(!kept.keeps(&url(MOST), at(1)), "there is room for no more");
+        assert!(kept.keeps(&url(3), at(20)), "whoever is kept stays kept");
+        assert!(kept.keeps(&url(MOST), at(31)), "the others are not asked any more");
+        assert!(kept.keeps(&url(3), at(32)));
+        assert_eq!(kept.hosts.lock().len(), 2);
+    }
+}
