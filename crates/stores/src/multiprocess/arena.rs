@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::sys::{Held, MUTEX, Segment};
+use crate::hash::fnv;
 use crate::replica::{ENTRY, LOG_ENTRIES};
 
 /// The length of a segment.
@@ -358,9 +359,5 @@ fn key_at(segment: &Segment, place: usize) -> Vec<u8> {
 
 /// Returns the place of the bucket of a key.
 fn bucket(key: &str) -> usize {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in key.bytes() {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    header::BUCKETS + 8 * usize::try_from(hash % BUCKETS as u64).unwrap_or(0)
+    header::BUCKETS + 8 * usize::try_from(fnv(key.as_bytes()) % BUCKETS as u64).unwrap_or(0)
 }
