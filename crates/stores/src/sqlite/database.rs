@@ -24,7 +24,7 @@ const SWEEP_EVERY: u32 = 4_096;
 const BUSY: Duration = Duration::from_secs(5);
 /// How many steps make the log long enough to be copied: a page each, so it is some megabytes long by then. What follows
 /// the copy waits for the disk, so it is not done more often.
-const LONG_LOG: u32 = 4_000;
+const LONG_LOG: u32 = 2_000;
 /// The size of a page. A step writes one: it holds a site with a full log, and not much more.
 const PAGE: i64 = 2_048;
 
