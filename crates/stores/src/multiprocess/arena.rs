@@ -12,14 +12,16 @@ use std::time::Duration;
 
 use super::sys::{Held, MUTEX, Segment};
 use crate::hash::fnv;
-use crate::replica::{ENTRY, LOG_ENTRIES};
+use crate::replica::ENTRY;
 
 /// The length of a segment.
 pub(super) const SEGMENT: usize = 1 << 20;
 /// The most segments: a gigabyte, more sites than anybody asks at once.
 const MOST_SEGMENTS: usize = 1 << 10;
 /// The version of the layout.
-pub(super) const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 2;
+/// How many changes the log of a site holds.
+pub(super) const LOG_ENTRIES: usize = 128;
 const MAGIC: u64 = u64::from_le_bytes(*b"DTKGSHM\0");
 const BUCKETS: usize = 4_096;
 /// How long a holder of a lock that lives may take: its steps take microseconds.
