@@ -22,8 +22,9 @@ const VERSION: i64 = 1;
 const SWEEP_EVERY: u32 = 4_096;
 /// How long SQLite itself waits, for those who look at the database by other means.
 const BUSY: Duration = Duration::from_secs(5);
-/// How many steps make the log long enough to be copied: a page each, so it is some megabytes long by then. What follows
-/// the copy waits for the disk, so it is not done more often.
+/// How many steps make the log long enough to be copied: a page each, so it is some megabytes long by then. The step
+/// after the copy waits for the disk, so it is not done more often; and SQLite passes every earlier copy of a page when it
+/// adds one to the log, so it is not done less often.
 const LONG_LOG: u32 = 2_000;
 /// The size of a page. A step writes one: it holds a site with a full log, and not much more.
 const PAGE: i64 = 2_048;
