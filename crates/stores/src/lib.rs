@@ -9,6 +9,7 @@ pub mod conformance;
 mod error;
 pub mod fallback;
 mod handle;
+mod hash;
 pub mod memory;
 pub mod multiprocess;
 pub mod process;

@@ -20,7 +20,7 @@ use crate::KEEP;
 use crate::error::StoreError;
 use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};
 use crate::process;
-use crate::replica::{Names, Replica};
+use crate::replica::{Garbled, Names, Replica};
 
 mod arena;
 mod record;
@@ -185,7 +185,17 @@ impl MultiprocessSite {
     #[inline]
     fn step<T>(&self, step: impl FnOnce(&mut Site, BootInstant) -> T) -> Answer<T> {
         let mut local = self.local.get().lock();
-        Answer::Ready(self.try_step(&mut local, step).map_err(|refused| told(self.arena.path(), refused)))
+        // What is decided goes where it is wanted at once, and is not handed from one to the other with what may go wrong.
+        let mut done = None;
+        match self.try_step(&mut local, |site, now| done = Some(step(site, now))) {
+            Ok(()) => Answer::Ready(done.ok_or_else(|| self.told(Garbled.into()))),
+            Err(refused) => Answer::Ready(Err(self.told(refused))),
+        }
+    }
+
+    #[cold]
+    fn told(&self, refused: Refused) -> StoreError {
+        told(self.arena.path(), refused)
     }
 
     #[inline]
@@ -279,7 +289,7 @@ impl SiteHandle for MultiprocessSite {
 
     fn view(&self) -> Answer<SiteView> {
         let mut local = self.local.get().lock();
-        let now = self.try_step(&mut local, |_, now| now).map_err(|refused| told(self.arena.path(), refused));
+        let now = self.try_step(&mut local, |_, now| now).map_err(|refused| self.told(refused));
         Answer::Ready(now.map(|now| local.replica.view(now)))
     }
 }

@@ -41,6 +41,8 @@ const AGAIN: u32 = 3;
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// For how long it is believed.
 const ALIVE: Duration = Duration::from_secs(20);
+/// The version of what the script writes.
+const LAYOUT: u32 = 2;
 /// What every key begins with.
 const PREFIX: &str = "docstokg";
 
@@ -92,7 +94,7 @@ impl RedisStore {
     #[doc(hidden)]
     pub fn site_on_own_time(&self, key: &SiteKey) -> (Arc<dyn SiteHandle>, impl Fn() -> u64 + use<>) {
         let inner = Arc::clone(self.inner.get());
-        let site = RedisSite { inner: Arc::clone(&self.inner), key: format!("{PREFIX}:{{{key}}}"), names: Arc::default(), told_time: true };
+        let site = RedisSite { inner: Arc::clone(&self.inner), key: format!("{PREFIX}:{{{key}}}").into(), names: Arc::default(), told_time: true };
         (Arc::new(site), move || inner.next_id.load(Ordering::Relaxed) + 1)
     }
 }
@@ -158,6 +160,14 @@ impl Inner {
         StoreError::Away { store: self.name.clone(), why: "its answer is not one that this version understands".to_owned() }
     }
 
+    fn of_another_version(&self, layout: &str) -> StoreError {
+        StoreError::Unusable {
+            store: self.name.clone(),
+            why: format!("a site on it was written by another version of the program (its layout is version {layout}, this one reads {LAYOUT})"),
+            remedy: format!("run the version that wrote it, or delete the keys that begin with {PREFIX} to start with fresh limits"),
+        }
+    }
+
     /// Runs a step. A script that the server has forgotten is told again; a connection that broke is made again.
     async fn run(&self, step: Step) -> Result<Value, StoreError> {
         let mut manager = self.manager.clone();
@@ -176,6 +186,7 @@ impl Inner {
                     broken += 1;
                     pause(Duration::from_millis(50)).await;
                 }
+                Err(error) if error.code() == Some("LAYOUT") => return Err(self.of_another_version(error.detail().unwrap_or("unknown"))),
                 Err(error) => return Err(self.away(&error)),
             }
         }
@@ -253,7 +264,7 @@ fn begin<T: Send + Unpin + 'static>(
 
 impl StateStore for RedisStore {
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
-        Arc::new(RedisSite { inner: Arc::clone(&self.inner), key: format!("{PREFIX}:{{{key}}}"), names: Arc::default(), told_time: false })
+        Arc::new(RedisSite { inner: Arc::clone(&self.inner), key: format!("{PREFIX}:{{{key}}}").into(), names: Arc::default(), told_time: false })
     }
 
     fn list(&self) -> Answer<Vec<SiteKey>> {
@@ -320,9 +331,10 @@ impl StateStore for RedisStore {
 }
 
 /// One site on the server.
+#[derive(Clone)]
 struct RedisSite {
     inner: Arc<PerProcess<Arc<Inner>>>,
-    key: String,
+    key: Arc<str>,
     names: Arc<Mutex<Vec<String>>>,
     /// The server is told the time of the caller's clock, and not asked for its own.
     told_time: bool,
@@ -335,20 +347,21 @@ impl RedisSite {
 
     /// Starts a step that asks nothing.
     fn step(&self, op: &str) -> Step {
-        self.step_with(op, &[])
+        self.step_with(op, 0, &[])
     }
 
     /// Starts a step with a question.
     fn asking(&self, op: &str, ask: &Ask<'_>) -> Step {
         let inner = self.inner();
-        let question = wire::pack(ask, &self.names.lock(), inner.fresh_id(), &inner.who, inner.clock.boot());
-        self.step_with(op, &question)
+        let id = inner.fresh_id();
+        let question = wire::pack(ask, &self.names.lock(), id, &inner.who, inner.clock.boot());
+        self.step_with(op, id, &question)
     }
 
-    fn step_with(&self, op: &str, question: &[u8]) -> Step {
+    fn step_with(&self, op: &str, id: u64, question: &[u8]) -> Step {
         let inner = self.inner();
         let now = self.told_time.then(|| inner.clock.boot().as_micros());
-        Step::new(inner.script.get_hash(), &self.key, op, now, question)
+        Step::new(inner.script.get_hash(), &self.key, op, now, id, question)
     }
 
     fn run<T: Send + Unpin + 'static>(
@@ -370,8 +383,9 @@ impl RedisSite {
     /// Runs a step whose grant is given back if nobody waits for it any more.
     fn run_in(&self, step: Step, ask: &Ask<'_>) -> Answer<Entered> {
         let question = ask.to_owned();
-        let again = Self { inner: Arc::clone(&self.inner), key: self.key.clone(), names: Arc::clone(&self.names), told_time: self.told_time };
-        self.run(step, Reply::entered, move |entered| again.give_back(&question, entered))
+        let again = self.clone();
+        let id = step.id;
+        self.run(step, move |reply| reply.entered(id), move |entered| again.give_back(&question, entered))
     }
 
     fn give_back(&self, ask: &OwnedAsk, entered: Result<Entered, StoreError>) {

@@ -19,8 +19,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::handle::SiteView;
 
-/// How many changes the log holds before a page takes their place.
-pub(crate) const LOG_ENTRIES: usize = 64;
 /// The length of one change in the log.
 pub(crate) const ENTRY: usize = 16;
 
@@ -49,6 +47,9 @@ pub(crate) struct Commit<'a> {
 
 /// The record of a site, held under its lock.
 pub(crate) trait Record {
+    /// How many changes the log holds before a page takes their place.
+    const LOG_ENTRIES: usize;
+
     /// What can go wrong while it is read or written.
     type Error: From<Garbled>;
 
@@ -87,6 +88,8 @@ pub(crate) struct Replica {
     position: Option<Position>,
     head: Vec<u8>,
     scratch: Vec<u8>,
+    /// The room in which pages are written.
+    page: Vec<u8>,
     who: Arc<str>,
 }
 
@@ -109,7 +112,7 @@ impl Replica {
     pub(crate) fn new(first: u64, who: Arc<str>) -> Self {
         let mut site = Site::default();
         site.number_from(first);
-        Self { site, names: Vec::new(), order: Vec::new(), position: None, head: Vec::new(), scratch: Vec::new(), who }
+        Self { site, names: Vec::new(), order: Vec::new(), position: None, head: Vec::new(), scratch: Vec::new(), page: Vec::new(), who }
     }
 
     /// Starts an empty copy that knows these budgets by their indices.
@@ -163,7 +166,7 @@ impl Replica {
         if !touched && self.scratch.is_empty() {
             return Ok(done);
         }
-        let full = position.logged + self.scratch.len() / ENTRY > LOG_ENTRIES;
+        let full = position.logged + self.scratch.len() / ENTRY > R::LOG_ENTRIES;
         let head = if touched {
             self.site.sign(&self.who);
             Some(self.encode_head()).filter(|head| *head != self.head)
@@ -173,10 +176,13 @@ impl Replica {
         if head.is_none() && self.scratch.is_empty() {
             return Ok(done);
         }
-        let page = full.then(|| self.encode_page());
+        if full {
+            self.encode_page();
+        }
+        let page = full.then_some(self.page.as_slice());
         let log: &[u8] = if full { &[] } else { &self.scratch };
         let open = if head.is_some() { self.open() } else { None };
-        self.position = Some(record.write(&Commit { head: head.as_deref(), page: page.as_deref(), log, open })?);
+        self.position = Some(record.write(&Commit { head: head.as_deref(), page, log, open })?);
         if let Some(head) = head {
             self.head = head;
         }
@@ -251,9 +257,12 @@ impl Replica {
         Ok(())
     }
 
-    fn encode_page(&self) -> Vec<u8> {
+    #[cold]
+    fn encode_page(&mut self) {
         let histories: Vec<History> = self.order.iter().map(|place| self.site.budgets()[*place].history()).collect();
-        postcard::to_allocvec(&histories).unwrap_or_default()
+        let mut room = std::mem::take(&mut self.page);
+        room.clear();
+        self.page = postcard::to_extend(&histories, room).unwrap_or_default();
     }
 
     fn decode_page(&mut self, page: &[u8]) -> Result<(), Garbled> {
@@ -291,8 +300,9 @@ impl Replica {
     pub(crate) fn rebase<R: Record>(&mut self, record: &mut R, shift: &dyn Fn(BootInstant) -> BootInstant, now: BootInstant) -> Result<(), R::Error> {
         record.position()?;
         self.site.rebase(shift, now);
-        let (head, page) = (self.encode_head(), self.encode_page());
-        self.position = Some(record.write(&Commit { head: Some(&head), page: Some(&page), log: &[], open: self.open() })?);
+        let head = self.encode_head();
+        self.encode_page();
+        self.position = Some(record.write(&Commit { head: Some(&head), page: Some(&self.page), log: &[], open: self.open() })?);
         self.head = head;
         Ok(())
     }

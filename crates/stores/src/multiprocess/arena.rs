@@ -11,14 +11,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::sys::{Held, MUTEX, Segment};
-use crate::replica::{ENTRY, LOG_ENTRIES};
+use crate::hash::fnv;
+use crate::replica::ENTRY;
 
 /// The length of a segment.
 pub(super) const SEGMENT: usize = 1 << 20;
 /// The most segments: a gigabyte, more sites than anybody asks at once.
 const MOST_SEGMENTS: usize = 1 << 10;
 /// The version of the layout.
-pub(super) const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 2;
+/// How many changes the log of a site holds.
+pub(super) const LOG_ENTRIES: usize = 128;
 const MAGIC: u64 = u64::from_le_bytes(*b"DTKGSHM\0");
 const BUCKETS: usize = 4_096;
 /// How long a holder of a lock that lives may take: its steps take microseconds.
@@ -358,9 +361,5 @@ fn key_at(segment: &Segment, place: usize) -> Vec<u8> {
 
 /// Returns the place of the bucket of a key.
 fn bucket(key: &str) -> usize {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in key.bytes() {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    header::BUCKETS + 8 * usize::try_from(hash % BUCKETS as u64).unwrap_or(0)
+    header::BUCKETS + 8 * usize::try_from(fnv(key.as_bytes()) % BUCKETS as u64).unwrap_or(0)
 }

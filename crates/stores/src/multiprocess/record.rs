@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use docstokg_policy::time::BootInstant;
 
-use super::arena::{Arena, Class, Refused, block};
+use super::arena::{Arena, Class, LOG_ENTRIES, Refused, block};
 use super::sys::Segment;
 use crate::replica::{Commit, ENTRY, Garbled, Position, Record};
 
@@ -160,6 +160,8 @@ impl From<Garbled> for Refused {
 }
 
 impl Record for Mapped<'_> {
+    const LOG_ENTRIES: usize = LOG_ENTRIES;
+
     type Error = Refused;
 
     /// Reads no more than it is asked for: a copy that is up to date needs nothing else.
@@ -188,17 +190,37 @@ impl Record for Mapped<'_> {
 
     #[inline]
     fn write(&mut self, commit: &Commit<'_>) -> Result<Position, Refused> {
-        let mut half = self.current()?;
         self.segment.word(self.place + block::USED).store(self.now.as_micros(), Relaxed);
-        let logged = half.position.logged;
         if commit.head.is_none() && commit.page.is_none() {
-            let (segment, place) = self.arena.at(half.area)?;
-            segment.write_words(place + log_at(half.class, half.page_slot) + logged * ENTRY, commit.log);
-            half.position.logged = logged + commit.log.len() / ENTRY;
-            let count = self.segment.word(self.place + block::RECORDS + block::RECORD * self.active + half::LOGGED);
-            count.store(half.position.logged as u64, Release);
-            return Ok(half.position);
+            return self.append(commit.log);
         }
+        self.replace(commit)
+    }
+}
+
+impl Mapped<'_> {
+    /// Adds to the log of the half that counts. Reads no more of it than that takes.
+    #[inline]
+    fn append(&mut self, log: &[u8]) -> Result<Position, Refused> {
+        let mut position = self.position()?;
+        let number = |at| usize::try_from(self.word(self.active, at)).unwrap_or(usize::MAX);
+        let (class, slot) = (Class(number(half::CLASS)), number(half::PAGE_SLOT));
+        let logged = position.logged.saturating_add(log.len() / ENTRY);
+        if class.0 > Class::LARGEST.0 || slot > 1 || logged > LOG_ENTRIES {
+            return Err(Garbled.into());
+        }
+        let (segment, place) = self.arena.at(self.word(self.active, half::AREA))?;
+        segment.write_words(place + log_at(class, slot) + position.logged * ENTRY, log);
+        position.logged = logged;
+        let count = self.segment.word(self.place + block::RECORDS + block::RECORD * self.active + half::LOGGED);
+        count.store(logged as u64, Release);
+        Ok(position)
+    }
+
+    /// Writes a head, a page or both into the places that do not count, and makes them count.
+    #[cold]
+    fn replace(&mut self, commit: &Commit<'_>) -> Result<Position, Refused> {
+        let mut half = self.current()?;
         if commit.head.is_some() {
             let until = commit.open.as_ref().map_or(0, |(until, _)| until.as_micros());
             self.segment.word(self.place + block::OPEN_UNTIL).store(until, Relaxed);

@@ -3,91 +3,70 @@
 -- Times are whole microseconds of the server's clock; what callers send and get are lengths of time. The functions bear
 -- the names of those in Rust and do the same in the same order: a property test runs both side by side.
 --
--- KEYS[1] is the whole state as MessagePack. The history of a budget is a string in it, eight bytes a grant, oldest first;
--- that of each large window another one, of buckets of sixteen bytes. One key, so that a step reads once and writes once.
+-- KEYS[1] is the whole state, one string of three parts:
+--   the HEAD of 76 bytes: layout, day, clean, era, where the log begins; and for each of four KINDS of question (the same
+--   budgets under the same windows): its name, from when on it may go at once, and how often before the log is folded;
+--   the PAGE: everything as it was once, as MessagePack. The history of a budget is a string in it, eight bytes a grant,
+--   oldest first; that of each large window another one, of buckets of sixteen bytes;
+--   the LOG: what has gone since, eight bytes each: instant and kind.
+-- An `enter` of a kind that may go at once reads the head and adds to the log. Every other step folds the log into the
+-- page. The first layout was a page alone: it is read, and written as this one.
 --
--- ARGV[1] is the step and ARGV[2] the time to go by, or -1 for the server's; ARGV[3] is the question, packed as `wire.rs`
--- packs it; what else the step needs follows.
+-- ARGV[1] is the question, packed as `wire.rs` packs it; ARGV[2] the step, if it is not `enter`; ARGV[3] the time to go by,
+-- or -1 for the server's; what else the step needs follows.
+--
+-- The server hashes every string that a script touches and formats every number that it is given: what is short is fast.
 
-local FAR = 9007199254740991
-local KEEP = 32 * 86400
-local site_key, op, question = KEYS[1], ARGV[1], ARGV[3]
+local LAYOUT, DAY = 2, 86400000000
+local key, question, call, read = KEYS[1], ARGV[1], redis.call, struct.unpack
 
-local now = tonumber(ARGV[2])
+local now = tonumber(ARGV[3] or -1)
 if now < 0 then
-  local time = redis.call('TIME')
+  local time = call('TIME')
   now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 end
 
-local packed = redis.call('GET', site_key)
-local site = packed and cmsgpack.unpack(packed)
-
--- Almost always the breaker is closed and nobody waits: then there is nothing but windows to look at, as in `Site::enter`.
--- Whatever is not as plain as that is left to the steps below, with nothing changed.
-if op == 'enter' and site and not site.b.t then
-  local id, _, _, _, isolated, ahead, charges, from = struct.unpack('<I8I8I8I8BI4B', question)
-  local plain, spent = isolated == 0 and ahead == 0, {}
-  for place = 1, charges do
-    if not plain then break end
-    local weight, slots, windows, name
-    weight, slots, windows, name, from = struct.unpack('<I4I4Bs', question, from)
-    local budget = site.u[name]
-    plain = budget and slots == 0 and #budget.t == 0 and budget.m == 1000
-    for _ = 1, windows do
-      if not plain then break end
-      local limit, per, guard
-      limit, per, guard, from = struct.unpack('<I4I8I8', question, from)
-      local width, k = per + guard, limit + 1 - weight
-      if limit <= 4096 then
-        local at = #budget.g - 8 * k + 1
-        plain = budget.cap >= limit and (k < 1 or at < 1 or struct.unpack('<I8', budget.g, at) + width <= now)
-      else
-        plain = false
-        for _, coarse in ipairs(budget.c) do
-          if coarse.l == limit and coarse.p == per then plain = coarse.w >= width and coarse.t < k end
-        end
-      end
+-- Almost always the breaker is closed, nobody waits and the windows have room: see `plan`.
+local kind, over = nil, false
+if (ARGV[2] or 'enter') == 'enter' then
+  local quick
+  quick, kind = read('Bc8', question)
+  local head = quick == 1 and call('GETRANGE', key, '0', '75') or ''
+  local place = #head == 76 and string.find(head, kind, 13, true)
+  if place and place % 16 == 13 then
+    local layout, day, clean, era, log = read('<BI2BI4I4', head)
+    local free, most = read('<I7B', head, place + 8)
+    if layout == LAYOUT and most > 0 and free <= now and day == math.floor(now / DAY) then
+      if call('APPEND', key, struct.pack('<I7B', now, (place - 13) / 16)) <= log + 8 * most then return { now, era, clean } end
+      over = true
     end
-    plain = plain and weight > 0
-    spent[place] = { budget, weight }
   end
-  if plain then
-    for _, spend in ipairs(spent) do
-      local budget, weight = spend[1], spend[2]
-      if budget.cap > 0 then
-        local at, length = now, #budget.g
-        if length > 0 then at = math.max(now, (struct.unpack('<I8', budget.g, length - 7))) end
-        local grant = struct.pack('<I8', at)
-        for _ = 1, weight do
-          if #budget.g >= budget.cap * 8 then budget.g = string.sub(budget.g, 9) end
-          budget.g = budget.g .. grant
-        end
-      end
-      for _, coarse in ipairs(budget.c) do
-        while #coarse.b > 0 do
-          local latest, count = struct.unpack('<I8I8', coarse.b)
-          if latest + coarse.w > now then break end
-          coarse.t, coarse.b = coarse.t - count, string.sub(coarse.b, 17)
-        end
-        coarse.t = coarse.t + weight
-        local latest, count = now, weight
-        if #coarse.b > 0 then
-          local last, counted = struct.unpack('<I8I8', coarse.b, #coarse.b - 15)
-          latest = math.max(last, now)
-          if counted < coarse.s then count, coarse.b = counted + weight, string.sub(coarse.b, 1, -17) end
-        end
-        coarse.b = coarse.b .. struct.pack('<I8I8', latest, count)
-      end
-    end
-    redis.call('SET', site_key, cmsgpack.pack(site), 'EX', KEEP)
-    return { now, 'go', now, id, site.b.e, 0, site.b.f == 0 and 1 or 0, 0, 0, '', 0, -1, '', 0 }
-  end
+  if quick == 0 then kind = nil end
 end
 
+local FAR = 9007199254740991
+-- A month, and the day that may pass before a step renews it.
+local KEEP = 33 * 86400
+local KINDS, LOGGED = 4, 128
 local EXACT_LIMIT, COARSE_BUCKETS = 4096, 1024
 local TICKET_GRACE, PACING, FORGET_RATE, WAITS = 3000000, 60000000, 600000000, 8
 
-site = site or { b = { e = 0, f = 0 }, i = {}, u = {} }
+local raw, site, log = call('GET', key), nil, nil
+local layout = raw and string.byte(raw)
+if not raw then
+  site = { b = { e = 0, f = 0 }, i = {}, u = {} }
+elseif layout == LAYOUT then
+  local _
+  _, site = cmsgpack.unpack_limit(raw, 1, 76)
+  log = read('<I4', raw, 9)
+elseif layout >= 0x80 and layout < 0x90 then
+  site = cmsgpack.unpack(raw)
+else
+  return redis.error_reply('LAYOUT ' .. layout)
+end
+site.q = site.q or {}
+
+-- Arguments -------------------------------------------------------------------------------------------------------------
 
 local next_argument = 3
 local function text()
@@ -107,16 +86,18 @@ end
 local function ring_back(budget, k)
   local at = #budget.g - 8 * k + 1
   if k < 1 or at < 1 then return nil end
-  return (struct.unpack('<I8', budget.g, at))
+  return (read('<I8', budget.g, at))
 end
 
-local function ring_push(budget, at, weight)
+local function ring_push(budget, instants, weight)
   if budget.cap == 0 then return end
-  local grant = struct.pack('<I8', math.max(at, ring_back(budget, 1) or 0))
-  for _ = 1, weight do
-    if #budget.g >= budget.cap * 8 then budget.g = string.sub(budget.g, 9) end
-    budget.g = budget.g .. grant
+  local latest, grants = ring_back(budget, 1) or 0, {}
+  for place, at in ipairs(instants) do
+    if at > latest then latest = at end
+    grants[place] = struct.pack('<I8', latest)
+    if weight > 1 then grants[place] = string.rep(grants[place], math.min(weight, budget.cap)) end
   end
+  budget.g = string.sub(budget.g .. table.concat(grants), -8 * budget.cap)
 end
 
 local function ring_take_back(budget, at, weight)
@@ -130,7 +111,7 @@ end
 
 -- Buckets are counted from one, the oldest.
 local function bucket(coarse, place)
-  local latest, count = struct.unpack('<I8I8', coarse.b, place * 16 - 15)
+  local latest, count = read('<I8I8', coarse.b, place * 16 - 15)
   return latest, count
 end
 
@@ -150,20 +131,43 @@ local function coarse_back(coarse, k)
   return nil
 end
 
-local function coarse_push(coarse, at, weight)
-  while #coarse.b > 0 do
-    local latest, count = bucket(coarse, 1)
-    if latest + coarse.w > at then break end
-    coarse.t, coarse.b = coarse.t - count, string.sub(coarse.b, 17)
+local function coarse_push(coarse, instants, weight)
+  -- The buckets that are there, those that are added, and the last one, which is being filled.
+  local from, to, added, first = 1, #coarse.b - 16, {}, 1
+  local latest, filling = 0, 0
+  if to >= 0 then latest, filling = bucket(coarse, buckets(coarse)) end
+  for _, at in ipairs(instants) do
+    while filling > 0 do
+      local leaves, count
+      if from <= to then
+        leaves, count = read('<I8I8', coarse.b, from)
+      elseif added[first] then
+        leaves, count = read('<I8I8', added[first])
+      else
+        leaves, count = latest, filling
+      end
+      if leaves + coarse.w > at then break end
+      coarse.t = coarse.t - count
+      if from <= to then
+        from = from + 16
+      elseif added[first] then
+        first = first + 1
+      else
+        filling = 0
+      end
+    end
+    coarse.t = coarse.t + weight
+    if filling > 0 and filling < coarse.s then
+      latest, filling = math.max(latest, at), filling + weight
+    else
+      if filling > 0 then
+        added[#added + 1] = struct.pack('<I8I8', latest, filling)
+        at = math.max(latest, at)
+      end
+      latest, filling = at, weight
+    end
   end
-  coarse.t = coarse.t + weight
-  local count = weight
-  if #coarse.b > 0 then
-    local latest, counted = bucket(coarse, buckets(coarse))
-    at = math.max(latest, at)
-    if counted < coarse.s then count, coarse.b = counted + weight, string.sub(coarse.b, 1, -17) end
-  end
-  coarse.b = coarse.b .. struct.pack('<I8I8', at, count)
+  coarse.b = string.sub(coarse.b, from, math.max(to, 0)) .. table.concat(added, '', first) .. struct.pack('<I8I8', latest, filling)
 end
 
 local function coarse_take_back(coarse, at, weight)
@@ -215,10 +219,14 @@ local function remember(budget, windows)
   budget.cap = math.max(budget.cap, keep)
 end
 
-local function spend(budget, weight, at)
+local function spend_all(budget, weight, instants)
   if weight == 0 then return end
-  ring_push(budget, at, weight)
-  for _, coarse in ipairs(budget.c) do coarse_push(coarse, at, weight) end
+  ring_push(budget, instants, weight)
+  for _, coarse in ipairs(budget.c) do coarse_push(coarse, instants, weight) end
+end
+
+local function spend(budget, weight, at)
+  spend_all(budget, weight, { at })
 end
 
 local function take_back(budget, weight, at)
@@ -335,6 +343,79 @@ local function budget_fit(budget, charge, ahead, from)
     end
     if at == before or #budget.t == 0 or ahead then return at, because end
   end
+end
+
+-- Kinds of questions ---------------------------------------------------------------------------------------------------
+
+-- Calls `visit` with each budget of a kind, and with each of its windows.
+local function each(asked, visit)
+  local charges, from = read('B', asked)
+  for _ = 1, charges do
+    local name, windows
+    name, windows, from = read('<sB', asked, from)
+    visit(site.u[name])
+    for _ = 1, windows do
+      local limit, per, guard
+      limit, per, guard, from = read('<I4I8I8', asked, from)
+      visit(site.u[name], { limit = limit, per = per, guard = guard, width = per + guard })
+    end
+  end
+end
+
+-- Folds the log into the page.
+local function fold()
+  local kinds, spent = {}, {}
+  for place, known in ipairs(site.q) do
+    kinds[place] = {}
+    each(known.a, function(budget, window)
+      if window then return end
+      spent[budget] = spent[budget] or {}
+      table.insert(kinds[place], spent[budget])
+    end)
+  end
+  for at = log + 1, #raw - (over and 8 or 0), 8 do
+    local instant, place = read('<I7B', raw, at)
+    for _, instants in ipairs(kinds[place + 1]) do instants[#instants + 1] = instant end
+  end
+  for budget, instants in pairs(spent) do
+    if #instants > 0 then spend_all(budget, 1, instants) end
+  end
+end
+
+-- Returns from when on questions of a kind may go at once, and how many in a row, whoever of those known asks: the grants
+-- that the last of them has to wait for have left every window by then.
+local function plan(asked)
+  local free, most = 0, site.b.t and 0 or LOGGED
+  each(asked, function(budget, window)
+    if not window then
+      if #budget.t > 0 or budget.m ~= 1000 then most = 0 end
+    elseif window.limit > EXACT_LIMIT then
+      local coarse = coarse_of(budget, window)
+      most = coarse and coarse.w >= window.width and math.max(0, math.min(most, window.limit - coarse.t)) or 0
+    elseif budget.cap < window.limit then
+      most = 0
+    elseif most > 0 then
+      local low, high = 1, math.min(most, window.limit)
+      while low < high do
+        local middle = math.ceil((low + high) / 2)
+        local grant = ring_back(budget, window.limit + 1 - middle)
+        if not grant or grant + window.width <= now then low = middle else high = middle - 1 end
+      end
+      local grant = ring_back(budget, window.limit + 1 - low)
+      most, free = low, grant and math.max(free, grant + window.width) or free
+    end
+  end)
+  return free, most
+end
+
+-- Remembers the kind of a question, the latest first.
+local function know(asked)
+  if not kind or site.q[1] and site.q[1].k == kind then return end
+  for place, known in ipairs(site.q) do
+    if known.k == kind then table.remove(site.q, place) end
+  end
+  table.insert(site.q, 1, { k = kind, a = asked })
+  site.q[KINDS + 1] = nil
 end
 
 -- Breaker -------------------------------------------------------------------------------------------------------------
@@ -489,36 +570,39 @@ end
 local ROLES = { [0] = 'metadata', 'landing', 'artifact' }
 
 local function read_ask()
-  local ask, policy, from = { charges = {} }, {}, nil
-  local latest, deadline, isolated, ahead, charges
-  ask.id, latest, deadline, ask.asked, isolated, ahead, charges, from = struct.unpack('<I8I8I8I8BI4B', question)
-  ask.latest, ask.deadline, ask.isolated = instant(latest), instant(deadline), isolated == 1
-  ask.ahead = ahead > 0 and ahead - 1 or nil
+  local ask, policy = { charges = {} }, {}
+  local charges, from = read('B', question, 10)
   for place = 1, charges do
     local charge, windows, name = { windows = {} }, nil, nil
-    charge.weight, charge.slots, windows, name, from = struct.unpack('<I4I4Bs', question, from)
+    name, windows, from = read('<sB', question, from)
     charge.budget = budget_of(name)
     for other = 1, windows do
       local window = {}
-      window.limit, window.per, window.guard, from = struct.unpack('<I4I8I8', question, from)
+      window.limit, window.per, window.guard, from = read('<I4I8I8', question, from)
       window.width = window.per + window.guard
       charge.windows[other] = window
     end
     ask.charges[place] = charge
   end
+  know(string.sub(question, 10, from - 1))
+  for _, charge in ipairs(ask.charges) do charge.weight, charge.slots, from = read('<I4I4', question, from) end
+  local latest, deadline, isolated, ahead
+  ask.id, latest, deadline, ask.asked, isolated, ahead, from = read('<I8I8I8I8BI4', question, from)
+  ask.latest, ask.deadline, ask.isolated = instant(latest), instant(deadline), isolated == 1
+  ask.ahead = ahead > 0 and ahead - 1 or nil
   local role, waits, epoch, shadow, adaptive, metadata, landing, artifact
-  ask.who, role, waits, ask.draw, ask.lease, from = struct.unpack('<sBBdI8', question, from)
+  ask.who, role, waits, ask.draw, ask.lease, from = read('<sBBdI8', question, from)
   ask.role, ask.waits = ROLES[role], waits == 1
   policy.fail_max, policy.reset, policy.ceiling, policy.cap, policy.threshold, policy.within, policy.cooldown, from =
-    struct.unpack('<I4I8I8I8I4I8I8', question, from)
+    read('<I4I8I8I8I4I8I8', question, from)
   metadata, landing, artifact, policy.jitter, policy.throttle_block, epoch, shadow, adaptive, from =
-    struct.unpack('<I4I4I4I8dBBB', question, from)
+    read('<I4I4I4I8dBBB', question, from)
   policy.trials = { metadata = metadata, landing = landing, artifact = artifact }
   policy.one_per_epoch, policy.shadow = epoch == 1, shadow == 1
   ask.policy = policy
   if adaptive == 1 then
     local aimd = {}
-    aimd.window, aimd.high, aimd.up, aimd.down, aimd.lowest, aimd.highest = struct.unpack('<I8dddI4I4', question, from)
+    aimd.window, aimd.high, aimd.up, aimd.down, aimd.lowest, aimd.highest = read('<I8dddI4I4', question, from)
     ask.aimd = aimd
   end
   return ask
@@ -649,8 +733,12 @@ local function save(who)
   for _, own in pairs(site.i) do sign(own, who) end
   local keep = KEEP
   if site.b.t then keep = keep + math.max(0, math.ceil((trip_until(site.b.t) - now) / 1000000)) end
-  local after = cmsgpack.pack(site)
-  if after ~= packed then redis.call('SET', site_key, after, 'EX', keep) end
+  local page, kinds = cmsgpack.pack(site), {}
+  for place, known in ipairs(site.q) do kinds[place] = struct.pack('<c8I7B', known.k, plan(known.a)) end
+  local clean = site.b.f == 0 and 1 or 0
+  local head = struct.pack('<BI2BI4I4', LAYOUT, math.floor(now / DAY), clean, site.b.e, 76 + #page) .. table.concat(kinds)
+  local after = head .. string.rep('\0', 76 - #head) .. page
+  if after ~= raw then call('SET', key, after, 'EX', keep) end
 end
 
 local function add_transition(reply, transition)
@@ -845,7 +933,8 @@ end
 
 -- Everything, for people.
 function steps.view()
-  return { now, packed or '' }
+  return { now, raw and cmsgpack.pack(site) or '' }
 end
 
-return steps[op]()
+if log then fold() end
+return steps[ARGV[2] or 'enter']()

@@ -7,10 +7,12 @@ use docstokg_policy::adaptive::Adjustment;
 use docstokg_policy::breaker::{OpenReason, State, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::rate::Window;
-use docstokg_policy::site::{Ask, Entered, Entry, Pass, Patience, Refusal, RefusalReason, Settled, Standing, Ticket};
+use docstokg_policy::site::{Ask, Charge, Entered, Entry, Pass, Patience, Refusal, RefusalReason, Settled, Standing, Ticket};
 use docstokg_policy::time::{BootInstant, micros};
 use docstokg_policy::windows::Multiplier;
 use redis::{Cmd, Value};
+
+use crate::hash::fnv;
 
 /// "For ever", to the script: its numbers are exact up to here.
 const FAR: u64 = (1 << 53) - 1;
@@ -20,19 +22,22 @@ pub(super) struct Step {
     pub(super) arguments: Cmd,
     /// Done twice it would grant less, not more.
     pub(super) may_repeat: bool,
+    /// The name that a pass or a ticket gets.
+    pub(super) id: u64,
 }
 
 impl Step {
     /// Starts a call of the script with this hash on a site. `now` is for tests; otherwise the server knows.
-    pub(super) fn new(hash: &str, key: &str, op: &str, now: Option<u64>, question: &[u8]) -> Self {
-        let mut arguments = redis::cmd("EVALSHA");
-        arguments.arg(hash).arg(1).arg(key).arg(op);
+    pub(super) fn new(hash: &str, key: &str, op: &str, now: Option<u64>, id: u64, question: &[u8]) -> Self {
+        let mut arguments = Cmd::with_capacity(8, 128 + key.len() + question.len());
+        arguments.arg("EVALSHA").arg(hash).arg("1").arg(key).arg(question);
+        // What goes without saying is not said: a plain `enter` is as short as it can be.
         match now {
-            Some(now) => arguments.arg(now),
-            None => arguments.arg("-1"),
-        };
-        arguments.arg(question);
-        Self { arguments, may_repeat: !matches!(op, "hold" | "leave") }
+            Some(now) => drop(arguments.arg(op).arg(now)),
+            None if op == "enter" => {}
+            None => drop(arguments.arg(op).arg("-1")),
+        }
+        Self { arguments, may_repeat: !matches!(op, "hold" | "leave"), id }
     }
 
     pub(super) fn text(&mut self, text: &str) -> &mut Self {
@@ -112,16 +117,22 @@ impl Packer {
 #[expect(clippy::cast_possible_truncation, reason = "a request charges a handful of budgets with a handful of windows")]
 pub(super) fn pack(ask: &Ask<'_>, names: &[String], id: u64, who: &str, now: BootInstant) -> Vec<u8> {
     let mut packer = Packer(Vec::with_capacity(320));
-    packer.long(id).until(ask.latest, now).until(ask.deadline, now).length(now.since(ask.asked));
-    packer.byte(ask.isolated).short(ask.ahead.map_or(0, |ahead| ahead.saturating_add(1))).byte(ask.charges.len() as u8);
+    packer.byte(is_quick(ask)).long(0).byte(ask.charges.len() as u8);
     for charge in ask.charges {
         let windows = charge.windows.list();
-        packer.short(charge.weight).short(charge.slots.map_or(0, NonZeroU32::get)).byte(windows.len() as u8);
-        packer.text(names.get(charge.budget).map_or("", String::as_str));
+        packer.text(names.get(charge.budget).map_or("", String::as_str)).byte(windows.len() as u8);
         for window in windows {
             packer.short(window.limit.get()).length(window.per).length(charge.windows.guard());
         }
     }
+    // The kind of the question: the same budgets under the same windows.
+    let kind = fnv(&packer.0[9..]).to_le_bytes();
+    packer.0[1..9].copy_from_slice(&kind);
+    for charge in ask.charges {
+        packer.short(charge.weight).short(charge.slots.map_or(0, NonZeroU32::get));
+    }
+    packer.long(id).until(ask.latest, now).until(ask.deadline, now).length(now.since(ask.asked));
+    packer.byte(ask.isolated).short(ask.ahead.map_or(0, |ahead| ahead.saturating_add(1)));
     packer.text(who).byte(ask.role.index() as u8).byte(ask.patience == Patience::Wait).share(ask.draw).length(ask.lease);
     let policy = ask.breaker;
     packer.short(policy.fail_max.get()).length(policy.reset).length(policy.reset_ceiling).length(policy.retry_after_cap);
@@ -140,6 +151,13 @@ pub(super) fn pack(ask: &Ask<'_>, names: &[String], id: u64, who: &str, now: Boo
         packer.short(adaptive.lowest.thousandths().into()).short(adaptive.highest.thousandths().into());
     }
     packer.0
+}
+
+/// Tells whether a question may be answered by a look at windows alone: one of each budget, from whoever is next.
+fn is_quick(ask: &Ask<'_>) -> bool {
+    let alone = |place: usize, charge: &Charge| ask.charges[..place].iter().all(|other| other.budget != charge.budget);
+    let is_plain = |(place, charge): (usize, &Charge)| charge.weight == 1 && charge.slots.is_none() && alone(place, charge);
+    !ask.isolated && ask.ahead.is_none() && ask.charges.iter().enumerate().all(is_plain)
 }
 
 /// What the script said.
@@ -224,7 +242,14 @@ impl Reply {
         }))
     }
 
-    pub(super) fn entered(&self) -> Result<Entered, Malformed> {
+    /// Reads the answer to an `enter` or a `confirm` that was to name its pass `id`.
+    pub(super) fn entered(&self, id: u64) -> Result<Entered, Malformed> {
+        // A plain go is short: when, in which era, whether the breaker has no failures.
+        if self.values.len() == 3 {
+            let era = u32::try_from(self.int(1)?).map_err(|_| Malformed)?;
+            let pass = Pass { id, era, at: self.asked, stamp: self.stamp(0)?, probe: false, clean: self.flag(2)?, shadowed: None };
+            return Ok(Entered { entry: Entry::Go(pass), transition: None });
+        }
         let because = match (u32::try_from(self.int(7)?).ok().and_then(NonZeroU32::new), self.number(8)?) {
             (Some(limit), per) => Some(Window::new(limit, Duration::from_micros(per))),
             (None, _) => None,

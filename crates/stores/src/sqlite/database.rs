@@ -22,8 +22,12 @@ const VERSION: i64 = 1;
 const SWEEP_EVERY: u32 = 4_096;
 /// How long SQLite itself waits, for those who look at the database by other means.
 const BUSY: Duration = Duration::from_secs(5);
-/// How many steps make the log long enough to be copied.
-const LONG_LOG: u32 = 1_000;
+/// How many steps make the log long enough to be copied: a page each, so it is some megabytes long by then. The step
+/// after the copy waits for the disk, so it is not done more often; and SQLite passes every earlier copy of a page when it
+/// adds one to the log, so it is not done less often.
+const LONG_LOG: u32 = 2_000;
+/// The size of a page. A step writes one: it holds a site with a full log, and not much more.
+const PAGE: i64 = 2_048;
 
 const TABLES: &str = "
 CREATE TABLE boot (id TEXT NOT NULL, anchor_boot INTEGER NOT NULL, anchor_wall INTEGER NOT NULL);
@@ -257,6 +261,8 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let setup = |connection: &Connection| -> rusqlite::Result<i64> {
         connection.busy_timeout(BUSY)?;
         connection.set_prepared_statement_cache_capacity(32);
+        // Counts for a database that is made now; one that is there keeps its own.
+        connection.pragma_update(None, "page_size", PAGE)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         // Copying the log waits for the disk: the thread does that, and no step.

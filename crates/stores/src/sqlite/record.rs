@@ -50,6 +50,9 @@ impl<'a> Row<'a> {
 }
 
 impl Record for Row<'_> {
+    /// The log is written anew with every change, together with the rest of its page.
+    const LOG_ENTRIES: usize = 64;
+
     type Error = StepError;
 
     fn position(&mut self) -> Result<Position, StepError> {

@@ -110,6 +110,28 @@ fn redis_is_started_again_and_found_again() {
 }
 
 #[test]
+fn what_the_first_layout_remembers_on_redis_counts_and_an_unknown_one_is_refused_with_a_sentence() {
+    let server = Server::start();
+    let store = redis(&server);
+    // As the first version wrote it: a map of breakers and budgets, whose grants are a string of little-endian words.
+    let script = "local t = redis.call('TIME') local now = t[1] * 1000000 + t[2] \
+        local budget = { cap = 3, g = struct.pack('<I8I8', now - 2000000, now - 1000000), c = {}, t = {}, s = {}, m = 1000, w = {} } \
+        redis.call('SET', KEYS[1], cmsgpack.pack({ b = { e = 7, f = 1 }, i = {}, u = { ['a.example metadata'] = budget } })) return 1";
+    let say = |words: &[&str]| {
+        let lines: Vec<String> = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+        command(&server, &format!("*{}\r\n{}", words.len(), lines.concat().trim_end()));
+    };
+    say(&["EVAL", script, "1", "docstokg:{old}"]);
+    let client = Client::new(&store, "old", "3/HOUR", None);
+    let Entry::Go(pass) = client.enter() else { panic!("there was room for one more") };
+    assert_eq!((pass.era, pass.clean), (7, false), "the breaker is the one that was written");
+    assert!(!is_go(&client), "two of three were granted before");
+    say(&["SETRANGE", "docstokg:{x}", "0", "\u{3}later"]);
+    let said = wait_for(&store);
+    assert!(said.contains("its layout is version 3, this one reads 2") && said.contains("run the version that wrote it"), "{said}");
+}
+
+#[test]
 fn a_client_whose_clock_is_an_hour_off_shares_the_same_windows() {
     let server = Server::start();
     let right = redis(&server);
@@ -294,7 +316,7 @@ fn files_that_are_not_ours_are_refused_with_a_sentence() {
     let mut bytes = std::fs::read(at("old.shm")).expect("a file");
     bytes[8] = 0;
     std::fs::write(at("old.shm"), bytes).expect("a file");
-    assert!(sentence(map(&at("old.shm"))).contains("layout is version 0, this one reads 1"), "older");
+    assert!(sentence(map(&at("old.shm"))).contains("layout is version 0, this one reads 2"), "older");
     assert!(sentence(map(Path::new("/proc/nowhere/limits.shm"))).contains("make it and its directory writable"), "read-only");
 
     std::fs::write(at("garbage.sqlite"), [7; 5_000]).expect("a file");

@@ -334,3 +334,42 @@ fn the_script_and_the_pure_functions_agree() {
         panic!("{error}");
     }
 }
+
+#[test]
+fn long_plain_runs_agree_as_well() {
+    let server = Server::start();
+    let clock = Arc::new(Hands(AtomicU64::new(1_700_000_000_000_000)));
+    let store = RedisStore::open(&server.dsn(), Arc::clone(&clock) as Arc<dyn Clock>).expect("a store");
+    let plain = |rates| Rules {
+        rates,
+        slots: [None, None],
+        isolated: None,
+        adaptive: false,
+        rolling: false,
+        shadow: false,
+        throttle_block: false,
+        fail_max: 5,
+    };
+    // Rings that fill and go round, buckets that fill and leave, logs that are folded, a day that ends; under two kinds
+    // of questions that share one budget, and a clock that is set back once.
+    for (run, rates) in
+        [["100/SECOND+5000/HOUR", "300/SECOND"], ["20/SECOND", "5000/SECOND"], ["4/2SECOND+4100/5SECOND", "4096/HOUR"]].into_iter().enumerate()
+    {
+        let mut world = World::new(&store, &clock, &format!("plain-{run}"), &plain(rates));
+        let both = world.charges.clone();
+        for step in 0..1_500u64 {
+            world.charges = if step % 7 == 3 { both[1..].to_vec() } else { both.clone() };
+            let enter = Happening::Enter { role: 0, weight: 1, patient: false, latest_ms: Some(0), ahead: None, halves: 0 };
+            let micros = if step % 400 == 399 { 1_200_000 } else { 3_000 + step % 11 * 1_000 };
+            let outcome = world.step(&enter).and_then(|()| world.step(&Happening::Pass { micros }));
+            outcome.unwrap_or_else(|error| panic!("run {run}, step {step}: {error}"));
+            world.passes.clear();
+            if step == 700 {
+                clock.0.fetch_sub(50_000, Ordering::SeqCst);
+            }
+            if step == 900 {
+                clock.0.fetch_add(86_400_000_000, Ordering::SeqCst);
+            }
+        }
+    }
+}
