@@ -38,6 +38,10 @@ fn main() {
     };
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let is_wanted = |what: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == what);
+    if wanted.iter().any(|wanted| wanted == "serve") {
+        println!("{base}/f/0.bin {base}/large.bin");
+        std::thread::park();
+    }
     if is_wanted("small") {
         let times = compare("2000 files of 256 KiB", &many);
         check("2,000 files, speed against the faster of both", times[1].min(times[2]) / times[0], 1.0);

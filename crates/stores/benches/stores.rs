@@ -165,10 +165,14 @@ fn database(directory: &std::path::Path) -> Cost {
     bare.pragma_update(None, "journal_mode", "WAL").expect("WAL");
     bare.pragma_update(None, "synchronous", "NORMAL").expect("NORMAL");
     bare.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, log BLOB); INSERT INTO t VALUES (1, x'00')").expect("a table");
-    let bytes = [7u8; 512];
+    // A row that becomes what it was is not written at all: each update changes it, as a step does.
+    let bytes = std::cell::Cell::new([0u8; 512]);
     let transaction = || {
+        let mut changed = bytes.get();
+        changed[0] = changed[0].wrapping_add(1);
+        bytes.set(changed);
         let transaction = rusqlite::Transaction::new_unchecked(&bare, rusqlite::TransactionBehavior::Immediate).expect("a transaction");
-        transaction.prepare_cached("UPDATE t SET log = ?1 WHERE id = 1").expect("a statement").execute([&bytes[..]]).expect("an update");
+        transaction.prepare_cached("UPDATE t SET log = ?1 WHERE id = 1").expect("a statement").execute([&changed[..]]).expect("an update");
         transaction.commit().expect("a commit");
     };
     let store = SqliteStore::open(&directory.join("state.sqlite"), Arc::new(SystemClock)).expect("a store");
