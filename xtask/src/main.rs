@@ -1,4 +1,4 @@
-//! Project chores: `cargo xtask test | bench | politeness | sharing | bulk | soak`.
+//! Project chores: `cargo xtask test | bench | politeness | sharing | bulk | million | sanitize | soak`.
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -14,7 +14,9 @@ Usage: cargo xtask COMMAND
                [--seconds N (20)] [--runs N (5)] [--limit N (10, 50 and 200)]
   sharing      measure on loopback how four processes share one limit, on every store
                [--seconds N (20)] [--runs N (5)]
-  bulk         measure bulk downloads beside curl and aria2c, installing them
+  bulk         measure bulk downloads beside curl and aria2c, installing them [small] [large]
+  million      measure memory and the first request of runs over a million lines
+  sanitize     run the tests of the mapped file, the one place with unsafe code, under AddressSanitizer
   soak         kill processes in the middle of anything, on every store: nothing breaks, nothing overshoots
                [--kills N (1000)]; then kill downloads a hundred times and resume them to their end";
 
@@ -29,6 +31,8 @@ fn main() -> ExitCode {
         ["politeness", rest @ ..] => bench("docstokg-hub", "politeness", rest),
         ["sharing", rest @ ..] => need_redis().and_then(|()| bench("docstokg-hub", "sharing", rest)),
         ["bulk", rest @ ..] => need("aria2c", "aria2").and_then(|()| need("curl", "curl")).and_then(|()| bench("docstokg-cli", "bulk", rest)),
+        ["million", rest @ ..] => bench("docstokg-cli", "million", rest),
+        ["sanitize"] => sanitize(),
         ["soak", rest @ ..] => need_redis().and_then(|()| all([bench("docstokg-stores", "soak", rest), kill_downloads()])),
         ["help" | "--help" | "-h"] => {
             say(HELP);
@@ -96,6 +100,15 @@ fn need(program: &str, package: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     bail!("{program} is not here and could not be installed")
+}
+
+/// Runs the tests of the mapped file with every access to memory checked, in a target directory of their own.
+fn sanitize() -> anyhow::Result<()> {
+    need_redis()?;
+    let of_the_mapped_file = ["multiprocess", "processes::", "garbled", "files_that_are_not_ours"];
+    let arguments = ["test", "--package", "docstokg-stores", "--target", "x86_64-unknown-linux-gnu", "--target-dir", "target/sanitize", "--"];
+    // The sanitizers come with the toolchain, and have not been made stable; this opens them.
+    cargo_with(&[&arguments[..], &of_the_mapped_file].concat(), &[("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", "-Zsanitizer=address")])
 }
 
 /// Kills downloads a hundred times.

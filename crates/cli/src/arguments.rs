@@ -1,7 +1,6 @@
 //! The command line as written.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use docstokg_hub::config::flags::Flags;
@@ -397,7 +396,6 @@ impl Global {
         Ok(WireOptions {
             connect_to: connect_to.collect::<Result<_, _>>()?,
             certificates: certificates.collect::<Result<_, _>>()?,
-            idle_connection: Duration::from_secs(90),
             ..WireOptions::default()
         })
     }

@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// give by default is used up by a few hundred hosts.
 pub(crate) fn open_as_many_files_as_granted() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current < maximum {
+    if current.is_some_and(|current| maximum.is_none_or(|maximum| current < maximum)) {
         // Without it fewer requests run at once; those that find no place fail on our side, and say so.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }

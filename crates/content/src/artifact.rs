@@ -97,7 +97,9 @@ impl Drop for Flight<'_> {
 impl Fetcher {
     /// Takes a URL, by its fingerprint; `None` while somebody else has it.
     pub(crate) fn take_off(&self, url: Fingerprint) -> Option<Flight<'_>> {
-        self.in_flight.lock().insert(url).then_some(Flight { fetcher: self, url })
+        let is_free = self.in_flight.lock().insert(url);
+        // Made only for whoever has it: dropped, it gives the URL up.
+        is_free.then(|| Flight { fetcher: self, url })
     }
 
     /// Fetches a place into its staging file.

@@ -49,9 +49,36 @@ pub enum QueueError {
     },
 }
 
-/// A change: makes it, and returns whether it went well and whom to tell once it is known whether it was committed.
-type Work = Box<dyn FnOnce(&Connection) -> (bool, Tell) + Send>;
-type Tell = Box<dyn FnOnce(Option<rusqlite::Error>) + Send>;
+/// A change of the queue, and whom to tell what came of it.
+trait Change: Send {
+    /// Makes it, within a transaction.
+    fn make(&mut self, to: &Connection) -> rusqlite::Result<()>;
+    /// Tells what came of it: it is committed, or nothing was written for this reason.
+    fn tell(self: Box<Self>, failed: Option<rusqlite::Error>);
+}
+
+/// A change that somebody waits for.
+struct Waited<F, T> {
+    change: Option<F>,
+    made: Option<T>,
+    tell: oneshot::Sender<rusqlite::Result<T>>,
+}
+
+impl<T: Send, F: FnOnce(&Connection) -> rusqlite::Result<T> + Send> Change for Waited<F, T> {
+    fn make(&mut self, to: &Connection) -> rusqlite::Result<()> {
+        self.made = self.change.take().map(|change| change(to)).transpose()?;
+        Ok(())
+    }
+
+    fn tell(self: Box<Self>, failed: Option<rusqlite::Error>) {
+        let told = match (failed, self.made) {
+            (None, Some(made)) => Ok(made),
+            (failed, _) => Err(failed.unwrap_or(rusqlite::Error::InvalidQuery)),
+        };
+        // Whoever asked may have gone; the change is made all the same.
+        let _ = self.tell.send(told);
+    }
+}
 
 /// The queue. Cheap to clone.
 #[derive(Clone)]
@@ -69,7 +96,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Waiting {
-    work: Vec<Work>,
+    work: Vec<Box<dyn Change>>,
     closed: bool,
 }
 
@@ -130,21 +157,9 @@ impl Queue {
             return Ok(value);
         }
         let (tell, told) = oneshot::channel();
-        let work: Work = Box::new(move |transaction| {
-            let made = change(transaction);
-            let went_well = made.is_ok();
-            let told: Tell = Box::new(move |uncommitted| {
-                // Whoever asked may have gone; the change is made all the same.
-                let _ = tell.send(match uncommitted {
-                    Some(error) if made.is_ok() => Err(error),
-                    _ => made,
-                });
-            });
-            (went_well, told)
-        });
         let gathered = {
             let mut waiting = self.shared.state.lock();
-            waiting.work.push(work);
+            waiting.work.push(Box::new(Waited { change: Some(change), made: None, tell }));
             waiting.work.len()
         };
         // Those in between find the thread awake, or waiting for more.
@@ -195,24 +210,14 @@ impl Shared {
 
 /// Commits a batch. A change that fails takes its batch along: nothing of it is written, and all who asked hear why. A run
 /// whose queue cannot be written ends, and the next one goes on from what was committed.
-fn commit(database: &mut Connection, batch: Vec<Work>) {
-    let mut done = Vec::with_capacity(batch.len());
+fn commit(database: &mut Connection, mut batch: Vec<Box<dyn Change>>) {
     let outcome = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).and_then(|transaction| {
-        for work in batch {
-            let (went_well, tell) = work(&transaction);
-            done.push(tell);
-            if !went_well {
-                return Err(rusqlite::Error::SqliteFailure(
-                    rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ABORT),
-                    Some("another change of the same batch failed".to_owned()),
-                ));
-            }
-        }
+        batch.iter_mut().try_for_each(|change| change.make(&transaction))?;
         transaction.commit()
     });
     let failed = outcome.err();
-    for tell in done {
-        tell(failed.as_ref().map(again));
+    for change in batch {
+        change.tell(failed.as_ref().map(again));
     }
 }
 

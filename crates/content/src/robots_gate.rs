@@ -71,6 +71,13 @@ struct Known {
     until: BootInstant,
 }
 
+impl Known {
+    /// Tells whether the site is to be left alone at `now`.
+    fn is_no(&self, now: BootInstant) -> bool {
+        matches!(self.rules, Rules::Nothing(_)) && self.until > now
+    }
+}
+
 #[derive(Clone)]
 enum Rules {
     All,
@@ -98,8 +105,9 @@ struct Turns {
 }
 
 impl Turns {
-    fn is_needed(&self, since: BootInstant, now: BootInstant) -> bool {
-        self.used > since || self.next > now || !self.given.is_empty()
+    fn is_needed(&mut self, since: BootInstant, now: BootInstant) -> bool {
+        self.given.retain(|_, at| *at > now);
+        self.used > since || self.next > now
     }
 }
 
@@ -173,7 +181,8 @@ impl RobotsGate {
             let middle = used.len() / 2;
             let (_, median, _) = used.select_nth_unstable(middle);
             // Those in use stay, and those whose next turn has not come: it holds for whoever asks next.
-            sites.retain(|_, site| Arc::strong_count(site) > 1 || site.turns.lock().is_needed(*median, now));
+            let is_left_alone = |site: &Site| site.known.try_lock().is_ok_and(|known| known.as_ref().is_some_and(|known| known.is_no(now)));
+            sites.retain(|_, site| Arc::strong_count(site) > 1 || is_left_alone(site) || site.turns.lock().is_needed(*median, now));
         }
         let site = Arc::clone(sites.entry(name).or_default());
         site.turns.lock().used = now;

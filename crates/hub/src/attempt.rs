@@ -227,9 +227,9 @@ impl Inner {
         let retry_after = self.retry_after(&head);
         track.note(host, role, || What::Headers { status: head.status, took: answered.since(sent), retry_after });
         granted.settle_headers(class.outcome, track).await;
-        if head.version < Version::HTTP_11 || head.headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close")) {
-            target.lane.closes.store(true, Ordering::Relaxed);
-        }
+        let closes =
+            head.version < Version::HTTP_11 || head.headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"));
+        target.lane.closes.store(closes, Ordering::Relaxed);
 
         let cap = target.max_body.unwrap_or(match delivery {
             Delivery::File(_) => self.config.transport.max_file,

@@ -237,6 +237,9 @@ impl ErrorKind {
             Self::Store { .. } => "on_store_failure: local goes on with a share of the limits while the store is away",
             Self::Deadline { .. } => "--deadline SECONDS allows more time",
             Self::Fault { fault: Fault::Tls, .. } => "--cacert FILE trusts a further certificate",
+            Self::Fault { fault: Fault::NoRoute, message, .. } if message.contains("open files") => {
+                "the process may open no more files: raise ulimit -n, or run fewer at once with --max-inflight"
+            }
             Self::Fault { fault: Fault::Dns | Fault::NoRoute, .. } => "check the name and this machine's network",
             Self::Internal { .. } => "type the host yourself, map it with --connect-to, or set transport.allow_internal",
             Self::File { .. } => "the directory must exist, be writable and have room; nothing was left half-written",

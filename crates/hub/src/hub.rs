@@ -349,8 +349,8 @@ impl Inner {
         for (name, value) in [(USER_AGENT, self.user_agent.clone()), (ACCEPT, accept), (ACCEPT_ENCODING, encoding)] {
             headers.entry(name).or_insert(value);
         }
-        let is_typed = request.provenance == Provenance::Typed && Host::of(&request.url).is_ok_and(|host| host == target.host);
-        let typed = is_typed || self.config.transport.allow_internal || self.typed_hosts.read().contains(&target.host);
+        let asked_for = || request.provenance == Provenance::Typed && Host::of(&request.url).is_ok_and(|host| host == target.host);
+        let typed = self.config.transport.allow_internal || self.typed_hosts.read().contains(&target.host) || asked_for();
         let reach = if typed { Reach::Anywhere } else { Reach::PublicOnly };
         Outgoing { method: hop.method.clone(), url: target.url.clone(), headers, body: hop.body.clone(), reach }
     }

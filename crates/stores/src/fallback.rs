@@ -24,6 +24,8 @@ use crate::memory::{MemorySite, MemoryStore};
 
 /// How often a store that is away is asked whether it is back.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The same, for one that answers and cannot be used.
+const LOOK_MUCH_LATER: Duration = Duration::from_secs(600);
 /// Names of what was granted here have this bit; those of shared stores stay below it.
 const LOCAL: u64 = 1 << 60;
 
@@ -70,7 +72,9 @@ impl Watch {
             return;
         }
         self.outages.fetch_add(1, Ordering::AcqRel);
-        self.looking.lock().next = self.clock.boot() + LOOK_AGAIN;
+        // What another version wrote is there as long as somebody does something about it.
+        let wait = if matches!(error, StoreError::Unusable { .. }) { LOOK_MUCH_LATER } else { LOOK_AGAIN };
+        self.looking.lock().next = self.clock.boot() + wait;
         let share = if peers > 1 { format!("1/{peers} of the limits") } else { "the limits for this process alone".to_owned() };
         (self.notice)(&format!("{error}; going on with {share} until it is back"));
     }

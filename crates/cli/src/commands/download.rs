@@ -28,8 +28,8 @@ use crate::telemetry::{self, Recording};
 use crate::view::View;
 use crate::{output, state};
 
-/// How many names are looked up at once: each takes a thread.
-const LOOKUPS: usize = 64;
+/// How many names are looked up at once: each takes a thread. Whoever waits for one is on the clock already.
+const LOOKUPS: usize = 256;
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Download) -> Result<ExitCode, Failure> {

@@ -280,7 +280,14 @@ impl Loop<'_> {
         if !(self.all_read && self.in_hand == 0 && self.pending == 0 && self.lanes.is_idle()) {
             return Ok(None);
         }
-        let Some(due) = self.due else { return Ok(Some(Ended::Complete)) };
+        let Some(due) = self.due else {
+            // Counts are kept in memory; the file has the last word.
+            if engine.queue.to_do(String::new(), 1).await?.is_empty() {
+                return Ok(Some(Ended::Complete));
+            }
+            self.lanes.list_anew();
+            return Ok(None);
+        };
         let wait = Duration::from_secs_f64((due - engine.now()).clamp(0.0, 1e9));
         if wait <= engine.options.max_park {
             return Ok(None);

@@ -231,6 +231,29 @@ fn the_makespan_is_close_to_the_theoretical_minimum_though_inputs_are_sorted_by_
 }
 
 #[test]
+fn works_that_lead_to_one_url_share_its_file_and_ask_for_it_once() {
+    let (origins, yaml) = plain_hosts(1, "50/SECOND", Duration::from_millis(300));
+    let world = World::new(origins, &yaml, |_| None);
+    // Other works by their names, the same place in the index; all are in hand while the first is fetched.
+    let spellings = ["http://h0.example/f/1.pdf", "http://h0.example./f/1.pdf", "http://H0.example:80/f/../f/1.pdf", "http://h0.example/f/%31.pdf"];
+    let works: Vec<Work> = (0..40)
+        .map(|n| {
+            let mut work = Work::new(docstokg_content::identifier::Identifier::parse(&format!("10.1234/same.{n}")).unwrap());
+            work.identifiers.url = Some(spellings[n % spellings.len()].parse().unwrap());
+            work
+        })
+        .collect();
+    let (ended, _, board) = world.run(Box::new(Listed::new("list", works)), |_| {});
+    assert!(matches!(ended, Ended::Complete));
+    let without: Vec<_> = world.records().into_iter().filter(|record| record["record_type"] == "manifest" && record["path"].is_null()).collect();
+    assert!(without.is_empty(), "{without:?}");
+    assert_eq!(board.tally().done, 40);
+    assert_eq!(world.web.ledger().at("h0.example").iter().filter(|arrival| arrival.path.starts_with("/f/")).count(), 1, "one file, asked for once");
+    let paths: std::collections::BTreeSet<String> = world.records().iter().filter_map(|record| record["path"].as_str().map(str::to_owned)).collect();
+    assert_eq!(paths.len(), 1, "{paths:?}");
+}
+
+#[test]
 fn one_host_that_wants_to_be_left_alone_for_an_hour_slows_nobody() {
     let run = |parked: bool| {
         let (mut origins, yaml) = plain_hosts(51, "5/SECOND", Duration::from_millis(50));

@@ -75,9 +75,10 @@ impl Partial {
 
     /// Adds what asks for the rest, if there is a beginning that can be gone on with. Returns its length.
     pub(crate) fn ask_for_rest(&mut self, url: &Url, headers: &mut HeaderMap) -> Option<u64> {
-        let note = self.read_note();
-        self.noted = note.is_some();
-        let note = note?;
+        let text = std::fs::read(&self.note);
+        // One that cannot be read is in the way all the same.
+        self.noted = !text.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        let note: Note = serde_json::from_slice(&text.ok()?).ok()?;
         let length = std::fs::metadata(&self.part).ok()?.len();
         if length == 0 || note.url != fingerprint(url) {
             return None;

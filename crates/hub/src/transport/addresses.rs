@@ -94,6 +94,8 @@ impl Resolve for GuardedResolver {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await.map(Vec::from_iter);
             let found: Vec<SocketAddr> = match found {
                 Ok(found) => found,
+                // Not the name's fault.
+                Err(error) if super::fault::is_lack_of_files(&error) => return Err(error.into()),
                 Err(error) => return Err(NoAddress { name, why: error.to_string() }.into()),
             };
             let (internal, public): (Vec<_>, Vec<_>) = found.into_iter().partition(|address| guarded && is_internal(address.ip()));

@@ -23,8 +23,7 @@ pub(super) fn read(error: &reqwest::Error) -> SendError {
         return SendError::Unsendable(innermost(error));
     }
     let io = causes().filter_map(|cause| cause.downcast_ref::<std::io::Error>()).last();
-    // No more open files: nothing left the machine, and no host is to blame.
-    let is_ours = io.and_then(std::io::Error::raw_os_error).is_some_and(|code| [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error).contains(&code));
+    let is_ours = io.is_some_and(is_lack_of_files);
     let fault = if causes().any(<dyn Error + 'static>::is::<NoAddress>) {
         Fault::Dns
     } else if causes().any(is_tls) {
@@ -43,6 +42,11 @@ pub(super) fn read(error: &reqwest::Error) -> SendError {
         Fault::Read
     };
     SendError::Fault { fault, message: innermost(error) }
+}
+
+/// Tells whether no more files can be opened: nothing left the machine, and no host is to blame.
+pub(super) fn is_lack_of_files(error: &std::io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error).contains(&code))
 }
 
 /// Walks from an error to its innermost cause.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderValue;
-use http::header::{CONNECTION, HOST};
+use http::header::HOST;
 use reqwest::Client;
 use rustls::ClientConfig;
 use url::Url;
@@ -17,7 +17,7 @@ use super::addresses::{ConnectTo, FixedResolver, GuardedResolver, internal_liter
 use super::dial::{DIAL, DialLayer};
 use super::kept::Kept;
 use super::{Body, Dial, Incoming, Outgoing, Reach, SendError, Transport, fault, tls};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{BootInstant, Clock, SystemClock};
 
 /// How connections are made.
 #[derive(Clone, Debug)]
@@ -52,12 +52,26 @@ pub enum TransportError {
     Client(String),
 }
 
-/// reqwest, once per kind of reach and once per mapped host.
+/// reqwest, twice per kind of reach and once per mapped host.
 pub struct WireTransport {
-    anywhere: Client,
-    public_only: Client,
+    anywhere: Pair,
+    public_only: Pair,
     mapped: Vec<(ConnectTo, Client)>,
     kept: Kept,
+}
+
+/// Two clients that differ in what becomes of a connection after its answer.
+struct Pair {
+    /// It is kept for the next request.
+    keeping: Client,
+    /// It is closed, whatever protocol it speaks.
+    closing: Client,
+}
+
+impl Pair {
+    fn choose(&self, keeps: bool) -> &Client {
+        if keeps { &self.keeping } else { &self.closing }
+    }
 }
 
 impl WireTransport {
@@ -68,7 +82,11 @@ impl WireTransport {
     pub fn new(options: &WireOptions) -> Result<Self, TransportError> {
         let tls = tls::client_config(&options.certificates)?;
         let proxies = Arc::new(proxies_of_environment());
-        let guarded = |reach| client(options, &tls).dns_resolver(guard(reach, &proxies)).build().map_err(failed);
+        let guarded = |reach| {
+            let client = || client(options, &tls).dns_resolver(guard(reach, &proxies));
+            let (keeping, closing) = (client().build().map_err(failed)?, client().pool_max_idle_per_host(0).build().map_err(failed)?);
+            Ok(Pair { keeping, closing })
+        };
         let mapped = options.connect_to.iter().map(|mapping| {
             let client = client(options, &tls).no_proxy().dns_resolver(Arc::new(FixedResolver(mapping.address))).build().map_err(failed)?;
             Ok((mapping.clone(), client))
@@ -82,16 +100,17 @@ impl WireTransport {
     }
 
     /// Chooses the client for a request, and the URL and `Host` header that take it there.
-    fn route(&self, url: Url, reach: Reach) -> Result<(&Client, Url, Option<HeaderValue>), SendError> {
+    fn route(&self, url: Url, reach: Reach, now: BootInstant) -> Result<(&Client, Url, Option<HeaderValue>), SendError> {
         if let Some((mapping, client)) = self.mapped.iter().find(|(mapping, _)| mapping.covers(&url)) {
             let (url, host) = mapped_url(&url, mapping);
             return Ok((client, url, host));
         }
+        let keeps = self.kept.keeps(&url, now);
         match reach {
-            Reach::Anywhere => Ok((&self.anywhere, url, None)),
+            Reach::Anywhere => Ok((self.anywhere.choose(keeps), url, None)),
             Reach::PublicOnly => match internal_literal(&url) {
                 Some(address) => Err(SendError::Internal { host: url.host_str().unwrap_or_default().to_owned(), address }),
-                None => Ok((&self.public_only, url, None)),
+                None => Ok((self.public_only.choose(keeps), url, None)),
             },
         }
     }
@@ -143,13 +162,9 @@ fn mapped_url(url: &Url, mapping: &ConnectTo) -> (Url, Option<HeaderValue>) {
 impl Transport for WireTransport {
     fn send(&self, request: Outgoing, dial: Arc<dyn Dial>) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
         Box::pin(DIAL.scope(dial, async move {
-            let keeps = self.kept.keeps(&request.url, SystemClock.boot());
-            let (client, url, host) = self.route(request.url, request.reach)?;
+            let (client, url, host) = self.route(request.url, request.reach, SystemClock.boot())?;
             let mut outgoing = reqwest::Request::new(request.method, url);
             *outgoing.headers_mut() = request.headers;
-            if !keeps {
-                outgoing.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            }
             if let Some(host) = host {
                 outgoing.headers_mut().insert(HOST, host);
             }
