@@ -115,7 +115,9 @@ fn web_address(text: &str) -> Result<Url, IdentifierError> {
     if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
         return Err(if rest.starts_with("//") { IdentifierError::Scheme(scheme.to_ascii_lowercase()) } else { unrecognised() });
     }
-    let url = Url::parse(text).map_err(|error| IdentifierError::Address { why: error.to_string() })?;
+    let mut url = Url::parse(text).map_err(|error| IdentifierError::Address { why: error.to_string() })?;
+    // A place on a page is for the reader; servers never see it.
+    url.set_fragment(None);
     if !url.username().is_empty() || url.password().is_some() {
         return Err(IdentifierError::Userinfo { host: url.host_str().unwrap_or_default().to_owned() });
     }

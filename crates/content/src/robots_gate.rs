@@ -1,4 +1,5 @@
-//! robots.txt in front of pages and files: asked once per site and day, obeyed by every request (RFC 9309).
+//! robots.txt in front of pages and files: asked once per site and day (again where very many sites came in between),
+//! obeyed by every request (RFC 9309).
 //!
 //! APIs are not crawled and not asked. A site that cannot say is left alone for a while; its crawl delay is a floor under
 //! whatever the limiter allows.

@@ -62,6 +62,8 @@ fn main() {
             );
         }
     }
+    // `exit` runs no destructor: the server would stay.
+    drop(server);
     std::process::exit(i32::from(failed));
 }
 

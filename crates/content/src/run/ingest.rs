@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use docstokg_hub::redact;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
+use url::Url;
 
 use super::engine::Engine;
 use super::flow::Event;
@@ -101,9 +102,10 @@ impl Engine {
     }
 }
 
-/// Tells whether what a work is called must not be written down.
+/// Tells whether what a work is called, or where the user says that it is, must not be written down.
 fn hides(work: &Work) -> bool {
-    matches!(work.typed(), Identifier::Url(url) if redact(url) != url.as_str())
+    let is_secret = |url: &Url| redact(url) != url.as_str();
+    matches!(work.typed(), Identifier::Url(url) if is_secret(url)) || work.identifiers.url.as_ref().is_some_and(is_secret)
 }
 
 /// Says what is wrong with a line, without what may be a key in it.

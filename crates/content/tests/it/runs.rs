@@ -231,6 +231,21 @@ fn the_makespan_is_close_to_the_theoretical_minimum_though_inputs_are_sorted_by_
 }
 
 #[test]
+fn a_url_with_a_key_beside_a_doi_is_used_and_not_written_down() {
+    let (origins, yaml) = plain_hosts(1, "50/SECOND", Duration::ZERO);
+    let world = World::new(origins, &yaml, |_| None);
+    let mut work = Work::new(docstokg_content::identifier::Identifier::parse("10.1234/signed").unwrap());
+    work.identifiers.url = Some("http://h0.example/f/1.pdf?token=hush-hush".parse().unwrap());
+    let (ended, _, board) = world.run(Box::new(Listed::new("list", vec![work])), |_| {});
+    assert!(matches!(ended, Ended::Complete));
+    assert_eq!(board.tally().done, 1);
+    for file in ["manifest.sqlite3", "manifest.jsonl"] {
+        let bytes = std::fs::read(world.out.path().join(file)).unwrap();
+        assert!(!bytes.windows(9).any(|window| window == b"hush-hush"), "{file}");
+    }
+}
+
+#[test]
 fn works_that_lead_to_one_url_share_its_file_and_ask_for_it_once() {
     let (origins, yaml) = plain_hosts(1, "50/SECOND", Duration::from_millis(300));
     let world = World::new(origins, &yaml, |_| None);
