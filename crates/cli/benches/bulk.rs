@@ -1,5 +1,5 @@
 //! Bulk downloads beside `curl --parallel` and `aria2c`, from the same origin on loopback, limits lifted, nobody syncing.
-//! Exits 1 when a target is missed.
+//! `small` and `large` choose; `serve` only serves, for whoever wants to watch one program. Exits 1 when a target is missed.
 
 #![allow(clippy::expect_used, clippy::print_stdout, clippy::cast_precision_loss, reason = "a benchmark talks to whoever runs it")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]

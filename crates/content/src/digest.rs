@@ -30,6 +30,10 @@ impl Fingerprint {
         Self(u128::from_be_bytes(bytes))
     }
 
+    pub(crate) fn bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
     /// Reads what was written.
     pub(crate) fn read(hex: &str) -> Option<Self> {
         u128::from_str_radix(hex, 16).ok().map(Self)
@@ -37,17 +41,10 @@ impl Fingerprint {
 }
 
 impl fmt::Display for Fingerprint {
-    /// Writes it in hex.
+    /// Writes it in hex; with a precision, so many characters of it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
+        f.pad(&format!("{:032x}", self.0))
     }
-}
-
-/// Returns the beginning of the fingerprint of a text, so many characters of it.
-pub(crate) fn short_fingerprint(text: &str, characters: usize) -> String {
-    let mut hex = Fingerprint::of(text).to_string();
-    hex.truncate(characters);
-    hex
 }
 
 fn of_file<D: Digest>(path: &Path) -> io::Result<String> {

@@ -76,5 +76,5 @@ pub fn working_directory(out: &Path) -> PathBuf {
 /// Where an unfinished file of an item lies: its number and the fingerprint of its URL say which it is.
 #[must_use]
 pub(crate) fn staging(out: &Path, item: i64, url: Fingerprint) -> PathBuf {
-    working_directory(out).join(format!("{item}-{:.16}", url.to_string()))
+    working_directory(out).join(format!("{item}-{url:.16}"))
 }

@@ -5,7 +5,7 @@
 
 use docstokg_hub::redact;
 
-use crate::digest::short_fingerprint;
+use crate::digest::Fingerprint;
 use crate::identifier::Identifier;
 use crate::work::Work;
 
@@ -33,7 +33,7 @@ pub fn file_stem(work: &Work) -> String {
 /// Returns what names the work. A URL may carry a key: what is shown of it is what may be, and its fingerprint tells it apart.
 fn id_part(work: &Work) -> String {
     match work.typed() {
-        Identifier::Url(url) => format!("{}_{}", slug(&redact(url), ID_CHARS), short_fingerprint(&work.work_id(), 16)),
+        Identifier::Url(url) => format!("{}_{:.16}", slug(&redact(url), ID_CHARS), Fingerprint::of(&work.work_id())),
         _ => id_slug(&work.work_id()),
     }
 }
@@ -46,7 +46,7 @@ pub fn id_slug(work_id: &str) -> String {
     let slug = slug(work_id, ID_CHARS);
     // Identifiers of the usual kinds lose only `:`, `/` and `.`, but two that differ in nothing else would meet.
     let lossless = work_id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b':') && work_id.len() <= ID_CHARS;
-    if lossless && !slug.is_empty() { slug } else { format!("{slug}_{}", short_fingerprint(work_id, 12)) }
+    if lossless && !slug.is_empty() { slug } else { format!("{slug}_{:.12}", Fingerprint::of(work_id)) }
 }
 
 /// Keeps ASCII letters and digits in lower case; every run of anything else becomes one hyphen.

@@ -8,16 +8,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use docstokg_hub::redact;
 use docstokg_policy::canonical;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::identifier::Identifier;
 use crate::location::{DIRECT, Location, Offers, best_first};
 use crate::resolver::order::{Choice, Plan, order};
 use crate::resolver::{Outcome, Resolver};
-use crate::work::Work;
+use crate::work::{Work, is_public};
 
 /// How often a service that throttles is asked about one work.
 const MOST_ANSWERS: u32 = 3;
@@ -317,7 +315,7 @@ impl Pursuit {
     /// The URL is gone: what kept copies of it may be asked.
     pub fn gone(&mut self, url: &Url) {
         // A URL that carries a key is nobody else's business.
-        if redact(url) == url.as_str() && !self.work.failed_urls.contains(url) {
+        if is_public(url) && !self.work.failed_urls.contains(url) {
             self.work.failed_urls.push(url.clone());
         }
     }
@@ -356,12 +354,13 @@ impl Pursuit {
     /// by asking anew.
     #[must_use]
     pub fn to_text(&self) -> Option<String> {
-        let is_public = |url: &Url| redact(url) == url.as_str();
+        if !self.work.is_public() {
+            return None;
+        }
         let mut kept = self.clone();
         let hides = kept.places.iter().any(|place| place.state != Tried::Yes && !is_public(&place.location.url));
         if hides {
             kept.asked.clear();
-            kept.places.retain(|place| is_public(&place.location.url));
         }
         for place in &mut kept.places {
             if place.location.referer.as_ref().is_some_and(|page| !is_public(page)) {
@@ -370,13 +369,6 @@ impl Pursuit {
         }
         kept.places.retain(|place| is_public(&place.location.url));
         kept.work.failed_urls.retain(is_public);
-        let typed_is_public = match kept.work.typed() {
-            Identifier::Url(url) => is_public(url),
-            _ => kept.work.identifiers.url.as_ref().is_none_or(is_public),
-        };
-        if !typed_is_public {
-            return None;
-        }
         serde_json::to_string(&kept).ok()
     }
 }

@@ -3,6 +3,7 @@
 //! A work enters with one identifier, or several from one row, and resolvers add what they learn. What came first stays:
 //! a resolver never replaces what the user wrote, and the id under which a work is recorded never changes.
 
+use docstokg_hub::redact;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -120,7 +121,18 @@ impl From<Written> for Work {
     }
 }
 
+/// Tells whether a URL may be written down as it is: it carries no key.
+pub(crate) fn is_public(url: &Url) -> bool {
+    redact(url) == url.as_str()
+}
+
 impl Work {
+    /// Tells whether what it is called, and where the user says that it is, may be written down.
+    pub(crate) fn is_public(&self) -> bool {
+        let typed = if let Identifier::Url(url) = self.typed() { is_public(url) } else { true };
+        typed && self.identifiers.url.as_ref().is_none_or(is_public)
+    }
+
     /// Starts a work from the identifier that the user wrote.
     #[must_use]
     pub fn new(typed: Identifier) -> Self {

@@ -40,21 +40,19 @@ impl Endpoints {
     /// Returns all of them.
     #[must_use]
     pub fn all(&self) -> [&Url; 12] {
-        let Self { openalex, openalex_content, unpaywall, crossref, datacite, arxiv, pmc_id_converter, pmc_bucket, .. } = self;
-        let Self { europe_pmc, europe_pmc_articles, doi, wayback, .. } = self;
         [
-            openalex,
-            openalex_content,
-            unpaywall,
-            crossref,
-            datacite,
-            arxiv,
-            pmc_id_converter,
-            pmc_bucket,
-            europe_pmc,
-            europe_pmc_articles,
-            doi,
-            wayback,
+            &self.openalex,
+            &self.openalex_content,
+            &self.unpaywall,
+            &self.crossref,
+            &self.datacite,
+            &self.arxiv,
+            &self.pmc_id_converter,
+            &self.pmc_bucket,
+            &self.europe_pmc,
+            &self.europe_pmc_articles,
+            &self.doi,
+            &self.wayback,
         ]
     }
 }

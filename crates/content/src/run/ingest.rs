@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use docstokg_hub::redact;
-use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
-use url::Url;
 
 use super::engine::Engine;
 use super::flow::Event;
 use super::inputs::{Inputs, Read};
 use super::lanes::LaneName;
+use crate::digest::Fingerprint;
 use crate::identifier::Identifier;
 use crate::input::{BadLine, Line};
 use crate::pursuit::Pursuit;
@@ -85,14 +84,12 @@ impl Engine {
 
     fn item(&self, source: &str, line: &Line) -> (NewItem, LaneName) {
         let work = &line.work;
-        let hidden = hides(work);
+        let hidden = !work.is_public();
         let work_id = match work.typed() {
             Identifier::Url(url) if hidden => redact(url),
             typed => typed.to_string(),
         };
-        let digest = Sha256::digest(work.work_key().as_bytes());
-        let mut key_hash = [0; 16];
-        key_hash.copy_from_slice(&digest[..16]);
+        let key_hash = Fingerprint::of(&work.work_key()).bytes();
         let pursuit = Pursuit::new(work.clone());
         let first = self.lane(&pursuit, &self.next(&pursuit));
         // What the name alone says need not be written down twice.
@@ -100,12 +97,6 @@ impl Engine {
         let progress = if plain || hidden { None } else { pursuit.to_text() };
         (NewItem { key_hash, work_id, source: source.to_owned(), line: line.number, hidden, lane: first.to_string(), progress }, first)
     }
-}
-
-/// Tells whether what a work is called, or where the user says that it is, must not be written down.
-fn hides(work: &Work) -> bool {
-    let is_secret = |url: &Url| redact(url) != url.as_str();
-    matches!(work.typed(), Identifier::Url(url) if is_secret(url)) || work.identifiers.url.as_ref().is_some_and(is_secret)
 }
 
 /// Says what is wrong with a line, without what may be a key in it.

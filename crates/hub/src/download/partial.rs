@@ -36,8 +36,10 @@ struct Note {
 pub(crate) struct Partial {
     part: PathBuf,
     note: PathBuf,
-    /// What is there can be gone on with.
+    /// There is a note, whatever it says.
     noted: bool,
+    /// What it said when the rest was asked for.
+    asked_by: Option<Note>,
 }
 
 /// A part file to write to, and what is known of what it has already.
@@ -66,7 +68,7 @@ impl Partial {
             name.push(ending);
             PathBuf::from(name)
         };
-        Self { part: beside(".part"), note: beside(".part.note"), noted: false }
+        Self { part: beside(".part"), note: beside(".part.note"), noted: false, asked_by: None }
     }
 
     pub(crate) fn part(&self) -> &Path {
@@ -86,6 +88,7 @@ impl Partial {
         let validator = HeaderValue::from_str(&note.validator).ok()?;
         headers.insert(RANGE, HeaderValue::from_str(&format!("bytes={length}-")).ok()?);
         headers.insert(IF_RANGE, validator);
+        self.asked_by = Some(note);
         Some(length)
     }
 
@@ -114,13 +117,9 @@ impl Partial {
             Some((first.trim().parse::<u64>().ok()?, last.trim().parse::<u64>().ok()?, total.trim().parse::<u64>().ok()?))
         });
         let Some((first, last, total)) = range else { return false };
-        let Some(note) = self.read_note() else { return false };
+        let Some(note) = &self.asked_by else { return false };
         let own = if note.validator.starts_with('"') { text(ETAG) } else { text(LAST_MODIFIED) };
         first == length && last.checked_add(1) == Some(total) && own.is_none_or(|own| own == note.validator)
-    }
-
-    fn read_note(&self) -> Option<Note> {
-        serde_json::from_slice(&std::fs::read(&self.note).ok()?).ok()
     }
 
     /// Opens the part file to go on after `length` bytes, or anew; returns it with the hash of what is there.
