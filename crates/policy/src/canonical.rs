@@ -76,20 +76,25 @@ fn is_tracker(pair: &str) -> bool {
 }
 
 /// Upper-cases escapes and undoes those of unreserved characters (RFC 3986 sections 6.2.2.1 and 6.2.2.2).
+///
+/// One that stands right behind a `%` which begins no escape stays: undone, it could make one of it.
 fn normalise_escapes(path: &str) -> String {
     let mut normal = String::with_capacity(path.len());
     let mut rest = path;
+    let mut bare = None;
     while let Some(at) = rest.find('%') {
         let (before, escape) = rest.split_at(at);
         normal.push_str(before);
         let code = escape.get(1..3).filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
         let Some(code) = code else {
+            bare = Some(normal.len());
             normal.push('%');
             rest = &escape[1..];
             continue;
         };
+        let is_apart = bare.is_none_or(|bare| normal.len() > bare + 2);
         match u8::from_str_radix(code, 16) {
-            Ok(byte) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => normal.push(char::from(byte)),
+            Ok(byte) if is_apart && (byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)) => normal.push(char::from(byte)),
             _ => {
                 normal.push('%');
                 normal.push_str(&code.to_ascii_uppercase());
@@ -122,6 +127,7 @@ mod tests {
             ("https://example.org./x", "https://example.org/x"),
             ("https://example.org/%7euser/%e2%82%ac/%2f", "https://example.org/~user/%E2%82%AC/%2F"),
             ("https://example.org/100%/x%zz", "https://example.org/100%/x%zz"),
+            ("https://example.org/%3%30/%41", "https://example.org/%3%30/A"),
             ("https://example.org/a?b=2&a=%7e1#x", "https://example.org/a?b=2&a=%7e1"),
             ("https://bücher.example", "https://xn--bcher-kva.example/"),
         ] {
