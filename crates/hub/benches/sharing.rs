@@ -17,11 +17,14 @@ fn main() {
         return run::work();
     }
     let (mut seconds, mut runs) = (20, 5);
+    let mut kinds = vec!["multiprocess", "sqlite", "redis"];
     for pair in arguments.chunks(2) {
-        let value: u64 = pair.get(1).and_then(|value| value.parse().ok()).expect("a number behind each option");
+        let value = pair.get(1).expect("a value behind each option");
+        let number = || value.parse::<u64>().expect("a number");
         match pair[0].as_str() {
-            "--seconds" => seconds = value,
-            "--runs" => runs = value,
+            "--seconds" => seconds = number(),
+            "--runs" => runs = number(),
+            "--store" => kinds.retain(|kind| kind == value),
             other => panic!("unknown option {other}"),
         }
     }
@@ -29,7 +32,7 @@ fn main() {
     let server = server::Server::start();
     let directory = tempfile::tempdir().expect("a directory");
     for block in [true, false] {
-        for kind in ["multiprocess", "sqlite", "redis"] {
+        for kind in kinds.iter().copied() {
             let outcomes: Vec<run::Outcome> = (0..runs)
                 .map(|number| {
                     let file = directory.path().join(format!("{kind}-{block}-{number}"));

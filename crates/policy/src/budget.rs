@@ -20,6 +20,8 @@ pub use history::History;
 
 /// An hour, in microseconds.
 const HOUR: u64 = 3_600_000_000;
+/// The longest turn, in microseconds.
+const LONGEST_TURN: u64 = 1_000;
 /// How many of the latest waits are remembered for people.
 const WAITS: usize = 8;
 /// An adaptive rate that nobody has watched for so long belongs to a run that is over.
@@ -196,6 +198,17 @@ impl Budget {
                 return fit;
             }
         }
+    }
+
+    /// Returns the turn behind everybody who waits for one within `courtesy` of now, if somebody does.
+    ///
+    /// A turn is a quarter of what the tightest window allows on average: a line of turns is faster than the rate.
+    pub(crate) fn turn_behind(&self, windows: &Windows, courtesy: Duration, now: BootInstant) -> Option<Fit> {
+        let near = |ticket: &&Ticket| ticket.standing == Holding::Waiting && ticket.at <= now + courtesy && ticket.at + courtesy > now;
+        let last = self.tickets.iter().rev().find(near)?;
+        let step = |width: u64, window: &Window| (width / u64::from(window.limit.get()) / 4).min(LONGEST_TURN);
+        let (step, window) = windows.in_force(self.multiplier).map(|(window, width)| (step(width, window), *window)).min_by_key(|(step, _)| *step)?;
+        Some(Fit { at: last.at.max(now).plus_micros(step), because: Some(window) })
     }
 
     #[inline]

@@ -22,6 +22,11 @@ pub use shared::OwnedAsk;
 
 /// How long a ticket outlives its instant when its holder is gone.
 const TICKET_GRACE: Duration = Duration::from_secs(3);
+/// Whoever could go at once lets those go first whose turn comes within so long, or came so long ago.
+///
+/// Grants leave their window in the bursts in which they were made. Without this, the process that wakes first takes all of
+/// a burst for its own line, and the others find nothing when they wake a moment later.
+const COURTESY: Duration = Duration::from_millis(4);
 
 /// The shared state of a site.
 #[derive(Clone, Debug, Default)]
@@ -156,7 +161,10 @@ impl Site {
                 (now, false)
             }
         };
-        let fit = self.first_fit(ask, from, now);
+        let mut fit = self.first_fit(ask, from, now);
+        if fit.at <= now && ask.ahead.is_none() && held.is_none() && !probe {
+            fit = self.give_way(ask, fit, now);
+        }
         if fit.at <= now && ask.ahead.is_none() {
             let has_slots = |charge: &Charge| charge.slots.is_none_or(|most| self.budgets[charge.budget].has_slot(most.get(), held));
             if !ask.charges.iter().all(has_slots) {
@@ -182,6 +190,15 @@ impl Site {
             self.breaker_for(ask).lease(id, ask.role, fit.at + ask.lease);
         }
         Entry::Wait(Ticket { id, at: fit.at, because: fit.because, probe })
+    }
+
+    /// Puts whoever could go at once behind those whose turn it is, as far as its patience allows.
+    fn give_way(&self, ask: &Ask<'_>, fit: Fit, now: BootInstant) -> Fit {
+        let turns = ask.charges.iter().filter(|charge| charge.weight > 0);
+        let behind = turns.filter_map(|charge| self.budgets[charge.budget].turn_behind(&charge.windows, COURTESY, now));
+        let Some(behind) = behind.max_by_key(|behind| behind.at) else { return fit };
+        let later = self.first_fit(ask, behind.at, now);
+        if later.at > ask.latest || later.at > ask.deadline { fit } else { Fit { because: later.because.or(behind.because), ..later } }
     }
 
     /// Charges every budget now, and writes the pass.

@@ -109,3 +109,44 @@ fn a_ticket_of_a_dead_holder_expires() {
     assert!(matches!(site.enter(&ask(&charges, &policy), at(3_999)).entry, Entry::Refused(_)), "held as long as it may live");
     assert!(matches!(site.enter(&ask(&charges, &policy), at(4_001)).entry, Entry::Go(_)));
 }
+
+/// A process with an endless line, which wakes so long after its turn.
+struct Line {
+    wakes: BootInstant,
+    ticket: Option<u64>,
+    delay: Duration,
+    sent: u32,
+}
+
+#[test]
+fn the_process_that_wakes_first_leaves_the_others_their_share_of_a_burst() {
+    let policy = BreakerPolicy::default();
+    let charges = [charge(0, 1, &windows("50/SECOND"), ms(0))];
+    let mut site = Site::default();
+    site.ensure_budgets(1);
+    let delays = [50, 300, 600, 1_000].map(Duration::from_micros);
+    let mut lines = delays.map(|delay| Line { wakes: at(0), ticket: None, delay, sent: 0 });
+    let end = at(20_000);
+    loop {
+        let line = lines.iter_mut().min_by_key(|line| line.wakes).expect("four");
+        let now = line.wakes;
+        if now >= end {
+            break;
+        }
+        let question = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
+        let entered = match line.ticket.take() {
+            Some(ticket) => site.confirm(&question, ticket, now),
+            None => site.enter(&question, now),
+        };
+        match entered.entry {
+            // The next in line asks a moment later.
+            Entry::Go(_) => (line.sent, line.wakes) = (line.sent + 1, now + Duration::from_micros(20)),
+            Entry::Wait(ticket) => (line.ticket, line.wakes) = (Some(ticket.id), ticket.at + line.delay),
+            other => panic!("{other:?}"),
+        }
+    }
+    let sent = lines.map(|line| line.sent);
+    let (most, least) = (sent.iter().max().expect("four"), sent.iter().min().expect("four"));
+    assert!(f64::from(*most) <= 1.3 * f64::from(*least), "{sent:?}");
+    assert!(sent.iter().sum::<u32>() >= 980, "{sent:?}");
+}

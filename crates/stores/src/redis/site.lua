@@ -50,6 +50,7 @@ local KEEP = 33 * 86400
 local KINDS, LOGGED = 4, 128
 local EXACT_LIMIT, COARSE_BUCKETS = 4096, 1024
 local TICKET_GRACE, PACING, FORGET_RATE, WAITS = 3000000, 60000000, 600000000, 8
+local COURTESY, LONGEST_TURN = 4000, 1000
 
 local raw, site, log = call('GET', key), nil, nil
 local layout = raw and string.byte(raw)
@@ -345,6 +346,21 @@ local function budget_fit(budget, charge, ahead, from)
   end
 end
 
+-- Returns the turn behind everybody who waits for one within COURTESY of now, and the window that it is for.
+local function turn_behind(budget, windows)
+  local last = nil
+  for _, ticket in ipairs(budget.t) do
+    if not ticket.s and ticket.a <= now + COURTESY and ticket.a + COURTESY > now then last = ticket end
+  end
+  local turn, tightest = nil, nil
+  for _, window in ipairs(windows) do
+    local mine = math.min(LONGEST_TURN, math.floor(math.floor(width_of(budget, window) / window.limit) / 4))
+    if not turn or mine < turn then turn, tightest = mine, window end
+  end
+  if not last or not turn then return nil end
+  return math.max(last.a, now) + turn, tightest
+end
+
 -- Kinds of questions ---------------------------------------------------------------------------------------------------
 
 -- Calls `visit` with each budget of a kind, and with each of its windows.
@@ -628,6 +644,21 @@ local function first_fit(ask, from)
   end
 end
 
+-- Puts whoever could go at once behind those whose turn it is, as far as its patience allows.
+local function give_way(ask, at, because)
+  local behind, window = nil, nil
+  for _, charge in ipairs(ask.charges) do
+    if charge.weight > 0 then
+      local turn, tightest = turn_behind(charge.budget, charge.windows)
+      if turn and (not behind or turn >= behind) then behind, window = turn, tightest end
+    end
+  end
+  if not behind then return at, because end
+  local later, why = first_fit(ask, behind)
+  if later > ask.latest or later > ask.deadline then return at, because end
+  return later, why or window
+end
+
 local function has_slots(ask, held)
   for _, charge in ipairs(ask.charges) do
     if charge.slots > 0 and #charge.budget.s >= charge.slots then
@@ -697,6 +728,7 @@ local function judge(ask, held)
     end
   end
   local at, because = first_fit(ask, from)
+  if at <= now and not ask.ahead and not held and not probe then at, because = give_way(ask, at, because) end
   answer.at, answer.because, answer.probe = at, because, probe
   if at <= now and not ask.ahead then
     if not has_slots(ask, held) then
