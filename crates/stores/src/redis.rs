@@ -1,6 +1,6 @@
 //! State on a Redis or Valkey server, shared by several machines.
 //!
-//! A step is one call of one script, which is the twin of the pure functions (`site.lua`): one round trip, atomic, on the
+//! A step is one call of one script, which is the twin of the pure functions (`script/`): one round trip, atomic, on the
 //! server's clock. All keys of a site have one hash tag and run out by themselves.
 
 use std::future::Future;
@@ -25,9 +25,11 @@ use crate::multiprocess::PerProcess;
 use crate::process;
 
 mod lua;
+mod script;
 mod view;
 mod wire;
 
+use script::LAYOUT;
 use wire::{Malformed, Reply, Step};
 
 /// How long a connection may take.
@@ -41,8 +43,6 @@ const AGAIN: u32 = 3;
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// For how long it is believed.
 const ALIVE: Duration = Duration::from_secs(20);
-/// The version of what the script writes.
-const LAYOUT: u32 = 2;
 /// What every key begins with.
 const PREFIX: &str = "docstokg";
 
@@ -140,7 +140,7 @@ impl Inner {
             let _entered = home.enter();
             ConnectionManager::new_lazy_with_config(client, config).map_err(|error| unusable(error.to_string()))?
         };
-        let script = Script::new(include_str!("redis/site.lua"));
+        let script = Script::new(&script::text());
         let next_id = AtomicU64::new(process::first_name());
         Ok(Self { name, manager, home, script, clock, who: process::signature(), next_id, peers: AtomicU32::new(1), own })
     }

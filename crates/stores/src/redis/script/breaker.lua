@@ -1,0 +1,140 @@
+-- Breakers: twin of `breaker.rs`.
+
+local function trip_until(trip)
+  if trip.b and trip.b.u > trip.u then return trip.b.u end
+  return trip.u
+end
+
+local function trip_reason(trip)
+  if trip.b and trip.b.u >= trip.u then return trip.b.r end
+  return trip.r
+end
+
+local function state_of(breaker)
+  if not breaker.t then return 'closed' end
+  if trip_until(breaker.t) > now then return 'open' end
+  return 'half_open'
+end
+
+local function past_of(breaker)
+  breaker.p = breaker.p or { o = 0, x = 0, l = 0, c = 0, d = 0, h = 0, r = {} }
+  return breaker.p
+end
+
+local function advance(breaker)
+  local trip = breaker.t
+  if not trip then return nil end
+  if trip.h then
+    drop_expired(trip.l)
+    return nil
+  end
+  if trip_until(trip) > now then return nil end
+  trip.h, trip.b = true, nil
+  return { from = 'open', to = 'half_open', fails = breaker.f, reset = -1, reason = '' }
+end
+
+local function lease(breaker, id, role, expires)
+  if not breaker.t then return end
+  for _, held in ipairs(breaker.t.l) do
+    if held.i == id then
+      held.x = expires
+      return
+    end
+  end
+  table.insert(breaker.t.l, { i = id, o = role, x = expires })
+end
+
+local function reset_after(policy, opens, learned)
+  local reset = math.max(policy.reset, learned) * 2 ^ math.min(math.max(opens - 1, 0), 20)
+  return math.min(reset, math.max(policy.ceiling, policy.reset))
+end
+
+local function open(breaker, policy, reason, length)
+  local from, was_closed = state_of(breaker), not breaker.t
+  local past = past_of(breaker)
+  if was_closed and past.o > 0 and past.c + reset_after(policy, past.o, past.l) <= now then past.o = 0 end
+  past.o = past.o + 1
+  past.r = {}
+  local reset = length or reset_after(policy, past.o, past.l)
+  breaker.e = breaker.e + 1
+  breaker.t = { u = now + reset, r = reason, h = false, l = {} }
+  return { from = from, to = 'open', fails = breaker.f, reset = reset, reason = reason }
+end
+
+local function fail(breaker, policy)
+  breaker.f = breaker.f + 1
+  local past = past_of(breaker)
+  past.d = now
+  if breaker.t then
+    if breaker.t.h then return open(breaker, policy, 'probe-failed', nil) end
+    return nil
+  end
+  if policy.threshold > 0 then
+    table.insert(past.r, now)
+    while #past.r > policy.threshold or (past.r[1] and past.r[1] + policy.within <= now) do table.remove(past.r, 1) end
+    if #past.r >= policy.threshold then return open(breaker, policy, 'rolling-window', policy.cooldown) end
+  end
+  if breaker.f >= policy.fail_max then return open(breaker, policy, 'consecutive', nil) end
+  return nil
+end
+
+local function shut(breaker)
+  breaker.t, breaker.f = nil, 0
+  local past = past_of(breaker)
+  past.r, past.c = {}, now
+  return { from = 'half_open', to = 'closed', fails = 0, reset = -1, reason = '' }
+end
+
+local function breaker_settle(breaker, policy, outcome, era, sent)
+  if era ~= breaker.e then return nil end
+  if outcome == 'success' or outcome == 'neutral' then
+    if outcome == 'success' then breaker.f = 0 end
+    if breaker.t and breaker.t.h then return shut(breaker) end
+    return nil
+  end
+  if outcome == 'throttled' then
+    if policy.one_per_epoch and breaker.p and sent < breaker.p.h then return nil end
+    past_of(breaker).h = now
+  end
+  return fail(breaker, policy)
+end
+
+local function breaker_block(breaker, till, reason)
+  if till <= now then return nil end
+  local from = state_of(breaker)
+  if from == 'open' then
+    local trip = breaker.t
+    if not trip.b or trip.b.u < till then trip.b = { u = till, r = reason } end
+    return nil
+  end
+  breaker.e = breaker.e + 1
+  breaker.t = { u = now, r = reason, b = { u = till, r = reason }, h = false, l = {} }
+  return { from = from, to = 'open', fails = breaker.f, reset = till - now, reason = reason }
+end
+
+local function learn(breaker, policy, asked)
+  local past = past_of(breaker)
+  if asked <= policy.reset then
+    past.x = 0
+    return
+  end
+  past.x = past.x + 1
+  if past.x >= 2 then past.l = math.max(past.l, math.min(asked, policy.ceiling)) end
+end
+
+local function breaker_for(ask)
+  if not ask.isolated then return site.b end
+  local own = site.i[ask.role]
+  if not own then
+    own = { e = 0, f = 0 }
+    local block = site.b.t and site.b.t.b
+    if block then own.t = { u = 0, r = block.r, b = { u = block.u, r = block.r }, h = false, l = {} } end
+    site.i[ask.role] = own
+  end
+  return own
+end
+
+local function block_all(till, reason)
+  for _, own in pairs(site.i) do breaker_block(own, till, reason) end
+  return breaker_block(site.b, till, reason)
+end

@@ -1,0 +1,151 @@
+-- The steps, by name.
+
+local steps = {}
+
+function steps.enter()
+  local ask = read_ask()
+  local transition = advance_site(ask)
+  local answer = judge(ask, nil)
+  save(ask.who)
+  return entered(answer, transition)
+end
+
+function steps.confirm()
+  local ticket, ask = number(), read_ask()
+  local transition = advance_site(ask)
+  for _, charge in ipairs(ask.charges) do
+    release(charge.budget.t, ticket)
+    release(charge.budget.s, ticket)
+  end
+  local answer = judge(ask, ticket)
+  if answer.kind ~= 'go' and answer.kind ~= 'wait' then
+    local trip = breaker_for(ask).t
+    if trip then release(trip.l, ticket) end
+  end
+  save(ask.who)
+  return entered(answer, transition)
+end
+
+function steps.leave()
+  local id, spent, ask = number(), number(), read_ask()
+  for _, charge in ipairs(ask.charges) do
+    release(charge.budget.s, id)
+    if not release(charge.budget.t, id) and spent >= 0 then take_back(charge.budget, charge.weight, spent) end
+  end
+  local trip = breaker_for(ask).t
+  local freed = trip and release(trip.l, id)
+  save(ask.who)
+  return { now, truth(freed) }
+end
+
+function steps.hold()
+  local id, at, longest, ask = number(), number(), number(), read_ask()
+  for _, charge in ipairs(ask.charges) do
+    take_back(charge.budget, charge.weight, at)
+    hold(charge.budget, id, at, charge.weight, now + longest)
+    for _, ticket in ipairs(charge.budget.t) do
+      if ticket.i == id then ticket.s, ticket.x = true, now + longest end
+    end
+  end
+  save(ask.who)
+  return { now }
+end
+
+function steps.sent()
+  local id, era, longest, ask = number(), number(), number(), read_ask()
+  for _, charge in ipairs(ask.charges) do
+    for _, ticket in ipairs(charge.budget.t) do
+      if ticket.i == id then ticket.s, ticket.x = true, now + longest end
+    end
+  end
+  local breaker = breaker_for(ask)
+  local blocked = state_of(breaker) == 'open' and breaker.e ~= era and not ask.policy.shadow
+  save(ask.who)
+  if blocked then return { now, 1, trip_until(breaker.t), trip_reason(breaker.t) } end
+  return { now, 0 }
+end
+
+function steps.stamp()
+  local id, ask = number(), read_ask()
+  for _, charge in ipairs(ask.charges) do
+    expire(charge.budget)
+    if release(charge.budget.t, id) then spend(charge.budget, charge.weight, now) end
+  end
+  save(ask.who)
+  return { now }
+end
+
+function steps.settle_headers()
+  local id, era, at, outcome, ask = number(), number(), number(), text(), read_ask()
+  local breaker = breaker_for(ask)
+  local released = breaker.t and release(breaker.t.l, id)
+  local transition = breaker_settle(breaker, ask.policy, outcome, era, at)
+  save(ask.who)
+  return add_transition({ now, truth(released or transition), -1, -1, 0, 0, '' }, transition)
+end
+
+function steps.settle()
+  local id, era, probe, outcome, asked, sent_ago = number(), number(), flag(), text(), number(), number()
+  local ask = read_ask()
+  local policy = ask.policy
+  for _, charge in ipairs(ask.charges) do
+    if charge.slots > 0 then release(charge.budget.s, id) end
+  end
+  local breaker = breaker_for(ask)
+  local released = probe and breaker.t and release(breaker.t.l, id)
+  local transition = breaker_settle(breaker, policy, outcome, era, now - sent_ago)
+  if outcome == 'failure' or outcome == 'throttled' then
+    local length, reason = nil, nil
+    if asked >= 0 then
+      learn(breaker, policy, asked)
+      length, reason = math.min(asked, policy.cap), 'retry-after'
+    elseif outcome == 'throttled' and policy.throttle_block >= 0 then
+      length, reason = policy.throttle_block, 'throttled'
+    end
+    if length then transition = block_all(now + length, reason) or transition end
+  end
+  local till = state_of(breaker) == 'open' and trip_until(breaker.t) or -1
+  local adjusted = nil
+  if ask.aimd and ask.charges[1] then adjusted = observe(ask.charges[1].budget, ask.aimd, outcome == 'throttled') end
+  save(ask.who)
+  local reply = { now, truth(released or transition), till, adjusted and 0 or -1 }
+  for place = 1, 3 do reply[4 + place] = adjusted and adjusted[place] or 0 end
+  return add_transition(reply, transition)
+end
+
+function steps.renew()
+  local who, expires, ids = text(), now + number(), {}
+  for _ = 1, number() do ids[number()] = true end
+  for _, budget in pairs(site.u) do renew(budget.s, ids, expires) end
+  if site.b.t then renew(site.b.t.l, ids, expires) end
+  for _, own in pairs(site.i) do
+    if own.t then renew(own.t.l, ids, expires) end
+  end
+  save(who)
+  return { now }
+end
+
+function steps.block()
+  local who, length, reason = text(), number(), text()
+  local transition = block_all(now + length, reason)
+  save(who)
+  return add_transition({ now }, transition)
+end
+
+function steps.unblock()
+  local who = text()
+  local from = state_of(site.b)
+  site.i = {}
+  site.b = { e = site.b.e + (from == 'closed' and 0 or 1), f = 0 }
+  save(who)
+  if from == 'closed' then return { now } end
+  return add_transition({ now }, { from = from, to = 'closed', fails = 0, reset = -1, reason = '' })
+end
+
+-- Everything, for people.
+function steps.view()
+  return { now, raw and cmsgpack.pack(site) or '' }
+end
+
+if log then fold() end
+return steps[ARGV[2] or 'enter']()
