@@ -1,8 +1,9 @@
-//! Origins on loopback: real sockets, hand-written HTTP/1.1 so that every fault can be made.
+//! Origins on loopback: real sockets, hand-written HTTP/1.1 so that every fault can be made, and HTTP/2 where it is agreed on.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, SystemClock};
@@ -15,6 +16,8 @@ use crate::ledger::Arrival;
 use crate::origin::Web;
 use crate::reply::{Framing, Piece, Reply};
 
+mod multiplexed;
+
 /// Whether the listener speaks TLS.
 #[derive(Clone)]
 pub enum Security {
@@ -22,6 +25,13 @@ pub enum Security {
     Plain,
     /// TLS with this configuration.
     Tls(Arc<rustls::ServerConfig>),
+    /// TLS, and HTTP/2 for whoever offers it.
+    Http2 {
+        /// The configuration of TLS.
+        config: Arc<rustls::ServerConfig>,
+        /// After so many requests a connection is shut down, as front ends do.
+        requests_per_connection: u32,
+    },
 }
 
 impl Security {
@@ -30,8 +40,21 @@ impl Security {
     /// # Panics
     /// When no certificate can be made.
     #[must_use]
-    #[expect(clippy::expect_used, reason = "an origin without a certificate is a failed test")]
     pub fn self_signed(name: &str) -> (Self, String) {
+        let (config, pem) = Self::certified(name);
+        (Self::Tls(Arc::new(config)), pem)
+    }
+
+    /// Makes TLS as [`Security::self_signed`] does, with HTTP/2.
+    #[must_use]
+    pub fn self_signed_http2(name: &str, requests_per_connection: u32) -> (Self, String) {
+        let (mut config, pem) = Self::certified(name);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        (Self::Http2 { config: Arc::new(config), requests_per_connection }, pem)
+    }
+
+    #[expect(clippy::expect_used, reason = "an origin without a certificate is a failed test")]
+    fn certified(name: &str) -> (rustls::ServerConfig, String) {
         let certified = rcgen::generate_simple_self_signed(vec![name.to_owned()]).expect("a certificate");
         let key = rustls::pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der()).expect("a key");
         let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -40,7 +63,7 @@ impl Security {
             .with_no_client_auth()
             .with_single_cert(vec![certified.cert.der().clone()], key)
             .expect("a key that fits its certificate");
-        (Self::Tls(Arc::new(config)), certified.cert.pem())
+        (config, certified.cert.pem())
     }
 }
 
@@ -48,6 +71,7 @@ impl Security {
 pub struct Listener {
     /// Where it listens.
     pub address: SocketAddr,
+    connections: Arc<AtomicUsize>,
     accepting: JoinHandle<()>,
 }
 
@@ -78,8 +102,11 @@ impl Listener {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let web = web.clone();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&connections);
         let accepting = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
+                counted.fetch_add(1, Ordering::Relaxed);
                 let (web, security) = (web.clone(), security.clone());
                 tokio::spawn(async move {
                     // A broken connection is the client's business; the ledger has what arrived.
@@ -87,7 +114,13 @@ impl Listener {
                 });
             }
         });
-        Ok(Self { address, accepting })
+        Ok(Self { address, connections, accepting })
+    }
+
+    /// Returns how many connections have been made so far.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
     }
 }
 
@@ -95,13 +128,22 @@ async fn serve(stream: TcpStream, web: Web, security: Security, address: SocketA
     stream.set_nodelay(true)?;
     match security {
         Security::Plain => converse(stream, web, address).await,
-        Security::Tls(config) => {
-            let delay = web.origins.values().map(|origin| origin.lock().dial_delay).max().unwrap_or_default();
-            pause(delay).await;
-            let stream = tokio_rustls::TlsAcceptor::from(config).accept(stream).await?;
-            converse(stream, web, address).await
+        Security::Tls(config) => converse(shake_hands(stream, &web, config).await?, web, address).await,
+        Security::Http2 { config, requests_per_connection } => {
+            let stream = shake_hands(stream, &web, config).await?;
+            if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+                multiplexed::converse(stream, web, address, requests_per_connection).await
+            } else {
+                converse(stream, web, address).await
+            }
         }
     }
+}
+
+async fn shake_hands(stream: TcpStream, web: &Web, config: Arc<rustls::ServerConfig>) -> io::Result<tokio_rustls::server::TlsStream<TcpStream>> {
+    let delay = web.origins.values().map(|origin| origin.lock().dial_delay).max().unwrap_or_default();
+    pause(delay).await;
+    tokio_rustls::TlsAcceptor::from(config).accept(stream).await
 }
 
 #[expect(clippy::disallowed_methods, reason = "a server on real sockets runs in real time")]

@@ -41,6 +41,8 @@ pub enum Fault {
     Tls,
     /// The request could not be written.
     Write,
+    /// The origin ended the connection in good order, or would not take another request on it (HTTP/2, RFC 9113 section 8.7).
+    GoingAway,
     /// The answer broke off or was malformed.
     Read,
     /// No headers, or no bytes, or too few bytes in time.
@@ -57,6 +59,7 @@ impl Fault {
             Self::Connect => "connect",
             Self::Tls => "tls",
             Self::Write => "write",
+            Self::GoingAway => "going-away",
             Self::Read => "read",
             Self::Timeout => "timeout",
         }
@@ -109,6 +112,8 @@ impl Classifier {
     #[must_use]
     pub fn classify(&self, ending: Ending) -> Class {
         match ending {
+            // Front ends end their connections after so many requests, and whatever was on its way is asked again.
+            Ending::Fault(Fault::GoingAway) => Class { outcome: Outcome::Neutral, transient: true },
             // A certificate does not get better by asking again at once.
             Ending::Fault(fault) => Class { outcome: Outcome::Failure, transient: fault != Fault::Tls },
             Ending::Status(status) => {

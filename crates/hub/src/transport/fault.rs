@@ -32,6 +32,8 @@ pub(super) fn read(error: &reqwest::Error) -> SendError {
         || io.is_some_and(|io| matches!(io.kind(), ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::AddrNotAvailable))
     {
         Fault::NoRoute
+    } else if causes().filter_map(|cause| cause.downcast_ref::<h2::Error>()).any(is_going_away) {
+        Fault::GoingAway
     } else if error.is_connect() {
         Fault::Connect
     } else if error.is_timeout() || io.is_some_and(|io| io.kind() == ErrorKind::TimedOut) {
@@ -47,6 +49,12 @@ pub(super) fn read(error: &reqwest::Error) -> SendError {
 /// Tells whether no more files can be opened: nothing left the machine, and no host is to blame.
 pub(super) fn is_lack_of_files(error: &std::io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error).contains(&code))
+}
+
+/// Tells whether the origin has ended the connection in good order, or would not look at the request (RFC 9113, 8.7).
+fn is_going_away(error: &h2::Error) -> bool {
+    let said = |reason| error.is_remote() && error.reason() == Some(reason);
+    error.is_go_away() && said(h2::Reason::NO_ERROR) || error.is_reset() && said(h2::Reason::REFUSED_STREAM)
 }
 
 /// Walks from an error to its innermost cause.

@@ -10,6 +10,8 @@ mod config;
 mod delivery;
 // Exact event lists of scripted journeys.
 mod events;
+// Over HTTP/2.
+mod http2;
 // Windows, lines, slots and bounds.
 mod limiter;
 // Hop by hop.

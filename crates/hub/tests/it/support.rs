@@ -26,6 +26,11 @@ pub(crate) fn get(url: &str) -> Request {
     Request::get(url.parse().expect("a URL"))
 }
 
+/// Runs work on real sockets, in real time.
+pub(crate) fn on_sockets<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime").block_on(work)
+}
+
 /// The shipped configuration with flags over it.
 pub(crate) fn config(flags: Flags) -> Config {
     load(&Sources { flags, ..Sources::default() }).expect("a configuration").0

@@ -5,14 +5,10 @@ use docstokg_hub::transport::wire::WireOptions;
 use docstokg_hub::{Hub, Request};
 use docstokg_origin_sim::{Listener, Origin, Piece, Reply, Security, Web};
 
-use crate::support::{config, get, ms, seconds};
+use crate::support::{config, get, ms, on_sockets, seconds};
 
 fn web(origins: impl IntoIterator<Item = Origin>) -> Web {
     Web::new(origins, SystemClock.boot())
-}
-
-fn on_sockets<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime").block_on(work)
 }
 
 /// A hub that finds the named hosts at the listener.

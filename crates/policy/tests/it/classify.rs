@@ -50,4 +50,6 @@ fn transport_faults_are_failures_and_all_but_tls_may_pass() {
         assert_eq!(class.transient, fault != Fault::Tls);
         assert_eq!(fault.is_ours(), matches!(fault, Fault::Dns | Fault::NoRoute));
     }
+    let class = Classifier::default().classify(Ending::Fault(Fault::GoingAway));
+    assert_eq!((class.outcome, class.transient), (Outcome::Neutral, true), "a connection that ends says nothing about the origin");
 }
