@@ -204,6 +204,7 @@ impl Inner {
         track.journey.attempts += 1;
         let out = self.stalls.leave(&self.runtime, granted.grant().pass.at);
         let answer = before(&*self.runtime, patience, self.transport.send(outgoing, Arc::clone(&watch) as Arc<dyn Dial>)).await;
+        let reused = *watch.stage.lock() == Stage::Pooled;
         if let Some(took) = watch.over(out.is_some_and(|out| out.met_a_stall(sent))) {
             track.note(host, role, || What::Dialled { took });
         }
@@ -212,7 +213,7 @@ impl Inner {
             Some(Err(error)) => {
                 // What was not sent is no attempt.
                 track.journey.attempts -= u32::from(matches!(error, SendError::Blocked(_) | SendError::Internal { .. }));
-                return Attempted::from_send_error(error);
+                return Attempted::from_send_error(error, reused);
             }
             None if self.runtime.boot() >= track.deadline => return Attempted::Abandoned(track.deadline_error(host, "before the answer began")),
             None => {
@@ -330,8 +331,12 @@ enum ReadError {
 }
 
 impl Attempted {
-    fn from_send_error(error: SendError) -> Self {
+    fn from_send_error(error: SendError, reused: bool) -> Self {
         match error {
+            // Origins close connections that have been idle for a while, and some do while the next request is on its way.
+            // If there is more to it, the next attempt finds out: it dials.
+            SendError::Closed { message, .. } if reused => Self::Finished(Finish::Fault { fault: Fault::GoingAway, message }),
+            SendError::Closed { fault, message } => Self::Finished(Finish::Fault { fault, message }),
             SendError::Fault { fault, message } => Self::Finished(Finish::Fault { fault, message }),
             SendError::Internal { host, address } => Self::Abandoned(ErrorKind::Internal { host, address }),
             SendError::Blocked(_) => Self::Blocked,

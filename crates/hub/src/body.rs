@@ -129,7 +129,9 @@ impl BodyReader {
             let now = self.runtime.boot();
             let chunk = match chunk {
                 Some(Ok(chunk)) => chunk,
-                Some(Err(SendError::Fault { fault, message })) => return Err(BodyError::Fault(fault, message)),
+                Some(Err(SendError::Fault { fault, message } | SendError::Closed { fault, message })) => {
+                    return Err(BodyError::Fault(fault, message));
+                }
                 Some(Err(other)) => return Err(BodyError::Unsendable(other.to_string())),
                 None if now >= self.deadline => return Err(BodyError::Deadline),
                 None => return Err(BodyError::Fault(Fault::Timeout, format!("no bytes for {} s", self.pace.idle.as_secs_f64()))),

@@ -76,6 +76,14 @@ pub enum SendError {
         /// What happened, for a person.
         message: String,
     },
+    /// The connection ended while an answer was waited for, or in the middle of it.
+    #[error("{message}")]
+    Closed {
+        /// What class of fault it is on a connection that was new.
+        fault: Fault,
+        /// What happened, for a person.
+        message: String,
+    },
     /// The address is one that this request may not reach; nothing was sent.
     #[error("{host} leads to the internal address {address}")]
     Internal {

@@ -41,7 +41,8 @@ pub enum Fault {
     Tls,
     /// The request could not be written.
     Write,
-    /// The origin ended the connection in good order, or would not take another request on it (HTTP/2, RFC 9113 section 8.7).
+    /// The origin ended a connection that had served before, or would not take another request on it (RFC 9112 section 9.3.1,
+    /// RFC 9113 section 8.7).
     GoingAway,
     /// The answer broke off or was malformed.
     Read,

@@ -24,6 +24,10 @@ pub(super) fn read(error: &reqwest::Error) -> SendError {
     }
     let io = causes().filter_map(|cause| cause.downcast_ref::<std::io::Error>()).last();
     let is_ours = io.is_some_and(is_lack_of_files);
+    if !error.is_connect() && (io.is_some_and(is_closed) || causes().filter_map(|cause| cause.downcast_ref::<hyper::Error>()).any(is_incomplete)) {
+        let fault = if io.is_some_and(|io| io.kind() == ErrorKind::BrokenPipe) { Fault::Write } else { Fault::Read };
+        return SendError::Closed { fault, message: innermost(error) };
+    }
     let fault = if causes().any(<dyn Error + 'static>::is::<NoAddress>) {
         Fault::Dns
     } else if causes().any(is_tls) {
@@ -38,8 +42,6 @@ pub(super) fn read(error: &reqwest::Error) -> SendError {
         Fault::Connect
     } else if error.is_timeout() || io.is_some_and(|io| io.kind() == ErrorKind::TimedOut) {
         Fault::Timeout
-    } else if io.is_some_and(|io| io.kind() == ErrorKind::BrokenPipe) {
-        Fault::Write
     } else {
         Fault::Read
     };
@@ -55,6 +57,14 @@ pub(super) fn is_lack_of_files(error: &std::io::Error) -> bool {
 fn is_going_away(error: &h2::Error) -> bool {
     let said = |reason| error.is_remote() && error.reason() == Some(reason);
     error.is_go_away() && said(h2::Reason::NO_ERROR) || error.is_reset() && said(h2::Reason::REFUSED_STREAM)
+}
+
+fn is_closed(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted)
+}
+
+fn is_incomplete(error: &hyper::Error) -> bool {
+    error.is_incomplete_message()
 }
 
 /// Walks from an error to its innermost cause.

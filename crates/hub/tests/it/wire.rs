@@ -54,6 +54,30 @@ fn every_fault_of_a_real_socket_is_told_apart_and_tried_again() {
 }
 
 #[test]
+fn a_connection_that_ends_between_two_requests_is_no_failure_and_a_new_one_that_ends_is() {
+    on_sockets(async {
+        for how in [Piece::Cut, Piece::Reset] {
+            let origin = Origin::new("a.example").route("/again", [Reply::dead(how.clone()), Reply::ok("complete")]);
+            let web = web([origin]);
+            let listener = Listener::start(&web, Security::Plain).await.expect("a port");
+            let flags = || Flags { breaker: vec!["a.example=fail_max:1".into()], ..Flags::default() };
+            let warm = hub(config(flags()), &listener, &["a.example:80"]);
+            warm.fetch(get("http://a.example/first")).await.expect("an answer");
+            let answer = warm.fetch(get("http://a.example/again")).await.expect("an answer by a new connection");
+            assert_eq!((&*answer.body, answer.journey.attempts), (&b"complete"[..], 2), "{how:?}");
+            assert_eq!(listener.connections(), 2);
+
+            let origin = Origin::new("a.example").route("/again", [Reply::dead(how)]);
+            let web = self::web([origin]);
+            let listener = Listener::start(&web, Security::Plain).await.expect("a port");
+            let cold = hub(config(flags()), &listener, &["a.example:80"]);
+            let error = cold.fetch(get("http://a.example/again").deadline(seconds(1))).await.expect_err("a fault");
+            assert_eq!((error.kind.class(), error.journey.attempts), ("read", 1), "the breaker has opened: {error}");
+        }
+    });
+}
+
+#[test]
 fn discovered_urls_do_not_reach_the_own_network() {
     on_sockets(async {
         let inside = web([]);
