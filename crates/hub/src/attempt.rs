@@ -336,8 +336,7 @@ impl Attempted {
             // Origins close connections that have been idle for a while, and some do while the next request is on its way.
             // If there is more to it, the next attempt finds out: it dials.
             SendError::Closed { message, .. } if reused => Self::Finished(Finish::Fault { fault: Fault::GoingAway, message }),
-            SendError::Closed { fault, message } => Self::Finished(Finish::Fault { fault, message }),
-            SendError::Fault { fault, message } => Self::Finished(Finish::Fault { fault, message }),
+            SendError::Closed { fault, message } | SendError::Fault { fault, message } => Self::Finished(Finish::Fault { fault, message }),
             SendError::Internal { host, address } => Self::Abandoned(ErrorKind::Internal { host, address }),
             SendError::Blocked(_) => Self::Blocked,
             SendError::Unsendable(why) => Self::Abandoned(ErrorKind::Unsendable(why)),
