@@ -290,10 +290,16 @@ impl Budget {
         self.remembered == windows.signature
     }
 
+    /// Tells whether nobody asks to remember anything.
+    #[inline]
+    fn is_boundless(&self) -> bool {
+        self.keep == 0 && self.coarse.is_empty()
+    }
+
     /// Remembers that `weight` was used at `now`.
     #[inline]
     pub fn spend(&mut self, weight: u32, now: BootInstant) {
-        if weight == 0 {
+        if weight == 0 || self.is_boundless() {
             return;
         }
         self.ring.push(now, weight, self.keep);
@@ -307,6 +313,9 @@ impl Budget {
 
     /// Takes back `weight` that was spent at `at` and never used.
     pub fn take_back(&mut self, weight: u32, at: BootInstant) {
+        if self.is_boundless() {
+            return;
+        }
         self.ring.take_back(at, weight);
         for coarse in &mut self.coarse {
             coarse.take_back(at, weight);

@@ -47,11 +47,11 @@ pub(crate) struct Commit<'a> {
 
 /// The record of a site, held under its lock.
 pub(crate) trait Record {
-    /// How many changes the log holds before a page takes their place.
-    const LOG_ENTRIES: usize;
-
     /// What can go wrong while it is read or written.
     type Error: From<Garbled>;
+
+    /// Returns how many changes the log holds before a page takes their place, once the position is known.
+    fn log_entries(&self) -> usize;
 
     /// Returns how far it has come.
     fn position(&mut self) -> Result<Position, Self::Error>;
@@ -166,7 +166,7 @@ impl Replica {
         if !touched && self.scratch.is_empty() {
             return Ok(done);
         }
-        let full = position.logged + self.scratch.len() / ENTRY > R::LOG_ENTRIES;
+        let full = position.logged + self.scratch.len() / ENTRY > record.log_entries();
         let head = if touched {
             self.site.sign(&self.who);
             Some(self.encode_head()).filter(|head| *head != self.head)

@@ -19,9 +19,11 @@ pub(super) const SEGMENT: usize = 1 << 20;
 /// The most segments: a gigabyte, more sites than anybody asks at once.
 const MOST_SEGMENTS: usize = 1 << 10;
 /// The version of the layout.
-pub(super) const VERSION: u64 = 2;
-/// How many changes the log of a site holds.
-pub(super) const LOG_ENTRIES: usize = 128;
+pub(super) const VERSION: u64 = 3;
+/// How many changes the log of a small site holds.
+const LOG_ENTRIES: usize = 128;
+/// The class from which on logs grow no more.
+const LONGEST_LOG: usize = 3;
 const MAGIC: u64 = u64::from_le_bytes(*b"DTKGSHM\0");
 const BUCKETS: usize = 4_096;
 /// How long a holder of a lock that lives may take: its steps take microseconds.
@@ -67,7 +69,6 @@ pub(super) struct Class(pub(super) usize);
 
 impl Class {
     pub(super) const LARGEST: Self = Self(9);
-    pub(super) const LOG: usize = LOG_ENTRIES * ENTRY;
 
     pub(super) const fn head(self) -> usize {
         256 << self.0
@@ -77,8 +78,17 @@ impl Class {
         512 << self.0
     }
 
+    /// Returns how many changes the log holds: the longer a page takes to write, the less often it is written.
+    pub(super) const fn log_entries(self) -> usize {
+        LOG_ENTRIES << if self.0 < LONGEST_LOG { self.0 } else { LONGEST_LOG }
+    }
+
+    pub(super) const fn log(self) -> usize {
+        self.log_entries() * ENTRY
+    }
+
     pub(super) const fn area(self) -> usize {
-        2 * (self.head() + self.page() + Self::LOG)
+        2 * (self.head() + self.page() + self.log())
     }
 
     /// Returns the smallest class that holds a head and a page of these lengths.

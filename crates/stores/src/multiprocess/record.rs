@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use docstokg_policy::time::BootInstant;
 
-use super::arena::{Arena, Class, LOG_ENTRIES, Refused, block};
+use super::arena::{Arena, Class, Refused, block};
 use super::sys::Segment;
 use crate::replica::{Commit, ENTRY, Garbled, Position, Record};
 
@@ -83,7 +83,7 @@ impl<'a> Mapped<'a> {
             && half.page_slot < 2
             && half.head_length <= half.class.head()
             && half.page_length <= half.class.page()
-            && half.position.logged * ENTRY <= Class::LOG;
+            && half.position.logged <= half.class.log_entries();
         if !sound || active > 1 {
             return Err(Garbled.into());
         }
@@ -150,7 +150,7 @@ const fn page_at(class: Class, slot: usize) -> usize {
 }
 
 const fn log_at(class: Class, slot: usize) -> usize {
-    2 * class.head() + 2 * class.page() + slot * Class::LOG
+    2 * class.head() + 2 * class.page() + slot * class.log()
 }
 
 impl From<Garbled> for Refused {
@@ -160,9 +160,12 @@ impl From<Garbled> for Refused {
 }
 
 impl Record for Mapped<'_> {
-    const LOG_ENTRIES: usize = LOG_ENTRIES;
-
     type Error = Refused;
+
+    #[inline]
+    fn log_entries(&self) -> usize {
+        Class(usize::try_from(self.word(self.active, half::CLASS)).unwrap_or(usize::MAX)).log_entries()
+    }
 
     /// Reads no more than it is asked for: a copy that is up to date needs nothing else.
     #[inline]
@@ -206,7 +209,7 @@ impl Mapped<'_> {
         let number = |at| usize::try_from(self.word(self.active, at)).unwrap_or(usize::MAX);
         let (class, slot) = (Class(number(half::CLASS)), number(half::PAGE_SLOT));
         let logged = position.logged.saturating_add(log.len() / ENTRY);
-        if class.0 > Class::LARGEST.0 || slot > 1 || logged > LOG_ENTRIES {
+        if class.0 > Class::LARGEST.0 || slot > 1 || logged > class.log_entries() {
             return Err(Garbled.into());
         }
         let (segment, place) = self.arena.at(self.word(self.active, half::AREA))?;

@@ -50,10 +50,12 @@ impl<'a> Row<'a> {
 }
 
 impl Record for Row<'_> {
-    /// The log is written anew with every change, together with the rest of its page.
-    const LOG_ENTRIES: usize = 64;
-
     type Error = StepError;
+
+    /// The log is written anew with every change, together with the rest of its page.
+    fn log_entries(&self) -> usize {
+        64
+    }
 
     fn position(&mut self) -> Result<Position, StepError> {
         let mut select = self.transaction.prepare_cached("SELECT page_no, head_no, length(log) FROM sites WHERE id = ?1 AND key = ?2")?;

@@ -316,7 +316,7 @@ fn files_that_are_not_ours_are_refused_with_a_sentence() {
     let mut bytes = std::fs::read(at("old.shm")).expect("a file");
     bytes[8] = 0;
     std::fs::write(at("old.shm"), bytes).expect("a file");
-    assert!(sentence(map(&at("old.shm"))).contains("layout is version 0, this one reads 2"), "older");
+    assert!(sentence(map(&at("old.shm"))).contains("layout is version 0, this one reads 3"), "older");
     assert!(sentence(map(Path::new("/proc/nowhere/limits.shm"))).contains("make it and its directory writable"), "read-only");
 
     std::fs::write(at("garbage.sqlite"), [7; 5_000]).expect("a file");
