@@ -24,7 +24,10 @@ fn main() {
         match pair[0].as_str() {
             "--seconds" => seconds = number(),
             "--runs" => runs = number(),
-            "--store" => kinds.retain(|kind| kind == value),
+            "--store" => {
+                kinds.retain(|kind| kind == value);
+                assert!(!kinds.is_empty(), "unknown store {value}");
+            }
             other => panic!("unknown option {other}"),
         }
     }

@@ -97,6 +97,19 @@ impl Finish {
         }
     }
 
+    /// Judges a connection that ended: once it says nothing about the origin, under the next attempt again it does.
+    pub(crate) fn judged_at(self, attempt: u32) -> Self {
+        match self {
+            Self::Fault { fault: Fault::GoingAway, message } if attempt > 1 => Self::Fault { fault: Fault::Read, message },
+            other => other,
+        }
+    }
+
+    /// Tells whether it says nothing about the origin, good or bad.
+    pub(crate) fn says_nothing(&self) -> bool {
+        matches!(self, Self::Fault { fault: Fault::GoingAway, .. })
+    }
+
     /// Returns what the server asked for.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -334,7 +347,6 @@ impl Attempted {
     fn from_send_error(error: SendError, reused: bool) -> Self {
         match error {
             // Origins close connections that have been idle for a while, and some do while the next request is on its way.
-            // If there is more to it, the next attempt finds out: it dials.
             SendError::Closed { message, .. } if reused => Self::Finished(Finish::Fault { fault: Fault::GoingAway, message }),
             SendError::Closed { fault, message } | SendError::Fault { fault, message } => Self::Finished(Finish::Fault { fault, message }),
             SendError::Internal { host, address } => Self::Abandoned(ErrorKind::Internal { host, address }),

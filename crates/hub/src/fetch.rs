@@ -135,7 +135,7 @@ impl Inner {
             let sent = self.runtime.boot();
             let wire = OnTheWire::show(request.on_the_wire.as_ref());
             let finish = match self.attempt(target, self.outgoing(hop, target, request), &granted, delivery, track).await {
-                Attempted::Finished(finish) => finish,
+                Attempted::Finished(finish) => finish.judged_at(attempt),
                 Attempted::Abandoned(kind) => return Err(kind),
                 Attempted::Streaming { head, reader, outcome } => {
                     // Retrying ends with the headers of a stream: what it holds is settled at the end of its body.
@@ -164,6 +164,11 @@ impl Inner {
             let ours = matches!(finish, Finish::Fault { fault, .. } if fault.is_ours());
             let report = Report { outcome: class.outcome, retry_after, sent };
             let open_until = match network {
+                // Neither does a connection that ends: only an answer, or the next attempt, tells how the origin is.
+                network if finish.says_nothing() => {
+                    drop((granted, resolver.take(), network));
+                    None
+                }
                 // A failure of our own network says nothing about the origin: others who share its breaker may reach it.
                 Some(network) if ours => {
                     drop((granted, resolver.take()));

@@ -284,8 +284,8 @@ async fn end_badly(stream: &mut impl Connection, how: &Piece) -> io::Result<bool
     if *how == Piece::Reset {
         stream.arm_reset();
     } else {
+        // Closed without a goodbye of the TLS layer, as most are.
         stream.flush().await?;
-        stream.shutdown().await?;
     }
     Ok(false)
 }

@@ -20,8 +20,8 @@ pub use history::History;
 
 /// An hour, in microseconds.
 const HOUR: u64 = 3_600_000_000;
-/// The longest turn, in microseconds.
-const LONGEST_TURN: u64 = 1_000;
+/// A turn, in microseconds: timers are no finer.
+const TURN: u64 = 1_000;
 /// How many of the latest waits are remembered for people.
 const WAITS: usize = 8;
 /// An adaptive rate that nobody has watched for so long belongs to a run that is over.
@@ -202,13 +202,13 @@ impl Budget {
 
     /// Returns the turn behind everybody who waits for one within `courtesy` of now, if somebody does.
     ///
-    /// A turn is a quarter of what the tightest window allows on average: a line of turns is faster than the rate.
+    /// Where a window lets through several in a turn there are no turns: they would cost more of the rate than they are worth.
     pub(crate) fn turn_behind(&self, windows: &Windows, courtesy: Duration, now: BootInstant) -> Option<Fit> {
         let near = |ticket: &&Ticket| ticket.standing == Holding::Waiting && ticket.at <= now + courtesy && ticket.at + courtesy > now;
         let last = self.tickets.iter().rev().find(near)?;
-        let step = |width: u64, window: &Window| (width / u64::from(window.limit.get()) / 4).min(LONGEST_TURN);
-        let (step, window) = windows.in_force(self.multiplier).map(|(window, width)| (step(width, window), *window)).min_by_key(|(step, _)| *step)?;
-        Some(Fit { at: last.at.max(now).plus_micros(step), because: Some(window) })
+        let is_slow = |(window, width): (&Window, u64)| width >= 4 * TURN * u64::from(window.limit.get());
+        let because = windows.list().first().filter(|_| windows.in_force(self.multiplier).all(is_slow))?;
+        Some(Fit { at: last.at.max(now).plus_micros(TURN), because: Some(*because) })
     }
 
     #[inline]

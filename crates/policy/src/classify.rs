@@ -113,7 +113,8 @@ impl Classifier {
     #[must_use]
     pub fn classify(&self, ending: Ending) -> Class {
         match ending {
-            // Front ends end their connections after so many requests, and whatever was on its way is asked again.
+            // Front ends end their connections after so many requests, and whatever was on its way is asked again. Nobody has
+            // answered: breakers are not told of it at all.
             Ending::Fault(Fault::GoingAway) => Class { outcome: Outcome::Neutral, transient: true },
             // A certificate does not get better by asking again at once.
             Ending::Fault(fault) => Class { outcome: Outcome::Failure, transient: fault != Fault::Tls },

@@ -198,7 +198,8 @@ impl Site {
         let behind = turns.filter_map(|charge| self.budgets[charge.budget].turn_behind(&charge.windows, COURTESY, now));
         let Some(behind) = behind.max_by_key(|behind| behind.at) else { return fit };
         let later = self.first_fit(ask, behind.at, now);
-        if later.at > ask.latest || later.at > ask.deadline { fit } else { Fit { because: later.because.or(behind.because), ..later } }
+        // A turn costs a moment. Where it would cost the place as well, the place that is free now is taken.
+        if later.at > behind.at || later.at > ask.latest || later.at > ask.deadline { fit } else { behind }
     }
 
     /// Charges every budget now, and writes the pass.

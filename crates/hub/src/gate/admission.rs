@@ -33,6 +33,8 @@ const BUSY_LEAST: Duration = Duration::from_millis(20);
 const BUSY_SPREAD: Duration = Duration::from_millis(30);
 /// From when on a store that does not answer is to blame, and not a deadline that was close.
 const HANGS: Duration = Duration::from_secs(2);
+/// For how long somebody who has a slot may wait for its turn without giving it up.
+const MOMENT: Duration = Duration::from_millis(5);
 /// How long a waiter sleeps at most before it looks whether another process has changed the site.
 const LISTEN: Duration = Duration::from_secs(5);
 
@@ -136,7 +138,7 @@ impl Gate {
                     waits.breaker += slept;
                 }
                 if runtime.boot() >= at {
-                    slots = lane.try_slots(door.process_slots);
+                    slots = slots.or_else(|| lane.try_slots(door.process_slots));
                     if slots.is_none() {
                         waiter.give_up_ticket();
                         slots = Some(self.wait_slots(lane, &terms, door, track, waits).await?);
@@ -183,7 +185,8 @@ impl Gate {
                     slots = Some(self.wait_slots(lane, &terms, door, track, waits).await?);
                 }
                 Entry::Wait(ticket) => {
-                    slots = None;
+                    // For a turn of a moment it is kept: another lane would take it, and be in the way when the turn comes.
+                    slots = slots.filter(|_| ticket.at.since(runtime.boot()) <= MOMENT);
                     waiter.hold(Some(ticket.id));
                     (due, window) = (Some(ticket.at), ticket.because);
                 }

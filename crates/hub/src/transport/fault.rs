@@ -60,7 +60,7 @@ fn is_going_away(error: &h2::Error) -> bool {
 }
 
 fn is_closed(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted)
+    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::UnexpectedEof)
 }
 
 fn is_incomplete(error: &hyper::Error) -> bool {

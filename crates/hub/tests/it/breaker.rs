@@ -1,7 +1,7 @@
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::policy::breaker::State;
 use docstokg_hub::{ErrorKind, Host, Patience, Repeatable, Role};
-use docstokg_origin_sim::{Origin, Reply};
+use docstokg_origin_sim::{Origin, Piece, Reply};
 
 use crate::support::{World, config, count, get, ms, seconds};
 
@@ -125,6 +125,30 @@ fn artifact_failures_leave_metadata_alone_where_the_role_counts_for_itself() {
     assert!(world.run(|hub| async move { hub.fetch(once("/file").role(Role::Artifact)).await }).is_err());
     assert!(world.run(|hub| async move { hub.fetch(once("/other")).await }).is_ok());
     assert_eq!(world.view(&host()).failures(), 0);
+}
+
+#[test]
+fn a_kept_connection_that_ends_under_a_probe_proves_nothing() {
+    let replies = [Reply::status(429).header("retry-after", "4"), Reply::dead(Piece::Cut), Reply::ok("fine")];
+    let world = World::new([Origin::new("a.example").route("/", replies)], config(flags("fail_max:5,reset:60")));
+    let _ = world.run(|hub| async move { hub.fetch(once("/")).await }).expect("an answer");
+    world.simulation.run_for(seconds(4));
+    let error = world.run(|hub| async move { hub.fetch(once("/")).await }).expect_err("no answer");
+    assert_eq!(error.kind.class(), "going-away");
+    let view = world.view(&host());
+    assert_eq!((view.state(), view.leases()), (State::HalfOpen, [0; 3]), "nobody has answered, and the next may probe");
+    assert_eq!(world.run(|hub| async move { hub.fetch(once("/")).await }).expect("an answer").head.status, 200);
+    assert_eq!(world.view(&host()).state(), State::Closed);
+}
+
+#[test]
+fn an_origin_that_ends_every_connection_opens_its_breaker() {
+    let replies = std::iter::once(Reply::ok("fine")).chain(std::iter::repeat_n(Reply::dead(Piece::Reset), 9));
+    let world = World::new([Origin::new("a.example").route("/", replies)], config(flags("fail_max:2,reset:60")));
+    let _ = world.run(|hub| async move { hub.fetch(once("/")).await }).expect("an answer");
+    let error = world.run(|hub| async move { hub.fetch(get("http://a.example/").deadline(seconds(9))).await }).expect_err("no answer");
+    assert_eq!(error.kind.class(), "read");
+    assert_eq!((world.view(&host()).state(), world.ledger().len()), (State::Open, 4), "the first one did not count");
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn requests_at_once_share_a_connection() {
 }
 
 #[test]
-fn a_connection_that_the_origin_ends_loses_nothing_and_is_no_failure() {
+fn a_connection_that_the_origin_ends_loses_nothing() {
     on_sockets(async {
         let origin = Origin::new(HOST).latency(ms(2));
         let (web, listener, hub) = world(origin, 20, rates(&["modern.example:metadata=rates:1000/SECOND,max_concurrent:8"])).await;
@@ -74,7 +74,6 @@ fn streams_that_end_badly_are_failed_attempts_and_tried_again() {
     on_sockets(async {
         let good = || Reply::ok("complete");
         let origin = Origin::new(HOST)
-            .route("/refused", [Reply::dead(Piece::Cut), good()])
             .route("/broken", [Reply::dead(Piece::Reset), good()])
             .route("/cut", [Reply::ok("").pieces([Piece::Bytes("comp".into()), Piece::Pause(ms(5)), Piece::Reset]).claiming(8), good()])
             .route("/short", [Reply::ok("comp").claiming(8), good()])
@@ -84,7 +83,6 @@ fn streams_that_end_badly_are_failed_attempts_and_tried_again() {
         let flags = Flags { breaker: vec!["modern.example=fail_max:100".into()], ..rates(&["modern.example:metadata=rates:1000/SECOND"]) };
         let (web, _listener, hub) = world(origin, 10_000, flags).await;
         for (path, body, attempts) in [
-            ("/refused", "complete", 2),
             ("/broken", "complete", 2),
             ("/cut", "complete", 2),
             ("/short", "complete", 2),
@@ -95,7 +93,24 @@ fn streams_that_end_badly_are_failed_attempts_and_tried_again() {
             let answer = hub.fetch(get(&format!("https://modern.example{path}"))).await.unwrap_or_else(|error| panic!("{path}: {error}"));
             assert_eq!((&*answer.body, answer.journey.attempts), (body.as_bytes(), attempts), "{path}");
         }
-        assert_eq!(web.ledger().arrivals().len(), 4 * 2 + 3, "nobody else has tried again");
+        assert_eq!(web.ledger().arrivals().len(), 3 * 2 + 3, "nobody else has tried again");
+    });
+}
+
+#[test]
+fn a_stream_that_is_refused_once_is_no_failure_and_an_origin_that_refuses_all_is() {
+    on_sockets(async {
+        let replies = [Reply::dead(Piece::Cut), Reply::ok("complete")];
+        let origin = Origin::new(HOST).route("/once", replies).route("/ever", std::iter::repeat_n(Reply::dead(Piece::Cut), 9));
+        let flags = Flags { breaker: vec!["modern.example=fail_max:1".into()], ..rates(&["modern.example:metadata=rates:1000/SECOND"]) };
+        let (web, _listener, hub) = world(origin, 10_000, flags).await;
+        let answer = hub.fetch(get("https://modern.example/once")).await.expect("the second time it is taken");
+        assert_eq!((&*answer.body, answer.journey.attempts), (&b"complete"[..], 2));
+        let error = hub.fetch(get("https://modern.example/ever").deadline(seconds(5))).await.expect_err("never taken");
+        assert_eq!((error.kind.class(), error.journey.attempts), ("read", 2), "{error}");
+        let error = hub.fetch(get("https://modern.example/once")).await.expect_err("the breaker is open");
+        assert_eq!(error.kind.class(), "breaker_open");
+        assert_eq!(web.ledger().arrivals().len(), 4);
     });
 }
 

@@ -56,22 +56,26 @@ fn every_fault_of_a_real_socket_is_told_apart_and_tried_again() {
 #[test]
 fn a_connection_that_ends_between_two_requests_is_no_failure_and_a_new_one_that_ends_is() {
     on_sockets(async {
-        for how in [Piece::Cut, Piece::Reset] {
+        for (how, secure) in [(Piece::Cut, false), (Piece::Reset, false), (Piece::Cut, true), (Piece::Reset, true)] {
+            let (tls, pem) = Security::self_signed("a.example");
+            let (security, scheme, port) = if secure { (tls, "https", 443) } else { (Security::Plain, "http", 80) };
+            let hub = |listener: &Listener| {
+                let connect_to = vec![format!("a.example:{port}={}", listener.address).parse().expect("a mapping")];
+                let wire = WireOptions { connect_to, certificates: vec![pem.clone().into_bytes()], ..WireOptions::default() };
+                let flags = Flags { breaker: vec!["a.example=fail_max:1".into()], ..Flags::default() };
+                Hub::builder(config(flags)).wire(wire).build().expect("a hub")
+            };
+            let url = |path: &str| get(&format!("{scheme}://a.example{path}")).deadline(seconds(5));
             let origin = Origin::new("a.example").route("/again", [Reply::dead(how.clone()), Reply::ok("complete")]);
-            let web = web([origin]);
-            let listener = Listener::start(&web, Security::Plain).await.expect("a port");
-            let flags = || Flags { breaker: vec!["a.example=fail_max:1".into()], ..Flags::default() };
-            let warm = hub(config(flags()), &listener, &["a.example:80"]);
-            warm.fetch(get("http://a.example/first")).await.expect("an answer");
-            let answer = warm.fetch(get("http://a.example/again")).await.expect("an answer by a new connection");
+            let listener = Listener::start(&web([origin]), security.clone()).await.expect("a port");
+            let warm = hub(&listener);
+            warm.fetch(url("/first")).await.expect("an answer");
+            let answer = warm.fetch(url("/again")).await.expect("an answer by a new connection");
             assert_eq!((&*answer.body, answer.journey.attempts), (&b"complete"[..], 2), "{how:?}");
             assert_eq!(listener.connections(), 2);
 
-            let origin = Origin::new("a.example").route("/again", [Reply::dead(how)]);
-            let web = self::web([origin]);
-            let listener = Listener::start(&web, Security::Plain).await.expect("a port");
-            let cold = hub(config(flags()), &listener, &["a.example:80"]);
-            let error = cold.fetch(get("http://a.example/again").deadline(seconds(1))).await.expect_err("a fault");
+            let listener = Listener::start(&web([Origin::new("a.example").route("/again", [Reply::dead(how)])]), security).await.expect("a port");
+            let error = hub(&listener).fetch(url("/again")).await.expect_err("a fault");
             assert_eq!((error.kind.class(), error.journey.attempts), ("read", 1), "the breaker has opened: {error}");
         }
     });

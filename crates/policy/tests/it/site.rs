@@ -118,20 +118,19 @@ struct Line {
     sent: u32,
 }
 
-#[test]
-fn the_process_that_wakes_first_leaves_the_others_their_share_of_a_burst() {
+/// Lets processes with these delays ask for 20 s, and returns how many each has sent.
+fn shared<const N: usize>(rates: &str, delays: [u64; N]) -> [u32; N] {
     let policy = BreakerPolicy::default();
-    let charges = [charge(0, 1, &windows("50/SECOND"), ms(0))];
+    let charges = [charge(0, 1, &windows(rates), ms(0))];
     let mut site = Site::default();
     site.ensure_budgets(1);
-    let delays = [50, 300, 600, 1_000].map(Duration::from_micros);
-    let mut lines = delays.map(|delay| Line { wakes: at(0), ticket: None, delay, sent: 0 });
+    let mut lines = delays.map(|micros| Line { wakes: at(0), ticket: None, delay: Duration::from_micros(micros), sent: 0 });
     let end = at(20_000);
     loop {
-        let line = lines.iter_mut().min_by_key(|line| line.wakes).expect("four");
+        let line = lines.iter_mut().min_by_key(|line| line.wakes).expect("some");
         let now = line.wakes;
         if now >= end {
-            break;
+            return lines.map(|line| line.sent);
         }
         let question = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
         let entered = match line.ticket.take() {
@@ -145,8 +144,38 @@ fn the_process_that_wakes_first_leaves_the_others_their_share_of_a_burst() {
             other => panic!("{other:?}"),
         }
     }
-    let sent = lines.map(|line| line.sent);
+}
+
+#[test]
+fn the_process_that_wakes_first_leaves_the_others_their_share_of_a_burst() {
+    let sent = shared("50/SECOND", [50, 300, 600, 1_000]);
     let (most, least) = (sent.iter().max().expect("four"), sent.iter().min().expect("four"));
     assert!(f64::from(*most) <= 1.3 * f64::from(*least), "{sent:?}");
     assert!(sent.iter().sum::<u32>() >= 980, "{sent:?}");
+}
+
+#[test]
+fn turns_do_not_slow_down_fast_limits() {
+    let sent = shared("5000/SECOND", [1_000, 1_500]);
+    assert!(sent.iter().sum::<u32>() >= 98_000, "{sent:?}");
+}
+
+#[test]
+fn a_turn_is_not_worth_a_place() {
+    let policy = BreakerPolicy::default();
+    let common = || charge(0, 1, &windows("2/SECOND"), ms(0));
+    let own = |budget| charge(budget, 1, &windows("1/SECOND"), ms(0));
+    let (first, second, third) = ([common(), own(1)], [common(), own(2)], [common()]);
+    let mut site = Site::default();
+    site.ensure_budgets(3);
+    let patient = |charges| Ask { latest: BootInstant::FAR, ..ask(charges, &policy) };
+    // Their own budgets put these two at 1,002 and 2,001; the common one has room for another before them, and none between.
+    assert!(matches!(site.enter(&patient(&first), at(2)).entry, Entry::Go(_)));
+    assert!(matches!(site.enter(&patient(&second[1..]), at(1_001)).entry, Entry::Go(_)));
+    for (charges, due) in [(&first, 1_002), (&second, 2_001)] {
+        let Entry::Wait(ticket) = site.enter(&patient(charges), at(1_001)).entry else { panic!("no ticket") };
+        assert_eq!(ticket.at, at(due));
+    }
+    let entry = site.enter(&patient(&third), at(1_001)).entry;
+    assert!(matches!(entry, Entry::Go(_)), "{entry:?}");
 }

@@ -63,7 +63,7 @@ pub(super) mod block {
     pub(in super::super) const LONGEST_KEY: usize = LENGTH - KEY;
 }
 
-/// The room of an area: two heads, two pages and two logs, each doubled with the class.
+/// The room of an area: two heads, two pages and two logs, each doubled with the class; logs up to a length.
 #[derive(Clone, Copy)]
 pub(super) struct Class(pub(super) usize);
 

@@ -160,17 +160,16 @@ local function budget_fit(budget, charge, ahead, from)
   end
 end
 
--- Returns the turn behind everybody who waits for one within COURTESY of now, and the window that it is for.
+-- Returns the turn behind everybody who waits for one within COURTESY of now, and a window that it is for.
 local function turn_behind(budget, windows)
   local last = nil
   for _, ticket in ipairs(budget.t) do
     if not ticket.s and ticket.a <= now + COURTESY and ticket.a + COURTESY > now then last = ticket end
   end
-  local turn, tightest = nil, nil
+  if not last then return nil end
   for _, window in ipairs(windows) do
-    local mine = math.min(LONGEST_TURN, math.floor(math.floor(width_of(budget, window) / window.limit) / 4))
-    if not turn or mine < turn then turn, tightest = mine, window end
+    if width_of(budget, window) < 4 * TURN * window.limit then return nil end
   end
-  if not last or not turn then return nil end
-  return math.max(last.a, now) + turn, tightest
+  if not windows[1] then return nil end
+  return math.max(last.a, now) + TURN, windows[1]
 end

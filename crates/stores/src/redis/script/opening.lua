@@ -53,7 +53,7 @@ local KEEP = 33 * 86400
 local KINDS, LOGGED = 4, 128
 local EXACT_LIMIT, COARSE_BUCKETS = 4096, 1024
 local TICKET_GRACE, PACING, FORGET_RATE, WAITS = 3000000, 60000000, 600000000, 8
-local COURTESY, LONGEST_TURN = 4000, 1000
+local COURTESY, TURN = 4000, 1000
 
 local raw, site, log = call('GET', key), nil, nil
 local layout = raw and string.byte(raw)

@@ -72,14 +72,14 @@ local function give_way(ask, at, because)
   local behind, window = nil, nil
   for _, charge in ipairs(ask.charges) do
     if charge.weight > 0 then
-      local turn, tightest = turn_behind(charge.budget, charge.windows)
-      if turn and (not behind or turn >= behind) then behind, window = turn, tightest end
+      local turn, mine = turn_behind(charge.budget, charge.windows)
+      if turn and (not behind or turn >= behind) then behind, window = turn, mine end
     end
   end
   if not behind then return at, because end
-  local later, why = first_fit(ask, behind)
-  if later > ask.latest or later > ask.deadline then return at, because end
-  return later, why or window
+  local later = first_fit(ask, behind)
+  if later > behind or later > ask.latest or later > ask.deadline then return at, because end
+  return behind, window
 end
 
 local function has_slots(ask, held)
