@@ -9,7 +9,7 @@ use docstokg_hub::{Hub, Role};
 use docstokg_origin_sim::{Listener, Origin, Piece, Reply, Security, Web};
 use http::Version;
 
-use crate::support::{config, get, ms, on_sockets, rates, seconds};
+use crate::support::{besiege, config, get, ms, on_sockets, rates, seconds};
 
 const HOST: &str = "modern.example";
 
@@ -144,19 +144,7 @@ fn the_origin_sees_no_window_exceeded_over_http_2() {
         let origin = Origin::new(HOST).dial_delay(ms(100)).limit("50/SECOND");
         // Connections end now and then, so that some requests dial in the middle of it all.
         let (web, _listener, hub) = world(origin, 70, rates(&["modern.example:metadata=rates:50/SECOND,max_delay_ms:60000,max_concurrent:64"])).await;
-        let mut callers = tokio::task::JoinSet::new();
-        let end = SystemClock.boot() + seconds(3);
-        for _ in 0..64 {
-            let hub = hub.clone();
-            callers.spawn(async move {
-                while SystemClock.boot() < end {
-                    assert_eq!(hub.fetch(get("https://modern.example/")).await.expect("an answer").head.status, 200);
-                }
-            });
-        }
-        while let Some(done) = callers.join_next().await {
-            done.expect("no refusal");
-        }
+        besiege(&hub, "https://modern.example/", 64, seconds(3)).await;
         web.ledger().no_window_exceeded(HOST, 50, seconds(1)).expect("the origin's own count");
         web.ledger().rate_used(HOST, 50, seconds(1))
     });

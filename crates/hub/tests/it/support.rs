@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use docstokg_hub::clock::Random;
+use docstokg_hub::clock::{Clock, Random, SystemClock};
 use docstokg_hub::config::Config;
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{Sources, load};
@@ -29,6 +29,23 @@ pub(crate) fn get(url: &str) -> Request {
 /// Runs work on real sockets, in real time.
 pub(crate) fn on_sockets<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime").block_on(work)
+}
+
+/// Lets so many callers ask for one thing again and again, for so long. Each of them is answered each time.
+pub(crate) async fn besiege(hub: &Hub, url: &str, callers: usize, length: Duration) {
+    let end = SystemClock.boot() + length;
+    let mut besiegers = tokio::task::JoinSet::new();
+    for _ in 0..callers {
+        let (hub, url) = (hub.clone(), url.to_owned());
+        besiegers.spawn(async move {
+            while SystemClock.boot() < end {
+                assert_eq!(hub.fetch(get(&url)).await.expect("an answer").head.status, 200);
+            }
+        });
+    }
+    while let Some(done) = besiegers.join_next().await {
+        done.expect("no refusal");
+    }
 }
 
 /// The shipped configuration with flags over it.
@@ -65,7 +82,7 @@ impl World {
 
     pub(crate) fn seeded(origins: impl IntoIterator<Item = Origin>, config: Config, seed: u64) -> Self {
         let simulation = Simulation::new();
-        let web = Web::new(origins, docstokg_hub::clock::Clock::boot(&simulation));
+        let web = Web::new(origins, Clock::boot(&simulation));
         let events = Arc::new(Notes::default());
         let hub = Hub::builder(config)
             .runtime(simulation.runtime())

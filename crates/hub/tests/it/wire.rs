@@ -5,7 +5,7 @@ use docstokg_hub::transport::wire::WireOptions;
 use docstokg_hub::{Hub, Request};
 use docstokg_origin_sim::{Listener, Origin, Piece, Reply, Security, Web};
 
-use crate::support::{config, get, ms, on_sockets, seconds};
+use crate::support::{besiege, config, get, ms, on_sockets, seconds};
 
 fn web(origins: impl IntoIterator<Item = Origin>) -> Web {
     Web::new(origins, SystemClock.boot())
@@ -171,19 +171,7 @@ fn the_origin_sees_no_window_exceeded_from_cold_connections_on() {
         let connect_to = vec![format!("secure.example:443={}", listener.address).parse().expect("a mapping")];
         let wire = WireOptions { connect_to, certificates: vec![pem.into_bytes()], ..WireOptions::default() };
         let hub = Hub::builder(config(flags)).wire(wire).build().expect("a hub");
-        let mut callers = tokio::task::JoinSet::new();
-        let end = SystemClock.boot() + seconds(3);
-        for _ in 0..64 {
-            let hub = hub.clone();
-            callers.spawn(async move {
-                while SystemClock.boot() < end {
-                    assert_eq!(hub.fetch(get("https://secure.example/")).await.expect("an answer").head.status, 200);
-                }
-            });
-        }
-        while let Some(done) = callers.join_next().await {
-            done.expect("no refusal");
-        }
+        besiege(&hub, "https://secure.example/", 64, seconds(3)).await;
         web.ledger().no_window_exceeded("secure.example", 50, seconds(1)).expect("the origin's own count");
         web.ledger().rate_used("secure.example", 50, seconds(1))
     });
