@@ -46,6 +46,7 @@ fn main() {
                 })
                 .collect();
             for outcome in &outcomes {
+                println!("       {kind}: {:.2} % used, by process {:?}, {:.2} x", outcome.used * 100.0, outcome.by_worker, outcome.spread);
                 if let Err(why) = &outcome.exceeded {
                     println!("EXCEEDED {kind}: {why}");
                     failed = true;

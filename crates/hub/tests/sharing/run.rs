@@ -43,6 +43,8 @@ pub(crate) struct Outcome {
     pub(crate) used: f64,
     /// How many times as much the busiest process got as the least busy one.
     pub(crate) spread: f64,
+    /// What each process got.
+    pub(crate) by_worker: Vec<usize>,
     /// What the origin saw, and what the workers say they sent.
     pub(crate) arrived: usize,
     pub(crate) sent: usize,
@@ -105,6 +107,7 @@ pub(crate) fn run(plan: &Plan, arguments: &[&str]) -> Outcome {
         exceeded: served.web.ledger().no_window_exceeded(HOST, plan.limit, WINDOW.saturating_sub(plan.slack)),
         used: served.web.ledger().rate_used(HOST, plan.limit, WINDOW),
         spread,
+        by_worker,
         arrived: arrivals.len(),
         sent,
     }
