@@ -13,7 +13,6 @@ use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::site::{Ask, Entered, Pass, Report, Settled, Site, Standing};
 use docstokg_policy::time::{BootInstant, Clock};
-use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::KEEP;
@@ -28,6 +27,7 @@ mod sys;
 
 use arena::{Arena, PATIENCE, Refused, VERSION, block};
 use record::Mapped;
+use sys::Brief;
 pub(crate) use sys::PerProcess;
 
 /// The segments from which on idle sites are dropped before another one is made.
@@ -135,7 +135,7 @@ impl StateStore for MultiprocessStore {
             arena: Arc::clone(&self.arena),
             clock: Arc::clone(&self.clock),
             key: Arc::clone(key),
-            local: PerProcess::new(Mutex::new(Local::new(&names)), move || Mutex::new(Local::new(&inherited))),
+            local: PerProcess::new(Brief::new(Local::new(&names)), move || Brief::new(Local::new(&inherited))),
             names,
         })
     }
@@ -176,7 +176,7 @@ struct MultiprocessSite {
     arena: Arc<Arena>,
     clock: Arc<dyn Clock>,
     key: SiteKey,
-    local: PerProcess<Mutex<Local>>,
+    local: PerProcess<Brief<Local>>,
     names: Names,
 }
 
@@ -184,11 +184,11 @@ impl MultiprocessSite {
     /// Runs one step under the site's lock, with the time read inside it.
     #[inline]
     fn step<T>(&self, step: impl FnOnce(&mut Site, BootInstant) -> T) -> Answer<T> {
-        let mut local = self.local.get().lock();
+        let mut local = self.local.get().take();
         // What is decided goes where it is wanted at once, and is not handed from one to the other with what may go wrong.
-        let mut done = None;
-        match self.try_step(&mut local, |site, now| done = Some(step(site, now))) {
-            Ok(()) => Answer::Ready(done.ok_or_else(|| self.told(Garbled.into()))),
+        let mut answer = None;
+        match self.try_step(&mut local, |site, now| answer = Some(Answer::now(step(site, now)))) {
+            Ok(()) => answer.unwrap_or_else(|| Answer::Ready(Err(self.told(Garbled.into())))),
             Err(refused) => Answer::Ready(Err(self.told(refused))),
         }
     }
@@ -240,7 +240,7 @@ impl MultiprocessSite {
 
 impl SiteHandle for MultiprocessSite {
     fn budget(&self, key: &BudgetKey) -> usize {
-        self.local.get().lock().replica.name(&self.names, &key.to_string())
+        self.local.get().take().replica.name(&self.names, &key.to_string())
     }
 
     fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
@@ -288,7 +288,7 @@ impl SiteHandle for MultiprocessSite {
     }
 
     fn view(&self) -> Answer<SiteView> {
-        let mut local = self.local.get().lock();
+        let mut local = self.local.get().take();
         let now = self.try_step(&mut local, |_, now| now).map_err(|refused| self.told(refused));
         Answer::Ready(now.map(|now| local.replica.view(now)))
     }

@@ -159,9 +159,7 @@ impl Replica {
         let touched = self.site.take_touched() | grown;
         self.scratch.clear();
         for (place, budget) in self.order.iter().enumerate() {
-            for change in self.site.budgets_mut()[*budget].drain_journal() {
-                self.scratch.extend_from_slice(&entry(place, change));
-            }
+            self.site.budgets_mut()[*budget].hand_over_journal(|change| self.scratch.extend_from_slice(&entry(place, change)));
         }
         if !touched && self.scratch.is_empty() {
             return Ok(done);

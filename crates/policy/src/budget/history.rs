@@ -22,9 +22,13 @@ impl Budget {
         self.journal = Some(Box::default());
     }
 
-    /// Takes the changes since the last call.
-    pub fn drain_journal(&mut self) -> impl Iterator<Item = Change> {
-        self.journal.iter_mut().flat_map(|journal| journal.drain(..))
+    /// Hands over the changes since the last call.
+    #[inline]
+    pub fn hand_over_journal(&mut self, mut to: impl FnMut(Change)) {
+        if let Some(journal) = &mut self.journal {
+            journal.iter().copied().for_each(&mut to);
+            journal.clear();
+        }
     }
 
     /// Repeats a change that another process made.

@@ -43,12 +43,14 @@ pub(super) struct Mapped<'a> {
     place: usize,
     now: BootInstant,
     active: usize,
+    /// How far it has come, as read last.
+    position: Position,
     half: Option<Half>,
 }
 
 impl<'a> Mapped<'a> {
     pub(super) fn new(arena: &'a Arena, segment: &'a Segment, place: usize, now: BootInstant) -> Self {
-        Self { arena, segment, place, now, active: 0, half: None }
+        Self { arena, segment, place, now, active: 0, position: Position::default(), half: None }
     }
 
     #[inline]
@@ -172,7 +174,8 @@ impl Record for Mapped<'_> {
     fn position(&mut self) -> Result<Position, Refused> {
         self.active = usize::from(self.segment.word(self.place + block::ACTIVE).load(Relaxed) == 1);
         let logged = usize::try_from(self.word(self.active, half::LOGGED)).unwrap_or(usize::MAX);
-        Ok(Position { page: self.word(self.active, half::PAGE_NUMBER), head: self.word(self.active, half::HEAD_NUMBER), logged })
+        self.position = Position { page: self.word(self.active, half::PAGE_NUMBER), head: self.word(self.active, half::HEAD_NUMBER), logged };
+        Ok(self.position)
     }
 
     fn head(&mut self) -> Result<Vec<u8>, Refused> {
@@ -202,10 +205,10 @@ impl Record for Mapped<'_> {
 }
 
 impl Mapped<'_> {
-    /// Adds to the log of the half that counts. Reads no more of it than that takes.
+    /// Adds to the log of the half that counts, whose position has been read. Reads no more of it than that takes.
     #[inline]
     fn append(&mut self, log: &[u8]) -> Result<Position, Refused> {
-        let mut position = self.position()?;
+        let mut position = self.position;
         let number = |at| usize::try_from(self.word(self.active, at)).unwrap_or(usize::MAX);
         let (class, slot) = (Class(number(half::CLASS)), number(half::PAGE_SLOT));
         let logged = position.logged.saturating_add(log.len() / ENTRY);

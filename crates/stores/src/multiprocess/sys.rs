@@ -7,6 +7,7 @@
 //!   bytes, copied in and out under a [`SharedMutex`], and checked before it means anything.
 //! - A [`SharedMutex`] is a robust, process-shared mutex of the C library at a fixed place in the memory. It is made
 //!   once, before the file has its name, and never moved or destroyed.
+//! - A [`Brief`] lets one thread at a time reach its value.
 
 #![allow(unsafe_code, reason = "mapped memory and process-shared locks have no safe interface; each block says why it is right")]
 
@@ -16,7 +17,7 @@ use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A mapped part of a file.
@@ -135,10 +136,10 @@ pub(super) struct SharedMutex(UnsafeCell<libc::pthread_mutex_t>);
 pub(super) const MUTEX: usize = size_of::<libc::pthread_mutex_t>().next_multiple_of(8);
 
 /// How often a mutex is tried before its holder is waited for asleep.
-const TRIES: u32 = 12;
+const TRIES: u32 = 8;
 /// The time between two tries, in nanoseconds. Meanwhile the holder does many steps on memory that is near to it, where two
 /// who take turns would fetch it from each other for every step; to sleep and to be woken takes longer.
-const BETWEEN: i64 = 5_000;
+const BETWEEN: i64 = 10_000;
 
 /// Proof that a mutex is held.
 pub(super) struct Held<'a>(&'a SharedMutex);
@@ -219,6 +220,69 @@ impl Drop for Held<'_> {
         unsafe {
             libc::pthread_mutex_unlock(self.0.0.get());
         }
+    }
+}
+
+/// A lock among the threads of this process for what is held for a moment: half the price of one that can sleep.
+pub(super) struct Brief<T> {
+    taken: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached only through a `Taken`, of which there is one at a time; so it need not be `Sync` itself.
+unsafe impl<T: Send> Sync for Brief<T> {}
+
+/// Proof that a [`Brief`] is taken.
+pub(super) struct Taken<'a, T>(&'a Brief<T>);
+
+impl<T> Brief<T> {
+    pub(super) const fn new(value: T) -> Self {
+        Self { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    #[inline]
+    pub(super) fn take(&self) -> Taken<'_, T> {
+        if self.taken.swap(true, Ordering::Acquire) {
+            self.wait();
+        }
+        Taken(self)
+    }
+
+    /// Who has it may be waiting for another process: others get the processor meanwhile.
+    #[cold]
+    fn wait(&self) {
+        loop {
+            (0..64).for_each(|_| std::hint::spin_loop());
+            if !self.taken.load(Ordering::Relaxed) && !self.taken.swap(true, Ordering::Acquire) {
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl<T> std::ops::Deref for Taken<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: whoever has the one `Taken` is alone with the value.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> std::ops::DerefMut for Taken<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<T> Drop for Taken<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.taken.store(false, Ordering::Release);
     }
 }
 
