@@ -13,7 +13,7 @@ Usage: cargo xtask COMMAND
   politeness   measure on loopback what an origin sees: windows, and how much of the rate is used
                [--seconds N (20)] [--runs N (5)] [--limit N (10, 50 and 200)]
   sharing      measure on loopback how four processes share one limit, on every store
-               [--seconds N (20)] [--runs N (5)]
+               [--seconds N (20)] [--runs N (5)] [--store multiprocess | sqlite | redis (all)]
   bulk         measure bulk downloads beside curl and aria2c, installing them [small] [large]
   million      measure memory and the first request of runs over a million lines
   sanitize     run the tests of the mapped file, the one place with unsafe code, under AddressSanitizer

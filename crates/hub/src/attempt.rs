@@ -146,8 +146,8 @@ enum Stage {
 }
 
 impl DialWatch {
-    /// The headers are there, or will never be: whichever way the request left, it has left by now.
-    fn over(&self, met_a_stall: bool) -> Option<Duration> {
+    /// The headers are there, or will never be: whichever way the request left, it has left by now. Returns which way.
+    fn over(&self, met_a_stall: bool) -> Stage {
         let stage = std::mem::replace(&mut *self.stage.lock(), Stage::Up(Duration::ZERO));
         if stage == Stage::Pooled && met_a_stall {
             // Nobody knows how much later than its stamp it arrived: not later than now.
@@ -156,10 +156,7 @@ impl DialWatch {
         if stage != Stage::Pooled || met_a_stall {
             self.grant.stamp();
         }
-        match stage {
-            Stage::Up(took) => Some(took),
-            Stage::Pooled | Stage::Dialling(_) => None,
-        }
+        stage
     }
 }
 
@@ -217,8 +214,8 @@ impl Inner {
         track.journey.attempts += 1;
         let out = self.stalls.leave(&self.runtime, granted.grant().pass.at);
         let answer = before(&*self.runtime, patience, self.transport.send(outgoing, Arc::clone(&watch) as Arc<dyn Dial>)).await;
-        let reused = *watch.stage.lock() == Stage::Pooled;
-        if let Some(took) = watch.over(out.is_some_and(|out| out.met_a_stall(sent))) {
+        let left_by = watch.over(out.is_some_and(|out| out.met_a_stall(sent)));
+        if let Stage::Up(took) = left_by {
             track.note(host, role, || What::Dialled { took });
         }
         let incoming = match answer {
@@ -226,7 +223,7 @@ impl Inner {
             Some(Err(error)) => {
                 // What was not sent is no attempt.
                 track.journey.attempts -= u32::from(matches!(error, SendError::Blocked(_) | SendError::Internal { .. }));
-                return Attempted::from_send_error(error, reused);
+                return Attempted::from_send_error(error, left_by == Stage::Pooled);
             }
             None if self.runtime.boot() >= track.deadline => return Attempted::Abandoned(track.deadline_error(host, "before the answer began")),
             None => {
@@ -347,8 +344,8 @@ impl Attempted {
     fn from_send_error(error: SendError, reused: bool) -> Self {
         match error {
             // Origins close connections that have been idle for a while, and some do while the next request is on its way.
-            SendError::Closed { message, .. } if reused => Self::Finished(Finish::Fault { fault: Fault::GoingAway, message }),
-            SendError::Closed { fault, message } | SendError::Fault { fault, message } => Self::Finished(Finish::Fault { fault, message }),
+            SendError::Closed { told, message, .. } if told || reused => Self::Finished(Finish::Fault { fault: Fault::GoingAway, message }),
+            SendError::Closed { fault, message, .. } | SendError::Fault { fault, message } => Self::Finished(Finish::Fault { fault, message }),
             SendError::Internal { host, address } => Self::Abandoned(ErrorKind::Internal { host, address }),
             SendError::Blocked(_) => Self::Blocked,
             SendError::Unsendable(why) => Self::Abandoned(ErrorKind::Unsendable(why)),

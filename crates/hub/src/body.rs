@@ -129,9 +129,8 @@ impl BodyReader {
             let now = self.runtime.boot();
             let chunk = match chunk {
                 Some(Ok(chunk)) => chunk,
-                // In the middle of an answer it is the answer that broke off.
-                Some(Err(SendError::Fault { fault: Fault::GoingAway, message })) => return Err(BodyError::Fault(Fault::Read, message)),
-                Some(Err(SendError::Fault { fault, message } | SendError::Closed { fault, message })) => {
+                // Whatever the origin told: in the middle of an answer it is the answer that broke off.
+                Some(Err(SendError::Fault { fault, message } | SendError::Closed { fault, message, .. })) => {
                     return Err(BodyError::Fault(fault, message));
                 }
                 Some(Err(other)) => return Err(BodyError::Unsendable(other.to_string())),

@@ -79,8 +79,10 @@ pub enum SendError {
     /// The connection ended while an answer was waited for, or in the middle of it.
     #[error("{message}")]
     Closed {
-        /// What class of fault it is on a connection that was new.
+        /// What class of fault it is, where it is one.
         fault: Fault,
+        /// The origin has said that it takes no more requests on it, or not this one.
+        told: bool,
         /// What happened, for a person.
         message: String,
     },

@@ -24,9 +24,14 @@ pub(super) fn read(error: &reqwest::Error) -> SendError {
     }
     let io = causes().filter_map(|cause| cause.downcast_ref::<std::io::Error>()).last();
     let is_ours = io.is_some_and(is_lack_of_files);
-    if !error.is_connect() && (io.is_some_and(is_closed) || causes().filter_map(|cause| cause.downcast_ref::<hyper::Error>()).any(is_incomplete)) {
+    if !error.is_connect()
+        && (io.is_some_and(is_closed) || causes().filter_map(|cause| cause.downcast_ref::<hyper::Error>()).any(hyper::Error::is_incomplete_message))
+    {
         let fault = if io.is_some_and(|io| io.kind() == ErrorKind::BrokenPipe) { Fault::Write } else { Fault::Read };
-        return SendError::Closed { fault, message: innermost(error) };
+        return SendError::Closed { fault, told: false, message: innermost(error) };
+    }
+    if causes().filter_map(|cause| cause.downcast_ref::<h2::Error>()).any(is_going_away) {
+        return SendError::Closed { fault: Fault::Read, told: true, message: innermost(error) };
     }
     let fault = if causes().any(<dyn Error + 'static>::is::<NoAddress>) {
         Fault::Dns
@@ -36,8 +41,6 @@ pub(super) fn read(error: &reqwest::Error) -> SendError {
         || io.is_some_and(|io| matches!(io.kind(), ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::AddrNotAvailable))
     {
         Fault::NoRoute
-    } else if causes().filter_map(|cause| cause.downcast_ref::<h2::Error>()).any(is_going_away) {
-        Fault::GoingAway
     } else if error.is_connect() {
         Fault::Connect
     } else if error.is_timeout() || io.is_some_and(|io| io.kind() == ErrorKind::TimedOut) {
@@ -61,10 +64,6 @@ fn is_going_away(error: &h2::Error) -> bool {
 
 fn is_closed(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::UnexpectedEof)
-}
-
-fn is_incomplete(error: &hyper::Error) -> bool {
-    error.is_incomplete_message()
 }
 
 /// Walks from an error to its innermost cause.

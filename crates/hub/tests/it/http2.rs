@@ -4,12 +4,11 @@ use std::collections::HashSet;
 
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_hub::config::flags::Flags;
-use docstokg_hub::transport::wire::WireOptions;
 use docstokg_hub::{Hub, Role};
 use docstokg_origin_sim::{Listener, Origin, Piece, Reply, Security, Web};
 use http::Version;
 
-use crate::support::{besiege, config, get, ms, on_sockets, rates, seconds};
+use crate::support::{besiege, config, expect_answers, get, ms, on_sockets, rates, seconds, trusting};
 
 const HOST: &str = "modern.example";
 
@@ -18,13 +17,11 @@ async fn world(origin: Origin, requests_per_connection: u32, flags: Flags) -> (W
     let web = Web::new([origin], SystemClock.boot());
     let (security, pem) = Security::self_signed_http2(HOST, requests_per_connection);
     let listener = Listener::start(&web, security).await.expect("a port");
-    let connect_to = vec![format!("{HOST}:443={}", listener.address).parse().expect("a mapping")];
-    let wire = WireOptions { connect_to, certificates: vec![pem.into_bytes()], ..WireOptions::default() };
     let mut configuration = config(flags);
     // The client library loses a request now and then when a connection ends, and nobody tells: it is tried again after this.
     configuration.transport.connect_timeout = seconds(1);
     configuration.transport.header_timeout = seconds(2);
-    let hub = Hub::builder(configuration).wire(wire).build().expect("a hub");
+    let hub = trusting(configuration, "modern.example:443", &listener, &pem);
     (web, listener, hub)
 }
 
@@ -82,17 +79,15 @@ fn streams_that_end_badly_are_failed_attempts_and_tried_again() {
             .route("/empty", [Reply::status(204)]);
         let flags = Flags { breaker: vec!["modern.example=fail_max:100".into()], ..rates(&["modern.example:metadata=rates:1000/SECOND"]) };
         let (web, _listener, hub) = world(origin, 10_000, flags).await;
-        for (path, body, attempts) in [
+        let expected = [
             ("/broken", "complete", 2),
             ("/cut", "complete", 2),
             ("/short", "complete", 2),
             ("/unsized", "in pieces", 1),
             ("/gzip", "unpacked", 1),
             ("/empty", "", 1),
-        ] {
-            let answer = hub.fetch(get(&format!("https://modern.example{path}"))).await.unwrap_or_else(|error| panic!("{path}: {error}"));
-            assert_eq!((&*answer.body, answer.journey.attempts), (body.as_bytes(), attempts), "{path}");
-        }
+        ];
+        expect_answers(&hub, "https://modern.example", &expected).await;
         assert_eq!(web.ledger().arrivals().len(), 3 * 2 + 3, "nobody else has tried again");
     });
 }

@@ -10,8 +10,9 @@ use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{Sources, load};
 use docstokg_hub::event::{Event, Observer};
 use docstokg_hub::stores::SiteView;
+use docstokg_hub::transport::wire::WireOptions;
 use docstokg_hub::{Host, Hub, Request};
-use docstokg_origin_sim::{Ledger, Origin, SimTransport, Simulation, Web};
+use docstokg_origin_sim::{Ledger, Listener, Origin, SimTransport, Simulation, Web};
 use parking_lot::Mutex;
 
 pub(crate) fn ms(millis: u64) -> Duration {
@@ -29,6 +30,21 @@ pub(crate) fn get(url: &str) -> Request {
 /// Runs work on real sockets, in real time.
 pub(crate) fn on_sockets<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime").block_on(work)
+}
+
+/// A hub that finds a host, given with its port, at the listener, and trusts its certificate.
+pub(crate) fn trusting(configuration: Config, host: &str, listener: &Listener, certificate: &str) -> Hub {
+    let connect_to = vec![format!("{host}={}", listener.address).parse().expect("a mapping")];
+    let wire = WireOptions { connect_to, certificates: vec![certificate.into()], ..WireOptions::default() };
+    Hub::builder(configuration).wire(wire).build().expect("a hub")
+}
+
+/// Fetches one path after the other, and compares bodies and attempts.
+pub(crate) async fn expect_answers(hub: &Hub, origin: &str, expected: &[(&str, &str, u32)]) {
+    for (path, body, attempts) in expected {
+        let answer = hub.fetch(get(&format!("{origin}{path}"))).await.unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert_eq!((&*answer.body, answer.journey.attempts), (body.as_bytes(), *attempts), "{path}");
+    }
 }
 
 /// Lets so many callers ask for one thing again and again, for so long. Each of them is answered each time.

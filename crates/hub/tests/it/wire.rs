@@ -5,7 +5,7 @@ use docstokg_hub::transport::wire::WireOptions;
 use docstokg_hub::{Hub, Request};
 use docstokg_origin_sim::{Listener, Origin, Piece, Reply, Security, Web};
 
-use crate::support::{besiege, config, get, ms, on_sockets, seconds};
+use crate::support::{besiege, config, expect_answers, get, ms, on_sockets, seconds, trusting};
 
 fn web(origins: impl IntoIterator<Item = Origin>) -> Web {
     Web::new(origins, SystemClock.boot())
@@ -36,7 +36,7 @@ fn every_fault_of_a_real_socket_is_told_apart_and_tried_again() {
         let flags =
             Flags { rate: vec!["a.example:metadata=rates:1000/SECOND".into()], breaker: vec!["a.example=fail_max:100".into()], ..Flags::default() };
         let hub = hub(config(flags), &listener, &["a.example:80"]);
-        for (path, body, attempts) in [
+        let expected = [
             ("/chunked", "in chunks", 1),
             ("/gzip", "unpacked", 1),
             ("/reset", "complete", 2),
@@ -46,10 +46,8 @@ fn every_fault_of_a_real_socket_is_told_apart_and_tried_again() {
             ("/short", "complete", 2),
             ("/reset-body", "complete", 2),
             ("/huge-headers", "complete", 2),
-        ] {
-            let answer = hub.fetch(get(&format!("http://a.example{path}"))).await.unwrap_or_else(|error| panic!("{path}: {error}"));
-            assert_eq!((&*answer.body, answer.journey.attempts), (body.as_bytes(), attempts), "{path}");
-        }
+        ];
+        expect_answers(&hub, "http://a.example", &expected).await;
     });
 }
 
@@ -60,10 +58,8 @@ fn a_connection_that_ends_between_two_requests_is_no_failure_and_a_new_one_that_
             let (tls, pem) = Security::self_signed("a.example");
             let (security, scheme, port) = if secure { (tls, "https", 443) } else { (Security::Plain, "http", 80) };
             let hub = |listener: &Listener| {
-                let connect_to = vec![format!("a.example:{port}={}", listener.address).parse().expect("a mapping")];
-                let wire = WireOptions { connect_to, certificates: vec![pem.clone().into_bytes()], ..WireOptions::default() };
                 let flags = Flags { breaker: vec!["a.example=fail_max:1".into()], ..Flags::default() };
-                Hub::builder(config(flags)).wire(wire).build().expect("a hub")
+                trusting(config(flags), &format!("a.example:{port}"), listener, &pem)
             };
             let url = |path: &str| get(&format!("{scheme}://a.example{path}")).deadline(seconds(5));
             let origin = Origin::new("a.example").route("/again", [Reply::dead(how.clone()), Reply::ok("complete")]);
@@ -126,13 +122,10 @@ fn https_works_with_a_given_certificate_and_not_without() {
         let web = web([Origin::new("secure.example")]);
         let (security, pem) = Security::self_signed("secure.example");
         let listener = Listener::start(&web, security).await.expect("a port");
-        let mapping = || vec![format!("secure.example:443={}", listener.address).parse().expect("a mapping")];
-        let trusting = WireOptions { connect_to: mapping(), certificates: vec![pem.into_bytes()], ..WireOptions::default() };
-        let hub = Hub::builder(config(Flags::default())).wire(trusting).build().expect("a hub");
-        assert_eq!(hub.fetch(get("https://secure.example/")).await.expect("an answer").head.status, 200);
-        let wary = WireOptions { connect_to: mapping(), ..WireOptions::default() };
-        let hub = Hub::builder(config(Flags::default())).wire(wary).build().expect("a hub");
-        let error = hub.fetch(get("https://secure.example/")).await.expect_err("no trust");
+        let trusting = trusting(config(Flags::default()), "secure.example:443", &listener, &pem);
+        assert_eq!(trusting.fetch(get("https://secure.example/")).await.expect("an answer").head.status, 200);
+        let wary = hub(config(Flags::default()), &listener, &["secure.example:443"]);
+        let error = wary.fetch(get("https://secure.example/")).await.expect_err("no trust");
         assert_eq!((error.kind.class(), error.journey.attempts), ("tls", 1), "a certificate does not get better by asking again");
     });
 }
@@ -168,9 +161,7 @@ fn the_origin_sees_no_window_exceeded_from_cold_connections_on() {
         let (security, pem) = Security::self_signed("secure.example");
         let listener = Listener::start(&web, security).await.expect("a port");
         let flags = Flags { rate: vec!["secure.example:metadata=rates:50/SECOND,max_delay_ms:60000,max_concurrent:64".into()], ..Flags::default() };
-        let connect_to = vec![format!("secure.example:443={}", listener.address).parse().expect("a mapping")];
-        let wire = WireOptions { connect_to, certificates: vec![pem.into_bytes()], ..WireOptions::default() };
-        let hub = Hub::builder(config(flags)).wire(wire).build().expect("a hub");
+        let hub = trusting(config(flags), "secure.example:443", &listener, &pem);
         besiege(&hub, "https://secure.example/", 64, seconds(3)).await;
         web.ledger().no_window_exceeded("secure.example", 50, seconds(1)).expect("the origin's own count");
         web.ledger().rate_used("secure.example", 50, seconds(1))
