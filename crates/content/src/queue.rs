@@ -23,8 +23,8 @@ pub use journal::{AttemptRow, Counts, ManifestRow, Totals};
 const VERSION: i64 = 8;
 
 /// How long a commit waits for the next change to join it, and how many changes it waits for at most.
-const GATHER: Duration = Duration::from_millis(1);
-const MOST_GATHERED: usize = 16;
+const GATHER: Duration = Duration::from_millis(4);
+const MOST_GATHERED: usize = 24;
 
 /// Why the queue cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -188,6 +188,7 @@ impl Queue {
 
 impl Shared {
     fn work(&self, mut database: Connection) {
+        let mut last = 0;
         loop {
             let batch = {
                 let mut waiting = self.state.lock();
@@ -197,12 +198,14 @@ impl Shared {
                 if waiting.work.is_empty() {
                     return;
                 }
-                // What comes within a moment is written with it: a commit costs as much as many changes.
-                if waiting.work.len() < MOST_GATHERED && !waiting.closed {
+                // What comes within a moment is written with it, where more than one comes at a time: a commit costs as much as
+                // many changes.
+                if last > 1 && waiting.work.len() < MOST_GATHERED && !waiting.closed {
                     let _ = self.changed.wait_for(&mut waiting, GATHER);
                 }
                 std::mem::take(&mut waiting.work)
             };
+            last = batch.len();
             commit(&mut database, batch);
         }
     }

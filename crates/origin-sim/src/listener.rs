@@ -83,6 +83,8 @@ impl Drop for Listener {
 
 /// The largest request head that is read.
 const HEAD_LIMIT: usize = 64 << 10;
+/// From which size on a piece of a body is sent by itself.
+const LARGE: usize = 1 << 20;
 
 impl Listener {
     /// Listens on a free loopback port.
@@ -258,6 +260,11 @@ async fn write_reply(stream: &mut impl Connection, reply: &Reply, is_head: bool,
                 out.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
                 out.extend_from_slice(bytes);
                 out.extend_from_slice(b"\r\n");
+            }
+            // A large one is sent as it is: a body of gigabytes is not copied first.
+            Piece::Bytes(bytes) if bytes.len() >= LARGE => {
+                stream.write_all(&std::mem::take(&mut out)).await?;
+                stream.write_all(bytes).await?;
             }
             Piece::Bytes(bytes) => out.extend_from_slice(bytes),
             Piece::Pause(length) => {

@@ -396,14 +396,13 @@ fn a_killed_download_of_a_large_file_goes_on_with_the_rest() {
     let world = World::start(vec![origin], vec!["a.example".to_owned()], "version: 1\n");
     let mut child =
         world.command(&["http://a.example/large.bin", "--quiet"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program");
+    let entries = |directory: &Path| std::fs::read_dir(directory).into_iter().flatten().flatten();
     let part = || {
-        std::fs::read_dir(world.path("out/.docstokg"))
-            .into_iter()
-            .flatten()
-            .flatten()
-            .find(|entry| entry.file_name().to_string_lossy().ends_with(".part"))
+        let mut unfinished = entries(&world.path("out/.docstokg")).flat_map(|drawer| entries(&drawer.path()));
+        unfinished.find(|entry| entry.file_name().to_string_lossy().ends_with(".part"))
     };
     while part().and_then(|entry| entry.metadata().ok()).is_none_or(|meta| meta.len() < 2 << 20) {
+        assert_eq!(child.try_wait().expect("a process"), None, "it ended before it could be killed");
         std::thread::park_timeout(Duration::from_millis(5));
     }
     child.kill().expect("killed");

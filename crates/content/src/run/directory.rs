@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::digest::sha256_of;
-use crate::layout::working_directory;
+use crate::layout::{Unfinished, spread_drawers, working_directory};
 use crate::queue::{Mode, Queue, QueueError};
 use crate::run::engine::START;
 
@@ -53,6 +53,7 @@ impl Directory {
     pub fn open(path: &Path, mode: Mode) -> Result<Self, DirectoryError> {
         let working = working_directory(path);
         fs::create_dir_all(&working).map_err(|source| DirectoryError::Unwritable { path: path.display().to_string(), source })?;
+        spread_drawers(&working);
         let lock = working.join("lock");
         let held = take_lock(path, &lock)?;
         let queue = Queue::open(&path.join("manifest.sqlite3"), mode)?;
@@ -72,8 +73,8 @@ impl Directory {
     pub async fn put_in_order(&self) -> Result<(), DirectoryError> {
         let working = working_directory(&self.path);
         let unwritable = |source| DirectoryError::Unwritable { path: working.display().to_string(), source };
-        for entry in fs::read_dir(&working).map_err(unwritable)?.flatten() {
-            let (file, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        for file in Unfinished::in_directory(&self.path).files {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
             let Some(item) = name.split('-').next().and_then(|item| item.parse::<i64>().ok()) else { continue };
             if name.contains(".part") {
                 // Unfinished: the run takes it up.
@@ -82,7 +83,7 @@ impl Directory {
             // Without a record it was not judged yet, and the run takes it up, too.
             for (path, sha256, bytes) in &self.queue.files_of(item).await? {
                 let place = self.path.join(path);
-                let fits = entry.metadata().is_ok_and(|meta| meta.len() == *bytes) && sha256_of(&file).is_ok_and(|found| found == *sha256);
+                let fits = fs::metadata(&file).is_ok_and(|meta| meta.len() == *bytes) && sha256_of(&file).is_ok_and(|found| found == *sha256);
                 if fits && !place.exists() {
                     if let Some(parent) = place.parent() {
                         fs::create_dir_all(parent).map_err(unwritable)?;
@@ -98,15 +99,19 @@ impl Directory {
     /// Removes what a run that came to its end leaves behind. With `all_done` nothing is left to go on with.
     pub fn tidy(&self, all_done: bool) {
         let working = working_directory(&self.path);
+        let unfinished = Unfinished::in_directory(&self.path);
         if all_done {
-            let left = fs::read_dir(&working).into_iter().flatten().flatten().map(|entry| entry.path()).filter(|path| *path != self.lock);
-            left.for_each(|path| {
-                let _ = fs::remove_file(path);
-            });
+            for file in unfinished.files.iter().filter(|file| **file != self.lock) {
+                let _ = fs::remove_file(file);
+            }
+        }
+        for drawer in unfinished.drawers {
+            // Stays if something to go on with is in it.
+            let _ = fs::remove_dir(drawer);
         }
         // Removed while it is held: whoever waits for it notices that it is another file by then.
         let _ = fs::remove_file(&self.lock);
-        // Stays if something to go on with is in it.
+        // As the drawers.
         let _ = fs::remove_dir(&working);
     }
 }

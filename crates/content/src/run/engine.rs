@@ -15,7 +15,7 @@ use crate::artifact::Fetcher;
 use crate::digest::Fingerprint;
 use crate::hub_web::HubWeb;
 use crate::identifier::Identifier;
-use crate::layout::{Shelves, left_in, working_directory};
+use crate::layout::{Shelves, Unfinished};
 use crate::manifest::{Lines, Scribe};
 use crate::pursuit::{Aims, Pursuit, Step};
 use crate::queue::{Item, Queue};
@@ -88,7 +88,7 @@ impl Engine {
                 role: options.role,
                 min_pdf_bytes: options.min_pdf_bytes,
                 in_flight: Mutex::default(),
-                left: left_in(&working_directory(&options.out)),
+                left: Unfinished::in_directory(&options.out).names(),
             },
             resolvers: all(&settings),
             landing: LandingPage::new(Arc::clone(&settings)),

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -167,6 +168,7 @@ impl Engine {
         let begun = self.runtime.boot();
         let missing = held.pursuit.missing(&self.aims);
         let part = staging(&self.options.out, held.id, address.fingerprint);
+        self.make_shelf(&part)?;
         let fetched = wait.with(self.fetcher.fetch(&location, &part, &missing, &wait.on_the_wire)).await;
         let elapsed_ms = self.runtime.boot().since(begun).as_secs_f64() * 1_000.0;
         let work_id = held.work_id.clone();
@@ -241,9 +243,7 @@ impl Engine {
         };
         let path = path_of(self.options.layout, &held.pursuit.work, arrived.kind, &extension, &arrived.file.sha256);
         let file = self.options.out.join(&path);
-        let halted = |what: &str, error: io::Error| RunError::Halted(format!("{what} cannot be written: {error}"));
-        let directory = file.parent().unwrap_or(&self.options.out);
-        self.shelves.make(directory).map_err(|error| halted(&directory.display().to_string(), error))?;
+        self.make_shelf(&file)?;
         let shown = path.display().to_string();
         let fetched = Some((&arrived.head, arrived.file.bytes));
         let saved = self.scribe.manifest(
@@ -269,12 +269,13 @@ impl Engine {
         let kept = match self.hub.keep(&arrived.file.path, &file).await {
             // Somebody took the directory away.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.shelves.make_again(directory).map_err(|error| halted(&directory.display().to_string(), error))?;
+                let directory = file.parent().unwrap_or(&self.options.out);
+                self.shelves.make_again(directory).map_err(|error| unwritable(directory, &error))?;
                 self.hub.keep(&arrived.file.path, &file).await
             }
             kept => kept,
         };
-        kept.map_err(|error| halted(&file.display().to_string(), error))?;
+        kept.map_err(|error| unwritable(&file, &error))?;
         self.lines.append(&records);
         self.spent.fetch_add(arrived.file.bytes, Ordering::Relaxed);
         self.board.count(|tally| {
@@ -282,6 +283,12 @@ impl Engine {
             tally.bytes += arrived.file.bytes;
         });
         Ok(())
+    }
+
+    /// Makes the directory that a file is to lie in.
+    fn make_shelf(&self, file: &Path) -> Result<(), RunError> {
+        let directory = file.parent().unwrap_or(&self.options.out);
+        self.shelves.make(directory).map_err(|error| unwritable(directory, &error))
     }
 
     /// Takes over the file that another work got from the same URL.
@@ -382,6 +389,10 @@ impl Engine {
             self.options.min_free >> 20
         )))
     }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> RunError {
+    RunError::Halted(format!("{} cannot be written: {error}", path.display()))
 }
 
 /// Returns the classification of a work without a file.

@@ -7,8 +7,10 @@ use tokio::sync::{mpsc, oneshot};
 
 /// From how many bytes on a body is large.
 const LARGE: u64 = 4 << 20;
-/// How many pieces may wait to be hashed.
-const WAITING: usize = 4;
+/// How many bytes are handed over at once: two threads that wake each other for every piece do little else.
+const HANDED_OVER: usize = 1 << 20;
+/// How many such heaps may wait to be hashed.
+const WAITING: usize = 8;
 
 /// A hash that grows.
 pub(crate) struct Hashing {
@@ -18,7 +20,27 @@ pub(crate) struct Hashing {
 
 enum Place {
     Here(Box<Sha256>),
-    Beside { pieces: mpsc::Sender<Bytes>, digest: oneshot::Receiver<Sha256> },
+    Beside { heap: Heap, heaps: mpsc::Sender<Vec<Bytes>>, digest: oneshot::Receiver<Sha256> },
+}
+
+/// Pieces that are handed over together.
+#[derive(Default)]
+struct Heap {
+    pieces: Vec<Bytes>,
+    bytes: usize,
+}
+
+impl Heap {
+    /// Adds a piece, and returns all there are when they are enough.
+    fn put(&mut self, piece: Bytes) -> Option<Vec<Bytes>> {
+        self.bytes += piece.len();
+        self.pieces.push(piece);
+        if self.bytes < HANDED_OVER {
+            return None;
+        }
+        self.bytes = 0;
+        Some(std::mem::take(&mut self.pieces))
+    }
 }
 
 impl Hashing {
@@ -38,8 +60,12 @@ impl Hashing {
         }
         match &mut self.place {
             Place::Here(hash) => hash.update(piece),
-            // The thread ends only after this side has: there is always somebody to take it.
-            Place::Beside { pieces, .. } => drop(pieces.send(piece.clone()).await),
+            Place::Beside { heap, heaps, .. } => {
+                if let Some(full) = heap.put(piece.clone()) {
+                    // The thread ends only after this side has: there is always somebody to take it.
+                    let _ = heaps.send(full).await;
+                }
+            }
         }
     }
 
@@ -47,8 +73,9 @@ impl Hashing {
     pub(crate) async fn finish(self) -> Option<Vec<u8>> {
         let hash = match self.place {
             Place::Here(hash) => *hash,
-            Place::Beside { pieces, digest } => {
-                drop(pieces);
+            Place::Beside { heap, heaps, digest } => {
+                heaps.send(heap.pieces).await.ok()?;
+                drop(heaps);
                 digest.await.ok()?
             }
         };
@@ -58,15 +85,17 @@ impl Hashing {
 
 /// Moves a hash to a thread of its own.
 fn beside(mut hash: Box<Sha256>) -> Option<Place> {
-    let (pieces, mut waiting) = mpsc::channel::<Bytes>(WAITING);
+    let (heaps, mut waiting) = mpsc::channel::<Vec<Bytes>>(WAITING);
     let (done, digest) = oneshot::channel();
     let work = move || {
-        while let Some(piece) = waiting.blocking_recv() {
-            hash.update(&piece);
+        while let Some(heap) = waiting.blocking_recv() {
+            for piece in heap {
+                hash.update(&piece);
+            }
         }
         // Whoever wanted to know may have given up.
         let _ = done.send(*hash);
     };
     std::thread::Builder::new().name("docstokg-hash".to_owned()).spawn(work).ok()?;
-    Some(Place::Beside { pieces, digest })
+    Some(Place::Beside { heap: Heap::default(), heaps, digest })
 }
