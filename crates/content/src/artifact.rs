@@ -124,7 +124,7 @@ impl Fetcher {
 
     fn request(&self, location: &Location) -> Request {
         let judge = Arc::clone(&self.robots) as Arc<dyn Admission>;
-        let mut request = patient(Request::get(location.url.clone())).role(self.role).redirects_judged_by(judge);
+        let mut request = patient(Request::get(location.url.clone())).role(self.role).redirects_judged_by(judge).final_when(wall::is_one);
         if location.resolver != DIRECT {
             request = request.discovered();
         }
@@ -147,8 +147,9 @@ impl Fetcher {
         }
         if status == StatusCode::ACCEPTED {
             let _ = std::fs::remove_file(staging);
-            let wait = self.retry_after(&done.head).unwrap_or(PREPARING);
-            return Fetched::Later { wait, stated: false, reason: "preparing", detail: "the file is being prepared".to_owned(), status: Some(202) };
+            let stated = self.retry_after(&done.head);
+            let (wait, stated) = (stated.unwrap_or(PREPARING), stated.is_some());
+            return Fetched::Later { wait, stated, reason: "preparing", detail: "the file is being prepared".to_owned(), status: Some(202) };
         }
         judged
     }
@@ -157,6 +158,9 @@ impl Fetcher {
     fn no_file(&self, done: &Downloaded, location: &Location) -> Fetched {
         let status = done.head.status;
         let host = location.url.host_str().unwrap_or_default();
+        if let Some(wall) = wall::detect(status, &done.preview) {
+            return walled(host, wall, Some(status.as_u16()));
+        }
         if let Some(StopReason::Deadline { until }) = done.journey.stopped {
             let wait = until.since(self.runtime.boot());
             // With Retry-After the server said so; without, it only fails, and our breaker says how long to stay away.
@@ -165,8 +169,8 @@ impl Fetcher {
             let detail = format!("{host} answered {status} and {what}");
             return Fetched::Later { wait, stated, reason, detail, status: Some(status.as_u16()) };
         }
-        if let Some(wall) = wall::detect(status, &done.preview) {
-            return walled(host, wall, Some(status.as_u16()));
+        if status == StatusCode::PARTIAL_CONTENT {
+            return nothing("http_status", format!("{host} sent a part of the file, and the whole was asked for"), Some(206));
         }
         let gone = matches!(status.as_u16(), 404 | 410);
         Fetched::Nothing { reason: "http_status", detail: format!("{host} answered {status}"), status: Some(status.as_u16()), gone }
@@ -225,7 +229,10 @@ impl Fetcher {
         let page = landing_page::extract(&String::from_utf8_lossy(&bytes), &head.url, &head.headers);
         let found = landing_page::Page::places(page.candidates, &head.url, &self.settings.endpoints.arxiv);
         let own = canonical::for_index(&location.url);
-        let locations = found.filter(|found| canonical::for_index(&found.url) != own).collect();
+        // A stub that only sends browsers on is followed; a page with links of its own is read as it is.
+        let found: Vec<Location> = found.collect();
+        let next = page.next.filter(|_| found.is_empty()).map(|next| Location::new(next, Offers::Unknown, "landing_page").referer(head.url.clone()));
+        let locations = found.into_iter().chain(next).filter(|found| canonical::for_index(&found.url) != own).collect();
         Fetched::Page(Box::new(Page { locations, learned: page.learned, head: head.clone() }))
     }
 

@@ -10,6 +10,7 @@ use docstokg_hub::{Admission, ErrorKind, FetchError, Hub, RateWait, Request};
 use docstokg_policy::role::Role;
 
 use crate::robots_gate::{Leave, RobotsGate};
+use crate::wall;
 use crate::web::{Answer, Ask, BoxFuture, Web, WebError};
 
 /// The longest that a request of a bulk run may wait in line: as good as for ever. What it does on the wire is bounded by
@@ -59,7 +60,7 @@ impl Web for HubWeb {
             }
             let mut request = patient(Request::get(ask.url)).role(ask.role).resolver(ask.resolver);
             if ask.role != Role::Metadata {
-                request = request.discovered().redirects_judged_by(Arc::clone(&self.robots) as Arc<dyn Admission>);
+                request = request.discovered().redirects_judged_by(Arc::clone(&self.robots) as Arc<dyn Admission>).final_when(wall::is_one);
             }
             if let Some(flag) = &self.on_the_wire {
                 request = request.shown_in(Arc::clone(flag));

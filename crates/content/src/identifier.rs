@@ -83,7 +83,7 @@ impl Identifier {
     #[must_use]
     pub fn work_key(&self) -> String {
         match self {
-            Self::Arxiv(id) => format!("arxiv:{}", id.base()),
+            Self::Arxiv(id) => format!("arxiv:{}", id.without_class()),
             Self::Pmcid(id) => format!("pmcid:PMC{}", id.number()),
             Self::Url(url) => docstokg_policy::canonical::for_index(url).into(),
             Self::Doi(_) | Self::Pmid(_) | Self::OpenAlex(_) => self.to_string(),

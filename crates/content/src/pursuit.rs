@@ -242,7 +242,7 @@ impl Pursuit {
             Outcome::Found(found) => self.found(found.locations),
             Outcome::NotFound { detail, .. } => self.set_back("resolver_not_found", &detail),
             Outcome::Failed(failure) => {
-                if matches!(failure.reason, "breaker-open" | "rate-limit") {
+                if failure.is_about_time() {
                     refused = failure.retry_in_ms.map(|wait| f64::from(u32::try_from(wait).unwrap_or(u32::MAX)) / 1_000.0);
                     came = failure.http_status.is_some();
                     // It was not asked: that costs nothing.
@@ -275,7 +275,7 @@ impl Pursuit {
     pub fn read(&mut self, place: usize, outcome: Outcome, now: f64) {
         let url = self.place(place).map(|location| location.url.clone());
         match &outcome {
-            Outcome::Failed(failure) if matches!(failure.reason, "breaker-open" | "rate-limit") && failure.retry_in_ms.is_some() => {
+            Outcome::Failed(failure) if failure.is_about_time() && failure.retry_in_ms.is_some() => {
                 let wait = f64::from(u32::try_from(failure.retry_in_ms.unwrap_or(0)).unwrap_or(u32::MAX)) / 1_000.0;
                 let times = self.put_aside(place, now + wait, wait > SHORT && wait < STATED);
                 if times >= MOST_REFUSALS {

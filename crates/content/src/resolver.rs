@@ -137,6 +137,13 @@ pub struct Failure {
     pub retry_in_ms: Option<u64>,
 }
 
+impl Failure {
+    /// Tells whether the service is only to be asked at another time.
+    pub(crate) fn is_about_time(&self) -> bool {
+        matches!(self.reason, "breaker-open" | "rate-limit") || self.retry_in_ms.is_some()
+    }
+}
+
 impl From<Failure> for Outcome {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)

@@ -74,6 +74,11 @@ impl Wall {
     }
 }
 
+/// Tells whether an answer is a wall against robots: asked again it is the same.
+pub(crate) fn is_one(status: StatusCode, body: &[u8]) -> bool {
+    matches!(detect(status, body), Some(Wall::Robots { .. }))
+}
+
 /// Recognises a wall; `None` for every other page, and for statuses that speak for themselves, such as 404 and 429.
 #[must_use]
 pub fn detect(status: StatusCode, body: &[u8]) -> Option<Wall> {

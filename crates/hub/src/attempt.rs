@@ -27,6 +27,7 @@ use crate::fetch::Target;
 use crate::gate::{Grant, Granted};
 use crate::hub::Inner;
 use crate::journey::Track;
+use crate::request::IsFinal;
 use crate::response::{Head, SavedFile};
 use crate::transport::{Dial, Outgoing, SendError};
 
@@ -108,6 +109,14 @@ impl Finish {
     /// Tells whether it says nothing about the origin, good or bad.
     pub(crate) fn says_nothing(&self) -> bool {
         matches!(self, Self::Fault { fault: Fault::GoingAway, .. })
+    }
+
+    /// Tells whether it is an answer that its caller takes as final.
+    pub(crate) fn is_final(&self, judge: Option<IsFinal>) -> bool {
+        match (self, judge) {
+            (Self::Answer { head, content: Content::Bytes(body), .. }, Some(judge)) => judge(head.status, body),
+            _ => false,
+        }
     }
 
     /// Returns what the server asked for.
@@ -248,7 +257,7 @@ impl Inner {
         });
         let is_head = method == Method::HEAD;
         let start = partial.as_ref().map_or(Start::Anew, |partial| partial.start(rest, head.status, &head.headers));
-        if let (Some(partial), Start::Useless) = (&mut partial, start) {
+        if let (Some(partial), Start::Useless, Some(_)) = (&mut partial, start, rest) {
             partial.forget();
             let message = format!("the rest of the file was asked for, and {} is no answer to that", head.status);
             return Attempted::Finished(Finish::Fault { fault: Fault::Read, message });
@@ -260,7 +269,8 @@ impl Inner {
         }
         let content = match delivery {
             _ if !wanted => reader.preview(PREVIEW).await.map(Content::Bytes).map_err(ReadError::Body),
-            Delivery::File(file) if head.status.is_success() && !is_head => {
+            // A part that nobody asked for is no file.
+            Delivery::File(file) if head.status.is_success() && !is_head && start != Start::Useless => {
                 let resume = partial.map(|partial| Resume { partial, start, url: &target.url, headers: &head.headers });
                 self.read_to_file(&mut reader, file, resume).await.map(Content::File)
             }

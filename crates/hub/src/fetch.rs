@@ -186,6 +186,9 @@ impl Inner {
             note(track, What::Settled { outcome: class.outcome });
 
             // decide
+            if finish.is_final(request.is_final) {
+                return finish.into_answer(&target.host);
+            }
             let now = self.runtime.boot();
             let asked_until = retry_after.map(|asked| now + asked.min(target.lane.rules.breaker.retry_after_cap));
             let deadline = request.retry_wait.map_or(track.deadline, |most| track.deadline.min(now + most));

@@ -49,5 +49,5 @@ pub use error::{ErrorKind, FetchError, Refused};
 pub use hub::{Hub, HubBuilder};
 pub use journey::Journey;
 pub use redact::redact;
-pub use request::{Admission, Follow, Provenance, RateWait, Request};
+pub use request::{Admission, Follow, IsFinal, Provenance, RateWait, Request};
 pub use response::{Downloaded, Head, Response, SavedFile, Streamed};

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use docstokg_policy::retry::Repeatable;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::Patience;
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
 
 /// Where a URL came from: what the user wrote may point into the own network, what a server said may not.
@@ -58,7 +58,11 @@ pub struct Request {
     pub(crate) retry_wait: Option<Duration>,
     pub(crate) redirects: Option<Arc<dyn Admission>>,
     pub(crate) on_the_wire: Option<Arc<AtomicBool>>,
+    pub(crate) is_final: Option<IsFinal>,
 }
+
+/// Tells by status and beginning of an answer whether there is no point in asking again, whatever the status says.
+pub type IsFinal = fn(StatusCode, &[u8]) -> bool;
 
 /// Judges the hops that redirects lead to, before they are made.
 pub trait Admission: Send + Sync {
@@ -119,6 +123,7 @@ impl Request {
             retry_wait: None,
             redirects: None,
             on_the_wire: None,
+            is_final: None,
         }
     }
 
@@ -233,6 +238,14 @@ impl Request {
     #[must_use]
     pub fn redirects_judged_by(mut self, judge: Arc<dyn Admission>) -> Self {
         self.redirects = Some(judge);
+        self
+    }
+
+    /// Takes answers as final that a failing status would have asked for again: a wall against robots answers 503, and
+    /// does not fall when it is asked once more.
+    #[must_use]
+    pub fn final_when(mut self, is_final: IsFinal) -> Self {
+        self.is_final = Some(is_final);
         self
     }
 

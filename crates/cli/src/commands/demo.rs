@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
+use docstokg_content::run::Directory;
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_origin_sim::scholarly::{Library, Plan};
 use docstokg_origin_sim::{Ledger, Listener, Security, Web};
@@ -40,6 +41,9 @@ pub(crate) fn run(global: &Global, arguments: &Demo) -> Result<ExitCode, Failure
     let plan = Plan { seed: arguments.seed, works: arguments.works as usize, scale: arguments.scale, ..Plan::default() };
     let library = Library::generate(&plan);
     let out = arguments.out.clone().unwrap_or_else(|| std::env::temp_dir().join(format!("docstokg-demo-{}", std::process::id())));
+    if Directory::was_used(&out) {
+        return Err(Failure::Usage(format!("{} holds an earlier run, whose files would be counted, too: choose another --out", out.display())));
+    }
     let served = serve(&library)?;
     let prepared = prepare(&library, &out)?;
     if !global.quiet {

@@ -34,6 +34,14 @@ const LOOKUPS: usize = 256;
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Download) -> Result<ExitCode, Failure> {
     let (config, settings) = global.load()?;
+    if (arguments.dry_run || arguments.list_only) && (arguments.resume || arguments.retry_failed || arguments.verify) {
+        return Err(usage("--dry-run and --list-only look at inputs and not at an earlier run: leave out --resume, --retry-failed and --verify"));
+    }
+    if let (Some(first), Some(last)) = (arguments.year_start, arguments.year_end)
+        && first > last
+    {
+        return Err(usage(format!("--year-start {first} is after --year-end {last}: no work is from a year between them")));
+    }
     if arguments.dry_run && (arguments.topic.is_some() || arguments.filter.is_some()) {
         return Err(usage("--dry-run makes no request, and a query is one: --list-only looks works up and fetches no file"));
     }
@@ -189,7 +197,7 @@ async fn pursue(
     recording: &Recording,
     board: &Arc<Board>,
 ) -> Result<(Ended, Report), RunError> {
-    let halted = |error: run::DirectoryError| RunError::Halted(error.to_string());
+    let halted = |error: run::DirectoryError| RunError::Halted(format!("{:#}", anyhow::Error::from(error)));
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
     directory.put_in_order().await.map_err(halted)?;
     if job.arguments.verify {
@@ -223,7 +231,7 @@ async fn pursue(
         board: Arc::clone(board),
     };
     let engine = Engine::new(parts).await?;
-    let ended = engine.run(Box::new(Chained(inputs))).await?;
+    let ended = engine.run(Box::new(Chained::new(inputs, directory.queue.clone()))).await?;
     let now = runtime.wall().as_secs_f64();
     let report = run::report(&directory.queue, &options, &recording.run.id, &board.tally(), now).await?;
     Ok((ended, report))
@@ -254,6 +262,7 @@ fn finish(
     directory.queue.close();
     directory.tidy(matches!(ended, Ended::Complete));
     let code = match &ended {
+        Ended::Complete if report.inputs_unread => ExitCode::from(exit::FAILED),
         Ended::Complete if rehearsed && report.bad_lines == 0 => ExitCode::SUCCESS,
         Ended::Complete if report.failed == 0 && report.bad_lines == 0 => ExitCode::SUCCESS,
         Ended::Parked { .. } => ExitCode::from(exit::REFUSED),
@@ -299,9 +308,13 @@ fn sentence(ended: &Ended, report: &Report) -> String {
     }
     match ended {
         Ended::Complete => {}
+        Ended::Stopped { .. } if report.inputs_unread => text.push_str(&format!("; stopped with {left} left")),
         Ended::Stopped { .. } => text.push_str(&format!("; stopped with {left} left, --resume goes on")),
         Ended::Parked { .. } => text.push_str(&format!("; {left} wait for their hosts")),
         Ended::BytesSpent { .. } => text.push_str(&format!("; stopped at --max-bytes with {left} left")),
+    }
+    if report.inputs_unread {
+        text.push_str("; the inputs were not read to their end: give them again to go on, what is there already is skipped");
     }
     for (reason, works) in &report.reason_totals {
         text.push_str(&format!("\n  {works} without a file: {reason}"));

@@ -7,6 +7,7 @@ use docstokg_content::identifier::Identifier;
 use docstokg_content::resolver::all;
 use docstokg_content::resolver::order::{Plan, order};
 use docstokg_content::work::Work;
+use docstokg_hub::redact;
 use docstokg_telemetry::summary::table;
 use serde_json::json;
 
@@ -23,6 +24,10 @@ pub(crate) fn run(global: &Global, arguments: &Explain) -> Result<ExitCode, Fail
     let choice = services::choice(&arguments.choice, &settings)?;
     let resolvers = all(&Arc::new(services::settings(&config, &settings, arguments.choice.mailto.as_deref())?));
     let planned = order(&work, &choice, &resolvers).map_err(|error| usage(error.to_string()))?;
+    let shown = match work.typed() {
+        Identifier::Url(url) => redact(url),
+        typed => typed.to_string(),
+    };
     let told = |plan: Plan| match plan {
         Plan::Ask => "ask",
         Plan::Later => "later",
@@ -31,7 +36,7 @@ pub(crate) fn run(global: &Global, arguments: &Explain) -> Result<ExitCode, Fail
     if global.json {
         let list: Vec<_> =
             planned.iter().map(|planned| json!({ "resolver": planned.resolver, "plan": told(planned.plan), "why": planned.why })).collect();
-        output::json(&json!({ "work_id": work.work_id(), "resolvers": list }));
+        output::json(&json!({ "work_id": shown, "resolvers": list }));
         return Ok(ExitCode::SUCCESS);
     }
     let rows: Vec<Vec<String>> = planned
@@ -39,7 +44,7 @@ pub(crate) fn run(global: &Global, arguments: &Explain) -> Result<ExitCode, Fail
         .enumerate()
         .map(|(place, planned)| vec![(place + 1).to_string(), planned.resolver.to_owned(), told(planned.plan).to_owned(), planned.why.clone()])
         .collect();
-    output::line(&work.work_id());
+    output::line(&shown);
     if matches!(work.typed(), Identifier::Url(_)) {
         output::line("the URL itself is fetched first; what follows is asked if it is no file");
     }

@@ -1,6 +1,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, SystemClock};
@@ -248,6 +250,8 @@ fn wrong_usage_and_places_are_told_in_sentences() {
     let file = world.path("file/out").display().to_string();
     for (arguments, code, sentence) in [
         (&[][..], 2, "nothing to download"),
+        (&["--dry-run", "--resume"][..], 2, "leave out --resume"),
+        (&["--topic", "x", "--year-start", "2025", "--year-end", "2020"][..], 2, "no work is from a year between"),
         (&["--resume"][..], 2, "holds no earlier run"),
         (&["http://a.example/1.pdf", "--kinds", "pdf,doc"][..], 2, "'doc' is not pdf, xml or html"),
         (&["http://a.example/1.pdf", "--enable", "opnalex"][..], 2, "is 'openalex' meant?"),
@@ -344,6 +348,47 @@ fn a_query_is_paged_through_and_goes_on_where_it_stood() {
     assert!(report["listed"].as_array().is_some_and(|listed| listed.len() > 60), "{report}");
     let pages = |world: &World| world.web.ledger().at("api.openalex.org").iter().filter(|arrival| arrival.path.contains("cursor=")).count();
     assert_eq!(pages(&world), 2);
+}
+
+#[test]
+fn a_query_that_broke_off_is_not_taken_for_complete() {
+    let broken = Arc::new(AtomicBool::new(true));
+    let breaks = Arc::clone(&broken);
+    let works = |from: u32| {
+        let work = |n: u32| format!(r#"{{"id":"https://openalex.org/W{n}","best_oa_location":{{"pdf_url":"http://a.example/files/{n}.pdf"}}}}"#);
+        (from..from + 3).map(work).collect::<Vec<_>>().join(",")
+    };
+    let origin = Origin::new("a.example").handler(move |arrival, _| match arrival.path.as_str() {
+        "/robots.txt" => Reply::status(404),
+        path if path.contains("cursor=*") || path.contains("cursor=%2A") => {
+            Reply::ok(format!(r#"{{"meta":{{"next_cursor":"second"}},"results":[{}]}}"#, works(1)))
+        }
+        path if path.contains("cursor=second") && breaks.load(Ordering::Relaxed) => Reply::ok(r#"{"error":"temporarily broken"}"#),
+        path if path.contains("cursor=second") => Reply::ok(format!(r#"{{"meta":{{"next_cursor":null}},"results":[{}]}}"#, works(4))),
+        path if path.starts_with("/files/") => pdf(path),
+        path if path.starts_with("/works/W") => {
+            let id = path.trim_start_matches("/works/").split('?').next().unwrap_or_default().to_owned();
+            let n = id.trim_start_matches('W');
+            Reply::ok(format!(r#"{{"id":"https://openalex.org/{id}","best_oa_location":{{"pdf_url":"http://a.example/files/{n}.pdf"}}}}"#))
+        }
+        _ => Reply::status(404),
+    });
+    let config = "version: 1\nresolvers: { endpoints: { openalex: \"http://a.example\" } }\n\
+                  limits: { defaults: { artifact: { rates: [] }, landing: { rates: [] }, metadata: { rates: [] } } }\n";
+    let world = World::start(vec![origin], vec!["a.example".to_owned()], config);
+    let query = &["--filter", "type:article", "--resolver-preset", "fast", "--disable", "unpaywall,crossref,arxiv,pmc"][..];
+    let first = world.run(query);
+    let told = text(&first.stderr);
+    assert_eq!(first.status.code(), Some(1), "{told}");
+    assert!(told.contains("without the 'results'") && told.contains("not read to their end"), "{told}");
+    let resumed = world.run(&["--resume"]);
+    assert_eq!(resumed.status.code(), Some(1), "what was not read is forgotten: {}", text(&resumed.stderr));
+    assert!(text(&resumed.stderr).contains("give them again"), "{}", text(&resumed.stderr));
+    broken.store(false, Ordering::Relaxed);
+    let again = world.run(query);
+    assert_eq!(again.status.code(), Some(0), "{}", text(&again.stderr));
+    assert_eq!(world.run(&["--resume", "--quiet"]).status.code(), Some(0));
+    assert_eq!(world.manifests().iter().filter(|record| record["path"].is_string()).count(), 6);
 }
 
 #[test]

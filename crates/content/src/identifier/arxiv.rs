@@ -32,6 +32,15 @@ impl ArxivId {
         &self.base
     }
 
+    /// Returns the identifier without version and subject class: `math.GT/0309136` and `math/0309136` are one work.
+    #[must_use]
+    pub fn without_class(&self) -> String {
+        match self.base.split_once('/') {
+            Some((category, number)) => format!("{}/{number}", category.split('.').next().unwrap_or(category)),
+            None => self.base.clone(),
+        }
+    }
+
     /// Returns the version, where one was named.
     #[must_use]
     pub const fn version(&self) -> Option<u32> {

@@ -7,6 +7,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Queue, QueueError};
 
+/// What stands for all inputs among the cursors. No query is called so.
+const INPUTS: &str = "inputs";
+
 /// One attempt, as a row and as the JSON that goes into `manifest.jsonl`.
 #[derive(Clone, Debug)]
 pub struct AttemptRow {
@@ -256,6 +259,26 @@ impl Queue {
     /// The file cannot be written.
     pub async fn summarise(&self, run_id: String, at: f64, payload: String) -> Result<(), QueueError> {
         self.change(move |to| to.execute("INSERT OR REPLACE INTO summaries VALUES (?1, ?2, ?3)", params![run_id, at, payload]).map(|_| ())).await
+    }
+
+    /// Writes down whether there are inputs that have not been read to their end.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub async fn set_unread(&self, unread: bool) -> Result<(), QueueError> {
+        self.change(move |to| {
+            let change = if unread { "INSERT OR REPLACE INTO cursors VALUES (?1, NULL, 0, 0)" } else { "DELETE FROM cursors WHERE query = ?1" };
+            to.execute(change, [INPUTS]).map(|_| ())
+        })
+        .await
+    }
+
+    /// Tells whether there are inputs that have not been read to their end.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn is_unread(&self) -> Result<bool, QueueError> {
+        self.change(|to| to.prepare("SELECT 1 FROM cursors WHERE query = ?1")?.exists([INPUTS])).await
     }
 
     /// Returns where reading a query stands: cursor, page, works found.

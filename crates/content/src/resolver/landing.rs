@@ -108,7 +108,8 @@ fn walled(settings: &Settings, answer: &Answer, wall: Wall) -> Failure {
         Wall::Interstitial { .. } => "interstitial",
     };
     let detail = wall.sentence(host);
-    Failure { reason, detail: settings.redact(&detail), ..refusal(settings, answer) }
+    // Waiting does not help.
+    Failure { reason, detail: settings.redact(&detail), retry_in_ms: None, ..refusal(settings, answer) }
 }
 
 impl Resolver for LandingPage {

@@ -64,7 +64,8 @@ pub(super) fn refusal(settings: &Settings, answer: &Answer) -> Failure {
         reason,
         detail: settings.redact(&format!("{host} answered {status}: {}", preview(&answer.body))),
         http_status: Some(status),
-        retry_in_ms: retry_in_ms(answer),
+        // Both say when to come again.
+        retry_in_ms: retry_in_ms(answer).filter(|_| matches!(status, 429 | 503)),
     }
 }
 
@@ -79,12 +80,15 @@ fn network(settings: &Settings, error: &WebError) -> Failure {
     Failure { reason, detail: settings.redact(&error.to_string()), http_status: None, retry_in_ms }
 }
 
+/// How soon to ask again where the answer names a time that cannot be told here: the hub knows it, and will say.
+const THE_HUB_KNOWS_MS: u64 = 1_000;
+
 /// Reads `Retry-After`. A date without a `Date` beside it says nothing here: there is no clock in this room.
 fn retry_in_ms(answer: &Answer) -> Option<u64> {
     let value = answer.header(&RETRY_AFTER)?;
     let date = answer.header(&DATE);
     if http_date(value).is_some() && date.and_then(http_date).is_none() {
-        return None;
+        return Some(THE_HUB_KNOWS_MS);
     }
     parse_retry_after(value, date, Timestamp::from_micros(0)).map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
 }

@@ -15,7 +15,7 @@ use crate::run::engine::START;
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
     /// It cannot be made or written.
-    #[error("{path} cannot be written: {source}")]
+    #[error("{path} cannot be written")]
     Unwritable {
         /// The directory or file.
         path: String,

@@ -52,6 +52,8 @@ impl Engine {
                     items.push(item);
                     lanes_of.push(first);
                 }
+                // Not a line: what all the lines were to come from.
+                Err(bad) if bad.number == 0 => self.board.tell(format!("{source}: {}", hidden(&bad.problem))),
                 Err(bad) => {
                     let mut told = false;
                     self.board.count(|tally| {
@@ -101,12 +103,16 @@ impl Engine {
 
 /// Says what is wrong with a line, without what may be a key in it.
 fn shown(bad: &BadLine) -> String {
-    let hide = |text: &str| text.split_whitespace().map(hidden_word).collect::<Vec<_>>().join(" ");
-    BadLine { number: bad.number, text_preview: hide(&bad.text_preview), problem: hide(&bad.problem) }.to_string()
+    BadLine { number: bad.number, text_preview: hidden(&bad.text_preview), problem: hidden(&bad.problem) }.to_string()
+}
+
+/// Returns a text as it may be shown.
+pub(crate) fn hidden(text: &str) -> String {
+    text.split_whitespace().map(hidden_word).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns a word of a line as it may be shown.
-pub(crate) fn hidden_word(word: &str) -> String {
+fn hidden_word(word: &str) -> String {
     let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
     let rest = rest.split_once('@').map_or(rest, |(_, host)| host);
     let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?***"));

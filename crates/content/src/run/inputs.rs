@@ -1,14 +1,18 @@
 //! Where works come from: files, standard input, the command line, or a query. Read in batches, as fast as they are queued.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::mpsc;
 
+use super::ingest::hidden;
 use crate::identifier::Identifier;
 use crate::input::{BadLine, Format, InputReader, Line};
+use crate::queue::Queue;
 use crate::web::BoxFuture;
 use crate::work::Work;
 
@@ -22,6 +26,11 @@ pub type Read = (Arc<str>, Result<Line, BadLine>);
 pub trait Inputs: Send {
     /// Returns the next few; `None` at the end.
     fn next(&mut self) -> BoxFuture<'_, Option<Vec<Read>>>;
+
+    /// Tells, at the end, whether it is the end of the works, and not only of what could be read.
+    fn is_complete(&self) -> bool {
+        true
+    }
 }
 
 /// One thing that the user named.
@@ -49,10 +58,7 @@ impl Input {
         }
         match Identifier::parse(text) {
             Ok(identifier) => Ok(Self::Work(Box::new(Work::new(identifier)))),
-            Err(error) => {
-                let hide = |text: &str| text.split_whitespace().map(super::ingest::hidden_word).collect::<Vec<_>>().join(" ");
-                Err(format!("'{}' is no file here, and {}", hide(text), hide(&error.to_string())))
-            }
+            Err(error) => Err(format!("'{}' is no file here, and {}", hidden(text), hidden(&error.to_string()))),
         }
     }
 }
@@ -78,7 +84,11 @@ impl Inputs for Listed {
 }
 
 /// Works of files and standard input, read by a thread of their own: a slow pipe keeps nobody waiting.
-pub struct Reading(mpsc::Receiver<Vec<Read>>);
+pub struct Reading {
+    batches: mpsc::Receiver<Vec<Read>>,
+    /// A file could not be opened.
+    unopened: Arc<AtomicBool>,
+}
 
 impl Reading {
     /// Starts to read.
@@ -87,18 +97,24 @@ impl Reading {
     /// The thread cannot be started.
     pub fn start(inputs: Vec<Input>, format: Format) -> std::io::Result<Self> {
         let (send, receive) = mpsc::channel(4);
-        std::thread::Builder::new().name("inputs".to_owned()).spawn(move || read_all(inputs, format, &send))?;
-        Ok(Self(receive))
+        let unopened = Arc::new(AtomicBool::new(false));
+        let tell = Arc::clone(&unopened);
+        std::thread::Builder::new().name("inputs".to_owned()).spawn(move || read_all(inputs, format, &send, &tell))?;
+        Ok(Self { batches: receive, unopened })
     }
 }
 
 impl Inputs for Reading {
     fn next(&mut self) -> BoxFuture<'_, Option<Vec<Read>>> {
-        Box::pin(self.0.recv())
+        Box::pin(self.batches.recv())
+    }
+
+    fn is_complete(&self) -> bool {
+        !self.unopened.load(Ordering::Acquire)
     }
 }
 
-fn read_all(inputs: Vec<Input>, format: Format, send: &mpsc::Sender<Vec<Read>>) {
+fn read_all(inputs: Vec<Input>, format: Format, send: &mpsc::Sender<Vec<Read>>, unopened: &AtomicBool) {
     let mut number = 0;
     for input in inputs {
         // Nobody listens any more: the run has ended.
@@ -111,6 +127,7 @@ fn read_all(inputs: Vec<Input>, format: Format, send: &mpsc::Sender<Vec<Read>>) 
             Input::File(path) => match File::open(&path) {
                 Ok(file) => read_one(&path.display().to_string(), BufReader::with_capacity(256 << 10, file), format, send),
                 Err(error) => {
+                    unopened.store(true, Ordering::Release);
                     let problem = format!("the file cannot be read: {error}");
                     let bad = BadLine { number: 0, text_preview: String::new(), problem };
                     send.blocking_send(vec![(path.display().to_string().into(), Err(bad))]).is_ok()
@@ -140,17 +157,40 @@ fn read_one(source: &str, reader: impl BufRead, format: Format, send: &mpsc::Sen
     batch.is_empty() || send.blocking_send(batch).is_ok()
 }
 
-/// Several inputs, one after the other.
-pub struct Chained(pub Vec<Box<dyn Inputs>>);
+/// Several inputs, one after the other. That they are being read is written down until they have been, so that a later
+/// run which goes on without them does not take itself for complete.
+pub struct Chained {
+    inputs: VecDeque<Box<dyn Inputs>>,
+    queue: Queue,
+    begun: bool,
+    complete: bool,
+}
+
+impl Chained {
+    /// Chains inputs of the works of a queue.
+    #[must_use]
+    pub fn new(inputs: Vec<Box<dyn Inputs>>, queue: Queue) -> Self {
+        Self { inputs: inputs.into(), queue, begun: false, complete: true }
+    }
+}
 
 impl Inputs for Chained {
     fn next(&mut self) -> BoxFuture<'_, Option<Vec<Read>>> {
         Box::pin(async {
-            while let Some(first) = self.0.first_mut() {
+            if !self.begun && !self.inputs.is_empty() {
+                self.begun = true;
+                // Where the queue cannot be written, the works that follow cannot be queued either, and that is told.
+                let _ = self.queue.set_unread(true).await;
+            }
+            while let Some(first) = self.inputs.front_mut() {
                 if let Some(batch) = first.next().await {
                     return Some(batch);
                 }
-                self.0.remove(0);
+                self.complete &= first.is_complete();
+                self.inputs.pop_front();
+            }
+            if self.begun && self.complete {
+                let _ = self.queue.set_unread(false).await;
             }
             None
         })

@@ -70,13 +70,14 @@ pub struct Pages {
     page: u64,
     found: u64,
     begun: bool,
+    broken_off: bool,
 }
 
 impl Pages {
     /// Starts where the query stands.
     #[must_use]
     pub fn new(web: HubWeb, runtime: Arc<dyn Runtime>, queue: Queue, settings: Arc<Settings>, query: Query) -> Self {
-        Self { web, runtime, queue, settings, query, filter: None, cursor: Some("*".to_owned()), page: 0, found: 0, begun: false }
+        Self { web, runtime, queue, settings, query, filter: None, cursor: Some("*".to_owned()), page: 0, found: 0, begun: false, broken_off: false }
     }
 
     async fn read(&mut self) -> Result<Option<Vec<Read>>, String> {
@@ -96,8 +97,15 @@ impl Pages {
         let mut url = self.address("works");
         url.query_pairs_mut().append_pair("filter", &filter).append_pair("per_page", &PAGE.min(left).to_string()).append_pair("cursor", &cursor);
         let answer = self.ask(url).await?;
-        let results = answer.get("results").and_then(Value::as_array).cloned().unwrap_or_default();
-        self.cursor = answer.pointer("/meta/next_cursor").and_then(Value::as_str).filter(|_| !results.is_empty()).map(str::to_owned);
+        let Some(results) = answer.get("results").and_then(Value::as_array) else {
+            let shown: String = answer.to_string().chars().take(200).collect();
+            return Err(format!("OpenAlex answered without the 'results' it should have: {shown}"));
+        };
+        let next = answer.pointer("/meta/next_cursor").and_then(Value::as_str).filter(|_| !results.is_empty()).map(str::to_owned);
+        if next.as_ref() == Some(&cursor) {
+            return Err("OpenAlex gave the same page again instead of the next".to_owned());
+        }
+        self.cursor = next;
         self.page += 1;
         let source: Arc<str> = format!("openalex, page {}", self.page).into();
         let left = usize::try_from(left).unwrap_or(usize::MAX);
@@ -159,7 +167,7 @@ impl Pages {
                 }
             };
             if wait > LONGEST_WAIT {
-                return Err(format!("{last}; it wants to be left alone for {} s, --resume goes on then", wait.as_secs()));
+                return Err(format!("{last}; it wants to be left alone for {} s; the same command goes on then", wait.as_secs()));
             }
             self.runtime.sleep_until(self.runtime.boot() + wait).await;
         }
@@ -176,11 +184,16 @@ impl Inputs for Pages {
                     self.cursor = None;
                     self.query.most = Some(0);
                     self.begun = false;
+                    self.broken_off = true;
                     let bad = BadLine { number: 0, text_preview: String::new(), problem: self.settings.redact(&problem) };
                     // Told once; where it stands is kept as it was.
                     Some(vec![("openalex query".into(), Err(bad))])
                 }
             }
         })
+    }
+
+    fn is_complete(&self) -> bool {
+        !self.broken_off
     }
 }

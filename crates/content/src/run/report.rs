@@ -32,6 +32,8 @@ pub struct Report {
     pub worker_failures: u64,
     /// Lines that name no work.
     pub bad_lines: u64,
+    /// Whether inputs were not read to their end, in this run or the one before.
+    pub inputs_unread: bool,
     /// Whether robots.txt was not asked.
     pub robots_ignored: bool,
     /// Files of this run.
@@ -64,6 +66,7 @@ pub async fn report(queue: &Queue, options: &Options, run_id: &str, tally: &Tall
         left: counts.queued + counts.leased,
         worker_failures: 0,
         bad_lines: tally.bad_lines,
+        inputs_unread: queue.is_unread().await?,
         robots_ignored: options.ignore_robots,
         files: tally.files,
         bytes_downloaded: tally.bytes,

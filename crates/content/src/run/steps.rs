@@ -185,11 +185,14 @@ impl Engine {
             }
             Fetched::Page(page) => {
                 let Page { locations, learned, head } = *page;
-                let detail = format!("a page that names {} places", locations.len());
+                let (detail, names_places) = (format!("a page that names {} places", locations.len()), !locations.is_empty());
                 let row = row("html", Some(head.status.as_u16()), Some("html_only"), Some(&detail));
                 held.pursuit.work.learn(&learned);
                 held.pursuit.found(locations);
-                held.pursuit.needs_not_ask("landing_page");
+                if names_places {
+                    // It is the work's own page, most likely. One that names nothing says nothing about that one.
+                    held.pursuit.needs_not_ask("landing_page");
+                }
                 held.pursuit.failed(place, "html_only", "a page came where a file was wanted");
                 self.note(vec![row]).await?;
             }
@@ -202,11 +205,14 @@ impl Engine {
                 self.note(vec![row]).await?;
             }
             Fetched::Later { wait, stated, reason, detail, status } => {
-                let times = held.pursuit.put_aside(place, now + wait.as_secs_f64().max(0.1), !stated);
+                let preparing = reason == "preparing";
+                let times = held.pursuit.put_aside(place, now + wait.as_secs_f64().max(0.1), !stated || preparing);
                 held.pursuit.set_back(reason, &detail);
-                let most = if reason == "preparing" {
-                    // Twice as long each time.
-                    held.pursuit.put_aside(place, now + wait.as_secs_f64() * f64::from(1 << (times - 1).min(10)), false);
+                let most = if preparing {
+                    if !stated {
+                        // Twice as long each time.
+                        held.pursuit.put_aside(place, now + wait.as_secs_f64() * f64::from(1 << times.saturating_sub(1).min(10)), false);
+                    }
                     MOST_POLLS
                 } else {
                     MOST_REFUSALS

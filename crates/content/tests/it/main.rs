@@ -24,3 +24,5 @@ mod resolvers;
 mod simulated;
 // Whole runs: what is fetched, when, and how often.
 mod runs;
+// Single works whose hosts answer oddly: what is asked next, and what is not asked again.
+mod detours;

@@ -32,9 +32,9 @@ impl Inputs for Typed {
     }
 }
 
-struct World {
+pub(crate) struct World {
     simulation: Simulation,
-    web: Web,
+    pub(crate) web: Web,
     config: Config,
     settings: Arc<Settings>,
     out: TempDir,
@@ -50,7 +50,7 @@ fn read_config(yaml: &str) -> Config {
 }
 
 impl World {
-    fn new(origins: Vec<Origin>, yaml: &str, endpoint: impl Fn(&str) -> Option<String>) -> Self {
+    pub(crate) fn new(origins: Vec<Origin>, yaml: &str, endpoint: impl Fn(&str) -> Option<String>) -> Self {
         let simulation = Simulation::new();
         let web = Web::new(origins, simulation.boot());
         let mut settings = Settings {
@@ -72,7 +72,7 @@ impl World {
     }
 
     /// Runs to the end, and returns how it ended and how long it took.
-    fn run(&self, inputs: Box<dyn Inputs>, change: impl FnOnce(&mut Options)) -> (Ended, Duration, Arc<Board>) {
+    pub(crate) fn run(&self, inputs: Box<dyn Inputs>, change: impl FnOnce(&mut Options)) -> (Ended, Duration, Arc<Board>) {
         let hub = Hub::builder(self.config.clone())
             .runtime(self.simulation.runtime())
             .random(Random::seeded(5))
@@ -106,7 +106,7 @@ impl World {
         (ended, self.simulation.elapsed().saturating_sub(begun), board)
     }
 
-    fn records(&self) -> Vec<serde_json::Value> {
+    pub(crate) fn records(&self) -> Vec<serde_json::Value> {
         let text = std::fs::read_to_string(self.out.path().join("manifest.jsonl")).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
@@ -199,7 +199,7 @@ fn plain_hosts(count: usize, rate: &str, latency: Duration) -> (Vec<Origin>, Str
     (origins, yaml)
 }
 
-fn pdf(name: &str) -> Reply {
+pub(crate) fn pdf(name: &str) -> Reply {
     if name == "/robots.txt" {
         return Reply::status(404);
     }

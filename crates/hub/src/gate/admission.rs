@@ -176,6 +176,7 @@ impl Gate {
                 lane.line.wake_others(&waiter.seat);
             }
             self.note_transition(lane, track, entered.transition.map(|transition| *transition));
+            waiter.seat.awaits_breaker.store(matches!(entered.entry, Entry::Await { .. }), Ordering::Release);
             match entered.entry {
                 Entry::Go(pass) => {
                     if let Some(slots) = slots.take().or_else(|| lane.try_slots(door.process_slots)) {
@@ -210,8 +211,8 @@ impl Gate {
                 Entry::Await { until, probing } => {
                     slots = None;
                     if self.shared {
-                        // Another process closed the site: those behind have reason to ask, too.
-                        lane.line.wake_others(&waiter.seat);
+                        // Another process closed the site: those who have not heard of it have reason to ask, too.
+                        lane.line.wake_unaware();
                     }
                     track.note(&lane.key.host, lane.key.role, || What::WaitBreaker { until, probing });
                     let asleep = runtime.boot();

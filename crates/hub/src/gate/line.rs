@@ -24,6 +24,8 @@ pub(super) struct Seat {
     pub(super) holds_ticket: AtomicBool,
     /// It knows what it waits for. A head that does not has only just asked, and may be gone in a moment.
     pub(super) settled_in: AtomicBool,
+    /// It waits for the breaker, and knows that.
+    pub(super) awaits_breaker: AtomicBool,
     pub(super) called: Notify,
 }
 
@@ -35,8 +37,13 @@ impl Line {
 
     /// Takes the last place.
     pub(super) fn join(&self, weight: u32) -> Arc<Seat> {
-        let seat =
-            Arc::new(Seat { weight: weight.max(1), holds_ticket: AtomicBool::new(false), settled_in: AtomicBool::new(false), called: Notify::new() });
+        let seat = Arc::new(Seat {
+            weight: weight.max(1),
+            holds_ticket: AtomicBool::new(false),
+            settled_in: AtomicBool::new(false),
+            awaits_breaker: AtomicBool::new(false),
+            called: Notify::new(),
+        });
         let mut seats = self.seats.lock();
         self.weight.fetch_add(seat.weight, Ordering::AcqRel);
         seats.push_back(Arc::clone(&seat));
@@ -77,10 +84,47 @@ impl Line {
         }
     }
 
+    /// Calls everybody who does not know yet that the breaker is to be waited for.
+    pub(super) fn wake_unaware(&self) {
+        for seat in self.seats.lock().iter().filter(|seat| !seat.awaits_breaker.load(Ordering::Acquire)) {
+            seat.called.notify_one();
+        }
+    }
+
     /// Calls everybody.
     pub(super) fn wake_all(&self) {
         for seat in &*self.seats.lock() {
             seat.called.notify_one();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+    use super::*;
+
+    /// Those who wait for the breaker already must not call each other for ever.
+    #[test]
+    fn only_those_are_called_who_do_not_know_of_the_breaker() {
+        let line = Line::default();
+        let seats: Vec<Arc<Seat>> = (0..3).map(|_| line.join(1)).collect();
+        seats[0].awaits_breaker.store(true, Ordering::Release);
+        seats[2].awaits_breaker.store(true, Ordering::Release);
+        line.wake_unaware();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let called = runtime.block_on(async {
+            let mut called = Vec::new();
+            for seat in &seats {
+                called.push(tokio::select! {
+                    biased;
+                    () = seat.called.notified() => true,
+                    () = std::future::ready(()) => false,
+                });
+            }
+            called
+        });
+        assert_eq!(called, [false, true, false]);
     }
 }

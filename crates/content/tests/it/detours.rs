@@ -1,0 +1,127 @@
+//! Single works whose hosts answer oddly, under simulated time.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use docstokg_content::identifier::Identifier;
+use docstokg_content::run::Ended;
+use docstokg_content::run::inputs::Listed;
+use docstokg_content::work::Work;
+use docstokg_origin_sim::{Origin, Reply};
+
+use crate::runs::{World, pdf};
+
+/// One host that plays the services, the publisher and the rest. `answer` gets the path without what the services add, and
+/// how often that path was asked for before.
+fn world(answer: impl Fn(&str, u32) -> Reply + Send + Sync + 'static) -> World {
+    let asked = parking_lot::Mutex::new(std::collections::HashMap::<String, AtomicU32>::new());
+    let origin = Origin::new("svc.example").handler(move |arrival, _| {
+        let path = arrival.path.split('?').next().unwrap_or_default().to_owned();
+        let before = asked.lock().entry(path.clone()).or_default().fetch_add(1, Ordering::Relaxed);
+        if path == "/robots.txt" { Reply::status(404) } else { answer(&path, before) }
+    });
+    let yaml = "version: 1\nlimits: { hosts: { svc.example: { artifact: { rates: [] }, landing: { rates: [] }, metadata: { rates: [] } } } }\n";
+    World::new(vec![origin], yaml, |service| Some(format!("http://svc.example/{service}/")))
+}
+
+/// Runs one work, and returns its manifest record and how long it took.
+fn get(world: &World, name: &str) -> (serde_json::Value, Duration) {
+    let work = Work::new(Identifier::parse(name).unwrap());
+    let (ended, took, _) = world.run(Box::new(Listed::new("list", vec![work])), |_| {});
+    assert!(matches!(ended, Ended::Complete), "{name}: {ended:?}");
+    (world.records().into_iter().find(|record| record["record_type"] == "manifest").unwrap(), took)
+}
+
+fn asked(world: &World, path: &str) -> usize {
+    world.web.ledger().arrivals().iter().filter(|arrival| arrival.path.split('?').next() == Some(path)).count()
+}
+
+fn found_at(place: &str) -> Reply {
+    let location = format!(r#"{{"url_for_pdf":"http://svc.example{place}","url":"http://svc.example{place}","url_for_landing_page":null}}"#);
+    Reply::ok(format!(r#"{{"doi":"10.5555/a","is_oa":true,"title":"A","best_oa_location":{location},"oa_locations":[{location}]}}"#))
+        .header("content-type", "application/json")
+}
+
+fn page(head: &str) -> Reply {
+    Reply::ok(format!("<!doctype html><html><head><title>An article</title>{head}</head><body><p>Words.</p></body></html>"))
+        .header("content-type", "text/html")
+}
+
+#[test]
+fn a_page_that_names_nothing_does_not_stand_for_the_work_s_own() {
+    let world = world(|path, _| match path {
+        "/unpaywall/10.5555/a" => found_at("/soft.pdf"),
+        "/soft.pdf" => page(""),
+        "/doi/10.5555/a" => page(r#"<meta name="citation_pdf_url" content="http://svc.example/good.pdf">"#),
+        "/good.pdf" => pdf(path),
+        _ => Reply::status(404),
+    });
+    let (record, _) = get(&world, "10.5555/a");
+    assert_eq!(record["classification"], "pdf", "{record}");
+    assert_eq!((asked(&world, "/soft.pdf"), asked(&world, "/doi/10.5555/a")), (1, 1));
+}
+
+#[test]
+fn a_service_or_page_that_pauses_is_asked_when_it_said() {
+    let paused = |before: u32| (before == 0).then(|| Reply::status(503).header("retry-after", "120"));
+    let world = world(move |path, before| match path {
+        "/unpaywall/10.5555/a" => paused(before).unwrap_or_else(|| found_at("/gone.pdf")),
+        "/doi/10.5555/a" => paused(before).unwrap_or_else(|| page(r#"<meta name="citation_pdf_url" content="http://svc.example/good.pdf">"#)),
+        "/good.pdf" => pdf(path),
+        _ => Reply::status(404),
+    });
+    let (record, took) = get(&world, "10.5555/a");
+    assert_eq!(record["classification"], "pdf", "{record}");
+    assert!(took >= Duration::from_secs(120) && took < Duration::from_secs(400), "{took:?}");
+    world.web.ledger().nothing_before_retry_after("svc.example").unwrap();
+}
+
+#[test]
+fn a_file_that_is_being_prepared_is_asked_for_when_the_server_said() {
+    let world = world(|path, before| match (path, before) {
+        ("/prepared.pdf", 0) => Reply::status(202).header("retry-after", "250"),
+        ("/prepared.pdf", _) => pdf(path),
+        _ => Reply::status(404),
+    });
+    let (record, took) = get(&world, "http://svc.example/prepared.pdf");
+    assert_eq!(record["classification"], "pdf", "{record}");
+    assert!(took >= Duration::from_secs(250) && took < Duration::from_secs(260), "{took:?}");
+    assert_eq!(asked(&world, "/prepared.pdf"), 2);
+}
+
+#[test]
+fn a_stub_that_sends_browsers_on_is_followed() {
+    let world = world(|path, _| match path {
+        "/start" => page(r#"<meta http-equiv="refresh" content="0; url=/article">"#),
+        "/article" => page(r#"<meta name="citation_pdf_url" content="http://svc.example/good.pdf">"#),
+        "/good.pdf" => pdf(path),
+        _ => Reply::status(404),
+    });
+    let (record, _) = get(&world, "http://svc.example/start");
+    assert_eq!(record["classification"], "pdf", "{record}");
+    assert_eq!((asked(&world, "/start"), asked(&world, "/article")), (1, 1));
+}
+
+#[test]
+fn a_wall_is_asked_once_though_its_status_says_later() {
+    let wall = "<!doctype html><html><head><title>Just a moment...</title></head><body>cf-chl</body></html>";
+    let world = world(move |path, _| match path {
+        "/walled.pdf" => Reply::status(503).body(wall).header("content-type", "text/html"),
+        _ => Reply::status(404),
+    });
+    let (record, _) = get(&world, "http://svc.example/walled.pdf");
+    assert_eq!(record["reason"], "bot_wall", "{record}");
+    assert_eq!(asked(&world, "/walled.pdf"), 1);
+}
+
+#[test]
+fn a_part_that_nobody_asked_for_is_no_file_and_not_asked_for_again() {
+    let world = world(|path, _| match path {
+        "/part.pdf" => Reply::status(206).header("content-range", "bytes 0-99/5000").body("%PDF-1.7\n".to_owned() + &" ".repeat(91)),
+        _ => Reply::status(404),
+    });
+    let (record, _) = get(&world, "http://svc.example/part.pdf");
+    assert_eq!(record["reason"], "http_status", "{record}");
+    assert!(record["reason_detail"].as_str().unwrap_or_default().contains("a part of the file"), "{record}");
+    assert_eq!(asked(&world, "/part.pdf"), 1);
+}
