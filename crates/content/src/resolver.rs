@@ -34,6 +34,7 @@ pub use crossref::Crossref;
 pub use europe_pmc::EuropePmc;
 pub use landing::LandingPage;
 pub use openalex::OpenAlex;
+pub(crate) use openalex::credits_left;
 pub use pmc::Pmc;
 pub use unpaywall::Unpaywall;
 pub use wayback::Wayback;

@@ -1,11 +1,14 @@
 //! `OpenAlex`: the widest catalogue, and the one that knows most other identifiers of a work.
 //!
 //! Asking for one work costs nothing, a list costs one credit of a small daily budget, so lists are asked for many works at
-//! once, and when the budget is spent works are asked for one by one. There is no field for arXiv ids: they are read out of
-//! DOIs, links and the ids of locations.
+//! once, and when the budget is spent works are asked for one by one. Every answer says how much is left; a list that cannot
+//! be paid is not asked for, because the refusal would close the whole service until midnight, free questions included.
+//! There is no field for arXiv ids: they are read out of DOIs, links and the ids of locations.
 
 use std::sync::Arc;
 
+use http::HeaderName;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::join::join_all;
@@ -30,18 +33,57 @@ const BATCH: usize = 50;
 #[derive(Debug)]
 pub struct OpenAlex {
     settings: Arc<Settings>,
+    purse: Purse,
+}
+
+/// What is known of the credits that are left for today.
+#[derive(Debug, Default)]
+struct Purse(Mutex<Option<Option<u64>>>);
+
+impl Purse {
+    /// Takes in what an answer says, or that it says nothing.
+    fn learn(&self, answer: &Answer) {
+        let mut known = self.0.lock();
+        *known = Some(credits_left(answer).or(known.flatten()));
+    }
+
+    /// Tells whether nothing was answered yet.
+    fn is_unknown(&self) -> bool {
+        self.0.lock().is_none()
+    }
+
+    /// Tells whether a list can be paid, as far as is known.
+    fn pays_a_list(&self) -> bool {
+        self.0.lock().flatten().is_none_or(|left| left >= 1)
+    }
+}
+
+/// Returns the credits that an answer says are left.
+pub(crate) fn credits_left(answer: &Answer) -> Option<u64> {
+    answer.header(&HeaderName::from_static("x-ratelimit-remaining"))?.trim().parse().ok()
 }
 
 impl OpenAlex {
     /// Sets it up.
     #[must_use]
-    pub const fn new(settings: Arc<Settings>) -> Self {
-        Self { settings }
+    pub fn new(settings: Arc<Settings>) -> Self {
+        Self { settings, purse: Purse::default() }
     }
 
     async fn many(&self, works: &[Work], web: &dyn Web) -> Vec<Outcome> {
-        let listed: Vec<(usize, Doi)> = works.iter().enumerate().filter_map(|(at, work)| Some((at, listable(work)?))).collect();
+        let mut listed: Vec<(usize, Doi)> = works.iter().enumerate().filter_map(|(at, work)| Some((at, listable(work)?))).collect();
         let mut outcomes: Vec<Option<Outcome>> = vec![None; works.len()];
+        if listed.len() > 1 && self.purse.is_unknown() {
+            // One by one costs nothing, and the answer tells what is left for lists.
+            let (first, _) = listed.remove(0);
+            let outcome = self.one(&works[first], web).await;
+            if let Outcome::Failed(failure) = &outcome
+                && failure.is_about_time()
+            {
+                return vec![outcome; works.len()];
+            }
+            outcomes[first] = Some(outcome);
+        }
         if listed.len() > 1 {
             for chunk in listed.chunks(BATCH) {
                 match self.list(chunk, web).await {
@@ -72,6 +114,9 @@ impl OpenAlex {
     }
 
     async fn list(&self, dois: &[(usize, Doi)], web: &dyn Web) -> Listed {
+        if !self.purse.pays_a_list() {
+            return Listed::BudgetSpent;
+        }
         let mut url = joined(&self.settings.endpoints.openalex, "works");
         let filter: Vec<&str> = dois.iter().map(|(_, doi)| doi.as_str()).collect();
         url.query_pairs_mut()
@@ -98,7 +143,11 @@ impl OpenAlex {
 
     async fn ask(&self, ask: Ask, web: &dyn Web) -> Result<Answer, WebError> {
         let secrets = self.settings.secret_headers(&ask.url);
-        web.ask(ask.secrets(secrets)).await
+        let answer = web.ask(ask.secrets(secrets)).await;
+        if let Ok(answer) = &answer {
+            self.purse.learn(answer);
+        }
+        answer
     }
 
     /// Reads one work.

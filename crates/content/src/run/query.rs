@@ -11,8 +11,9 @@ use super::inputs::{Inputs, Read};
 use crate::hub_web::HubWeb;
 use crate::input::{BadLine, Format, InputReader};
 use crate::queue::Queue;
+use crate::resolver::credits_left;
 use crate::resolver::settings::Settings;
-use crate::web::{Answer, Ask, BoxFuture, Web, WebError};
+use crate::web::{Ask, BoxFuture, Web, WebError};
 
 /// Works per page, the most that the service gives.
 const PAGE: u64 = 100;
@@ -71,13 +72,28 @@ pub struct Pages {
     found: u64,
     begun: bool,
     broken_off: bool,
+    /// The answer before left nothing to pay the next one with.
+    spent: bool,
 }
 
 impl Pages {
     /// Starts where the query stands.
     #[must_use]
     pub fn new(web: HubWeb, runtime: Arc<dyn Runtime>, queue: Queue, settings: Arc<Settings>, query: Query) -> Self {
-        Self { web, runtime, queue, settings, query, filter: None, cursor: Some("*".to_owned()), page: 0, found: 0, begun: false, broken_off: false }
+        Self {
+            web,
+            runtime,
+            queue,
+            settings,
+            query,
+            filter: None,
+            cursor: Some("*".to_owned()),
+            page: 0,
+            found: 0,
+            begun: false,
+            broken_off: false,
+            spent: false,
+        }
     }
 
     async fn read(&mut self) -> Result<Option<Vec<Read>>, String> {
@@ -93,6 +109,10 @@ impl Pages {
         }
         let left = self.query.most.map_or(u64::MAX, |most| most.saturating_sub(self.found));
         let Some(cursor) = self.cursor.clone().filter(|_| left > 0) else { return Ok(None) };
+        if self.spent {
+            // Asked all the same it would close the service, for questions that cost nothing, too.
+            return Err("the credits that OpenAlex gives for a day are spent; the same command goes on after midnight UTC".to_owned());
+        }
         let filter = self.filter().await?;
         let mut url = self.address("works");
         url.query_pairs_mut().append_pair("filter", &filter).append_pair("per_page", &PAGE.min(left).to_string()).append_pair("cursor", &cursor);
@@ -140,13 +160,14 @@ impl Pages {
         url
     }
 
-    async fn ask(&self, url: Url) -> Result<Value, String> {
+    async fn ask(&mut self, url: Url) -> Result<Value, String> {
         let mut last = String::new();
         for _ in 0..TRIES {
             let ask = Ask::metadata(url.clone(), "openalex").kind("list").secrets(self.settings.secret_headers(&url));
             let wait = match self.web.ask(ask).await {
-                Ok(Answer { status, body, .. }) if status.is_success() => {
-                    return serde_json::from_slice(&body).map_err(|error| format!("the answer of OpenAlex is not JSON: {error}"));
+                Ok(answer) if answer.status.is_success() => {
+                    self.spent = credits_left(&answer) == Some(0);
+                    return serde_json::from_slice(&answer.body).map_err(|error| format!("the answer of OpenAlex is not JSON: {error}"));
                 }
                 Ok(answer) if matches!(answer.status.as_u16(), 400 | 401 | 403 | 404) => {
                     let text: String = String::from_utf8_lossy(&answer.body).chars().take(200).collect();

@@ -55,7 +55,7 @@ fn fields_that_are_null_or_say_so_are_nothing() {
 #[test]
 fn several_works_are_one_list_in_any_order_and_the_rest_are_singles() {
     let web = Script::new().on(&format!("{API}?filter"), 200, fixture("openalex/list.json")).on(API, 404, "");
-    let outcomes = ask(&OpenAlex::new(settings()), &["10.1000/a", "pmid:5", "10.1000/b", "10.1000/c|d", "2101.00001", "10.1000/unknown"], &web);
+    let outcomes = ask(&acquainted(), &["10.1000/a", "pmid:5", "10.1000/b", "10.1000/c|d", "2101.00001", "10.1000/unknown"], &web);
     assert_eq!(
         web.asked(),
         [
@@ -69,10 +69,34 @@ fn several_works_are_one_list_in_any_order_and_the_rest_are_singles() {
     insta::assert_snapshot!(shown.join("\n--\n"));
 }
 
+/// One that has been answered before, without a word about credits.
+fn acquainted() -> OpenAlex {
+    let resolver = OpenAlex::new(settings());
+    ask(&resolver, &["W1"], &Script::new().on(API, 404, ""));
+    resolver
+}
+
+#[test]
+fn a_list_that_cannot_be_paid_is_not_asked_for() {
+    for (left, lists) in [("0", 0), ("5", 1)] {
+        let web = Script::new().on(&format!("{API}?filter"), 200, fixture("openalex/list.json")).with(
+            API,
+            200,
+            fixture("openalex/work.json"),
+            &[("x-ratelimit-remaining", left)],
+            API,
+        );
+        let outcomes = ask(&OpenAlex::new(settings()), &["10.1000/a", "10.1000/b", "10.1000/c"], &web);
+        assert_eq!(web.kinds().iter().filter(|kind| **kind == Some("list")).count(), lists, "{left} left");
+        assert_eq!(web.kinds()[0], Some("single"), "it is not known yet what can be paid");
+        assert!(matches!(outcomes[0], Outcome::Found(_)), "{outcomes:?}");
+    }
+}
+
 #[test]
 fn a_spent_budget_falls_back_to_singles_and_a_burst_does_not() {
     let spent = Script::new().on(&format!("{API}?filter"), 429, fixture("openalex/budget_spent.json")).on(API, 200, fixture("openalex/work.json"));
-    let outcomes = ask(&OpenAlex::new(settings()), &["10.1000/a", "10.1000/b"], &spent);
+    let outcomes = ask(&acquainted(), &["10.1000/a", "10.1000/b"], &spent);
     assert_eq!(spent.asked().len(), 3);
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Found(_))));
     let burst = Script::new().with(API, 429, "{\"error\":\"slow down\"}", &[("retry-after", "2")], API);
