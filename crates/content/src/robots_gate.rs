@@ -31,6 +31,8 @@ const A_WHILE: Duration = Duration::from_secs(30);
 /// How long to stay away at least when our own breaker kept the question back.
 const A_MOMENT: Duration = Duration::from_secs(1);
 
+/// The least that is waited for a turn.
+const A_TICK: Duration = Duration::from_millis(1);
 /// A wait for a turn that is not worth going away for.
 const A_SHORT_WAIT: Duration = Duration::from_millis(500);
 /// The longest that a redirect waits for its turn.
@@ -166,11 +168,28 @@ impl RobotsGate {
             };
             let wait = at.since(now);
             if wait > A_SHORT_WAIT {
-                return Leave::Later { wait, text: format!("the robots.txt of {host} asks for {} s between requests", delay.as_secs_f64()) };
+                return later(&host, delay, wait);
             }
             self.runtime.sleep_until(at).await;
+            return self.shared_turn(&site, url, &host, delay).await;
         }
         Leave::Granted
+    }
+
+    /// Takes the turn that has come in this process where no other process has taken it, and another one else.
+    async fn shared_turn(&self, site: &Site, url: &Url, host: &Host, delay: Duration) -> Leave {
+        loop {
+            let Err(wait) = self.hub.turn(host, delay).await else { return Leave::Granted };
+            if wait <= A_SHORT_WAIT {
+                self.runtime.sleep_until(self.runtime.boot() + wait.max(A_TICK)).await;
+                continue;
+            }
+            let at = self.runtime.boot() + wait;
+            let mut turns = site.turns.lock();
+            turns.next = turns.next.max(at + delay);
+            turns.given.insert(url.as_str().to_owned(), at);
+            return later(host, delay, wait);
+        }
     }
 
     /// Returns what is known of a site, and makes room where very many are.
@@ -230,6 +249,10 @@ impl RobotsGate {
         *known = Some(found.clone());
         found
     }
+}
+
+fn later(host: &Host, delay: Duration, wait: Duration) -> Leave {
+    Leave::Later { wait, text: format!("the robots.txt of {host} asks for {} s between requests", delay.as_secs_f64()) }
 }
 
 impl Admission for RobotsGate {

@@ -269,6 +269,21 @@ impl Config {
     }
 }
 
+/// What the keys of paces begin with: turns that a host asks for itself, which have no breaker.
+const PACE: &str = "pace:";
+
+/// Returns the key in the store of the pace that a host asks for.
+#[must_use]
+pub(crate) fn pace_key(host: &Host) -> SiteKey {
+    format!("{PACE}{host}").into()
+}
+
+/// Tells whether a key of the store is that of a host's pace, which is no breaker.
+#[must_use]
+pub fn is_pace(key: &str) -> bool {
+    key.starts_with(PACE)
+}
+
 /// Returns the key in the store of a resolver's breaker.
 #[must_use]
 pub fn resolver_key(name: &str) -> SiteKey {

@@ -24,6 +24,7 @@ pub(crate) mod admission;
 mod grant;
 mod lease;
 mod line;
+mod pace;
 pub(crate) mod registry;
 mod slots;
 

@@ -1,6 +1,7 @@
 //! The hub: built once, shared by everybody who fetches.
 
 use std::collections::HashSet;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +10,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::OpenReason;
 use docstokg_policy::canonical;
 use docstokg_policy::host::Host;
+use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
 use docstokg_stores::memory::MemoryStore;
 use docstokg_stores::{SiteView, StateStore, StoreError};
@@ -291,6 +293,17 @@ impl Hub {
     #[must_use]
     pub fn sites(&self) -> usize {
         self.0.registry.len()
+    }
+
+    /// Takes the next turn at a host that wants `every` to pass between requests, as its robots.txt may say; over all
+    /// processes that share the store, and apart from the limits.
+    ///
+    /// # Errors
+    /// It is too early by so much.
+    pub async fn turn(&self, host: &Host, every: Duration) -> Result<(), Duration> {
+        let Some(once) = NonZeroU32::new(1).filter(|_| !every.is_zero()) else { return Ok(()) };
+        let (gate, lane) = self.0.registry.pace_lane(host, Window { limit: once, per: every });
+        gate.take_turn(&lane, self.0.random.share()).await.map_err(|until| until.since(self.0.runtime.boot()))
     }
 
     /// Returns the configuration.

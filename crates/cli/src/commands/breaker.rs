@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use docstokg_hub::Host;
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_hub::config::{BreakerConfig, Config, resolver_key};
+use docstokg_hub::config::{BreakerConfig, Config, is_pace, resolver_key};
 use docstokg_hub::policy::breaker::{Breaker as BreakerState, BreakerPolicy, OpenReason, State};
 use docstokg_hub::policy::role::Role;
 use docstokg_hub::stores::{SiteKey, SiteView, StateStore, StoreError};
@@ -98,7 +98,7 @@ async fn rows(store: &dyn StateStore, config: &Config, only: Option<SiteKey>) ->
     let configured = config.breakers.hosts.keys().map(|host| config.site_key(host));
     let resolvers = config.breakers.resolvers.keys().map(|name| resolver_key(name));
     let mut keys: BTreeMap<SiteKey, bool> = configured.chain(resolvers).map(|key| (key, false)).collect();
-    keys.extend(seen.into_iter().map(|key| (key, true)));
+    keys.extend(seen.into_iter().filter(|key| !is_pace(key)).map(|key| (key, true)));
     if let Some(only) = only {
         let known = keys.get(&only).copied().unwrap_or(false);
         keys = BTreeMap::from([(only, known)]);

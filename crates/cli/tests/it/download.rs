@@ -392,6 +392,35 @@ fn a_query_that_broke_off_is_not_taken_for_complete() {
 }
 
 #[test]
+fn runs_side_by_side_and_one_after_the_other_share_a_crawl_delay() {
+    let delay = Duration::from_millis(700);
+    let origin = Origin::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
+        "/robots.txt" => Reply::ok("User-agent: *\nCrawl-delay: 0.7\n").header("content-type", "text/plain"),
+        path => pdf(path),
+    });
+    let world =
+        World::start(vec![origin], vec!["a.example".to_owned()], "version: 1\nlimits: { hosts: { a.example: { artifact: { rates: [] } } } }\n");
+    let start = |name: &str| {
+        let urls: Vec<String> = (0..3).map(|n| format!("http://a.example/{name}/{n}.pdf")).collect();
+        let (list, out) = (world.path(&format!("{name}.txt")), world.path(name));
+        std::fs::write(&list, urls.join("\n")).expect("a list");
+        let (list, out) = (list.display().to_string(), out.display().to_string());
+        world.command(&[&list, "--out", &out, "--quiet"]).stdout(Stdio::null()).spawn().expect("the program")
+    };
+    let (mut first, mut second) = (start("first"), start("second"));
+    assert!(first.wait().expect("an end").success() && second.wait().expect("an end").success());
+    assert!(start("third").wait().expect("an end").success());
+    let arrivals = world.web.ledger().arrivals();
+    let files: Vec<_> = arrivals.iter().filter(|arrival| arrival.path != "/robots.txt").collect();
+    assert_eq!(files.len(), 9);
+    for pair in files.windows(2) {
+        let apart = pair[1].at.since(pair[0].at);
+        // They are counted when they leave; a busy machine may bring them a little closer together.
+        assert!(apart + Duration::from_millis(150) >= delay, "{} came {apart:?} after {}", pair[1].path, pair[0].path);
+    }
+}
+
+#[test]
 fn a_dry_run_asks_nobody() {
     let world = World::plain();
     let ran = world.run(&["10.1234/abc", "http://a.example/1.pdf", "--dry-run"]);

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use docstokg_policy::host::Host;
+use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::Charge;
 use docstokg_policy::windows::Windows;
@@ -17,7 +18,8 @@ use tokio::sync::Semaphore;
 use super::lease::Leases;
 use super::{Gate, Lane, LaneKey, Line, Rules};
 use crate::clock::{BootInstant, Clock, Runtime, Timestamp};
-use crate::config::{BudgetLimits, Config, SiteConfig, resolver_key};
+use crate::config::{BudgetLimits, Config, SiteConfig, pace_key, resolver_key};
+use crate::hub::lane_key;
 
 /// How many gates there must be before the first look for unused ones.
 const FIRST_SWEEP: usize = 1_024;
@@ -134,6 +136,27 @@ impl Registry {
                 max_delay: Duration::ZERO,
             })
         });
+        (gate, lane)
+    }
+
+    /// Returns the gate and lane of a pace that a host asks for itself: a budget without a breaker's rules of its own.
+    pub(crate) fn pace_lane(&self, host: &Host, window: Window) -> (Arc<Gate>, Arc<Lane>) {
+        let site = pace_key(host);
+        let gate = self.gate(&*self.store, &site, || Arc::clone(&site));
+        let key = LaneKey { kind: Some(window.to_string().into()), ..lane_key(host, Role::Landing) };
+        let mut lanes = gate.lanes.lock();
+        if let Some(lane) = lanes.iter().find(|lane| lane.key == key) {
+            let lane = Arc::clone(lane);
+            drop(lanes);
+            return (gate, lane);
+        }
+        let windows = Arc::new(Windows::new([window], Duration::ZERO));
+        let charge = Charge { budget: gate.site.budget(&BudgetKey::Role(host.clone(), Role::Landing)), weight: 1, windows, slots: None };
+        let rules = self.rules_of(&lane_key(host, Role::Landing));
+        let (charges, slots) = (Box::from([charge]), Box::default());
+        let lane = Arc::new(Lane { key, charges, rules, slots, line: Line::default(), closes: AtomicBool::new(false) });
+        lanes.push(Arc::clone(&lane));
+        drop(lanes);
         (gate, lane)
     }
 

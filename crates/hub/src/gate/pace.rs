@@ -1,0 +1,27 @@
+//! A pace that a host asks for itself, such as the crawl delay of its robots.txt: one request in so much time, over all
+//! processes that share the store. Kept apart from the limits: both hold.
+
+use docstokg_policy::site::{Entry, Patience};
+
+use super::{Gate, Lane, Terms};
+use crate::clock::BootInstant;
+
+impl Gate {
+    /// Takes the next turn, or says from when on there is one.
+    ///
+    /// A store that does not answer refuses no turn: the limits have their own way with it.
+    pub(crate) async fn take_turn(&self, lane: &Lane, draw: f64) -> Result<(), BootInstant> {
+        let now = self.runtime.boot();
+        let terms = Terms { asked: now, patience: Patience::Refuse, latest: now, deadline: now, draw, weight: 1 };
+        let ask = lane.ask(&lane.charges, &terms, None);
+        match self.site.enter(&ask).await.map(|entered| entered.entry) {
+            Ok(Entry::Refused(refusal)) => Err(refusal.until),
+            Ok(Entry::Wait(ticket)) => {
+                // Whoever would have to wait comes back for its turn, and holds nothing until then.
+                let _ = self.site.leave(&ask, ticket.id, None).await;
+                Err(ticket.at)
+            }
+            _ => Ok(()),
+        }
+    }
+}
