@@ -6,6 +6,7 @@
 
 use std::io::{self, BufRead};
 
+use crate::resolver::Outcome;
 use crate::work::Work;
 
 mod fields;
@@ -46,6 +47,8 @@ pub struct Line {
     pub work: Work,
     /// Fields that could not be read beside one that could: what they were and why they were left out.
     pub ignored: Vec<String>,
+    /// What OpenAlex said about the work when it named it: it need not be asked again.
+    pub said: Option<Box<Outcome>>,
 }
 
 /// A line that names no work.
@@ -140,7 +143,7 @@ impl<R: BufRead> InputReader<R> {
             },
         };
         Some(match row.and_then(Row::into_work) {
-            Ok((work, ignored)) => Ok(Line { number, work, ignored }),
+            Ok((work, ignored)) => Ok(Line { number, work, ignored, said: None }),
             Err(problem) => Err(bad(number, text.as_bytes(), &problem)),
         })
     }

@@ -151,7 +151,7 @@ impl OpenAlex {
     }
 
     /// Reads one work.
-    fn read(&self, work: &Value) -> Outcome {
+    pub(crate) fn read(&self, work: &Value) -> Outcome {
         let mut learned = learned(work);
         let mut places = Vec::new();
         let spots = [work.get("best_oa_location"), work.get("primary_location")].into_iter().flatten().chain(items(work, "/locations"));

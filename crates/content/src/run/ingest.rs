@@ -14,6 +14,7 @@ use crate::identifier::Identifier;
 use crate::input::{BadLine, Line};
 use crate::pursuit::Pursuit;
 use crate::queue::{Filed, NewItem, QueueError};
+use crate::resolver::order::{Plan, order};
 use crate::work::Work;
 
 /// Bad lines that are told one by one; the rest is counted.
@@ -84,6 +85,12 @@ impl Engine {
         Ok(lanes)
     }
 
+    /// Tells whether a resolver may be asked about a work.
+    fn may_ask(&self, resolver: &str, work: &Work) -> bool {
+        let planned = order(work, &self.aims.choice, &self.resolvers).unwrap_or_default();
+        planned.iter().any(|planned| planned.resolver == resolver && planned.plan != Plan::Skip)
+    }
+
     fn item(&self, source: &str, line: &Line) -> (NewItem, LaneName) {
         let work = &line.work;
         let hidden = !work.is_public();
@@ -92,10 +99,15 @@ impl Engine {
             typed => typed.to_string(),
         };
         let key_hash = Fingerprint::of(&work.work_key()).bytes();
-        let pursuit = Pursuit::new(work.clone());
+        let mut pursuit = Pursuit::new(work.clone());
+        if let Some(said) = line.said.as_deref().filter(|_| self.may_ask("openalex", work)) {
+            pursuit.resolved("openalex", said.clone(), self.now());
+            // Nobody was asked.
+            pursuit.attempts = 0;
+        }
         let first = self.lane(&pursuit, &self.next(&pursuit));
         // What the name alone says need not be written down twice.
-        let plain = *work == Work::new(work.typed().clone());
+        let plain = line.said.is_none() && *work == Work::new(work.typed().clone());
         let progress = if plain || hidden { None } else { pursuit.to_text() };
         (NewItem { key_hash, work_id, source: source.to_owned(), line: line.number, hidden, lane: first.to_string(), progress }, first)
     }

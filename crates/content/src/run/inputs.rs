@@ -71,7 +71,7 @@ impl Listed {
     #[must_use]
     pub fn new(source: &str, works: Vec<Work>) -> Self {
         let source: Arc<str> = source.into();
-        let line = |(number, work)| (Arc::clone(&source), Ok(Line { number: number as u64 + 1, work, ignored: Vec::new() }));
+        let line = |(number, work)| (Arc::clone(&source), Ok(Line { number: number as u64 + 1, work, ignored: Vec::new(), said: None }));
         Self(works.into_iter().enumerate().map(line).collect::<Vec<_>>().into_iter())
     }
 }
@@ -121,7 +121,7 @@ fn read_all(inputs: Vec<Input>, format: Format, send: &mpsc::Sender<Vec<Read>>, 
         let listening = match input {
             Input::Work(work) => {
                 number += 1;
-                send.blocking_send(vec![("command line".into(), Ok(Line { number, work: *work, ignored: Vec::new() }))]).is_ok()
+                send.blocking_send(vec![("command line".into(), Ok(Line { number, work: *work, ignored: Vec::new(), said: None }))]).is_ok()
             }
             Input::Stdin => read_one("-", std::io::stdin().lock(), format, send),
             Input::File(path) => match File::open(&path) {

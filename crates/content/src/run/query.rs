@@ -9,10 +9,10 @@ use url::Url;
 
 use super::inputs::{Inputs, Read};
 use crate::hub_web::HubWeb;
-use crate::input::{BadLine, Format, InputReader};
+use crate::input::{BadLine, Format, InputReader, Line};
 use crate::queue::Queue;
-use crate::resolver::credits_left;
 use crate::resolver::settings::Settings;
+use crate::resolver::{OpenAlex, credits_left};
 use crate::web::{Ask, BoxFuture, Web, WebError};
 
 /// Works per page, the most that the service gives.
@@ -129,8 +129,14 @@ impl Pages {
         self.page += 1;
         let source: Arc<str> = format!("openalex, page {}", self.page).into();
         let left = usize::try_from(left).unwrap_or(usize::MAX);
-        let works = results.iter().take(left).flat_map(|work| InputReader::new(std::io::Cursor::new(work.to_string()), Format::Jsonl));
-        let works: Vec<Read> = works.map(|line| (Arc::clone(&source), line)).collect();
+        let resolver = OpenAlex::new(Arc::clone(&self.settings));
+        let lines = results.iter().take(left).flat_map(|work| {
+            // The answer to the look-up that would follow.
+            let said = Some(Box::new(resolver.read(work)));
+            let lines = InputReader::new(std::io::Cursor::new(work.to_string()), Format::Jsonl);
+            lines.map(move |line| line.map(|line| Line { said: said.clone(), ..line }))
+        });
+        let works: Vec<Read> = lines.map(|line| (Arc::clone(&source), line)).collect();
         self.found += works.len() as u64;
         Ok(if works.is_empty() { None } else { Some(works) })
     }
