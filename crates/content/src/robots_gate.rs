@@ -35,6 +35,8 @@ const A_MOMENT: Duration = Duration::from_secs(1);
 const A_TICK: Duration = Duration::from_millis(1);
 /// A wait for a turn that is not worth going away for.
 const A_SHORT_WAIT: Duration = Duration::from_millis(500);
+/// The longest that somebody waits at the door for a turn.
+const AT_THE_DOOR: Duration = Duration::from_secs(10);
 /// The longest that a redirect waits for its turn.
 const REDIRECT_WAIT: Duration = Duration::from_secs(30);
 
@@ -97,6 +99,8 @@ struct Site {
     known: tokio::sync::Mutex<Option<Known>>,
     /// Whose turn is when, where there is a crawl delay.
     turns: Mutex<Turns>,
+    /// Held by the one who waits because another process, or whoever came late, had the turn before.
+    door: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -178,17 +182,20 @@ impl RobotsGate {
 
     /// Takes the turn that has come in this process where no other process has taken it, and another one else.
     async fn shared_turn(&self, site: &Site, url: &Url, host: &Host, delay: Duration) -> Leave {
+        // One waits at the door for what is left of the delay; whoever finds it taken gets the last turn of this process.
+        let door = site.door.try_lock();
         loop {
             let Err(wait) = self.hub.turn(host, delay).await else { return Leave::Granted };
-            if wait <= A_SHORT_WAIT {
+            if door.is_ok() && wait <= AT_THE_DOOR {
                 self.runtime.sleep_until(self.runtime.boot() + wait.max(A_TICK)).await;
                 continue;
             }
-            let at = self.runtime.boot() + wait;
+            let now = self.runtime.boot();
             let mut turns = site.turns.lock();
-            turns.next = turns.next.max(at + delay);
+            let at = turns.next.max(now + wait);
+            turns.next = at + delay;
             turns.given.insert(url.as_str().to_owned(), at);
-            return later(host, delay, wait);
+            return later(host, delay, at.since(now));
         }
     }
 
