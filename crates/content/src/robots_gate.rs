@@ -155,10 +155,14 @@ impl RobotsGate {
             return Leave::Denied { text: format!("the robots.txt of {host} does not allow this path") };
         }
         if let Some(delay) = robots.crawl_delay(AGENT).filter(|delay| !delay.is_zero()) {
+            let given = site.turns.lock().given.remove(url.as_str());
+            // Turns are given ahead, and some are never taken: who comes when one is free and nobody waits goes at once.
+            if given.is_none() && site.door.try_lock().is_ok() && self.hub.turn(&host, delay).await.is_ok() {
+                return Leave::Granted;
+            }
             let now = self.runtime.boot();
             let at = {
                 let mut turns = site.turns.lock();
-                let given = turns.given.remove(url.as_str());
                 let at = given.unwrap_or_else(|| {
                     let at = turns.next.max(now);
                     turns.next = at + delay;
