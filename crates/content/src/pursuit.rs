@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::location::{DIRECT, Location, Offers, best_first};
-use crate::resolver::order::{Choice, Plan, order};
+use crate::resolver::order::{Choice, Plan, is_planned, order};
 use crate::resolver::{Outcome, Resolver};
 use crate::work::{Work, is_public};
 
@@ -202,7 +202,7 @@ impl Pursuit {
         // With a file in hand only those who have other kinds are worth asking.
         let further = self.has_file();
         let names = order(&self.work, &aims.choice, resolvers).unwrap_or_default();
-        let allowed = |name: &str| names.iter().any(|planned| planned.resolver == name && planned.plan != Plan::Skip);
+        let allowed = |name: &str| is_planned(&names, name);
         let page = |place: &Place| place.location.offers == Offers::Landing && allowed("landing_page") && !further;
         let asked = |name: &str| self.asked.iter().find(|asked| asked.resolver == name);
         let open_to_ask = |name: &str| asked(name).is_none_or(|asked| asked.again_at.is_some_and(|at| at <= now));

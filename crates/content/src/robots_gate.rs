@@ -112,6 +112,13 @@ struct Turns {
 }
 
 impl Turns {
+    /// Gives the next turn from an instant on.
+    fn give(&mut self, from: BootInstant, delay: Duration) -> BootInstant {
+        let at = self.next.max(from);
+        self.next = at + delay;
+        at
+    }
+
     fn is_needed(&mut self, since: BootInstant, now: BootInstant) -> bool {
         self.given.retain(|_, at| *at > now);
         self.used > since || self.next > now
@@ -163,11 +170,7 @@ impl RobotsGate {
             let now = self.runtime.boot();
             let at = {
                 let mut turns = site.turns.lock();
-                let at = given.unwrap_or_else(|| {
-                    let at = turns.next.max(now);
-                    turns.next = at + delay;
-                    at
-                });
+                let at = given.unwrap_or_else(|| turns.give(now, delay));
                 if at.since(now) > A_SHORT_WAIT {
                     // It comes back for its turn, and holds nothing until then.
                     turns.given.insert(url.as_str().to_owned(), at);
@@ -196,8 +199,7 @@ impl RobotsGate {
             }
             let now = self.runtime.boot();
             let mut turns = site.turns.lock();
-            let at = turns.next.max(now + wait);
-            turns.next = at + delay;
+            let at = turns.give(now + wait, delay);
             turns.given.insert(url.as_str().to_owned(), at);
             return later(host, delay, at.since(now));
         }

@@ -161,6 +161,15 @@ impl Work {
         self.typed.to_string()
     }
 
+    /// Returns the same as it may be shown and written down: without keys.
+    #[must_use]
+    pub fn shown_id(&self) -> String {
+        match &self.typed {
+            Identifier::Url(url) => redact(url),
+            typed => typed.to_string(),
+        }
+    }
+
     /// Returns the text under which duplicates are found.
     #[must_use]
     pub fn work_key(&self) -> String {

@@ -74,7 +74,7 @@ impl Hub {
     pub async fn diagnose(&self, host: &Host) -> Result<Vec<Diagnosis>, StoreError> {
         let mut found = Vec::new();
         for role in Role::ALL {
-            let (gate, lane) = self.lane(lane_key(host, role));
+            let (gate, lane) = self.lane(&lane_key(host, role));
             let view = gate.site.view().await?;
             let now = view.now;
             let budgets = lane.charges.iter().filter_map(|charge| {

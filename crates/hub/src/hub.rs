@@ -252,7 +252,7 @@ impl Hub {
     /// # Errors
     /// The store does not answer.
     pub async fn block(&self, host: &Host, length: Duration, reason: &str) -> Result<(), StoreError> {
-        let (gate, _) = self.0.registry.lane(lane_key(host, Role::Metadata));
+        let (gate, _) = self.0.registry.lane(&lane_key(host, Role::Metadata));
         gate.site.block(length, &OpenReason::Operator(reason.into())).await?;
         gate.wake_all();
         Ok(())
@@ -263,7 +263,7 @@ impl Hub {
     /// # Errors
     /// The store does not answer.
     pub async fn unblock(&self, host: &Host) -> Result<(), StoreError> {
-        let (gate, _) = self.0.registry.lane(lane_key(host, Role::Metadata));
+        let (gate, _) = self.0.registry.lane(&lane_key(host, Role::Metadata));
         gate.site.unblock().await?;
         gate.wake_all();
         Ok(())
@@ -274,7 +274,7 @@ impl Hub {
     /// # Errors
     /// The store does not answer.
     pub async fn view(&self, host: &Host) -> Result<SiteView, StoreError> {
-        self.0.registry.lane(lane_key(host, Role::Metadata)).0.site.view().await
+        self.0.registry.lane(&lane_key(host, Role::Metadata)).0.site.view().await
     }
 
     /// Waits until everything that was said to the store has reached it. A program calls this before it ends.
@@ -285,7 +285,7 @@ impl Hub {
         self.0.registry.store.flush().await
     }
 
-    pub(crate) fn lane(&self, key: LaneKey) -> (Arc<Gate>, Arc<Lane>) {
+    pub(crate) fn lane(&self, key: &LaneKey) -> (Arc<Gate>, Arc<Lane>) {
         self.0.registry.lane(key)
     }
 
@@ -345,7 +345,7 @@ impl Inner {
         let url = canonical::for_request(&hop.url, role);
         let free = hop.method == Method::HEAD && !self.config.limits.of(&host, role).count_head.value;
         let key = LaneKey { host: host.clone(), role, kind: request.kind.clone(), service: request.service.clone(), free };
-        let (gate, lane) = self.registry.lane(key);
+        let (gate, lane) = self.registry.lane(&key);
         let limit = lane.charges.iter().map(|charge| charge.windows.largest_weight()).min().unwrap_or(u32::MAX);
         if request.weight > limit {
             return Err(ErrorKind::Weight { host, weight: request.weight, limit });

@@ -7,7 +7,6 @@ use docstokg_content::identifier::Identifier;
 use docstokg_content::resolver::all;
 use docstokg_content::resolver::order::{Plan, order};
 use docstokg_content::work::Work;
-use docstokg_hub::redact;
 use docstokg_telemetry::summary::table;
 use serde_json::json;
 
@@ -24,10 +23,7 @@ pub(crate) fn run(global: &Global, arguments: &Explain) -> Result<ExitCode, Fail
     let choice = services::choice(&arguments.choice, &settings)?;
     let resolvers = all(&Arc::new(services::settings(&config, &settings, arguments.choice.mailto.as_deref())?));
     let planned = order(&work, &choice, &resolvers).map_err(|error| usage(error.to_string()))?;
-    let shown = match work.typed() {
-        Identifier::Url(url) => redact(url),
-        typed => typed.to_string(),
-    };
+    let shown = work.shown_id();
     let told = |plan: Plan| match plan {
         Plan::Ask => "ask",
         Plan::Later => "later",

@@ -263,8 +263,28 @@ fn wrong_usage_and_places_are_told_in_sentences() {
         let ran = world.run(arguments);
         assert_eq!(ran.status.code(), Some(code), "{arguments:?}: {}", text(&ran.stderr));
         assert!(text(&ran.stderr).contains(sentence), "{arguments:?}: {}", text(&ran.stderr));
+        assert!(text(&ran.stderr).matches("os error").count() <= 1, "a cause is told once: {}", text(&ran.stderr));
     }
     assert!(world.web.ledger().is_empty());
+}
+
+#[test]
+fn explain_shows_no_key_of_a_url() {
+    for form in [&[][..], &["--json"]] {
+        let ran = program().args(["explain", "http://a.example/x?api_key=PLANTEDKEY"]).args(form).output().expect("the program");
+        assert!(ran.status.success(), "{}", text(&ran.stderr));
+        assert!(text(&ran.stdout).contains("http://a.example/x?api_key=***"), "{}", text(&ran.stdout));
+        assert!(!text(&ran.stdout).contains("PLANTEDKEY") && !text(&ran.stderr).contains("PLANTEDKEY"));
+    }
+}
+
+#[test]
+fn a_demonstration_does_not_count_the_files_of_an_earlier_run() {
+    let world = World::plain();
+    assert!(world.run(&["http://a.example/1.pdf", "--quiet"]).status.success());
+    let ran = program().args(["demo", "--quiet", "--out"]).arg(world.path("out")).output().expect("the program");
+    assert_eq!(ran.status.code(), Some(2));
+    assert!(text(&ran.stderr).contains("choose another --out"), "{}", text(&ran.stderr));
 }
 
 #[test]

@@ -63,6 +63,12 @@ pub struct Planned {
     pub why: String,
 }
 
+/// Tells whether a resolver is asked, now or later.
+#[must_use]
+pub fn is_planned(planned: &[Planned], resolver: &str) -> bool {
+    planned.iter().any(|planned| planned.resolver == resolver && planned.plan != Plan::Skip)
+}
+
 /// Whether a resolver is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use docstokg_hub::redact;
 use tokio::sync::mpsc;
 
 use super::engine::Engine;
@@ -10,11 +9,10 @@ use super::flow::Event;
 use super::inputs::{Inputs, Read};
 use super::lanes::LaneName;
 use crate::digest::Fingerprint;
-use crate::identifier::Identifier;
 use crate::input::{BadLine, Line};
 use crate::pursuit::Pursuit;
 use crate::queue::{Filed, NewItem, QueueError};
-use crate::resolver::order::{Plan, order};
+use crate::resolver::order::{is_planned, order};
 use crate::work::Work;
 
 /// Bad lines that are told one by one; the rest is counted.
@@ -88,16 +86,13 @@ impl Engine {
     /// Tells whether a resolver may be asked about a work.
     fn may_ask(&self, resolver: &str, work: &Work) -> bool {
         let planned = order(work, &self.aims.choice, &self.resolvers).unwrap_or_default();
-        planned.iter().any(|planned| planned.resolver == resolver && planned.plan != Plan::Skip)
+        is_planned(&planned, resolver)
     }
 
     fn item(&self, source: &str, line: &Line) -> (NewItem, LaneName) {
         let work = &line.work;
         let hidden = !work.is_public();
-        let work_id = match work.typed() {
-            Identifier::Url(url) if hidden => redact(url),
-            typed => typed.to_string(),
-        };
+        let work_id = work.shown_id();
         let key_hash = Fingerprint::of(&work.work_key()).bytes();
         let mut pursuit = Pursuit::new(work.clone());
         if let Some(said) = line.said.as_deref().filter(|_| self.may_ask("openalex", work)) {

@@ -73,6 +73,9 @@ fn arxiv_works_are_recognised_old_and_new() {
     ] {
         assert_eq!(canonical(text), wanted, "{text}");
     }
+    let key = |text: &str| Identifier::parse(text).unwrap().work_key();
+    assert_eq!(key("math.GT/0309136v2"), key("math/0309136"));
+    assert_ne!(key("math.GT/0309136"), key("math.GT/0309137"));
 }
 
 #[test]

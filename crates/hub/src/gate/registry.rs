@@ -42,15 +42,26 @@ impl Clock for RuntimeClock {
 impl Gate {
     /// Returns a lane for a role that charges nothing: it passes the breaker only.
     fn beside(&self, host: &Host, role: Role, rules: impl FnOnce() -> Arc<Rules>) -> Arc<Lane> {
+        self.lane_or(
+            |key| key.role == role,
+            |_| {
+                let key = LaneKey { host: host.clone(), role, kind: None, service: None, free: true };
+                let (charges, slots) = (Box::default(), Box::default());
+                Lane { key, charges, rules: rules(), slots, line: Line::default(), closes: AtomicBool::new(false) }
+            },
+        )
+    }
+
+    /// Returns the lane that is wanted, made beside the others where it is missing.
+    fn lane_or(&self, is_wanted: impl Fn(&LaneKey) -> bool, make: impl FnOnce(&[Arc<Lane>]) -> Lane) -> Arc<Lane> {
         let mut lanes = self.lanes.lock();
-        if let Some(lane) = lanes.iter().find(|lane| lane.key.role == role) {
+        if let Some(lane) = lanes.iter().find(|lane| is_wanted(&lane.key)) {
             return Arc::clone(lane);
         }
-        let key = LaneKey { host: host.clone(), role, kind: None, service: None, free: true };
-        let (charges, slots) = (Box::default(), Box::default());
-        let made = Arc::new(Lane { key, charges, rules: rules(), slots, line: Line::default(), closes: AtomicBool::new(false) });
-        lanes.push(Arc::clone(&made));
-        made
+        let lane = Arc::new(make(&lanes));
+        lanes.reserve_exact(1);
+        lanes.push(Arc::clone(&lane));
+        lane
     }
 }
 
@@ -104,21 +115,12 @@ impl Registry {
     }
 
     /// Returns the gate and lane for a host and role.
-    pub(crate) fn lane(&self, key: LaneKey) -> (Arc<Gate>, Arc<Lane>) {
+    pub(crate) fn lane(&self, key: &LaneKey) -> (Arc<Gate>, Arc<Lane>) {
         let gate = match self.sites.get(&key.host) {
             Some((site, _)) => self.gate(&*self.store, site, || Arc::clone(site)),
             None => self.gate(&*self.store, key.host.as_str(), || key.host.shared()),
         };
-        let mut lanes = gate.lanes.lock();
-        let lane = if let Some(lane) = lanes.iter().find(|lane| lane.key == key) {
-            Arc::clone(lane)
-        } else {
-            let lane = Arc::new(self.build_lane(key, &gate, &lanes));
-            lanes.reserve_exact(1);
-            lanes.push(Arc::clone(&lane));
-            lane
-        };
-        drop(lanes);
+        let lane = gate.lane_or(|other| other == key, |lanes| self.build_lane(key.clone(), &gate, lanes));
         (gate, lane)
     }
 
@@ -144,19 +146,16 @@ impl Registry {
         let site = pace_key(host);
         let gate = self.gate(&*self.store, &site, || Arc::clone(&site));
         let key = LaneKey { kind: Some(window.to_string().into()), ..lane_key(host, Role::Landing) };
-        let mut lanes = gate.lanes.lock();
-        if let Some(lane) = lanes.iter().find(|lane| lane.key == key) {
-            let lane = Arc::clone(lane);
-            drop(lanes);
-            return (gate, lane);
-        }
-        let windows = Arc::new(Windows::new([window], Duration::ZERO));
-        let charge = Charge { budget: gate.site.budget(&BudgetKey::Role(host.clone(), Role::Landing)), weight: 1, windows, slots: None };
-        let rules = self.rules_of(&lane_key(host, Role::Landing));
-        let (charges, slots) = (Box::from([charge]), Box::default());
-        let lane = Arc::new(Lane { key, charges, rules, slots, line: Line::default(), closes: AtomicBool::new(false) });
-        lanes.push(Arc::clone(&lane));
-        drop(lanes);
+        let lane = gate.lane_or(
+            |other| *other == key,
+            |_| {
+                let windows = Arc::new(Windows::new([window], Duration::ZERO));
+                let charge = Charge { budget: gate.site.budget(&BudgetKey::Role(host.clone(), Role::Landing)), weight: 1, windows, slots: None };
+                let rules = self.rules_of(&lane_key(host, Role::Landing));
+                let (key, charges, slots) = (key.clone(), Box::from([charge]), Box::default());
+                Lane { key, charges, rules, slots, line: Line::default(), closes: AtomicBool::new(false) }
+            },
+        );
         (gate, lane)
     }
 
