@@ -83,7 +83,7 @@ impl Hub {
                 Some(BudgetReport {
                     name: view.budgets.get(charge.budget)?.clone(),
                     windows: windows.collect(),
-                    waiting: budget.tickets().count(),
+                    waiting: budget.waiting_until().count(),
                     slots: charge.slots.map(|most| (budget.slots_held(now), most.get())),
                     multiplier: budget.multiplier().share(),
                     waits: budget.waits().iter().map(|wait: &Wait| (now.since(wait.at), wait.length)).collect(),
@@ -93,8 +93,8 @@ impl Hub {
             let ask = Ask { role, isolated: lane.rules.isolated, ..Ask::at_once(&lane.charges, &lane.rules.breaker) };
             let (until, because) = match view.site.clone().enter(&ask, now).entry {
                 Entry::Refused(refusal) => (refusal.until, obstacle(&refusal.reason)),
-                Entry::Busy => (now, Some(Obstacle::Slots)),
-                Entry::Go(_) | Entry::Wait(_) | Entry::Queue { .. } | Entry::Await { .. } => (BootInstant::ZERO, None),
+                Entry::WaitForSlot { .. } => (now, Some(Obstacle::Slots)),
+                Entry::Go(_) | Entry::Wait(_) | Entry::Queue { .. } | Entry::WaitForBreaker { .. } => (BootInstant::ZERO, None),
             };
             let own = view.site.breakers().1.iter().find(|(isolated, _)| lane.rules.isolated && *isolated == role);
             let state = own.map_or_else(|| view.state(), |(_, breaker)| breaker.state(now));

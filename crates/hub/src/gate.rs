@@ -9,16 +9,17 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use docstokg_policy::adaptive::AdaptivePolicy;
-use docstokg_policy::breaker::BreakerPolicy;
+use docstokg_policy::breaker::{BreakerPolicy, Transition};
 use docstokg_policy::classify::Classifier;
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Charge, Patience, Refusal};
+use docstokg_policy::site::{Ask, Charge, Patience, Place, Refusal};
 use docstokg_stores::{Answer, SiteHandle, SiteKey, StoreError};
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::clock::{BootInstant, Runtime};
+use crate::event::{Event, Observer, What};
 
 pub(crate) mod admission;
 mod grant;
@@ -26,6 +27,7 @@ mod lease;
 mod line;
 mod pace;
 pub(crate) mod registry;
+mod seen;
 mod slots;
 
 pub(crate) use grant::{Grant, Granted};
@@ -42,7 +44,17 @@ pub(crate) struct Gate {
     /// Answers of the store take their time.
     remote: bool,
     lanes: Mutex<Vec<Arc<Lane>>>,
-    leases: lease::Leases,
+    heartbeat: lease::Heartbeat,
+    /// How the breaker stood when this process last heard of it.
+    seen: seen::Seen,
+    news: Arc<News>,
+}
+
+/// Where gates report what they hear outside of any request.
+pub(crate) struct News {
+    pub(crate) observers: Arc<[Arc<dyn Observer>]>,
+    /// Counts the changes of breakers that heartbeats brought.
+    pub(crate) changes: watch::Sender<u64>,
 }
 
 /// Why an attempt may not go.
@@ -119,8 +131,8 @@ impl Lane {
         }
     }
 
-    /// Puts the question of an attempt, which is next or has `ahead` weights in line before it.
-    fn ask<'a>(&'a self, charges: &'a [Charge], terms: &Terms, ahead: Option<u32>) -> Ask<'a> {
+    /// Puts the question of an attempt from its place in the queue.
+    fn ask<'a>(&'a self, charges: &'a [Charge], terms: &Terms, place: Place) -> Ask<'a> {
         Ask {
             role: self.key.role,
             isolated: self.rules.isolated,
@@ -130,7 +142,7 @@ impl Lane {
             latest: terms.latest,
             deadline: terms.deadline,
             patience: terms.patience,
-            ahead,
+            place,
             draw: terms.draw,
             lease: lease::LEASE,
             asked: terms.asked,
@@ -143,6 +155,13 @@ impl Gate {
     pub(crate) fn wake_all(&self) {
         for lane in &*self.lanes.lock() {
             lane.line.wake_all();
+        }
+    }
+
+    /// Wakes the heads of the site's other queues: a place before them has come free.
+    fn wake_heads_beside(&self, lane: &Arc<Lane>) {
+        for other in self.lanes.lock().iter().filter(|other| !Arc::ptr_eq(other, lane)) {
+            other.line.wake_head();
         }
     }
 
@@ -160,6 +179,20 @@ impl Gate {
                 }));
             }
         }
+    }
+
+    /// Reports that another process or an operator has changed the breaker, and wakes the requests that wait for it.
+    fn report_change(&self, transition: Option<Transition>) {
+        self.wake_all();
+        let lane = self.lanes.lock().first().map(Arc::clone);
+        if let (Some(transition), Some(lane)) = (transition, lane) {
+            let what = What::BreakerSeen { key: Arc::clone(&self.key), transition };
+            let event = Event { at: self.runtime.boot(), request: 0, host: lane.key.host.clone(), role: lane.key.role, what };
+            for observer in &*self.news.observers {
+                observer.note(&event);
+            }
+        }
+        self.news.changes.send_modify(|changes| *changes += 1);
     }
 
     /// Tells whether somebody waits at the gate or is on the way through it.

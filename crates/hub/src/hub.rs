@@ -17,7 +17,7 @@ use docstokg_stores::{SiteView, StateStore, StoreError};
 use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
 use http::{HeaderValue, Method};
 use parking_lot::RwLock;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::attempt::{Content, Delivery, OpenBody};
 use crate::body::{BodyStream, Held, Live};
@@ -28,7 +28,7 @@ use crate::error::{ErrorKind, FetchError};
 use crate::event::Observer;
 use crate::fetch::{Arrived, Target};
 use crate::gate::registry::{Registry, RuntimeClock};
-use crate::gate::{Gate, Lane, LaneKey};
+use crate::gate::{Gate, Lane, LaneKey, News};
 use crate::journey::{Journey, Track};
 use crate::redirect::Hop;
 use crate::request::{Provenance, Request};
@@ -139,8 +139,10 @@ impl HubBuilder {
         };
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new(Arc::new(RuntimeClock(Arc::clone(&self.runtime))))));
         let user_agent = HeaderValue::from_str(&self.config.identity.user_agent()).map_err(|error| TransportError::Client(error.to_string()))?;
+        let observers: Arc<[Arc<dyn Observer>]> = self.observers.into();
+        let news = News { observers: Arc::clone(&observers), changes: watch::Sender::new(0) };
         Ok(Hub(Arc::new(Inner {
-            registry: Registry::new(&self.config, store, Arc::clone(&self.runtime)),
+            registry: Registry::new(&self.config, store, Arc::clone(&self.runtime), news),
             process_slots: Arc::new(Semaphore::new(self.config.limits.max_inflight.value as usize)),
             config: self.config,
             runtime: self.runtime,
@@ -148,7 +150,7 @@ impl HubBuilder {
             transport,
             syncer: Syncer::default(),
             stalls: Arc::default(),
-            observers: self.observers.into(),
+            observers,
             typed_hosts: RwLock::default(),
             user_agent,
             requests: AtomicU64::new(0),

@@ -34,7 +34,7 @@ pub fn reach(backend: &Backend, state_dir: &Path, clock: Arc<dyn Clock>) -> Resu
     Ok(match backend.kind.value {
         BackendKind::Memory => Arc::new(MemoryStore::new(clock)),
         BackendKind::Sqlite => Arc::new(SqliteStore::open(&place(backend, state_dir, "state.sqlite"), clock)?),
-        BackendKind::Multiprocess => Arc::new(MultiprocessStore::open(&place(backend, state_dir, "limits.shm"), clock)?),
+        BackendKind::Multiprocess => Arc::new(MultiprocessStore::open(&place(backend, state_dir, docstokg_stores::multiprocess::FILE_NAME), clock)?),
         BackendKind::Redis => Arc::new(RedisStore::open(&backend.dsn, clock)?),
     })
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Pass, Report, Settled, Standing};
+use docstokg_policy::site::{Ask, Pass, Place, Report, Settled, Standing};
 use parking_lot::Mutex;
 
 use super::{Gate, Lane, Slots, Terms};
@@ -30,7 +30,7 @@ pub(crate) struct Grant {
 impl Grant {
     fn with_ask<T>(&self, use_it: impl FnOnce(&Ask<'_>) -> T) -> T {
         let charges = self.lane.charges(&self.terms);
-        use_it(&self.lane.ask(&charges, &self.terms, None))
+        use_it(&self.lane.ask(&charges, &self.terms, Place::Head))
     }
 
     /// The connection has to be made first: the grant counts as used now, for as long as that takes.

@@ -15,8 +15,9 @@ use docstokg_stores::{BudgetKey, SiteKey, StateStore};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
-use super::lease::Leases;
-use super::{Gate, Lane, LaneKey, Line, Rules};
+use super::lease::Heartbeat;
+use super::seen::Seen;
+use super::{Gate, Lane, LaneKey, Line, News, Rules};
 use crate::clock::{BootInstant, Clock, Runtime, Timestamp};
 use crate::config::{BudgetLimits, Config, SiteConfig, pace_key, resolver_key};
 use crate::hub::lane_key;
@@ -70,6 +71,7 @@ pub(crate) struct Registry {
     config: Arc<Config>,
     pub(crate) store: Arc<dyn StateStore>,
     runtime: Arc<dyn Runtime>,
+    pub(crate) news: Arc<News>,
     /// The breakers of this process's own network, where the store is shared: its troubles are nobody else's.
     network: Option<MemoryStore>,
     sites: HashMap<Host, (SiteKey, Arc<SiteConfig>)>,
@@ -92,7 +94,7 @@ struct RulesCache {
 }
 
 impl Registry {
-    pub(crate) fn new(config: &Arc<Config>, store: Arc<dyn StateStore>, runtime: Arc<dyn Runtime>) -> Self {
+    pub(crate) fn new(config: &Arc<Config>, store: Arc<dyn StateStore>, runtime: Arc<dyn Runtime>, news: News) -> Self {
         let joined = config.sites.iter().flat_map(|site| {
             let shared = Arc::new(site.clone());
             site.hosts.iter().map(move |host| (host.clone(), (shared.key(), Arc::clone(&shared))))
@@ -102,6 +104,7 @@ impl Registry {
             network: store.is_shared().then(|| MemoryStore::new(Arc::new(RuntimeClock(Arc::clone(&runtime))))),
             store,
             runtime,
+            news: Arc::new(news),
             sites: joined.collect(),
             gates: RwLock::default(),
             rules: Mutex::default(),
@@ -189,7 +192,9 @@ impl Registry {
             shared: store.is_shared(),
             remote: store.is_remote(),
             lanes: Mutex::default(),
-            leases: Leases::default(),
+            heartbeat: Heartbeat::default(),
+            seen: Seen::default(),
+            news: Arc::clone(&self.news),
         });
         gates.by_site.insert(key, Arc::clone(&gate));
         gate
