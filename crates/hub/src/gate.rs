@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::adaptive::AdaptivePolicy;
@@ -13,7 +13,7 @@ use docstokg_policy::breaker::{BreakerPolicy, Transition};
 use docstokg_policy::classify::Classifier;
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Charge, Patience, Place, Refusal};
+use docstokg_policy::site::{Ask, Charge, Pass, Patience, Place, Refusal};
 use docstokg_stores::{Answer, SiteHandle, SiteKey, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
@@ -47,6 +47,9 @@ pub(crate) struct Gate {
     heartbeat: lease::Heartbeat,
     /// How the breaker stood when this process last heard of it.
     seen: seen::Seen,
+    /// When this process last read an answer that blocks the site, in microseconds: permits from before that are not used,
+    /// though the store hears of it a moment later.
+    blocked_at: AtomicU64,
     news: Arc<News>,
 }
 
@@ -156,6 +159,16 @@ impl Gate {
         for lane in &*self.lanes.lock() {
             lane.line.wake_all();
         }
+    }
+
+    /// Takes note of an answer that asks for no requests: those that were permitted before it are not sent after it.
+    fn note_block(&self) {
+        self.blocked_at.store(self.runtime.boot().as_micros(), Ordering::Release);
+    }
+
+    /// Tells whether a block began after a permit was given.
+    fn was_blocked_since(&self, pass: &Pass) -> bool {
+        self.blocked_at.load(Ordering::Acquire) > pass.at.as_micros()
     }
 
     /// Wakes the heads of the site's other queues: a place before them has come free.

@@ -75,6 +75,7 @@ impl World {
     pub(crate) fn run(&self, inputs: Box<dyn Inputs>, change: impl FnOnce(&mut Options)) -> (Ended, Duration, Arc<Board>) {
         let hub = Hub::builder(self.config.clone())
             .runtime(self.simulation.runtime())
+            .store(self.simulation.store())
             .random(Random::seeded(5))
             .transport(SimTransport::new(&self.simulation, &self.web))
             .build()

@@ -3,6 +3,7 @@
 //! A waiting request holds no slot; one that is not the head of its queue holds no reservation either. After any wait the
 //! site is asked again at the real instant, so that a request permitted before a block is not sent after it.
 
+use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::rate::Window;
 use docstokg_policy::site::{Charge, Entered, Entry, Pass, Place, Refusal, RefusalReason, Reserved};
-use docstokg_stores::StoreError;
+use docstokg_stores::{Answer, StoreError};
 use tokio::sync::Semaphore;
 
 use super::line::{Overlap, Seat};
@@ -42,6 +43,8 @@ const KEEPS_SLOTS: Duration = Duration::from_millis(5);
 const KEEPS_RESERVATION: Duration = Duration::from_millis(100);
 /// A permit older than this when it would be sent is given back: the process was stopped, and the origin counts arrivals.
 const PERMIT_AGE: Duration = Duration::from_millis(100);
+/// How long until the store has heard of a block that this process has just read.
+const BLOCK_HEARD: Duration = Duration::from_millis(10);
 /// How often a permit is given back for its age: a store that always takes that long must not keep a request for ever.
 const PERMIT_RETRIES: u32 = 3;
 
@@ -77,12 +80,45 @@ impl Waiter<'_> {
         std::mem::replace(&mut self.reservation, reservation)
     }
 
+    /// Takes note that it has had an answer. Those behind a head that has its first one may judge for themselves now.
+    fn settle_in(&self, place: Place) {
+        if !self.seat.settled_in.swap(true, Ordering::AcqRel) && place == Place::Head {
+            self.lane.line.wake_others(&self.seat);
+        }
+    }
+
     /// Gives up the reservation: other queues of the site may go earlier than they were told.
     fn give_up_reservation(&mut self) {
         if let Some(id) = self.hold(None) {
             self.gate.wake_if(self.gate.site.leave(&self.lane.ask(self.charges, self.terms, Place::Head), id, None));
             self.gate.wake_heads_beside(self.lane);
         }
+    }
+}
+
+impl Waiter<'_> {
+    /// Waits for an answer of the store, up to the deadline: a store that hangs is no reason to hang with it.
+    async fn hear(
+        &mut self,
+        answer: impl Future<Output = Result<Entered, StoreError>>,
+        door: &Doorkeeper<'_>,
+        track: &Track,
+    ) -> Result<Entry, Denied> {
+        let asked = door.runtime.boot();
+        let Some(entered) = before(&**door.runtime, self.terms.deadline, answer).await else {
+            let now = door.runtime.boot();
+            let (store, why) = ("the store of limits".to_owned(), "it gave no answer before the deadline".to_owned());
+            return Err(if now.since(asked) >= STORE_TIMEOUT {
+                StoreError::Away { store, why }.into()
+            } else {
+                Refusal { until: now, reason: RefusalReason::Rate { window: None } }.into()
+            });
+        };
+        let entered = entered?;
+        self.hold(None);
+        self.gate.note_condition(self.lane, track, &entered);
+        self.seat.awaits_breaker.store(matches!(entered.entry, Entry::WaitForBreaker { .. }), Ordering::Release);
+        Ok(entered.entry)
     }
 }
 
@@ -111,21 +147,45 @@ impl Gate {
         waits: &mut Waits,
     ) -> Result<Granted, Denied> {
         let charges = lane.charges(&terms);
-        let mut first = None;
-        if !self.remote && lane.line.weight() == 0 {
-            let entered = self.site.enter(&lane.ask(&charges, &terms, Place::Head)).await?;
-            self.note_condition(lane, track, &entered);
-            match entered.entry {
-                Entry::Go(pass) => match lane.try_slots(door.process_slots) {
-                    Some(slots) => return Ok(self.granted(lane, terms, pass, slots)),
-                    None => self.give_back(lane, &charges, &terms, &pass),
-                },
-                Entry::Refused(refusal) => return Err(refusal.into()),
-                other => first = Some(other),
+        let join = || {
+            let seat = lane.line.join(terms.weight);
+            Waiter { gate: self, lane, terms: &terms, charges: &charges, seat, reservation: None }
+        };
+        let (waiter, first) = if self.remote || lane.line.weight() > 0 {
+            (join(), None)
+        } else {
+            match self.site.enter(&lane.ask(&charges, &terms, Place::Head)) {
+                // Almost always the answer is there at once, and it is to go: then nothing has to wait.
+                Answer::Ready(entered) => {
+                    let entered = entered?;
+                    self.note_condition(lane, track, &entered);
+                    match entered.entry {
+                        Entry::Go(pass) => match lane.try_slots(door.process_slots) {
+                            Some(slots) => return Ok(self.granted(lane, terms, pass, slots)),
+                            None => {
+                                self.give_back(lane, &charges, &terms, &pass);
+                                (join(), None)
+                            }
+                        },
+                        Entry::Refused(refusal) => return Err(refusal.into()),
+                        other => {
+                            let waiter = join();
+                            waiter.settle_in(Place::Head);
+                            (waiter, Some(other))
+                        }
+                    }
+                }
+                // Requests that come meanwhile queue behind this one.
+                Answer::Later(coming) => {
+                    let mut waiter = join();
+                    let entry = waiter.hear(coming, door, track).await?;
+                    if !matches!(entry, Entry::Go(_)) {
+                        waiter.settle_in(Place::Head);
+                    }
+                    (waiter, Some(entry))
+                }
             }
-        }
-        let seat = lane.line.join(terms.weight);
-        let waiter = Waiter { gate: self, lane, terms: &terms, charges: &charges, seat, reservation: None };
+        };
         let admission = Admission { waiter, terms, door, track, waits, slots: None, judged: false, too_old: 0 };
         admission.run(first).await
     }
@@ -187,31 +247,21 @@ impl<'a> Admission<'a, '_> {
             Some(id) => gate.site.confirm(&ask, id),
             None => gate.site.enter(&ask),
         };
-        // A store that hangs is no reason to hang with it.
-        let asked = self.runtime().boot();
-        let Some(entered) = before(self.runtime(), self.terms.deadline, answer.into_future()).await else {
-            return Err(self.no_answer(asked));
-        };
-        let entered = entered?;
-        let waits = !matches!(entered.entry, Entry::Go(_));
+        let entry = self.waiter.hear(answer.into_future(), self.door, self.track).await?;
+        let waits = !matches!(entry, Entry::Go(_));
         if let Some(overlap) = &mut overlap {
             overlap.calls_next = !waits;
         }
-        self.waiter.hold(None);
-        gate.note_condition(lane, self.track, &entered);
-        let seat = &self.waiter.seat;
-        seat.awaits_breaker.store(matches!(entered.entry, Entry::WaitForBreaker { .. }), Ordering::Release);
-        if waits && place == Place::Head && gate.remote && !seat.settled_in.swap(true, Ordering::AcqRel) {
-            // Those behind it may judge for themselves now.
-            lane.line.wake_others(seat);
+        if waits {
+            self.waiter.settle_in(place);
         }
-        Ok(entered.entry)
+        Ok(entry)
     }
 
-    /// Finds out where in its queue the request stands. Where the store is remote, few ask while the head waits for its
-    /// answer, and the others wait until they are called.
-    async fn place(&self) -> Result<(Place, Option<Overlap<'a>>), Denied> {
-        let (gate, lane) = (self.waiter.gate, self.waiter.lane);
+    /// Finds out where in its queue the request stands. Few ask while the head waits for its first answer, and the others
+    /// wait until they are called.
+    async fn place(&mut self) -> Result<(Place, Option<Overlap<'a>>), Denied> {
+        let lane = self.waiter.lane;
         loop {
             if self.waiter.reservation.is_some() {
                 return Ok((Place::Head, None));
@@ -219,13 +269,18 @@ impl<'a> Admission<'a, '_> {
             let ahead = lane.line.ahead_of(&self.waiter.seat);
             match ahead {
                 None => return Ok((Place::Head, None)),
-                Some(_) if gate.remote && lane.line.is_behind_an_asker(&self.waiter.seat) => {
+                Some(_) if lane.line.is_behind_an_asker(&self.waiter.seat) => {
                     if let Some(overlap) = lane.line.overlap(&self.waiter.seat) {
                         return Ok((Place::Overlapping, Some(overlap)));
                     }
-                    let deadline = self.terms.deadline;
-                    if before(self.runtime(), deadline, self.waiter.seat.called.notified()).await.is_none() {
-                        return Err(Refusal { until: self.runtime().boot(), reason: RefusalReason::Rate { window: None } }.into());
+                    // A waiting request holds no slot: the head may be waiting for it.
+                    self.slots = None;
+                    let asleep = self.runtime().boot();
+                    let bound = self.terms.latest.min(self.terms.deadline);
+                    let called = before(self.runtime(), bound, self.waiter.seat.called.notified()).await;
+                    self.waits.rate += self.runtime().boot().since(asleep);
+                    if called.is_none() {
+                        return Ok((Place::Behind(lane.line.ahead_of(&self.waiter.seat).unwrap_or(0)), None));
                     }
                 }
                 Some(ahead) => return Ok((Place::Behind(ahead), None)),
@@ -233,19 +288,16 @@ impl<'a> Admission<'a, '_> {
         }
     }
 
-    fn no_answer(&self, asked: BootInstant) -> Denied {
-        let now = self.runtime().boot();
-        let (store, why) = ("the store of limits".to_owned(), "it gave no answer before the deadline".to_owned());
-        if now.since(asked) >= STORE_TIMEOUT {
-            StoreError::Away { store, why }.into()
-        } else {
-            Refusal { until: now, reason: RefusalReason::Rate { window: None } }.into()
-        }
-    }
-
     /// Takes a permit, with the process's own slots; gives it back where there is none, or where it has become too old.
     async fn take(&mut self, pass: Pass) -> Result<Option<Granted>, Denied> {
         let (gate, lane) = (self.waiter.gate, self.waiter.lane);
+        if gate.was_blocked_since(&pass) {
+            // The store hears of it when the answer has been read: then this request is called, or asks again.
+            gate.give_back(lane, self.waiter.charges, &self.terms, &pass);
+            let soon = (self.runtime().boot() + BLOCK_HEARD).min(self.terms.deadline);
+            before(self.runtime(), soon, self.waiter.seat.called.notified()).await;
+            return Ok(None);
+        }
         let stale = self.runtime().boot().since(pass.at) > PERMIT_AGE && self.too_old < PERMIT_RETRIES;
         if stale {
             self.too_old += 1;
@@ -253,7 +305,9 @@ impl<'a> Admission<'a, '_> {
             return Ok(Some(gate.granted(lane, self.terms, pass, slots)));
         }
         gate.give_back(lane, self.waiter.charges, &self.terms, &pass);
-        if !stale {
+        // Those behind the head wait for their turn, and not for slots.
+        if !stale && lane.line.ahead_of(&self.waiter.seat).is_none() {
+            self.waiter.settle_in(Place::Head);
             self.slots = Some(self.wait_for_slots(self.terms.deadline).await.ok_or_else(|| self.no_slot())?);
         }
         Ok(None)

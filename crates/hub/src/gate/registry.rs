@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use docstokg_policy::host::Host;
@@ -194,6 +194,7 @@ impl Registry {
             lanes: Mutex::default(),
             heartbeat: Heartbeat::default(),
             seen: Seen::default(),
+            blocked_at: AtomicU64::new(0),
             news: Arc::clone(&self.news),
         });
         gates.by_site.insert(key, Arc::clone(&gate));

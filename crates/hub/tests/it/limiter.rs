@@ -57,7 +57,7 @@ fn head_spends_no_token_unless_it_counts() {
 
 #[test]
 fn a_wait_beyond_the_bound_is_refused_at_once_and_says_until_when() {
-    let world = World::new([Origin::new("a.example")], config(rates(&["a.example:metadata=rates:1/SECOND,max_delay_ms:100"])));
+    let world = World::exact([Origin::new("a.example")], config(rates(&["a.example:metadata=rates:1/SECOND,max_delay_ms:100"])));
     assert!(world.run(|hub| async move { hub.fetch(get("http://a.example/")).await }).is_ok());
     world.simulation.run_for(ms(300));
     let error = world.run(|hub| async move { hub.fetch(get("http://a.example/")).await }).expect_err("refused");

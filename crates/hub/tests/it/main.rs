@@ -6,6 +6,8 @@
 mod breaker;
 // Layers, places and nearest words.
 mod config;
+// More requests than places, in processes that wake late, stand still and die.
+mod crowd;
 // Buffered, streamed and to a file; caps and timeouts.
 mod delivery;
 // Exact event lists of scripted journeys.

@@ -96,12 +96,21 @@ impl World {
         Self::seeded(origins, config, 7)
     }
 
+    /// A world in which everything wakes at the exact instant.
+    pub(crate) fn exact(origins: impl IntoIterator<Item = Origin>, config: Config) -> Self {
+        Self::on(Simulation::exact(), origins, config, 7)
+    }
+
     pub(crate) fn seeded(origins: impl IntoIterator<Item = Origin>, config: Config, seed: u64) -> Self {
-        let simulation = Simulation::new();
+        Self::on(Simulation::seeded(seed), origins, config, seed)
+    }
+
+    fn on(simulation: Simulation, origins: impl IntoIterator<Item = Origin>, config: Config, seed: u64) -> Self {
         let web = Web::new(origins, Clock::boot(&simulation));
         let events = Arc::new(Notes::default());
         let hub = Hub::builder(config)
             .runtime(simulation.runtime())
+            .store(simulation.store())
             .random(Random::seeded(seed))
             .transport(SimTransport::new(&simulation, &web))
             .observer(Arc::clone(&events) as Arc<dyn Observer>)

@@ -38,8 +38,16 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
+        Self::on(Simulation::new(), origins, flags)
+    }
+
+    /// A world in which everything wakes at the exact instant.
+    pub(crate) fn exact(origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
+        Self::on(Simulation::exact(), origins, flags)
+    }
+
+    fn on(simulation: Simulation, origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
         let directory = TempDir::new().expect("a directory");
-        let simulation = Simulation::new();
         let web = Web::new(origins, simulation.boot());
         let (config, settings) = load(&Sources { flags, ..Sources::default() }).expect("a configuration");
         let (shared, clock) = (Arc::new(config.clone()), Arc::new(simulation.clone()));
@@ -54,6 +62,7 @@ impl World {
         let recorder = Recorder::start(Arc::clone(&run), shared, sinks, Arc::new(|_: &str| {})).expect("a recorder");
         let hub = Hub::builder(config)
             .runtime(simulation.runtime())
+            .store(simulation.store())
             .random(Random::seeded(7))
             .transport(SimTransport::new(&simulation, &web))
             .observer(recorder.observer())
