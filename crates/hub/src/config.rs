@@ -284,6 +284,22 @@ pub fn is_pace(key: &str) -> bool {
     key.starts_with(PACE)
 }
 
+/// What the keys of breakers of a process's local connectivity begin with.
+const NETWORK: &str = "network:";
+
+/// Returns the key under which a process shows the breaker of its own connectivity to a host to other processes.
+#[must_use]
+pub(crate) fn network_key(host: &Host, who: &str) -> SiteKey {
+    format!("{NETWORK}{host} {who}").into()
+}
+
+/// Reads a key of the store as that of a process's local connectivity: the host, and the process.
+#[must_use]
+pub fn read_network_key(key: &str) -> Option<(Host, &str)> {
+    let (host, who) = key.strip_prefix(NETWORK)?.split_once(' ')?;
+    Some((Host::parse(host).ok()?, who))
+}
+
 /// Returns the key in the store of a resolver's breaker.
 #[must_use]
 pub fn resolver_key(name: &str) -> SiteKey {

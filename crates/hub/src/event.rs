@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::adaptive::Adjustment;
-use docstokg_policy::breaker::{OpenReason, Transition};
+use docstokg_policy::breaker::{OpenReason, State, Transition};
 use docstokg_policy::classify::{Fault, Outcome};
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::Window;
@@ -64,6 +64,8 @@ pub enum What {
         slot_wait: Duration,
         /// How long it waited for a breaker.
         breaker_wait: Duration,
+        /// How the breaker of its resolver stood, where it is on behalf of one.
+        resolver: Option<State>,
     },
     /// A HEAD request passed without spending tokens.
     HeadSkipped,
@@ -100,6 +102,8 @@ pub enum What {
         refusal: Refusal,
         /// The resolver, when it was its breaker that refused.
         resolver: Option<Arc<str>>,
+        /// How long it had waited for the rate by then.
+        waited: Duration,
     },
     /// A breaker in shadow mode would have refused it.
     Shadowed(Refusal),

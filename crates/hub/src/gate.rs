@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::adaptive::AdaptivePolicy;
-use docstokg_policy::breaker::{BreakerPolicy, Transition};
+use docstokg_policy::breaker::{BreakerPolicy, State, Transition};
 use docstokg_policy::classify::Classifier;
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{Ask, Charge, Pass, Patience, Place, Refusal};
-use docstokg_stores::{Answer, SiteHandle, SiteKey, StoreError};
+use docstokg_stores::{Answer, SiteHandle, SiteKey, StateStore, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 
@@ -31,6 +31,7 @@ mod seen;
 mod slots;
 
 pub(crate) use grant::{Grant, Granted};
+pub(crate) use lease::Listening;
 use line::Line;
 use slots::Slots;
 
@@ -51,6 +52,8 @@ pub(crate) struct Gate {
     /// though the store hears of it a moment later.
     blocked_at: AtomicU64,
     news: Arc<News>,
+    /// Where a breaker of this process alone is shown to others: they see it, and do not obey it.
+    shown: Option<(Arc<dyn StateStore>, SiteKey)>,
 }
 
 /// Where gates report what they hear outside of any request.
@@ -161,6 +164,27 @@ impl Gate {
         }
     }
 
+    /// Returns until when the breaker is open, as this process last heard.
+    pub(crate) fn open_until(&self) -> Option<BootInstant> {
+        self.seen.open_until(self.runtime.boot())
+    }
+
+    /// Tells those who watch hosts that a breaker has changed.
+    pub(crate) fn spread_change(&self) {
+        self.news.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// Shows a transition of this process's own breaker to other processes.
+    fn show(&self, transition: &Transition) {
+        let Some((store, key)) = &self.shown else { return };
+        // A store that does not answer shows nothing; the breaker holds all the same.
+        match (transition.to, transition.reset, &transition.reason) {
+            (State::Open, Some(reset), Some(reason)) => drop(store.site(key).block(reset, reason)),
+            (State::Closed, ..) => drop(store.site(key).unblock()),
+            _ => {}
+        }
+    }
+
     /// Takes note of an answer that asks for no requests: those that were permitted before it are not sent after it.
     fn note_block(&self) {
         self.blocked_at.store(self.runtime.boot().as_micros(), Ordering::Release);
@@ -205,7 +229,7 @@ impl Gate {
                 observer.note(&event);
             }
         }
-        self.news.changes.send_modify(|changes| *changes += 1);
+        self.spread_change();
     }
 
     /// Tells whether somebody waits at the gate or is on the way through it.

@@ -287,6 +287,14 @@ impl Hub {
         self.0.registry.store.flush().await
     }
 
+    pub(crate) fn store(&self) -> &dyn StateStore {
+        &*self.0.registry.store
+    }
+
+    pub(crate) fn news(&self) -> &News {
+        &self.0.registry.news
+    }
+
     pub(crate) fn lane(&self, key: &LaneKey) -> (Arc<Gate>, Arc<Lane>) {
         self.0.registry.lane(key)
     }

@@ -37,6 +37,7 @@ pub mod response;
 mod stall;
 pub mod store;
 pub mod transport;
+mod watch;
 
 pub use docstokg_policy as policy;
 pub use docstokg_policy::host::Host;
@@ -51,3 +52,4 @@ pub use journey::Journey;
 pub use redact::redact;
 pub use request::{Admission, Follow, IsFinal, Provenance, RateWait, Request};
 pub use response::{Downloaded, Head, Response, SavedFile, Streamed};
+pub use watch::HostWatch;

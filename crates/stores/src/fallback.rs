@@ -19,7 +19,7 @@ use docstokg_policy::windows::Windows;
 use parking_lot::Mutex;
 
 use crate::error::StoreError;
-use crate::handle::{Answer, BudgetKey, Coming, SiteHandle, SiteKey, SiteView, StateStore};
+use crate::handle::{Answer, Availability, BudgetKey, Coming, SiteHandle, SiteKey, SiteView, StateStore};
 use crate::memory::{MemorySite, MemoryStore};
 
 /// How often a store that is away is asked whether it is back.
@@ -143,6 +143,10 @@ impl StateStore for Fallback {
 
     fn peers(&self) -> u32 {
         self.shared.peers()
+    }
+
+    fn availability(&self) -> Availability {
+        Availability { unavailable: self.watch.away.load(Ordering::Acquire), outages: self.watch.outages.load(Ordering::Acquire) }
     }
 }
 

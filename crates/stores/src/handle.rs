@@ -95,6 +95,15 @@ impl<T: Unpin> Future for Arriving<T> {
     }
 }
 
+/// Whether a store answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Availability {
+    /// It does not answer at present: this process goes on with its share of the limits.
+    pub unavailable: bool,
+    /// How often it has become unavailable.
+    pub outages: u64,
+}
+
 /// A place for the state of sites.
 pub trait StateStore: Send + Sync {
     /// Opens the state of a site. Two handles of one key see the same state.
@@ -118,6 +127,11 @@ pub trait StateStore: Send + Sync {
     /// Returns how many processes share the state, as far as is known: at least this one.
     fn peers(&self) -> u32 {
         1
+    }
+
+    /// Returns whether the store answers, as last noticed.
+    fn availability(&self) -> Availability {
+        Availability::default()
     }
 
     /// Begins to count the processes that share the state, where that takes watching.

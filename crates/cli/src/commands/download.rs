@@ -140,7 +140,7 @@ fn execute_in(global: &Global, config: Config, settings: &Settings, job: Job<'_>
     let services = Arc::new(services::settings(&config, settings, job.arguments.choice.mailto.as_deref())?);
     let directory = Directory::open(&job.options.out, Mode::Thread).map_err(failed)?;
     let (store, wire) = (state::open(global, &config)?, global.wire()?);
-    let recording = telemetry::begin(global, "download", &config, settings)?;
+    let recording = telemetry::begin(global, "download", &config, settings, &store)?;
     if !global.quiet {
         output::tell(&limits::text(&show::limit_rows(&config, None), &config));
         for line in services::unavailable(&services, &job.options.choice) {

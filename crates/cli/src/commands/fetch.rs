@@ -30,7 +30,7 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
         output::tell(&limits::text(&show::limit_rows(&config, host.as_ref()), &config));
     }
     let (store, wire) = (state::open(global, &config)?, global.wire()?);
-    let recording = telemetry::begin(global, "fetch", &config, &settings)?;
+    let recording = telemetry::begin(global, "fetch", &config, &settings, &store)?;
     let mut builder = Hub::builder(config).wire(wire).store(store);
     if let Some(observer) = recording.observer() {
         builder = builder.observer(observer);

@@ -200,7 +200,9 @@ impl Gate {
 
     pub(crate) fn note_transition(&self, lane: &Lane, track: &Track, transition: Option<Transition>) {
         if let Some(transition) = transition {
-            self.seen.note(&transition);
+            self.seen.note(&transition, self.runtime.boot());
+            self.spread_change();
+            self.show(&transition);
             track.note(&lane.key.host, lane.key.role, || What::Breaker { key: Arc::clone(&self.key), transition });
         }
     }

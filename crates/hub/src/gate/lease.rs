@@ -104,11 +104,6 @@ impl Gate {
         }));
     }
 
-    /// Returns until when the breaker is open, as the last heartbeat said; `None` if there was none yet.
-    pub(crate) fn last_heard(&self) -> Option<Option<BootInstant>> {
-        self.heartbeat.with(|state| state.last.as_ref().map(|condition| condition.open.as_ref().map(|(until, _)| *until)))
-    }
-
     /// Takes in how the breaker stands, and wakes the sleeping requests if that has changed.
     fn heard(&self, condition: Condition) {
         let last = self.heartbeat.with(|state| state.last.replace(condition.clone()));

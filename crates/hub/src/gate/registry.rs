@@ -19,13 +19,11 @@ use super::lease::Heartbeat;
 use super::seen::Seen;
 use super::{Gate, Lane, LaneKey, Line, News, Rules};
 use crate::clock::{BootInstant, Clock, Runtime, Timestamp};
-use crate::config::{BudgetLimits, Config, SiteConfig, pace_key, resolver_key};
+use crate::config::{BudgetLimits, Config, SiteConfig, network_key, pace_key, resolver_key};
 use crate::hub::lane_key;
 
 /// How many gates there must be before the first look for unused ones.
 const FIRST_SWEEP: usize = 1_024;
-/// What the keys of the process's own breakers begin with.
-const NETWORK: &str = "network:";
 
 /// The clock of a runtime, for a store.
 pub(crate) struct RuntimeClock(pub(crate) Arc<dyn Runtime>);
@@ -166,13 +164,24 @@ impl Registry {
     /// of our own network open, for this process alone.
     pub(crate) fn network_lane(&self, host: &Host, role: Role) -> Option<(Arc<Gate>, Arc<Lane>)> {
         let own = self.network.as_ref()?;
-        let site = format!("{NETWORK}{host}");
-        let gate = self.gate(own, &site, || site.as_str().into());
+        let site = format!("network:{host}");
+        let shown = || Some((Arc::clone(&self.store), network_key(host, &docstokg_stores::process::signature())));
+        let gate = self.gate_shown(own, &site, || site.as_str().into(), shown);
         let lane = gate.beside(host, role, || self.rules_of(&LaneKey { host: host.clone(), role, kind: None, service: None, free: true }));
         Some((gate, lane))
     }
 
     fn gate(&self, store: &dyn StateStore, site: &str, key: impl FnOnce() -> SiteKey) -> Arc<Gate> {
+        self.gate_shown(store, site, key, || None)
+    }
+
+    fn gate_shown(
+        &self,
+        store: &dyn StateStore,
+        site: &str,
+        key: impl FnOnce() -> SiteKey,
+        shown: impl FnOnce() -> Option<(Arc<dyn StateStore>, SiteKey)>,
+    ) -> Arc<Gate> {
         if let Some(gate) = self.gates.read().by_site.get(site) {
             return Arc::clone(gate);
         }
@@ -196,6 +205,7 @@ impl Registry {
             seen: Seen::default(),
             blocked_at: AtomicU64::new(0),
             news: Arc::clone(&self.news),
+            shown: shown(),
         });
         gates.by_site.insert(key, Arc::clone(&gate));
         gate

@@ -9,14 +9,34 @@ use parking_lot::Mutex;
 
 use crate::clock::BootInstant;
 
-/// The state that was last reported; closed at first.
+/// The breaker as this process last heard of it; closed at first.
 #[derive(Default)]
-pub(super) struct Seen(Mutex<Option<State>>);
+pub(super) struct Seen(Mutex<Known>);
+
+#[derive(Clone, Copy)]
+struct Known {
+    state: State,
+    /// Until when it is open.
+    until: BootInstant,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self { state: State::Closed, until: BootInstant::ZERO }
+    }
+}
 
 impl Seen {
     /// Takes note of a transition that is reported anyway.
-    pub(super) fn note(&self, transition: &Transition) {
-        *self.0.lock() = Some(transition.to);
+    pub(super) fn note(&self, transition: &Transition, now: BootInstant) {
+        let until = if transition.to == State::Open { now + transition.reset.unwrap_or_default() } else { BootInstant::ZERO };
+        *self.0.lock() = Known { state: transition.to, until };
+    }
+
+    /// Returns until when the breaker is open, as far as is known.
+    pub(super) fn open_until(&self, now: BootInstant) -> Option<BootInstant> {
+        let known = *self.0.lock();
+        (known.state == State::Open && known.until > now).then_some(known.until)
     }
 
     /// Returns the transition that an answer shows to have happened elsewhere.
@@ -36,20 +56,19 @@ impl Seen {
         match &condition.open {
             Some((until, reason)) => self.become_state(State::Open, Some((*until, reason)), now),
             // Closed and half-open look alike: whichever it is, it is not open any more.
-            None if *self.0.lock() == Some(State::Open) => self.become_state(State::Closed, None, now),
+            None if self.open_until(now).is_some() => self.become_state(State::Closed, None, now),
             None => None,
         }
     }
 
     fn become_state(&self, to: State, open: Option<(BootInstant, &OpenReason)>, now: BootInstant) -> Option<Transition> {
-        let mut seen = self.0.lock();
-        let from = seen.unwrap_or(State::Closed);
+        let open = open.filter(|_| to == State::Open);
+        let known = Known { state: to, until: open.map_or(BootInstant::ZERO, |(until, _)| until) };
+        let from = std::mem::replace(&mut *self.0.lock(), known).state;
         if from == to {
             return None;
         }
-        *seen = Some(to);
-        let reset = open.map(|(until, _)| until.since(now)).filter(|_| to == State::Open);
-        let reason = open.map(|(_, reason)| reason.clone()).filter(|_| to == State::Open);
+        let (reset, reason) = (open.map(|(until, _)| until.since(now)), open.map(|(_, reason)| reason.clone()));
         Some(Transition { from, to, fail_count: 0, reset, reason })
     }
 }

@@ -10,6 +10,8 @@ mod config;
 mod crowd;
 // Buffered, streamed and to a file; caps and timeouts.
 mod delivery;
+// What other processes and operators do, as a running process hears of it.
+mod elsewhere;
 // Exact event lists of scripted journeys.
 mod events;
 // Over HTTP/2.

@@ -60,9 +60,11 @@ impl World {
             Box::new(MetricsSink::new(Arc::clone(&metrics), Some(path("metrics.prom")))),
         ];
         let recorder = Recorder::start(Arc::clone(&run), shared, sinks, Arc::new(|_: &str| {})).expect("a recorder");
+        let store = simulation.store();
+        metrics.lock().watch_store(Arc::clone(&store));
         let hub = Hub::builder(config)
             .runtime(simulation.runtime())
-            .store(simulation.store())
+            .store(store)
             .random(Random::seeded(7))
             .transport(SimTransport::new(&simulation, &web))
             .observer(recorder.observer())
