@@ -40,8 +40,16 @@ fn main() {
                 .map(|number| {
                     let file = directory.path().join(format!("{kind}-{block}-{number}"));
                     let place = if kind == "redis" { format!("redis://127.0.0.1:{}/{}", server.port, number) } else { file.display().to_string() };
-                    let plan =
-                        run::Plan { store: (kind, place), limit: 50, processes: 4, callers: 16, seconds, block, slack: std::time::Duration::ZERO };
+                    let plan = run::Plan {
+                        store: (kind, place),
+                        limit: 50,
+                        processes: 4,
+                        callers: 16,
+                        seconds,
+                        each: None,
+                        block,
+                        slack: std::time::Duration::ZERO,
+                    };
                     run::run(&plan, &["worker"])
                 })
                 .collect();

@@ -26,12 +26,13 @@ mod node;
 pub mod problem;
 mod reader;
 pub mod resolve;
+mod section_file;
 pub mod settings;
 pub mod show;
 mod words;
 
 pub use problem::{Problem, Source, Sourced};
-pub use reader::Hidden;
+pub use reader::{Ceiling, Hidden};
 pub use words::{BackendKind, Concurrency, Durability, OnStoreFailure};
 
 /// Everything the hub obeys.
@@ -64,8 +65,10 @@ pub struct Limits {
     pub backend: Backend,
     /// The adaptive rate, where enabled.
     pub adaptive: Option<AdaptivePolicy>,
-    /// The most requests in flight at once, in all.
-    pub max_inflight: Sourced<u32>,
+    /// The most requests in flight at once, in all, if bounded.
+    pub max_inflight: Sourced<Option<NonZeroU32>>,
+    /// The budgets of services, each within the site that a request of the service goes to.
+    pub services: HashMap<Arc<str>, BudgetLimits>,
     /// By how much each window is widened against late arrivals.
     pub guard: Duration,
 }
@@ -119,6 +122,8 @@ pub struct Backend {
 /// The `breakers` section.
 #[derive(Clone, Debug)]
 pub struct Breakers {
+    /// Where the state of breakers lives, where that is another store than the limits'.
+    pub backend: Option<Backend>,
     /// What holds for hosts without an entry.
     pub defaults: BreakerConfig,
     /// By host.

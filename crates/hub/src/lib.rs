@@ -47,7 +47,7 @@ pub use docstokg_policy::site::Patience;
 pub use docstokg_stores as stores;
 pub use download::Ends;
 pub use error::{ErrorKind, FetchError, Refused};
-pub use hub::{Hub, HubBuilder};
+pub use hub::{BuildError, Hub, HubBuilder};
 pub use journey::Journey;
 pub use redact::redact;
 pub use request::{Admission, Follow, IsFinal, Provenance, RateWait, Request};

@@ -15,6 +15,7 @@ pub mod multiprocess;
 pub mod process;
 pub mod redis;
 mod replica;
+pub mod split;
 pub mod sqlite;
 
 pub use error::StoreError;

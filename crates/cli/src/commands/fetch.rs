@@ -7,7 +7,7 @@ use anyhow::Context;
 use docstokg_hub::clock::{Clock, TokioRuntime};
 use docstokg_hub::config::show;
 use docstokg_hub::policy::retry::StopReason;
-use docstokg_hub::{FetchError, Head, Host, Hub, Journey, Request, SavedFile, redact};
+use docstokg_hub::{FetchError, Head, Host, Hub, Journey, RateWait, Request, SavedFile, redact};
 use http::{HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
 use url::Url;
@@ -81,7 +81,7 @@ fn request(arguments: &Fetch) -> Result<Request, Failure> {
     })?;
     Host::of(&url).map_err(|error| usage(error.to_string()))?;
     let method: Method = arguments.method.to_ascii_uppercase().parse().map_err(|_| usage(format!("'{}' is not an HTTP method", arguments.method)))?;
-    let mut request = Request::new(method, url).role(arguments.role);
+    let mut request = Request::new(method, url).role(arguments.role).rate_wait(RateWait::Policy);
     if let Some(resolver) = &arguments.resolver {
         request = request.resolver(resolver);
     }

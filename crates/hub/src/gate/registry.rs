@@ -248,6 +248,11 @@ impl Registry {
         {
             shared(BudgetKey::Kind(key.host.clone(), Arc::clone(kind)), limits);
         }
+        if let Some(service) = &key.service
+            && let Some(limits) = self.config.limits.services.get(service)
+        {
+            shared(BudgetKey::Service(Arc::clone(service)), limits);
+        }
         if let Some(common) = self.sites.get(&key.host).and_then(|(_, site)| site.common.as_ref()) {
             shared(BudgetKey::Common, common);
         }

@@ -45,7 +45,7 @@ fn roles_have_limits_and_bounds_of_their_own() {
 
 #[test]
 fn head_spends_no_token_unless_it_counts() {
-    let head = |n: usize| Request::head(format!("http://a.example/{n}").parse().expect("a URL"));
+    let head = |n: usize| Request::head(format!("http://a.example/{n}").parse().expect("a URL")).rate_wait(RateWait::Policy);
     let world = World::new([Origin::new("a.example")], config(rates(&["a.example:metadata=rates:2/SECOND,max_delay_ms:0"])));
     let outcomes = world.fetch_all((0..20).map(head).collect());
     assert_eq!(count(&outcomes, "200"), 20, "a burst of HEAD, no delay");

@@ -2,6 +2,8 @@
 
 #![allow(clippy::expect_used, clippy::cast_precision_loss, reason = "a failed expectation is a failed test, and its counts are small")]
 
+// The seeds' configuration as written, and the library that obeys it.
+mod as_written;
 // Opening, blocking, probing, closing, as callers meet it.
 mod breaker;
 // Layers, places and nearest words.

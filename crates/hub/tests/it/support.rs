@@ -11,7 +11,7 @@ use docstokg_hub::config::load::{Sources, load};
 use docstokg_hub::event::{Event, Observer};
 use docstokg_hub::stores::SiteView;
 use docstokg_hub::transport::wire::WireOptions;
-use docstokg_hub::{Host, Hub, Request};
+use docstokg_hub::{Host, Hub, RateWait, Request};
 use docstokg_origin_sim::{Ledger, Listener, Origin, SimTransport, Simulation, Web};
 use parking_lot::Mutex;
 
@@ -23,8 +23,9 @@ pub(crate) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
+/// A request that waits for the rate as long as its host's policy says.
 pub(crate) fn get(url: &str) -> Request {
-    Request::get(url.parse().expect("a URL"))
+    Request::get(url.parse().expect("a URL")).rate_wait(RateWait::Policy)
 }
 
 /// Runs work on real sockets, in real time.

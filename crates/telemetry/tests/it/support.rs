@@ -5,7 +5,7 @@ use std::time::Duration;
 use docstokg_hub::clock::{Clock, Random};
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{Sources, load};
-use docstokg_hub::{Hub, Request};
+use docstokg_hub::{Hub, RateWait, Request};
 use docstokg_origin_sim::{Origin, SimTransport, Simulation, Web};
 use docstokg_telemetry::recorder::Recorded;
 use docstokg_telemetry::sink::Sink;
@@ -21,8 +21,9 @@ pub(crate) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
+/// A request that waits for the rate as long as its host's policy says.
 pub(crate) fn get(url: &str) -> Request {
-    Request::get(url.parse().expect("a URL"))
+    Request::get(url.parse().expect("a URL")).rate_wait(RateWait::Policy)
 }
 
 /// A hub under simulated time whose run is recorded by every sink there is.
