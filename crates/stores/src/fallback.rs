@@ -213,8 +213,8 @@ impl Site {
                     let _ = self.own.unblock();
                 }
             }
-            Entry::Refused(Refusal { until, reason: RefusalReason::Open { reason, probing: false } }) => self.note_block(*until, reason),
-            Entry::WaitForBreaker { until, reason, probing: false } => self.note_block(*until, reason),
+            Entry::Refused(Refusal { until, reason: RefusalReason::Open { reason, probing: false } })
+            | Entry::WaitForBreaker { until, reason, probing: false } => self.note_block(*until, reason),
             _ => {}
         }
     }

@@ -126,13 +126,13 @@ struct Tentative {
 impl Drop for Tentative {
     fn drop(&mut self) {
         if let Some(pass) = self.pass.take() {
-            let _ = self.parts.breakers.leave(&self.parts.for_breaker(&self.ask.as_ask()), pass.id, None);
+            let _ = self.parts.breakers.leave(&Parts::for_breaker(&self.ask.as_ask()), pass.id, None);
         }
     }
 }
 
 impl Parts {
-    fn for_breaker<'a>(&self, ask: &Ask<'a>) -> Ask<'a> {
+    fn for_breaker<'a>(ask: &Ask<'a>) -> Ask<'a> {
         Ask { charges: &[], adaptive: None, draw: 0.0, ..ask.clone() }
     }
 
@@ -185,7 +185,7 @@ impl Parts {
 
     fn ask_both(self: &Arc<Self>, ask: &Ask<'_>, how: How) -> Answer<Entered> {
         let owned = ask.to_owned();
-        match self.breakers.enter(&self.for_breaker(ask)) {
+        match self.breakers.enter(&Self::for_breaker(ask)) {
             Answer::Ready(Ok(entered)) => self.then_limits(&owned, how, entered),
             Answer::Ready(Err(error)) => Answer::Ready(Err(error)),
             Answer::Later(coming) => {
@@ -219,7 +219,7 @@ impl SiteHandle for SplitSite {
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
         let limits = self.0.limits.leave(&self.0.for_limits(ask), id, spent_at);
         match self.0.passes.lock().remove(&id) {
-            Some(pass) => both(self.0.breakers.leave(&self.0.for_breaker(ask), pass.id, None), limits, |freed, _| freed),
+            Some(pass) => both(self.0.breakers.leave(&Parts::for_breaker(ask), pass.id, None), limits, |freed, _| freed),
             None => limits,
         }
     }
@@ -229,7 +229,7 @@ impl SiteHandle for SplitSite {
     }
 
     fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
-        let standing = self.0.breakers.sent(&self.0.for_breaker(ask), &self.0.breaker_pass(pass), longest);
+        let standing = self.0.breakers.sent(&Parts::for_breaker(ask), &self.0.breaker_pass(pass), longest);
         let noted = self.0.limits.sent(&self.0.for_limits(ask), &Parts::limits_pass(pass), longest);
         both(standing, noted, |standing, _| standing)
     }
@@ -239,12 +239,12 @@ impl SiteHandle for SplitSite {
     }
 
     fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled> {
-        self.0.breakers.settle_headers(&self.0.for_breaker(ask), &self.0.breaker_pass(pass), outcome)
+        self.0.breakers.settle_headers(&Parts::for_breaker(ask), &self.0.breaker_pass(pass), outcome)
     }
 
     fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
         let of_breaker = self.0.passes.lock().remove(&pass.id).unwrap_or_else(|| pass.clone());
-        let settled = self.0.breakers.settle(&self.0.for_breaker(ask), &of_breaker, report);
+        let settled = self.0.breakers.settle(&Parts::for_breaker(ask), &of_breaker, report);
         let report = Report { retry_after: None, ..*report };
         let limits = self.0.limits.settle(&self.0.for_limits(ask), &Parts::limits_pass(pass), &report);
         both(settled, limits, |settled, limits| Settled { adjusted: limits.adjusted, ..settled })

@@ -160,13 +160,13 @@ impl Gate {
                     let entered = entered?;
                     self.note_condition(lane, track, &entered);
                     match entered.entry {
-                        Entry::Go(pass) => match lane.try_slots(door.process_slots) {
-                            Some(slots) => return Ok(self.granted(lane, terms, pass, slots)),
-                            None => {
-                                self.give_back(lane, &charges, &terms, &pass);
-                                (join(), None)
+                        Entry::Go(pass) => {
+                            if let Some(slots) = lane.try_slots(door.process_slots) {
+                                return Ok(self.granted(lane, terms, pass, slots));
                             }
-                        },
+                            self.give_back(lane, &charges, &terms, &pass);
+                            (join(), None)
+                        }
                         Entry::Refused(refusal) => return Err(refusal.into()),
                         other => {
                             let waiter = join();

@@ -98,17 +98,17 @@ impl Gate {
                 let Some(leased) = leased else { return };
                 // A store that is unavailable now is asked again soon; a lease outlasts several heartbeats.
                 if let Ok(condition) = gate.site.renew(&leased, LEASE).await {
-                    gate.heard(condition);
+                    gate.heard(&condition);
                 }
             }
         }));
     }
 
     /// Takes in how the breaker stands, and wakes the sleeping requests if that has changed.
-    fn heard(&self, condition: Condition) {
+    fn heard(&self, condition: &Condition) {
         let last = self.heartbeat.with(|state| state.last.replace(condition.clone()));
-        let changed = last.is_some_and(|last| last != condition);
-        let transition = self.seen.by_heartbeat(&condition, self.runtime.boot());
+        let changed = last.is_some_and(|last| last != *condition);
+        let transition = self.seen.by_heartbeat(condition, self.runtime.boot());
         if changed || transition.is_some() {
             self.report_change(transition);
         }

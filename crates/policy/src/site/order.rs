@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use super::{Ask, Charge, Site};
-use crate::budget::{Counted, Fit};
+use crate::budget::{Budget, Counted, Fit};
 use crate::time::BootInstant;
 
 /// How long a reservation outlives its instant when its holder is gone.
@@ -83,7 +83,7 @@ impl Site {
         let mut before = Before { counted: dialling.collect(), overdue_until: None };
         let position = mine.map_or(LAST, |mine| mine.position);
         let mut earlier: Vec<(u64, u64)> = budgets()
-            .flat_map(|budget| budget.reservations())
+            .flat_map(Budget::reservations)
             .filter(|held| held.is_waiting() && held.position < position)
             .map(|held| (held.position, held.id))
             .collect();

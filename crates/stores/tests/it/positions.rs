@@ -278,13 +278,12 @@ impl<'a> Model<'a> {
     fn call(&mut self, process: usize, now: u64) -> Result<(), String> {
         let charges = self.processes[process].charges.clone();
         let waits = self.processes[process].waits;
-        let charges: Vec<Charge> = match waits {
-            Some(_) => charges,
-            None => {
-                let most = charges.iter().map(|charge| charge.windows.largest_weight()).min().unwrap_or(1);
-                let weight = self.random.u32(1..=self.plan.weight).min(most);
-                charges.into_iter().map(|charge| Charge { weight, ..charge }).collect()
-            }
+        let charges: Vec<Charge> = if waits.is_some() {
+            charges
+        } else {
+            let most = charges.iter().map(|charge| charge.windows.largest_weight()).min().unwrap_or(1);
+            let weight = self.random.u32(1..=self.plan.weight).min(most);
+            charges.into_iter().map(|charge| Charge { weight, ..charge }).collect()
         };
         self.processes[process].charges.clone_from(&charges);
         let ask = Self::ask(&charges, &self.policy);
@@ -383,10 +382,10 @@ fn share_used(units: &[(u64, u64)], windows: &[Window]) -> Option<f64> {
     let limit = slowest.limit.get() as usize;
     let chain: Vec<&(u64, u64)> = units.iter().rev().step_by(limit).collect();
     let (last, first) = (chain.first()?, chain.last()?);
-    let least = (slowest.per + GUARD).as_micros() as f64 * (chain.len() - 1) as f64;
+    let at_least = (slowest.per + GUARD).as_micros() as f64 * (chain.len() - 1) as f64;
     let late: u64 = chain.iter().take(chain.len() - 1).map(|(_, late)| late).sum();
     let took = (last.0 - first.0).saturating_sub(late) as f64;
-    (chain.len() > 8).then(|| (least / took.max(1.0)).min(1.0))
+    (chain.len() > 8).then(|| (at_least / took.max(1.0)).min(1.0))
 }
 
 fn per_permit(window: &Window) -> f64 {

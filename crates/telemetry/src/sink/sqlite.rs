@@ -82,7 +82,7 @@ fn migrate(database: &Connection) -> rusqlite::Result<i64> {
     let found: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     let done = if found == FIRST_VERSION {
         let views = include_str!("schema.sql").split("CREATE VIEW IF NOT EXISTS ").skip(1).filter_map(|view| view.split_whitespace().next());
-        let dropped: String = views.map(|view| format!("DROP VIEW IF EXISTS {view};")).collect();
+        let dropped = views.map(|view| format!("DROP VIEW IF EXISTS {view};")).collect::<Vec<_>>().join(" ");
         let steps = include_str!("migrate_1.sql");
         database.execute_batch(&format!("{dropped} {steps} {} PRAGMA user_version = {VERSION};", include_str!("schema.sql")))
     } else {
