@@ -40,7 +40,7 @@ impl Crowd {
                     let request = get(&format!("http://a.example/{number}/{request}")).rate_wait(RateWait::Deadline).deadline(seconds(3_600));
                     let answer = hub.fetch(request).await.unwrap_or_else(|error| panic!("{error}"));
                     assert_eq!(answer.head.status, 200);
-                    done.lock().push((number, simulation.elapsed().as_millis() as u64));
+                    done.lock().push((number, u64::try_from(simulation.elapsed().as_millis()).expect("a short run")));
                 });
             }
             processes.push((process, hub));
