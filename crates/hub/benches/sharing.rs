@@ -54,7 +54,13 @@ fn main() {
                 })
                 .collect();
             for outcome in &outcomes {
-                println!("       {kind}: {:.2} % used, by process {:?}, {:.2} x", outcome.used * 100.0, outcome.by_worker, outcome.spread);
+                println!(
+                    "       {kind}: {:.2} % used in {:.1} s, by process {:?}, {:.2} x",
+                    outcome.used * 100.0,
+                    outcome.took.as_secs_f64(),
+                    outcome.by_worker,
+                    outcome.spread
+                );
                 if let Err(why) = &outcome.exceeded {
                     println!("EXCEEDED {kind}: {why}");
                     failed = true;
