@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Queue, QueueError};
+use crate::reason::Reason;
 
 /// What stands for all inputs among the cursors. No query is called so.
 const INPUTS: &str = "inputs";
@@ -28,7 +29,7 @@ pub struct AttemptRow {
     /// The status of the answer.
     pub http_status: Option<u16>,
     /// Why it did not succeed.
-    pub reason: Option<String>,
+    pub reason: Option<Reason>,
     /// Everything, as JSON text.
     pub record: Arc<str>,
 }
@@ -47,7 +48,7 @@ pub struct ManifestRow {
     /// `pdf`, `xml`, `html`, `miss`, ...
     pub classification: String,
     /// Why there is no file.
-    pub reason: Option<String>,
+    pub reason: Option<Reason>,
     /// The same as a sentence.
     pub detail: Option<String>,
     /// Where it came from, without secrets.
@@ -314,7 +315,17 @@ fn note_attempts(to: &Connection, rows: Vec<AttemptRow>) -> rusqlite::Result<()>
         "INSERT INTO attempts (timestamp, run_id, work_id, resolver_name, url, status, http_status, reason, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
     for row in rows {
-        insert.execute(params![row.at, row.run_id, row.work_id, row.resolver, row.url, row.status, row.http_status, row.reason, row.record])?;
+        insert.execute(params![
+            row.at,
+            row.run_id,
+            row.work_id,
+            row.resolver,
+            row.url,
+            row.status,
+            row.http_status,
+            row.reason.map(Reason::as_str),
+            row.record
+        ])?;
     }
     Ok(())
 }
@@ -330,8 +341,19 @@ fn file(to: &Connection, rows: Vec<ManifestRow>, end: Option<(i64, &'static str,
             to.prepare_cached("INSERT OR IGNORE INTO urls (canonical, item) VALUES (?1, ?2)")?.execute(params![canonical, row.item])?;
         }
         let bytes = row.bytes.and_then(|bytes| i64::try_from(bytes).ok());
-        let values =
-            params![row.at, row.run_id, row.item, row.work_id, row.classification, row.reason, row.url, row.path, row.sha256, bytes, row.record];
+        let values = params![
+            row.at,
+            row.run_id,
+            row.item,
+            row.work_id,
+            row.classification,
+            row.reason.map(Reason::as_str),
+            row.url,
+            row.path,
+            row.sha256,
+            bytes,
+            row.record
+        ];
         insert.execute(values)?;
         last = (row.reason, row.detail, row.at);
     }
@@ -339,7 +361,7 @@ fn file(to: &Connection, rows: Vec<ManifestRow>, end: Option<(i64, &'static str,
         to.prepare_cached(
             "UPDATE items SET state = ?2, attempts = ?3, progress = NULL, reason = ?4, detail = ?5, updated_at = max(updated_at, ?6) WHERE id = ?1",
         )?
-        .execute(params![id, state, attempts, last.0, last.1, last.2])?;
+        .execute(params![id, state, attempts, last.0.map(Reason::as_str), last.1, last.2])?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use super::xml::{Step, walk};
 use super::{Failure, Outcome};
 use crate::identifier::Pmcid;
 use crate::location::{Checksum, Location, Offers, distinct, joined};
+use crate::reason::Reason;
 use crate::web::{Ask, Web};
 use crate::work::Learned;
 
@@ -50,7 +51,7 @@ async fn newest(settings: &Settings, article: Pmcid, web: &dyn Web) -> Result<Op
         Err(Unanswered::Missing(_)) => return Ok(None),
         Err(Unanswered::Failed(failure)) => return Err(failure),
     };
-    let folders = folders(&answer.body).ok_or_else(|| unreadable(settings, &answer, "xml-error", "listing"))?;
+    let folders = folders(&answer.body).ok_or_else(|| unreadable(settings, &answer, Reason::XmlError, "listing"))?;
     Ok(folders.iter().filter_map(|folder| folder.strip_prefix(&prefix)?.strip_suffix('/')?.parse().ok()).max())
 }
 

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::reason::Reason;
+
 /// How a run stands. Written by the run, read by whoever shows it.
 #[derive(Default)]
 pub struct Board {
@@ -41,7 +43,7 @@ pub struct Tally {
     /// Works that are put away until a time.
     pub parked: u64,
     /// Why works have no file, and how many.
-    pub reasons: BTreeMap<String, u64>,
+    pub reasons: BTreeMap<Reason, u64>,
 }
 
 impl Board {

@@ -13,12 +13,14 @@ use super::lanes::{Bounds, LaneName};
 use super::{Board, Options, Parts};
 use crate::artifact::Fetcher;
 use crate::digest::Fingerprint;
+use crate::evidence::Examiner;
 use crate::hub_web::HubWeb;
 use crate::identifier::Identifier;
 use crate::layout::{Shelves, Unfinished};
 use crate::manifest::{Lines, Scribe};
 use crate::pursuit::{Aims, Pursuit, Step};
 use crate::queue::{Item, Queue};
+use crate::reason::Reason;
 use crate::resolver::{LandingPage, Resolver, all};
 use crate::robots_gate::RobotsGate;
 use crate::work::Work;
@@ -89,6 +91,7 @@ impl Engine {
                 min_pdf_bytes: options.min_pdf_bytes,
                 in_flight: Mutex::default(),
                 left: Unfinished::in_directory(&options.out).names(),
+                examiner: Examiner::new(Arc::clone(&runtime)),
             },
             resolvers: all(&settings),
             landing: LandingPage::new(Arc::clone(&settings)),
@@ -164,7 +167,7 @@ impl Engine {
         };
         pursuit.attempts = pursuit.attempts.max(item.attempts);
         let step = if lost {
-            pursuit.set_back("input_needed", "its URL carries a key and was not kept: give the input again, with --retry-failed, to go on with it");
+            pursuit.end_by(Reason::InputNeeded, "its URL carries a credential and was not kept; give the input again with --retry-failed");
             Step::End
         } else {
             self.next(&pursuit)

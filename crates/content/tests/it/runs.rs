@@ -8,6 +8,7 @@ use std::time::Duration;
 use docstokg_content::input::{Format, InputReader};
 use docstokg_content::pursuit::Kind;
 use docstokg_content::queue::Mode;
+use docstokg_content::reason::Reason;
 use docstokg_content::resolver::settings::{Credentials, Secret, Settings};
 use docstokg_content::run::inputs::{Inputs, Listed};
 use docstokg_content::run::{Board, Directory, Ended, Engine, Options, Parts, report};
@@ -447,7 +448,7 @@ fn a_redirect_to_a_host_that_wants_no_robots_is_not_followed() {
     let world = World::new(origins, yaml, |_| None);
     let work = Work::new(docstokg_content::identifier::Identifier::parse("http://a.example/x.pdf").unwrap());
     let (_, _, board) = world.run(Box::new(Listed::new("list", vec![work])), |options| options.choice.disable = vec!["openalex".into()]);
-    assert_eq!(board.tally().reasons.get("robots_disallowed"), Some(&1), "{:?}", board.tally());
+    assert_eq!(board.tally().reasons.get(&Reason::RobotsDisallowed), Some(&1), "{:?}", board.tally());
     let asked: Vec<String> = world.web.ledger().at("b.example").into_iter().map(|arrival| arrival.path).collect();
     assert_eq!(asked, ["/robots.txt"]);
 }
@@ -460,6 +461,6 @@ fn a_work_has_no_more_time_than_it_is_given() {
     let world = World::new(vec![origin], yaml, |_| None);
     let (ended, took, board) = world.run(Box::new(Listed::new("list", urls(1, 3))), |options| options.item_deadline = Some(Duration::from_secs(3)));
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
-    assert_eq!(board.tally().reasons.get("deadline"), Some(&3), "{:?}", board.tally().reasons);
+    assert_eq!(board.tally().reasons.get(&Reason::Deadline), Some(&3), "{:?}", board.tally().reasons);
     assert!(took < Duration::from_secs(10), "{took:?}");
 }

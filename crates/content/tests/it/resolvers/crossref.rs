@@ -45,7 +45,7 @@ fn several_dois_are_one_list_and_what_it_lacks_goes_to_datacite() {
 
 #[test]
 fn a_list_that_fails_fails_all_its_works_and_nobody_else_is_asked() {
-    for (status, body, reason) in [(429, "", "rate-limit"), (500, "", "http-error"), (200, "{}", "json-error"), (200, "<html>", "json-error")] {
+    for (status, body, reason) in [(429, "", "rate_limited"), (500, "", "http_status"), (200, "{}", "json_error"), (200, "<html>", "json_error")] {
         let web = Script::new().on(API, status, body);
         let outcomes = ask(&Crossref::new(settings()), &["10.1000/a", "10.1000/b"], &web);
         assert!(outcomes.iter().all(|outcome| show(outcome).starts_with(reason)));

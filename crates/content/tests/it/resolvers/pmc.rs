@@ -53,7 +53,7 @@ fn nonsense_has_reasons() {
     assert_bad_answers_have_reasons(&pmc, "10.1000/a", CONVERTER);
     for body in ["<html><p>x", "", "<html></html>", "{}"] {
         let shown = show(&ask(&pmc, &["PMC7"], &Script::new().on(BUCKET, 200, body))[0]);
-        assert!(shown.starts_with("xml-error Some(200)"), "{shown}");
+        assert!(shown.starts_with("xml_error Some(200)"), "{shown}");
     }
     assert_eq!(pmc.applies(&work("2101.00001")), Applies::No("no-pmcid"));
 }

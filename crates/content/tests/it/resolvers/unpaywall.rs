@@ -27,7 +27,7 @@ fn closed_works_and_unknown_dois_are_clean_misses() {
 fn a_refused_address_is_not_repeated() {
     let web = Script::new().on(API, 422, fixture("unpaywall/bad_email.json"));
     let shown = show(&ask(&Unpaywall::new(settings()), &["10.1000/a"], &web)[0]);
-    assert!(shown.starts_with("http-error Some(422) None: api.unpaywall.org answered 422") && shown.contains("not ***"), "{shown}");
+    assert!(shown.starts_with("http_status Some(422) None: api.unpaywall.org answered 422") && shown.contains("not ***"), "{shown}");
 }
 
 #[test]
