@@ -94,6 +94,9 @@ pub(crate) struct Global {
     /// Say nothing but errors on stderr
     #[arg(long, short, global = true)]
     pub quiet: bool,
+    /// Say more on stderr, such as the full table of limits
+    #[arg(long, short, global = true)]
+    pub verbose: bool,
     /// Write JSON to stdout
     #[arg(long, global = true)]
     pub json: bool,
@@ -196,10 +199,10 @@ pub(crate) struct Download {
     /// The most seconds for one work
     #[arg(long, value_name = "SECONDS", help_heading = "Patience")]
     pub item_deadline: Option<u64>,
-    /// How long to go on for works whose hosts want to be left alone, when nothing else is left, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600, help_heading = "Patience")]
-    pub max_park: u64,
-    /// Do not ask robots.txt; this is written down
+    /// Longest wait for paused hosts at the end of a run, in seconds; 0 does not wait
+    #[arg(long, alias = "max-park", value_name = "SECONDS", default_value_t = 3600, help_heading = "Patience")]
+    pub max_wait: u64,
+    /// Ignore robots.txt (recorded in the summary)
     #[arg(long, help_heading = "Patience")]
     pub ignore_robots: bool,
 }

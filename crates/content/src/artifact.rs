@@ -21,11 +21,12 @@ use parking_lot::Mutex;
 
 use crate::digest::{Fingerprint, md5_of, sha256_of};
 use crate::evidence::{Evidence, Examiner, Finding, weigh};
-use crate::hub_web::{PROBES_OUT, patient};
+use crate::hub_web::{PROBES_OUT, is_offline, patient};
 use crate::landing_page;
 use crate::location::{Checksum, DIRECT, Location, Offers};
 use crate::pursuit::Kind;
 use crate::reason::Reason;
+use crate::resolver::OFFLINE_RETRY_MS;
 use crate::resolver::settings::Settings;
 use crate::robots_gate::{Leave, RobotsGate};
 use crate::sniff::{Expected, Payload, Received, Verdict, judge};
@@ -125,6 +126,7 @@ impl Fetcher {
         match self.robots.may_ask(&location.url, location.resolver == DIRECT).await {
             Leave::Granted => {}
             Leave::Denied { text } => return nothing(Reason::RobotsDisallowed, text, None),
+            Leave::Offline { text } => return offline(text),
             Leave::Unreachable { text, gone } => return Fetched::Nothing { reason: Reason::RequestException, detail: text, status: None, gone },
             Leave::Later { wait, text } => {
                 return Fetched::Later { wait, stated: true, reason: Reason::RobotsUnreachable, detail: text, status: None };
@@ -288,6 +290,11 @@ fn nothing(reason: Reason, detail: String, status: Option<u16>) -> Fetched {
     Fetched::Nothing { reason, detail, status, gone: false }
 }
 
+/// This machine has no network: nothing is known about the file.
+fn offline(detail: String) -> Fetched {
+    Fetched::Later { wait: Duration::from_millis(OFFLINE_RETRY_MS), stated: true, reason: Reason::Offline, detail, status: None }
+}
+
 fn walled(host: &str, wall: Wall, status: Option<u16>) -> Fetched {
     let reason = match wall {
         Wall::Robots { .. } => Reason::BotChallenge,
@@ -317,6 +324,7 @@ fn failed(error: &FetchError) -> Fetched {
         },
         ErrorKind::Store { .. } => Fetched::Halt(detail),
         ErrorKind::TooLarge { .. } => nothing(Reason::PayloadTooLarge, detail, None),
+        ErrorKind::Fault { fault: Fault::NoRoute, message, .. } if is_offline(message) => offline(detail),
         ErrorKind::Fault { fault: Fault::Dns, .. } => Fetched::Nothing { reason: Reason::RequestException, detail, status: None, gone: true },
         _ => nothing(Reason::RequestException, detail, None),
     }

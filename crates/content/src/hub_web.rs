@@ -52,6 +52,7 @@ impl Web for HubWeb {
                 match self.robots.may_ask(&ask.url, false).await {
                     Leave::Granted => {}
                     Leave::Denied { text } => return Err(WebError::Disallowed { text }),
+                    Leave::Offline { text } => return Err(WebError::Offline { text }),
                     Leave::Unreachable { text, .. } => return Err(WebError::Failed { text }),
                     Leave::Later { wait, text } => {
                         return Err(WebError::Refused { until_ms_from_now: Some(millis(wait)), breaker: true, text });
@@ -102,8 +103,14 @@ fn web_error(error: &FetchError) -> WebError {
         ErrorKind::Disallowed { .. } => WebError::Disallowed { text },
         ErrorKind::RateLimited(refused) => WebError::Refused { until_ms_from_now: Some(millis(refused.cooldown_remaining)), breaker: false, text },
         ErrorKind::Deadline { .. } | ErrorKind::Fault { fault: Fault::Timeout, .. } => WebError::Timeout { text },
+        ErrorKind::Fault { fault: Fault::NoRoute, message, .. } if is_offline(message) => WebError::Offline { text },
         _ => WebError::Failed { text },
     }
+}
+
+/// Tells whether a fault of our own network is about the network: a lack of open files is not.
+pub(crate) fn is_offline(message: &str) -> bool {
+    !message.contains("open files")
 }
 
 pub(crate) fn millis(length: Duration) -> u64 {

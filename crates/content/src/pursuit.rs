@@ -16,6 +16,7 @@ use crate::location::{DIRECT, Location, Offers, best_first};
 use crate::reason::{Reason, Setback, Stage, decisive};
 use crate::resolver::order::{Choice, Plan, is_planned, order};
 use crate::resolver::{Outcome, Resolver};
+use crate::run::Deferral;
 use crate::work::{Work, is_public};
 
 /// How often a service that throttles is asked about one work.
@@ -28,6 +29,11 @@ const SHORT: f64 = 2.0;
 pub(crate) const HOPELESS: f64 = 240.0;
 /// One of so many was stated by the server or an operator.
 const STATED: f64 = 1_800.0;
+
+/// The source that is asked when all others have failed.
+pub(crate) const LAST_RESORT: &str = "wayback";
+/// The longest that a work waits for it, in seconds.
+pub(crate) const LAST_RESORT_WAIT: f64 = 300.0;
 
 /// A kind of file that may be wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -95,6 +101,9 @@ pub struct Pursuit {
     /// What ended the work from outside: its time is over, its input is missing.
     #[serde(default)]
     ended_by: Option<Setback>,
+    /// What it is deferred for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) deferral: Option<Deferral>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -111,6 +120,9 @@ struct Asked {
     /// Why it gave nothing when it was last asked.
     #[serde(default)]
     setback: Option<Setback>,
+    /// When it was first found waiting, in seconds since 1970.
+    #[serde(default)]
+    waits_since: Option<f64>,
 }
 
 /// A place, and what came of it.
@@ -129,6 +141,15 @@ enum Tried {
     Yes,
     /// Put aside until this time, in seconds since 1970, so many times.
     Later(f64, u32),
+}
+
+/// What a deferred work waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited<'a> {
+    /// The host of this URL.
+    For(&'a Url),
+    /// This resolver.
+    Asking(&'a str),
 }
 
 /// What comes next.
@@ -157,7 +178,8 @@ impl Pursuit {
         });
         let places = own.collect();
         let has_url = work.identifiers.url.is_some();
-        let mut pursuit = Self { work, asked: Vec::new(), places, got: BTreeSet::new(), begun: None, attempts: 0, last: None, ended_by: None };
+        let mut pursuit =
+            Self { work, asked: Vec::new(), places, got: BTreeSet::new(), begun: None, attempts: 0, last: None, ended_by: None, deferral: None };
         if has_url {
             // Its page is that very URL: fetched as a place, and read if it turns out to be a page.
             pursuit.needs_not_ask("landing_page");
@@ -262,12 +284,15 @@ impl Pursuit {
         self.last = setback.clone().or(self.last.take());
         self.needs_not_ask(resolver);
         let Some(asked) = self.asked.iter_mut().find(|asked| asked.resolver == resolver) else { return };
+        let offline = setback.as_ref().is_some_and(|setback| setback.reason == Reason::Offline);
         asked.setback = setback;
         asked.answers += u32::from(came);
         // A probe's verdict is due in a moment, and what a server or an operator said holds: only a host that fails counts.
-        asked.refusals += u32::from(!came && refused.is_some_and(|wait| wait > SHORT && wait < STATED));
+        asked.refusals += u32::from(!came && !offline && refused.is_some_and(|wait| wait > SHORT && wait < STATED));
         let hopeless = !came && refused.is_some_and(|wait| (HOPELESS..STATED).contains(&wait));
-        let patient = asked.answers <= MOST_ANSWERS && asked.refusals < MOST_REFUSALS && !hopeless;
+        let since = *asked.waits_since.get_or_insert(now);
+        let in_time = resolver != LAST_RESORT || refused.is_none_or(|wait| now + wait - since <= LAST_RESORT_WAIT);
+        let patient = asked.answers <= MOST_ANSWERS && asked.refusals < MOST_REFUSALS && !hopeless && in_time;
         asked.again_at = refused.filter(|_| patient).map(|wait| now + wait);
     }
 
@@ -334,7 +359,7 @@ impl Pursuit {
     /// Takes a resolver as asked: what it would say is known already.
     pub fn needs_not_ask(&mut self, resolver: &str) {
         if self.asked.iter().all(|asked| asked.resolver != resolver) {
-            self.asked.push(Asked { resolver: resolver.to_owned(), again_at: None, answers: 0, refusals: 0, setback: None });
+            self.asked.push(Asked { resolver: resolver.to_owned(), again_at: None, answers: 0, refusals: 0, setback: None, waits_since: None });
         }
     }
 
@@ -358,6 +383,34 @@ impl Pursuit {
         if let Some(place) = self.places.get_mut(place) {
             place.setback = setback;
         }
+    }
+
+    /// Plans anew what is deferred: circumstances have changed. What a server asked for still holds.
+    pub fn plan_anew(&mut self) {
+        let stated = |setback: &Option<Setback>| setback.as_ref().is_some_and(|setback| setback.reason == Reason::RateLimited);
+        for place in &mut self.places {
+            if matches!(place.state, Tried::Later(..)) && !stated(&place.setback) {
+                place.state = Tried::No;
+            }
+        }
+        for asked in &mut self.asked {
+            if asked.again_at.is_some() && !stated(&asked.setback) {
+                (asked.again_at, asked.refusals, asked.waits_since) = (Some(0.0), 0, None);
+            }
+        }
+        self.deferral = None;
+    }
+
+    /// Returns what the work waits for until `at`: the URL of a place, or the name of a resolver; and why.
+    #[must_use]
+    pub(crate) fn waits_for(&self, at: f64) -> Option<(Waited<'_>, Option<&Setback>)> {
+        let is_due = |due: f64| due.to_bits() == at.to_bits();
+        let place = self.places.iter().find(|place| matches!(place.state, Tried::Later(due, _) if is_due(due)));
+        let asked = || self.asked.iter().find(|asked| asked.again_at.is_some_and(is_due));
+        place.map(|place| (Waited::For(&place.location.url), place.setback.as_ref())).or_else(|| {
+            let asked = asked()?;
+            Some((Waited::Asking(&asked.resolver), asked.setback.as_ref()))
+        })
     }
 
     /// Ends the work from outside.

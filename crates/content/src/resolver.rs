@@ -33,10 +33,12 @@ mod xml;
 pub use arxiv::Arxiv;
 pub use crossref::Crossref;
 pub use europe_pmc::EuropePmc;
+pub(crate) use join::join_all;
 pub use landing::LandingPage;
 pub use openalex::OpenAlex;
 pub(crate) use openalex::credits_left;
 pub use pmc::Pmc;
+pub(crate) use reply::OFFLINE_RETRY_MS;
 pub use unpaywall::Unpaywall;
 pub use wayback::Wayback;
 

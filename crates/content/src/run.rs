@@ -14,9 +14,11 @@ mod flow;
 mod ingest;
 pub mod inputs;
 mod lanes;
+mod network;
 pub mod query;
 mod report;
 mod steps;
+mod waits;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -30,7 +32,9 @@ pub use board::{Board, Tally};
 pub use directory::{Directory, DirectoryError, verify};
 pub use engine::Engine;
 pub use flow::{Ended, RunError};
+pub use network::Reachability;
 pub use report::{Report, report};
+pub use waits::{Deferral, WaitingFor};
 
 use crate::layout::Layout;
 use crate::pursuit::Kind;
@@ -67,8 +71,8 @@ pub struct Options {
     pub ignore_robots: bool,
     /// What is left undone.
     pub rehearsal: Rehearsal,
-    /// The longest that a run goes on for works that are put away and nothing else.
-    pub max_park: Duration,
+    /// The longest wait for paused hosts when nothing else is left to do.
+    pub max_wait: Duration,
 }
 
 /// How much of the work is really done.
@@ -101,7 +105,7 @@ impl Options {
             min_pdf_bytes: crate::sniff::MIN_PDF_BYTES,
             ignore_robots: false,
             rehearsal: Rehearsal::No,
-            max_park: Duration::from_secs(3_600),
+            max_wait: Duration::from_secs(3_600),
         }
     }
 }
@@ -122,4 +126,6 @@ pub struct Parts {
     pub run_id: String,
     /// Where it can be watched.
     pub board: Arc<Board>,
+    /// Tells whether hosts can be reached at all; with `None` that is not looked at.
+    pub reachability: Option<Arc<dyn Reachability>>,
 }

@@ -83,7 +83,7 @@ pub(crate) fn settings(config: &Config, settings: &Settings, mailto: Option<&str
 pub(crate) fn unavailable(services: &Arc<Services>, choice: &Choice) -> Vec<String> {
     let resolvers = all(services);
     let wanted = resolvers.iter().filter(|resolver| !choice.disable.iter().any(|name| name == resolver.name()));
-    wanted.filter_map(|resolver| Some(format!("{} is not asked: {}", resolver.name(), resolver.unavailable()?))).collect()
+    wanted.filter_map(|resolver| Some(format!("skipping {}: {}", resolver.name(), resolver.unavailable()?))).collect()
 }
 
 /// Reads the query, if there is one.

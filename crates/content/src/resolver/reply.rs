@@ -77,10 +77,14 @@ fn network(settings: &Settings, error: &WebError) -> Failure {
         WebError::Refused { until_ms_from_now, .. } => (Reason::RateLimited, *until_ms_from_now),
         WebError::Timeout { .. } => (Reason::Timeout, None),
         WebError::Disallowed { .. } => (Reason::RobotsDisallowed, None),
+        WebError::Offline { .. } => (Reason::Offline, Some(OFFLINE_RETRY_MS)),
         WebError::Failed { .. } => (Reason::RequestException, None),
     };
     Failure { reason, detail: settings.redact(&error.to_string()), http_status: None, retry_in_ms }
 }
+
+/// How soon to ask again while this machine has no network.
+pub(crate) const OFFLINE_RETRY_MS: u64 = 30_000;
 
 /// How soon to ask again where the answer names a time that cannot be told here: the hub knows it, and will say.
 const THE_HUB_KNOWS_MS: u64 = 1_000;

@@ -76,7 +76,7 @@ impl Resolver for Unpaywall {
 
     fn unavailable(&self) -> Option<&'static str> {
         match self.settings.credentials.unpaywall_email() {
-            None => Some("it wants an e-mail address: set unpaywall_email or mailto"),
+            None => Some("it needs an e-mail address (--mailto you@example.org)"),
             Some(email) if !is_real(email) => Some("it refuses made-up e-mail addresses: set unpaywall_email or mailto to a real one"),
             Some(_) => None,
         }

@@ -17,7 +17,7 @@ use crate::evidence::{Evidence, Finding};
 use crate::layout::{extension_of, path_of, staging};
 use crate::location::Location;
 use crate::manifest::{Account, Address, Attempt, FileAccount};
-use crate::pursuit::{HOPELESS, Kind, MOST_REFUSALS, Step};
+use crate::pursuit::{HOPELESS, Kind, LAST_RESORT, LAST_RESORT_WAIT, MOST_REFUSALS, Step};
 use crate::queue::AttemptRow;
 use crate::reason::{Reason, Setback, Stage};
 use crate::resolver::Outcome;
@@ -56,6 +56,14 @@ impl Engine {
     pub(super) async fn step(&self, works: &mut Vec<Held>, wait: &Waiting) -> Result<(), RunError> {
         for held in &mut *works {
             held.pursuit.begun.get_or_insert(self.now());
+        }
+        if self.options.rehearsal != Rehearsal::DryRun
+            && let Some(host) = works.first().and_then(|held| self.host_of(held))
+            && self.network.is_offline_for(&host).await
+        {
+            // Nothing is sent, and the works stand where they stood.
+            self.board.go_offline();
+            return Ok(());
         }
         match works.first().map(|held| held.step.clone()) {
             _ if self.options.rehearsal == Rehearsal::DryRun => {
@@ -125,6 +133,7 @@ impl Engine {
             let outcome = outcomes
                 .next()
                 .unwrap_or_else(|| Outcome::NotFound { detail: "no answer for this work".to_owned(), learned: crate::work::Learned::default() });
+            self.watch_network(&outcome);
             rows.push(self.lookup_row(&held.work_id, name, &outcome, elapsed_ms));
             held.pursuit.resolved(name, outcome, self.now());
             held.step = self.next(&held.pursuit);
@@ -139,6 +148,7 @@ impl Engine {
         let web = self.web.shown_in(&wait.on_the_wire);
         let outcome = wait.with(self.landing.read(location.url, Some(&held.pursuit.work), &web)).await;
         let elapsed_ms = self.runtime.boot().since(begun).as_secs_f64() * 1_000.0;
+        self.watch_network(&outcome);
         let row = self.lookup_row(&held.work_id, "landing_page", &outcome, elapsed_ms);
         held.pursuit.read(place, outcome, self.now());
         held.step = self.next(&held.pursuit);
@@ -181,6 +191,11 @@ impl Engine {
                 .attempt(&Attempt { work_id, resolver, address, status, http_status, reason, detail, elapsed_ms, found: None }, self.runtime.wall())
         };
         let now = self.now();
+        match &fetched {
+            Fetched::Later { reason: Reason::Offline, .. } => self.network.lost(now),
+            Fetched::File(_) | Fetched::Page(_) => self.network.answered(),
+            _ => {}
+        }
         match fetched {
             Fetched::File(arrived) => {
                 let row = row("saved", Some(arrived.head.status.as_u16()), None, None);
@@ -213,6 +228,7 @@ impl Engine {
                 let setback = Setback::new(Stage::File, reason, &detail, status);
                 let times = held.pursuit.put_aside(place, now + wait.as_secs_f64().max(0.1), !stated || preparing);
                 held.pursuit.note(place, Some(setback.clone()));
+                let overdue = location.resolver == LAST_RESORT && wait.as_secs_f64() > LAST_RESORT_WAIT;
                 let most = if preparing {
                     if !stated {
                         // Twice as long each time.
@@ -223,7 +239,7 @@ impl Engine {
                     MOST_REFUSALS
                 };
                 // A host that has failed its probes again and again is not waited for any longer.
-                if times >= most || (!stated && wait.as_secs_f64() >= HOPELESS) {
+                if times >= most || overdue || (!stated && wait.as_secs_f64() >= HOPELESS) {
                     held.pursuit.failed(place, setback);
                 }
                 // What was not asked is no attempt.
@@ -385,6 +401,15 @@ impl Engine {
         };
         let attempt = Attempt { work_id, resolver, address: None, status, http_status, reason, detail, elapsed_ms, found };
         self.scribe.attempt(&attempt, self.runtime.wall())
+    }
+
+    /// Takes in whether the network was lost, or is there.
+    fn watch_network(&self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Failed(failure) if failure.reason == Reason::Offline => self.network.lost(self.now()),
+            Outcome::Failed(failure) if failure.http_status.is_none() => {}
+            _ => self.network.answered(),
+        }
     }
 
     async fn note(&self, rows: Vec<AttemptRow>) -> Result<(), RunError> {

@@ -30,3 +30,5 @@ mod detours;
 mod pages;
 // Directories of runs that an earlier version began: taken up, with one spelling of reasons.
 mod migration;
+// Runs that wait: for whom, how long, and when they stop waiting; runs without a network.
+mod waiting;

@@ -39,6 +39,7 @@ pub(crate) struct World {
     config: Config,
     settings: Arc<Settings>,
     out: TempDir,
+    pub(crate) reachability: Option<Arc<dyn docstokg_content::run::Reachability>>,
 }
 
 fn read_config(yaml: &str) -> Config {
@@ -65,7 +66,7 @@ impl World {
             }
         }
         settings.endpoints = serde_json::from_value(endpoints).unwrap();
-        Self { simulation, web, config: read_config(yaml), settings: Arc::new(settings), out: TempDir::new().unwrap() }
+        Self { simulation, web, config: read_config(yaml), settings: Arc::new(settings), out: TempDir::new().unwrap(), reachability: None }
     }
 
     fn of(library: &Library) -> Self {
@@ -92,6 +93,7 @@ impl World {
             options: options.clone(),
             run_id: "run".into(),
             board: Arc::clone(&board),
+            reachability: self.reachability.clone(),
         };
         let begun = self.simulation.elapsed();
         let (told, tally) = (options.clone(), Arc::clone(&board));
@@ -278,7 +280,7 @@ fn one_host_that_wants_to_be_left_alone_for_an_hour_slows_nobody() {
             origins.push(last.outage(Duration::ZERO..Duration::from_secs(3_500), Reply::status(503).header("retry-after", "3600")));
         }
         let world = World::new(origins, &yaml, |_| None);
-        let (ended, took, board) = world.run(Box::new(Listed::new("list", urls(51, 50))), |options| options.max_park = Duration::from_secs(60));
+        let (ended, took, board) = world.run(Box::new(Listed::new("list", urls(51, 50))), |options| options.max_wait = Duration::from_secs(60));
         let last = (0..50).flat_map(|host| world.web.ledger().at(&format!("h{host}.example"))).map(|arrival| arrival.at).max().unwrap();
         let first = world.web.ledger().arrivals()[0].at;
         (ended, took, board.tally().done, last.since(first))

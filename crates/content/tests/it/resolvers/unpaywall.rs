@@ -36,8 +36,8 @@ fn without_a_real_address_it_is_unavailable() {
         let credentials = Credentials { mailto: mail.map(Secret::new), ..Credentials::default() };
         Unpaywall::new(Arc::new(Settings { credentials, ..Settings::default() })).unavailable()
     };
-    assert!(with(None).is_some_and(|why| why.contains("wants an e-mail address")));
-    assert!(with(Some("  ")).is_some_and(|why| why.contains("wants an e-mail address")));
+    assert!(with(None).is_some_and(|why| why.contains("needs an e-mail address")));
+    assert!(with(Some("  ")).is_some_and(|why| why.contains("needs an e-mail address")));
     for made_up in ["me@example.com", "me@mail.example.org", "me@x.test", "me", "@library.edu", "me@localhost"] {
         assert!(with(Some(made_up)).is_some_and(|why| why.contains("made-up")), "{made_up}");
     }
