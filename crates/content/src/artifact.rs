@@ -13,7 +13,7 @@ use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::policy::retry_after::parse_retry_after;
 use docstokg_hub::policy::site::RefusalReason;
-use docstokg_hub::{Admission, Downloaded, Ends, ErrorKind, FetchError, Head, Hub, Request, Role, SavedFile};
+use docstokg_hub::{Admission, CookieJar, Downloaded, Ends, ErrorKind, FetchError, Head, Hub, Request, Role, SavedFile};
 use docstokg_policy::canonical;
 use http::header::{CONTENT_LENGTH, REFERER, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
@@ -85,6 +85,8 @@ pub(crate) struct Fetcher {
     pub(crate) in_flight: Mutex<HashSet<Fingerprint>>,
     /// The files that an earlier run left in the staging place.
     pub(crate) left: HashSet<OsString>,
+    /// The cookies of the run, where they are wanted.
+    pub(crate) cookies: Option<Arc<CookieJar>>,
     /// Looks into PDFs.
     pub(crate) examiner: Examiner,
 }
@@ -142,6 +144,9 @@ impl Fetcher {
     fn request(&self, location: &Location) -> Request {
         let judge = Arc::clone(&self.robots) as Arc<dyn Admission>;
         let mut request = patient(Request::get(location.url.clone())).role(self.role).redirects_judged_by(judge).final_when(wall::is_one);
+        if let Some(jar) = &self.cookies {
+            request = request.cookies(Arc::clone(jar));
+        }
         if location.resolver != DIRECT {
             request = request.discovered();
         }

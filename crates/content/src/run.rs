@@ -69,6 +69,8 @@ pub struct Options {
     pub min_pdf_bytes: u64,
     /// Whether robots.txt is not asked.
     pub ignore_robots: bool,
+    /// Whether sites get the cookies back that they set on the way, in memory and for this run.
+    pub cookies: bool,
     /// What is left undone.
     pub rehearsal: Rehearsal,
     /// The longest wait for paused hosts when nothing else is left to do.
@@ -104,6 +106,7 @@ impl Options {
             min_free: 64 << 20,
             min_pdf_bytes: crate::sniff::MIN_PDF_BYTES,
             ignore_robots: false,
+            cookies: false,
             rehearsal: Rehearsal::No,
             max_wait: Duration::from_secs(3_600),
         }

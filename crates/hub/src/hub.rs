@@ -14,7 +14,7 @@ use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
 use docstokg_stores::memory::MemoryStore;
 use docstokg_stores::{SiteView, StateStore, StoreError};
-use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, COOKIE, USER_AGENT};
 use http::{HeaderValue, Method};
 use parking_lot::RwLock;
 use tokio::sync::Semaphore;
@@ -56,6 +56,8 @@ pub(crate) struct Inner {
     registry: Registry,
     observers: Arc<[Arc<dyn Observer>]>,
     typed_hosts: RwLock<HashSet<Host>>,
+    /// Hosts that a resolver of links leads to by http and that do not serve https.
+    pub(crate) plain_hosts: RwLock<HashSet<Host>>,
     user_agent: HeaderValue,
     requests: AtomicU64,
 }
@@ -150,6 +152,7 @@ impl HubBuilder {
             stalls: Arc::default(),
             observers: self.observers.into(),
             typed_hosts: RwLock::default(),
+            plain_hosts: RwLock::default(),
             user_agent,
             requests: AtomicU64::new(0),
         })))
@@ -335,7 +338,7 @@ impl Inner {
                 typed.insert(host);
             }
         }
-        Hop { method: request.method.clone(), url: request.url.clone(), headers: request.headers.clone(), body: request.body.clone() }
+        Hop { method: request.method.clone(), url: request.url.clone(), headers: request.headers.clone(), body: request.body.clone(), or_else: None }
     }
 
     /// Names a hop: its host, site and role, and the gate it has to pass.
@@ -361,6 +364,9 @@ impl Inner {
         let (accept, encoding) = accept_of(request.role);
         for (name, value) in [(USER_AGENT, self.user_agent.clone()), (ACCEPT, accept), (ACCEPT_ENCODING, encoding)] {
             headers.entry(name).or_insert(value);
+        }
+        if let Some(cookies) = request.jar().and_then(|jar| jar.header(&target.url)) {
+            headers.entry(COOKIE).or_insert(cookies);
         }
         let asked_for = || request.provenance == Provenance::Typed && Host::of(&request.url).is_ok_and(|host| host == target.host);
         let typed = self.config.transport.allow_internal || self.typed_hosts.read().contains(&target.host) || asked_for();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_hub::clock::{BootInstant, Runtime};
-use docstokg_hub::{Host, Hub, Role};
+use docstokg_hub::{CookieJar, Host, Hub, Role};
 use parking_lot::Mutex;
 use url::Url;
 
@@ -85,10 +85,11 @@ impl Engine {
         let exempt = settings.endpoints.all().into_iter().filter_map(|url| Host::of(url).ok()).collect();
         let robots = Arc::new(RobotsGate::new(hub.clone(), Arc::clone(&runtime), exempt, options.ignore_robots));
         let fetched = queue.owners().await?;
+        let cookies = options.cookies.then(|| Arc::new(CookieJar::new()));
         let certain =
             settings.endpoints.all().into_iter().filter_map(|url| url.host_str().map(str::to_owned)).collect::<BTreeSet<_>>().into_iter().collect();
         Ok(Arc::new(Self {
-            web: HubWeb::new(hub.clone(), Arc::clone(&robots)),
+            web: HubWeb::new(hub.clone(), Arc::clone(&robots)).with_cookies(cookies.clone()),
             fetcher: Fetcher {
                 hub: hub.clone(),
                 runtime: Arc::clone(&runtime),
@@ -98,6 +99,7 @@ impl Engine {
                 min_pdf_bytes: options.min_pdf_bytes,
                 in_flight: Mutex::default(),
                 left: Unfinished::in_directory(&options.out).names(),
+                cookies,
                 examiner: Examiner::new(Arc::clone(&runtime)),
             },
             resolvers: all(&settings),
