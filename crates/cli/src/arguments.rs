@@ -131,7 +131,7 @@ pub(crate) struct Fetch {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are flags")]
 pub(crate) struct Download {
-    /// URLs, DOIs, arXiv ids, PMCIDs, PMIDs, OpenAlex ids; files of them (lines, CSV with a header, JSONL); - for stdin
+    /// URLs, DOIs, arXiv ids, PMCIDs, PMIDs, OpenAlex ids; files of them (lines, CSV, JSONL, BibTeX, RIS, CSL-JSON); - for stdin
     #[arg(value_name = "INPUT")]
     pub inputs: Vec<String>,
     /// Where files and the manifest go
@@ -146,7 +146,7 @@ pub(crate) struct Download {
     /// The kinds of files wanted, joined by commas: pdf, xml, html
     #[arg(long, value_name = "KINDS", default_value = "pdf")]
     pub kinds: String,
-    /// How input files are written: auto, lines, csv or jsonl
+    /// Format of input files: auto, lines, csv, jsonl, bibtex, ris or csl-json
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
     pub format: String,
     /// Go on with an earlier run in the same directory
@@ -321,7 +321,7 @@ pub(crate) enum BreakerCommand {
 /// Arguments of `summary`.
 #[derive(Debug, Args)]
 pub(crate) struct SummaryArguments {
-    /// The run, by its id or the beginning of it; `latest` or `all`
+    /// The run: its id or the beginning of it, the directory of a download, latest or all
     pub run: Option<String>,
     /// Compare with this earlier run
     #[arg(long, value_name = "RUN")]

@@ -20,6 +20,7 @@ use url::Url;
 
 use crate::digest::Fingerprint;
 use crate::evidence::Evidence;
+use crate::identifier::Doi;
 use crate::location::Location;
 use crate::queue::{AttemptRow, ManifestRow, Queue, QueueError};
 use crate::reason::Reason;
@@ -127,6 +128,7 @@ struct ManifestRecord<'a> {
     classification: &'a str,
     content_length: Option<u64>,
     content_type: Option<&'a str>,
+    doi: Option<&'a str>,
     dry_run: bool,
     etag: Option<&'a str>,
     evidence: Option<Evidence>,
@@ -200,6 +202,7 @@ impl Scribe {
             classification: account.classification,
             content_length: fetched.map(|(_, bytes)| bytes),
             content_type: header(CONTENT_TYPE),
+            doi: account.work.identifiers.doi.as_ref().map(Doi::as_str),
             dry_run: self.dry_run,
             etag: header(ETAG),
             evidence: file.filter(|_| matches!(account.classification, "pdf" | "cached")).map(|file| file.evidence),

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use crate::reason::Reason;
 
 pub use items::{Added, Filed, Found, Item, ItemState, NewItem};
-pub use journal::{AttemptRow, Counts, ManifestRow, Totals};
+pub use journal::{AttemptRow, Counts, ManifestRow, Totals, WorkRow};
 
 /// The version of the tables, as `PRAGMA user_version` has it.
 const VERSION: i64 = 9;
@@ -149,6 +149,17 @@ impl Queue {
             started.map_err(|error| QueueError::Sqlite { path: shown, why: format!("no thread for it: {error}") })?;
         }
         Ok(Self { shared })
+    }
+
+    /// Copies a queue into a new file, as it is at this moment.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the copy cannot be written.
+    pub fn copy(from: &Path, to: &Path) -> Result<(), QueueError> {
+        let failed = |error: rusqlite::Error| QueueError::Sqlite { path: from.display().to_string(), why: sentence(&error) };
+        let database = Connection::open(from).map_err(failed)?;
+        database.busy_timeout(Duration::from_secs(10)).map_err(failed)?;
+        database.execute("VACUUM INTO ?1", [to.display().to_string()]).map_err(failed).map(|_| ())
     }
 
     /// Makes a change, and returns when it is committed.

@@ -8,6 +8,7 @@
 //! [`Pursuit`]: crate::pursuit::Pursuit
 
 mod board;
+mod deliverables;
 mod directory;
 mod engine;
 mod flow;
@@ -29,6 +30,7 @@ use docstokg_hub::clock::Runtime;
 use docstokg_hub::{Hub, Role};
 
 pub use board::{Board, Tally};
+pub use deliverables::{Standing, deliver};
 pub use directory::{Directory, DirectoryError, verify};
 pub use engine::Engine;
 pub use flow::{Ended, RunError};
@@ -75,6 +77,8 @@ pub struct Options {
     pub rehearsal: Rehearsal,
     /// The longest wait for paused hosts when nothing else is left to do.
     pub max_wait: Duration,
+    /// The limits in force, for the record of the run.
+    pub limits: serde_json::Value,
 }
 
 /// How much of the work is really done.
@@ -109,6 +113,7 @@ impl Options {
             cookies: false,
             rehearsal: Rehearsal::No,
             max_wait: Duration::from_secs(3_600),
+            limits: serde_json::Value::Null,
         }
     }
 }

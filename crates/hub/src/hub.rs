@@ -58,7 +58,8 @@ pub(crate) struct Inner {
     typed_hosts: RwLock<HashSet<Host>>,
     /// Hosts that a resolver of links leads to by http and that do not serve https.
     pub(crate) plain_hosts: RwLock<HashSet<Host>>,
-    user_agent: HeaderValue,
+    /// One for each role, in the order of [`Role::index`].
+    user_agents: [HeaderValue; 3],
     requests: AtomicU64,
 }
 
@@ -140,7 +141,9 @@ impl HubBuilder {
             None => Arc::new(WireTransport::new(&WireOptions { connect_timeout: self.config.transport.connect_timeout, ..self.wire })?),
         };
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new(Arc::new(RuntimeClock(Arc::clone(&self.runtime))))));
-        let user_agent = HeaderValue::from_str(&self.config.identity.user_agent()).map_err(|error| TransportError::Client(error.to_string()))?;
+        let user_agent =
+            |role| HeaderValue::from_str(&self.config.identity.user_agent(role)).map_err(|error| TransportError::Client(error.to_string()));
+        let user_agents = [user_agent(Role::Metadata)?, user_agent(Role::Landing)?, user_agent(Role::Artifact)?];
         Ok(Hub(Arc::new(Inner {
             registry: Registry::new(&self.config, store, Arc::clone(&self.runtime)),
             process_slots: Arc::new(Semaphore::new(self.config.limits.max_inflight.value as usize)),
@@ -153,7 +156,7 @@ impl HubBuilder {
             observers: self.observers.into(),
             typed_hosts: RwLock::default(),
             plain_hosts: RwLock::default(),
-            user_agent,
+            user_agents,
             requests: AtomicU64::new(0),
         })))
     }
@@ -362,7 +365,7 @@ impl Inner {
     pub(crate) fn outgoing(&self, hop: &Hop, target: &Target, request: &Request) -> Outgoing {
         let mut headers = hop.headers.clone();
         let (accept, encoding) = accept_of(request.role);
-        for (name, value) in [(USER_AGENT, self.user_agent.clone()), (ACCEPT, accept), (ACCEPT_ENCODING, encoding)] {
+        for (name, value) in [(USER_AGENT, self.user_agents[request.role.index()].clone()), (ACCEPT, accept), (ACCEPT_ENCODING, encoding)] {
             headers.entry(name).or_insert(value);
         }
         if let Some(cookies) = request.jar().and_then(|jar| jar.header(&target.url)) {

@@ -35,7 +35,11 @@ const LOOKUPS: usize = 256;
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Download) -> Result<ExitCode, Failure> {
-    let (config, settings) = global.load()?;
+    let (mut config, settings) = global.load()?;
+    services::check_mailto(arguments.choice.mailto.as_deref())?;
+    if arguments.choice.mailto.is_some() {
+        config.identity.mailto.clone_from(&arguments.choice.mailto);
+    }
     if (arguments.dry_run || arguments.list_only) && (arguments.resume || arguments.retry_failed || arguments.verify) {
         return Err(usage("--dry-run and --list-only look at inputs and not at an earlier run: leave out --resume, --retry-failed and --verify"));
     }
@@ -83,7 +87,10 @@ fn format(text: &str) -> Result<Format, Failure> {
         "lines" => Ok(Format::Lines),
         "csv" => Ok(Format::Csv),
         "jsonl" => Ok(Format::Jsonl),
-        other => Err(usage(format!("--format: '{other}' is not auto, lines, csv or jsonl"))),
+        "bibtex" => Ok(Format::Bibtex),
+        "ris" => Ok(Format::Ris),
+        "csl-json" => Ok(Format::CslJson),
+        other => Err(usage(format!("--format: '{other}' is not auto, lines, csv, jsonl, bibtex, ris or csl-json"))),
     }
 }
 
@@ -127,6 +134,9 @@ pub(crate) fn execute(global: &Global, config: Config, settings: &Settings, mut 
     let rehearsed = job.options.rehearsal != Rehearsal::No;
     if rehearsed {
         job.options.out = std::env::temp_dir().join(format!("docstokg-rehearsal-{}-{:08x}", std::process::id(), fastrand::u32(..)));
+        if Directory::was_used(&job.arguments.out) {
+            Directory::copy_queue(&job.arguments.out, &job.options.out).map_err(|error| Failure::Failed(error.into()))?;
+        }
         job.options.min_free = 0;
     }
     let out = job.options.out.clone();
@@ -137,9 +147,10 @@ pub(crate) fn execute(global: &Global, config: Config, settings: &Settings, mut 
     done
 }
 
-fn execute_in(global: &Global, config: Config, settings: &Settings, job: Job<'_>) -> Result<ExitCode, Failure> {
+fn execute_in(global: &Global, config: Config, settings: &Settings, mut job: Job<'_>) -> Result<ExitCode, Failure> {
     let failed = |error: run::DirectoryError| Failure::Failed(error.into());
     let rehearsed = job.options.rehearsal != Rehearsal::No;
+    job.options.limits = limits::record(&config);
     let services = Arc::new(services::settings(&config, settings, job.arguments.choice.mailto.as_deref())?);
     let directory = Directory::open(&job.options.out, Mode::Thread).map_err(failed)?;
     let (store, wire) = (state::open(global, &config)?, global.wire()?);
@@ -148,6 +159,9 @@ fn execute_in(global: &Global, config: Config, settings: &Settings, job: Job<'_>
     if !global.quiet {
         let rows = show::limit_rows(&config, None);
         output::tell(&if global.verbose { limits::text(&rows, &config) } else { limits::one_line(&config) });
+        if config.identity.mailto.is_none() && config.identity.url.is_none() && state::is_first(global, "contact-notice") {
+            output::tell("docstokg: no contact address is configured; operators can reach you with --mailto you@example.org (identity.mailto)");
+        }
         for line in services::unavailable(&services, &job.options.choice) {
             output::tell(&format!("docstokg: {line}"));
         }
@@ -247,7 +261,13 @@ async fn pursue(
     };
     let engine = Engine::new(parts).await?;
     let ended = engine.run(Box::new(Chained::new(inputs, directory.queue.clone()))).await?;
+    if options.rehearsal == Rehearsal::DryRun {
+        board.say(&ending::dry_run(&board.tally(), engine.least_time_of_rehearsed()));
+    }
     let now = runtime.wall().as_secs_f64();
     let report = run::report(&directory.queue, &options, &recording.run.id, &board.tally(), now).await?;
+    if options.rehearsal == Rehearsal::No {
+        run::deliver(&directory.queue, &options.out, &report).await?;
+    }
     Ok((ended, report))
 }

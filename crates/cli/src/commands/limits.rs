@@ -40,6 +40,11 @@ pub(crate) fn text(rows: &[LimitRow], config: &Config) -> String {
     table(&header, &cells).trim_end().to_owned()
 }
 
+/// Writes the limits in force for the record of a run.
+pub(crate) fn record(config: &Config) -> serde_json::Value {
+    show::limit_rows(config, None).iter().map(|row| row_json(row, config)).collect()
+}
+
 /// Says the limits in one line: how many hosts are known, and what holds for the others.
 pub(crate) fn one_line(config: &Config) -> String {
     let of_sites = config.sites.iter().flat_map(|site| &site.hosts);

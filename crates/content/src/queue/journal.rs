@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Queue, QueueError};
+use super::{ItemState, Queue, QueueError};
 use crate::reason::Reason;
 
 /// What stands for all inputs among the cursors. No query is called so.
@@ -84,6 +84,21 @@ pub struct Totals {
     pub html_only: u64,
     /// Works that have XML and nothing else.
     pub xml_only: u64,
+}
+
+/// How one work stands, with its latest manifest record.
+#[derive(Clone, Debug)]
+pub struct WorkRow {
+    /// The work.
+    pub work_id: String,
+    /// How it stands.
+    pub state: ItemState,
+    /// Why it has no file.
+    pub reason: Option<String>,
+    /// The same as a sentence.
+    pub detail: Option<String>,
+    /// Its manifest record, as JSON text.
+    pub payload: Option<String>,
 }
 
 /// How many works stand how.
@@ -216,6 +231,25 @@ impl Queue {
             let mut rows = query.query([])?;
             while let Some(row) = rows.next()? {
                 take(row.get_ref(0)?.as_str().unwrap_or_default());
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Goes through all works in the order in which they were read, each with its latest manifest record.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn each_work(&self, mut take: impl FnMut(WorkRow) + Send + 'static) -> Result<(), QueueError> {
+        self.change(move |to| {
+            let mut query = to.prepare(
+                "SELECT work_id, state, reason, detail, (SELECT payload FROM manifests WHERE item = items.id ORDER BY id DESC LIMIT 1) FROM items ORDER BY id",
+            )?;
+            let mut rows = query.query([])?;
+            while let Some(row) = rows.next()? {
+                let state = ItemState::read(row.get_ref(1)?.as_str().unwrap_or_default());
+                take(WorkRow { work_id: row.get(0)?, state, reason: row.get(2)?, detail: row.get(3)?, payload: row.get(4)? });
             }
             Ok(())
         })

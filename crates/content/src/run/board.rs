@@ -23,6 +23,7 @@ pub struct Board {
     offline: AtomicBool,
     only_waiting: AtomicBool,
     backlog: Mutex<Option<Duration>>,
+    rehearsed: Mutex<BTreeMap<String, u64>>,
     listed: Mutex<Vec<(String, String)>>,
 }
 
@@ -142,6 +143,17 @@ impl Board {
     #[must_use]
     pub fn backlog(&self) -> Option<Duration> {
         *self.backlog.lock()
+    }
+
+    /// Notes where the first request of a work would go.
+    pub(super) fn rehearse(&self, lane: &str) {
+        *self.rehearsed.lock().entry(lane.to_owned()).or_default() += 1;
+    }
+
+    /// Returns how many works would go where first.
+    #[must_use]
+    pub fn rehearsed(&self) -> BTreeMap<String, u64> {
+        self.rehearsed.lock().clone()
     }
 
     /// Ends the run: the machine has no network.

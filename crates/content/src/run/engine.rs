@@ -82,7 +82,8 @@ impl Engine {
         let Parts { hub, runtime, queue, settings, options, run_id, board, reachability } = parts;
         let begun = (runtime.wall().as_secs_f64(), runtime.boot());
         let lines = Lines::begin(&options.out.join("manifest.jsonl"), &queue).await?;
-        let exempt = settings.endpoints.all().into_iter().filter_map(|url| Host::of(url).ok()).collect();
+        let services = settings.endpoints.all().into_iter().filter_map(|url| Host::of(url).ok());
+        let exempt = services.chain(settings.text_mining_hosts().into_iter().filter_map(|host| Host::parse(host).ok())).collect();
         let robots = Arc::new(RobotsGate::new(hub.clone(), Arc::clone(&runtime), exempt, options.ignore_robots));
         let fetched = queue.owners().await?;
         let cookies = options.cookies.then(|| Arc::new(CookieJar::new()));
@@ -209,6 +210,12 @@ impl Engine {
             window.per.saturating_mul(u32::try_from(full).unwrap_or(u32::MAX))
         };
         windows.iter().map(of_window).max()
+    }
+
+    /// Returns how long the limits make works that were rehearsed take at least; `None` where no limit is known.
+    #[must_use]
+    pub fn least_time_of_rehearsed(&self) -> Option<Duration> {
+        self.board.rehearsed().iter().filter_map(|(lane, works)| self.least_time(lane, *works)).max()
     }
 
     /// Returns how much a lane may have in hand: a little more than its site answers at once, so that its line never runs dry.

@@ -117,6 +117,7 @@ impl Engine {
             Step::Wait(_) | Step::End => String::new(),
         };
         self.board.list(&held.work_id, detail.clone());
+        self.board.rehearse(&self.lane(&held.pursuit, &held.step));
         held.pursuit.end_by(reason, &detail);
         held.step = Step::End;
     }

@@ -110,6 +110,7 @@ pub(crate) fn settings() -> Arc<Settings> {
         unpaywall_email: None,
         openalex_key: Some(Secret::new(format!(" {OPENALEX_KEY}\n"))),
         crossref_plus_token: Some(Secret::new(CROSSREF_TOKEN)),
+        ..Credentials::default()
     };
     Arc::new(Settings { credentials, ..Settings::default() })
 }

@@ -1,10 +1,11 @@
 //! What a download says when it ends: one sentence of figures, the reasons, and what to do next.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use docstokg_content::reason::Reason;
-use docstokg_content::run::{Board, Directory, Ended, Report, RunError};
+use docstokg_content::run::{Board, Directory, Ended, Report, RunError, Tally};
 use docstokg_hub::clock::{Clock, TokioRuntime};
 use serde_json::json;
 
@@ -84,6 +85,15 @@ fn exit_code(ended: &Ended, report: &Report, rehearsed: bool) -> ExitCode {
     }
 }
 
+/// Says what a run would do: how many works are there already, how many are to do, and how long that takes at least.
+pub(super) fn dry_run(tally: &Tally, least: Option<Duration>) -> String {
+    let to_do = (tally.done + tally.failed).saturating_sub(tally.already);
+    let least = least.map_or_else(|| "time unknown".to_owned(), |least| format!("at least {}", length(least)));
+    let known = if tally.already > 0 { format!(", {} known from an earlier run", tally.already) } else { String::new() };
+    let duplicates = if tally.duplicates > 0 { format!(", {}", plural(tally.duplicates, "duplicate")) } else { String::new() };
+    format!("dry run: {}{known}{duplicates}; {to_do} to download ({least}); nothing was sent", plural(tally.works, "work"))
+}
+
 /// Says, in one line, that there is no network.
 fn offline(left: u64) -> String {
     let works = plural(left, "work");
@@ -98,7 +108,7 @@ fn tell_waits(board: &Board, due_in: f64) {
         output::hint(&format!("{} asked for no requests until {} ({works}; {})", wait.host, clock_time(wait.until), wait.why));
     }
     let until = clock_time(now + due_in);
-    let left = length(std::time::Duration::from_secs_f64(due_in.max(0.0)));
+    let left = length(Duration::from_secs_f64(due_in.max(0.0)));
     output::hint(&format!("the next work is due at {until} (in {left}); continue then with --resume"));
 }
 

@@ -61,8 +61,8 @@ fn nonsense_has_reasons() {
 }
 
 fn listing(versions: &[u32]) -> String {
-    let folders: String = versions.iter().map(|n| format!("<CommonPrefixes><Prefix>PMC9.{n}/</Prefix></CommonPrefixes>")).collect();
-    format!("<ListBucketResult><Name>x</Name>{folders}</ListBucketResult>")
+    let folders: Vec<String> = versions.iter().map(|n| format!("<CommonPrefixes><Prefix>PMC9.{n}/</Prefix></CommonPrefixes>")).collect();
+    format!("<ListBucketResult><Name>x</Name>{}</ListBucketResult>", folders.concat())
 }
 
 fn metadata(version: u32, files: &str) -> String {
