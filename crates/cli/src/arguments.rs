@@ -95,6 +95,9 @@ pub(crate) struct Global {
     /// Say nothing but errors on stderr
     #[arg(long, short, global = true)]
     pub quiet: bool,
+    /// Say more on stderr, such as the full table of limits
+    #[arg(long, short, global = true)]
+    pub verbose: bool,
     /// Write JSON to stdout
     #[arg(long, global = true)]
     pub json: bool,
@@ -129,7 +132,7 @@ pub(crate) struct Fetch {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are flags")]
 pub(crate) struct Download {
-    /// URLs, DOIs, arXiv ids, PMCIDs, PMIDs, OpenAlex ids; files of them (lines, CSV with a header, JSONL); - for stdin
+    /// URLs, DOIs, arXiv ids, PMCIDs, PMIDs, OpenAlex ids; files of them (lines, CSV, JSONL, BibTeX, RIS, CSL-JSON); - for stdin
     #[arg(value_name = "INPUT")]
     pub inputs: Vec<String>,
     /// Where files and the manifest go
@@ -144,7 +147,7 @@ pub(crate) struct Download {
     /// The kinds of files wanted, joined by commas: pdf, xml, html
     #[arg(long, value_name = "KINDS", default_value = "pdf")]
     pub kinds: String,
-    /// How input files are written: auto, lines, csv or jsonl
+    /// Format of input files: auto, lines, csv, jsonl, bibtex, ris or csl-json
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
     pub format: String,
     /// Go on with an earlier run in the same directory
@@ -197,10 +200,10 @@ pub(crate) struct Download {
     /// The most seconds for one work
     #[arg(long, value_name = "SECONDS", help_heading = "Patience")]
     pub item_deadline: Option<u64>,
-    /// How long to go on for works whose hosts want to be left alone, when nothing else is left, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600, help_heading = "Patience")]
-    pub max_park: u64,
-    /// Do not ask robots.txt; this is written down
+    /// Longest wait for paused hosts at the end of a run, in seconds; 0 does not wait
+    #[arg(long, alias = "max-park", value_name = "SECONDS", default_value_t = 3600, help_heading = "Patience")]
+    pub max_wait: u64,
+    /// Ignore robots.txt (recorded in the summary)
     #[arg(long, help_heading = "Patience")]
     pub ignore_robots: bool,
 }
@@ -319,7 +322,7 @@ pub(crate) enum BreakerCommand {
 /// Arguments of `summary`.
 #[derive(Debug, Args)]
 pub(crate) struct SummaryArguments {
-    /// The run, by its id or the beginning of it; `latest` or `all`
+    /// The run: its id or the beginning of it, the directory of a download, latest or all
     pub run: Option<String>,
     /// Compare with this earlier run
     #[arg(long, value_name = "RUN")]

@@ -3,6 +3,7 @@
 mod arguments;
 mod commands;
 mod exit;
+mod network;
 mod output;
 mod state;
 mod system;

@@ -23,7 +23,19 @@ pub(crate) fn directory(global: &Global) -> PathBuf {
     })
 }
 
-/// Opens the store for a run. One that cannot be used keeps nobody from fetching, unless config says so.
+/// Tells whether something is done for the first time with this state directory, and remembers that it was.
+pub(crate) fn is_first(global: &Global, what: &str) -> bool {
+    let place = directory(global);
+    let mark = place.join(what);
+    if mark.exists() {
+        return false;
+    }
+    // Where it cannot be remembered, it is said again.
+    let _ = std::fs::create_dir_all(&place).and_then(|()| std::fs::write(mark, ""));
+    true
+}
+
+/// Opens the store for a run. A state directory that cannot be used is an error: limits would hold for this process alone.
 pub(crate) fn open(global: &Global, config: &Config) -> Result<Arc<dyn StateStore>, Failure> {
     let quiet = global.quiet;
     let notice: Notice = Arc::new(move |text: &str| {
@@ -34,6 +46,9 @@ pub(crate) fn open(global: &Global, config: &Config) -> Result<Arc<dyn StateStor
     match store::open_for(config, &directory(global), Arc::new(SystemClock), &notice) {
         Ok(store) => Ok(store),
         Err(error) if config.limits.backend.on_failure == OnStoreFailure::Refuse => Err(Failure::Failed(error.into())),
+        Err(error) if matches!(config.limits.backend.kind.value, BackendKind::Sqlite | BackendKind::Multiprocess) => {
+            Err(Failure::Failed(anyhow::anyhow!("{error}, or use --rate-backend memory for limits that hold for this process alone")))
+        }
         Err(error) => {
             output::complain(&error.to_string());
             output::hint("going on with limits that hold for this process alone");

@@ -23,8 +23,15 @@ use hosts::Hosts;
 const DRAW: Duration = Duration::from_millis(200);
 /// How often a plain line is written.
 const PLAIN: Duration = Duration::from_secs(10);
+/// How often it is looked whether there is news.
+const LOOK: Duration = Duration::from_millis(500);
 /// How many hosts have a line.
 const LINES: usize = 8;
+/// How many waits a terminal shows, and how many plain lines name.
+const SHOWN_WAITS: usize = 3;
+const PLAIN_WAITS: usize = 5;
+/// A queue of this length is worth a sentence.
+const LONG_QUEUE: Duration = Duration::from_secs(10);
 
 /// How a run is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,7 +63,7 @@ impl View {
 
     /// Returns what watches the hub, where somebody looks.
     pub(crate) fn observer(&self) -> Option<Arc<dyn Observer>> {
-        matches!(self.manner, Manner::Terminal | Manner::Json).then(|| Arc::clone(&self.hosts) as Arc<dyn Observer>)
+        (self.manner != Manner::Quiet).then(|| Arc::clone(&self.hosts) as Arc<dyn Observer>)
     }
 
     /// Shows the run until it ends, or until whoever watches has had enough.
@@ -66,15 +73,22 @@ impl View {
         let mut work = std::pin::pin!(work);
         let mut enough = std::pin::pin!(enough);
         let interval = if self.manner == Manner::Terminal { DRAW } else { PLAIN };
-        let mut next = begun + interval;
+        let (mut next_draw, mut told_waiting) = (begun + interval, false);
         let outcome = loop {
+            let look = (self.clock.boot() + LOOK).min(next_draw);
             tokio::select! {
                 outcome = &mut work => break Some(outcome),
                 () = &mut enough => break None,
-                () = self.clock.sleep_until(next) => {
-                    next = self.clock.boot() + interval;
+                () = self.clock.sleep_until(look) => {
                     self.tell_notices(board, screen.as_ref());
-                    self.draw(board, begun, screen.as_mut());
+                    // A run that only waits says so at once.
+                    let only_waits = board.is_only_waiting();
+                    let is_news = only_waits && !told_waiting;
+                    told_waiting = only_waits;
+                    if look >= next_draw || is_news {
+                        next_draw = self.clock.boot() + interval;
+                        self.draw(board, begun, screen.as_mut());
+                    }
                 }
             }
         };
@@ -97,52 +111,107 @@ impl View {
     }
 
     fn draw(&self, board: &Board, begun: BootInstant, screen: Option<&mut Screen>) {
-        let tally = board.tally();
         let now = self.clock.boot();
-        let elapsed = now.since(begun);
+        let hosts = self.hosts.lines(now, LINES);
+        let longest = hosts.iter().map(hosts::Line::waits).max().unwrap_or_default();
+        let wall = self.clock.wall().as_secs_f64();
+        let state =
+            State { tally: board.tally(), elapsed: now.since(begun), left: time_left(board, longest, wall), waits: waits(board, &hosts, wall) };
         match (self.manner, screen) {
-            (Manner::Terminal, Some(screen)) => screen.draw(&tally, elapsed, &self.hosts.lines(now, LINES)),
-            (Manner::Plain, _) => output::tell(&plain(&tally, elapsed)),
-            (Manner::Json, _) => output::tell(
-                &json!({ "event": "progress", "works": tally.works, "all_read": tally.all_read, "done": tally.done, "failed": tally.failed,
-                         "parked": tally.parked, "files": tally.files, "bytes": tally.bytes, "elapsed_s": elapsed.as_secs_f64(),
-                         "hosts": self.hosts.lines(now, LINES).iter().map(hosts::Line::json).collect::<Vec<_>>() })
-                .to_string(),
-            ),
+            (Manner::Terminal, Some(screen)) => screen.draw(&state, &hosts),
+            (Manner::Plain, _) => {
+                output::tell(&plain(&state));
+                for line in state.waits.iter().take(PLAIN_WAITS) {
+                    output::tell(&format!("docstokg: {line}"));
+                }
+            }
+            (Manner::Json, _) => {
+                let tally = &state.tally;
+                let waiting = board.waiting();
+                let waiting = waiting.iter().map(|wait| json!({ "host": wait.host, "works": wait.works, "until": wait.until, "why": wait.why }));
+                output::tell(
+                    &json!({ "event": "progress", "works": tally.works, "all_read": tally.all_read, "done": tally.done, "failed": tally.failed,
+                             "parked": tally.deferred, "files": tally.files, "bytes": tally.bytes, "elapsed_s": state.elapsed.as_secs_f64(),
+                             "left_s": state.left.map(|left| left.as_secs_f64()), "waiting": waiting.collect::<Vec<_>>(),
+                             "hosts": hosts.iter().map(hosts::Line::json).collect::<Vec<_>>() })
+                    .to_string(),
+                );
+            }
             _ => {}
         }
     }
 }
 
-/// Estimates what is left, from what this run has done so far.
-fn left(tally: &Tally, elapsed: Duration) -> Option<Duration> {
-    let here = (tally.done + tally.failed).saturating_sub(tally.already);
-    let left = tally.works.saturating_sub(tally.done + tally.failed);
-    let (here, left) = (u32::try_from(here).ok().filter(|here| *here > 0)?, u32::try_from(left).ok()?);
-    (tally.all_read && left > 0).then(|| elapsed.mul_f64(f64::from(left) / f64::from(here)))
+/// How a run stands, as it is shown.
+struct State {
+    tally: Tally,
+    elapsed: Duration,
+    /// The least time that is left; `None` where it is not known.
+    left: Option<Duration>,
+    /// What the run waits for, a sentence each.
+    waits: Vec<String>,
 }
 
-fn plain(tally: &Tally, elapsed: Duration) -> String {
-    let ended = tally.done + tally.failed;
+/// Returns the least time that is left, by queues, limits and due times. It never grows while nothing happens.
+fn time_left(board: &Board, longest_queue: Duration, wall: f64) -> Option<Duration> {
+    let due = board.last_due().map(|due| Duration::from_secs_f64((due - wall).clamp(0.0, 1e9)));
+    let known = board.backlog().into_iter().chain(due).chain([longest_queue]).max().unwrap_or_default();
+    (board.tally().all_read && !known.is_zero()).then_some(known)
+}
+
+/// Says what the run waits for, a sentence each: deferred works first, then long queues.
+fn waits(board: &Board, hosts: &[hosts::Line], wall: f64) -> Vec<String> {
+    let deferred = board.waiting().into_iter().map(|wait| {
+        let works = plural(wait.works, "work");
+        let left = Duration::from_secs_f64((wait.until - wall).clamp(0.0, 1e9));
+        let (host, until, why) = (wait.host, clock_time(wait.until), wait.why);
+        format!("waiting for {host} until {until} (in {}; {works}; {why}); Ctrl-C stops, --max-wait 0 skips", length(left))
+    });
+    let queued = hosts.iter().filter_map(|line| line.long_wait(LONG_QUEUE)).map(|(host, left, why)| {
+        format!("waiting for {host} until {} (in {}; {why}); Ctrl-C stops", clock_time(wall + left.as_secs_f64()), length(left))
+    });
+    deferred.chain(queued).collect()
+}
+
+/// Writes a number of things: `1 work`, `2 works`.
+pub(crate) fn plural(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Writes a time of day, UTC.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds since 1970 are positive and fit")]
+pub(crate) fn clock_time(seconds: f64) -> String {
+    let of_day = seconds.max(0.0) as u64 % 86_400;
+    format!("{:02}:{:02} UTC", of_day / 3_600, of_day / 60 % 60)
+}
+
+fn progress(state: &State) -> String {
+    let tally = &state.tally;
+    let left = match state.left {
+        Some(left) => format!(", at least {} left", length(left)),
+        None if !tally.all_read => ", reading inputs".to_owned(),
+        None => ", remaining time unknown".to_owned(),
+    };
+    let deferred = if tally.deferred > 0 { format!(", {} waiting (retry later)", tally.deferred) } else { String::new() };
+    let files = format!("{}, {:.1} MiB", plural(tally.files, "file"), mebibytes(tally.bytes));
+    format!("{files}{deferred}, {} elapsed{left}", length(state.elapsed))
+}
+
+fn plain(state: &State) -> String {
+    let tally = &state.tally;
     let more = if tally.all_read { "" } else { " so far" };
-    let eta = left(tally, elapsed).map(|left| format!(", about {} left", length(left))).unwrap_or_default();
-    let parked = if tally.parked > 0 { format!(", {} put away", tally.parked) } else { String::new() };
-    format!(
-        "docstokg: {ended} of {}{more} works, {} files, {:.1} MiB{parked}, {} gone{eta}",
-        tally.works,
-        tally.files,
-        mebibytes(tally.bytes),
-        length(elapsed)
-    )
+    format!("docstokg: {} of {}{more} works, {}", tally.done + tally.failed, tally.works, progress(state))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "one digit after the point is shown")]
-fn mebibytes(bytes: u64) -> f64 {
+pub(crate) fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-fn length(length: Duration) -> String {
-    let seconds = length.as_secs();
+pub(crate) fn length(length: Duration) -> String {
+    let seconds = length.as_secs_f64().ceil();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a length in seconds fits")]
+    let seconds = seconds as u64;
     match seconds {
         0..=119 => format!("{seconds} s"),
         120..=7_199 => format!("{} min", seconds / 60),
@@ -162,34 +231,29 @@ impl Screen {
         let all = MultiProgress::new();
         let overall = all.add(ProgressBar::new(0));
         // Both are constants that were tried; a broken one would fall back to the default.
-        if let Ok(style) = ProgressStyle::with_template("{bar:14} {pos}/{len} {msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{bar:14} {pos}/{len} {wide_msg}") {
             overall.set_style(style.progress_chars("=> "));
         }
         Self { all, overall, lines: Vec::new() }
     }
 
-    fn draw(&mut self, tally: &Tally, elapsed: Duration, hosts: &[hosts::Line]) {
-        self.overall.set_length(tally.works);
-        self.overall.set_position(tally.done + tally.failed);
-        // No sooner than the longest line is through.
-        let longest = hosts.iter().map(hosts::Line::waits).max().unwrap_or_default();
-        let eta = match left(tally, elapsed) {
-            Some(left) => format!("{} left", length(left.max(longest))),
-            None if !tally.all_read => "reading".to_owned(),
-            None => String::new(),
-        };
-        let parked = if tally.parked > 0 { format!(", {} put away", tally.parked) } else { String::new() };
-        let files = format!("{} files, {:.1} MiB", tally.files, mebibytes(tally.bytes));
-        self.overall.set_message(format!("{files}{parked}, {} gone, {eta}", length(elapsed)));
-        while self.lines.len() < hosts.len() {
+    fn draw(&mut self, state: &State, hosts: &[hosts::Line]) {
+        // Asked for at every draw: a line that is longer than the terminal would wrap, and garble what is drawn next.
+        let width = usize::from(console_width());
+        self.overall.set_length(state.tally.works);
+        self.overall.set_position(state.tally.done + state.tally.failed);
+        self.overall.set_message(progress(state));
+        let waits = state.waits.iter().take(SHOWN_WAITS).map(|line| line.chars().take(width.saturating_sub(3)).collect::<String>());
+        let texts: Vec<String> = hosts.iter().map(|line| line.text(width.saturating_sub(3))).chain(waits).collect();
+        while self.lines.len() < texts.len() {
             let line = self.all.add(ProgressBar::new_spinner());
-            if let Ok(style) = ProgressStyle::with_template("  {msg}") {
+            if let Ok(style) = ProgressStyle::with_template("  {wide_msg}") {
                 line.set_style(style);
             }
             self.lines.push(line);
         }
         for (place, line) in self.lines.iter().enumerate() {
-            line.set_message(hosts.get(place).map(hosts::Line::text).unwrap_or_default());
+            line.set_message(texts.get(place).cloned().unwrap_or_default());
             line.tick();
         }
     }
@@ -202,4 +266,9 @@ impl Screen {
     fn end(self) {
         let _ = self.all.clear();
     }
+}
+
+/// Returns how many columns the terminal has.
+fn console_width() -> u16 {
+    rustix::termios::tcgetwinsize(std::io::stderr()).map(|size| size.ws_col).ok().filter(|columns| *columns > 0).unwrap_or(80)
 }

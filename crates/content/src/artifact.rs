@@ -13,22 +13,25 @@ use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::policy::retry_after::parse_retry_after;
 use docstokg_hub::policy::site::RefusalReason;
-use docstokg_hub::{Admission, Downloaded, Ends, ErrorKind, FetchError, Head, Hub, Request, Role, SavedFile};
+use docstokg_hub::{Admission, CookieJar, Downloaded, Ends, ErrorKind, FetchError, Head, Hub, Request, Role, SavedFile};
 use docstokg_policy::canonical;
 use http::header::{CONTENT_LENGTH, REFERER, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use parking_lot::Mutex;
 
 use crate::digest::{Fingerprint, md5_of, sha256_of};
-use crate::hub_web::{PROBES_OUT, patient};
+use crate::evidence::{Evidence, Examiner, Finding, weigh};
+use crate::hub_web::{PROBES_OUT, is_offline, patient};
 use crate::landing_page;
 use crate::location::{Checksum, DIRECT, Location, Offers};
 use crate::pursuit::Kind;
+use crate::reason::Reason;
+use crate::resolver::OFFLINE_RETRY_MS;
 use crate::resolver::settings::Settings;
 use crate::robots_gate::{Leave, RobotsGate};
 use crate::sniff::{Expected, Payload, Received, Verdict, judge};
 use crate::wall::{self, Wall};
-use crate::work::Learned;
+use crate::work::{Learned, Work};
 use docstokg_hub::clock::Runtime;
 
 /// How long to wait for somebody else who fetches the same URL.
@@ -43,10 +46,10 @@ pub(crate) enum Fetched {
     /// It is a page, and these are the places that it names.
     Page(Box<Page>),
     /// Nothing, and never will.
-    Nothing { reason: &'static str, detail: String, status: Option<u16>, gone: bool },
+    Nothing { reason: Reason, detail: String, status: Option<u16>, gone: bool },
     /// Not now.
     /// With whether it was stated, by the server or an operator, and not inferred from failures.
-    Later { wait: Duration, stated: bool, reason: &'static str, detail: String, status: Option<u16> },
+    Later { wait: Duration, stated: bool, reason: Reason, detail: String, status: Option<u16> },
     /// The run cannot go on: the disk is full or cannot be written.
     Halt(String),
 }
@@ -66,6 +69,8 @@ pub(crate) struct Arrived {
     pub(crate) payload: Payload,
     /// The PDF has no end mark, but all its bytes.
     pub(crate) without_eof: bool,
+    /// What the file itself says for being the right one.
+    pub(crate) evidence: Evidence,
 }
 
 /// Fetches files.
@@ -80,6 +85,10 @@ pub(crate) struct Fetcher {
     pub(crate) in_flight: Mutex<HashSet<Fingerprint>>,
     /// The files that an earlier run left in the staging place.
     pub(crate) left: HashSet<OsString>,
+    /// The cookies of the run, where they are wanted.
+    pub(crate) cookies: Option<Arc<CookieJar>>,
+    /// Looks into PDFs.
+    pub(crate) examiner: Examiner,
 }
 
 /// Holds a URL from its fetch until its file is in its place.
@@ -103,21 +112,31 @@ impl Fetcher {
     }
 
     /// Fetches a place into its staging file.
-    pub(crate) async fn fetch(&self, location: &Location, staging: &Path, missing: &BTreeSet<Kind>, on_the_wire: &Arc<AtomicBool>) -> Fetched {
+    pub(crate) async fn fetch(
+        &self,
+        location: &Location,
+        work: &Work,
+        staging: &Path,
+        missing: &BTreeSet<Kind>,
+        on_the_wire: &Arc<AtomicBool>,
+    ) -> Fetched {
         if staging.file_name().is_some_and(|name| self.left.contains(name))
             && let Some(left) = left_by_an_earlier_run(location, staging)
         {
-            return self.judge(location, left, staging, missing);
+            return self.judge(location, work, left, staging, missing).await;
         }
         match self.robots.may_ask(&location.url, location.resolver == DIRECT).await {
             Leave::Granted => {}
-            Leave::Denied { text } => return nothing("robots_disallowed", text, None),
-            Leave::Unreachable { text, gone } => return Fetched::Nothing { reason: "request_exception", detail: text, status: None, gone },
-            Leave::Later { wait, text } => return Fetched::Later { wait, stated: true, reason: "robots_later", detail: text, status: None },
+            Leave::Denied { text } => return nothing(Reason::RobotsDisallowed, text, None),
+            Leave::Offline { text } => return offline(text),
+            Leave::Unreachable { text, gone } => return Fetched::Nothing { reason: Reason::RequestException, detail: text, status: None, gone },
+            Leave::Later { wait, text } => {
+                return Fetched::Later { wait, stated: true, reason: Reason::RobotsUnreachable, detail: text, status: None };
+            }
         }
         let request = self.request(location).shown_in(Arc::clone(on_the_wire));
         match self.hub.download_resumable(request, staging).await {
-            Ok(done) => self.judge(location, done, staging, missing),
+            Ok(done) => self.judge(location, work, done, staging, missing).await,
             Err(error) => failed(&error),
         }
     }
@@ -125,6 +144,9 @@ impl Fetcher {
     fn request(&self, location: &Location) -> Request {
         let judge = Arc::clone(&self.robots) as Arc<dyn Admission>;
         let mut request = patient(Request::get(location.url.clone())).role(self.role).redirects_judged_by(judge).final_when(wall::is_one);
+        if let Some(jar) = &self.cookies {
+            request = request.cookies(Arc::clone(jar));
+        }
         if location.resolver != DIRECT {
             request = request.discovered();
         }
@@ -137,10 +159,18 @@ impl Fetcher {
         request
     }
 
-    fn judge(&self, location: &Location, done: Downloaded, staging: &Path, missing: &BTreeSet<Kind>) -> Fetched {
+    async fn judge(&self, location: &Location, work: &Work, done: Downloaded, staging: &Path, missing: &BTreeSet<Kind>) -> Fetched {
         let status = done.head.status;
         let Some(file) = done.file else { return self.no_file(&done, location) };
-        let judged = self.judge_file(location, &done.head, file, missing);
+        let mut judged = self.judge_file(location, work, &done.head, file, missing);
+        if let Fetched::File(arrived) = &mut judged
+            && arrived.kind == Kind::Pdf
+        {
+            match self.examine(location, work, &arrived.file.path).await {
+                Finding::Accepted(evidence) => arrived.evidence = evidence,
+                Finding::WrongWork { detail } => judged = nothing(Reason::WrongWork, detail, Some(status.as_u16())),
+            }
+        }
         if !matches!(judged, Fetched::File(_)) {
             // What is no good does not stay.
             let _ = std::fs::remove_file(staging);
@@ -149,9 +179,20 @@ impl Fetcher {
             let _ = std::fs::remove_file(staging);
             let stated = self.retry_after(&done.head);
             let (wait, stated) = (stated.unwrap_or(PREPARING), stated.is_some());
-            return Fetched::Later { wait, stated, reason: "preparing", detail: "the file is being prepared".to_owned(), status: Some(202) };
+            return Fetched::Later { wait, stated, reason: Reason::Preparing, detail: "the file is being prepared".to_owned(), status: Some(202) };
         }
         judged
+    }
+
+    /// Compares what a PDF says about itself with the work.
+    ///
+    /// Only what was found on a page can be another work's: what the user or a service named is that work's file, whatever
+    /// version it is.
+    pub(crate) async fn examine(&self, location: &Location, work: &Work, path: &Path) -> Finding {
+        match weigh(&self.examiner.look(path).await, work) {
+            Finding::WrongWork { .. } if !matches!(location.resolver, "landing_page" | "wayback") => Finding::Accepted(Evidence::None),
+            finding => finding,
+        }
     }
 
     /// An answer without a body to keep: a status that says no.
@@ -165,18 +206,18 @@ impl Fetcher {
             let wait = until.since(self.runtime.boot());
             // With Retry-After the server said so; without, it only fails, and our breaker says how long to stay away.
             let stated = done.head.headers.contains_key(RETRY_AFTER);
-            let (reason, what) = if stated { ("rate_limited", "wants to be left alone") } else { ("http_status", "keeps failing") };
+            let (reason, what) = if stated { (Reason::RateLimited, "wants to be left alone") } else { (Reason::HttpStatus, "keeps failing") };
             let detail = format!("{host} answered {status} and {what}");
             return Fetched::Later { wait, stated, reason, detail, status: Some(status.as_u16()) };
         }
         if status == StatusCode::PARTIAL_CONTENT {
-            return nothing("http_status", format!("{host} sent a part of the file, and the whole was asked for"), Some(206));
+            return nothing(Reason::HttpStatus, format!("{host} sent a part of the file, and the whole was asked for"), Some(206));
         }
         let gone = matches!(status.as_u16(), 404 | 410);
-        Fetched::Nothing { reason: "http_status", detail: format!("{host} answered {status}"), status: Some(status.as_u16()), gone }
+        Fetched::Nothing { reason: Reason::HttpStatus, detail: format!("{host} answered {status}"), status: Some(status.as_u16()), gone }
     }
 
-    fn judge_file(&self, location: &Location, head: &Head, file: SavedFile, missing: &BTreeSet<Kind>) -> Fetched {
+    fn judge_file(&self, location: &Location, work: &Work, head: &Head, file: SavedFile, missing: &BTreeSet<Kind>) -> Fetched {
         let status = Some(head.status.as_u16());
         let declared = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|text| text.trim().parse().ok());
         let direct = location.resolver == DIRECT;
@@ -194,13 +235,13 @@ impl Fetcher {
             // A user who asks for a file by its URL gets it, small as it may be.
             Verdict::Rejected { payload, .. } if direct && !matches!(payload, Payload::Pdf | Payload::Empty | Payload::Html) => (payload, false),
             Verdict::Rejected { reason, .. } => {
-                return nothing(reason.as_str(), format!("{host} sent {} bytes that are no whole file ({reason})", file.bytes), status);
+                return nothing(reason.into(), format!("{host} sent {} bytes that are no whole file ({reason})", file.bytes), status);
             }
         };
         if let Some(checksum) = &location.checksum
             && let Some(detail) = mismatch(checksum, &file)
         {
-            return nothing("checksum_mismatch", format!("{host}: {detail}"), status);
+            return nothing(Reason::ChecksumMismatch, format!("{host}: {detail}"), status);
         }
         if payload == Payload::Html {
             if let Some(wall) = wall::detect(head.status, &file.ends.first) {
@@ -208,7 +249,7 @@ impl Fetcher {
             }
             let wanted = missing.contains(&Kind::Html) && (direct || location.offers == Offers::Html);
             if !wanted {
-                return self.page(location, head, &file.path);
+                return self.page(location, work, head, &file.path);
             }
         }
         let kind = match payload {
@@ -218,15 +259,15 @@ impl Fetcher {
             _ => Kind::Other,
         };
         if !direct && !missing.contains(&kind) {
-            return nothing("domain_disallowed_mime", format!("{host} sent {} where something else is wanted", payload.as_str()), status);
+            return nothing(Reason::DomainDisallowedMime, format!("{host} sent {} where something else is wanted", payload.as_str()), status);
         }
-        Fetched::File(Box::new(Arrived { head: head.clone(), file, kind, payload, without_eof }))
+        Fetched::File(Box::new(Arrived { head: head.clone(), file, kind, payload, without_eof, evidence: Evidence::None }))
     }
 
     /// Reads a page that came where a file was wanted for the places that it names.
-    fn page(&self, location: &Location, head: &Head, path: &Path) -> Fetched {
-        let Ok(bytes) = std::fs::read(path) else { return nothing("html_only", "the page cannot be read back".to_owned(), None) };
-        let page = landing_page::extract(&String::from_utf8_lossy(&bytes), &head.url, &head.headers);
+    fn page(&self, location: &Location, work: &Work, head: &Head, path: &Path) -> Fetched {
+        let Ok(bytes) = std::fs::read(path) else { return nothing(Reason::HtmlOnly, "the page cannot be read back".to_owned(), None) };
+        let page = landing_page::extract(&String::from_utf8_lossy(&bytes), &head.url, &head.headers, Some(work));
         let found = landing_page::Page::places(page.candidates, &head.url, &self.settings.endpoints.arxiv);
         let own = canonical::for_index(&location.url);
         // A stub that only sends browsers on is followed; a page with links of its own is read as it is.
@@ -250,14 +291,19 @@ fn left_by_an_earlier_run(location: &Location, staging: &Path) -> Option<Downloa
     Some(Downloaded { head, file: Some(file), preview: bytes::Bytes::new(), journey: docstokg_hub::Journey::default() })
 }
 
-fn nothing(reason: &'static str, detail: String, status: Option<u16>) -> Fetched {
+fn nothing(reason: Reason, detail: String, status: Option<u16>) -> Fetched {
     Fetched::Nothing { reason, detail, status, gone: false }
+}
+
+/// This machine has no network: nothing is known about the file.
+fn offline(detail: String) -> Fetched {
+    Fetched::Later { wait: Duration::from_millis(OFFLINE_RETRY_MS), stated: true, reason: Reason::Offline, detail, status: None }
 }
 
 fn walled(host: &str, wall: Wall, status: Option<u16>) -> Fetched {
     let reason = match wall {
-        Wall::Robots { .. } => "bot_wall",
-        Wall::Interstitial { .. } => "interstitial",
+        Wall::Robots { .. } => Reason::BotChallenge,
+        Wall::Interstitial { .. } => Reason::Interstitial,
     };
     nothing(reason, wall.sentence(host), status)
 }
@@ -271,20 +317,21 @@ fn failed(error: &FetchError) -> Fetched {
                 RefusalReason::Open { reason: OpenReason::RetryAfter | OpenReason::Operator(_), .. } => (refused.cooldown_remaining, true),
                 _ => (refused.cooldown_remaining, false),
             };
-            Fetched::Later { wait, stated, reason: "breaker_open", detail, status: None }
+            Fetched::Later { wait, stated, reason: Reason::BreakerOpen, detail, status: None }
         }
         ErrorKind::RateLimited(refused) => {
-            Fetched::Later { wait: refused.cooldown_remaining, stated: true, reason: "rate_limited", detail, status: None }
+            Fetched::Later { wait: refused.cooldown_remaining, stated: true, reason: Reason::RateLimited, detail, status: None }
         }
-        ErrorKind::Disallowed { .. } => nothing("robots_disallowed", detail, None),
+        ErrorKind::Disallowed { .. } => nothing(Reason::RobotsDisallowed, detail, None),
         ErrorKind::File { source, path } => match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Fetched::Halt(format!("there is no room left for {path}")),
             _ => Fetched::Halt(format!("{path} cannot be written: {source}")),
         },
         ErrorKind::Store { .. } => Fetched::Halt(detail),
-        ErrorKind::TooLarge { .. } => nothing("payload_too_large", detail, None),
-        ErrorKind::Fault { fault: Fault::Dns, .. } => Fetched::Nothing { reason: "request_exception", detail, status: None, gone: true },
-        _ => nothing("request_exception", detail, None),
+        ErrorKind::TooLarge { .. } => nothing(Reason::PayloadTooLarge, detail, None),
+        ErrorKind::Fault { fault: Fault::NoRoute, message, .. } if is_offline(message) => offline(detail),
+        ErrorKind::Fault { fault: Fault::Dns, .. } => Fetched::Nothing { reason: Reason::RequestException, detail, status: None, gone: true },
+        _ => nothing(Reason::RequestException, detail, None),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::site::RefusalReason;
-use docstokg_hub::{Admission, ErrorKind, FetchError, Hub, RateWait, Request};
+use docstokg_hub::{Admission, CookieJar, ErrorKind, FetchError, Hub, RateWait, Request};
 use docstokg_policy::role::Role;
 
 use crate::robots_gate::{Leave, RobotsGate};
@@ -29,13 +29,20 @@ pub struct HubWeb {
     hub: Hub,
     robots: Arc<RobotsGate>,
     on_the_wire: Option<Arc<AtomicBool>>,
+    cookies: Option<Arc<CookieJar>>,
 }
 
 impl HubWeb {
     /// Puts the hub behind the seam.
     #[must_use]
     pub fn new(hub: Hub, robots: Arc<RobotsGate>) -> Self {
-        Self { hub, robots, on_the_wire: None }
+        Self { hub, robots, on_the_wire: None, cookies: None }
+    }
+
+    /// Returns the same web, with a jar for the cookies of pages.
+    #[must_use]
+    pub fn with_cookies(self, cookies: Option<Arc<CookieJar>>) -> Self {
+        Self { cookies, ..self }
     }
 
     /// Returns the same web, showing in `flag` whether a request is on the wire.
@@ -52,6 +59,7 @@ impl Web for HubWeb {
                 match self.robots.may_ask(&ask.url, false).await {
                     Leave::Granted => {}
                     Leave::Denied { text } => return Err(WebError::Disallowed { text }),
+                    Leave::Offline { text } => return Err(WebError::Offline { text }),
                     Leave::Unreachable { text, .. } => return Err(WebError::Failed { text }),
                     Leave::Later { wait, text } => {
                         return Err(WebError::Refused { until_ms_from_now: Some(millis(wait)), breaker: true, text });
@@ -61,6 +69,9 @@ impl Web for HubWeb {
             let mut request = patient(Request::get(ask.url)).role(ask.role).resolver(ask.resolver);
             if ask.role != Role::Metadata {
                 request = request.discovered().redirects_judged_by(Arc::clone(&self.robots) as Arc<dyn Admission>).final_when(wall::is_one);
+            }
+            if let Some(jar) = self.cookies.as_ref().filter(|_| ask.role != Role::Metadata) {
+                request = request.cookies(Arc::clone(jar));
             }
             if let Some(flag) = &self.on_the_wire {
                 request = request.shown_in(Arc::clone(flag));
@@ -102,8 +113,14 @@ fn web_error(error: &FetchError) -> WebError {
         ErrorKind::Disallowed { .. } => WebError::Disallowed { text },
         ErrorKind::RateLimited(refused) => WebError::Refused { until_ms_from_now: Some(millis(refused.cooldown_remaining)), breaker: false, text },
         ErrorKind::Deadline { .. } | ErrorKind::Fault { fault: Fault::Timeout, .. } => WebError::Timeout { text },
+        ErrorKind::Fault { fault: Fault::NoRoute, message, .. } if is_offline(message) => WebError::Offline { text },
         _ => WebError::Failed { text },
     }
+}
+
+/// Tells whether a fault of our own network is about the network: a lack of open files is not.
+pub(crate) fn is_offline(message: &str) -> bool {
+    !message.contains("open files")
 }
 
 pub(crate) fn millis(length: Duration) -> u64 {

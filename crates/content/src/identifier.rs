@@ -13,6 +13,7 @@ use url::Url;
 
 mod arxiv;
 mod doi;
+mod doi_in_url;
 mod error;
 mod openalex;
 mod pubmed;

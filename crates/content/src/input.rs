@@ -1,7 +1,7 @@
 //! Reads lists of works, one at a time, however long the list is.
 //!
-//! Three shapes are understood: plain lines with one identifier each, CSV with a header, and JSON lines, among them
-//! `OpenAlex` records and our own manifests. The shape is guessed from the first line that says anything, unless it is
+//! These shapes are understood: plain lines with one identifier each, CSV with a header, JSON lines, among them `OpenAlex`
+//! records and our own manifests, and the files of reference managers (BibTeX, RIS, CSL-JSON). The shape is guessed from the first line that says anything, unless it is
 //! named. A bad line is an item of the list like any other: it is reported with its number, and reading goes on.
 
 use std::io::{self, BufRead};
@@ -12,14 +12,20 @@ use crate::work::Work;
 mod fields;
 mod json;
 mod raw;
+mod records;
 mod table;
 
 use fields::Row;
 use raw::{Raw, RawLines};
+use records::{Collector, Notation, Record};
+use serde_json::Value;
 use table::Table;
 
 /// Longest line, or CSV record, in bytes.
 const LINE_LIMIT_BYTES: usize = 64 * 1024;
+
+/// The longest file that is read as a whole, in bytes.
+const LONGEST_ARRAY_BYTES: u64 = 256 << 20;
 
 /// Most lines of one CSV record. A stray quote is found out after as many.
 const MOST_JOINED_LINES: usize = 100;
@@ -36,6 +42,12 @@ pub enum Format {
     Csv,
     /// One JSON object per line.
     Jsonl,
+    /// A BibTeX file.
+    Bibtex,
+    /// A RIS file.
+    Ris,
+    /// A CSL-JSON file: one array of items.
+    CslJson,
 }
 
 /// A work, and where it stood.
@@ -78,6 +90,10 @@ enum Shape {
     /// CSV whose header has not been read yet.
     Headless,
     Csv(Table),
+    /// Records of several lines.
+    Records(Collector),
+    /// An array of items, read as a whole.
+    Items(std::vec::IntoIter<Value>, u64),
 }
 
 impl<R: BufRead> InputReader<R> {
@@ -88,6 +104,9 @@ impl<R: BufRead> InputReader<R> {
             Format::Lines => Shape::Lines,
             Format::Csv => Shape::Headless,
             Format::Jsonl => Shape::Jsonl,
+            Format::Bibtex => Shape::Records(Collector::new(Notation::Bibtex)),
+            Format::Ris => Shape::Records(Collector::new(Notation::Ris)),
+            Format::CslJson => Shape::Items(Vec::new().into_iter(), 0),
         };
         Self { lines: RawLines::new(reader, LINE_LIMIT_BYTES), shape }
     }
@@ -98,6 +117,10 @@ impl<R: BufRead> InputReader<R> {
             return Recognised::Content;
         }
         let named = matches!(self.shape, Shape::Headless);
+        if let Some(notation) = Notation::of(text).filter(|_| !named) {
+            self.shape = Shape::Records(Collector::new(notation));
+            return Recognised::Content;
+        }
         if !named && text.trim_start().starts_with('{') {
             self.shape = Shape::Jsonl;
             return Recognised::Content;
@@ -127,7 +150,13 @@ impl<R: BufRead> InputReader<R> {
             },
             Err(bad) => return Some(Err(bad)),
         };
-        if text.trim().is_empty() || text.trim_start().starts_with('#') {
+        if let Shape::Records(collector) = &mut self.shape {
+            let record = collector.take(number, &text)?;
+            return self.record(record);
+        }
+        // A comment; of BibTeX while nothing is known yet.
+        let is_comment = text.trim_start().starts_with('#') || (matches!(self.shape, Shape::Unknown) && text.trim_start().starts_with('%'));
+        if text.trim().is_empty() || is_comment {
             return None;
         }
         let row = match self.recognise(&text) {
@@ -135,6 +164,11 @@ impl<R: BufRead> InputReader<R> {
             Recognised::NoHeader => {
                 let problem = "no column of the header is known; known are doi, arxiv_id, pmid, pmcid, openalex_id, id, url";
                 return Some(Err(bad(number, text.as_bytes(), problem)));
+            }
+            Recognised::Content if matches!(self.shape, Shape::Records(_)) => {
+                let Shape::Records(collector) = &mut self.shape else { return None };
+                let record = collector.take(number, &text)?;
+                return self.record(record);
             }
             Recognised::Content => match &self.shape {
                 Shape::Csv(table) => Ok(table.row(&text)),
@@ -145,6 +179,45 @@ impl<R: BufRead> InputReader<R> {
         Some(match row.and_then(Row::into_work) {
             Ok((work, ignored)) => Ok(Line { number, work, ignored, said: None }),
             Err(problem) => Err(bad(number, text.as_bytes(), &problem)),
+        })
+    }
+
+    /// Reads a record of several lines.
+    fn record(&self, record: Record) -> Option<Result<Line, BadLine>> {
+        let Shape::Records(collector) = &self.shape else { return None };
+        let Record { number, text } = record;
+        let row = collector.read(&text).transpose()?;
+        Some(match row.and_then(Row::into_work) {
+            Ok((work, ignored)) => Ok(Line { number, work, ignored, said: None }),
+            Err(problem) => Err(bad(number, text.as_bytes(), &problem)),
+        })
+    }
+
+    /// Reads a file that is one JSON array as a whole, where it is one or is said to be.
+    fn read_items(&mut self) -> Option<BadLine> {
+        let is_named = matches!(&self.shape, Shape::Items(_, 0));
+        let is_array = is_named || (matches!(self.shape, Shape::Unknown) && self.lines.begins_with(b'['));
+        if !is_array {
+            return None;
+        }
+        let items = match self.lines.rest(LONGEST_ARRAY_BYTES) {
+            Ok(bytes) => serde_json::from_slice::<Vec<Value>>(&bytes).map_err(|error| format!("it is not a CSL-JSON file: {error}")),
+            Err(error) => Err(format!("the list cannot be read any further: {error}")),
+        };
+        let (items, problem) = items.map_or_else(|problem| (Vec::new(), Some(problem)), |items| (items, None));
+        self.shape = Shape::Items(items.into_iter(), 1);
+        problem.map(|problem| BadLine { number: 1, text_preview: String::new(), problem })
+    }
+
+    /// Returns the next item of an array.
+    fn next_item(&mut self) -> Option<Result<Line, BadLine>> {
+        let Shape::Items(items, number) = &mut self.shape else { return None };
+        let item = items.next()?;
+        let at = *number;
+        *number += 1;
+        Some(match json::csl(&item).and_then(Row::into_work) {
+            Ok((work, ignored)) => Ok(Line { number: at, work, ignored, said: None }),
+            Err(problem) => Err(bad(at, item.to_string().as_bytes(), &problem)),
         })
     }
 
@@ -184,8 +257,19 @@ impl<R: BufRead> Iterator for InputReader<R> {
     type Item = Result<Line, BadLine>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some(bad) = self.read_items() {
+            return Some(Err(bad));
+        }
+        if matches!(self.shape, Shape::Items(..)) {
+            return self.next_item();
+        }
         loop {
-            match self.lines.next()? {
+            let Some(line) = self.lines.next() else {
+                let Shape::Records(collector) = &mut self.shape else { return None };
+                let record = collector.end()?;
+                return self.record(record);
+            };
+            match line {
                 Ok(Raw::Line { number, bytes }) => {
                     if let Some(item) = self.read(number, bytes) {
                         return Some(item);

@@ -7,6 +7,7 @@
 
 mod artifact;
 mod digest;
+pub mod evidence;
 pub mod hub_web;
 pub mod identifier;
 pub mod input;
@@ -17,11 +18,13 @@ mod manifest;
 pub mod names;
 pub mod pursuit;
 pub mod queue;
+pub mod reason;
 pub mod resolver;
 pub mod robots;
 pub mod robots_gate;
 pub mod run;
 pub mod sniff;
+pub mod titles;
 pub mod wall;
 pub mod web;
 pub mod work;

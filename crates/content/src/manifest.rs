@@ -19,12 +19,15 @@ use serde::Serialize;
 use url::Url;
 
 use crate::digest::Fingerprint;
+use crate::evidence::Evidence;
+use crate::identifier::Doi;
 use crate::location::Location;
 use crate::queue::{AttemptRow, ManifestRow, Queue, QueueError};
+use crate::reason::Reason;
 use crate::work::Work;
 
 /// The version of the records.
-const SCHEMA_VERSION: u32 = 5;
+const SCHEMA_VERSION: u32 = 6;
 
 /// Writes the records of a run.
 #[derive(Clone, Debug)]
@@ -58,7 +61,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) address: Option<&'a Address>,
     pub(crate) status: &'static str,
     pub(crate) http_status: Option<u16>,
-    pub(crate) reason: Option<&'a str>,
+    pub(crate) reason: Option<Reason>,
     pub(crate) detail: Option<&'a str>,
     pub(crate) elapsed_ms: f64,
     pub(crate) found: Option<usize>,
@@ -73,7 +76,7 @@ struct AttemptRecord<'a> {
     http_status: Option<u16>,
     metadata: Metadata,
     original_url: Option<&'a str>,
-    reason: Option<&'a str>,
+    reason: Option<Reason>,
     reason_detail: Option<&'a str>,
     record_type: &'static str,
     resolver_name: &'a str,
@@ -97,8 +100,10 @@ pub(crate) struct Account<'a> {
     pub(crate) work: &'a Work,
     pub(crate) work_id: &'a str,
     pub(crate) classification: &'a str,
-    pub(crate) reason: Option<&'a str>,
+    pub(crate) reason: Option<Reason>,
     pub(crate) detail: Option<&'a str>,
+    /// The status that the reason is about.
+    pub(crate) http_status: Option<u16>,
     pub(crate) file: Option<FileAccount<'a>>,
 }
 
@@ -110,6 +115,8 @@ pub(crate) struct FileAccount<'a> {
     /// Below the out directory.
     pub(crate) path: &'a str,
     pub(crate) sha256: &'a str,
+    /// What the file itself says for being the right one.
+    pub(crate) evidence: Evidence,
     /// The answer it came with and its length; none for the file of another work.
     pub(crate) fetched: Option<(&'a Head, u64)>,
 }
@@ -121,16 +128,19 @@ struct ManifestRecord<'a> {
     classification: &'a str,
     content_length: Option<u64>,
     content_type: Option<&'a str>,
+    doi: Option<&'a str>,
     dry_run: bool,
     etag: Option<&'a str>,
+    evidence: Option<Evidence>,
     extracted_text_path: Option<&'a str>,
     html_paths: [&'a str; 0],
+    http_status: Option<u16>,
     last_modified: Option<&'a str>,
     license: Option<&'a str>,
     original_url: Option<&'a str>,
     path: Option<&'a str>,
     publication_year: Option<i32>,
-    reason: Option<&'a str>,
+    reason: Option<Reason>,
     reason_detail: Option<&'a str>,
     record_type: &'static str,
     resolver: Option<&'a str>,
@@ -174,7 +184,7 @@ impl Scribe {
             url: shown.map(str::to_owned),
             status: attempt.status,
             http_status: attempt.http_status,
-            reason: attempt.reason.map(str::to_owned),
+            reason: attempt.reason,
             record: line(&record),
         }
     }
@@ -192,10 +202,13 @@ impl Scribe {
             classification: account.classification,
             content_length: fetched.map(|(_, bytes)| bytes),
             content_type: header(CONTENT_TYPE),
+            doi: account.work.identifiers.doi.as_ref().map(Doi::as_str),
             dry_run: self.dry_run,
             etag: header(ETAG),
+            evidence: file.filter(|_| matches!(account.classification, "pdf" | "cached")).map(|file| file.evidence),
             extracted_text_path: None,
             html_paths: [],
+            http_status: account.http_status,
             last_modified: header(LAST_MODIFIED),
             license: file.and_then(|file| file.location.licence.as_deref()),
             original_url: shown,
@@ -222,7 +235,7 @@ impl Scribe {
             item: account.item,
             work_id: account.work_id.to_owned(),
             classification: account.classification.to_owned(),
-            reason: account.reason.map(str::to_owned),
+            reason: account.reason,
             detail: account.detail.map(str::to_owned),
             url: own.map(|file| file.address.shown.clone()),
             path: own.map(|file| file.path.to_owned()),

@@ -23,11 +23,22 @@ const ID_CHARS: usize = 80;
 pub fn file_stem(work: &Work) -> String {
     let year = work.year.filter(|year| (0..=9999).contains(year)).map_or_else(|| "noyear".to_owned(), |year| format!("{year:04}"));
     let title = work.title.as_deref().map(|title| slug(title, TITLE_CHARS)).filter(|title| !title.is_empty());
-    let title = title.unwrap_or_else(|| "untitled".to_owned());
+    let title = title.or_else(|| last_part(work)).unwrap_or_else(|| "untitled".to_owned());
     let mut stem = format!("{year}__{title}__{}", id_part(work));
     // All parts are ASCII, so every byte is a place to cut; the bounds above keep it from happening.
     stem.truncate(STEM_BYTES);
     stem
+}
+
+/// Returns the last part of the URL that a work is known by, without its ending: what a browser would call the file.
+fn last_part(work: &Work) -> Option<String> {
+    let Identifier::Url(url) = work.typed() else { return None };
+    // As it may be shown: a path may carry a credential.
+    let url = url::Url::parse(&redact(url)).ok()?;
+    let part = url.path_segments()?.rfind(|part| !part.is_empty())?;
+    let part = percent_encoding::percent_decode_str(part).decode_utf8_lossy();
+    let part = part.rsplit_once('.').map_or(part.as_ref(), |(stem, _)| stem);
+    Some(slug(part, TITLE_CHARS)).filter(|part| !part.is_empty())
 }
 
 /// Returns what names the work. A URL may carry a key: what is shown of it is what may be, and its fingerprint tells it apart.

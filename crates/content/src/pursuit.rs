@@ -13,8 +13,10 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::location::{DIRECT, Location, Offers, best_first};
+use crate::reason::{Reason, Setback, Stage, decisive};
 use crate::resolver::order::{Choice, Plan, is_planned, order};
 use crate::resolver::{Outcome, Resolver};
+use crate::run::Deferral;
 use crate::work::{Work, is_public};
 
 /// How often a service that throttles is asked about one work.
@@ -27,6 +29,11 @@ const SHORT: f64 = 2.0;
 pub(crate) const HOPELESS: f64 = 240.0;
 /// One of so many was stated by the server or an operator.
 const STATED: f64 = 1_800.0;
+
+/// The source that is asked when all others have failed.
+pub(crate) const LAST_RESORT: &str = "wayback";
+/// The longest that a work waits for it, in seconds.
+pub(crate) const LAST_RESORT_WAIT: f64 = 300.0;
 
 /// A kind of file that may be wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -89,7 +96,14 @@ pub struct Pursuit {
     /// Look-ups and fetches so far.
     pub attempts: u32,
     /// Why the latest place or look-up gave nothing.
+    #[serde(default)]
     pub last: Option<Setback>,
+    /// What ended the work from outside: its time is over, its input is missing.
+    #[serde(default)]
+    ended_by: Option<Setback>,
+    /// What it is deferred for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) deferral: Option<Deferral>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -103,6 +117,12 @@ struct Asked {
     /// How often the question was kept back because its host fails.
     #[serde(default)]
     refusals: u32,
+    /// Why it gave nothing when it was last asked.
+    #[serde(default)]
+    setback: Option<Setback>,
+    /// When it was first found waiting, in seconds since 1970.
+    #[serde(default)]
+    waits_since: Option<f64>,
 }
 
 /// A place, and what came of it.
@@ -110,6 +130,9 @@ struct Asked {
 struct Place {
     location: Location,
     state: Tried,
+    /// Why it gave nothing when it was last tried.
+    #[serde(default)]
+    setback: Option<Setback>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -120,13 +143,13 @@ enum Tried {
     Later(f64, u32),
 }
 
-/// Why something gave nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setback {
-    /// One of the reasons that manifests have.
-    pub reason: String,
-    /// What happened, without secrets.
-    pub detail: String,
+/// What a deferred work waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited<'a> {
+    /// The host of this URL.
+    For(&'a Url),
+    /// This resolver.
+    Asking(&'a str),
 }
 
 /// What comes next.
@@ -148,10 +171,15 @@ impl Pursuit {
     /// Begins. A URL that the user wrote is a place by itself.
     #[must_use]
     pub fn new(work: Work) -> Self {
-        let own = work.identifiers.url.iter().map(|url| Place { location: Location::new(url.clone(), Offers::Unknown, DIRECT), state: Tried::No });
+        let own = work.identifiers.url.iter().map(|url| Place {
+            location: Location::new(url.clone(), Offers::Unknown, DIRECT),
+            state: Tried::No,
+            setback: None,
+        });
         let places = own.collect();
         let has_url = work.identifiers.url.is_some();
-        let mut pursuit = Self { work, asked: Vec::new(), places, got: BTreeSet::new(), begun: None, attempts: 0, last: None };
+        let mut pursuit =
+            Self { work, asked: Vec::new(), places, got: BTreeSet::new(), begun: None, attempts: 0, last: None, ended_by: None, deferral: None };
         if has_url {
             // Its page is that very URL: fetched as a place, and read if it turns out to be a page.
             pursuit.needs_not_ask("landing_page");
@@ -238,9 +266,11 @@ impl Pursuit {
         }
         let mut refused = None;
         let mut came = true;
+        let stage = if resolver == "landing_page" { Stage::Page } else { Stage::Lookup };
+        let mut setback = None;
         match outcome {
             Outcome::Found(found) => self.found(found.locations),
-            Outcome::NotFound { detail, .. } => self.set_back("resolver_not_found", &detail),
+            Outcome::NotFound { detail, .. } => setback = Some(Setback::new(stage, Reason::NotFound, &detail, None)),
             Outcome::Failed(failure) => {
                 if failure.is_about_time() {
                     refused = failure.retry_in_ms.map(|wait| f64::from(u32::try_from(wait).unwrap_or(u32::MAX)) / 1_000.0);
@@ -248,16 +278,21 @@ impl Pursuit {
                     // It was not asked: that costs nothing.
                     self.attempts -= u32::from(!came);
                 }
-                self.set_back(failure.reason, &failure.detail);
+                setback = Some(failure.at(stage));
             }
         }
+        self.last = setback.clone().or(self.last.take());
         self.needs_not_ask(resolver);
         let Some(asked) = self.asked.iter_mut().find(|asked| asked.resolver == resolver) else { return };
+        let offline = setback.as_ref().is_some_and(|setback| setback.reason == Reason::Offline);
+        asked.setback = setback;
         asked.answers += u32::from(came);
         // A probe's verdict is due in a moment, and what a server or an operator said holds: only a host that fails counts.
-        asked.refusals += u32::from(!came && refused.is_some_and(|wait| wait > SHORT && wait < STATED));
+        asked.refusals += u32::from(!came && !offline && refused.is_some_and(|wait| wait > SHORT && wait < STATED));
         let hopeless = !came && refused.is_some_and(|wait| (HOPELESS..STATED).contains(&wait));
-        let patient = asked.answers <= MOST_ANSWERS && asked.refusals < MOST_REFUSALS && !hopeless;
+        let since = *asked.waits_since.get_or_insert(now);
+        let in_time = resolver != LAST_RESORT || refused.is_none_or(|wait| now + wait - since <= LAST_RESORT_WAIT);
+        let patient = asked.answers <= MOST_ANSWERS && asked.refusals < MOST_REFUSALS && !hopeless && in_time;
         asked.again_at = refused.filter(|_| patient).map(|wait| now + wait);
     }
 
@@ -266,7 +301,7 @@ impl Pursuit {
         let known: BTreeSet<String> = self.places.iter().map(|place| canonical::for_index(&place.location.url).to_string()).collect();
         for location in best_first(locations) {
             if !known.contains(canonical::for_index(&location.url).as_str()) {
-                self.places.push(Place { location, state: Tried::No });
+                self.places.push(Place { location, state: Tried::No, setback: None });
             }
         }
     }
@@ -281,11 +316,11 @@ impl Pursuit {
                 if times >= MOST_REFUSALS {
                     self.close(place);
                 }
-                return self.set_back(failure.reason, &failure.detail);
+                return self.note(place, Some(failure.at(Stage::Page)));
             }
-            Outcome::Failed(failure) => self.set_back(failure.reason, &failure.detail),
-            Outcome::NotFound { detail, .. } => self.set_back("html_only", detail),
-            Outcome::Found(_) => {}
+            Outcome::Failed(failure) => self.note(place, Some(failure.at(Stage::Page))),
+            Outcome::NotFound { detail, .. } => self.note(place, Some(Setback::new(Stage::Page, Reason::HtmlOnly, detail, None))),
+            Outcome::Found(_) => self.note(place, None),
         }
         self.attempts += 1;
         self.close(place);
@@ -302,14 +337,15 @@ impl Pursuit {
     pub fn saved(&mut self, place: usize, kind: Kind) {
         self.attempts += 1;
         self.close(place);
+        self.note(place, None);
         self.got.insert(kind);
     }
 
     /// The place gave nothing, and never will.
-    pub fn failed(&mut self, place: usize, reason: &str, detail: &str) {
+    pub fn failed(&mut self, place: usize, setback: Setback) {
         self.attempts += 1;
         self.close(place);
-        self.set_back(reason, detail);
+        self.note(place, Some(setback));
     }
 
     /// The URL is gone: what kept copies of it may be asked.
@@ -323,7 +359,7 @@ impl Pursuit {
     /// Takes a resolver as asked: what it would say is known already.
     pub fn needs_not_ask(&mut self, resolver: &str) {
         if self.asked.iter().all(|asked| asked.resolver != resolver) {
-            self.asked.push(Asked { resolver: resolver.to_owned(), again_at: None, answers: 0, refusals: 0 });
+            self.asked.push(Asked { resolver: resolver.to_owned(), again_at: None, answers: 0, refusals: 0, setback: None, waits_since: None });
         }
     }
 
@@ -339,9 +375,56 @@ impl Pursuit {
         times
     }
 
-    /// Notes why something gave nothing.
-    pub fn set_back(&mut self, reason: &str, detail: &str) {
-        self.last = Some(Setback { reason: reason.to_owned(), detail: detail.to_owned() });
+    /// Notes why a place gave nothing, or that it no longer does: what is tried again replaces what came before.
+    pub fn note(&mut self, place: usize, setback: Option<Setback>) {
+        if setback.is_some() {
+            self.last.clone_from(&setback);
+        }
+        if let Some(place) = self.places.get_mut(place) {
+            place.setback = setback;
+        }
+    }
+
+    /// Plans anew what is deferred: circumstances have changed. What a server asked for still holds.
+    pub fn plan_anew(&mut self) {
+        let stated = |setback: &Option<Setback>| setback.as_ref().is_some_and(|setback| setback.reason == Reason::RateLimited);
+        for place in &mut self.places {
+            if matches!(place.state, Tried::Later(..)) && !stated(&place.setback) {
+                place.state = Tried::No;
+            }
+        }
+        for asked in &mut self.asked {
+            if asked.again_at.is_some() && !stated(&asked.setback) {
+                (asked.again_at, asked.refusals, asked.waits_since) = (Some(0.0), 0, None);
+            }
+        }
+        self.deferral = None;
+    }
+
+    /// Returns what the work waits for until `at`: the URL of a place, or the name of a resolver; and why.
+    #[must_use]
+    pub(crate) fn waits_for(&self, at: f64) -> Option<(Waited<'_>, Option<&Setback>)> {
+        let is_due = |due: f64| due.to_bits() == at.to_bits();
+        let place = self.places.iter().find(|place| matches!(place.state, Tried::Later(due, _) if is_due(due)));
+        let asked = || self.asked.iter().find(|asked| asked.again_at.is_some_and(is_due));
+        place.map(|place| (Waited::For(&place.location.url), place.setback.as_ref())).or_else(|| {
+            let asked = asked()?;
+            Some((Waited::Asking(&asked.resolver), asked.setback.as_ref()))
+        })
+    }
+
+    /// Ends the work from outside.
+    pub fn end_by(&mut self, reason: Reason, detail: &str) {
+        self.ended_by = Some(Setback::new(Stage::Lookup, reason, detail, None));
+    }
+
+    /// Returns why there is no file: what ended the work from outside, else what stood between the user and the file.
+    #[must_use]
+    pub fn decisive(&self) -> Setback {
+        let places = self.places.iter().filter_map(|place| place.setback.as_ref());
+        let asked = self.asked.iter().filter_map(|asked| asked.setback.as_ref());
+        let found = self.ended_by.as_ref().or_else(|| decisive(places.chain(asked))).or(self.last.as_ref());
+        found.cloned().unwrap_or_else(|| Setback::new(Stage::Lookup, Reason::NotFound, "no source knows where its file is", None))
     }
 
     fn close(&mut self, place: usize) {

@@ -16,11 +16,16 @@ use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use crate::reason::Reason;
+
 pub use items::{Added, Filed, Found, Item, ItemState, NewItem};
-pub use journal::{AttemptRow, Counts, ManifestRow, Totals};
+pub use journal::{AttemptRow, Counts, ManifestRow, Totals, WorkRow};
 
 /// The version of the tables, as `PRAGMA user_version` has it.
-const VERSION: i64 = 8;
+const VERSION: i64 = 9;
+
+/// The oldest version whose files are taken up.
+const OLDEST: i64 = 8;
 
 /// How long a commit waits for the next change to join it, and how many changes it waits for at most.
 const GATHER: Duration = Duration::from_millis(4);
@@ -120,7 +125,7 @@ impl Queue {
         let database = Connection::open(path).map_err(failed)?;
         database.busy_timeout(Duration::from_secs(10)).map_err(failed)?;
         let found: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
-        if found != 0 && found != VERSION {
+        if found != 0 && !(OLDEST..=VERSION).contains(&found) {
             return Err(QueueError::Version { path: shown, found });
         }
         database.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
@@ -128,6 +133,9 @@ impl Queue {
         if found == 0 {
             let schema = format!("BEGIN IMMEDIATE; {} PRAGMA user_version = {VERSION}; COMMIT;", include_str!("queue/schema.sql"));
             database.execute_batch(&schema).map_err(failed)?;
+        }
+        if (OLDEST..VERSION).contains(&found) {
+            migrate(&database).map_err(failed)?;
         }
         database.execute("UPDATE items SET state = 'queued' WHERE state = 'leased'", []).map_err(failed)?;
         let (inline, for_thread) = match mode {
@@ -141,6 +149,17 @@ impl Queue {
             started.map_err(|error| QueueError::Sqlite { path: shown, why: format!("no thread for it: {error}") })?;
         }
         Ok(Self { shared })
+    }
+
+    /// Copies a queue into a new file, as it is at this moment.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the copy cannot be written.
+    pub fn copy(from: &Path, to: &Path) -> Result<(), QueueError> {
+        let failed = |error: rusqlite::Error| QueueError::Sqlite { path: from.display().to_string(), why: sentence(&error) };
+        let database = Connection::open(from).map_err(failed)?;
+        database.busy_timeout(Duration::from_secs(10)).map_err(failed)?;
+        database.execute("VACUUM INTO ?1", [to.display().to_string()]).map_err(failed).map(|_| ())
     }
 
     /// Makes a change, and returns when it is committed.
@@ -184,6 +203,23 @@ impl Queue {
     pub fn path(&self) -> &Path {
         &self.shared.path
     }
+}
+
+/// Brings the file of an earlier version into the present one: reasons get their one spelling.
+fn migrate(database: &Connection) -> rusqlite::Result<()> {
+    let mut changes = String::from("BEGIN IMMEDIATE;");
+    for reason in Reason::all() {
+        let word = reason.as_str();
+        for earlier in reason.earlier_words() {
+            changes.push_str(&format!("UPDATE items SET reason = '{word}' WHERE reason = '{earlier}';"));
+            for table in ["manifests", "attempts"] {
+                let payload = format!("json_set(payload, '$.reason', '{word}')");
+                changes.push_str(&format!("UPDATE {table} SET reason = '{word}', payload = {payload} WHERE reason = '{earlier}';"));
+            }
+        }
+    }
+    changes.push_str(&format!("PRAGMA user_version = {VERSION}; COMMIT;"));
+    database.execute_batch(&changes)
 }
 
 impl Shared {

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use crate::location::Location;
+use crate::reason::{Reason, Setback, Stage};
 use crate::web::{BoxFuture, Web};
 use crate::work::{Learned, Work};
 
@@ -32,10 +33,12 @@ mod xml;
 pub use arxiv::Arxiv;
 pub use crossref::Crossref;
 pub use europe_pmc::EuropePmc;
+pub(crate) use join::join_all;
 pub use landing::LandingPage;
 pub use openalex::OpenAlex;
 pub(crate) use openalex::credits_left;
 pub use pmc::Pmc;
+pub(crate) use reply::OFFLINE_RETRY_MS;
 pub use unpaywall::Unpaywall;
 pub use wayback::Wayback;
 
@@ -127,9 +130,8 @@ pub struct Found {
 /// A service that did not answer, or not sensibly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The class: `json-error`, `xml-error`, `http-error`, `rate-limit`, `breaker-open`, `timeout`, `connection-error`, `robots-disallowed`, `bot-wall`,
-    /// `interstitial`, `resolver-unavailable`.
-    pub reason: &'static str,
+    /// The class.
+    pub reason: Reason,
     /// What happened, without keys and addresses of ours.
     pub detail: String,
     /// The status, where there was one.
@@ -139,9 +141,14 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// Describes it as what a work met.
+    pub(crate) fn at(&self, stage: Stage) -> Setback {
+        Setback::new(stage, self.reason, &self.detail, self.http_status)
+    }
+
     /// Tells whether the service is only to be asked at another time.
     pub(crate) fn is_about_time(&self) -> bool {
-        matches!(self.reason, "breaker-open" | "rate-limit") || self.retry_in_ms.is_some()
+        matches!(self.reason, Reason::BreakerOpen | Reason::RateLimited) || self.retry_in_ms.is_some()
     }
 }
 

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+mod line;
 mod pattern;
 
+use line::Line;
 use pattern::Pattern;
 
 /// How much of a file is read, in bytes (section 2.5 asks for at least 500 KiB).
@@ -30,7 +32,16 @@ struct Group {
     /// Product tokens in lower case; `*` for everybody.
     agents: Vec<String>,
     rules: Vec<Rule>,
-    crawl_delay: Option<Duration>,
+    /// Delays, each for so many of the agents: those that were named above it.
+    delays: Vec<(usize, Duration)>,
+}
+
+impl Group {
+    /// Returns the delay that it asks of an agent.
+    fn delay(&self, agent: &str) -> Option<Duration> {
+        let place = self.agents.iter().position(|known| known == agent)?;
+        self.delays.iter().filter(|(agents, _)| place < *agents).map(|(_, delay)| *delay).max()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -48,12 +59,9 @@ impl Robots {
         let mut groups: Vec<Group> = Vec::new();
         // Several user-agent lines in a row share the rules below them; the first rule ends the row (section 2.1).
         let mut naming = false;
-        for line in text.split(['\n', '\r']) {
-            let line = line.split('#').next().unwrap_or_default();
-            let Some((key, value)) = line.split_once(':') else { continue };
-            let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
-            match (key.as_str(), groups.last_mut()) {
-                ("user-agent" | "useragent", last) => {
+        for line in text.split(['\n', '\r']).filter_map(Line::read) {
+            match (line, groups.last_mut()) {
+                (Line::UserAgent(value), last) => {
                     let agent = product_token(value);
                     match last {
                         Some(group) if naming => group.agents.push(agent),
@@ -61,19 +69,20 @@ impl Robots {
                     }
                     naming = true;
                 }
-                ("allow" | "disallow", Some(group)) => {
+                (Line::Allow(value), Some(group)) => {
                     naming = false;
-                    // An empty value is no rule: `Disallow:` allows everything.
-                    if !value.is_empty() {
-                        group.rules.push(Rule { allow: key == "allow", pattern: Pattern::new(value) });
-                    }
+                    group.rules.extend(rules(true, value));
                 }
-                ("crawl-delay", Some(group)) => {
+                (Line::Disallow(value), Some(group)) => {
                     naming = false;
+                    group.rules.extend(rules(false, value));
+                }
+                // Not a rule of the RFC: it does not end a row of user-agent lines (section 2.2.4).
+                (Line::CrawlDelay(value), Some(group)) => {
                     let seconds = value.parse::<f64>().ok().filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
-                    group.crawl_delay = group.crawl_delay.max(seconds.map(|seconds| Duration::from_secs_f64(seconds.min(LONGEST_DELAY_SECONDS))));
+                    let delay = seconds.map(|seconds| Duration::from_secs_f64(seconds.min(LONGEST_DELAY_SECONDS)));
+                    group.delays.extend(delay.map(|delay| (group.agents.len(), delay)));
                 }
-                // Sitemaps and other records belong to no group and do not interrupt one (section 2.2.4).
                 _ => {}
             }
         }
@@ -89,7 +98,7 @@ impl Robots {
         if path == "/robots.txt" {
             return true;
         }
-        let rules = self.groups_for(agent).into_iter().flat_map(|group| &group.rules);
+        let rules = self.groups_for(agent).1.into_iter().flat_map(|group| &group.rules);
         let strongest = rules.filter(|rule| rule.pattern.matches(&path)).max_by_key(|rule| (rule.pattern.specificity(), rule.allow));
         strongest.is_none_or(|rule| rule.allow)
     }
@@ -97,25 +106,41 @@ impl Robots {
     /// Returns how long the site asks a robot to wait between requests, where it does.
     #[must_use]
     pub fn crawl_delay(&self, agent: &str) -> Option<Duration> {
-        self.groups_for(agent).into_iter().filter_map(|group| group.crawl_delay).max()
+        let (name, groups) = self.groups_for(agent);
+        groups.into_iter().filter_map(|group| group.delay(&name)).max()
     }
 
-    /// Returns all groups that name the agent, else all for everybody; groups of one agent count as one (section 2.2.1).
-    fn groups_for(&self, agent: &str) -> Vec<&Group> {
+    /// Returns all groups that name the agent, else all for everybody, and by which name; groups of one agent count as one
+    /// (section 2.2.1).
+    fn groups_for(&self, agent: &str) -> (String, Vec<&Group>) {
         let agent = product_token(agent);
         let named = |name: &str| -> Vec<&Group> { self.groups.iter().filter(|group| group.agents.iter().any(|known| known == name)).collect() };
         let own = if agent.is_empty() || agent == "*" { Vec::new() } else { named(&agent) };
-        if own.is_empty() { named("*") } else { own }
+        if own.is_empty() { ("*".to_owned(), named("*")) } else { (agent, own) }
     }
 }
 
-/// Returns the product token of a `User-Agent` value in lower case: letters, `_` and `-` (section 2.2.1); digits are let through.
+/// Returns the rules of a line. An empty value is no rule: `Disallow:` allows everything.
+///
+/// Whoever allows a directory's index allows the directory, as Google's parser has it.
+fn rules(allow: bool, value: &str) -> Vec<Rule> {
+    let rule = |path: &str| Rule { allow, pattern: Pattern::new(path) };
+    let mut rules: Vec<Rule> = (!value.is_empty()).then(|| rule(value)).into_iter().collect();
+    if allow && let Some((directory, _)) = value.rsplit_once('/').filter(|(_, name)| name.starts_with("index.htm")) {
+        rules.push(rule(&format!("{directory}/$")));
+    }
+    rules
+}
+
+/// Returns the product token of a `User-Agent` value in lower case: letters, `_` and `-` (section 2.2.1).
+///
+/// Only a star that stands alone is for everybody: `*WordPress*` is a name, and nobody's.
 fn product_token(agent: &str) -> String {
     let agent = agent.trim();
-    if agent.starts_with('*') {
+    if agent.strip_prefix('*').is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace)) {
         return "*".to_owned();
     }
-    agent.chars().take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).collect::<String>().to_ascii_lowercase()
+    agent.chars().take_while(|c| c.is_ascii_alphabetic() || matches!(c, '_' | '-')).collect::<String>().to_ascii_lowercase()
 }
 
 /// What the answer to a request for robots.txt means (section 2.3.1).

@@ -18,7 +18,7 @@ use docstokg_policy::role::Role;
 use parking_lot::Mutex;
 use url::Url;
 
-use crate::hub_web::patient;
+use crate::hub_web::{is_offline, patient};
 use crate::robots::{LIMIT_BYTES, Robots, Ruling};
 
 /// Our name in robots.txt.
@@ -60,6 +60,11 @@ pub enum Leave {
         /// The name could not be resolved.
         gone: bool,
     },
+    /// This machine has no network for now.
+    Offline {
+        /// Why, for people.
+        text: String,
+    },
     /// Nobody knows, or it is not its turn yet; come back.
     Later {
         /// After how long.
@@ -91,6 +96,8 @@ enum Rules {
     Nothing(String),
     /// Nobody answers there at all.
     Unreachable(String, bool),
+    /// This machine has no network for now.
+    Offline(String),
 }
 
 #[derive(Default)]
@@ -153,6 +160,7 @@ impl RobotsGate {
         let known = self.known(&site, url, &host, typed).await;
         let robots = match known.rules {
             Rules::All => return Leave::Granted,
+            Rules::Offline(text) => return Leave::Offline { text },
             Rules::Unreachable(text, gone) => return Leave::Unreachable { text, gone },
             Rules::Nothing(text) => return Leave::Later { wait: known.until.since(self.runtime.boot()), text },
             Rules::Listed(robots) => robots,
@@ -254,6 +262,12 @@ impl RobotsGate {
                 let gone = matches!(error.kind, ErrorKind::Fault { fault: Fault::Dns, .. });
                 // Our own breaker or limiter kept it back: nothing was learned.
                 let refused = error.kind.refused().map(|refused| refused.cooldown_remaining.max(A_MOMENT));
+                if let ErrorKind::Fault { fault: Fault::NoRoute, message, .. } = &error.kind
+                    && is_offline(message)
+                {
+                    // Nothing was learned about the site: ask again with the next request.
+                    return Known { rules: Rules::Offline(error.to_string()), until: now };
+                }
                 let text = unread(error.to_string());
                 let rules = if refused.is_some() { Rules::Nothing(text) } else { Rules::Unreachable(text, gone) };
                 Known { rules, until: now + refused.unwrap_or(A_WHILE) }
@@ -277,7 +291,9 @@ impl Admission for RobotsGate {
                     Leave::Later { wait, .. } if wait <= REDIRECT_WAIT && !wait.is_zero() => {
                         self.runtime.sleep_until(self.runtime.boot() + wait).await;
                     }
-                    Leave::Denied { text } | Leave::Unreachable { text, .. } | Leave::Later { text, .. } => return Err(text),
+                    Leave::Denied { text } | Leave::Unreachable { text, .. } | Leave::Offline { text } | Leave::Later { text, .. } => {
+                        return Err(text);
+                    }
                 }
             }
         })

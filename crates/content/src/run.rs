@@ -8,15 +8,18 @@
 //! [`Pursuit`]: crate::pursuit::Pursuit
 
 mod board;
+mod deliverables;
 mod directory;
 mod engine;
 mod flow;
 mod ingest;
 pub mod inputs;
 mod lanes;
+mod network;
 pub mod query;
 mod report;
 mod steps;
+mod waits;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -27,10 +30,13 @@ use docstokg_hub::clock::Runtime;
 use docstokg_hub::{Hub, Role};
 
 pub use board::{Board, Tally};
+pub use deliverables::{Standing, deliver};
 pub use directory::{Directory, DirectoryError, verify};
 pub use engine::Engine;
 pub use flow::{Ended, RunError};
+pub use network::Reachability;
 pub use report::{Report, report};
+pub use waits::{Deferral, WaitingFor};
 
 use crate::layout::Layout;
 use crate::pursuit::Kind;
@@ -65,10 +71,14 @@ pub struct Options {
     pub min_pdf_bytes: u64,
     /// Whether robots.txt is not asked.
     pub ignore_robots: bool,
+    /// Whether sites get the cookies back that they set on the way, in memory and for this run.
+    pub cookies: bool,
     /// What is left undone.
     pub rehearsal: Rehearsal,
-    /// The longest that a run goes on for works that are put away and nothing else.
-    pub max_park: Duration,
+    /// The longest wait for paused hosts when nothing else is left to do.
+    pub max_wait: Duration,
+    /// The limits in force, for the record of the run.
+    pub limits: serde_json::Value,
 }
 
 /// How much of the work is really done.
@@ -100,8 +110,10 @@ impl Options {
             min_free: 64 << 20,
             min_pdf_bytes: crate::sniff::MIN_PDF_BYTES,
             ignore_robots: false,
+            cookies: false,
             rehearsal: Rehearsal::No,
-            max_park: Duration::from_secs(3_600),
+            max_wait: Duration::from_secs(3_600),
+            limits: serde_json::Value::Null,
         }
     }
 }
@@ -122,4 +134,6 @@ pub struct Parts {
     pub run_id: String,
     /// Where it can be watched.
     pub board: Arc<Board>,
+    /// Tells whether hosts can be reached at all; with `None` that is not looked at.
+    pub reachability: Option<Arc<dyn Reachability>>,
 }

@@ -8,6 +8,8 @@ use std::fmt;
 
 use docstokg_hub::Ends;
 
+use crate::reason::Reason;
+
 /// How far into a body a PDF header may stand.
 const PDF_HEADER_WINDOW_BYTES: usize = 1024;
 
@@ -233,14 +235,20 @@ pub enum Flaw {
 impl Flaw {
     /// Returns the word used in manifests.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::EmptyBody => "empty_body",
-            Self::LengthMismatch => "length_mismatch",
-            Self::PdfTooSmall => "pdf_too_small",
-            Self::HtmlTailDetected => "html_tail_detected",
-            Self::PdfEofMissing => "pdf_eof_missing",
-            Self::PdfSniffUnknown => "pdf_sniff_unknown",
+    pub fn as_str(self) -> &'static str {
+        Reason::from(self).as_str()
+    }
+}
+
+impl From<Flaw> for Reason {
+    fn from(flaw: Flaw) -> Self {
+        match flaw {
+            Flaw::EmptyBody => Self::EmptyBody,
+            Flaw::LengthMismatch => Self::LengthMismatch,
+            Flaw::PdfTooSmall => Self::PdfTooSmall,
+            Flaw::HtmlTailDetected => Self::HtmlTailDetected,
+            Flaw::PdfEofMissing => Self::PdfEofMissing,
+            Flaw::PdfSniffUnknown => Self::PdfSniffUnknown,
         }
     }
 }

@@ -35,7 +35,13 @@ const WEAK: [&str; 8] = ["challenge-platform", "/cdn-cgi/", "captcha", "perimete
 const INTERSTITIAL: [&str; 4] = ["preparing to download", "your download will begin", "pdf is being generated", "pow_challenge"];
 
 /// Marks of a page that describes an article.
-const ARTICLE: [&str; 3] = ["citation_title", "citation_pdf_url", "citation_doi"];
+const ARTICLE: [&str; 5] = ["citation_title", "citation_pdf_url", "citation_doi", "publication_doi", "prism.doi"];
+
+/// Marks of an article page that Atypon's platform makes: both stand on every one of them.
+const ATYPON_ARTICLE: [&str; 2] = ["\"dc.title\"", "\"dc.identifier\""];
+
+/// On pages of this size and more a mark inside a URL says nothing: advertisements and trackers carry anything there.
+const LARGE_PAGE_BYTES: usize = 64 * 1024;
 
 /// A page that is not what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,10 +94,12 @@ pub fn detect(status: StatusCode, body: &[u8]) -> Option<Wall> {
     }
     let page = String::from_utf8_lossy(&body[..body.len().min(WINDOW_BYTES)]).to_ascii_lowercase();
     let first = |markers: &[&'static str]| markers.iter().copied().find(|marker| page.contains(marker));
-    if first(&ARTICLE).is_some() {
+    if first(&ARTICLE).is_some() || ATYPON_ARTICLE.iter().all(|mark| page.contains(mark)) {
         return None;
     }
-    if let Some(marker) = first(&STRONG) {
+    let large = body.len() >= LARGE_PAGE_BYTES;
+    let strong = STRONG.iter().copied().find(|marker| page.match_indices(marker).any(|(at, _)| !large || !is_in_url(&page, at)));
+    if let Some(marker) = strong {
         return Some(Wall::Robots { marker });
     }
     let thin = body.len() < THIN_PAGE_BYTES;
@@ -106,4 +114,11 @@ pub fn detect(status: StatusCode, body: &[u8]) -> Option<Wall> {
         refused
     };
     tells.then_some(Wall::Robots { marker: weak })
+}
+
+/// Tells whether what stands at a place of a page is part of a URL: the characters before it, back to a quote or blank, begin one.
+fn is_in_url(page: &str, at: usize) -> bool {
+    let begin = page[..at].rfind(|c: char| c.is_whitespace() || "\"'<>()".contains(c)).map_or(0, |before| before + 1);
+    let word = &page[begin..at];
+    word.contains("://") || word.contains("%3a%2f%2f") || word.starts_with('/') || word.contains(".js?") || word.contains('?') && word.contains('=')
 }

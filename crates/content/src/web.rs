@@ -144,6 +144,12 @@ pub enum WebError {
         /// What happened.
         text: String,
     },
+    /// This machine has no network for now.
+    #[error("{text}")]
+    Offline {
+        /// What happened.
+        text: String,
+    },
     /// The network or the origin failed.
     #[error("{text}")]
     Failed {

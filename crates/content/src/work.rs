@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::identifier::{ArxivId, Doi, Identifier, OpenAlexId, Pmcid, Pmid};
+use crate::landing_page::names_another_file;
 
 /// The names of one work, at most one of each kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,6 +138,10 @@ impl Work {
     #[must_use]
     pub fn new(typed: Identifier) -> Self {
         let mut identifiers = Identifiers::default();
+        if let Identifier::Url(url) = &typed {
+            // A publisher's URL names its DOI: with it all resolvers can be asked when the page refuses.
+            identifiers.doi = Doi::in_url(url).filter(|doi| doi.arxiv().is_none() && !names_another_file(url));
+        }
         identifiers.insert(typed.clone());
         Self { typed, identifiers, title: None, year: None, failed_urls: Vec::new() }
     }

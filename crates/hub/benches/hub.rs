@@ -135,7 +135,7 @@ fn bare_client() -> reqwest::Client {
     // The same request as the hub's: the origin shares the core, and reads what it is sent.
     let headers = [(ACCEPT, "application/json, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.5"), (ACCEPT_ENCODING, "gzip, deflate, br, zstd")];
     let headers = headers.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
-    let agent = shipped().expect("a configuration").identity.user_agent();
+    let agent = shipped().expect("a configuration").identity.user_agent(Role::Metadata);
     reqwest::Client::builder().tls_backend_preconfigured(tls).user_agent(agent).default_headers(headers).build().expect("a client")
 }
 

@@ -228,6 +228,18 @@ pub struct Identity {
     pub mailto: Option<String>,
     /// A page about the user's project.
     pub url: Option<String>,
+    /// Who is told the address.
+    pub contact: Contact,
+}
+
+/// Who is told how to reach the person behind a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Contact {
+    /// The services that are asked for metadata.
+    #[default]
+    Services,
+    /// Every host.
+    Everywhere,
 }
 
 impl Limits {
@@ -326,14 +338,16 @@ impl Breakers {
 }
 
 impl Identity {
-    /// Writes the `User-Agent`: `docstokg/0.1.0 (+https://…; mailto:…)`.
+    /// Writes the `User-Agent` for a role: `docstokg/0.1.0 (+https://…; mailto:…)`.
+    ///
+    /// Nothing is named that was not configured; the address goes to services, and to every host where that is wanted.
     #[must_use]
-    pub fn user_agent(&self) -> String {
-        let version = env!("CARGO_PKG_VERSION");
-        let url = self.url.as_deref().unwrap_or(env!("CARGO_PKG_REPOSITORY"));
-        match &self.mailto {
-            Some(mailto) => format!("docstokg/{version} (+{url}; mailto:{mailto})"),
-            None => format!("docstokg/{version} (+{url})"),
-        }
+    pub fn user_agent(&self, role: Role) -> String {
+        let url = self.url.as_ref().map(|url| format!("+{url}"));
+        let is_told = role == Role::Metadata || self.contact == Contact::Everywhere;
+        let mailto = self.mailto.as_ref().filter(|_| is_told).map(|mailto| format!("mailto:{mailto}"));
+        let about: Vec<String> = url.into_iter().chain(mailto).collect();
+        let name = concat!("docstokg/", env!("CARGO_PKG_VERSION"));
+        if about.is_empty() { name.to_owned() } else { format!("{name} ({})", about.join("; ")) }
     }
 }

@@ -188,7 +188,7 @@ pub(crate) fn seconds(length: Duration) -> String {
 fn fault_sentence(fault: Fault) -> &'static str {
     match fault {
         Fault::Dns => "the name could not be resolved",
-        Fault::NoRoute => "there is no route to it",
+        Fault::NoRoute => "this machine cannot reach it",
         Fault::Connect => "no connection could be made",
         Fault::Tls => "the TLS handshake failed",
         Fault::Write => "the request could not be written",

@@ -26,6 +26,7 @@ use docstokg_policy::host::Host;
 use docstokg_policy::retry::{self, Ended, Next, Repeatable, StopReason};
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{Patience, RefusalReason, Report};
+use http::{HeaderValue, StatusCode};
 use url::Url;
 
 use crate::attempt::{Attempted, Content, Delivery, Finish, OpenBody};
@@ -97,18 +98,37 @@ impl Inner {
                 Lookup::Miss => track.note(&target.host, target.role, || What::CacheMiss),
             }
 
-            let (head, content) = self.attempts(&target, &hop, request, delivery, &mut track).await.map_err(|kind| told(kind, &mut track))?;
+            let sent = request.jar().and_then(|jar| jar.header(&hop.url));
+            let (head, content) = match self.attempts(&target, &hop, request, delivery, &mut track).await {
+                Err(ErrorKind::Fault { .. }) if hop.or_else.is_some() => {
+                    self.remember_plain(target.host);
+                    hop = hop.into_stated();
+                    continue;
+                }
+                Ok((head, _)) if hop.or_else.is_some() && is_no_answer_of_https(head.status) => {
+                    hop = hop.into_stated();
+                    continue;
+                }
+                attempted => attempted.map_err(|kind| told(kind, &mut track))?,
+            };
+            if let Some(jar) = request.jar() {
+                jar.keep(&target.url, &head.headers);
+            }
 
             let redirected = match request.follow {
-                Follow::Redirects => redirect::read(&hop, head.status, &head.headers, &request.secret_headers, self.config.transport.allow_downgrade),
+                Follow::Redirects => {
+                    let is_plain = |url: &Url| self.is_plain(url);
+                    redirect::read(&hop, head.status, &head.headers, &request.secret_headers, self.config.transport.allow_downgrade, is_plain)
+                }
                 Follow::Nothing => Redirected::No,
             };
             match redirected {
                 Redirected::No => return Ok(Arrived { head, content, track }),
                 Redirected::Refused(why) => return Err(told(ErrorKind::Redirect { host: target.host, why }, &mut track)),
                 Redirected::To { hop: next, stripped } => {
-                    visited.push(hop.url.clone());
-                    self.check_redirect(&target.host, &visited, &next).map_err(|kind| told(kind, &mut track))?;
+                    visited.push((hop.url.clone(), sent));
+                    let carries = request.jar().and_then(|jar| jar.header(&next.url));
+                    self.check_redirect(&target.host, &visited, &next, carries).map_err(|kind| told(kind, &mut track))?;
                     track.note(&target.host, target.role, || What::Redirect { to: redact(&next.url), stripped });
                     track.journey.redirects += 1;
                     hop = *next;
@@ -162,12 +182,15 @@ impl Inner {
             if let Finish::Fault { fault, message } = &finish {
                 note(track, What::Fault { fault: *fault, message: message.clone() });
             }
-            let (class, retry_after) = (finish.class(&target.lane.rules.classifier), finish.retry_after());
+            let (mut class, retry_after) = (finish.class(&target.lane.rules.classifier), finish.retry_after());
+            let is_tentative = hop.or_else.is_some() && matches!(finish, Finish::Fault { .. });
+            class.transient &= !is_tentative;
             let ours = matches!(finish, Finish::Fault { fault, .. } if fault.is_ours());
             let report = Report { outcome: class.outcome, retry_after, sent };
             let open_until = match network {
                 // Neither does a connection that ends: only an answer, or the next attempt, tells how the origin is.
-                network if finish.says_nothing() => {
+                // So does a try of https where http was stated: that it fails says nothing about the site.
+                network if finish.says_nothing() || is_tentative => {
                     drop((granted, resolver.take(), network));
                     None
                 }
@@ -275,9 +298,10 @@ impl Inner {
         if is_breaker { ErrorKind::BreakerOpen(refused) } else { ErrorKind::RateLimited(refused) }
     }
 
-    fn check_redirect(&self, host: &Host, visited: &[Url], next: &Hop) -> Result<(), ErrorKind> {
+    /// Refuses chains that lead nowhere. The same URL again is no circle while its cookies have changed.
+    fn check_redirect(&self, host: &Host, visited: &[Visited], next: &Hop, carries: Option<HeaderValue>) -> Result<(), ErrorKind> {
         let refused = |why: String| Err(ErrorKind::Redirect { host: host.clone(), why });
-        if visited.contains(&next.url) {
+        if visited.contains(&(next.url.clone(), carries)) {
             return refused("it redirects in a circle".to_owned());
         }
         let most = self.config.transport.max_redirects;
@@ -286,6 +310,31 @@ impl Inner {
         }
         Ok(())
     }
+}
+
+/// A hop that was made: its URL, and the cookies that it carried.
+type Visited = (Url, Option<HeaderValue>);
+
+/// The most hosts that are remembered as serving no https.
+const MOST_PLAIN_HOSTS: usize = 10_000;
+
+impl Inner {
+    /// Tells whether a host is known to serve no https.
+    fn is_plain(&self, url: &Url) -> bool {
+        Host::of(url).is_ok_and(|host| self.plain_hosts.read().contains(&host))
+    }
+
+    fn remember_plain(&self, host: Host) {
+        let mut hosts = self.plain_hosts.write();
+        if hosts.len() < MOST_PLAIN_HOSTS {
+            hosts.insert(host);
+        }
+    }
+}
+
+/// Tells whether an answer to a tentative https request says that the site is not served there.
+fn is_no_answer_of_https(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 400 | 404 | 421)
 }
 
 /// Shows, while it lives, that a request is on the wire.

@@ -14,7 +14,7 @@ use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
 use docstokg_stores::fallback::Notice;
 use docstokg_stores::{SiteView, StateStore, StoreError};
-use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, COOKIE, USER_AGENT};
 use http::{HeaderValue, Method};
 use parking_lot::RwLock;
 use tokio::sync::{Semaphore, watch};
@@ -57,7 +57,10 @@ pub(crate) struct Inner {
     registry: Registry,
     observers: Arc<[Arc<dyn Observer>]>,
     typed_hosts: RwLock<HashSet<Host>>,
-    user_agent: HeaderValue,
+    /// Hosts that a resolver of links leads to by http and that do not serve https.
+    pub(crate) plain_hosts: RwLock<HashSet<Host>>,
+    /// One for each role, in the order of [`Role::index`].
+    user_agents: [HeaderValue; 3],
     requests: AtomicU64,
 }
 
@@ -172,7 +175,9 @@ impl HubBuilder {
             Some(store) => store,
             None => store::open_for_library(&self.config, self.state_dir.as_deref(), clock, &self.notice)?,
         };
-        let user_agent = HeaderValue::from_str(&self.config.identity.user_agent()).map_err(|error| TransportError::Client(error.to_string()))?;
+        let user_agent =
+            |role| HeaderValue::from_str(&self.config.identity.user_agent(role)).map_err(|error| TransportError::Client(error.to_string()));
+        let user_agents = [user_agent(Role::Metadata)?, user_agent(Role::Landing)?, user_agent(Role::Artifact)?];
         let observers: Arc<[Arc<dyn Observer>]> = self.observers.into();
         let news = News { observers: Arc::clone(&observers), changes: watch::Sender::new(0) };
         Ok(Hub(Arc::new(Inner {
@@ -186,7 +191,8 @@ impl HubBuilder {
             stalls: Arc::default(),
             observers,
             typed_hosts: RwLock::default(),
-            user_agent,
+            plain_hosts: RwLock::default(),
+            user_agents,
             requests: AtomicU64::new(0),
         })))
     }
@@ -379,7 +385,7 @@ impl Inner {
                 typed.insert(host);
             }
         }
-        Hop { method: request.method.clone(), url: request.url.clone(), headers: request.headers.clone(), body: request.body.clone() }
+        Hop { method: request.method.clone(), url: request.url.clone(), headers: request.headers.clone(), body: request.body.clone(), or_else: None }
     }
 
     /// Names a hop: its host, site and role, and the gate it has to pass.
@@ -403,8 +409,11 @@ impl Inner {
     pub(crate) fn outgoing(&self, hop: &Hop, target: &Target, request: &Request) -> Outgoing {
         let mut headers = hop.headers.clone();
         let (accept, encoding) = accept_of(request.role);
-        for (name, value) in [(USER_AGENT, self.user_agent.clone()), (ACCEPT, accept), (ACCEPT_ENCODING, encoding)] {
+        for (name, value) in [(USER_AGENT, self.user_agents[request.role.index()].clone()), (ACCEPT, accept), (ACCEPT_ENCODING, encoding)] {
             headers.entry(name).or_insert(value);
+        }
+        if let Some(cookies) = request.jar().and_then(|jar| jar.header(&target.url)) {
+            headers.entry(COOKIE).or_insert(cookies);
         }
         let asked_for = || request.provenance == Provenance::Typed && Host::of(&request.url).is_ok_and(|host| host == target.host);
         let typed = self.config.transport.allow_internal || self.typed_hosts.read().contains(&target.host) || asked_for();

@@ -20,6 +20,7 @@ pub mod body;
 mod cache;
 pub mod clock;
 pub mod config;
+mod cookies;
 mod decode;
 pub mod doctor;
 mod download;
@@ -39,6 +40,7 @@ pub mod store;
 pub mod transport;
 mod watch;
 
+pub use cookies::CookieJar;
 pub use docstokg_policy as policy;
 pub use docstokg_policy::host::Host;
 pub use docstokg_policy::retry::Repeatable;

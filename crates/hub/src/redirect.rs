@@ -25,6 +25,16 @@ pub(crate) struct Hop {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    /// Where to go instead if this one cannot be reached: the URL as it was stated, before `https` was tried.
+    pub(crate) or_else: Option<Url>,
+}
+
+impl Hop {
+    /// Returns the hop as it was stated, before `https` was tried.
+    pub(crate) fn into_stated(self) -> Self {
+        let url = self.or_else.clone().unwrap_or_else(|| self.url.clone());
+        Self { url, or_else: None, ..self }
+    }
 }
 
 /// What an answer asks for.
@@ -43,11 +53,25 @@ pub(crate) enum Redirected {
     Refused(String),
 }
 
+/// Hosts that resolve DOIs and handles. They carry no credentials, and lead to what publishers registered long ago.
+const LINK_RESOLVERS: [&str; 5] = ["doi.org", "dx.doi.org", "www.doi.org", "hdl.handle.net", "handle.net"];
+
+fn is_link_resolver(url: &Url) -> bool {
+    url.host_str().is_some_and(|host| LINK_RESOLVERS.contains(&host))
+}
+
 /// Reads a redirect (RFC 9110 section 15.4).
 ///
 /// 301 and 302 turn POST into GET as every client does, 303 turns everything but HEAD into GET, 307 and 308 keep method
 /// and body. Authorization, cookies and key headers stay behind when the origin changes.
-pub(crate) fn read(hop: &Hop, status: StatusCode, headers: &HeaderMap, secrets: &[HeaderName], allow_downgrade: bool) -> Redirected {
+pub(crate) fn read(
+    hop: &Hop,
+    status: StatusCode,
+    headers: &HeaderMap,
+    secrets: &[HeaderName],
+    allow_downgrade: bool,
+    is_plain: impl Fn(&Url) -> bool,
+) -> Redirected {
     if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Redirected::No;
     }
@@ -60,14 +84,22 @@ pub(crate) fn read(hop: &Hop, status: StatusCode, headers: &HeaderMap, secrets: 
     if !matches!(url.scheme(), "http" | "https") {
         return Redirected::Refused(format!("it redirects to a {} URL", url.scheme()));
     }
+    let mut or_else = None;
     if hop.url.scheme() == "https" && url.scheme() == "http" && !allow_downgrade {
-        return Redirected::Refused("it redirects from https to http, which is not allowed (transport.allow_downgrade)".to_owned());
+        if !is_link_resolver(&hop.url) {
+            return Redirected::Refused("it redirects from https to http, which is not allowed (transport.allow_downgrade)".to_owned());
+        }
+        // A third of registered URLs begin with http, and nothing secret goes along: https first, then as registered.
+        if url.port().is_none() && !is_plain(&url) {
+            or_else = Some(url.clone());
+            let _ = url.set_scheme("https");
+        }
     }
     // RFC 9110 section 10.2.2: a fragment is inherited where the target has none.
     if url.fragment().is_none() {
         url.set_fragment(hop.url.fragment());
     }
-    let mut next = Hop { method: hop.method.clone(), url, headers: hop.headers.clone(), body: hop.body.clone() };
+    let mut next = Hop { method: hop.method.clone(), url, headers: hop.headers.clone(), body: hop.body.clone(), or_else };
     let becomes_get = match status.as_u16() {
         303 => hop.method != Method::HEAD && hop.method != Method::GET,
         301 | 302 => hop.method == Method::POST,
@@ -102,12 +134,12 @@ mod tests {
         for name in ["authorization", "cookie", "x-els-apikey", "accept", "content-type", "x-mine"] {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static("v"));
         }
-        Hop { method, url: Url::parse(url).unwrap(), headers, body: Bytes::from_static(b"b") }
+        Hop { method, url: Url::parse(url).unwrap(), headers, body: Bytes::from_static(b"b"), or_else: None }
     }
 
     fn go(from: &Hop, status: u16, to: &str) -> Redirected {
         let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_str(to).unwrap())]);
-        read(from, StatusCode::from_u16(status).unwrap(), &headers, &[HeaderName::from_static("x-mine")], false)
+        read(from, StatusCode::from_u16(status).unwrap(), &headers, &[HeaderName::from_static("x-mine")], false, |_| false)
     }
 
     fn next(from: &Hop, status: u16, to: &str) -> (Hop, bool) {
@@ -158,7 +190,7 @@ mod tests {
         assert!(matches!(go(&from, 302, "file:///etc/passwd"), Redirected::Refused(_)));
         assert!(matches!(go(&from, 302, "http://["), Redirected::Refused(_)));
         assert!(matches!(go(&from, 304, "/y"), Redirected::No));
-        assert!(matches!(read(&from, StatusCode::FOUND, &HeaderMap::new(), &[], false), Redirected::No));
+        assert!(matches!(read(&from, StatusCode::FOUND, &HeaderMap::new(), &[], false, |_| false), Redirected::No));
     }
 
     #[test]

@@ -13,6 +13,8 @@ use docstokg_policy::site::Patience;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
 
+use crate::cookies::CookieJar;
+
 /// Where a URL came from: what the user wrote may point into the own network, what a server said may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provenance {
@@ -59,6 +61,7 @@ pub struct Request {
     pub(crate) redirects: Option<Arc<dyn Admission>>,
     pub(crate) on_the_wire: Option<Arc<AtomicBool>>,
     pub(crate) is_final: Option<IsFinal>,
+    pub(crate) cookies: Option<Arc<CookieJar>>,
 }
 
 /// Tells by status and beginning of an answer whether there is no point in asking again, whatever the status says.
@@ -124,6 +127,7 @@ impl Request {
             redirects: None,
             on_the_wire: None,
             is_final: None,
+            cookies: None,
         }
     }
 
@@ -254,6 +258,18 @@ impl Request {
     pub fn shown_in(mut self, flag: Arc<AtomicBool>) -> Self {
         self.on_the_wire = Some(flag);
         self
+    }
+
+    /// Sends the cookies of a jar, and keeps in it what answers set, redirects included. Requests for metadata use none.
+    #[must_use]
+    pub fn cookies(mut self, jar: Arc<CookieJar>) -> Self {
+        self.cookies = Some(jar);
+        self
+    }
+
+    /// Returns the jar that the request uses.
+    pub(crate) fn jar(&self) -> Option<&CookieJar> {
+        self.cookies.as_deref().filter(|_| self.role != Role::Metadata)
     }
 
     /// Bounds the decoded body, in bytes.

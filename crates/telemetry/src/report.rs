@@ -54,8 +54,8 @@ fn cards(page: &mut String, summary: &Summary) {
         ("requests", totals.requests.to_string(), format!("{} failed", totals.failed)),
         ("took", seconds(totals.duration_s), ratio),
         ("answers 429", totals.status_429.to_string(), format!("{:.1} % of {} attempts", totals.http_429_ratio * 100.0, totals.attempts)),
-        ("waited for rates", seconds(totals.rate_delay_s), format!("{} refused", totals.limiter_blocks)),
-        ("opens", totals.opens.to_string(), format!("{} requests avoided", totals.breaker_denials)),
+        ("total waiting of all requests", seconds(totals.rate_delay_s), format!("many wait at once; {} refused", totals.limiter_blocks)),
+        ("hosts paused", totals.opens.to_string(), format!("{} requests avoided", totals.breaker_denials)),
         ("received", bytes(totals.bytes), format!("{} wasted", bytes(totals.wasted_bytes))),
     ];
     page.push_str("<section class=\"cards\">");

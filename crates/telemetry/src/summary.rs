@@ -18,6 +18,12 @@ pub use slo::{Check, check};
 pub(crate) use text::{bytes, seconds};
 pub use text::{comparison_text, table, text};
 
+/// Which rows of `request_ends` are failures. A site without robots.txt, a look-up that a service answers with 404 and a
+/// request that was cancelled are none.
+pub(crate) const FAILED: &str = "(CASE WHEN error IS 'cancelled' THEN 0 WHEN error IS NOT NULL OR status IS NULL THEN 1 WHEN status < 400 THEN 0 \
+     WHEN status < 500 AND status <> 429 AND coalesce(url, '') LIKE '%/robots.txt' THEN 0 \
+     WHEN status = 404 AND role = 'metadata' AND resolver IS NOT NULL THEN 0 ELSE 1 END)";
+
 /// A run, or several taken together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {

@@ -96,7 +96,7 @@ fn show(global: &Global, library: &Library, ledger: &Ledger, out: &Path, prepare
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(anyhow::anyhow!("{error}"));
     let database = open_to_read(&prepared.state.join("telemetry.sqlite3")).map_err(|error| failed(&error))?;
     let found = summary::load(&database, &RunChoice::Latest).map_err(|error| failed(&error))?;
-    let page = out.join("report.html");
+    let (report, page) = (out.join("report.html"), out.join("network.html"));
     write_page(&page, &report::page(&database, &found).map_err(|error| failed(&error))?)?;
     let text = std::fs::read_to_string(out.join("manifest.jsonl")).context("the manifest cannot be read")?;
     let saved = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
@@ -107,19 +107,21 @@ fn show(global: &Global, library: &Library, ledger: &Ledger, out: &Path, prepare
     if global.json {
         output::json(&json!({
             "ok": good, "files": saved, "obtainable": obtainable, "avoidable_429": throttled, "requests": ledger.len(), "summary": found,
-            "manifest": out.join("manifest.jsonl").display().to_string(), "report": page.display().to_string(),
+            "manifest": out.join("manifest.jsonl").display().to_string(), "report": report.display().to_string(),
+            "network": page.display().to_string(),
         }));
     } else {
         output::data(summary::text(&found, &[]).as_bytes());
         let ratio = found.makespan.ratio.map_or_else(String::new, |ratio| format!(", {ratio:.2} x"));
         output::line(&format!(
             "\nfiles: {saved} of {obtainable} obtainable ones ({} works have none anywhere)\navoidable 429s, by the hosts' own count: {throttled} in {} requests\n\
-             time: {:.1} s; the limits allow no less than {:.1} s{ratio}\nmanifest: {}\nreport: {}",
+             time: {:.1} s; the limits allow no less than {:.1} s{ratio}\nmanifest: {}\nreport: {}\nnetwork: {}",
             library.truth().len() - obtainable,
             ledger.len(),
             found.makespan.seconds,
             found.makespan.minimum_s,
             out.join("manifest.jsonl").display(),
+            report.display(),
             page.display()
         ));
     }

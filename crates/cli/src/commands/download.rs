@@ -1,5 +1,7 @@
 //! `docstokg download`: works in, files out.
 
+mod ending;
+
 use std::collections::HashSet;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,26 +16,30 @@ use docstokg_content::queue::Mode;
 use docstokg_content::robots_gate::RobotsGate;
 use docstokg_content::run::inputs::{Chained, Input, Inputs, Reading};
 use docstokg_content::run::query::Pages;
-use docstokg_content::run::{self, Board, Directory, Ended, Engine, Options, Parts, Rehearsal, Report, RunError};
+use docstokg_content::run::{self, Board, Directory, Ended, Engine, Options, Parts, Reachability, Rehearsal, Report, RunError};
 use docstokg_hub::Hub;
-use docstokg_hub::clock::{Clock, Runtime, TokioRuntime};
+use docstokg_hub::clock::{Runtime, TokioRuntime};
 use docstokg_hub::config::settings::Settings;
 use docstokg_hub::config::{Config, show};
-use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::{limits, services};
 use crate::arguments::{Download, Global};
-use crate::exit::{self, Failure};
+use crate::exit::Failure;
 use crate::telemetry::{self, Recording};
-use crate::view::View;
-use crate::{output, state};
+use crate::view::{View, plural};
+use crate::{network, output, state};
 
 /// How many names are looked up at once: each takes a thread. Whoever waits for one is on the clock already.
 const LOOKUPS: usize = 256;
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Download) -> Result<ExitCode, Failure> {
-    let (config, settings) = global.load()?;
+    let (mut config, settings) = global.load()?;
+    services::check_mailto(arguments.choice.mailto.as_deref())?;
+    if arguments.choice.mailto.is_some() {
+        config.identity.mailto.clone_from(&arguments.choice.mailto);
+    }
     if (arguments.dry_run || arguments.list_only) && (arguments.resume || arguments.retry_failed || arguments.verify) {
         return Err(usage("--dry-run and --list-only look at inputs and not at an earlier run: leave out --resume, --retry-failed and --verify"));
     }
@@ -81,7 +87,10 @@ fn format(text: &str) -> Result<Format, Failure> {
         "lines" => Ok(Format::Lines),
         "csv" => Ok(Format::Csv),
         "jsonl" => Ok(Format::Jsonl),
-        other => Err(usage(format!("--format: '{other}' is not auto, lines, csv or jsonl"))),
+        "bibtex" => Ok(Format::Bibtex),
+        "ris" => Ok(Format::Ris),
+        "csl-json" => Ok(Format::CslJson),
+        other => Err(usage(format!("--format: '{other}' is not auto, lines, csv, jsonl, bibtex, ris or csl-json"))),
     }
 }
 
@@ -108,12 +117,13 @@ fn options(arguments: &Download, settings: &Settings) -> Result<Options, Failure
         min_free: arguments.min_free << 20,
         min_pdf_bytes: arguments.min_pdf_bytes,
         ignore_robots: arguments.ignore_robots,
+        cookies: true,
         rehearsal: match (arguments.dry_run, arguments.list_only) {
             (true, _) => Rehearsal::DryRun,
             (_, true) => Rehearsal::ListOnly,
             _ => Rehearsal::No,
         },
-        max_park: Duration::from_secs(arguments.max_park),
+        max_wait: Duration::from_secs(arguments.max_wait),
         ..Options::new(arguments.out.clone())
     })
 }
@@ -124,6 +134,9 @@ pub(crate) fn execute(global: &Global, config: Config, settings: &Settings, mut 
     let rehearsed = job.options.rehearsal != Rehearsal::No;
     if rehearsed {
         job.options.out = std::env::temp_dir().join(format!("docstokg-rehearsal-{}-{:08x}", std::process::id(), fastrand::u32(..)));
+        if Directory::was_used(&job.arguments.out) {
+            Directory::copy_queue(&job.arguments.out, &job.options.out).map_err(|error| Failure::Failed(error.into()))?;
+        }
         job.options.min_free = 0;
     }
     let out = job.options.out.clone();
@@ -134,15 +147,21 @@ pub(crate) fn execute(global: &Global, config: Config, settings: &Settings, mut 
     done
 }
 
-fn execute_in(global: &Global, config: Config, settings: &Settings, job: Job<'_>) -> Result<ExitCode, Failure> {
+fn execute_in(global: &Global, config: Config, settings: &Settings, mut job: Job<'_>) -> Result<ExitCode, Failure> {
     let failed = |error: run::DirectoryError| Failure::Failed(error.into());
     let rehearsed = job.options.rehearsal != Rehearsal::No;
+    job.options.limits = limits::record(&config);
     let services = Arc::new(services::settings(&config, settings, job.arguments.choice.mailto.as_deref())?);
     let directory = Directory::open(&job.options.out, Mode::Thread).map_err(failed)?;
     let (store, wire) = (state::open(global, &config)?, global.wire()?);
+    let reachability = network::reachability(&wire.connect_to);
     let recording = telemetry::begin(global, "download", &config, settings, &store)?;
     if !global.quiet {
-        output::tell(&limits::text(&show::limit_rows(&config, None), &config));
+        let rows = show::limit_rows(&config, None);
+        output::tell(&if global.verbose { limits::text(&rows, &config) } else { limits::one_line(&config) });
+        if config.identity.mailto.is_none() && config.identity.url.is_none() && state::is_first(global, "contact-notice") {
+            output::tell("docstokg: no contact address is configured; operators can reach you with --mailto you@example.org (identity.mailto)");
+        }
         for line in services::unavailable(&services, &job.options.choice) {
             output::tell(&format!("docstokg: {line}"));
         }
@@ -161,7 +180,7 @@ fn execute_in(global: &Global, config: Config, settings: &Settings, job: Job<'_>
         .context("the async runtime cannot be started")?;
     let board = Arc::new(Board::default());
     let outcome = tokio.block_on(async {
-        let work = pursue(&hub, &directory, services, job, &recording, &board);
+        let work = pursue(&hub, &directory, services, job, &recording, &board, reachability);
         let shown = view.show(&board, work, interrupts(&board));
         let outcome = shown.await;
         // What the store was told last must not be lost with the process; whether it hears is no longer our concern.
@@ -170,23 +189,31 @@ fn execute_in(global: &Global, config: Config, settings: &Settings, job: Job<'_>
     });
     // Whoever was interrupted for good does not wait for what is still under way.
     tokio.shutdown_background();
-    let ended = finish(global, &directory, &board, &recording, rehearsed, outcome);
+    let ended = ending::finish(global, &directory, &board, &recording, rehearsed, outcome);
     recording.close();
     ended
 }
 
-/// Ends the wait of whoever interrupts twice; the first time only asks the run to stop.
+/// Ends the wait of whoever interrupts twice; the first time only asks the run to stop. A terminal that is closed and a
+/// service manager that ends the run are interrupts as Ctrl-C is.
 async fn interrupts(board: &Board) {
-    let mut times = 0;
-    while tokio::signal::ctrl_c().await.is_ok() {
-        times += 1;
-        if times > 1 {
+    let handlers = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
+    let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = handlers else {
+        // Without handlers the signals end the process as they always do.
+        return std::future::pending().await;
+    };
+    for times in 0.. {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+        if times > 0 {
             return;
         }
         board.stop();
-        output::tell("docstokg: finishing what is in flight; interrupt again to stop now (nothing is lost either way)");
+        board.say("finishing current downloads; interrupt again to stop now (nothing is lost either way)");
     }
-    std::future::pending::<()>().await;
 }
 
 async fn pursue(
@@ -196,6 +223,7 @@ async fn pursue(
     job: Job<'_>,
     recording: &Recording,
     board: &Arc<Board>,
+    reachability: Option<Arc<dyn Reachability>>,
 ) -> Result<(Ended, Report), RunError> {
     let halted = |error: run::DirectoryError| RunError::Halted(format!("{:#}", anyhow::Error::from(error)));
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
@@ -203,13 +231,13 @@ async fn pursue(
     if job.arguments.verify {
         let (checked, wrong) = run::verify(directory).await.map_err(halted)?;
         for (path, flaw) in &wrong {
-            output::tell(&format!("docstokg: {path}: {flaw}; it is fetched anew"));
+            output::tell(&format!("docstokg: {path}: {flaw}; downloading again"));
         }
-        output::tell(&format!("docstokg: {checked} files checked, {} not as they were", wrong.len()));
+        output::tell(&format!("docstokg: {} checked, {} changed or missing", plural(checked, "file"), wrong.len()));
     }
     if job.arguments.retry_failed {
         let works = directory.queue.retry_failed("start".to_owned()).await?;
-        output::tell(&format!("docstokg: {works} works that failed are tried again"));
+        output::tell(&format!("docstokg: trying {} again that failed", plural(works, "work")));
     }
     let mut inputs: Vec<Box<dyn Inputs>> = Vec::new();
     if !job.inputs.is_empty() {
@@ -229,95 +257,17 @@ async fn pursue(
         options: job.options,
         run_id: recording.run.id.clone(),
         board: Arc::clone(board),
+        reachability,
     };
     let engine = Engine::new(parts).await?;
     let ended = engine.run(Box::new(Chained::new(inputs, directory.queue.clone()))).await?;
+    if options.rehearsal == Rehearsal::DryRun {
+        board.say(&ending::dry_run(&board.tally(), engine.least_time_of_rehearsed()));
+    }
     let now = runtime.wall().as_secs_f64();
     let report = run::report(&directory.queue, &options, &recording.run.id, &board.tally(), now).await?;
+    if options.rehearsal == Rehearsal::No {
+        run::deliver(&directory.queue, &options.out, &report).await?;
+    }
     Ok((ended, report))
-}
-
-fn finish(
-    global: &Global,
-    directory: &Directory,
-    board: &Board,
-    recording: &Recording,
-    rehearsed: bool,
-    outcome: Option<Result<(Ended, Report), RunError>>,
-) -> Result<ExitCode, Failure> {
-    let listed = board.listed();
-    let (ended, report) = match outcome {
-        Some(Ok(done)) => done,
-        Some(Err(error)) => {
-            directory.queue.close();
-            directory.tidy(false);
-            output::hint("what is done is done; --resume goes on with the rest");
-            return Err(Failure::Failed(error.into()));
-        }
-        None => {
-            directory.tidy(false);
-            return Err(Failure::Failed(anyhow::anyhow!("stopped at once; --resume goes on where it was")));
-        }
-    };
-    directory.queue.close();
-    directory.tidy(matches!(ended, Ended::Complete));
-    let code = match &ended {
-        Ended::Complete if report.inputs_unread => ExitCode::from(exit::FAILED),
-        Ended::Complete if rehearsed && report.bad_lines == 0 => ExitCode::SUCCESS,
-        Ended::Complete if report.failed == 0 && report.bad_lines == 0 => ExitCode::SUCCESS,
-        Ended::Parked { .. } => ExitCode::from(exit::REFUSED),
-        _ => ExitCode::from(exit::FAILED),
-    };
-    let manifest = directory.path.join("manifest.jsonl");
-    if global.json {
-        let mut shown = serde_json::to_value(&report).context("the report cannot be written as JSON")?;
-        shown["ok"] = json!(code == ExitCode::SUCCESS);
-        shown["manifest"] = if rehearsed { serde_json::Value::Null } else { json!(manifest.display().to_string()) };
-        shown["telemetry_run"] = json!(recording.run.id);
-        if let Ended::Parked { due_in, .. } = &ended {
-            shown["cooldown_remaining_ms"] = json!(output::millis(*due_in));
-        }
-        if !listed.is_empty() {
-            shown["listed"] = json!(listed.iter().map(|(work, url)| json!({ "work_id": work, "url": url })).collect::<Vec<_>>());
-        }
-        output::json(&shown);
-    } else {
-        for (work, url) in &listed {
-            output::line(&format!("{work}\t{url}"));
-        }
-    }
-    if !global.quiet && !rehearsed {
-        output::tell(&sentence(&ended, &report));
-        output::tell(&format!("docstokg: the manifest is {}; docstokg summary {} tells how it went", manifest.display(), recording.run.id));
-    }
-    if let Ended::Parked { due_in, .. } = &ended {
-        let until = TokioRuntime::default().wall() + *due_in;
-        output::hint(&format!("hosts want to be left alone until {until} (in {:.0} s); --resume goes on then", due_in.as_secs_f64().ceil()));
-    }
-    Ok(code)
-}
-
-fn sentence(ended: &Ended, report: &Report) -> String {
-    let Report { saved, failed, left, files, bytes_downloaded, skipped, bad_lines, .. } = report;
-    let mut text = format!("docstokg: {saved} works have a file, {failed} have none; {files} files of {bytes_downloaded} bytes in this run");
-    if *skipped > 0 {
-        text.push_str(&format!("; {skipped} lines named a work that was there already"));
-    }
-    if *bad_lines > 0 {
-        text.push_str(&format!("; {bad_lines} lines named none"));
-    }
-    match ended {
-        Ended::Complete => {}
-        Ended::Stopped { .. } if report.inputs_unread => text.push_str(&format!("; stopped with {left} left")),
-        Ended::Stopped { .. } => text.push_str(&format!("; stopped with {left} left, --resume goes on")),
-        Ended::Parked { .. } => text.push_str(&format!("; {left} wait for their hosts")),
-        Ended::BytesSpent { .. } => text.push_str(&format!("; stopped at --max-bytes with {left} left")),
-    }
-    if report.inputs_unread {
-        text.push_str("; the inputs were not read to their end: give them again to go on, what is there already is skipped");
-    }
-    for (reason, works) in &report.reason_totals {
-        text.push_str(&format!("\n  {works} without a file: {reason}"));
-    }
-    text
 }

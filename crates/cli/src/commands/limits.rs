@@ -1,11 +1,13 @@
 //! `docstokg limits show`: the effective table, and where each value came from.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use docstokg_hub::Host;
 use docstokg_hub::config::show::{self, LimitRow, rates_text};
 use docstokg_hub::config::{Config, Source};
+use docstokg_hub::policy::rate::Window;
 use docstokg_telemetry::summary::table;
 use serde_json::json;
 
@@ -36,6 +38,31 @@ pub(crate) fn text(rows: &[LimitRow], config: &Config) -> String {
     let cells: Vec<Vec<String>> = rows.iter().map(|row| cells(row, config)).collect();
     let header = ["host", "role", "rates", "max_delay_ms", "count_head", "max_concurrent", "backend", "adaptive", "from"];
     table(&header, &cells).trim_end().to_owned()
+}
+
+/// Writes the limits in force for the record of a run.
+pub(crate) fn record(config: &Config) -> serde_json::Value {
+    show::limit_rows(config, None).iter().map(|row| row_json(row, config)).collect()
+}
+
+/// Says the limits in one line: how many hosts are known, and what holds for the others.
+pub(crate) fn one_line(config: &Config) -> String {
+    let of_sites = config.sites.iter().flat_map(|site| &site.hosts);
+    let known = config.limits.hosts.keys().chain(of_sites).collect::<HashSet<_>>().len();
+    let paces = config.limits.defaults.iter().flat_map(|role| &role.rates.value).filter(|window| window.per <= Duration::from_secs(60));
+    let per_second = |window: &Window| f64::from(window.limit.get()) / window.per.as_secs_f64();
+    let others = paces.min_by(|a, b| per_second(a).total_cmp(&per_second(b)));
+    let others = others.map_or_else(|| "unlimited".to_owned(), short_rate);
+    format!("limits: {known} known hosts, others {others}; docstokg limits show")
+}
+
+/// Writes a window as people say it: `2/s`, `1 per 3 s`.
+fn short_rate(window: &Window) -> String {
+    match window.per.as_secs() {
+        1 => format!("{}/s", window.limit),
+        60 => format!("{}/min", window.limit),
+        seconds => format!("{} per {seconds} s", window.limit),
+    }
 }
 
 fn cells(row: &LimitRow, config: &Config) -> Vec<String> {

@@ -37,6 +37,17 @@ pub(crate) fn choice(arguments: &ResolverFlags, settings: &Settings) -> Result<C
     Ok(choice)
 }
 
+/// Checks an address given on the command line.
+pub(crate) fn check_mailto(mailto: Option<&str>) -> Result<(), Failure> {
+    let Some(mailto) = mailto else { return Ok(()) };
+    let parts = mailto.trim().split_once('@').filter(|(user, host)| !user.is_empty() && host.contains('.') && !host.contains('@'));
+    let plain = mailto.is_ascii() && !mailto.chars().any(|c| c.is_control() || c.is_whitespace() || "();<>,".contains(c));
+    if parts.is_some_and(|(_, host)| !host.starts_with('.') && !host.ends_with('.')) && plain {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!("--mailto: '{mailto}' is not an e-mail address such as you@example.org")))
+}
+
 /// Reads where services are and who we are to them: the configuration, and the environment over it.
 pub(crate) fn settings(config: &Config, settings: &Settings, mailto: Option<&str>) -> Result<Services, Failure> {
     let written = &settings.resolvers;
@@ -50,6 +61,9 @@ pub(crate) fn settings(config: &Config, settings: &Settings, mailto: Option<&str
             unpaywall_email: secret("UNPAYWALL_EMAIL", &written.unpaywall_email),
             openalex_key: secret("OPENALEX_API_KEY", &written.openalex_api_key),
             crossref_plus_token: secret("CROSSREF_PLUS_TOKEN", &written.crossref_plus_token),
+            elsevier_key: secret("ELSEVIER_API_KEY", &written.elsevier_api_key),
+            elsevier_insttoken: secret("ELSEVIER_INSTTOKEN", &written.elsevier_insttoken),
+            wiley_token: secret("WILEY_TDM_TOKEN", &written.wiley_tdm_token),
         },
         paid_content: written.paid_content.as_ref().is_some_and(|set| set.value),
         ..Services::default()
@@ -83,7 +97,7 @@ pub(crate) fn settings(config: &Config, settings: &Settings, mailto: Option<&str
 pub(crate) fn unavailable(services: &Arc<Services>, choice: &Choice) -> Vec<String> {
     let resolvers = all(services);
     let wanted = resolvers.iter().filter(|resolver| !choice.disable.iter().any(|name| name == resolver.name()));
-    wanted.filter_map(|resolver| Some(format!("{} is not asked: {}", resolver.name(), resolver.unavailable()?))).collect()
+    wanted.filter_map(|resolver| Some(format!("skipping {}: {}", resolver.name(), resolver.unavailable()?))).collect()
 }
 
 /// Reads the query, if there is one.

@@ -4,15 +4,17 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use docstokg_content::reason::Reason;
 use docstokg_hub::config::load;
 use docstokg_hub::files::write_whole;
 use docstokg_telemetry::report;
 use docstokg_telemetry::sink::sqlite::open_to_read;
 use docstokg_telemetry::summary::{self, Check, RunChoice, Summary};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::arguments::{Global, SummaryArguments};
 use crate::exit::{self, Failure};
+use crate::view::plural;
 use crate::{output, telemetry};
 
 /// Runs the command.
@@ -39,20 +41,35 @@ pub(crate) fn run(global: &Global, arguments: &SummaryArguments) -> Result<ExitC
         return Ok(ExitCode::SUCCESS);
     }
     let read = |choice: &RunChoice| summary::load(&database, choice).map_err(|error| Failure::Failed(error.into()));
-    let found = read(&RunChoice::read(arguments.run.as_deref()))?;
+    let of_directory = arguments.run.as_deref().map(Path::new).filter(|path| path.is_dir()).map(works_of).transpose()?;
+    if let (Some(works), false) = (&of_directory, global.json) {
+        output::line(&works_text(works));
+    }
+    let named = of_directory.as_ref().map(|works| works["run_id"].as_str().unwrap_or_default().to_owned());
+    let found = read(&RunChoice::read(named.as_deref().or(arguments.run.as_deref())))?;
     let checks = targets.map_or_else(Vec::new, |targets| summary::check(&found, &targets));
     let before = arguments.compare.as_ref().map(|id| read(&RunChoice::Named(id.clone()))).transpose()?;
     if let Some(file) = &arguments.html {
         write_page(file, &report::page(&database, &found).map_err(|error| Failure::Failed(error.into()))?)?;
     }
-    show(global, arguments, &found, &checks, before.as_ref())?;
+    show(global, arguments, &found, &checks, before.as_ref(), of_directory)?;
     Ok(if checks.iter().all(|check| check.ok) { ExitCode::SUCCESS } else { ExitCode::from(exit::FAILED) })
 }
 
-fn show(global: &Global, arguments: &SummaryArguments, found: &Summary, checks: &[Check], before: Option<&Summary>) -> Result<(), Failure> {
+fn show(
+    global: &Global,
+    arguments: &SummaryArguments,
+    found: &Summary,
+    checks: &[Check],
+    before: Option<&Summary>,
+    works: Option<Value>,
+) -> Result<(), Failure> {
     let compared = before.map(|before| summary::compare(before, found));
     if global.json {
         let mut shown = serde_json::to_value(found).context("the summary cannot be written as JSON")?;
+        if let Some(works) = works {
+            shown["works"] = works;
+        }
         if arguments.slo.is_some() {
             shown["slo"] = json!({ "ok": checks.iter().all(|check| check.ok), "checks": checks });
         }
@@ -72,6 +89,27 @@ fn show(global: &Global, arguments: &SummaryArguments, found: &Summary, checks: 
         output::tell(&format!("the report is in {}", file.display()));
     }
     Ok(())
+}
+
+/// Reads what the latest run in a directory came to.
+fn works_of(directory: &Path) -> Result<Value, Failure> {
+    let file = directory.join("manifest.summary.json");
+    let text = std::fs::read_to_string(&file)
+        .map_err(|_| Failure::Usage(format!("{} holds no finished run: {} cannot be read", directory.display(), file.display())))?;
+    serde_json::from_str(&text).map_err(|error| Failure::Failed(anyhow::anyhow!("{} cannot be read: {error}", file.display())))
+}
+
+/// Says what became of the works of a directory.
+fn works_text(works: &Value) -> String {
+    let number = |key: &str| works[key].as_u64().unwrap_or(0);
+    let (saved, failed, left) = (number("saved"), number("failed"), number("left"));
+    let mut text = format!("downloaded {saved} of {}; {failed} not found, {left} waiting (retry later)", plural(saved + failed + left, "work"));
+    for (reason, count) in works["reason_totals"].as_object().into_iter().flatten() {
+        let meaning = Reason::read(reason).map_or_else(|| reason.clone(), |known| known.sentence().to_owned());
+        text.push_str(&format!("\n  {count}: {meaning} ({reason})"));
+    }
+    text.push('\n');
+    text
 }
 
 /// Writes a page, which appears when it is complete.

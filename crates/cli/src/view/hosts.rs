@@ -1,6 +1,6 @@
 //! What each host is doing: how fast it is asked against what is allowed, what waits until when, how its breaker stands.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use docstokg_hub::Host;
@@ -9,25 +9,28 @@ use docstokg_hub::config::Config;
 use docstokg_hub::event::{Event, Observer, What};
 use docstokg_hub::policy::breaker::State;
 use docstokg_hub::policy::rate::Window;
+use docstokg_hub::policy::role::Role;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// Over how long the rate is measured.
+/// Over how long the rate of a host is measured, at least.
 const RECENT: Duration = Duration::from_secs(5);
+/// The longest window that is a pace and not a quota.
+const LONGEST_PACE: Duration = Duration::from_secs(60);
 /// How many hosts are remembered; those that were silent longest are forgotten.
 const MOST: usize = 2_000;
 
 /// Watches every host.
 pub(super) struct Hosts {
     known: Mutex<HashMap<Host, Watched>>,
-    limits: HashMap<Host, Vec<Window>>,
-    defaults: Vec<Window>,
+    config: Config,
 }
 
 #[derive(Default)]
 struct Watched {
-    sent: VecDeque<BootInstant>,
+    sent: VecDeque<(BootInstant, Role)>,
     waits_until: BootInstant,
+    window: Option<Window>,
     open_until: Option<BootInstant>,
     throttled: u64,
 }
@@ -38,30 +41,68 @@ pub(super) struct Line {
     rate: f64,
     allowed: Option<f64>,
     waits: Duration,
+    window: Option<Window>,
     open: Option<Duration>,
     throttled: u64,
 }
 
-/// Returns the rate that the tightest pacing window allows, per second.
-fn per_second(windows: &[Window]) -> Option<f64> {
-    let pacing = windows.iter().filter(|window| window.per <= Duration::from_secs(60));
-    pacing.map(|window| f64::from(window.limit.get()) / window.per.as_secs_f64()).min_by(f64::total_cmp)
+/// Returns the tightest window that is a pace.
+fn pace(windows: &[Window]) -> Option<&Window> {
+    let pacing = windows.iter().filter(|window| window.per <= LONGEST_PACE);
+    pacing.min_by(|a, b| per_second(a).total_cmp(&per_second(b)))
+}
+
+fn per_second(window: &Window) -> f64 {
+    f64::from(window.limit.get()) / window.per.as_secs_f64()
+}
+
+/// Returns a span in which the rate cannot exceed its limit: a whole number of windows.
+fn span(window: Option<&Window>) -> Duration {
+    let Some(window) = window.filter(|window| !window.per.is_zero()) else { return RECENT };
+    let times = RECENT.as_nanos().div_ceil(window.per.as_nanos()).max(1);
+    window.per * u32::try_from(times).unwrap_or(1)
 }
 
 impl Hosts {
-    /// Starts with nobody.
+    /// Starts with no host.
     pub(super) fn new(config: &Config) -> Self {
-        let mut limits: HashMap<Host, Vec<Window>> = HashMap::new();
-        for (host, own) in &config.limits.hosts {
-            limits.insert(host.clone(), own.roles.iter().flat_map(|role| role.rates.value.clone()).collect());
+        Self { known: Mutex::default(), config: config.clone() }
+    }
+
+    /// Returns the windows of a host and role, and those that its site has for all its hosts.
+    fn windows(&self, host: &Host, role: Role) -> (Vec<Window>, Vec<Window>) {
+        let common = self.config.sites.iter().filter(|site| site.hosts.contains(host));
+        let common = common.flat_map(|site| site.common.iter().flat_map(|common| common.rates.value.clone())).collect();
+        (self.config.limits.of(host, role).rates.value.clone(), common)
+    }
+
+    /// Returns the rate of a host and what is allowed, each role measured over its own windows.
+    fn rate(&self, host: &Host, watched: &Watched, now: BootInstant) -> (f64, Option<f64>) {
+        let mut by_role: BTreeMap<&'static str, (Role, Vec<BootInstant>)> = BTreeMap::new();
+        for (at, role) in &watched.sent {
+            by_role.entry(role.as_str()).or_insert_with(|| (*role, Vec::new())).1.push(*at);
         }
-        for site in &config.sites {
-            for host in &site.hosts {
-                limits.entry(host.clone()).or_default().extend(site.common.iter().flat_map(|common| common.rates.value.clone()));
+        let (mut rate, mut allowed, mut most) = (0.0, Some(0.0), None::<f64>);
+        for (role, sent) in by_role.values() {
+            let (own, common) = self.windows(host, *role);
+            let all: Vec<Window> = own.iter().chain(&common).copied().collect();
+            let tightest = pace(&all);
+            let span = span(tightest);
+            let recent = sent.iter().filter(|at| now.since(**at) < span).count();
+            if recent == 0 {
+                continue;
             }
+            rate += f64::from(u32::try_from(recent).unwrap_or(u32::MAX)) / span.as_secs_f64();
+            allowed = allowed.zip(tightest.map(per_second)).map(|(sum, own)| sum + own);
+            most = pace(&common).map(per_second).or(most);
         }
-        let defaults = config.limits.defaults.iter().flat_map(|role| role.rates.value.clone()).collect();
-        Self { known: Mutex::default(), limits, defaults }
+        // What the site has in common bounds the sum of all roles.
+        let allowed = allowed.filter(|allowed| *allowed > 0.0);
+        let allowed = match (allowed, most) {
+            (Some(allowed), Some(most)) => Some(allowed.min(most)),
+            (allowed, most) => allowed.or(most),
+        };
+        (rate, allowed)
     }
 
     /// Returns the busiest hosts: those that are asked or waited for most.
@@ -69,17 +110,17 @@ impl Hosts {
         let mut known = self.known.lock();
         let mut lines: Vec<Line> = Vec::new();
         for (host, watched) in &mut *known {
-            while watched.sent.front().is_some_and(|first| now.since(*first) > RECENT) {
+            while watched.sent.front().is_some_and(|(first, _)| now.since(*first) > LONGEST_PACE) {
                 watched.sent.pop_front();
             }
             let open = watched.open_until.map(|until| until.since(now)).filter(|left| !left.is_zero());
             let waits = watched.waits_until.since(now);
-            if watched.sent.is_empty() && open.is_none() && waits.is_zero() {
+            let (rate, allowed) = self.rate(host, watched, now);
+            if rate == 0.0 && open.is_none() && waits.is_zero() {
                 continue;
             }
-            let windows = self.limits.get(host).unwrap_or(&self.defaults);
-            let rate = f64::from(u32::try_from(watched.sent.len()).unwrap_or(u32::MAX)) / RECENT.as_secs_f64();
-            lines.push(Line { host: host.to_string(), rate, allowed: per_second(windows), waits, open, throttled: watched.throttled });
+            let (window, throttled) = (watched.window, watched.throttled);
+            lines.push(Line { host: host.to_string(), rate, allowed, waits, window, open, throttled });
         }
         drop(known);
         lines
@@ -94,15 +135,17 @@ impl Observer for Hosts {
         let note = |change: &dyn Fn(&mut Watched)| {
             let mut known = self.known.lock();
             if known.len() >= MOST && !known.contains_key(&event.host) {
-                known.retain(|_, watched| watched.sent.back().is_some_and(|last| event.at.since(*last) < RECENT));
+                known.retain(|_, watched| watched.sent.back().is_some_and(|(last, _)| event.at.since(*last) < RECENT));
             }
             change(known.entry(event.host.clone()).or_default());
         };
         match &event.what {
-            What::Go { .. } => note(&|watched| watched.sent.push_back(event.at)),
-            What::WaitRate { until, .. } | What::WaitTurn { not_before: until, .. } => {
-                note(&|watched| watched.waits_until = watched.waits_until.max(*until));
-            }
+            What::Go { .. } => note(&|watched| watched.sent.push_back((event.at, event.role))),
+            What::WaitRate { until, window } => note(&|watched| {
+                watched.waits_until = watched.waits_until.max(*until);
+                watched.window = window.or(watched.window);
+            }),
+            What::WaitTurn { not_before: until, .. } => note(&|watched| watched.waits_until = watched.waits_until.max(*until)),
             What::Headers { status, .. } if status.as_u16() == 429 => note(&|watched| watched.throttled += 1),
             What::Breaker { transition, .. } | What::BreakerSeen { transition, .. } => note(&|watched| {
                 watched.open_until = (transition.to == State::Open).then(|| event.at + transition.reset.unwrap_or_default());
@@ -113,31 +156,54 @@ impl Observer for Hosts {
 }
 
 impl Line {
-    /// Returns how long its line is.
+    /// Returns how long its queue is.
     pub(super) fn waits(&self) -> Duration {
         self.waits
     }
 
-    /// Writes the line for a terminal.
-    pub(super) fn text(&self) -> String {
-        let mut text = format!("{:<34} {:>5.1}/s", self.host, self.rate);
+    /// Says what a request to the host waits for, where that takes long enough to be worth a word.
+    pub(super) fn long_wait(&self, least: Duration) -> Option<(&str, Duration, String)> {
+        let why = self.window.map_or_else(|| "its limit".to_owned(), |window| format!("limit {window}"));
+        (self.waits >= least).then_some((self.host.as_str(), self.waits, why))
+    }
+
+    /// Writes the line for a terminal of this width.
+    pub(super) fn text(&self, width: usize) -> String {
+        let name = width.saturating_sub(30).clamp(12, 34);
+        let host: String =
+            if self.host.chars().count() > name { self.host.chars().take(name - 1).chain(['\u{2026}']).collect() } else { self.host.clone() };
+        let mut text = format!("{host:<name$} {:>5.1}/s", self.rate);
         if let Some(allowed) = self.allowed {
             text.push_str(&format!(" of {allowed:.1}"));
         }
         if let Some(open) = self.open {
-            text.push_str(&format!("  open, {:.0} s left", open.as_secs_f64()));
+            text.push_str(&format!("  paused, retry in {:.0} s", open.as_secs_f64().ceil()));
         } else if !self.waits.is_zero() {
-            text.push_str(&format!("  line of {:.1} s", self.waits.as_secs_f64()));
+            text.push_str(&format!("  queue {:.0} s", self.waits.as_secs_f64().ceil()));
         }
         if self.throttled > 0 {
             text.push_str(&format!("  {} x 429", self.throttled));
         }
-        text
+        text.chars().take(width).collect()
     }
 
     /// Writes the line as JSON.
     pub(super) fn json(&self) -> Value {
         json!({ "host": self.host, "rate": self.rate, "allowed": self.allowed, "waits_s": self.waits.as_secs_f64(),
                 "open_s": self.open.map(|open| open.as_secs_f64()), "status_429": self.throttled })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_of_a_host_is_measured_over_whole_windows() {
+        let window = |limit: u32, seconds: u64| Window { limit: limit.try_into().unwrap(), per: Duration::from_secs(seconds) };
+        assert_eq!(span(Some(&window(2, 1))), Duration::from_secs(5));
+        assert_eq!(span(Some(&window(1, 3))), Duration::from_secs(6));
+        assert_eq!(span(Some(&window(30, 60))), Duration::from_secs(60));
+        assert_eq!(span(None), RECENT);
     }
 }

@@ -188,7 +188,7 @@ fn verify_fetches_anew_what_is_not_as_it_was() {
     std::fs::write(&files[0], "spoilt").expect("written");
     let ran = world.run(&["--verify"]);
     assert!(ran.status.success(), "{}", text(&ran.stderr));
-    assert!(text(&ran.stderr).contains("2 files checked, 1 not as they were"), "{}", text(&ran.stderr));
+    assert!(text(&ran.stderr).contains("2 files checked, 1 changed or missing"), "{}", text(&ran.stderr));
     for record in world.manifests() {
         let path = world.path("out").join(record["path"].as_str().expect("a path"));
         assert_eq!(sha256(&path), record["sha256"].as_str().expect("a sum"));
@@ -231,7 +231,7 @@ fn interrupted_once_it_finishes_what_is_in_flight_and_says_how_to_go_on() {
     let ended = child.wait_with_output().expect("an end");
     assert_eq!(ended.status.code(), Some(1));
     let told = text(&ended.stderr);
-    assert!(told.contains("finishing what is in flight") && told.contains("--resume goes on"), "{told}");
+    assert!(told.contains("finishing current downloads") && told.contains("continue with --resume"), "{told}");
     let fetched = world.manifests().len();
     assert!((1..30).contains(&fetched), "{fetched}");
     assert!(world.run(&["--resume", "--quiet"]).status.success());

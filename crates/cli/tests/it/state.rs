@@ -94,11 +94,14 @@ fn the_doctor_tells_how_full_each_window_is_and_when_there_is_room() {
 }
 
 #[test]
-fn a_state_directory_that_cannot_be_used_is_said_and_fetching_goes_on_unless_config_says_no() {
+fn a_state_directory_that_cannot_be_used_is_an_error_unless_the_state_is_in_memory() {
     let served = fine();
     let nowhere = std::path::Path::new("/proc/nowhere");
-    let fetched = fetch(nowhere, &served, &[]);
-    assert!(fetched.code == 0 && fetched.err.contains("cannot be used") && fetched.err.contains("this process alone"), "{}", fetched.err);
+    let refused = fetch(nowhere, &served, &[]);
+    assert!(refused.code == 1 && refused.err.contains("cannot be used") && refused.err.contains("--rate-backend memory"), "{}", refused.err);
+    assert_eq!(served.web.ledger().len(), 0);
+    let fetched = fetch(nowhere, &served, &["--rate-backend", "memory"]);
+    assert_eq!(fetched.code, 0, "{}", fetched.err);
     assert_eq!(run(nowhere, &["breaker", "show"]).code, 1);
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), "limits: { backend: { on_store_failure: refuse } }\n").expect("a file");

@@ -94,6 +94,13 @@ impl Row {
         }
     }
 
+    /// Takes a field in that may well hold something else: what cannot be read is left out without a word.
+    pub(super) fn take_quietly(&mut self, field: Field, value: &str) {
+        let problems = self.problems.len();
+        self.take(field, value);
+        self.problems.truncate(problems);
+    }
+
     /// Makes a work of the row, with what had to be left out; or says why there is none.
     pub(super) fn into_work(self) -> Result<(Work, Vec<String>), String> {
         let Self { identifiers, named, title, year, problems } = self;
@@ -111,7 +118,7 @@ impl Row {
                 work.year = year;
                 Ok((work, problems))
             }
-            None if problems.is_empty() => Err("no field names the work".to_owned()),
+            None if problems.is_empty() => Err("it has no DOI, arXiv id, PMCID, PMID, OpenAlex id or URL".to_owned()),
             None => Err(problems.join("; ")),
         }
     }

@@ -23,6 +23,25 @@ pub(super) fn row(text: &str) -> Result<Option<Row>, String> {
     }
 }
 
+/// Reads an item of CSL-JSON, as reference managers write it. Its `id` is a key of theirs and names nothing.
+pub(super) fn csl(item: &Value) -> Result<Row, String> {
+    let object = item.as_object().ok_or("it is not a JSON object")?;
+    let mut row = Row::default();
+    let text = |key: &str| object.get(key).and_then(Value::as_str);
+    for (key, field) in [("DOI", Field::Doi), ("PMID", Field::Pmid), ("PMCID", Field::Pmcid), ("title", Field::Title)] {
+        if let Some(value) = text(key) {
+            row.take(field, value);
+        }
+    }
+    if let Some(url) = text("URL") {
+        row.take_quietly(Field::Url, url);
+    }
+    if let Some(year) = item.pointer("/issued/date-parts/0/0") {
+        row.take(Field::Year, &year.to_string().replace('"', ""));
+    }
+    Ok(row)
+}
+
 fn take_all(row: &mut Row, object: &serde_json::Map<String, Value>) {
     for (name, value) in object {
         let Some(field) = Field::named(name) else { continue };

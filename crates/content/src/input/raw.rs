@@ -1,7 +1,7 @@
 //! Lines as bytes, bounded: a list that is one endless line does not fill the memory.
 
 use std::collections::VecDeque;
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read as _};
 
 /// One line, without its end.
 #[derive(Debug)]
@@ -35,6 +35,24 @@ impl<R: BufRead> RawLines<R> {
         for line in lines.into_iter().rev() {
             self.given_back.push_front(line);
         }
+    }
+
+    /// Tells whether the input has not been read yet and begins with a byte, white space left out.
+    pub(super) fn begins_with(&mut self, byte: u8) -> bool {
+        let Ok(beginning) = self.reader.fill_buf() else { return false };
+        let beginning = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning);
+        self.number == 0 && beginning.trim_ascii_start().first() == Some(&byte)
+    }
+
+    /// Reads everything that is left, up to a number of bytes.
+    pub(super) fn rest(&mut self, most: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.reader.by_ref().take(most).read_to_end(&mut bytes)?;
+        self.ended = true;
+        if bytes.starts_with(b"\xef\xbb\xbf") {
+            bytes.drain(..3);
+        }
+        Ok(bytes)
     }
 
     /// Reads the next line; `None` at the end. An error of the reader is given once, then the input has ended.

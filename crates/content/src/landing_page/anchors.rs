@@ -1,54 +1,111 @@
-//! Links that a person would click to get the file.
+//! Links that a person would click to get the article's file, and no other file of the page.
+//!
+//! A page has links to cited reports, data sheets, guides and media kits beside the one that is wanted. A link counts when
+//! its URL names the work (DOI, PII, article id), or when it is the only link of the page's own host that is labelled as
+//! the file and nothing else. Everything else is left alone: no file is better than a wrong one.
 
-use scraper::Html;
+use scraper::{ElementRef, Html};
 use url::Url;
 
-use super::each;
+use super::blocks::{Block, Blocks, is_foreign_heading};
+use super::labels::{Label, is_other_file};
+use super::own::{Carries, Own};
+use super::platforms;
+use crate::titles;
 
 /// Most links taken from a page: an issue's table of contents has hundreds.
 const MOST_ANCHORS: usize = 8;
 
-/// Parts of paths under which publishers keep PDFs.
-const PDF_PATHS: [&str; 7] = ["/pdf/", "/pdfft", "/pdfdirect", "/epdf/", "/pdfplus/", "/download/pdf", "/article-pdf/"];
-
-/// Words of links that lead to something else than the article.
-const NOT_THE_ARTICLE: [&str; 9] = ["suppl", "moesm", "guideline", "instruction", "policy", "policies", "checklist", "permission", "copyright"];
-
-/// Returns whether a link looks as if a PDF were behind it.
-pub(super) fn looks_like_pdf(link: &str) -> bool {
-    let link = link.trim().to_ascii_lowercase();
-    let path = link.split(['?', '#']).next().unwrap_or_default();
-    [".pdf", "/pdf"].iter().any(|end| path.ends_with(end)) || PDF_PATHS.iter().any(|part| path.contains(part)) || link.contains("pdf=render")
+/// The links of a page that may be the article's file.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    /// Those that name the work, best first.
+    pub(super) named: Vec<Url>,
+    /// The one that is only labelled as the file; none where several are.
+    pub(super) labelled: Option<Url>,
 }
 
-/// Returns the links of a page that look like the article's file, best first: those that say so, then those on the same host.
-pub(super) fn ranked(document: &Html, base: &Url) -> Vec<String> {
-    let mut links: Vec<(u8, String)> = Vec::new();
-    for element in each(document, "a, button") {
-        let text = element.text().collect::<String>().to_ascii_lowercase();
-        let named = element
-            .value()
-            .attrs()
-            .any(|(name, value)| matches!(name, "class" | "id" | "title" | "aria-label") && value.to_ascii_lowercase().contains("pdf"));
-        let says_pdf = text.contains("pdf") || named;
-        let values = element.value().attrs().filter(|(name, _)| *name == "href" || name.starts_with("data-"));
-        for (_, value) in values.filter(|(_, value)| looks_like_pdf(value)) {
-            let lower = value.to_ascii_lowercase();
-            if NOT_THE_ARTICLE.iter().any(|word| lower.contains(word) || text.contains(word)) {
-                continue;
-            }
-            let Ok(url) = base.join(value.trim()) else { continue };
-            let home = url.host() == base.host();
-            // A foreign PDF is somebody else's paper in the references, unless the link says that it is the PDF.
-            let rank = match (says_pdf, home) {
-                (true, true) => 0,
-                (false, true) => 1,
-                (true, false) => 2,
-                (false, false) => continue,
-            };
-            links.push((rank, value.replace("/epdf/", "/pdf/")));
+/// A link as it stands on the page.
+struct Link<'a> {
+    element: ElementRef<'a>,
+    target: &'a str,
+    under_foreign_heading: bool,
+}
+
+/// Collects the links of a page that may be the article's file.
+pub(super) fn collect(document: &Html, base: &Url, own: &Own) -> Links {
+    let mut blocks = Blocks::default();
+    let mut named: Vec<((bool, Carries, bool), Url)> = Vec::new();
+    let mut labelled: Vec<Url> = Vec::new();
+    for link in links(document) {
+        let Ok(mut url) = base.join(link.target.trim()) else { continue };
+        url.set_fragment(None);
+        let label = label(link.element);
+        let Some(url) = platforms::as_file(&url, says_pdf(link.element, &label)) else { continue };
+        let block = blocks.around(link.element);
+        if block == Block::Foreign || is_something_else(&url, &label, own) {
+            continue;
+        }
+        let carries = own.carried_by(&url);
+        if carries != Carries::Nothing {
+            // The current version before earlier ones, the DOI before other names, the page's own host before others.
+            named.push(((platforms::is_old_version(&url), carries, !own.is_home(&url)), url));
+            continue;
+        }
+        let own_place = block == Block::Own && !link.under_foreign_heading && own.is_home(&url);
+        if own_place && Label::read(&label) == Label::TheFile && !labelled.contains(&url) {
+            labelled.push(url);
         }
     }
-    links.sort_by_key(|(rank, _)| *rank);
-    links.into_iter().map(|(_, link)| link).take(MOST_ANCHORS).collect()
+    named.sort_by_key(|(rank, _)| *rank);
+    let named = named.into_iter().map(|(_, url)| url).take(MOST_ANCHORS).collect();
+    // Several files with the same label are a list, and nothing says which is the article's.
+    let labelled = if labelled.len() == 1 { labelled.pop() } else { None };
+    Links { named, labelled }
+}
+
+/// Returns everything on a page that leads somewhere like a link, in document order.
+fn links(document: &Html) -> Vec<Link<'_>> {
+    let mut found = Vec::new();
+    let mut under_foreign_heading = false;
+    for element in document.root_element().descendants().filter_map(ElementRef::wrap) {
+        let value = element.value();
+        match value.name() {
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => under_foreign_heading = is_foreign_heading(&element.text().collect::<String>()),
+            "a" | "button" => {
+                let targets = value.attrs().filter(|(name, _)| *name == "href" || name.starts_with("data-"));
+                found.extend(targets.map(|(_, target)| Link { element, target, under_foreign_heading }));
+            }
+            "form" => found.extend(value.attr("action").map(|target| Link { element, target, under_foreign_heading })),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Returns the words on a link: what is seen, else what is said to those who do not see.
+fn label(element: ElementRef<'_>) -> String {
+    let text = element.text().collect::<String>();
+    let value = element.value();
+    let spoken = || ["aria-label", "title", "value"].iter().find_map(|name| value.attr(name)).unwrap_or_default().to_owned();
+    let text = if text.trim().is_empty() { spoken() } else { text };
+    if text.trim().is_empty() && value.attr("class").is_some_and(|class| class.to_ascii_lowercase().contains("pdf")) {
+        return "pdf".to_owned();
+    }
+    text
+}
+
+/// Tells whether a link says in words or by its class that a PDF is behind it.
+fn says_pdf(element: ElementRef<'_>, label: &str) -> bool {
+    let class = element.value().attr("class").unwrap_or_default();
+    [label, class].iter().any(|text| text.to_ascii_lowercase().contains("pdf"))
+}
+
+/// Tells whether the words of a link's URL or label name a supplement, a figure, a guide or the like.
+///
+/// Words that the page's own path or the title has are words of the work, and say nothing.
+fn is_something_else(url: &Url, label: &str, own: &Own) -> bool {
+    let words = |text: &str| titles::words(text).into_iter().filter(|word| !own.has_word(word)).any(|word| is_other_file(&word));
+    let label_is_url = label.contains("://");
+    words(url.path()) || words(url.query().unwrap_or_default()) || (!label_is_url && words(label))
 }

@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Queue, QueueError};
 use crate::digest::Fingerprint;
+use crate::pursuit::Pursuit;
 
 /// A work that is to be queued.
 #[derive(Clone, Debug)]
@@ -207,6 +208,28 @@ impl Queue {
     /// The file cannot be read.
     pub async fn next_due(&self) -> Result<Option<f64>, QueueError> {
         self.change(earliest).await
+    }
+
+    /// Plans all deferred works anew, into a line of the scheduler. Returns how many.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub async fn plan_anew(&self, lane: String) -> Result<u64, QueueError> {
+        self.change(move |to| {
+            let mut deferred = to.prepare("SELECT id, progress FROM items WHERE state = 'queued' AND not_before > 0")?;
+            let rows = deferred.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<String>>(1)?)))?;
+            let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+            let mut update = to.prepare("UPDATE items SET lane = ?2, progress = ?3, not_before = 0 WHERE id = ?1")?;
+            for (id, progress) in &rows {
+                let planned = progress.as_deref().and_then(|text| serde_json::from_str::<Pursuit>(text).ok()).and_then(|mut pursuit| {
+                    pursuit.plan_anew();
+                    pursuit.to_text()
+                });
+                update.execute(params![id, lane, planned.as_ref().or(progress.as_ref())])?;
+            }
+            Ok(rows.len() as u64)
+        })
+        .await
     }
 
     /// Queues works anew that failed. Returns how many.

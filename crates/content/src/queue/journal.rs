@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Queue, QueueError};
+use super::{ItemState, Queue, QueueError};
+use crate::reason::Reason;
 
 /// What stands for all inputs among the cursors. No query is called so.
 const INPUTS: &str = "inputs";
@@ -28,7 +29,7 @@ pub struct AttemptRow {
     /// The status of the answer.
     pub http_status: Option<u16>,
     /// Why it did not succeed.
-    pub reason: Option<String>,
+    pub reason: Option<Reason>,
     /// Everything, as JSON text.
     pub record: Arc<str>,
 }
@@ -47,7 +48,7 @@ pub struct ManifestRow {
     /// `pdf`, `xml`, `html`, `miss`, ...
     pub classification: String,
     /// Why there is no file.
-    pub reason: Option<String>,
+    pub reason: Option<Reason>,
     /// The same as a sentence.
     pub detail: Option<String>,
     /// Where it came from, without secrets.
@@ -83,6 +84,21 @@ pub struct Totals {
     pub html_only: u64,
     /// Works that have XML and nothing else.
     pub xml_only: u64,
+}
+
+/// How one work stands, with its latest manifest record.
+#[derive(Clone, Debug)]
+pub struct WorkRow {
+    /// The work.
+    pub work_id: String,
+    /// How it stands.
+    pub state: ItemState,
+    /// Why it has no file.
+    pub reason: Option<String>,
+    /// The same as a sentence.
+    pub detail: Option<String>,
+    /// Its manifest record, as JSON text.
+    pub payload: Option<String>,
 }
 
 /// How many works stand how.
@@ -221,6 +237,25 @@ impl Queue {
         .await
     }
 
+    /// Goes through all works in the order in which they were read, each with its latest manifest record.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn each_work(&self, mut take: impl FnMut(WorkRow) + Send + 'static) -> Result<(), QueueError> {
+        self.change(move |to| {
+            let mut query = to.prepare(
+                "SELECT work_id, state, reason, detail, (SELECT payload FROM manifests WHERE item = items.id ORDER BY id DESC LIMIT 1) FROM items ORDER BY id",
+            )?;
+            let mut rows = query.query([])?;
+            while let Some(row) = rows.next()? {
+                let state = ItemState::read(row.get_ref(1)?.as_str().unwrap_or_default());
+                take(WorkRow { work_id: row.get(0)?, state, reason: row.get(2)?, detail: row.get(3)?, payload: row.get(4)? });
+            }
+            Ok(())
+        })
+        .await
+    }
+
     /// Returns every file that the run is known to have: item, path, SHA-256, size.
     ///
     /// # Errors
@@ -314,7 +349,17 @@ fn note_attempts(to: &Connection, rows: Vec<AttemptRow>) -> rusqlite::Result<()>
         "INSERT INTO attempts (timestamp, run_id, work_id, resolver_name, url, status, http_status, reason, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
     for row in rows {
-        insert.execute(params![row.at, row.run_id, row.work_id, row.resolver, row.url, row.status, row.http_status, row.reason, row.record])?;
+        insert.execute(params![
+            row.at,
+            row.run_id,
+            row.work_id,
+            row.resolver,
+            row.url,
+            row.status,
+            row.http_status,
+            row.reason.map(Reason::as_str),
+            row.record
+        ])?;
     }
     Ok(())
 }
@@ -330,8 +375,19 @@ fn file(to: &Connection, rows: Vec<ManifestRow>, end: Option<(i64, &'static str,
             to.prepare_cached("INSERT OR IGNORE INTO urls (canonical, item) VALUES (?1, ?2)")?.execute(params![canonical, row.item])?;
         }
         let bytes = row.bytes.and_then(|bytes| i64::try_from(bytes).ok());
-        let values =
-            params![row.at, row.run_id, row.item, row.work_id, row.classification, row.reason, row.url, row.path, row.sha256, bytes, row.record];
+        let values = params![
+            row.at,
+            row.run_id,
+            row.item,
+            row.work_id,
+            row.classification,
+            row.reason.map(Reason::as_str),
+            row.url,
+            row.path,
+            row.sha256,
+            bytes,
+            row.record
+        ];
         insert.execute(values)?;
         last = (row.reason, row.detail, row.at);
     }
@@ -339,7 +395,7 @@ fn file(to: &Connection, rows: Vec<ManifestRow>, end: Option<(i64, &'static str,
         to.prepare_cached(
             "UPDATE items SET state = ?2, attempts = ?3, progress = NULL, reason = ?4, detail = ?5, updated_at = max(updated_at, ?6) WHERE id = ?1",
         )?
-        .execute(params![id, state, attempts, last.0, last.1, last.2])?;
+        .execute(params![id, state, attempts, last.0.map(Reason::as_str), last.1, last.2])?;
     }
     Ok(())
 }

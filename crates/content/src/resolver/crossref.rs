@@ -24,9 +24,6 @@ const BATCH: usize = 50;
 /// The fields we read of a list.
 const FIELDS: &str = "DOI,title,issued,link,license,resource,relation";
 
-/// Hosts that answer nobody without an own key of theirs.
-const WANT_OWN_KEY: [&str; 2] = ["api.elsevier.com", "api.wiley.com"];
-
 /// Asks Crossref, and `DataCite` where Crossref does not know a DOI.
 #[derive(Debug)]
 pub struct Crossref {
@@ -57,7 +54,7 @@ impl Crossref {
                 (Some(doi), None) => Box::pin(self.one(doi, web)),
                 (Some(_), Some((_, Err(failure)))) => Box::pin(std::future::ready(Outcome::Failed(failure.clone()))),
                 (Some(doi), Some((_, Ok(known)))) => match known.iter().find(|(found, _)| found == doi) {
-                    Some((_, work)) => Box::pin(std::future::ready(read(work))),
+                    Some((_, work)) => Box::pin(std::future::ready(read(&self.settings, work))),
                     None => Box::pin(datacite::one(&self.settings, doi, web)),
                 },
             }
@@ -73,7 +70,7 @@ impl Crossref {
         let secrets = self.settings.secret_headers(&url);
         let answer = web.ask(Ask::metadata(url, NAME).secrets(secrets)).await;
         match record(&self.settings, answer, &[404], "/message/DOI") {
-            Ok(value) => read(value.get("message").unwrap_or(&Value::Null)),
+            Ok(value) => read(&self.settings, value.get("message").unwrap_or(&Value::Null)),
             Err(Unanswered::Missing(_)) => datacite::one(&self.settings, doi, web).await,
             Err(unanswered) => unanswered.into_outcome("Crossref"),
         }
@@ -95,7 +92,7 @@ impl Crossref {
 }
 
 /// Reads one work.
-fn read(work: &Value) -> Outcome {
+fn read(settings: &Settings, work: &Value) -> Outcome {
     let mut learned = Learned { title: text(work, "/title/0").or_else(|| text(work, "/title")).and_then(title), ..Learned::default() };
     learned.year = ["/issued/date-parts/0/0", "/published/date-parts/0/0"].iter().find_map(|pointer| scalar(work, pointer)?.parse().ok());
     if let Some(doi) = text(work, "/DOI").and_then(|doi| doi.parse().ok()) {
@@ -108,7 +105,7 @@ fn read(work: &Value) -> Outcome {
             _ => {}
         }
     }
-    let mut ranked: Vec<(u8, Location)> = items(work, "/link").iter().filter_map(|link| mining_link(work, link)).collect();
+    let mut ranked: Vec<(u8, Location)> = items(work, "/link").iter().filter_map(|link| mining_link(settings, work, link)).collect();
     ranked.sort_by_key(|(rank, _)| *rank);
     let page = place(work, "/resource/primary/URL", Offers::Landing, NAME, &mut learned);
     let locations = distinct(ranked.into_iter().map(|(_, location)| location).chain(page));
@@ -116,13 +113,18 @@ fn read(work: &Value) -> Outcome {
 }
 
 /// Reads a link with its rank: full text for miners first. Links for plagiarism checkers are for their crawlers alone.
-fn mining_link(work: &Value, entry: &Value) -> Option<(u8, Location)> {
+fn mining_link(settings: &Settings, work: &Value, entry: &Value) -> Option<(u8, Location)> {
     let application = text(entry, "/intended-application").unwrap_or("unspecified");
-    let url = link(text(entry, "/URL")?)?;
-    if application == "similarity-checking" || url.host_str().is_some_and(|host| WANT_OWN_KEY.contains(&host)) {
+    let mut url = link(text(entry, "/URL")?)?;
+    if application == "similarity-checking" || settings.lacks_credential(&url) {
         return None;
     }
-    let stated = text(entry, "/content-type").unwrap_or("unspecified").to_ascii_lowercase();
+    let mut stated = text(entry, "/content-type").unwrap_or("unspecified").to_ascii_lowercase();
+    if url.host_str() == Some("api.elsevier.com") {
+        // The same article in another form: the service is told which in the query.
+        url.set_query(Some("httpAccept=application/pdf"));
+        "application/pdf".clone_into(&mut stated);
+    }
     let offers = match stated.as_str() {
         "application/pdf" => Offers::Pdf,
         "text/xml" | "application/xml" => Offers::Xml,

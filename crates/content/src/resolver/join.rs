@@ -7,7 +7,7 @@ use std::task::Poll;
 use crate::web::BoxFuture;
 
 /// Runs all futures together and returns what they gave, in their order. How many requests are out at a time is the web's business.
-pub(super) async fn join_all<'a, T>(futures: impl Iterator<Item = BoxFuture<'a, T>>) -> Vec<T> {
+pub(crate) async fn join_all<'a, T>(futures: impl Iterator<Item = BoxFuture<'a, T>>) -> Vec<T> {
     let mut slots: Vec<Slot<'a, T>> = futures.map(Slot::Waiting).collect();
     poll_fn(|context| {
         let mut waiting = false;

@@ -11,6 +11,7 @@ use super::settings::Settings;
 use super::{Applies, Failure, Outcome, Resolver};
 use crate::landing_page::{self, Page};
 use crate::location::{Location, Offers, distinct, joined};
+use crate::reason::Reason;
 use crate::sniff::{Payload, classify};
 use crate::wall::{self, Wall};
 use crate::web::{Answer, Ask, BoxFuture, Web};
@@ -47,8 +48,8 @@ impl LandingPage {
     }
 
     /// Reads one page, such as a place that another resolver found and that offers no more than a page.
-    pub async fn read(&self, start: Url, web: &dyn Web) -> Outcome {
-        let (mut page, mut at) = match self.visit(start, web).await {
+    pub async fn read(&self, start: Url, work: Option<&Work>, web: &dyn Web) -> Outcome {
+        let (mut page, mut at) = match self.visit(start, work, web).await {
             Ok(Behind::File(location)) => return Outcome::of(vec![location], Learned::default(), ""),
             Ok(Behind::Page(page, at)) => (page, at),
             Err(unanswered) => return unanswered.into_outcome("the site"),
@@ -57,7 +58,7 @@ impl LandingPage {
         if page.candidates.is_empty()
             && let Some(next) = page.next.clone()
         {
-            match self.visit(next, web).await {
+            match self.visit(next, work, web).await {
                 Ok(Behind::File(location)) => return Outcome::of(vec![location.referer(at)], page.learned, ""),
                 Ok(Behind::Page(further, there)) => (page, at) = (further, there),
                 Err(unanswered) => return unanswered.into_outcome("the site"),
@@ -69,12 +70,12 @@ impl LandingPage {
 
     async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
         match self.page_of(work) {
-            Some(page) => self.read(page, web).await,
+            Some(page) => self.read(page, Some(work), web).await,
             None => Outcome::not_found("no page to read"),
         }
     }
 
-    async fn visit(&self, url: Url, web: &dyn Web) -> Result<Behind, Unanswered> {
+    async fn visit(&self, url: Url, work: Option<&Work>, web: &dyn Web) -> Result<Behind, Unanswered> {
         let answer = web.ask(Ask::landing(url, NAME).max_body(MAX_PAGE_BYTES)).await;
         if let Ok(answer) = &answer
             && classify(&answer.body) != Payload::Pdf
@@ -87,9 +88,9 @@ impl LandingPage {
             Payload::Pdf => Ok(Behind::File(Location::new(answer.url, Offers::Pdf, NAME))),
             Payload::Jats | Payload::Xml if !says_html(&answer) => Ok(Behind::File(Location::new(answer.url, Offers::Xml, NAME))),
             Payload::Zip | Payload::Gzip | Payload::Tar => Ok(Behind::File(Location::new(answer.url, Offers::Archive, NAME))),
-            Payload::Empty => Err(Unanswered::Failed(super::reply::unreadable(&self.settings, &answer, "http-error", "page"))),
+            Payload::Empty => Err(Unanswered::Failed(super::reply::unreadable(&self.settings, &answer, Reason::HttpStatus, "page"))),
             _ => {
-                let page = landing_page::extract(&String::from_utf8_lossy(&answer.body), &answer.url, &answer.headers);
+                let page = landing_page::extract(&String::from_utf8_lossy(&answer.body), &answer.url, &answer.headers, work);
                 Ok(Behind::Page(Box::new(page), answer.url))
             }
         }
@@ -104,8 +105,8 @@ fn says_html(answer: &Answer) -> bool {
 fn walled(settings: &Settings, answer: &Answer, wall: Wall) -> Failure {
     let host = answer.url.host_str().unwrap_or_default();
     let reason = match wall {
-        Wall::Robots { .. } => "bot-wall",
-        Wall::Interstitial { .. } => "interstitial",
+        Wall::Robots { .. } => Reason::BotChallenge,
+        Wall::Interstitial { .. } => Reason::Interstitial,
     };
     let detail = wall.sentence(host);
     // Waiting does not help.

@@ -13,7 +13,7 @@ use super::pmc_bucket;
 use super::reply::{Unanswered, items, record, scalar, text};
 use super::settings::Settings;
 use super::{Applies, Failure, Outcome, Resolver};
-use crate::identifier::{Doi, Pmcid, Pmid};
+use crate::identifier::{Doi, Identifier, Pmcid, Pmid};
 use crate::web::{Ask, BoxFuture, Web};
 use crate::work::Work;
 
@@ -58,9 +58,12 @@ impl Pmc {
             converted.push(Converted { asked: chunk.to_vec(), records: self.convert(chunk, web).await });
         }
         let outcomes = works.iter().map(|work| -> BoxFuture<'_, Outcome> {
-            match pmcid_of(work, &converted) {
-                Ok(Some(pmcid)) => Box::pin(pmc_bucket::find(&self.settings, pmcid, web)),
-                Ok(None) => Box::pin(std::future::ready(Outcome::not_found("it is not in PubMed Central"))),
+            match articles_of(work, &converted) {
+                Ok(articles) => {
+                    // Who names a version gets that one or none.
+                    let only = matches!(work.typed(), Identifier::Pmcid(id) if id.version().is_some());
+                    Box::pin(async move { pmc_bucket::find(&self.settings, &articles, only, web).await })
+                }
                 Err(failure) => Box::pin(std::future::ready(Outcome::Failed(failure))),
             }
         });
@@ -99,21 +102,23 @@ fn converted(value: &Value) -> Record {
     }
 }
 
-/// Returns the article of a work, where it has one; a failure when the converter could not be asked about it.
-fn pmcid_of(work: &Work, converted: &[Converted]) -> Result<Option<Pmcid>, Failure> {
+/// Returns the articles of a work, each once; a failure when the converter could not be asked about it.
+fn articles_of(work: &Work, converted: &[Converted]) -> Result<Vec<Pmcid>, Failure> {
     let ids = &work.identifiers;
     if ids.pmcid.is_some() {
-        return Ok(ids.pmcid);
+        return Ok(ids.pmcid.into_iter().collect());
     }
-    let Some(asked) = ids.doi.as_ref().map(Doi::to_string).or_else(|| ids.pmid.map(|id| id.to_string())) else { return Ok(None) };
-    let Some(answer) = converted.iter().find(|converted| converted.asked.contains(&asked)) else { return Ok(None) };
+    let Some(asked) = ids.doi.as_ref().map(Doi::to_string).or_else(|| ids.pmid.map(|id| id.to_string())) else { return Ok(Vec::new()) };
+    let Some(answer) = converted.iter().find(|converted| converted.asked.contains(&asked)) else { return Ok(Vec::new()) };
     let records = answer.records.as_ref().map_err(Failure::clone)?;
     let is_asked = |record: &&Record| {
         record.requested.as_deref().is_some_and(|requested| requested.eq_ignore_ascii_case(&asked))
             || (record.doi.is_some() && record.doi == ids.doi)
             || (record.pmid.is_some() && record.pmid == ids.pmid)
     };
-    Ok(records.iter().find(is_asked).and_then(|record| record.pmcid))
+    let mut articles: Vec<Pmcid> = records.iter().filter(is_asked).filter_map(|record| record.pmcid).collect();
+    articles.dedup_by_key(|article| article.number());
+    Ok(articles)
 }
 
 impl Resolver for Pmc {

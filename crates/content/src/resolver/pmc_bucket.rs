@@ -10,27 +10,97 @@ use super::xml::{Step, walk};
 use super::{Failure, Outcome};
 use crate::identifier::Pmcid;
 use crate::location::{Checksum, Location, Offers, distinct, joined};
+use crate::reason::Reason;
 use crate::web::{Ask, Web};
 use crate::work::Learned;
 
 /// Statuses by which the bucket says that it does not have something.
 const MISSING: [u16; 2] = [403, 404];
 
-/// Finds the files of an article: of the version named, else of the newest.
-pub(super) async fn find(settings: &Settings, article: Pmcid, web: &dyn Web) -> Outcome {
-    let version = match article.version() {
-        Some(_) => article,
-        None => match newest(settings, article, web).await {
-            Ok(Some(version)) => article.at_version(version),
-            Ok(None) => return absent(article),
-            Err(failure) => return Outcome::Failed(failure),
-        },
-    };
-    let url = joined(&settings.endpoints.pmc_bucket, &format!("metadata/{version}.json"));
-    match record(settings, web.ask(Ask::metadata(url, NAME)).await, &MISSING, "/pmcid") {
-        Ok(metadata) => read(settings, version, &metadata),
-        Err(Unanswered::Missing(_)) => absent(version),
-        Err(Unanswered::Failed(failure)) => Outcome::Failed(failure),
+/// Most versions of one article that are looked at.
+const MOST_VERSIONS: usize = 5;
+
+/// Finds the files of articles: of the version named, else of the newest that has a PDF; XML is taken from the newest that
+/// has it. Manuscripts that several funders deposited are no versions of each other: each is a copy of its own.
+pub(super) async fn find(settings: &Settings, articles: &[Pmcid], only: bool, web: &dyn Web) -> Outcome {
+    let mut found = Files::default();
+    for article in articles {
+        if let Err(failure) = found.look(settings, *article, only, web).await {
+            if found.locations.is_empty() {
+                return Outcome::Failed(failure);
+            }
+            break;
+        }
+        if found.has_pdf() {
+            break;
+        }
+    }
+    let otherwise = "PubMed Central has neither PDF nor XML of it";
+    match (found.learned, articles.first()) {
+        (Some(learned), _) => Outcome::of(distinct(found.locations), learned, otherwise),
+        (None, Some(article)) => absent(*article),
+        (None, None) => Outcome::not_found("it is not in PubMed Central"),
+    }
+}
+
+/// The files found so far.
+#[derive(Default)]
+struct Files {
+    locations: Vec<Location>,
+    learned: Option<Learned>,
+    /// The manuscripts seen, by the number that each funder gave them.
+    manuscripts: Vec<Option<String>>,
+}
+
+impl Files {
+    fn has_pdf(&self) -> bool {
+        self.locations.iter().any(|location| location.offers == Offers::Pdf)
+    }
+
+    /// Looks at an article, version by version.
+    async fn look(&mut self, settings: &Settings, article: Pmcid, only: bool, web: &dyn Web) -> Result<(), Failure> {
+        let named = article.version();
+        if let Some(version) = named {
+            self.look_at(settings, article.at_version(version), web).await?;
+            if self.has_pdf() || only {
+                return Ok(());
+            }
+        }
+        let mut versions = versions(settings, article, web).await?;
+        versions.retain(|version| Some(*version) != named);
+        versions.sort_unstable_by(|a, b| b.cmp(a));
+        for version in versions.into_iter().take(MOST_VERSIONS) {
+            let is_manuscript = self.look_at(settings, article.at_version(version), web).await?;
+            if self.has_pdf() && !is_manuscript {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at one version. Returns whether it is a manuscript, of which another funder may have another.
+    async fn look_at(&mut self, settings: &Settings, version: Pmcid, web: &dyn Web) -> Result<bool, Failure> {
+        let url = joined(&settings.endpoints.pmc_bucket, &format!("metadata/{version}.json"));
+        let metadata = match record(settings, web.ask(Ask::metadata(url, NAME)).await, &MISSING, "/pmcid") {
+            Ok(metadata) => metadata,
+            Err(Unanswered::Missing(_)) => return Ok(false),
+            Err(Unanswered::Failed(failure)) => return Err(failure),
+        };
+        let is_manuscript = metadata.get("is_manuscript").and_then(Value::as_bool) == Some(true);
+        let number = text(&metadata, "/mid").map(str::to_owned);
+        let is_another = is_manuscript && !self.manuscripts.contains(&number);
+        let (files, learned) = read(settings, version, &metadata);
+        for file in files {
+            let is_new = self.locations.iter().all(|known| known.offers != file.offers);
+            if is_new || is_another {
+                self.locations.push(file);
+            }
+        }
+        if is_manuscript {
+            self.manuscripts.push(number);
+        }
+        self.learned.get_or_insert(learned);
+        Ok(is_manuscript)
     }
 }
 
@@ -41,17 +111,17 @@ fn absent(article: Pmcid) -> Outcome {
 }
 
 /// Lists the versions. The dot at the end of the prefix matters: without it the articles that begin with the same digits are listed too.
-async fn newest(settings: &Settings, article: Pmcid, web: &dyn Web) -> Result<Option<u32>, Failure> {
+async fn versions(settings: &Settings, article: Pmcid, web: &dyn Web) -> Result<Vec<u32>, Failure> {
     let mut url = settings.endpoints.pmc_bucket.clone();
     let prefix = format!("PMC{}.", article.number());
     url.query_pairs_mut().append_pair("list-type", "2").append_pair("delimiter", "/").append_pair("prefix", &prefix);
     let answer = match sort(settings, web.ask(Ask::metadata(url, NAME)).await, &MISSING) {
         Ok(answer) => answer,
-        Err(Unanswered::Missing(_)) => return Ok(None),
+        Err(Unanswered::Missing(_)) => return Ok(Vec::new()),
         Err(Unanswered::Failed(failure)) => return Err(failure),
     };
-    let folders = folders(&answer.body).ok_or_else(|| unreadable(settings, &answer, "xml-error", "listing"))?;
-    Ok(folders.iter().filter_map(|folder| folder.strip_prefix(&prefix)?.strip_suffix('/')?.parse().ok()).max())
+    let folders = folders(&answer.body).ok_or_else(|| unreadable(settings, &answer, Reason::XmlError, "listing"))?;
+    Ok(folders.iter().filter_map(|folder| folder.strip_prefix(&prefix)?.strip_suffix('/')?.parse().ok()).collect())
 }
 
 /// Reads the folders of a listing; `None` when it is none.
@@ -69,7 +139,7 @@ fn folders(body: &[u8]) -> Option<Vec<String>> {
 }
 
 /// Reads the metadata of one version.
-fn read(settings: &Settings, article: Pmcid, metadata: &Value) -> Outcome {
+fn read(settings: &Settings, article: Pmcid, metadata: &Value) -> (Vec<Location>, Learned) {
     let flag = |name: &str| metadata.get(name).and_then(Value::as_bool) == Some(true);
     let mut learned = Learned { title: text(metadata, "/title").and_then(title), retracted: flag("is_retracted"), ..Learned::default() };
     learned.identifiers.pmcid = Some(article);
@@ -84,7 +154,7 @@ fn read(settings: &Settings, article: Pmcid, metadata: &Value) -> Outcome {
         Some(location)
     };
     let files = [("/pdf_url", Offers::Pdf), ("/xml_url", Offers::Xml)].into_iter().filter_map(file);
-    Outcome::of(distinct(files), learned, "PubMed Central has neither PDF nor XML of it")
+    (files.collect(), learned)
 }
 
 /// Turns `s3://bucket/key?md5=hex` into an address that is fetched without keys, and the checksum.

@@ -10,6 +10,8 @@ use super::settings::Settings;
 use super::{Failure, Outcome};
 use crate::identifier::Doi;
 use crate::location::{Location, Offers, link};
+use crate::reason::Reason;
+pub(super) use crate::titles::clean as title;
 use crate::web::{Answer, WebError};
 use crate::work::{Identifiers, Learned};
 
@@ -30,7 +32,7 @@ impl Unanswered {
         match self {
             Self::Failed(failure) => failure,
             Self::Missing(status) => {
-                Failure { reason: "http-error", detail: format!("the service answered {status}"), http_status: Some(status), retry_in_ms: None }
+                Failure { reason: Reason::HttpStatus, detail: format!("the service answered {status}"), http_status: Some(status), retry_in_ms: None }
             }
         }
     }
@@ -58,7 +60,7 @@ pub(super) fn sort(settings: &Settings, result: Result<Answer, WebError>, missin
 /// Describes a status that is neither an answer nor a clean miss.
 pub(super) fn refusal(settings: &Settings, answer: &Answer) -> Failure {
     let status = answer.status.as_u16();
-    let reason = if status == 429 { "rate-limit" } else { "http-error" };
+    let reason = if status == 429 { Reason::RateLimited } else { Reason::HttpStatus };
     let host = answer.url.host_str().unwrap_or_default();
     Failure {
         reason,
@@ -71,14 +73,18 @@ pub(super) fn refusal(settings: &Settings, answer: &Answer) -> Failure {
 
 fn network(settings: &Settings, error: &WebError) -> Failure {
     let (reason, retry_in_ms) = match error {
-        WebError::Refused { breaker: true, until_ms_from_now, .. } => ("breaker-open", *until_ms_from_now),
-        WebError::Refused { until_ms_from_now, .. } => ("rate-limit", *until_ms_from_now),
-        WebError::Timeout { .. } => ("timeout", None),
-        WebError::Disallowed { .. } => ("robots-disallowed", None),
-        WebError::Failed { .. } => ("connection-error", None),
+        WebError::Refused { breaker: true, until_ms_from_now, .. } => (Reason::BreakerOpen, *until_ms_from_now),
+        WebError::Refused { until_ms_from_now, .. } => (Reason::RateLimited, *until_ms_from_now),
+        WebError::Timeout { .. } => (Reason::Timeout, None),
+        WebError::Disallowed { .. } => (Reason::RobotsDisallowed, None),
+        WebError::Offline { .. } => (Reason::Offline, Some(OFFLINE_RETRY_MS)),
+        WebError::Failed { .. } => (Reason::RequestException, None),
     };
     Failure { reason, detail: settings.redact(&error.to_string()), http_status: None, retry_in_ms }
 }
+
+/// How soon to ask again while this machine has no network.
+pub(crate) const OFFLINE_RETRY_MS: u64 = 30_000;
 
 /// How soon to ask again where the answer names a time that cannot be told here: the hub knows it, and will say.
 const THE_HUB_KNOWS_MS: u64 = 1_000;
@@ -101,18 +107,18 @@ pub(super) fn record(settings: &Settings, result: Result<Answer, WebError>, miss
         Ok(value)
     } else {
         let wanted = format!("'{}'", pointer.trim_start_matches('/').replace('/', "."));
-        Err(Unanswered::Failed(unreadable(settings, &answer, "json-error", &wanted)))
+        Err(Unanswered::Failed(unreadable(settings, &answer, Reason::JsonError, &wanted)))
     }
 }
 
 /// Reads a body as JSON; pages, empty bodies and broken ones are failures that show how they begin.
 pub(super) fn json(settings: &Settings, answer: &Answer) -> Result<Value, Failure> {
     let value = serde_json::from_slice::<Value>(&answer.body);
-    value.ok().filter(|value| value.is_object() || value.is_array()).ok_or_else(|| unreadable(settings, answer, "json-error", "JSON"))
+    value.ok().filter(|value| value.is_object() || value.is_array()).ok_or_else(|| unreadable(settings, answer, Reason::JsonError, "JSON"))
 }
 
 /// Says that a body is not what it should be.
-pub(super) fn unreadable(settings: &Settings, answer: &Answer, reason: &'static str, wanted: &str) -> Failure {
+pub(super) fn unreadable(settings: &Settings, answer: &Answer, reason: Reason, wanted: &str) -> Failure {
     let host = answer.url.host_str().unwrap_or_default();
     let shown = if answer.body.is_empty() { "an empty body".to_owned() } else { preview(&answer.body) };
     Failure {
@@ -150,34 +156,6 @@ pub(super) fn items<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
 /// Returns the year at a pointer, as number or at the beginning of a text.
 pub(super) fn year(value: &Value, pointer: &str) -> Option<i32> {
     scalar(value, pointer)?.get(..4)?.parse().ok().filter(|year| (1000..3000).contains(year))
-}
-
-/// Markup that publishers leave in titles.
-const TITLE_MARKUP: [&str; 14] = ["i", "b", "em", "strong", "sub", "sup", "scp", "sc", "u", "tt", "p", "br", "span", "title"];
-
-/// Takes known markup out of a title. Other angle brackets are part of it.
-fn without_markup(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('<') {
-        plain.push_str(before);
-        let tag = after.split_once('>').filter(|(tag, _)| {
-            let name = tag.trim_matches('/').split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
-            TITLE_MARKUP.contains(&name.as_str()) || name.starts_with("mml:") || name.starts_with("jats:")
-        });
-        if tag.is_none() {
-            plain.push('<');
-        }
-        rest = tag.map_or(after, |(_, behind)| behind);
-    }
-    plain.push_str(rest);
-    plain.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-}
-
-/// Returns a title without markup and with its white space tidied.
-pub(super) fn title(text: &str) -> Option<String> {
-    let title = without_markup(text).split_whitespace().collect::<Vec<_>>().join(" ");
-    (!title.is_empty()).then_some(title)
 }
 
 /// Adds the place at a pointer, and the identifier that its link carries.

@@ -51,6 +51,12 @@ pub struct Credentials {
     pub openalex_key: Option<Secret>,
     /// The token of Crossref Plus.
     pub crossref_plus_token: Option<Secret>,
+    /// The key for text mining at Elsevier.
+    pub elsevier_key: Option<Secret>,
+    /// The token of the institution at Elsevier, beside the key.
+    pub elsevier_insttoken: Option<Secret>,
+    /// The token for text mining at Wiley.
+    pub wiley_token: Option<Secret>,
 }
 
 impl Credentials {
@@ -91,14 +97,36 @@ impl Settings {
         if own(&endpoints.crossref) {
             headers.extend(header("crossref-plus-api-token", "Bearer ", credentials.crossref_plus_token.as_ref()));
         }
+        if is_service(url, ELSEVIER) && has(credentials.elsevier_key.as_ref()) {
+            headers.extend(header("x-els-apikey", "", credentials.elsevier_key.as_ref()));
+            headers.extend(header("x-els-insttoken", "", credentials.elsevier_insttoken.as_ref()));
+        }
+        if is_service(url, WILEY) {
+            headers.extend(header("wiley-tdm-client-token", "", credentials.wiley_token.as_ref()));
+        }
         headers
+    }
+
+    /// Tells whether a URL is one of a text-mining service whose credential is not there: asking it is of no use.
+    #[must_use]
+    pub fn lacks_credential(&self, url: &Url) -> bool {
+        (is_service(url, ELSEVIER) && !has(self.credentials.elsevier_key.as_ref()))
+            || (is_service(url, WILEY) && !has(self.credentials.wiley_token.as_ref()))
+    }
+
+    /// Returns the hosts of the text-mining services that can be asked.
+    #[must_use]
+    pub fn text_mining_hosts(&self) -> Vec<&'static str> {
+        let services = [(ELSEVIER, &self.credentials.elsevier_key), (WILEY, &self.credentials.wiley_token)];
+        services.into_iter().filter(|(_, key)| has(key.as_ref())).map(|(host, _)| host).collect()
     }
 
     /// Returns a text without our keys and addresses, in case somebody repeated them.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
-        let Credentials { mailto, unpaywall_email, openalex_key, crossref_plus_token } = &self.credentials;
-        let known = [mailto, unpaywall_email, openalex_key, crossref_plus_token];
+        let Credentials { mailto, unpaywall_email, openalex_key, crossref_plus_token, elsevier_key, elsevier_insttoken, wiley_token } =
+            &self.credentials;
+        let known = [mailto, unpaywall_email, openalex_key, crossref_plus_token, elsevier_key, elsevier_insttoken, wiley_token];
         known.into_iter().flatten().filter_map(Secret::reveal).filter(|value| value.len() >= SHORTEST_REDACTED).fold(
             text.to_owned(),
             |text, value| {
@@ -108,6 +136,18 @@ impl Settings {
             },
         )
     }
+}
+
+/// The hosts of the text-mining services, as they document them. Their credentials go nowhere else.
+const ELSEVIER: &str = "api.elsevier.com";
+const WILEY: &str = "api.wiley.com";
+
+fn is_service(url: &Url, host: &str) -> bool {
+    url.scheme() == "https" && url.host_str() == Some(host) && url.port().is_none()
+}
+
+fn has(secret: Option<&Secret>) -> bool {
+    secret.and_then(Secret::reveal).is_some()
 }
 
 fn header(name: &'static str, before: &str, secret: Option<&Secret>) -> Option<(HeaderName, HeaderValue)> {

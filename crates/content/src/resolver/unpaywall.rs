@@ -9,6 +9,7 @@ use super::reply::{doi_path, items, place, record, text, title, year};
 use super::settings::Settings;
 use super::{Applies, Failure, Outcome, Resolver};
 use crate::location::{Location, Offers, best_first, joined};
+use crate::reason::Reason;
 use crate::web::{Ask, BoxFuture, Web};
 use crate::work::{Learned, Work};
 
@@ -30,7 +31,7 @@ impl Unpaywall {
     async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
         let Some(doi) = &work.identifiers.doi else { return Outcome::not_found("no DOI to ask for") };
         if let Some(why) = self.unavailable() {
-            return Outcome::Failed(Failure { reason: "resolver-unavailable", detail: why.to_owned(), http_status: None, retry_in_ms: None });
+            return Outcome::Failed(Failure { reason: Reason::ResolverUnavailable, detail: why.to_owned(), http_status: None, retry_in_ms: None });
         }
         let email = self.settings.credentials.unpaywall_email().unwrap_or_default();
         let mut url = joined(&self.settings.endpoints.unpaywall, &doi_path(doi));
@@ -75,7 +76,7 @@ impl Resolver for Unpaywall {
 
     fn unavailable(&self) -> Option<&'static str> {
         match self.settings.credentials.unpaywall_email() {
-            None => Some("it wants an e-mail address: set unpaywall_email or mailto"),
+            None => Some("it needs an e-mail address (--mailto you@example.org)"),
             Some(email) if !is_real(email) => Some("it refuses made-up e-mail addresses: set unpaywall_email or mailto to a real one"),
             Some(_) => None,
         }

@@ -60,6 +60,15 @@ impl Directory {
         Ok(Self { path: path.to_owned(), queue, lock, _held: held })
     }
 
+    /// Copies what an earlier run knows into another directory, so that a rehearsal knows what is there.
+    ///
+    /// # Errors
+    /// The earlier run cannot be read, or the copy cannot be written.
+    pub fn copy_queue(from: &Path, to: &Path) -> Result<(), DirectoryError> {
+        fs::create_dir_all(to).map_err(|source| DirectoryError::Unwritable { path: to.display().to_string(), source })?;
+        Ok(Queue::copy(&from.join("manifest.sqlite3"), &to.join("manifest.sqlite3"))?)
+    }
+
     /// Tells whether a run has worked here before.
     #[must_use]
     pub fn was_used(path: &Path) -> bool {

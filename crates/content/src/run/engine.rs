@@ -1,24 +1,29 @@
 //! What a run is made of, and what it knows about works: their lanes, how much of each is in hand, what was written down.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use docstokg_hub::clock::{BootInstant, Runtime};
-use docstokg_hub::{Host, Hub, Role};
+use docstokg_hub::{CookieJar, Host, Hub, Role};
 use parking_lot::Mutex;
 use url::Url;
 
 use super::flow::RunError;
 use super::lanes::{Bounds, LaneName};
-use super::{Board, Options, Parts};
+use super::network::Network;
+use super::{Board, Deferral, Options, Parts};
 use crate::artifact::Fetcher;
 use crate::digest::Fingerprint;
+use crate::evidence::Examiner;
 use crate::hub_web::HubWeb;
 use crate::identifier::Identifier;
 use crate::layout::{Shelves, Unfinished};
 use crate::manifest::{Lines, Scribe};
-use crate::pursuit::{Aims, Pursuit, Step};
+use crate::pursuit::{Aims, Pursuit, Step, Waited};
 use crate::queue::{Item, Queue};
+use crate::reason::{Reason, Setback};
+use crate::resolver::settings::Settings;
 use crate::resolver::{LandingPage, Resolver, all};
 use crate::robots_gate::RobotsGate;
 use crate::work::Work;
@@ -64,6 +69,8 @@ pub struct Engine {
     pub(crate) looked: Mutex<Option<BootInstant>>,
     /// When the run began: in seconds since 1970, and on the boot clock.
     begun: (f64, BootInstant),
+    pub(crate) network: Network,
+    settings: Arc<Settings>,
 }
 
 impl Engine {
@@ -72,14 +79,18 @@ impl Engine {
     /// # Errors
     /// The queue or the manifest cannot be read or written.
     pub async fn new(parts: Parts) -> Result<Arc<Self>, RunError> {
-        let Parts { hub, runtime, queue, settings, options, run_id, board } = parts;
+        let Parts { hub, runtime, queue, settings, options, run_id, board, reachability } = parts;
         let begun = (runtime.wall().as_secs_f64(), runtime.boot());
         let lines = Lines::begin(&options.out.join("manifest.jsonl"), &queue).await?;
-        let exempt = settings.endpoints.all().into_iter().filter_map(|url| Host::of(url).ok()).collect();
+        let services = settings.endpoints.all().into_iter().filter_map(|url| Host::of(url).ok());
+        let exempt = services.chain(settings.text_mining_hosts().into_iter().filter_map(|host| Host::parse(host).ok())).collect();
         let robots = Arc::new(RobotsGate::new(hub.clone(), Arc::clone(&runtime), exempt, options.ignore_robots));
         let fetched = queue.owners().await?;
+        let cookies = options.cookies.then(|| Arc::new(CookieJar::new()));
+        let certain =
+            settings.endpoints.all().into_iter().filter_map(|url| url.host_str().map(str::to_owned)).collect::<BTreeSet<_>>().into_iter().collect();
         Ok(Arc::new(Self {
-            web: HubWeb::new(hub.clone(), Arc::clone(&robots)),
+            web: HubWeb::new(hub.clone(), Arc::clone(&robots)).with_cookies(cookies.clone()),
             fetcher: Fetcher {
                 hub: hub.clone(),
                 runtime: Arc::clone(&runtime),
@@ -89,6 +100,8 @@ impl Engine {
                 min_pdf_bytes: options.min_pdf_bytes,
                 in_flight: Mutex::default(),
                 left: Unfinished::in_directory(&options.out).names(),
+                cookies,
+                examiner: Examiner::new(Arc::clone(&runtime)),
             },
             resolvers: all(&settings),
             landing: LandingPage::new(Arc::clone(&settings)),
@@ -106,6 +119,8 @@ impl Engine {
             shelves: Shelves::default(),
             looked: Mutex::default(),
             begun,
+            network: Network::new(reachability, certain),
+            settings,
         }))
     }
 
@@ -133,6 +148,74 @@ impl Engine {
             Step::Resolve(name) => format!("resolver {name}").into(),
             Step::Wait(_) | Step::End => START.into(),
         }
+    }
+
+    /// Returns the host that a resolver asks.
+    pub(crate) fn host_of_resolver(&self, resolver: &str) -> String {
+        let endpoints = &self.settings.endpoints;
+        let url = match resolver {
+            "openalex" => &endpoints.openalex,
+            "unpaywall" => &endpoints.unpaywall,
+            "crossref" => &endpoints.crossref,
+            "arxiv" => &endpoints.arxiv,
+            "pmc" => &endpoints.pmc_id_converter,
+            "europe_pmc" => &endpoints.europe_pmc,
+            "wayback" => &endpoints.wayback,
+            _ => &endpoints.doi,
+        };
+        Host::of(url).map_or_else(|_| resolver.to_owned(), |host| host.to_string())
+    }
+
+    /// Returns the host that a step goes to.
+    pub(crate) fn host_of(&self, held: &Held) -> Option<String> {
+        let of_place = |place: usize| held.pursuit.place(place).and_then(|location| location.url.host_str()).map(str::to_owned);
+        match held.step {
+            Step::Fetch(place) | Step::Read(place) => of_place(place),
+            Step::Resolve("landing_page") if held.pursuit.work.identifiers.url.is_some() => {
+                held.pursuit.work.identifiers.url.as_ref().and_then(Url::host_str).map(str::to_owned)
+            }
+            Step::Resolve(name) => Some(self.host_of_resolver(name)),
+            Step::Wait(_) | Step::End => None,
+        }
+    }
+
+    /// Says what a work that waits until `at` is deferred for.
+    pub(crate) fn deferral(&self, pursuit: &Pursuit, at: f64) -> Deferral {
+        let (host, why) = match pursuit.waits_for(at) {
+            Some((waited, setback)) => {
+                let host = match waited {
+                    Waited::For(url) => Host::of(url).map_or_else(|_| String::new(), |host| host.to_string()),
+                    Waited::Asking(resolver) => self.host_of_resolver(resolver),
+                };
+                (host, setback.map(why_deferred))
+            }
+            None => (String::new(), None),
+        };
+        let host = if host.is_empty() { "its host".to_owned() } else { host };
+        Deferral { host, until: at, why: why.unwrap_or_else(|| "retry later".to_owned()) }
+    }
+
+    /// Returns how long the limits make these works of a lane take at least; `None` where no limit is known.
+    pub(crate) fn least_time(&self, lane: &str, works: u64) -> Option<Duration> {
+        let (host, role, batch) = if let Some(name) = lane.strip_prefix("resolver ") {
+            (Host::parse(&self.host_of_resolver(name)).ok()?, Role::Metadata, self.bounds(lane).batch)
+        } else {
+            let (site, role) = lane.rsplit_once('|')?;
+            (Host::parse(site).ok()?, role.parse().ok()?, 1)
+        };
+        let requests = works.div_ceil(batch as u64);
+        let windows = &self.hub.config().limits.of(&host, role).rates.value;
+        let of_window = |window: &docstokg_hub::policy::rate::Window| {
+            let full = requests.saturating_sub(1) / u64::from(window.limit.get());
+            window.per.saturating_mul(u32::try_from(full).unwrap_or(u32::MAX))
+        };
+        windows.iter().map(of_window).max()
+    }
+
+    /// Returns how long the limits make works that were rehearsed take at least; `None` where no limit is known.
+    #[must_use]
+    pub fn least_time_of_rehearsed(&self) -> Option<Duration> {
+        self.board.rehearsed().iter().filter_map(|(lane, works)| self.least_time(lane, *works)).max()
     }
 
     /// Returns how much a lane may have in hand: a little more than its site answers at once, so that its line never runs dry.
@@ -163,8 +246,11 @@ impl Engine {
             None => Pursuit::new(given.or_else(|| Identifier::parse(&item.work_id).ok().map(Work::new))?),
         };
         pursuit.attempts = pursuit.attempts.max(item.attempts);
+        if let Some(deferral) = pursuit.deferral.take() {
+            self.board.take_up(&deferral);
+        }
         let step = if lost {
-            pursuit.set_back("input_needed", "its URL carries a key and was not kept: give the input again, with --retry-failed, to go on with it");
+            pursuit.end_by(Reason::InputNeeded, "its URL carries a credential and was not kept; give the input again with --retry-failed");
             Step::End
         } else {
             self.next(&pursuit)
@@ -176,5 +262,19 @@ impl Engine {
 
     pub(crate) fn next(&self, pursuit: &Pursuit) -> Step {
         pursuit.next(&self.aims, &self.resolvers, self.now())
+    }
+}
+
+/// Says in a few words why something is deferred.
+fn why_deferred(setback: &Setback) -> String {
+    let detail = setback.detail.as_str();
+    let known = [
+        ("name resolution failed", "name resolution failed"),
+        ("could not be resolved", "name resolution failed"),
+        ("no connection could be made", "connection failed"),
+    ];
+    match setback.reason {
+        Reason::Offline => "no network".to_owned(),
+        reason => known.iter().find(|(mark, _)| detail.contains(mark)).map_or_else(|| reason.sentence().to_owned(), |(_, why)| (*why).to_owned()),
     }
 }

@@ -19,6 +19,8 @@ use crate::queue::{Found, QueueError};
 
 /// How many works that are due are taken in hand at a time.
 const DUE_AT_A_TIME: usize = 200;
+/// How often the remaining time is worked out.
+const ESTIMATE: Duration = Duration::from_secs(1);
 /// How often the loop looks whether it was asked to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -43,7 +45,12 @@ pub enum Ended {
         /// Works left.
         left: u64,
     },
-    /// What is left is put away for longer than the run waits.
+    /// The machine has no network; nothing was sent.
+    Offline {
+        /// Works left.
+        left: u64,
+    },
+    /// What is left is deferred for longer than the run waits.
     Parked {
         /// Works left.
         left: u64,
@@ -84,8 +91,22 @@ impl Engine {
     /// The run cannot go on; what is left stays queued.
     pub async fn run(self: &Arc<Self>, inputs: Box<dyn Inputs>) -> Result<Ended, RunError> {
         let (tell, mut told) = mpsc::unbounded_channel();
+        if self.options.rehearsal == super::Rehearsal::No {
+            // What an earlier run deferred is planned anew: sources and circumstances may have changed.
+            self.queue.plan_anew(START.to_owned()).await?;
+        }
         let due = self.queue.next_due().await?;
-        let mut state = Loop { engine: self, lanes: Lanes::default(), tell: tell.clone(), in_hand: 0, pending: 0, all_read: false, due, lost: 0 };
+        let mut state = Loop {
+            engine: self,
+            lanes: Lanes::default(),
+            tell: tell.clone(),
+            in_hand: 0,
+            pending: 0,
+            all_read: false,
+            due,
+            lost: 0,
+            estimated: None,
+        };
         let counts = self.queue.counts().await?;
         self.board.count(|tally| {
             tally.works = counts.queued + counts.leased + counts.done + counts.failed;
@@ -131,6 +152,8 @@ struct Loop<'a> {
     due: Option<f64>,
     /// Works that wait for their input lines.
     lost: u64,
+    /// When the remaining time was last worked out.
+    estimated: Option<BootInstant>,
 }
 
 impl Loop<'_> {
@@ -225,11 +248,13 @@ impl Loop<'_> {
         }
     }
 
-    fn put_back(&mut self, held: Held, lane: LaneName, not_before: f64) {
+    fn put_back(&mut self, mut held: Held, lane: LaneName, not_before: f64) {
         self.pending += 1;
         let engine = Arc::clone(self.engine);
         if not_before > 0.0 {
-            engine.board.count(|tally| tally.parked += 1);
+            let deferral = engine.deferral(&held.pursuit, not_before);
+            engine.board.defer(&deferral);
+            held.pursuit.deferral = Some(deferral);
         }
         self.spawn(async move {
             let text = if held.lost { None } else { held.pursuit.to_text() };
@@ -258,6 +283,8 @@ impl Loop<'_> {
                 let left = counts.queued + counts.leased;
                 return Ok(Some(if left == 0 && self.all_read {
                     Ended::Complete
+                } else if engine.board.is_offline() {
+                    Ended::Offline { left }
                 } else if spent {
                     Ended::BytesSpent { left }
                 } else {
@@ -266,6 +293,10 @@ impl Loop<'_> {
             }
             return Ok(None);
         }
+        if engine.network.take_back() {
+            self.plan_anew().await?;
+        }
+        self.estimate();
         if self.due.is_some_and(|due| due <= engine.now()) && self.in_hand < engine.options.workers {
             self.take_due().await?;
         }
@@ -278,6 +309,7 @@ impl Loop<'_> {
             }
         }
         if !(self.all_read && self.in_hand == 0 && self.pending == 0 && self.lanes.is_idle()) {
+            engine.board.set_only_waiting(false);
             return Ok(None);
         }
         let Some(due) = self.due else {
@@ -289,11 +321,36 @@ impl Loop<'_> {
             return Ok(None);
         };
         let wait = Duration::from_secs_f64((due - engine.now()).clamp(0.0, 1e9));
-        if wait <= engine.options.max_park {
+        let lost_for = engine.network.lost_since().map_or(0.0, |since| engine.now() - since);
+        if wait <= engine.options.max_wait && lost_for <= engine.options.max_wait.as_secs_f64() {
+            engine.board.set_only_waiting(true);
             return Ok(None);
         }
         let counts = engine.queue.counts().await?;
         Ok(Some(Ended::Parked { left: counts.queued + counts.leased, due_in: wait }))
+    }
+
+    /// Plans all deferred works anew: the network is back.
+    async fn plan_anew(&mut self) -> Result<(), RunError> {
+        let works = self.engine.queue.plan_anew(START.to_owned()).await?;
+        if works > 0 {
+            self.engine.board.take_all_up();
+            self.due = self.engine.queue.next_due().await?;
+            let lane: LaneName = START.into();
+            self.lanes.stored(&lane, works, || self.engine.bounds(&lane));
+        }
+        Ok(())
+    }
+
+    /// Works out, now and then, how long the limits make what is queued take at least.
+    fn estimate(&mut self) {
+        let now = self.engine.runtime.boot();
+        if self.estimated.is_some_and(|last| now.since(last) < ESTIMATE) {
+            return;
+        }
+        self.estimated = Some(now);
+        let times = self.lanes.backlog().filter(|(_, works)| *works > 0).filter_map(|(lane, works)| self.engine.least_time(lane, works));
+        self.engine.board.set_backlog(times.max());
     }
 
     /// Takes works that were put away in hand again.
@@ -301,7 +358,6 @@ impl Loop<'_> {
         let engine = self.engine;
         let items = engine.queue.take_due(engine.now(), DUE_AT_A_TIME).await?;
         self.due = engine.queue.next_due().await?;
-        engine.board.count(|tally| tally.parked = tally.parked.saturating_sub(items.len() as u64));
         for held in items.into_iter().filter_map(|item| engine.hold(item)) {
             self.place(held);
         }

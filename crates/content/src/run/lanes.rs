@@ -231,6 +231,11 @@ impl<T> Lanes<T> {
         self.listing = Listing::Open { after: "".into(), missed: false, asked: false };
     }
 
+    /// Returns the lanes and how many works wait in each.
+    pub(crate) fn backlog(&self) -> impl Iterator<Item = (&LaneName, u64)> {
+        self.by_name.iter().map(|(name, lane)| (name, lane.stored + lane.ready.len() as u64))
+    }
+
     /// Tells whether works are nowhere but in hand.
     pub(crate) fn is_idle(&self) -> bool {
         self.listing == Listing::Complete && self.by_name.values().all(Lane::is_empty)

@@ -46,6 +46,9 @@ pub struct Report {
     pub reason_totals: BTreeMap<String, u64>,
     /// What became of asking whom.
     pub resolvers: Value,
+    /// The limits in force.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub limits: Value,
 }
 
 /// Sums up what the queue knows, and writes `manifest.summary.json`.
@@ -73,6 +76,7 @@ pub async fn report(queue: &Queue, options: &Options, run_id: &str, tally: &Tall
         classification_totals: totals.classifications,
         reason_totals: totals.reasons,
         resolvers: json!({ "attempts": totals.attempts, "successes": totals.successes, "status_counts": totals.statuses, "error_reasons": totals.errors }),
+        limits: options.limits.clone(),
     };
     let text = serde_json::to_string_pretty(&report).unwrap_or_default();
     let path = options.out.join("manifest.summary.json");

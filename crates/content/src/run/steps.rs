@@ -13,11 +13,13 @@ use super::Rehearsal;
 use super::engine::{Engine, Held};
 use super::flow::RunError;
 use crate::artifact::{Arrived, Fetched, IN_FLIGHT, Page};
+use crate::evidence::{Evidence, Finding};
 use crate::layout::{extension_of, path_of, staging};
 use crate::location::Location;
 use crate::manifest::{Account, Address, Attempt, FileAccount};
-use crate::pursuit::{HOPELESS, Kind, MOST_REFUSALS, Setback, Step};
+use crate::pursuit::{HOPELESS, Kind, LAST_RESORT, LAST_RESORT_WAIT, MOST_REFUSALS, Step};
 use crate::queue::AttemptRow;
+use crate::reason::{Reason, Setback, Stage};
 use crate::resolver::Outcome;
 use crate::sniff::Payload;
 use crate::work::Work;
@@ -55,10 +57,18 @@ impl Engine {
         for held in &mut *works {
             held.pursuit.begun.get_or_insert(self.now());
         }
+        if self.options.rehearsal != Rehearsal::DryRun
+            && let Some(host) = works.first().and_then(|held| self.host_of(held))
+            && self.network.is_offline_for(&host).await
+        {
+            // Nothing is sent, and the works stand where they stood.
+            self.board.go_offline();
+            return Ok(());
+        }
         match works.first().map(|held| held.step.clone()) {
             _ if self.options.rehearsal == Rehearsal::DryRun => {
                 for held in &mut *works {
-                    self.rehearse(held, "dry_run");
+                    self.rehearse(held, Reason::DryRun);
                 }
             }
             Some(Step::Resolve(name)) => self.resolve(name, works, wait).await?,
@@ -93,13 +103,13 @@ impl Engine {
         let next = if let Step::Wait(at) = held.step { at } else { self.now() };
         if next - begun > most.as_secs_f64() && held.step != Step::End {
             let last = held.pursuit.last.as_ref().map_or_else(String::new, |last| format!(", the latest: {}", last.detail));
-            held.pursuit.set_back("deadline", &format!("the {} s for this work are over{last}", most.as_secs()));
+            held.pursuit.end_by(Reason::Deadline, &format!("the {} s for this work are over{last}", most.as_secs()));
             held.step = Step::End;
         }
     }
 
     /// Ends a work without having done anything.
-    fn rehearse(&self, held: &mut Held, reason: &str) {
+    fn rehearse(&self, held: &mut Held, reason: Reason) {
         let detail = match &held.step {
             Step::Fetch(place) => held.pursuit.place(*place).map_or_else(String::new, |location| format!("would fetch {}", redact(&location.url))),
             Step::Read(place) => held.pursuit.place(*place).map_or_else(String::new, |location| format!("would read {}", redact(&location.url))),
@@ -107,7 +117,8 @@ impl Engine {
             Step::Wait(_) | Step::End => String::new(),
         };
         self.board.list(&held.work_id, detail.clone());
-        held.pursuit.set_back(reason, &detail);
+        self.board.rehearse(&self.lane(&held.pursuit, &held.step));
+        held.pursuit.end_by(reason, &detail);
         held.step = Step::End;
     }
 
@@ -123,6 +134,7 @@ impl Engine {
             let outcome = outcomes
                 .next()
                 .unwrap_or_else(|| Outcome::NotFound { detail: "no answer for this work".to_owned(), learned: crate::work::Learned::default() });
+            self.watch_network(&outcome);
             rows.push(self.lookup_row(&held.work_id, name, &outcome, elapsed_ms));
             held.pursuit.resolved(name, outcome, self.now());
             held.step = self.next(&held.pursuit);
@@ -135,8 +147,9 @@ impl Engine {
         let Some(location) = held.pursuit.place(place).cloned() else { return Ok(()) };
         let begun = self.runtime.boot();
         let web = self.web.shown_in(&wait.on_the_wire);
-        let outcome = wait.with(self.landing.read(location.url, &web)).await;
+        let outcome = wait.with(self.landing.read(location.url, Some(&held.pursuit.work), &web)).await;
         let elapsed_ms = self.runtime.boot().since(begun).as_secs_f64() * 1_000.0;
+        self.watch_network(&outcome);
         let row = self.lookup_row(&held.work_id, "landing_page", &outcome, elapsed_ms);
         held.pursuit.read(place, outcome, self.now());
         held.step = self.next(&held.pursuit);
@@ -148,7 +161,7 @@ impl Engine {
         let Some(location) = held.pursuit.place(place).cloned() else { return Ok(()) };
         if self.options.rehearsal == Rehearsal::ListOnly {
             self.board.list(&held.work_id, redact(&location.url));
-            held.pursuit.set_back("list_only", &redact(&location.url));
+            held.pursuit.end_by(Reason::ListOnly, &redact(&location.url));
             held.step = Step::End;
             return Ok(());
         }
@@ -157,7 +170,8 @@ impl Engine {
         // Held until the file is in its place, so that nobody fetches the same URL meanwhile.
         let Some(_flight) = self.fetcher.take_off(address.fingerprint) else {
             held.pursuit.put_aside(place, self.now() + IN_FLIGHT.as_secs_f64(), false);
-            held.pursuit.set_back("duplicate_url_global", "another work is fetching the same URL");
+            let busy = Setback::new(Stage::File, Reason::DuplicateUrlGlobal, "another work is fetching the same URL", None);
+            held.pursuit.note(place, Some(busy));
             held.step = self.next(&held.pursuit);
             return Ok(());
         };
@@ -169,15 +183,20 @@ impl Engine {
         let missing = held.pursuit.missing(&self.aims);
         let part = staging(&self.options.out, held.id, address.fingerprint);
         self.make_shelf(&part)?;
-        let fetched = wait.with(self.fetcher.fetch(&location, &part, &missing, &wait.on_the_wire)).await;
+        let fetched = wait.with(self.fetcher.fetch(&location, &held.pursuit.work, &part, &missing, &wait.on_the_wire)).await;
         let elapsed_ms = self.runtime.boot().since(begun).as_secs_f64() * 1_000.0;
         let work_id = held.work_id.clone();
-        let row = |status, http_status, reason: Option<&str>, detail: Option<&str>| {
+        let row = |status, http_status, reason: Option<Reason>, detail: Option<&str>| {
             let (work_id, resolver, address) = (work_id.as_str(), location.resolver, Some(&address));
             self.scribe
                 .attempt(&Attempt { work_id, resolver, address, status, http_status, reason, detail, elapsed_ms, found: None }, self.runtime.wall())
         };
         let now = self.now();
+        match &fetched {
+            Fetched::Later { reason: Reason::Offline, .. } => self.network.lost(now),
+            Fetched::File(_) | Fetched::Page(_) => self.network.answered(),
+            _ => {}
+        }
         match fetched {
             Fetched::File(arrived) => {
                 let row = row("saved", Some(arrived.head.status.as_u16()), None, None);
@@ -186,14 +205,15 @@ impl Engine {
             Fetched::Page(page) => {
                 let Page { locations, learned, head } = *page;
                 let (detail, names_places) = (format!("a page that names {} places", locations.len()), !locations.is_empty());
-                let row = row("html", Some(head.status.as_u16()), Some("html_only"), Some(&detail));
+                let row = row("html", Some(head.status.as_u16()), Some(Reason::HtmlOnly), Some(&detail));
                 held.pursuit.work.learn(&learned);
                 held.pursuit.found(locations);
                 if names_places {
                     // It is the work's own page, most likely. One that names nothing says nothing about that one.
                     held.pursuit.needs_not_ask("landing_page");
                 }
-                held.pursuit.failed(place, "html_only", "a page came where a file was wanted");
+                let page = "a page came where a file was wanted";
+                held.pursuit.failed(place, Setback::new(Stage::File, Reason::HtmlOnly, page, Some(head.status.as_u16())));
                 self.note(vec![row]).await?;
             }
             Fetched::Nothing { reason, detail, status, gone } => {
@@ -201,13 +221,15 @@ impl Engine {
                 if gone {
                     held.pursuit.gone(&location.url);
                 }
-                held.pursuit.failed(place, reason, &detail);
+                held.pursuit.failed(place, Setback::new(Stage::File, reason, &detail, status));
                 self.note(vec![row]).await?;
             }
             Fetched::Later { wait, stated, reason, detail, status } => {
-                let preparing = reason == "preparing";
+                let preparing = reason == Reason::Preparing;
+                let setback = Setback::new(Stage::File, reason, &detail, status);
                 let times = held.pursuit.put_aside(place, now + wait.as_secs_f64().max(0.1), !stated || preparing);
-                held.pursuit.set_back(reason, &detail);
+                held.pursuit.note(place, Some(setback.clone()));
+                let overdue = location.resolver == LAST_RESORT && wait.as_secs_f64() > LAST_RESORT_WAIT;
                 let most = if preparing {
                     if !stated {
                         // Twice as long each time.
@@ -218,8 +240,8 @@ impl Engine {
                     MOST_REFUSALS
                 };
                 // A host that has failed its probes again and again is not waited for any longer.
-                if times >= most || (!stated && wait.as_secs_f64() >= HOPELESS) {
-                    held.pursuit.failed(place, reason, &detail);
+                if times >= most || overdue || (!stated && wait.as_secs_f64() >= HOPELESS) {
+                    held.pursuit.failed(place, setback);
                 }
                 // What was not asked is no attempt.
                 if let Some(status) = status {
@@ -258,9 +280,10 @@ impl Engine {
                 work: &held.pursuit.work,
                 work_id: &held.work_id,
                 classification: arrived.kind.as_str(),
-                reason: arrived.without_eof.then_some("pdf_eof_missing"),
+                reason: arrived.without_eof.then_some(Reason::PdfEofMissing),
                 detail: arrived.without_eof.then_some("the file has all its bytes, but no end mark"),
-                file: Some(FileAccount { location, address, path: &shown, sha256: &arrived.file.sha256, fetched }),
+                http_status: None,
+                file: Some(FileAccount { location, address, path: &shown, sha256: &arrived.file.sha256, evidence: arrived.evidence, fetched }),
             },
             self.runtime.wall(),
         );
@@ -304,15 +327,28 @@ impl Engine {
             self.fetched.lock().retain(|_, item| *item != owner);
             return Ok(());
         };
+        let evidence = if kind == Kind::Pdf.as_str() {
+            match self.fetcher.examine(location, &held.pursuit.work, &self.options.out.join(&path)).await {
+                Finding::Accepted(evidence) => evidence,
+                Finding::WrongWork { detail } => {
+                    held.pursuit.failed(place, Setback::new(Stage::File, Reason::WrongWork, &detail, None));
+                    held.step = self.next(&held.pursuit);
+                    return Ok(());
+                }
+            }
+        } else {
+            Evidence::None
+        };
         let row = self.scribe.manifest(
             &Account {
                 item: held.id,
                 work: &held.pursuit.work,
                 work_id: &held.work_id,
                 classification: "cached",
-                reason: Some("duplicate_url_global"),
+                reason: Some(Reason::DuplicateUrlGlobal),
                 detail: Some("another work has the file of this URL"),
-                file: Some(FileAccount { location, address, path: &path, sha256: &sha256, fetched: None }),
+                http_status: None,
+                file: Some(FileAccount { location, address, path: &path, sha256: &sha256, evidence, fetched: None }),
             },
             self.runtime.wall(),
         );
@@ -336,15 +372,17 @@ impl Engine {
             self.board.count(|tally| tally.done += 1);
             return Ok(());
         }
-        let mut setback =
-            pursuit.last.clone().unwrap_or(Setback { reason: "resolver_missing".to_owned(), detail: "nobody knows where its file is".to_owned() });
+        let mut setback = pursuit.decisive();
         if pursuit.attempts >= self.aims.max_attempts {
-            setback.detail = format!("after {} attempts, the latest: {}", pursuit.attempts, setback.detail);
-            "max_attempts_reached".clone_into(&mut setback.reason);
+            setback.detail = format!("after {} attempts: {}", pursuit.attempts, setback.detail);
+            // A refusal is what stood in the way, however often it was met; where there was none, the bound is.
+            if !setback.is_refusal() {
+                setback.reason = Reason::MaxAttemptsReached;
+            }
         }
-        let classification = if rehearsed { "skipped" } else { classification(&setback.reason) };
-        let (reason, detail) = (Some(setback.reason.as_str()), Some(setback.detail.as_str()));
-        let account = Account { item: id, work: &pursuit.work, work_id: &work_id, classification, reason, detail, file: None };
+        let classification = if rehearsed { "skipped" } else { classification(setback.reason) };
+        let (reason, detail, http_status) = (Some(setback.reason), Some(setback.detail.as_str()), setback.http_status);
+        let account = Account { item: id, work: &pursuit.work, work_id: &work_id, classification, reason, detail, http_status, file: None };
         let row = self.scribe.manifest(&account, self.runtime.wall());
         let record = Arc::clone(&row.record);
         self.queue.file(vec![row], Some((id, "failed", pursuit.attempts))).await?;
@@ -359,11 +397,20 @@ impl Engine {
     fn lookup_row(&self, work_id: &str, resolver: &str, outcome: &Outcome, elapsed_ms: f64) -> AttemptRow {
         let (status, http_status, reason, detail, found) = match outcome {
             Outcome::Found(found) => ("found", None, None, None, Some(found.locations.len())),
-            Outcome::NotFound { detail, .. } => ("not_found", None, Some("not-found"), Some(detail.as_str()), None),
+            Outcome::NotFound { detail, .. } => ("not_found", None, Some(Reason::NotFound), Some(detail.as_str()), None),
             Outcome::Failed(failure) => ("error", failure.http_status, Some(failure.reason), Some(failure.detail.as_str()), None),
         };
         let attempt = Attempt { work_id, resolver, address: None, status, http_status, reason, detail, elapsed_ms, found };
         self.scribe.attempt(&attempt, self.runtime.wall())
+    }
+
+    /// Takes in whether the network was lost, or is there.
+    fn watch_network(&self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Failed(failure) if failure.reason == Reason::Offline => self.network.lost(self.now()),
+            Outcome::Failed(failure) if failure.http_status.is_none() => {}
+            _ => self.network.answered(),
+        }
     }
 
     async fn note(&self, rows: Vec<AttemptRow>) -> Result<(), RunError> {
@@ -402,11 +449,11 @@ fn unwritable(path: &Path, error: &io::Error) -> RunError {
 }
 
 /// Returns the classification of a work without a file.
-fn classification(reason: &str) -> &'static str {
+fn classification(reason: Reason) -> &'static str {
     match reason {
-        "http_status" | "request_exception" | "http-error" => "http_error",
-        "payload_too_large" => "payload_too_large",
-        "pdf_sniff_unknown" => "unknown",
+        Reason::HttpStatus | Reason::RequestException => "http_error",
+        Reason::PayloadTooLarge => "payload_too_large",
+        Reason::PdfSniffUnknown => "unknown",
         _ => "miss",
     }
 }

@@ -110,7 +110,7 @@ fn a_wall_is_asked_once_though_its_status_says_later() {
         _ => Reply::status(404),
     });
     let (record, _) = get(&world, "http://svc.example/walled.pdf");
-    assert_eq!(record["reason"], "bot_wall", "{record}");
+    assert_eq!(record["reason"], "bot_challenge", "{record}");
     assert_eq!(asked(&world, "/walled.pdf"), 1);
 }
 
@@ -124,4 +124,69 @@ fn a_part_that_nobody_asked_for_is_no_file_and_not_asked_for_again() {
     assert_eq!(record["reason"], "http_status", "{record}");
     assert!(record["reason_detail"].as_str().unwrap_or_default().contains("a part of the file"), "{record}");
     assert_eq!(asked(&world, "/part.pdf"), 1);
+}
+
+/// A PDF whose metadata names a DOI and a title.
+fn pdf_of(doi: &str, title: &str) -> Reply {
+    let xmp = format!("<x:xmpmeta><prism:doi>{doi}</prism:doi><dc:title><rdf:Alt><rdf:li>{title}</rdf:li></rdf:Alt></dc:title></x:xmpmeta>");
+    Reply::ok(format!("%PDF-1.7\n{xmp}{}\n%%EOF\n", " ".repeat(1_200))).header("content-type", "application/pdf")
+}
+
+const ABOUT: &str = r#"<meta name="citation_title" content="Assessment of virus infection in hens"><meta name="citation_doi" content="10.5555/a">
+    <meta name="citation_pdf_url" content="http://svc.example/linked.pdf">"#;
+
+#[test]
+fn a_file_that_names_another_work_is_not_saved_and_one_that_names_the_work_is_evidence() {
+    for (doi, title, reason, evidence) in [
+        ("10.5555/other", "Grants manual of the commission", Some("wrong_work"), None),
+        ("10.5555/a", "Grants manual of the commission", None, Some("metadata")),
+        ("10.5555/preprint", "Assessment of virus infection in hens", None, Some("metadata")),
+        ("", "Microsoft Word - manual.doc", None, Some("none")),
+    ] {
+        let world = world(move |path, _| match path {
+            "/doi/10.5555/a" => page(ABOUT),
+            "/linked.pdf" => pdf_of(doi, title),
+            _ => Reply::status(404),
+        });
+        let (record, _) = get(&world, "10.5555/a");
+        assert_eq!((record["reason"].as_str(), record["evidence"].as_str()), (reason, evidence), "{doi} {title}: {record}");
+        assert_eq!(record["path"].is_string(), reason.is_none());
+    }
+}
+
+#[test]
+fn a_copy_that_a_service_declares_is_taken_whatever_its_metadata_says() {
+    let world = world(|path, _| match path {
+        "/unpaywall/10.5555/a" => found_at("/accepted.pdf"),
+        "/accepted.pdf" => pdf_of("10.5555/other", "Grants manual of the commission"),
+        _ => Reply::status(404),
+    });
+    let (record, _) = get(&world, "10.5555/a");
+    assert_eq!((&record["classification"], &record["evidence"]), (&"pdf".into(), &"none".into()), "{record}");
+}
+
+#[test]
+fn the_reason_is_what_stood_between_the_user_and_the_file() {
+    let world = world(|path, _| match path {
+        "/unpaywall/10.5555/a" => found_at("/refused.pdf"),
+        "/refused.pdf" => Reply::status(403).body("<h1>Forbidden</h1>"),
+        _ => Reply::status(404),
+    });
+    let (record, _) = get(&world, "10.5555/a");
+    assert_eq!((&record["reason"], &record["http_status"]), (&"http_status".into(), &403.into()), "{record}");
+    assert!(record["reason_detail"].as_str().unwrap().contains("403"), "{record}");
+    let attempts: Vec<_> = world.records().into_iter().filter(|record| record["record_type"] == "attempt").collect();
+    assert!(attempts.iter().any(|attempt| attempt["resolver_name"] == "europe_pmc" && attempt["reason"] == "not_found"), "{attempts:?}");
+    assert!(attempts.iter().any(|attempt| attempt["http_status"] == 403), "{attempts:?}");
+}
+
+#[test]
+fn a_refusal_that_passed_does_not_remain_as_the_reason() {
+    let world = world(|path, before| match (path, before) {
+        ("/unpaywall/10.5555/a", _) => found_at("/later.pdf"),
+        ("/later.pdf", 0) => Reply::status(503).header("retry-after", "60"),
+        _ => Reply::status(404),
+    });
+    let (record, _) = get(&world, "10.5555/a");
+    assert_eq!((&record["reason"], &record["http_status"]), (&"http_status".into(), &404.into()), "{record}");
 }

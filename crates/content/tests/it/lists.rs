@@ -36,7 +36,11 @@ fn csv_is_recognised_by_its_header_whatever_separates_it() {
         "DOI;Title;Publication Year\n10.1000/a;\"One, two\";2020\n;no id;2021\n",
         "\"doi\"\t\"title\"\t\"year\"\r\n10.1000/a\tOne, two\t2020\r\n\tno id\t2021\r\n",
     ] {
-        assert_eq!(read(list, Format::Auto), ["2 doi:10.1000/a One, two 2020", "3 bad: no field names the work"], "{list}");
+        assert_eq!(
+            read(list, Format::Auto),
+            ["2 doi:10.1000/a One, two 2020", "3 bad: it has no DOI, arXiv id, PMCID, PMID, OpenAlex id or URL"],
+            "{list}"
+        );
     }
 }
 
@@ -91,7 +95,7 @@ fn json_lines_take_openalex_records_and_manifests() {
     5 doi:10.1000/s - -
     6 bad: it is a JSON array; one object per line is read
     7 bad: it is not valid JSON: key must be a string at line 1 column 2
-    8 bad: no field names the work
+    8 bad: it has no DOI, arXiv id, PMCID, PMID, OpenAlex id or URL
     ");
 }
 
@@ -142,4 +146,47 @@ proptest! {
         let last = InputReader::new(Cursor::new(list), Format::Auto).last();
         prop_assert!(last.is_some());
     }
+}
+
+fn works(text: &str) -> Vec<String> {
+    InputReader::new(text.as_bytes(), Format::Auto)
+        .map(|line| match line {
+            Ok(line) => format!("{} {} {:?} {:?}", line.number, line.work.work_id(), line.work.title, line.work.year),
+            Err(bad) => format!("{} bad: {}", bad.number, bad.problem),
+        })
+        .collect()
+}
+
+#[test]
+fn bibtex_files_are_read_entry_by_entry() {
+    let text = "% Encoding: UTF-8\n@string{jw = \"J. Wetlands\"}\n\n@article{holm2019,\n  title = {Growth of {R}eed \n    beds},\n  doi = {10.5555/jw.42},\n  \
+                year = 2019,\n  note = {see {nested} braces},\n}\n@misc{a, eprint = \"2002.00741\", archivePrefix = \"arXiv\", title = \"Bees\"}\n\
+                @book{none, title = {No identifier}}\n@online{u, url = {https://x.example/a.pdf}}";
+    let none = "it has no DOI, arXiv id, PMCID, PMID, OpenAlex id or URL";
+    assert_eq!(
+        works(text),
+        [
+            "4 doi:10.5555/jw.42 Some(\"Growth of Reed beds\") Some(2019)".to_owned(),
+            "11 arxiv:2002.00741 Some(\"Bees\") None".to_owned(),
+            format!("12 bad: {none}"),
+            "13 https://x.example/a.pdf None None".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn ris_files_are_read_record_by_record() {
+    let text = "TY  - JOUR\r\nTI  - Growth of reed beds\r\nPY  - 2019/05/01\r\nDO  - 10.5555/jw.42\r\nUR  - not a link\r\nER  - \r\n\r\nTY  - JOUR\r\nC2  - PMC77\r\nER  -\r\n";
+    assert_eq!(works(text), ["1 doi:10.5555/jw.42 Some(\"Growth of reed beds\") Some(2019)", "8 pmcid:PMC77 None None"]);
+}
+
+#[test]
+fn csl_json_files_are_read_however_long_their_one_line_is() {
+    let filler = "x".repeat(100_000);
+    let text = format!(
+        r#"[{{"id":"holm2019","type":"article-journal","title":"Reeds","DOI":"10.5555/jw.42","abstract":"{filler}","issued":{{"date-parts":[[2019,5]]}}}},{{"id":"n"}}]"#
+    );
+    let none = "it has no DOI, arXiv id, PMCID, PMID, OpenAlex id or URL";
+    assert_eq!(works(&text), ["1 doi:10.5555/jw.42 Some(\"Reeds\") Some(2019)".to_owned(), format!("2 bad: {none}")]);
+    assert_eq!(works("[ broken").len(), 1, "a broken file is one problem");
 }

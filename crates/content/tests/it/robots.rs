@@ -76,6 +76,59 @@ fn the_status_rules_before_the_file_does() {
     assert_eq!((ruling(503), ruling(429), Ruling::from_status(None)), (Ruling::DisallowForNow, Ruling::DisallowForNow, Ruling::DisallowForNow));
 }
 
+#[test]
+fn a_name_with_stars_is_a_name() {
+    let file = "User-agent: *WordPress*\nDisallow: /\n\nUser-agent: * # everybody\nDisallow: /a\n";
+    assert!(allows(file, "docstokg", "/b") && !allows(file, "docstokg", "/a"));
+    assert!(!allows("User-agent: * and all others\nDisallow: /a\n", "docstokg", "/a"), "a star and a word is a star");
+    assert!(!allows("User-agent: docstokg/2.0\nDisallow: /a\n", "docstokg", "/a"));
+}
+
+#[test]
+fn what_people_write_instead_is_read_as_crawlers_do() {
+    for file in [
+        "User Agent: *\nDisallow: /a\n",
+        "useragent: *\nDisallow: /a\n",
+        "User-agent *\nDisallow /a\n",
+        "User-agent\t*\nDisallow:\t/a\n",
+        "User-agent: *\nDissallow: /a\n",
+        "User-agent: *\nDisalow: /a\n",
+    ] {
+        assert!(!allows(file, "docstokg", "/a") && allows(file, "docstokg", "/b"), "{file}");
+    }
+    // Three words without a colon are no line.
+    assert!(allows("User-agent: *\nDisallow /a for all\n", "docstokg", "/a"));
+}
+
+#[test]
+fn lines_that_are_no_rules_do_not_end_a_row_of_names() {
+    let file =
+        "User-agent: one\nSitemap: https://x.example/s.xml\nNoindex: /n\n\nUser-agent: docstokg\nCrawl-delay: 4\nUser-agent: two\nDisallow: /a\n";
+    let robots = Robots::parse(file.as_bytes());
+    assert!(["one", "docstokg", "two"].iter().all(|agent| !robots.allows(agent, "/a")));
+    assert_eq!(robots.crawl_delay("docstokg"), Some(Duration::from_secs(4)));
+    assert_eq!(robots.crawl_delay("two"), None, "it was named below the delay");
+}
+
+#[test]
+fn who_allows_the_index_allows_the_directory() {
+    let file = "User-agent: *\nDisallow: /\nAllow: /x/index.html\n";
+    assert!(allows(file, "docstokg", "/x/") && allows(file, "docstokg", "/x/index.html"));
+    assert!(!allows(file, "docstokg", "/x/y") && !allows(file, "docstokg", "/"));
+    assert!(allows("User-agent: *\nDisallow: /x/index.html\n", "docstokg", "/x/"), "forbidding the index forbids no more");
+}
+
+/// Where we are stricter than Google's parser, and why.
+#[test]
+fn differences_to_google_s_parser_are_on_the_strict_side() {
+    // A path without its slash: Google's rule matches nothing; the site meant the path.
+    assert!(!allows("User-agent: *\nDisallow: secret\n", "docstokg", "/secret"));
+    // A crawl delay: Google ignores it; sites mean it.
+    assert_eq!(Robots::parse(b"User-agent: *\nCrawl-delay: 2\n").crawl_delay("docstokg"), Some(Duration::from_secs(2)));
+    // Needless escapes: Google compares them as they stand; RFC 9309 section 2.2.2 compares octets.
+    assert!(!allows("User-agent: *\nDisallow: /%7euser\n", "docstokg", "/~user"));
+}
+
 proptest! {
     #[test]
     fn no_file_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300), path in ".{0,30}") {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use docstokg_content::input::{Format, InputReader};
 use docstokg_content::pursuit::Kind;
 use docstokg_content::queue::Mode;
+use docstokg_content::reason::Reason;
 use docstokg_content::resolver::settings::{Credentials, Secret, Settings};
 use docstokg_content::run::inputs::{Inputs, Listed};
 use docstokg_content::run::{Board, Directory, Ended, Engine, Options, Parts, report};
@@ -38,6 +39,7 @@ pub(crate) struct World {
     config: Config,
     settings: Arc<Settings>,
     out: TempDir,
+    pub(crate) reachability: Option<Arc<dyn docstokg_content::run::Reachability>>,
 }
 
 fn read_config(yaml: &str) -> Config {
@@ -64,7 +66,7 @@ impl World {
             }
         }
         settings.endpoints = serde_json::from_value(endpoints).unwrap();
-        Self { simulation, web, config: read_config(yaml), settings: Arc::new(settings), out: TempDir::new().unwrap() }
+        Self { simulation, web, config: read_config(yaml), settings: Arc::new(settings), out: TempDir::new().unwrap(), reachability: None }
     }
 
     fn of(library: &Library) -> Self {
@@ -92,6 +94,7 @@ impl World {
             options: options.clone(),
             run_id: "run".into(),
             board: Arc::clone(&board),
+            reachability: self.reachability.clone(),
         };
         let begun = self.simulation.elapsed();
         let (told, tally) = (options.clone(), Arc::clone(&board));
@@ -278,7 +281,7 @@ fn one_host_that_wants_to_be_left_alone_for_an_hour_slows_nobody() {
             origins.push(last.outage(Duration::ZERO..Duration::from_secs(3_500), Reply::status(503).header("retry-after", "3600")));
         }
         let world = World::new(origins, &yaml, |_| None);
-        let (ended, took, board) = world.run(Box::new(Listed::new("list", urls(51, 50))), |options| options.max_park = Duration::from_secs(60));
+        let (ended, took, board) = world.run(Box::new(Listed::new("list", urls(51, 50))), |options| options.max_wait = Duration::from_secs(60));
         let last = (0..50).flat_map(|host| world.web.ledger().at(&format!("h{host}.example"))).map(|arrival| arrival.at).max().unwrap();
         let first = world.web.ledger().arrivals()[0].at;
         (ended, took, board.tally().done, last.since(first))
@@ -448,7 +451,7 @@ fn a_redirect_to_a_host_that_wants_no_robots_is_not_followed() {
     let world = World::new(origins, yaml, |_| None);
     let work = Work::new(docstokg_content::identifier::Identifier::parse("http://a.example/x.pdf").unwrap());
     let (_, _, board) = world.run(Box::new(Listed::new("list", vec![work])), |options| options.choice.disable = vec!["openalex".into()]);
-    assert_eq!(board.tally().reasons.get("robots_disallowed"), Some(&1), "{:?}", board.tally());
+    assert_eq!(board.tally().reasons.get(&Reason::RobotsDisallowed), Some(&1), "{:?}", board.tally());
     let asked: Vec<String> = world.web.ledger().at("b.example").into_iter().map(|arrival| arrival.path).collect();
     assert_eq!(asked, ["/robots.txt"]);
 }
@@ -461,6 +464,6 @@ fn a_work_has_no_more_time_than_it_is_given() {
     let world = World::new(vec![origin], yaml, |_| None);
     let (ended, took, board) = world.run(Box::new(Listed::new("list", urls(1, 3))), |options| options.item_deadline = Some(Duration::from_secs(3)));
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
-    assert_eq!(board.tally().reasons.get("deadline"), Some(&3), "{:?}", board.tally().reasons);
+    assert_eq!(board.tally().reasons.get(&Reason::Deadline), Some(&3), "{:?}", board.tally().reasons);
     assert!(took < Duration::from_secs(10), "{took:?}");
 }

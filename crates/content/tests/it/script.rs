@@ -110,6 +110,7 @@ pub(crate) fn settings() -> Arc<Settings> {
         unpaywall_email: None,
         openalex_key: Some(Secret::new(format!(" {OPENALEX_KEY}\n"))),
         crossref_plus_token: Some(Secret::new(CROSSREF_TOKEN)),
+        ..Credentials::default()
     };
     Arc::new(Settings { credentials, ..Settings::default() })
 }
@@ -173,10 +174,10 @@ pub(crate) fn assert_bad_answers_have_reasons(resolver: &dyn Resolver, id: &str,
     for (status, body) in [(200, page), (200, ""), (200, "null"), (200, "{\"id\": \"cut"), (200, "\"text\""), (200, "[]"), (200, "{\"error\":\"x\"}")]
     {
         let shown = one(&Script::new().on(prefix, status, body.to_owned()));
-        assert!(shown.starts_with("json-error Some(200) None"), "{body}: {shown}");
+        assert!(shown.starts_with("json_error Some(200) None"), "{body}: {shown}");
     }
     let bare = one(&Script::new().on(prefix, 429, "Rate exceeded."));
-    assert!(bare.starts_with("rate-limit Some(429) None"), "{bare}");
+    assert!(bare.starts_with("rate_limited Some(429) None"), "{bare}");
     for (value, date, wanted) in [
         ("7", "", "Some(7000)"),
         ("57539", "", "Some(57539000)"),
@@ -186,24 +187,24 @@ pub(crate) fn assert_bad_answers_have_reasons(resolver: &dyn Resolver, id: &str,
         ("soon", "", "None"),
     ] {
         let shown = one(&Script::new().with(prefix, 429, "x", &[("retry-after", value), ("date", date)], prefix));
-        assert!(shown.starts_with(&format!("rate-limit Some(429) {wanted}")), "{value}: {shown}");
+        assert!(shown.starts_with(&format!("rate_limited Some(429) {wanted}")), "{value}: {shown}");
     }
     let paused = one(&Script::new().with(prefix, 503, page, &[("retry-after", "20")], prefix));
-    assert!(paused.starts_with("http-error Some(503) Some(20000)"), "{paused}");
+    assert!(paused.starts_with("http_status Some(503) Some(20000)"), "{paused}");
     for status in [500, 502, 503, 504, 400, 401, 202, 301] {
         let shown = one(&Script::new().on(prefix, status, page));
-        assert!(shown.starts_with(&format!("http-error Some({status}) None")), "{shown}");
+        assert!(shown.starts_with(&format!("http_status Some({status}) None")), "{shown}");
         assert!(shown.contains("Service unavailable"), "{shown}");
     }
     let echo = one(&Script::new().on(prefix, 500, format!("{OPENALEX_KEY} {CROSSREF_TOKEN} {MAIL} reader%40library.edu")));
     assert!(echo.contains("***"), "{echo}");
     let text = || format!("GET https://x/?email={MAIL}");
     for (error, wanted) in [
-        (WebError::Refused { until_ms_from_now: Some(1500), breaker: true, text: text() }, "breaker-open None Some(1500)"),
-        (WebError::Refused { until_ms_from_now: None, breaker: false, text: text() }, "rate-limit None None"),
+        (WebError::Refused { until_ms_from_now: Some(1500), breaker: true, text: text() }, "breaker_open None Some(1500)"),
+        (WebError::Refused { until_ms_from_now: None, breaker: false, text: text() }, "rate_limited None None"),
         (WebError::Timeout { text: text() }, "timeout None None"),
-        (WebError::Disallowed { text: text() }, "robots-disallowed None None"),
-        (WebError::Failed { text: text() }, "connection-error None None"),
+        (WebError::Disallowed { text: text() }, "robots_disallowed None None"),
+        (WebError::Failed { text: text() }, "request_exception None None"),
     ] {
         let shown = one(&Script::new().failing(prefix, error));
         assert!(shown.starts_with(wanted), "{shown}");

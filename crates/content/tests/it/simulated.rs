@@ -48,7 +48,7 @@ fn everything(outcome: &Outcome, pages: &LandingPage, web: &Simulated) -> HashSe
     for location in locations(outcome) {
         assert!(web.knows(&location.url), "{} leads out of the simulated web", location.url);
         let behind = match location.offers {
-            Offers::Landing | Offers::Unknown | Offers::Html => run(pages.read(location.url.clone(), web)),
+            Offers::Landing | Offers::Unknown | Offers::Html => run(pages.read(location.url.clone(), None, web)),
             _ => Outcome::Found(resolver::Found { locations: vec![location.clone()], learned: Learned::default() }),
         };
         sums.extend(locations(&behind).iter().filter_map(|file| web.fetch(&file.url)).map(|answer| sha256(&answer.body)));

@@ -28,3 +28,24 @@ fn good_pages_with_the_same_words_are_no_walls() {
         assert_eq!(marker(status, "<title>Just a moment...</title> captcha"), None);
     }
 }
+
+#[test]
+fn a_mark_inside_an_advertisement_s_url_on_a_large_page_is_no_wall() {
+    let advertisement = "<iframe src=\"https://ads.example/show?next=https%3A%2F%2Fpub.example%2F%3F__cf_chl_tk%3Dabc\"></iframe>";
+    let words = "<p>Words of an article that goes on.</p>".repeat(10_000);
+    assert_eq!(marker(200, &format!("<html><body>{words}{advertisement}</body></html>")), None);
+    let early = format!("<html><body>{advertisement}{words}</body></html>");
+    assert!(early.len() > 390_000);
+    assert_eq!(marker(200, &early), None);
+    // In the text of the page it is one, however large the page; on a small page it is one anywhere.
+    assert_eq!(marker(200, &format!("<html><title>Just a moment...</title>{words}")), Some("<title>just a moment"));
+    assert_eq!(marker(200, &format!("<html>{advertisement}</html>")), Some("cf_chl_"));
+}
+
+#[test]
+fn an_article_page_of_atypon_is_no_wall() {
+    let page = "<meta name=\"dc.Title\" content=\"Reeds\"><meta name=\"dc.Identifier\" scheme=\"doi\" content=\"10.1/a\"><div id=\"px-captcha\">";
+    assert_eq!(marker(200, page), None);
+    assert_eq!(marker(200, "<meta name=\"publication_doi\" content=\"10.1/a\"><p>verify you are human</p>"), None);
+    assert_eq!(marker(200, "<meta name=\"pbContext\" content=\"x\"><div id=\"px-captcha\">"), Some("px-captcha"));
+}

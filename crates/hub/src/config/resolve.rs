@@ -19,8 +19,8 @@ use super::settings::{
     TelemetrySettings, TransportSettings,
 };
 use super::{
-    Backend, BackendKind, BreakerConfig, Breakers, BudgetLimits, Concurrency, Config, Durability, HostLimits, Identity, Limits, OnStoreFailure,
-    Place, RoleLimits, SiteConfig, TelemetryConfig, TransportConfig,
+    Backend, BackendKind, BreakerConfig, Breakers, BudgetLimits, Concurrency, Config, Contact, Durability, HostLimits, Identity, Limits,
+    OnStoreFailure, Place, RoleLimits, SiteConfig, TelemetryConfig, TransportConfig,
 };
 
 /// The longest time that any setting may name, in seconds: a year.
@@ -322,5 +322,11 @@ fn identity(settings: &Settings, problems: &mut Vec<Problem>) -> Identity {
             |text| text.is_ascii() && (text.starts_with("https://") || text.starts_with("http://")),
             "an http or https URL",
         ),
+        contact: match text(&settings.identity.contact, "contact", |text| matches!(text, "services" | "everywhere"), "services or everywhere")
+            .as_deref()
+        {
+            Some("everywhere") => Contact::Everywhere,
+            _ => Contact::Services,
+        },
     }
 }

@@ -294,7 +294,9 @@ section! {
         /// An e-mail address at which operators can reach you; several services serve you better with one
         mailto: String = "none",
         /// A page about your project
-        url: String = "this program's",
+        url: String = "none",
+        /// Who is told the e-mail address: services, or everywhere
+        contact: String = "services",
     }
 }
 

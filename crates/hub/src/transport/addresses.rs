@@ -73,6 +73,19 @@ pub(super) struct NoAddress {
     why: String,
 }
 
+/// Nobody could be asked for the address of the name: the machine's own network is down.
+#[derive(Debug, thiserror::Error)]
+#[error("name resolution failed: no server could be asked for the address of {name}")]
+pub(super) struct ResolverUnreachable {
+    name: String,
+}
+
+/// Tells whether the resolver could not be reached, as opposed to a name that does not exist (`EAI_AGAIN`).
+fn is_resolver_unreachable(error: &std::io::Error) -> bool {
+    let text = error.to_string();
+    ["Temporary failure in name resolution", "Try again"].iter().any(|mark| text.contains(mark))
+}
+
 /// Asks the system's resolver and drops what may not be reached.
 pub(super) struct GuardedResolver {
     reach: Reach,
@@ -96,6 +109,7 @@ impl Resolve for GuardedResolver {
                 Ok(found) => found,
                 // Not the name's fault.
                 Err(error) if super::fault::is_lack_of_files(&error) => return Err(error.into()),
+                Err(error) if is_resolver_unreachable(&error) => return Err(ResolverUnreachable { name }.into()),
                 Err(error) => return Err(NoAddress { name, why: error.to_string() }.into()),
             };
             let (internal, public): (Vec<_>, Vec<_>) = found.into_iter().partition(|address| guarded && is_internal(address.ip()));

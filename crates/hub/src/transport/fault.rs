@@ -7,7 +7,7 @@ use docstokg_policy::classify::Fault;
 use rustix::io::Errno;
 
 use super::SendError;
-use super::addresses::{InternalAddress, NoAddress};
+use super::addresses::{InternalAddress, NoAddress, ResolverUnreachable};
 use super::dial::BlockedWhileDialling;
 
 /// Reads a transport error. The message names the innermost cause and never the URL.
@@ -38,6 +38,7 @@ pub(super) fn read(error: &reqwest::Error) -> SendError {
     } else if causes().any(is_tls) {
         Fault::Tls
     } else if is_ours
+        || causes().any(<dyn Error + 'static>::is::<ResolverUnreachable>)
         || io.is_some_and(|io| matches!(io.kind(), ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::AddrNotAvailable))
     {
         Fault::NoRoute

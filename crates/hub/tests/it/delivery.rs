@@ -162,11 +162,23 @@ fn requests_say_who_they_are_and_what_they_want() {
         assert!(world.run(move |hub| async move { hub.fetch(get("http://a.example/").role(role)).await }).is_ok());
     }
     let arrivals = world.ledger().arrivals();
-    let agent = arrivals[0].header("user-agent").expect("an agent");
-    assert!(agent.starts_with("docstokg/") && agent.ends_with("; mailto:me@home.org)"), "{agent}");
+    let agents: Vec<&str> = arrivals.iter().map(|arrival| arrival.header("user-agent").expect("an agent")).collect();
+    let name = concat!("docstokg/", env!("CARGO_PKG_VERSION"));
+    assert_eq!(agents, [format!("{name} (mailto:me@home.org)"), name.to_owned(), name.to_owned()], "the address goes to services");
     let accepts: Vec<&str> = arrivals.iter().map(|arrival| arrival.header("accept").expect("accept").split(',').next().expect("one")).collect();
     assert_eq!(accepts, ["application/json", "text/html", "application/pdf"]);
     assert_eq!(arrivals[2].header("accept-encoding"), Some("identity"), "files come as they are");
+}
+
+#[test]
+fn nothing_is_named_that_was_not_configured() {
+    let mut identity = config(Flags::default()).identity;
+    let name = concat!("docstokg/", env!("CARGO_PKG_VERSION"));
+    assert_eq!(identity.user_agent(Role::Metadata), name);
+    (identity.url, identity.mailto) = (Some("https://lab.example/crawl".to_owned()), Some("me@lab.example".to_owned()));
+    assert_eq!(identity.user_agent(Role::Artifact), format!("{name} (+https://lab.example/crawl)"));
+    identity.contact = docstokg_hub::config::Contact::Everywhere;
+    assert_eq!(identity.user_agent(Role::Artifact), format!("{name} (+https://lab.example/crawl; mailto:me@lab.example)"));
 }
 
 /// Serves a body in two versions, cut in the middle the first time.

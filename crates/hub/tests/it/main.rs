@@ -22,6 +22,8 @@ mod http2;
 mod limiter;
 // Hop by hop.
 mod redirects;
+// Cookies on the way, and resolvers that lead to http.
+mod cookies;
 // What is tried again, and when.
 mod retries;
 // An hour of traffic in a second.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, params};
 
-use crate::summary::{Summary, SummaryError};
+use crate::summary::{FAILED, Summary, SummaryError};
 
 /// Columns of a timeline.
 pub(super) const COLUMNS: u32 = 120;
@@ -139,7 +139,7 @@ fn timelines(database: &Connection, run: Option<&str>, first: f64, length_s: f64
 }
 
 fn failures(database: &Connection, run: Option<&str>, first: f64) -> Result<(Vec<Failure>, u64), SummaryError> {
-    let failed = "(run_id = ?1 OR ?1 IS NULL) AND (error IS NOT NULL OR status >= 400 OR status IS NULL)";
+    let failed = format!("(run_id = ?1 OR ?1 IS NULL) AND {FAILED}");
     let all: i64 = database.query_row(&format!("SELECT count(*) FROM request_ends WHERE {failed}"), params![run], |row| row.get(0))?;
     let mut query = database.prepare(&format!(
         "SELECT ts, host, role, coalesce(error, 'http_' || status, 'unknown'), attempts, coalesce(url, '') FROM request_ends WHERE {failed} ORDER BY ts LIMIT {FAILURES}"

@@ -5,7 +5,7 @@ use std::path::Path;
 use docstokg_hub::clock::Timestamp;
 use rusqlite::{Connection, Row, params};
 
-use super::{FailureSummary, HostSummary, Makespan, RunHead, Summary, Top, Totals, minimum, share};
+use super::{FAILED, FailureSummary, HostSummary, Makespan, RunHead, Summary, Top, Totals, minimum, share};
 use crate::sink::sqlite::DatabaseError;
 
 /// Which run is meant.
@@ -216,12 +216,15 @@ impl Reader<'_> {
         )?;
         totals.http_429_ratio = share(totals.status_429, totals.attempts).unwrap_or(0.0);
         totals.http_503_ratio = share(totals.status_503, totals.attempts).unwrap_or(0.0);
-        self.each("SELECT count(*), coalesce(sum(error IS NULL AND status < 400), 0) FROM request_ends WHERE run_id = ?1 OR ?1 IS NULL", |row| {
+        let ends = format!(
+            "SELECT count(*), coalesce(sum({FAILED}), 0), coalesce(sum(error IS 'cancelled'), 0) FROM request_ends WHERE run_id = ?1 OR ?1 IS NULL"
+        );
+        self.each(&ends, |row| {
             totals.requests = whole(row, 0)?;
-            totals.succeeded = whole(row, 1)?;
+            totals.failed = whole(row, 1)?;
+            totals.succeeded = totals.requests - totals.failed - whole(row, 2)?;
             Ok(())
         })?;
-        totals.failed = totals.requests - totals.succeeded;
         self.each("SELECT coalesce(sum(dropped + lost), 0) FROM run_summary WHERE run_id = ?1 OR ?1 IS NULL", |row| {
             totals.telemetry_lost = whole(row, 0)?;
             Ok(())
@@ -232,8 +235,10 @@ impl Reader<'_> {
     fn failures(&self) -> Result<Vec<FailureSummary>, SummaryError> {
         let mut failures: Vec<FailureSummary> = Vec::new();
         self.each(
-            "SELECT coalesce(error, 'http_' || status, 'unknown') AS reason, host, count(*) AS n FROM request_ends
-             WHERE (run_id = ?1 OR ?1 IS NULL) AND (error IS NOT NULL OR status >= 400 OR status IS NULL) GROUP BY reason, host ORDER BY reason, n DESC",
+            &format!(
+                "SELECT coalesce(error, 'http_' || status, 'unknown') AS reason, host, count(*) AS n FROM request_ends
+                 WHERE (run_id = ?1 OR ?1 IS NULL) AND {FAILED} GROUP BY reason, host ORDER BY reason, n DESC"
+            ),
             |row| {
                 let (reason, host, count): (String, String, u64) = (row.get(0)?, row.get(1)?, whole(row, 2)?);
                 match failures.last_mut().filter(|last| last.reason == reason) {

@@ -38,7 +38,7 @@ pub fn text(summary: &Summary, checks: &[Check]) -> String {
     );
     let _ = writeln!(
         out,
-        "{} received, {} wasted; waited {} for rates, saved about {} by open breakers",
+        "{} received, {} wasted; {} total waiting of all requests (many wait at once), saved about {} by paused hosts",
         bytes(totals.bytes),
         bytes(totals.wasted_bytes),
         seconds(totals.rate_delay_s),

@@ -1,3 +1,6 @@
+use std::sync::Arc;
+
+use docstokg_content::resolver::settings::Secret;
 use docstokg_content::resolver::{Applies, Crossref, Resolver};
 
 use crate::script::{Script, ask, assert_bad_answers_have_reasons, fixture, settings, show, work};
@@ -45,7 +48,7 @@ fn several_dois_are_one_list_and_what_it_lacks_goes_to_datacite() {
 
 #[test]
 fn a_list_that_fails_fails_all_its_works_and_nobody_else_is_asked() {
-    for (status, body, reason) in [(429, "", "rate-limit"), (500, "", "http-error"), (200, "{}", "json-error"), (200, "<html>", "json-error")] {
+    for (status, body, reason) in [(429, "", "rate_limited"), (500, "", "http_status"), (200, "{}", "json_error"), (200, "<html>", "json_error")] {
         let web = Script::new().on(API, status, body);
         let outcomes = ask(&Crossref::new(settings()), &["10.1000/a", "10.1000/b"], &web);
         assert!(outcomes.iter().all(|outcome| show(outcome).starts_with(reason)));
@@ -70,4 +73,29 @@ fn a_work_without_fields_is_a_clean_miss() {
 #[test]
 fn nonsense_has_reasons() {
     assert_bad_answers_have_reasons(&Crossref::new(settings()), "10.1000/a", API);
+}
+
+#[test]
+fn links_of_text_mining_services_are_taken_with_their_credentials_only() {
+    let body = r#"{"status":"ok","message":{"DOI":"10.1016/j.a.1","title":["A"],"link":[
+        {"URL":"https://api.elsevier.com/content/article/PII:S1?httpAccept=text/xml","content-type":"text/xml","intended-application":"text-mining"},
+        {"URL":"https://api.wiley.com/onlinelibrary/tdm/v1/articles/10.1002%2Fa","content-type":"application/pdf","intended-application":"text-mining"}]}}"#;
+    let web = Script::new().on(API, 200, body);
+    let shown = show(&ask(&Crossref::new(settings()), &["10.1016/j.a.1"], &web)[0]);
+    assert!(!shown.contains("api.elsevier.com") && !shown.contains("api.wiley.com"), "{shown}");
+    let mut with = (*settings()).clone();
+    with.credentials.elsevier_key = Some(Secret::new("elsevier-key-1"));
+    with.credentials.wiley_token = Some(Secret::new("wiley-token-1"));
+    let shown = show(&ask(&Crossref::new(Arc::new(with.clone())), &["10.1016/j.a.1"], &web)[0]);
+    assert!(
+        shown.contains("Pdf https://api.elsevier.com/content/article/PII:S1?httpAccept=application/pdf") && shown.contains("api.wiley.com"),
+        "{shown}"
+    );
+    let names = |url: &str| with.secret_headers(&url.parse().unwrap()).into_iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>();
+    assert_eq!(names("https://api.elsevier.com/x"), ["x-els-apikey"]);
+    assert_eq!(names("https://api.wiley.com/x"), ["wiley-tdm-client-token"]);
+    for elsewhere in ["http://api.elsevier.com/x", "https://api.elsevier.com.evil.example/", "https://www.sciencedirect.com/x", "https://wiley.com/"]
+    {
+        assert!(names(elsewhere).is_empty(), "{elsewhere}");
+    }
 }

@@ -27,7 +27,7 @@ fn all_signals_of_a_page_are_collected_in_order() {
 #[test]
 fn the_signal_of_each_candidate_is_named() {
     let html = String::from_utf8(fixture("landing_page/article.html")).unwrap();
-    let page = landing_page::extract(&html, &Url::parse(PAGE).unwrap(), &HeaderMap::new());
+    let page = landing_page::extract(&html, &Url::parse(PAGE).unwrap(), &HeaderMap::new(), None);
     let signals: Vec<&str> = page.candidates.iter().map(|candidate| candidate.signal).collect();
     insta::assert_snapshot!(signals.join(" "));
 }
@@ -58,14 +58,14 @@ fn a_url_that_is_the_file_is_its_own_place() {
 fn walls_are_named_and_other_failures_have_their_reasons() {
     for status in [200, 403, 503] {
         let shown = one(&Script::new().on(PAGE, status, fixture("landing_page/wall.html")), PAGE);
-        assert_eq!(shown, format!("bot-wall Some({status}) None: pub.example keeps robots out (recognised by '<title>just a moment')"));
+        assert_eq!(shown, format!("bot_challenge Some({status}) None: pub.example keeps robots out (recognised by '<title>just a moment')"));
     }
     assert_eq!(one(&Script::new().on(PAGE, 200, fixture("landing_page/nothing.html")), PAGE), "not found: the page names no file\nlearned ");
     assert_eq!(one(&Script::new().on(PAGE, 404, "x"), PAGE), "not found: the site does not know it (404)\nlearned ");
-    assert!(one(&Script::new().on(PAGE, 403, "<h1>Forbidden</h1>"), PAGE).starts_with("http-error Some(403)"));
-    assert!(one(&Script::new().on(PAGE, 200, ""), PAGE).starts_with("http-error Some(200)"));
-    assert!(one(&Script::new().with(PAGE, 429, "x", &[("retry-after", "9")], PAGE), PAGE).starts_with("rate-limit Some(429) Some(9000)"));
-    assert!(one(&Script::new().failing(PAGE, WebError::Disallowed { text: "no robots".to_owned() }), PAGE).starts_with("robots-disallowed"));
+    assert!(one(&Script::new().on(PAGE, 403, "<h1>Forbidden</h1>"), PAGE).starts_with("http_status Some(403)"));
+    assert!(one(&Script::new().on(PAGE, 200, ""), PAGE).starts_with("http_status Some(200)"));
+    assert!(one(&Script::new().with(PAGE, 429, "x", &[("retry-after", "9")], PAGE), PAGE).starts_with("rate_limited Some(429) Some(9000)"));
+    assert!(one(&Script::new().failing(PAGE, WebError::Disallowed { text: "no robots".to_owned() }), PAGE).starts_with("robots_disallowed"));
     assert_eq!(LandingPage::new(settings()).applies(&work("pmid:1")), Applies::No("no-doi"));
 }
 
@@ -73,7 +73,7 @@ proptest! {
     #[test]
     fn no_page_panics(html in "(<(meta|a|link|base|input|script|iframe) (name|href|content|rel|type|http-equiv|value)=\"?[a-z:/.%;=' -]{0,20}\"?>|.{0,10}){0,12}", header in "[ -~]{0,60}") {
         let headers: HeaderMap = HeaderValue::from_str(&header).ok().map(|value| (http::header::LINK, value)).into_iter().collect();
-        let page = landing_page::extract(&html, &Url::parse("https://pub.example/a").unwrap(), &headers);
+        let page = landing_page::extract(&html, &Url::parse("https://pub.example/a").unwrap(), &headers, None);
         prop_assert!(page.candidates.iter().all(|candidate| matches!(candidate.url.scheme(), "http" | "https")));
     }
 }

@@ -102,7 +102,7 @@ fn a_spent_budget_falls_back_to_singles_and_a_burst_does_not() {
     let burst = Script::new().with(API, 429, "{\"error\":\"slow down\"}", &[("retry-after", "2")], API);
     let outcomes = ask(&OpenAlex::new(settings()), &["10.1000/a", "10.1000/b"], &burst);
     assert_eq!(burst.asked().len(), 1);
-    assert!(outcomes.iter().all(|outcome| show(outcome).starts_with("rate-limit Some(429) Some(2000)")));
+    assert!(outcomes.iter().all(|outcome| show(outcome).starts_with("rate_limited Some(429) Some(2000)")));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_list_that_is_none_fails_all_its_works() {
     for body in ["{\"error\":\"x\"}", "<html>", "[]"] {
         let web = Script::new().on(API, 200, body);
         let outcomes = ask(&OpenAlex::new(settings()), &["10.1000/a", "10.1000/b"], &web);
-        assert!(outcomes.iter().all(|outcome| show(outcome).starts_with("json-error")), "{body}");
+        assert!(outcomes.iter().all(|outcome| show(outcome).starts_with("json_error")), "{body}");
     }
 }
 

@@ -27,7 +27,7 @@ fn closed_works_and_unknown_dois_are_clean_misses() {
 fn a_refused_address_is_not_repeated() {
     let web = Script::new().on(API, 422, fixture("unpaywall/bad_email.json"));
     let shown = show(&ask(&Unpaywall::new(settings()), &["10.1000/a"], &web)[0]);
-    assert!(shown.starts_with("http-error Some(422) None: api.unpaywall.org answered 422") && shown.contains("not ***"), "{shown}");
+    assert!(shown.starts_with("http_status Some(422) None: api.unpaywall.org answered 422") && shown.contains("not ***"), "{shown}");
 }
 
 #[test]
@@ -36,8 +36,8 @@ fn without_a_real_address_it_is_unavailable() {
         let credentials = Credentials { mailto: mail.map(Secret::new), ..Credentials::default() };
         Unpaywall::new(Arc::new(Settings { credentials, ..Settings::default() })).unavailable()
     };
-    assert!(with(None).is_some_and(|why| why.contains("wants an e-mail address")));
-    assert!(with(Some("  ")).is_some_and(|why| why.contains("wants an e-mail address")));
+    assert!(with(None).is_some_and(|why| why.contains("needs an e-mail address")));
+    assert!(with(Some("  ")).is_some_and(|why| why.contains("needs an e-mail address")));
     for made_up in ["me@example.com", "me@mail.example.org", "me@x.test", "me", "@library.edu", "me@localhost"] {
         assert!(with(Some(made_up)).is_some_and(|why| why.contains("made-up")), "{made_up}");
     }

@@ -41,10 +41,10 @@ fn nothing_kept_is_a_clean_miss() {
 #[test]
 fn trouble_ends_the_questions() {
     let refused = Script::new().failing(CDX, WebError::Failed { text: "connection refused".to_owned() });
-    assert!(one(&refused, &["https://gone.example/a", "https://gone.example/b"]).starts_with("connection-error"));
+    assert!(one(&refused, &["https://gone.example/a", "https://gone.example/b"]).starts_with("request_exception"));
     assert_eq!(refused.asked().len(), 1);
-    assert!(one(&Script::new().on(CDX, 429, ""), &["https://gone.example/a"]).starts_with("rate-limit Some(429) None"));
-    assert!(one(&Script::new().on(CDX, 200, "<html>"), &["https://gone.example/a"]).starts_with("json-error"));
+    assert!(one(&Script::new().on(CDX, 429, ""), &["https://gone.example/a"]).starts_with("rate_limited Some(429) None"));
+    assert!(one(&Script::new().on(CDX, 200, "<html>"), &["https://gone.example/a"]).starts_with("json_error"));
     let second = Script::new().on(&format!("{CDX}?url=https%3A%2F%2Fgone.example%2Fa&"), 200, fixture("wayback/cdx.json")).on(CDX, 503, "");
     assert!(one(&second, &["https://gone.example/a", "https://gone.example/b"]).starts_with("Pdf "));
 }

@@ -52,7 +52,7 @@ impl<'a> Downloader<'a> {
                 continue;
             }
             if location.offers == Offers::Landing {
-                if let Outcome::Found(found) = run(self.pages.read(location.url, self.web))
+                if let Outcome::Found(found) = run(self.pages.read(location.url, Some(work), self.web))
                     && let Some(body) = self.first(found.locations, work, tried)
                 {
                     return Some(body);

@@ -56,6 +56,12 @@ section! {
         unpaywall_email: Hidden = "`identity.mailto`",
         /// The token of Crossref Plus
         crossref_plus_token: Hidden = "none",
+        /// The key for text mining at Elsevier; sent to api.elsevier.com only
+        elsevier_api_key: Hidden = "none",
+        /// The token of your institution at Elsevier, beside the key
+        elsevier_insttoken: Hidden = "none",
+        /// The token for text mining at Wiley; sent to api.wiley.com only
+        wiley_tdm_token: Hidden = "none",
         /// Whether to use the files that OpenAlex keeps and charges for
         paid_content: bool = "false",
         @endpoints: EndpointSettings,

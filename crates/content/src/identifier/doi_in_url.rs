@@ -1,0 +1,118 @@
+//! The DOI that a publisher's URL names: `/doi/10.x/...`, `/doi/pdf/10.x/...`, `/article/10.x/...`, `?doi=10.x/...`.
+
+use url::Url;
+
+use super::Doi;
+use super::spelling::percent_decoded;
+
+/// Parts of a path that publishers put behind the DOI.
+const TRAILING_SEGMENTS: [&str; 20] = [
+    "pdf",
+    "epdf",
+    "pdfft",
+    "full",
+    "abstract",
+    "abs",
+    "html",
+    "xml",
+    "meta",
+    "summary",
+    "references",
+    "citedby",
+    "citations",
+    "fulltext",
+    "full-text",
+    "figures",
+    "download",
+    "export",
+    "metrics",
+    "read",
+];
+
+/// Endings that publishers put behind the DOI.
+const TRAILING_ENDINGS: [&str; 10] = [".full.pdf+html", ".full.pdf", ".full-text", ".full", ".abstract", ".short", ".pdf", ".html", ".xml", ".epub"];
+
+impl Doi {
+    /// Reads the DOI that a URL names in its path or query; `None` when there is none.
+    #[must_use]
+    pub fn in_url(url: &Url) -> Option<Self> {
+        let query = url.query_pairs().find_map(|(_, value)| within(&value));
+        within(&percent_decoded(url.path())).or(query)
+    }
+}
+
+/// Reads the DOI that begins at a boundary inside a text.
+fn within(text: &str) -> Option<Doi> {
+    let lower = text.to_ascii_lowercase();
+    let mut from = 0;
+    while let Some(at) = lower[from..].find("10.") {
+        let at = from + at;
+        from = at + 3;
+        let at_boundary = lower[..at].chars().next_back().is_none_or(|before| !before.is_ascii_alphanumeric() && before != '.');
+        if at_boundary && let Some(Ok(doi)) = Doi::read_bare(&trimmed(&lower[at..])) {
+            return Some(doi);
+        }
+    }
+    None
+}
+
+/// Takes off what publishers put behind a DOI.
+fn trimmed(text: &str) -> String {
+    let mut text = text.split([';', '&', '?', '#']).next().unwrap_or_default();
+    // A SICI has semicolons of its own; it is read as it stands.
+    if text.contains("(sici)") {
+        return text.to_owned();
+    }
+    loop {
+        let before = text.len();
+        text = text.trim_end_matches('/');
+        text = TRAILING_ENDINGS.iter().find_map(|ending| text.strip_suffix(ending)).unwrap_or(text);
+        if let Some((head, last)) = text.rsplit_once('/')
+            && head.contains('/')
+            && (TRAILING_SEGMENTS.contains(&last) || TRAILING_ENDINGS.iter().any(|ending| last.ends_with(ending)))
+        {
+            text = head;
+        }
+        if text.len() == before {
+            break;
+        }
+    }
+    // bioRxiv and medRxiv put the version right behind it.
+    if text.starts_with("10.1101/")
+        && let Some((head, version)) = text.rsplit_once('v')
+        && !version.is_empty()
+        && version.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        text = head;
+    }
+    text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_doi_of_a_publishers_url_is_read() {
+        for (url, doi) in [
+            ("https://www.tandfonline.com/doi/full/10.1080/01621459.2020.1711", Some("10.1080/01621459.2020.1711")),
+            ("https://onlinelibrary.wiley.com/doi/pdf/10.1002/anie.2019", Some("10.1002/anie.2019")),
+            ("https://onlinelibrary.wiley.com/doi/epdf/10.1002/anie.2019", Some("10.1002/anie.2019")),
+            ("https://link.springer.com/article/10.1007/s00134-020-05991-x", Some("10.1007/s00134-020-05991-x")),
+            ("https://link.springer.com/content/pdf/10.1007%2Fs00134-020-05991-x.pdf", Some("10.1007/s00134-020-05991-x")),
+            ("https://journals.plos.org/plosone/article/file?id=10.1371/journal.pone.0213978&type=printable", Some("10.1371/journal.pone.0213978")),
+            ("https://iopscience.iop.org/article/10.1088/1742-6596/1/1/012/pdf", Some("10.1088/1742-6596/1/1/012")),
+            ("https://www.frontiersin.org/articles/10.3389/fpsyg.2020.00001/full", Some("10.3389/fpsyg.2020.00001")),
+            ("https://www.biorxiv.org/content/10.1101/2020.01.30.927871v2.full.pdf", Some("10.1101/2020.01.30.927871")),
+            ("https://x.example/landing?doi=10.1234/a.b", Some("10.1234/a.b")),
+            ("https://x.example/landing?DOI=10.1234%2Fa.b", Some("10.1234/a.b")),
+            ("https://x.example/doi/abs/10.1234/a;jsessionid=77", Some("10.1234/a")),
+            ("https://x.example/v10.12/a", None),
+            ("https://x.example/10.12/a", None),
+            ("https://x.example/release-10.1234/notes", Some("10.1234/notes")),
+            ("https://x.example/about", None),
+        ] {
+            assert_eq!(Doi::in_url(&Url::parse(url).unwrap()).as_ref().map(Doi::as_str), doi, "{url}");
+        }
+    }
+}

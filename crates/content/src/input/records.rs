@@ -1,0 +1,188 @@
+//! Records that run over several lines: BibTeX and RIS, as reference managers write them.
+
+use super::fields::{Field, Row};
+
+/// What a record is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Notation {
+    Bibtex,
+    Ris,
+}
+
+impl Notation {
+    /// Recognises the notation by the first line of a file that says anything.
+    pub(super) fn of(line: &str) -> Option<Self> {
+        let line = line.trim_start();
+        let entry = line.strip_prefix('@').and_then(|rest| rest.split_once(['{', '(']));
+        if entry.is_some_and(|(kind, _)| !kind.is_empty() && kind.trim().chars().all(|c| c.is_ascii_alphabetic())) {
+            return Some(Self::Bibtex);
+        }
+        tag(line).filter(|(name, _)| *name == "TY").map(|_| Self::Ris)
+    }
+}
+
+/// Gathers the lines of one record.
+#[derive(Debug)]
+pub(super) struct Collector {
+    notation: Notation,
+    text: String,
+    begun_at: u64,
+    depth: i64,
+}
+
+/// A record, and the number of its first line.
+pub(super) struct Record {
+    pub(super) number: u64,
+    pub(super) text: String,
+}
+
+/// The longest record, in bytes. A brace that is never closed is found out after as many.
+const LONGEST_RECORD_BYTES: usize = 256 * 1024;
+
+impl Collector {
+    pub(super) fn new(notation: Notation) -> Self {
+        Self { notation, text: String::new(), begun_at: 0, depth: 0 }
+    }
+
+    /// Takes a line in. Returns the record that it ends, if it does.
+    pub(super) fn take(&mut self, number: u64, line: &str) -> Option<Record> {
+        if self.text.is_empty() {
+            let begins = match self.notation {
+                Notation::Bibtex => line.trim_start().starts_with('@'),
+                Notation::Ris => tag(line).is_some_and(|(name, _)| name == "TY"),
+            };
+            if !begins {
+                // Between records there may be anything.
+                return None;
+            }
+            (self.begun_at, self.depth) = (number, 0);
+        }
+        self.text.push_str(line);
+        self.text.push('\n');
+        let is_ended = match self.notation {
+            Notation::Bibtex => {
+                self.depth += braces(line);
+                self.depth <= 0 && self.text.contains(['{', '('])
+            }
+            Notation::Ris => tag(line).is_some_and(|(name, _)| name == "ER"),
+        };
+        (is_ended || self.text.len() > LONGEST_RECORD_BYTES).then(|| self.end()).flatten()
+    }
+
+    /// Returns what is left at the end of the file.
+    pub(super) fn end(&mut self) -> Option<Record> {
+        let text = std::mem::take(&mut self.text);
+        (!text.is_empty()).then_some(Record { number: self.begun_at, text })
+    }
+
+    /// Reads a record; `None` for one that describes no work, such as a comment or a macro.
+    pub(super) fn read(&self, text: &str) -> Result<Option<Row>, String> {
+        match self.notation {
+            Notation::Bibtex => bibtex(text),
+            Notation::Ris => Ok(Some(ris(text))),
+        }
+    }
+}
+
+/// Counts how many more braces a line opens than it closes.
+fn braces(line: &str) -> i64 {
+    let mut depth = 0;
+    let mut escaped = false;
+    for c in line.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    depth
+}
+
+/// Splits a line of RIS into its tag and value: `DO  - 10.1/a`.
+fn tag(line: &str) -> Option<(&str, &str)> {
+    let (name, rest) = (line.get(..2)?, line.get(2..)?);
+    let value = rest.trim_start_matches(' ').strip_prefix('-')?;
+    (name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit()) && rest.starts_with(' ')).then(|| (name, value.trim()))
+}
+
+fn ris(text: &str) -> Row {
+    let mut row = Row::default();
+    for (name, value) in text.lines().filter_map(tag) {
+        match name {
+            "DO" => row.take(Field::Doi, value),
+            "TI" | "T1" => row.take(Field::Title, value),
+            "PY" | "Y1" => row.take(Field::Year, value),
+            "C2" if value.to_ascii_uppercase().starts_with("PMC") => row.take(Field::Pmcid, value),
+            "UR" | "L1" | "L2" => row.take_quietly(Field::Url, value),
+            _ => {}
+        }
+    }
+    row
+}
+
+fn bibtex(text: &str) -> Result<Option<Row>, String> {
+    let (kind, body) = text.trim_start().trim_start_matches('@').split_once(['{', '(']).ok_or("it is not a BibTeX entry")?;
+    if ["comment", "string", "preamble"].iter().any(|skipped| kind.trim().eq_ignore_ascii_case(skipped)) {
+        return Ok(None);
+    }
+    let body = body.split_once(',').map_or("", |(_, fields)| fields);
+    let mut row = Row::default();
+    let (mut eprint, mut is_arxiv) = (None, false);
+    for (name, value) in fields(body) {
+        match name.as_str() {
+            "doi" => row.take(Field::Doi, &value),
+            "pmid" => row.take(Field::Pmid, &value),
+            "pmcid" | "pmc" => row.take(Field::Pmcid, &value),
+            "title" => row.take(Field::Title, &value.replace(['{', '}'], "")),
+            "year" | "date" => row.take(Field::Year, &value),
+            "url" | "howpublished" => row.take_quietly(Field::Url, value.trim_start_matches("\\url{").trim_end_matches('}')),
+            "eprint" => eprint = Some(value),
+            "archiveprefix" | "eprinttype" => is_arxiv = value.eq_ignore_ascii_case("arxiv"),
+            _ => {}
+        }
+    }
+    if let Some(eprint) = eprint.filter(|eprint| is_arxiv || eprint.to_ascii_lowercase().starts_with("arxiv:")) {
+        row.take(Field::Arxiv, &eprint);
+    }
+    Ok(Some(row))
+}
+
+/// Reads the fields of an entry: `name = {value}`, `name = "value"` or `name = number`.
+fn fields(body: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut rest = body;
+    while let Some((name, after)) = rest.split_once('=') {
+        let name = name.trim().trim_matches([',', '}', ')']).trim().to_ascii_lowercase();
+        let after = after.trim_start();
+        let (value, behind) = value(after);
+        found.push((name, value.split_whitespace().collect::<Vec<_>>().join(" ")));
+        rest = behind;
+    }
+    found
+}
+
+/// Splits a value off: what braces or quotes hold, else what stands before the next comma.
+fn value(text: &str) -> (&str, &str) {
+    let quoted = text.starts_with('"');
+    if !quoted && !text.starts_with('{') {
+        let end = text.find([',', '\n']).unwrap_or(text.len());
+        return (text[..end].trim().trim_end_matches('}'), &text[end..]);
+    }
+    let (mut depth, mut escaped) = (0, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            '"' if quoted && depth == 0 && at > 0 => return (&text[1..at], &text[at + 1..]),
+            _ => {}
+        }
+        if !quoted && depth == 0 {
+            return (&text[1..at], &text[at + 1..]);
+        }
+    }
+    (text.trim_start_matches(['{', '"']), "")
+}

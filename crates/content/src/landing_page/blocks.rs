@@ -1,0 +1,181 @@
+//! Where on a page a link stands: reference lists, footers, navigation and "related" blocks hold other works' files.
+
+use std::collections::HashMap;
+
+use scraper::ElementRef;
+
+/// Words of classes and ids of blocks that hold other works' files. A word that begins with one of these counts, too.
+const FOREIGN_WORDS: [&str; 26] = [
+    "reference",
+    "bibliograph",
+    "reflist",
+    "citedby",
+    "footnote",
+    "related",
+    "recommend",
+    "similar",
+    "suggest",
+    "trending",
+    "mostread",
+    "popular",
+    "sponsor",
+    "advert",
+    "promo",
+    "cookie",
+    "supplement",
+    "supporting",
+    "suppl",
+    "footer",
+    "endnote",
+    "seealso",
+    "alsoread",
+    "sidebarad",
+    "newsletter",
+    "toc",
+];
+
+/// Words that count only as they stand.
+const FOREIGN_EXACT: [&str; 8] = ["ref", "refs", "xref", "bibr", "cited", "cites", "ads", "footnotes"];
+
+/// Pairs of words that count together.
+const FOREIGN_PAIRS: [(&str, &str); 8] = [
+    ("ref", "list"),
+    ("cited", "by"),
+    ("most", "read"),
+    ("see", "also"),
+    ("also", "read"),
+    ("more", "articles"),
+    ("more", "from"),
+    ("review", "history"),
+];
+
+/// Headings of sections that hold other works' files.
+const FOREIGN_HEADINGS: [&str; 22] = [
+    "references",
+    "reference",
+    "bibliography",
+    "literature cited",
+    "works cited",
+    "cited literature",
+    "citations",
+    "cited by",
+    "notes",
+    "footnotes",
+    "endnotes",
+    "related",
+    "recommended",
+    "similar",
+    "supplement",
+    "supporting information",
+    "further reading",
+    "see also",
+    "additional information",
+    "about the author",
+    "peer review",
+    "literature",
+];
+
+/// Where a link stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Block {
+    /// In the article, or beside it.
+    Own,
+    /// In navigation, or under a heading such as "References": only a link that names the work counts.
+    Doubtful,
+    /// In a list of other works' files.
+    Foreign,
+}
+
+/// Looks up the blocks around links; what an element is, is worked out once.
+#[derive(Default)]
+pub(super) struct Blocks {
+    known: HashMap<ego_tree::NodeId, Block>,
+}
+
+impl Blocks {
+    /// Says where an element stands, by the elements around it.
+    pub(super) fn around(&mut self, element: ElementRef<'_>) -> Block {
+        let mut worst = Block::Own;
+        for ancestor in std::iter::once(element).chain(element.ancestors().filter_map(ElementRef::wrap)) {
+            let block = *self.known.entry(ancestor.id()).or_insert_with(|| judge(ancestor));
+            worst = worst.max(block);
+            if worst == Block::Foreign {
+                break;
+            }
+        }
+        worst
+    }
+}
+
+/// Says whether a heading begins a section of other works' files.
+pub(super) fn is_foreign_heading(heading: &str) -> bool {
+    let heading = heading.trim().trim_start_matches(|c: char| c.is_numeric() || ".) ".contains(c)).to_lowercase();
+    heading.len() < 60 && FOREIGN_HEADINGS.iter().any(|foreign| heading.starts_with(foreign))
+}
+
+fn judge(element: ElementRef<'_>) -> Block {
+    let value = element.value();
+    let role = value.attr("role").unwrap_or_default();
+    match value.name() {
+        "html" | "body" | "main" | "head" => return Block::Own,
+        "footer" => return Block::Foreign,
+        "nav" => return Block::Doubtful,
+        _ => {}
+    }
+    let named = ["class", "id", "data-title", "aria-label"].iter().filter_map(|name| value.attr(name)).any(is_foreign_name);
+    let block = match role {
+        "contentinfo" | "doc-bibliography" | "doc-endnotes" => Block::Foreign,
+        "navigation" => Block::Doubtful,
+        _ if named => Block::Foreign,
+        _ => Block::Own,
+    };
+    // What holds the article's title is the page, whatever it is called.
+    if block != Block::Own && holds_the_title(element) { Block::Own } else { block }
+}
+
+fn holds_the_title(element: ElementRef<'_>) -> bool {
+    element.descendants().filter_map(ElementRef::wrap).any(|inside| matches!(inside.value().name(), "h1" | "main"))
+}
+
+fn is_foreign_name(text: &str) -> bool {
+    text.split_ascii_whitespace().any(|name| {
+        let words = pieces(name);
+        let one = words.iter().any(|word| FOREIGN_EXACT.contains(&word.as_str()) || FOREIGN_WORDS.iter().any(|foreign| word.starts_with(foreign)));
+        one || words.windows(2).any(|pair| FOREIGN_PAIRS.contains(&(pair[0].as_str(), pair[1].as_str())))
+    })
+}
+
+/// Splits `articleFooter`, `article-footer` and `article_footer` into words.
+fn pieces(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut before_lower = false;
+    for c in name.chars() {
+        if !c.is_alphanumeric() || (c.is_uppercase() && before_lower) {
+            words.push(String::new());
+        }
+        if c.is_alphanumeric()
+            && let Some(word) = words.last_mut()
+        {
+            word.extend(c.to_lowercase());
+        }
+        before_lower = c.is_lowercase();
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_blocks_are_read_by_their_words() {
+        for name in ["article-footer", "refList", "ref-list", "c-related", "RelatedArticles", "cited_by", "u-mb references", "xref", "suppl-data"] {
+            assert!(is_foreign_name(name), "{name}");
+        }
+        for name in ["article-tools", "pdf-download", "preferences", "toolbar", "c-article-body", "download-reflow"] {
+            assert!(!is_foreign_name(name), "{name}");
+        }
+        assert!(is_foreign_heading("7. References") && is_foreign_heading("Related articles") && !is_foreign_heading("Download"));
+    }
+}

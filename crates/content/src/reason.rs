@@ -1,0 +1,295 @@
+//! Why a work has no file, or an attempt gave nothing: one type, one spelling.
+//!
+//! The words are those of manifests, summaries, JSON and documents. Runs of earlier versions wrote some of them
+//! differently; [`Reason::read`] knows those spellings, so that their queues and manifests can be taken up.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Why something gave nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Nobody who was asked knows an open copy.
+    NotFound,
+    /// The server answered with a status that says no.
+    HttpStatus,
+    /// The connection failed: no such host, refused, reset, TLS.
+    RequestException,
+    /// It took too long.
+    Timeout,
+    /// The machine has no network.
+    Offline,
+    /// The site keeps automated clients out.
+    BotChallenge,
+    /// The site wants a browser to wait or to prove work first.
+    Interstitial,
+    /// robots.txt forbids it.
+    RobotsDisallowed,
+    /// robots.txt cannot be read for now.
+    RobotsUnreachable,
+    /// There is a page and no file.
+    HtmlOnly,
+    /// The file is another work's.
+    WrongWork,
+    /// The PDF is too small to be one.
+    PdfTooSmall,
+    /// Nothing was sent.
+    EmptyBody,
+    /// Less or more was sent than was promised.
+    LengthMismatch,
+    /// A page is appended to the PDF.
+    HtmlTailDetected,
+    /// The PDF is cut short.
+    PdfEofMissing,
+    /// What came instead of the PDF is nothing that is known.
+    PdfSniffUnknown,
+    /// The file has another checksum than was stated.
+    ChecksumMismatch,
+    /// The file is larger than is allowed.
+    PayloadTooLarge,
+    /// The file is of a kind that is not wanted.
+    DomainDisallowedMime,
+    /// The host asked for fewer requests.
+    RateLimited,
+    /// The host is paused after failures.
+    BreakerOpen,
+    /// The host is still preparing the file.
+    Preparing,
+    /// A service answered with something that is not its JSON.
+    JsonError,
+    /// A service answered with something that is not its XML.
+    XmlError,
+    /// A service cannot be asked as things are configured.
+    ResolverUnavailable,
+    /// The attempts for one work are used up.
+    MaxAttemptsReached,
+    /// The time for one work is over.
+    Deadline,
+    /// Another work has the file of this URL.
+    DuplicateUrlGlobal,
+    /// The input has to be given again: its URL carries a credential.
+    InputNeeded,
+    /// Nothing was to be requested.
+    DryRun,
+    /// Files were to be listed only.
+    ListOnly,
+}
+
+/// Every reason, with its word, the words of earlier versions and what it means for a person.
+const WORDS: [(Reason, &str, &[&str], &str); 32] = [
+    (Reason::NotFound, "not_found", &["resolver_not_found", "resolver_missing", "not-found"], "no open copy found"),
+    (Reason::HttpStatus, "http_status", &["http-error"], "the server refused or failed"),
+    (Reason::RequestException, "request_exception", &["connection-error"], "the connection failed"),
+    (Reason::Timeout, "timeout", &[], "the server took too long"),
+    (Reason::Offline, "offline", &[], "no network"),
+    (Reason::BotChallenge, "bot_challenge", &["bot_wall", "bot-wall"], "the site blocks automated downloads"),
+    (Reason::Interstitial, "interstitial", &[], "the site serves the file to browsers only"),
+    (Reason::RobotsDisallowed, "robots_disallowed", &["robots-disallowed"], "the site's robots.txt forbids it"),
+    (Reason::RobotsUnreachable, "robots_unreachable", &["robots_later"], "the site's robots.txt could not be read"),
+    (Reason::HtmlOnly, "html_only", &[], "only a web page, no PDF"),
+    (Reason::WrongWork, "wrong_work", &[], "the file found belongs to another work"),
+    (Reason::PdfTooSmall, "pdf_too_small", &[], "the PDF is too small to be the work"),
+    (Reason::EmptyBody, "empty_body", &[], "the server sent an empty file"),
+    (Reason::LengthMismatch, "length_mismatch", &[], "the file is incomplete"),
+    (Reason::HtmlTailDetected, "html_tail_detected", &[], "the PDF ends in a web page"),
+    (Reason::PdfEofMissing, "pdf_eof_missing", &[], "PDF is cut short"),
+    (Reason::PdfSniffUnknown, "pdf_sniff_unknown", &[], "the file is not a PDF"),
+    (Reason::ChecksumMismatch, "checksum_mismatch", &[], "the file is damaged (wrong checksum)"),
+    (Reason::PayloadTooLarge, "payload_too_large", &[], "the file is too large"),
+    (Reason::DomainDisallowedMime, "domain_disallowed_mime", &[], "only another kind of file"),
+    (Reason::RateLimited, "rate_limited", &["rate-limit"], "the host asked for fewer requests"),
+    (Reason::BreakerOpen, "breaker_open", &["breaker-open"], "the host is paused after failures"),
+    (Reason::Preparing, "preparing", &[], "the host did not finish preparing the file"),
+    (Reason::JsonError, "json_error", &["json-error"], "a service gave an unreadable answer"),
+    (Reason::XmlError, "xml_error", &["xml-error"], "a service gave an unreadable answer"),
+    (Reason::ResolverUnavailable, "resolver_unavailable", &["resolver-unavailable"], "a service is not configured"),
+    (Reason::MaxAttemptsReached, "max_attempts_reached", &[], "too many attempts"),
+    (Reason::Deadline, "deadline", &[], "the time for this work was over"),
+    (Reason::DuplicateUrlGlobal, "duplicate_url_global", &[], "another work has the same file"),
+    (Reason::InputNeeded, "input_needed", &[], "its URL was not kept; give the input again"),
+    (Reason::DryRun, "dry_run", &[], "dry run"),
+    (Reason::ListOnly, "list_only", &[], "listed only"),
+];
+
+impl Reason {
+    fn entry(self) -> &'static (Self, &'static str, &'static [&'static str], &'static str) {
+        // The table has every reason; a test sees to that.
+        WORDS.iter().find(|(reason, ..)| *reason == self).unwrap_or(&WORDS[0])
+    }
+
+    /// Returns every reason, in the order of the documents.
+    pub fn all() -> impl Iterator<Item = Self> {
+        WORDS.iter().map(|(reason, ..)| *reason)
+    }
+
+    /// Returns the word used in manifests, summaries and JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        self.entry().1
+    }
+
+    /// Returns the words that earlier versions wrote for it.
+    #[must_use]
+    pub fn earlier_words(self) -> &'static [&'static str] {
+        self.entry().2
+    }
+
+    /// Returns what it means, for a person.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        self.entry().3
+    }
+
+    /// Reads the word, in its present spelling or that of an earlier version.
+    #[must_use]
+    pub fn read(word: &str) -> Option<Self> {
+        WORDS.iter().find(|(_, known, earlier, _)| *known == word || earlier.contains(&word)).map(|(reason, ..)| *reason)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Reason {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(from)?;
+        Self::read(&word).ok_or_else(|| serde::de::Error::custom(format!("'{word}' is not a reason that this version knows")))
+    }
+}
+
+/// How far an attempt had come when it gave nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// A service was asked where the file is.
+    Lookup,
+    /// A page was read for the file.
+    Page,
+    /// The file was requested.
+    File,
+}
+
+/// Why something gave nothing, and what exactly happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setback {
+    /// The class.
+    pub reason: Reason,
+    /// What happened, without secrets.
+    pub detail: String,
+    /// The status, where there was one.
+    #[serde(default)]
+    pub http_status: Option<u16>,
+    /// How far the attempt had come.
+    #[serde(default = "lookup")]
+    pub stage: Stage,
+}
+
+const fn lookup() -> Stage {
+    Stage::Lookup
+}
+
+impl Setback {
+    /// Describes what gave nothing.
+    #[must_use]
+    pub fn new(stage: Stage, reason: Reason, detail: &str, http_status: Option<u16>) -> Self {
+        Self { reason, detail: detail.to_owned(), http_status, stage }
+    }
+
+    /// Returns how decisive it is: the higher, the more it is what stood between the user and the file.
+    ///
+    /// A refusal of the file or its page comes before failures that may pass, these before a file that is another one, a
+    /// page without a file, a dead link; services that failed or know nothing come last.
+    #[must_use]
+    pub fn weight(&self) -> u8 {
+        if self.reason == Reason::Offline {
+            return 10;
+        }
+        let at_file = u8::from(self.stage == Stage::File);
+        match (self.reason, self.http_status) {
+            (Reason::NotFound | Reason::DuplicateUrlGlobal, _) => 0,
+            _ if self.stage == Stage::Lookup => 1,
+            (Reason::HttpStatus, Some(404 | 410)) => 2,
+            (Reason::HtmlOnly | Reason::DomainDisallowedMime, _) => 3,
+            (Reason::WrongWork, _) => 4,
+            (Reason::BotChallenge | Reason::RobotsDisallowed, _) | (Reason::HttpStatus, Some(401 | 402 | 403 | 407 | 451)) => 8 + at_file,
+            _ => 6 + at_file,
+        }
+    }
+
+    /// Tells whether the file or its page was refused: asking again does not help.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(self.weight(), 8 | 9)
+    }
+
+    /// Returns what it means for a person, with the status where there is one.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        sentence(self.reason, self.http_status)
+    }
+}
+
+/// Returns what a reason means for a person, with the status where there is one.
+#[must_use]
+pub fn sentence(reason: Reason, http_status: Option<u16>) -> String {
+    match (reason, http_status) {
+        (Reason::HttpStatus, Some(status @ (401 | 402 | 403 | 407 | 451))) => format!("the site refused access ({status})"),
+        (Reason::HttpStatus, Some(status @ (404 | 410))) => format!("the link is dead ({status})"),
+        (Reason::HttpStatus, Some(status)) => format!("server error ({status})"),
+        _ => reason.sentence().to_owned(),
+    }
+}
+
+/// Returns the decisive one; of equals the first.
+pub(crate) fn decisive<'a>(setbacks: impl Iterator<Item = &'a Setback>) -> Option<&'a Setback> {
+    setbacks.fold(None, |best, next| match best {
+        Some(best) if best.weight() >= next.weight() => Some(best),
+        _ => Some(next),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_is_snake_case_stands_once_and_reads_back() {
+        let mut seen = std::collections::HashSet::new();
+        for reason in Reason::all() {
+            assert_eq!(Reason::read(reason.as_str()), Some(reason));
+            assert!(reason.as_str().bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{reason}");
+            assert!(!reason.sentence().is_empty());
+            for word in reason.earlier_words().iter().chain([&reason.as_str()]) {
+                assert_eq!(Reason::read(word), Some(reason));
+                assert!(seen.insert(*word), "{word} stands twice");
+            }
+        }
+        assert_eq!(Reason::all().map(|reason| reason as usize).collect::<Vec<_>>(), (0..WORDS.len()).collect::<Vec<_>>());
+        assert_eq!(Reason::read("no such reason"), None);
+    }
+
+    #[test]
+    fn a_refused_file_is_more_decisive_than_a_service_that_knows_nothing() {
+        let refused = Setback::new(Stage::File, Reason::HttpStatus, "pub.example answered 403", Some(403));
+        let unknown = Setback::new(Stage::Lookup, Reason::NotFound, "Europe PMC does not know it", None);
+        let dead = Setback::new(Stage::File, Reason::HttpStatus, "old.example answered 404", Some(404));
+        let service = Setback::new(Stage::Lookup, Reason::HttpStatus, "api.example answered 403", Some(403));
+        let challenged = Setback::new(Stage::Page, Reason::BotChallenge, "pub.example", Some(403));
+        let all = [&unknown, &dead, &service, &challenged, &refused, &unknown];
+        assert_eq!(decisive(all.into_iter()), Some(&refused));
+        assert_eq!(decisive([&unknown, &service, &dead].into_iter()), Some(&dead));
+        assert_eq!(decisive([&unknown, &service].into_iter()), Some(&service));
+        assert_eq!(refused.sentence(), "the site refused access (403)");
+    }
+}

@@ -1,0 +1,48 @@
+//! One line of a robots.txt, read as crawlers have always read them.
+//!
+//! The grammar is that of RFC 9309; what it leaves out is read as Google's published parser does: `user agent` with a space,
+//! the usual misspellings of `disallow`, and white space for a missing colon where exactly two words stand on the line.
+
+/// What a line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    /// The rules below are for this robot.
+    UserAgent(&'a str),
+    /// These paths may be fetched.
+    Allow(&'a str),
+    /// These paths may not be fetched.
+    Disallow(&'a str),
+    /// So many seconds between requests.
+    CrawlDelay(&'a str),
+}
+
+const USER_AGENT: [&str; 3] = ["user-agent", "useragent", "user agent"];
+const DISALLOW: [&str; 6] = ["disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"];
+
+impl<'a> Line<'a> {
+    /// Reads a line; `None` for comments, sitemaps and whatever is not known, which change nothing (section 2.2.4).
+    pub(super) fn read(line: &'a str) -> Option<Self> {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        let (key, value) = line.split_once(':').or_else(|| two_words(line))?;
+        let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
+        let is = |names: &[&str]| names.iter().any(|name| key.starts_with(name));
+        if is(&USER_AGENT) {
+            Some(Self::UserAgent(value))
+        } else if is(&["allow"]) {
+            Some(Self::Allow(value))
+        } else if is(&DISALLOW) {
+            Some(Self::Disallow(value))
+        } else if is(&["crawl-delay"]) {
+            Some(Self::CrawlDelay(value))
+        } else {
+            None
+        }
+    }
+}
+
+/// Splits a line of exactly two words: somebody forgot the colon.
+fn two_words(line: &str) -> Option<(&str, &str)> {
+    let (key, value) = line.split_once([' ', '\t'])?;
+    let value = value.trim_start();
+    (!value.contains([' ', '\t'])).then_some((key, value))
+}

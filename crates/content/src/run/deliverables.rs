@@ -1,0 +1,202 @@
+//! What the person who ordered the papers gets at the end: `report.html`, `missing.csv` and `downloaded.csl.json`.
+//!
+//! The report begins with works, not with requests: how many were asked for, are there, are not openly available, failed
+//! or wait. What is missing has its reason in plain words and the best link for a human.
+
+mod html;
+
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use docstokg_hub::files::write_whole;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+use super::Report;
+use crate::identifier::Identifier;
+use crate::queue::{ItemState, Queue, QueueError, WorkRow};
+use crate::reason::{self, Reason};
+
+/// The most works that the page lists of each kind; the files list all.
+const MOST_ROWS: usize = 2_000;
+
+/// How a work stands, for the person who ordered it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Its file is there.
+    Downloaded,
+    /// Nobody offers it openly: no copy is known, or access is refused.
+    NotOpen,
+    /// It may be there, and could not be got.
+    Failed,
+    /// It is still to do.
+    Waiting,
+}
+
+/// One work, as it is delivered.
+#[derive(Clone, Debug)]
+pub(crate) struct Delivered {
+    pub(crate) work_id: String,
+    pub(crate) standing: Standing,
+    pub(crate) title: Option<String>,
+    pub(crate) year: Option<i64>,
+    pub(crate) doi: Option<String>,
+    pub(crate) path: Option<String>,
+    /// Why it is missing, in plain words.
+    pub(crate) reason: String,
+    /// What exactly happened.
+    pub(crate) detail: String,
+    /// The best link for a human.
+    pub(crate) link: String,
+}
+
+impl Delivered {
+    fn of(row: WorkRow) -> Self {
+        let record: Value = row.payload.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null);
+        let text = |key: &str| record[key].as_str().map(str::to_owned);
+        let status = record["http_status"].as_u64().and_then(|status| u16::try_from(status).ok());
+        let why = row.reason.as_deref().and_then(Reason::read);
+        let standing = match row.state {
+            ItemState::Done => Standing::Downloaded,
+            ItemState::Failed => why.map_or(Standing::Failed, |why| standing(why, status)),
+            ItemState::Queued | ItemState::Leased => Standing::Waiting,
+        };
+        let doi = text("doi");
+        Self {
+            standing,
+            title: text("title"),
+            year: record["publication_year"].as_i64(),
+            path: text("path"),
+            reason: why.map_or_else(|| "waiting (retry later)".to_owned(), |why| reason::sentence(why, status)),
+            detail: row.detail.unwrap_or_default(),
+            link: link(&row.work_id, doi.as_deref()),
+            doi,
+            work_id: row.work_id,
+        }
+    }
+}
+
+/// Tells whether a work without a file is not openly available, or failed.
+fn standing(reason: Reason, status: Option<u16>) -> Standing {
+    match (reason, status) {
+        (Reason::NotFound | Reason::HtmlOnly, _) | (Reason::HttpStatus, Some(401 | 402 | 403 | 451)) => Standing::NotOpen,
+        _ => Standing::Failed,
+    }
+}
+
+/// Returns where a human finds the work.
+fn link(work_id: &str, doi: Option<&str>) -> String {
+    match (Identifier::parse(work_id), doi) {
+        (Ok(Identifier::Doi(doi)), _) => format!("https://doi.org/{doi}"),
+        (_, Some(doi)) => format!("https://doi.org/{doi}"),
+        (Ok(Identifier::Arxiv(id)), _) => format!("https://arxiv.org/abs/{id}"),
+        (Ok(Identifier::Pmid(id)), _) => format!("https://pubmed.ncbi.nlm.nih.gov/{id}/"),
+        (Ok(Identifier::Pmcid(id)), _) => format!("https://pmc.ncbi.nlm.nih.gov/articles/{id}/"),
+        (Ok(Identifier::OpenAlex(id)), _) => format!("https://openalex.org/{id}"),
+        (Ok(Identifier::Url(url)), _) => url.to_string(),
+        (Err(_), _) => String::new(),
+    }
+}
+
+/// Gathers works for the page and writes the lists as they come.
+struct Gathered {
+    missing: Vec<u8>,
+    references: Vec<u8>,
+    page: html::Works,
+    failed: Option<io::Error>,
+}
+
+impl Gathered {
+    fn take(&mut self, work: Delivered) {
+        let written = match work.standing {
+            Standing::Downloaded => {
+                let comma = if self.references.is_empty() { "[\n" } else { ",\n" };
+                write!(self.references, "{comma}{}", csl(&work))
+            }
+            _ => {
+                writeln!(self.missing, "{}", [&work.work_id, work.title.as_deref().unwrap_or_default(), &work.reason, &work.link].map(cell).join(","))
+            }
+        };
+        self.failed = self.failed.take().or(written.err());
+        self.page.take(work);
+    }
+}
+
+/// Writes a cell of a CSV file (RFC 4180). What a spreadsheet would take for a formula is kept from being one.
+fn cell(text: &str) -> String {
+    let text = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() };
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}
+
+/// Writes a work as CSL-JSON, as reference managers read it.
+fn csl(work: &Delivered) -> Value {
+    let mut item = json!({ "id": work.work_id, "type": "article", "URL": work.link });
+    if let Some(title) = &work.title {
+        item["title"] = json!(title);
+    }
+    if let Some(year) = work.year {
+        item["issued"] = json!({ "date-parts": [[year]] });
+    }
+    if let Some(doi) = work.doi.clone().or_else(|| work.work_id.strip_prefix("doi:").map(str::to_owned)) {
+        item["DOI"] = json!(doi);
+    }
+    if let Some(path) = &work.path {
+        item["note"] = json!(format!("file: {path}"));
+    }
+    item
+}
+
+/// Writes the files for the person who ordered the papers.
+///
+/// # Errors
+/// The queue cannot be read, or a file cannot be written.
+pub async fn deliver(queue: &Queue, out: &Path, report: &Report) -> Result<(), QueueError> {
+    let gathered = Arc::new(Mutex::new(Gathered {
+        missing: b"id,title,reason,link\n".to_vec(),
+        references: Vec::new(),
+        page: html::Works::default(),
+        failed: None,
+    }));
+    let side = Arc::clone(&gathered);
+    queue.each_work(move |row| side.lock().take(Delivered::of(row))).await?;
+    let mut gathered = gathered.lock();
+    let references =
+        if gathered.references.is_empty() { "[]\n".to_owned() } else { format!("{}\n]\n", String::from_utf8_lossy(&gathered.references)) };
+    let missing = String::from_utf8_lossy(&gathered.missing).into_owned();
+    let unwritable = |name: &str, error: &io::Error| QueueError::Sqlite { path: out.join(name).display().to_string(), why: error.to_string() };
+    if let Some(error) = gathered.failed.take() {
+        return Err(unwritable("missing.csv", &error));
+    }
+    let page = gathered.page.write(report);
+    for (name, text) in [("missing.csv", &missing), ("downloaded.csl.json", &references), ("report.html", &page)] {
+        write_whole(&out.join(name), text).map_err(|error| unwritable(name, &error))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_quoted_and_formulas_defused() {
+        assert_eq!(cell("plain"), "plain");
+        assert_eq!(cell("a, \"b\""), "\"a, \"\"b\"\"\"");
+        assert_eq!(cell("=HYPERLINK(1)"), "'=HYPERLINK(1)");
+    }
+
+    #[test]
+    fn every_kind_of_work_has_a_link_for_a_human() {
+        for (id, wanted) in [
+            ("doi:10.1/a", "https://doi.org/10.1/a"),
+            ("arxiv:2002.00741", "https://arxiv.org/abs/2002.00741"),
+            ("pmid:77", "https://pubmed.ncbi.nlm.nih.gov/77/"),
+            ("pmcid:PMC9", "https://pmc.ncbi.nlm.nih.gov/articles/PMC9/"),
+            ("https://x.example/a", "https://x.example/a"),
+        ] {
+            assert_eq!(link(&id.replace("10.1/a", "10.1234/a"), None), wanted.replace("10.1/a", "10.1234/a"));
+        }
+        assert_eq!(link("https://x.example/a", Some("10.1234/b")), "https://doi.org/10.1234/b");
+    }
+}

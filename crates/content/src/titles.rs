@@ -1,0 +1,166 @@
+//! Titles: without markup and entities, and whether two of them name the same work.
+
+use std::collections::HashSet;
+
+/// Markup that publishers leave in titles.
+const TITLE_MARKUP: [&str; 14] = ["i", "b", "em", "strong", "sub", "sup", "scp", "sc", "u", "tt", "p", "br", "span", "title"];
+
+/// Entities that are left in titles after one level of encoding was undone.
+const ENTITIES: [(&str, &str); 12] = [
+    ("amp", "&"),
+    ("lt", "<"),
+    ("gt", ">"),
+    ("quot", "\""),
+    ("apos", "'"),
+    ("nbsp", " "),
+    ("ndash", "\u{2013}"),
+    ("mdash", "\u{2014}"),
+    ("lsquo", "\u{2018}"),
+    ("rsquo", "\u{2019}"),
+    ("ldquo", "\u{201c}"),
+    ("rdquo", "\u{201d}"),
+];
+
+/// Words that say nothing about which work a title names.
+const STOP_WORDS: [&str; 22] =
+    ["a", "an", "and", "as", "at", "by", "de", "des", "for", "from", "in", "la", "le", "of", "on", "or", "the", "to", "und", "using", "via", "with"];
+
+/// How alike two titles are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Likeness {
+    /// They name the same work.
+    Same,
+    /// They share too much to be called different, and too little to be called the same.
+    Unclear,
+    /// They name different works.
+    Different,
+}
+
+/// Returns a title without markup and entities and with its white space tidied; `None` when nothing is left.
+#[must_use]
+pub fn clean(text: &str) -> Option<String> {
+    let mut plain = text.to_owned();
+    // Some registries encode twice; a third level was never seen.
+    for _ in 0..3 {
+        let next = without_entities(&without_markup(&plain));
+        if next == plain {
+            break;
+        }
+        plain = next;
+    }
+    let title = plain.split_whitespace().collect::<Vec<_>>().join(" ");
+    (!title.is_empty()).then_some(title)
+}
+
+/// Takes known markup out. Other angle brackets are part of the title.
+fn without_markup(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('<') {
+        plain.push_str(before);
+        let tag = after.split_once('>').filter(|(tag, _)| {
+            let name = tag.trim_matches('/').split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
+            !tag.starts_with(char::is_whitespace) && TITLE_MARKUP.contains(&name.as_str()) || name.starts_with("mml:") || name.starts_with("jats:")
+        });
+        if tag.is_none() {
+            plain.push('<');
+        }
+        rest = tag.map_or(after, |(_, behind)| behind);
+    }
+    plain.push_str(rest);
+    plain
+}
+
+/// Undoes one level of entities.
+fn without_entities(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('&') {
+        plain.push_str(before);
+        let decoded = after.split_once(';').and_then(|(name, behind)| Some((entity(name)?, behind)));
+        let (character, behind) = decoded.unwrap_or_else(|| ("&".to_owned(), after));
+        plain.push_str(&character);
+        rest = behind;
+    }
+    plain.push_str(rest);
+    plain
+}
+
+fn entity(name: &str) -> Option<String> {
+    if let Some(number) = name.strip_prefix('#') {
+        let code = match number.strip_prefix(['x', 'X']) {
+            Some(hex) => u32::from_str_radix(hex, 16).ok()?,
+            None => number.parse().ok()?,
+        };
+        return char::from_u32(code).filter(|c| !c.is_control()).map(String::from);
+    }
+    ENTITIES.iter().find(|(known, _)| *known == name).map(|(_, character)| (*character).to_owned())
+}
+
+/// Returns the words of a text, in lower case.
+pub(crate) fn words(text: &str) -> Vec<String> {
+    let text = text.to_lowercase();
+    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+fn telling(text: &str) -> HashSet<String> {
+    words(text).into_iter().filter(|word| !STOP_WORDS.contains(&word.as_str())).collect()
+}
+
+/// Compares two titles by the words that they share. One may be cut short or lack its subtitle.
+#[must_use]
+pub fn compare(one: &str, other: &str) -> Likeness {
+    let (one, other) = (telling(one), telling(other));
+    let fewer = one.len().min(other.len());
+    if fewer == 0 {
+        return Likeness::Unclear;
+    }
+    verdict(one.intersection(&other).count(), fewer)
+}
+
+/// Looks for the words of a title in a longer text, such as the first page of a file.
+#[must_use]
+pub fn find_in(title: &str, text: &str) -> Likeness {
+    let (title, text) = (telling(title), telling(text));
+    if title.is_empty() || text.len() < 20 {
+        return Likeness::Unclear;
+    }
+    verdict(title.intersection(&text).count(), title.len())
+}
+
+/// Three fifths of the words make a title the same, less than two fifths make it another.
+fn verdict(shared: usize, of: usize) -> Likeness {
+    if 5 * shared >= 3 * of {
+        Likeness::Same
+    } else if 5 * shared >= 2 * of {
+        Likeness::Unclear
+    } else {
+        Likeness::Different
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_and_entities_are_taken_out_however_often_they_were_encoded() {
+        assert_eq!(clean("On <i>E. coli</i> &amp; friends").as_deref(), Some("On E. coli & friends"));
+        assert_eq!(clean("&amp;lt;i&amp;gt;Homo&amp;lt;/i&amp;gt; sapiens").as_deref(), Some("Homo sapiens"));
+        assert_eq!(clean("&#8220;Open&#x201D; access&nbsp;now").as_deref(), Some("\u{201c}Open\u{201d} access now"));
+        assert_eq!(clean("a < b and b > c, A&M; R&D").as_deref(), Some("a < b and b > c, A&M; R&D"));
+        assert_eq!(clean(" <br/> "), None);
+    }
+
+    #[test]
+    fn titles_are_compared_by_the_words_they_share() {
+        let title = "Assessment of virus infection in pathogen-free chickens";
+        assert_eq!(compare(title, "ASSESSMENT OF VIRUS INFECTION IN PATHOGEN FREE CHICKENS: a cohort"), Likeness::Same);
+        assert_eq!(compare(title, "Media kit and advertising rates"), Likeness::Different);
+        assert_eq!(compare(title, ""), Likeness::Unclear);
+        let page = "Journal of Poultry vol 3 page 1 assessment of virus infection in pathogen free chickens by several \
+                    authors of whom none is named here because this is only a test page";
+        assert_eq!(find_in(title, page), Likeness::Same);
+        assert_eq!(find_in("Grants manual of the commission", page), Likeness::Different);
+    }
+}

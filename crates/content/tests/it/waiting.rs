@@ -1,0 +1,112 @@
+//! Runs that wait: for whom, how long, and when they stop waiting.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use docstokg_content::identifier::Identifier;
+use docstokg_content::run::inputs::Listed;
+use docstokg_content::run::{Board, Ended, Options, Reachability};
+use docstokg_content::web::BoxFuture;
+use docstokg_content::work::Work;
+use docstokg_origin_sim::{Origin, Reply};
+
+use crate::runs::{World, pdf};
+
+const FREE: &str = "{ artifact: { rates: [] }, landing: { rates: [] }, metadata: { rates: [] } }";
+
+/// Two hosts: one that plays the services, and the archive of last resort.
+fn world(answer: impl Fn(&str, &str, u32) -> Reply + Send + Sync + 'static) -> World {
+    let asked = parking_lot::Mutex::new(std::collections::HashMap::<String, u32>::new());
+    let answer = Arc::new(move |host: &str, path: &str| {
+        let path = path.split('?').next().unwrap_or_default();
+        let mut asked = asked.lock();
+        let before = asked.entry(format!("{host}{path}")).or_default();
+        *before += 1;
+        if path == "/robots.txt" { Reply::status(404) } else { answer(host, path, *before - 1) }
+    });
+    let origins = ["svc.example", "archive.example"].map(|host| {
+        let answer = Arc::clone(&answer);
+        Origin::new(host).handler(move |arrival, _| answer(host, &arrival.path))
+    });
+    let yaml = format!("version: 1\nlimits: {{ hosts: {{ svc.example: {FREE}, archive.example: {FREE} }} }}\n");
+    World::new(origins.into(), &yaml, |service| {
+        let host = if service == "wayback" { "archive.example" } else { "svc.example" };
+        Some(format!("http://{host}/{service}/"))
+    })
+}
+
+fn run(world: &World, id: &str, change: impl FnOnce(&mut Options)) -> (Ended, Duration, Arc<Board>) {
+    let work = Work::new(Identifier::parse(id).unwrap());
+    world.run(Box::new(Listed::new("list", vec![work])), change)
+}
+
+fn manifest(world: &World) -> serde_json::Value {
+    world.records().into_iter().rfind(|record| record["record_type"] == "manifest").unwrap()
+}
+
+#[test]
+fn the_archive_of_last_resort_is_waited_for_minutes_and_not_an_hour() {
+    let world = world(|host, path, _| match (host, path) {
+        ("archive.example", _) => Reply::status(429).header("retry-after", "3600"),
+        (_, "/unpaywall/10.5555/a") => found_at("/gone.pdf"),
+        _ => Reply::status(404),
+    });
+    let (ended, took, _) = run(&world, "10.5555/a", |_| {});
+    assert!(matches!(ended, Ended::Complete), "{ended:?}");
+    assert!(took < Duration::from_secs(310), "{took:?}");
+    let record = manifest(&world);
+    assert_eq!((&record["reason"], &record["http_status"]), (&"http_status".into(), &404.into()), "{record}");
+}
+
+fn found_at(place: &str) -> Reply {
+    let location = format!(r#"{{"url_for_pdf":"http://svc.example{place}","url":"http://svc.example{place}","url_for_landing_page":null}}"#);
+    Reply::ok(format!(r#"{{"doi":"10.5555/a","is_oa":true,"title":"A","best_oa_location":{location},"oa_locations":[{location}]}}"#))
+        .header("content-type", "application/json")
+}
+
+#[test]
+fn a_run_that_waits_says_for_whom_and_with_no_wait_ends_at_once() {
+    let world = world(|_, path, before| match (path, before) {
+        ("/file.pdf", 0) => Reply::status(503).header("retry-after", "900"),
+        ("/file.pdf", _) => pdf(path),
+        _ => Reply::status(404),
+    });
+    let (ended, took, board) = run(&world, "http://svc.example/file.pdf", |options| options.max_wait = Duration::ZERO);
+    assert!(matches!(ended, Ended::Parked { left: 1, .. }), "{ended:?}");
+    assert!(took < Duration::from_secs(30), "{took:?}");
+    let waiting = board.waiting();
+    assert_eq!((waiting.len(), waiting[0].host.as_str(), waiting[0].works), (1, "svc.example", 1));
+    assert_eq!(waiting[0].why, "the host asked for fewer requests");
+    // What the server asked for holds in the next run, too.
+    let (ended, took, _) = world.run(Box::new(Listed::new("list", Vec::new())), |_| {});
+    assert!(matches!(ended, Ended::Complete), "{ended:?}");
+    assert!(took > Duration::from_secs(800), "{took:?}");
+    assert_eq!(manifest(&world)["classification"], "pdf");
+}
+
+/// A network that is there, or not.
+struct Switch(AtomicBool);
+
+impl Reachability for Switch {
+    fn is_reachable<'a>(&'a self, host: &'a str) -> BoxFuture<'a, bool> {
+        let there = self.0.load(Ordering::Relaxed) || host == "intranet.example";
+        Box::pin(std::future::ready(there))
+    }
+}
+
+#[test]
+fn without_a_network_nothing_is_sent_and_the_works_stay_queued() {
+    let mut world = world(|_, path, _| pdf(path));
+    let switch = Arc::new(Switch(AtomicBool::new(false)));
+    world.reachability = Some(Arc::clone(&switch) as Arc<dyn Reachability>);
+    let (ended, took, _) = run(&world, "http://svc.example/file.pdf", |_| {});
+    assert!(matches!(ended, Ended::Offline { left: 1 }), "{ended:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert_eq!(world.web.ledger().len(), 0);
+    assert_eq!(world.records().len(), 0, "nothing is recorded against anybody");
+    switch.0.store(true, Ordering::Relaxed);
+    let (ended, ..) = world.run(Box::new(Listed::new("list", Vec::new())), |_| {});
+    assert!(matches!(ended, Ended::Complete), "{ended:?}");
+    assert_eq!(manifest(&world)["classification"], "pdf");
+}
