@@ -327,6 +327,10 @@ impl Hub {
         self.0.registry.store.flush().await
     }
 
+    pub(crate) fn resolver_gate(&self, name: &Arc<str>) -> Arc<Gate> {
+        self.0.registry.resolver_gate(name)
+    }
+
     pub(crate) fn store(&self) -> &dyn StateStore {
         &*self.0.registry.store
     }

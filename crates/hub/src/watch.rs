@@ -11,7 +11,7 @@ use crate::clock::BootInstant;
 use crate::gate::{Gate, Listening};
 use crate::hub::{Hub, lane_key};
 
-/// Listens for changes of a host's breaker while it lives. One heartbeat serves all watches of a host.
+/// Listens for changes of the breaker of a host or resolver while it lives. One heartbeat serves all watches of a host.
 pub struct HostWatch {
     gate: Arc<Gate>,
     _listening: Listening,
@@ -30,6 +30,14 @@ impl Hub {
     #[must_use]
     pub fn watch(&self, host: &Host) -> HostWatch {
         let (gate, _) = self.lane(&lane_key(host, Role::Metadata));
+        let listening = gate.watch();
+        HostWatch { gate, _listening: listening }
+    }
+
+    /// Watches the breaker of a resolver.
+    #[must_use]
+    pub fn watch_resolver(&self, name: &str) -> HostWatch {
+        let gate = self.resolver_gate(&name.into());
         let listening = gate.watch();
         HostWatch { gate, _listening: listening }
     }

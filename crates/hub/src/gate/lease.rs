@@ -73,7 +73,10 @@ impl Gate {
     /// Listens for changes of the site by other processes.
     pub(crate) fn watch(self: &Arc<Self>) -> Listening {
         self.heartbeat.with(|state| state.listeners += 1);
-        self.beat();
+        // Where no other process shares the state, what happens is heard of without asking.
+        if self.shared {
+            self.beat();
+        }
         Listening(Arc::clone(self))
     }
 

@@ -125,10 +125,15 @@ impl Registry {
         (gate, lane)
     }
 
+    /// Returns the gate of a resolver.
+    pub(crate) fn resolver_gate(&self, name: &str) -> Arc<Gate> {
+        let site = resolver_key(name);
+        self.gate(&*self.store, &site, || Arc::clone(&site))
+    }
+
     /// Returns the gate and lane of a resolver: a breaker without budgets.
     pub(crate) fn resolver_lane(&self, name: &Arc<str>, host: &Host, role: Role) -> (Arc<Gate>, Arc<Lane>) {
-        let site = resolver_key(name);
-        let gate = self.gate(&*self.store, &site, || Arc::clone(&site));
+        let gate = self.resolver_gate(name);
         let lane = gate.beside(host, role, || {
             let breaker = self.config.breakers.of_resolver(name);
             Arc::new(Rules {
