@@ -380,7 +380,9 @@ impl Loop<'_> {
         for host in self.watches.reopened() {
             self.engine.fetcher.robots.reopen(&host).await;
             let (works, ended) = self.engine.queue.reopen(host, START.to_owned()).await?;
-            ended.iter().for_each(|deferral| self.engine.board.take_up(deferral));
+            for deferral in &ended {
+                self.engine.board.take_up(deferral);
+            }
             if works > 0 {
                 self.due = self.engine.queue.next_due().await?;
                 let lane: LaneName = START.into();
