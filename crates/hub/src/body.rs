@@ -111,19 +111,7 @@ impl BodyReader {
             Ok(decoder) => (decoder, None),
             Err(error) => (None, Some(error)),
         };
-        Self {
-            body,
-            decoder,
-            refused,
-            runtime: Arc::clone(runtime),
-            pace,
-            deadline,
-            cap,
-            expected,
-            received: 0,
-            delivered: 0,
-            ended: false,
-        }
+        Self { body, decoder, refused, runtime: Arc::clone(runtime), pace, deadline, cap, expected, received: 0, delivered: 0, ended: false }
     }
 
     /// Returns the bytes that came over the wire so far.
