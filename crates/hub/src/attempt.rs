@@ -14,7 +14,7 @@ use docstokg_policy::retry_after::parse_retry_after;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{Refusal, RefusalReason, Standing};
 use http::header::{CONNECTION, DATE, LOCATION, RETRY_AFTER};
-use http::{HeaderMap, Method, Version};
+use http::{HeaderMap, Method, StatusCode, Version};
 use parking_lot::Mutex;
 use url::Url;
 
@@ -283,7 +283,13 @@ impl Inner {
             let message = format!("the rest of the file was asked for, and {} is no answer to that", head.status);
             return Attempted::Finished(Finish::Fault { fault: Fault::Read, message });
         }
-        let mut reader = BodyReader::new(incoming.body, &head.headers, is_head, cap, &self.config.transport, &self.runtime, track.deadline);
+        // These have none, whatever their Content-Length says (RFC 9110 section 6.4.1).
+        let bodiless = is_head || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        if matches!(delivery, Delivery::File(file) if !file.resume) && head.status == StatusCode::PARTIAL_CONTENT {
+            let message = "it answered with a part of the file that was not asked for (206)".to_owned();
+            return Attempted::Finished(Finish::Fault { fault: Fault::Read, message });
+        }
+        let mut reader = BodyReader::new(incoming.body, &head.headers, bodiless, cap, &self.config.transport, &self.runtime, track.deadline);
         let wanted = !class.transient && !is_redirect(&head);
         if wanted && matches!(delivery, Delivery::Stream) {
             return Attempted::Streaming { head, reader, outcome: class.outcome };

@@ -96,7 +96,7 @@ impl BodyReader {
     pub(crate) fn new(
         body: Box<dyn Body>,
         headers: &HeaderMap,
-        is_head: bool,
+        bodiless: bool,
         cap: u64,
         config: &TransportConfig,
         runtime: &Arc<dyn Runtime>,
@@ -104,10 +104,10 @@ impl BodyReader {
     ) -> Self {
         let caps = Caps { bytes: cap, ratio: config.max_decode_ratio };
         let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|value| value.trim().parse().ok());
-        let expected = length.filter(|_| !is_head && !headers.contains_key(TRANSFER_ENCODING));
+        let expected = length.filter(|_| !bodiless && !headers.contains_key(TRANSFER_ENCODING));
         let pace =
             Pace { idle: config.idle_timeout, least: config.min_throughput, window: config.throughput_window, since: runtime.boot(), bytes: 0 };
-        let (decoder, refused) = match if is_head { Ok(None) } else { Decoder::of(headers, caps) } {
+        let (decoder, refused) = match if bodiless { Ok(None) } else { Decoder::of(headers, caps) } {
             Ok(decoder) => (decoder, None),
             Err(error) => (None, Some(error)),
         };

@@ -14,10 +14,11 @@ use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
 use docstokg_stores::fallback::Notice;
 use docstokg_stores::{SiteView, StateStore, StoreError};
-use http::header::{ACCEPT, ACCEPT_ENCODING, COOKIE, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, COOKIE, REFERER, USER_AGENT};
 use http::{HeaderValue, Method};
 use parking_lot::RwLock;
 use tokio::sync::{Semaphore, watch};
+use url::Url;
 
 use crate::attempt::{Content, Delivery, OpenBody};
 use crate::body::{BodyStream, Held, Live};
@@ -31,6 +32,7 @@ use crate::gate::registry::{Registry, RuntimeClock};
 use crate::gate::{Gate, Lane, LaneKey, News};
 use crate::journey::{Journey, Track};
 use crate::redirect::Hop;
+use crate::referer;
 use crate::request::{Provenance, Request};
 use crate::response::{Downloaded, Response, Streamed};
 use crate::stall::Stalls;
@@ -412,6 +414,11 @@ impl Inner {
     /// Dresses a hop for the outside: the headers that every request carries.
     pub(crate) fn outgoing(&self, hop: &Hop, target: &Target, request: &Request) -> Outgoing {
         let mut headers = hop.headers.clone();
+        // Worked out anew for each hop: what its own origin may hear is not for the next one.
+        let page = headers.remove(REFERER).and_then(|page| Url::parse(page.to_str().ok()?).ok());
+        if let Some(referer) = page.and_then(|page| referer::of(&page, &target.url)) {
+            headers.insert(REFERER, referer);
+        }
         let (accept, encoding) = accept_of(request.role);
         for (name, value) in [(USER_AGENT, self.user_agents[request.role.index()].clone()), (ACCEPT, accept), (ACCEPT_ENCODING, encoding)] {
             headers.entry(name).or_insert(value);

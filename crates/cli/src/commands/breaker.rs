@@ -108,7 +108,7 @@ fn show(global: &Global, config: &Config, open_only: bool, host: Option<&str>) -
         output::line("every breaker is closed");
     } else {
         let header = ["host", "state", "reason", "until", "left_s", "reset_s", "failures", "probes m/l/a", "opened by"];
-        output::data(table(&header, &rows.iter().map(Row::cells).collect::<Vec<_>>()).as_bytes());
+        output::text(&table(&header, &rows.iter().map(Row::cells).collect::<Vec<_>>()));
     }
     Ok(ExitCode::SUCCESS)
 }

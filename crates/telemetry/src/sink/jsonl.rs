@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_hub::config::Config;
+use docstokg_hub::json::escape_controls;
 use docstokg_hub::policy::breaker::State;
 use serde_json::{Map, Value, json};
 
@@ -102,7 +103,7 @@ impl Sink for JsonlSink {
                 if let Value::Object(fields) = fields {
                     line.extend(fields);
                 }
-                lines.push_str(&Value::Object(line).to_string());
+                lines.push_str(&escape_controls(Value::Object(line).to_string()));
                 lines.push('\n');
             }
             if let Err(error) = self.put(&lines) {
