@@ -30,6 +30,8 @@ fn main() -> ExitCode {
         }
     };
     system::open_as_many_files_as_granted();
+    // Without it a damaged file would end the program; with it the store says so.
+    let _ = docstokg_hub::stores::multiprocess::survive_file_signals();
     let global = &arguments.global;
     let outcome = match &arguments.command {
         Command::Fetch(fetch) => commands::fetch::run(global, fetch),
