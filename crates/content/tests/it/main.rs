@@ -34,3 +34,5 @@ mod migration;
 mod waiting;
 // Deferred works whose host may be asked earlier than it said.
 mod reopened;
+// Pages that are made to cost time and memory.
+mod hostile;
