@@ -36,3 +36,5 @@ mod waiting;
 mod reopened;
 // Pages that are made to cost time and memory.
 mod hostile;
+// Bounds on time hold in every state that a work can wait in.
+mod bounded;
