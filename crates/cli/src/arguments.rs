@@ -206,6 +206,9 @@ pub(crate) struct Download {
     /// Ignore robots.txt (recorded in the summary)
     #[arg(long, help_heading = "Patience")]
     pub ignore_robots: bool,
+    /// Treat URLs in inputs as other people's: they may not lead to loopback or private addresses
+    #[arg(long, help_heading = "Inputs")]
+    pub untrusted_input: bool,
 }
 
 /// Flags that say whom to ask.

@@ -91,6 +91,9 @@ fn listen(text: &str, metrics: &Arc<Mutex<Metrics>>, quiet: bool) -> Result<(), 
     let bound =
         serve::serve(address, Arc::clone(metrics)).map_err(|error| Failure::Usage(format!("--metrics: {address} cannot be listened on: {error}")))?;
     tell(quiet, &format!("metrics at http://{bound}/metrics"));
+    if !bound.ip().is_loopback() {
+        tell(quiet, "warning: the metrics, with the hosts of this run, can be read by everyone who reaches that address");
+    }
     Ok(())
 }
 

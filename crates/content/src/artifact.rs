@@ -81,6 +81,8 @@ pub(crate) struct Fetcher {
     pub(crate) robots: Arc<RobotsGate>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) role: Role,
+    /// URLs of inputs are other people's: they do not lead into the private network.
+    pub(crate) untrusted_input: bool,
     pub(crate) min_pdf_bytes: u64,
     /// URLs that are being fetched.
     pub(crate) in_flight: Mutex<HashSet<Fingerprint>>,
@@ -126,7 +128,7 @@ impl Fetcher {
         {
             return self.judge(location, work, left, staging, missing).await;
         }
-        match self.robots.may_ask(&location.url, location.resolver == DIRECT).await {
+        match self.robots.may_ask(&location.url, self.is_trusted(location)).await {
             Leave::Granted => {}
             Leave::Denied { text } => return nothing(Reason::RobotsDisallowed, text, None),
             Leave::Offline { text } => return offline(text),
@@ -148,7 +150,7 @@ impl Fetcher {
         if let Some(jar) = &self.cookies {
             request = request.cookies(Arc::clone(jar));
         }
-        if location.resolver != DIRECT {
+        if !self.is_trusted(location) {
             request = request.discovered();
         }
         if let Some(referer) = location.referer.as_ref().and_then(|page| HeaderValue::from_str(page.as_str()).ok()) {
@@ -263,6 +265,11 @@ impl Fetcher {
             return nothing(Reason::DomainDisallowedMime, format!("{host} sent {} where something else is wanted", payload.as_str()), status);
         }
         Fetched::File(Box::new(Arrived { head: head.clone(), file, kind, payload, without_eof, evidence: Evidence::None }))
+    }
+
+    /// Tells whether a URL is the user's own word: it may lead into the private network.
+    fn is_trusted(&self, location: &Location) -> bool {
+        location.resolver == DIRECT && !self.untrusted_input
     }
 
     /// Reads a page that came where a file was wanted for the places that it names.

@@ -72,6 +72,8 @@ pub struct Options {
     pub min_pdf_bytes: u64,
     /// Whether robots.txt is not asked.
     pub ignore_robots: bool,
+    /// URLs of inputs were written by others: they do not lead into the private network.
+    pub untrusted_input: bool,
     /// Whether sites get the cookies back that they set on the way, in memory and for this run.
     pub cookies: bool,
     /// What is left undone.
@@ -111,6 +113,7 @@ impl Options {
             min_free: 64 << 20,
             min_pdf_bytes: crate::sniff::MIN_PDF_BYTES,
             ignore_robots: false,
+            untrusted_input: false,
             cookies: false,
             rehearsal: Rehearsal::No,
             max_wait: Duration::from_secs(3_600),

@@ -117,6 +117,7 @@ fn options(arguments: &Download, settings: &Settings) -> Result<Options, Failure
         min_free: arguments.min_free << 20,
         min_pdf_bytes: arguments.min_pdf_bytes,
         ignore_robots: arguments.ignore_robots,
+        untrusted_input: arguments.untrusted_input,
         cookies: true,
         rehearsal: match (arguments.dry_run, arguments.list_only) {
             (true, _) => Rehearsal::DryRun,

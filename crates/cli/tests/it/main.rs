@@ -16,3 +16,5 @@ mod state;
 mod support;
 // A real nginx that ends connections in the ordinary ways.
 mod nginx;
+// Answers that are made to harm, and odd ones.
+mod hostile;

@@ -98,6 +98,7 @@ impl Engine {
                 settings: Arc::clone(&settings),
                 role: options.role,
                 min_pdf_bytes: options.min_pdf_bytes,
+                untrusted_input: options.untrusted_input,
                 in_flight: Mutex::default(),
                 left: Unfinished::in_directory(&options.out).names(),
                 cookies,
