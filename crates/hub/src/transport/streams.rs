@@ -65,9 +65,10 @@ mod tests {
         for _ in 0..20 {
             streams.note(&url, true, false);
             streams.note(&url, false, true);
+            streams.note(&url, false, true);
         }
-        assert!(!streams.is_one_by_one(&url), "as many answers as losses");
-        for _ in 0..20 {
+        assert!(!streams.is_one_by_one(&url), "more answers than losses");
+        for _ in 0..40 {
             streams.note(&url, true, false);
         }
         assert!(streams.is_one_by_one(&url));
