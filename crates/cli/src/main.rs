@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         }
     };
     system::open_as_many_files_as_granted();
+    system::keep_quiet_about(docstokg_content::evidence::THREAD_NAME);
     let global = &arguments.global;
     let outcome = match &arguments.command {
         Command::Fetch(fetch) => commands::fetch::run(global, fetch),

@@ -284,12 +284,13 @@ impl Pursuit {
         self.last = setback.clone().or(self.last.take());
         self.needs_not_ask(resolver);
         let Some(asked) = self.asked.iter_mut().find(|asked| asked.resolver == resolver) else { return };
-        let offline = setback.as_ref().is_some_and(|setback| setback.reason == Reason::Offline);
+        // Neither a missing network nor a turn that has not come says anything about the service.
+        let passes = setback.as_ref().is_some_and(|setback| matches!(setback.reason, Reason::Offline | Reason::RateLimited));
         asked.setback = setback;
         asked.answers += u32::from(came);
         // A probe's verdict is due in a moment, and what a server or an operator said holds: only a host that fails counts.
-        asked.refusals += u32::from(!came && !offline && refused.is_some_and(|wait| wait > SHORT && wait < STATED));
-        let hopeless = !came && refused.is_some_and(|wait| (HOPELESS..STATED).contains(&wait));
+        asked.refusals += u32::from(!came && !passes && refused.is_some_and(|wait| wait > SHORT && wait < STATED));
+        let hopeless = !came && !passes && refused.is_some_and(|wait| (HOPELESS..STATED).contains(&wait));
         let since = *asked.waits_since.get_or_insert(now);
         let in_time = resolver != LAST_RESORT || refused.is_none_or(|wait| now + wait - since <= LAST_RESORT_WAIT);
         let patient = asked.answers <= MOST_ANSWERS && asked.refusals < MOST_REFUSALS && !hopeless && in_time;
@@ -312,7 +313,8 @@ impl Pursuit {
         match &outcome {
             Outcome::Failed(failure) if failure.is_about_time() && failure.retry_in_ms.is_some() => {
                 let wait = f64::from(u32::try_from(failure.retry_in_ms.unwrap_or(0)).unwrap_or(u32::MAX)) / 1_000.0;
-                let times = self.put_aside(place, now + wait, wait > SHORT && wait < STATED);
+                let passes = matches!(failure.reason, Reason::Offline | Reason::RateLimited);
+                let times = self.put_aside(place, now + wait, !passes && wait > SHORT && wait < STATED);
                 if times >= MOST_REFUSALS {
                     self.close(place);
                 }

@@ -20,6 +20,7 @@ pub mod query;
 mod report;
 mod steps;
 mod waits;
+mod watch;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

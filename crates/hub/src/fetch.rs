@@ -18,6 +18,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
@@ -39,6 +40,9 @@ use crate::redact::redact;
 use crate::redirect::{self, Hop, Redirected};
 use crate::request::{Follow, RateWait, Request};
 use crate::response::Head;
+
+/// How long a retry whose wait is bounded may stand in the queue of its host.
+const RETRY_ENTRY: Duration = Duration::from_secs(60);
 
 /// A hop with everything that names it.
 pub(crate) struct Target {
@@ -238,18 +242,23 @@ impl Inner {
     async fn enter(&self, target: &Target, request: &Request, attempt: u32, track: &mut Track) -> Result<Passed, ErrorKind> {
         let now = self.runtime.boot();
         let retrying = attempt > 1;
+        // Who bounds the wait for its own retry does not wait for a host that was paused meanwhile: it comes back.
+        let deadline = match request.retry_wait {
+            Some(most) if retrying => track.deadline.min(now + most.max(RETRY_ENTRY)),
+            _ => track.deadline,
+        };
         let terms = Terms {
             asked: now,
             patience: if retrying { Patience::Wait } else { request.patience },
             latest: match request.rate_wait {
                 // Who has been let through once is not turned away for its retry: only the deadline bounds that.
-                _ if retrying => track.deadline,
+                _ if retrying => deadline,
                 RateWait::Policy => now + target.lane.rules.max_delay,
                 RateWait::None => now,
                 RateWait::Deadline => track.deadline,
                 RateWait::AtMost(most) => now + most,
             },
-            deadline: track.deadline,
+            deadline,
             draw: self.random.share(),
             weight: request.weight,
         };

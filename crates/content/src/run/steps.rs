@@ -134,7 +134,7 @@ impl Engine {
             let outcome = outcomes
                 .next()
                 .unwrap_or_else(|| Outcome::NotFound { detail: "no answer for this work".to_owned(), learned: crate::work::Learned::default() });
-            self.watch_network(&outcome);
+            let outcome = self.watch_network(outcome).await;
             rows.push(self.lookup_row(&held.work_id, name, &outcome, elapsed_ms));
             held.pursuit.resolved(name, outcome, self.now());
             held.step = self.next(&held.pursuit);
@@ -149,7 +149,7 @@ impl Engine {
         let web = self.web.shown_in(&wait.on_the_wire);
         let outcome = wait.with(self.landing.read(location.url, Some(&held.pursuit.work), &web)).await;
         let elapsed_ms = self.runtime.boot().since(begun).as_secs_f64() * 1_000.0;
-        self.watch_network(&outcome);
+        let outcome = self.watch_network(outcome).await;
         let row = self.lookup_row(&held.work_id, "landing_page", &outcome, elapsed_ms);
         held.pursuit.read(place, outcome, self.now());
         held.step = self.next(&held.pursuit);
@@ -192,11 +192,7 @@ impl Engine {
                 .attempt(&Attempt { work_id, resolver, address, status, http_status, reason, detail, elapsed_ms, found: None }, self.runtime.wall())
         };
         let now = self.now();
-        match &fetched {
-            Fetched::Later { reason: Reason::Offline, .. } => self.network.lost(now),
-            Fetched::File(_) | Fetched::Page(_) => self.network.answered(),
-            _ => {}
-        }
+        let fetched = self.watch_fetched(fetched).await;
         match fetched {
             Fetched::File(arrived) => {
                 let row = row("saved", Some(arrived.head.status.as_u16()), None, None);
@@ -402,15 +398,6 @@ impl Engine {
         };
         let attempt = Attempt { work_id, resolver, address: None, status, http_status, reason, detail, elapsed_ms, found };
         self.scribe.attempt(&attempt, self.runtime.wall())
-    }
-
-    /// Takes in whether the network was lost, or is there.
-    fn watch_network(&self, outcome: &Outcome) {
-        match outcome {
-            Outcome::Failed(failure) if failure.reason == Reason::Offline => self.network.lost(self.now()),
-            Outcome::Failed(failure) if failure.http_status.is_none() => {}
-            _ => self.network.answered(),
-        }
     }
 
     async fn note(&self, rows: Vec<AttemptRow>) -> Result<(), RunError> {

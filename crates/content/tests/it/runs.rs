@@ -1,7 +1,10 @@
 //! Whole runs against the simulated scholarly web, under simulated time.
 
 use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::ops::Range;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +21,8 @@ use docstokg_hub::Hub;
 use docstokg_hub::clock::{Clock, Random};
 use docstokg_hub::config::load::{Sources, load};
 use docstokg_hub::config::{Config, Durability};
+use docstokg_hub::policy::classify::Fault;
+use docstokg_hub::transport::{Dial, Incoming, Outgoing, SendError, Transport};
 use docstokg_origin_sim::scholarly::{Faults, FileKind, Library, Plan};
 use docstokg_origin_sim::{Origin, Reply, SimTransport, Simulation, Web};
 use sha2::{Digest, Sha256};
@@ -40,6 +45,25 @@ pub(crate) struct World {
     settings: Arc<Settings>,
     out: TempDir,
     pub(crate) reachability: Option<Arc<dyn docstokg_content::run::Reachability>>,
+    /// When this machine has no network, from the beginning of the simulation on.
+    pub(crate) outage: Range<Duration>,
+}
+
+/// A machine that loses its network for a while.
+struct Unplugged {
+    inner: Arc<dyn Transport>,
+    simulation: Simulation,
+    outage: Range<Duration>,
+}
+
+impl Transport for Unplugged {
+    fn send(&self, request: Outgoing, dial: Arc<dyn Dial>) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
+        if self.outage.contains(&self.simulation.elapsed()) {
+            let message = "network is unreachable".to_owned();
+            return Box::pin(std::future::ready(Err(SendError::Fault { fault: Fault::NoRoute, message })));
+        }
+        self.inner.send(request, dial)
+    }
 }
 
 fn read_config(yaml: &str) -> Config {
@@ -66,7 +90,15 @@ impl World {
             }
         }
         settings.endpoints = serde_json::from_value(endpoints).unwrap();
-        Self { simulation, web, config: read_config(yaml), settings: Arc::new(settings), out: TempDir::new().unwrap(), reachability: None }
+        Self {
+            simulation,
+            web,
+            config: read_config(yaml),
+            settings: Arc::new(settings),
+            out: TempDir::new().unwrap(),
+            reachability: None,
+            outage: Duration::ZERO..Duration::ZERO,
+        }
     }
 
     fn of(library: &Library) -> Self {
@@ -78,7 +110,11 @@ impl World {
         let hub = Hub::builder(self.config.clone())
             .runtime(self.simulation.runtime())
             .random(Random::seeded(5))
-            .transport(SimTransport::new(&self.simulation, &self.web))
+            .transport(Arc::new(Unplugged {
+                inner: SimTransport::new(&self.simulation, &self.web),
+                simulation: self.simulation.clone(),
+                outage: self.outage.clone(),
+            }))
             .build()
             .unwrap();
         let directory = Directory::open(self.out.path(), Mode::Inline).unwrap();
