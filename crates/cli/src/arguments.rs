@@ -12,6 +12,7 @@ use docstokg_hub::transport::ConnectTo;
 use docstokg_hub::transport::wire::WireOptions;
 
 use crate::exit::Failure;
+use crate::output;
 
 /// Downloads scholarly works politely: every request passes one cache, breaker, limiter and retry.
 #[derive(Debug, Parser)]
@@ -385,7 +386,13 @@ impl Global {
             deadline: self.deadline.clone(),
         };
         let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        Ok(load::load(&Sources { file, environment: environment.collect(), flags, backend: Some(BackendKind::Sqlite) })?)
+        let loaded = load::load(&Sources { file, environment: environment.collect(), flags, backend: Some(BackendKind::Sqlite) })?;
+        if !self.quiet {
+            for warning in &loaded.1.warnings {
+                output::tell(&format!("docstokg: warning: {warning}"));
+            }
+        }
+        Ok(loaded)
     }
 
     /// Reads how connections are made.

@@ -7,6 +7,7 @@ use docstokg_hub::clock::SystemClock;
 use docstokg_hub::config::{BackendKind, Config, OnStoreFailure};
 use docstokg_hub::store;
 use docstokg_hub::stores::StateStore;
+use docstokg_hub::stores::fallback::Notice;
 use docstokg_hub::stores::memory::MemoryStore;
 
 use crate::arguments::Global;
@@ -37,12 +38,12 @@ pub(crate) fn is_first(global: &Global, what: &str) -> bool {
 /// Opens the store for a run. A state directory that cannot be used is an error: limits would hold for this process alone.
 pub(crate) fn open(global: &Global, config: &Config) -> Result<Arc<dyn StateStore>, Failure> {
     let quiet = global.quiet;
-    let notice = Arc::new(move |text: &str| {
+    let notice: Notice = Arc::new(move |text: &str| {
         if !quiet {
             output::tell(&format!("docstokg: {text}"));
         }
     });
-    match store::open(&config.limits.backend, &directory(global), Arc::new(SystemClock), notice) {
+    match store::open_for(config, &directory(global), Arc::new(SystemClock), &notice) {
         Ok(store) => Ok(store),
         Err(error) if config.limits.backend.on_failure == OnStoreFailure::Refuse => Err(Failure::Failed(error.into())),
         Err(error) if matches!(config.limits.backend.kind.value, BackendKind::Sqlite | BackendKind::Multiprocess) => {
@@ -58,14 +59,15 @@ pub(crate) fn open(global: &Global, config: &Config) -> Result<Arc<dyn StateStor
 
 /// Opens the store for an operator, who must reach it.
 pub(crate) fn reach(global: &Global, config: &Config) -> Result<Arc<dyn StateStore>, Failure> {
-    if config.limits.backend.kind.value == BackendKind::Memory {
+    let kinds = [Some(&config.limits.backend), config.breakers.backend.as_ref()];
+    if kinds.into_iter().flatten().all(|backend| backend.kind.value == BackendKind::Memory) {
         return Err(Failure::Usage(
             "with the memory backend every process keeps its own state, and there is none here to reach; choose sqlite, multiprocess or redis \
              (limits.backend.kind, DOCSTOKG_RLIMIT_BACKEND or --rate-backend) for the runs and for this command"
                 .to_owned(),
         ));
     }
-    store::reach(&config.limits.backend, &directory(global), Arc::new(SystemClock)).map_err(|error| Failure::Failed(error.into()))
+    store::reach_for(config, &directory(global), Arc::new(SystemClock)).map_err(|error| Failure::Failed(error.into()))
 }
 
 /// Runs a command's questions to the store.

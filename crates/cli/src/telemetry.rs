@@ -8,6 +8,7 @@ use docstokg_hub::clock::SystemClock;
 use docstokg_hub::config::settings::Settings;
 use docstokg_hub::config::{Config, Place};
 use docstokg_hub::event::Observer;
+use docstokg_hub::stores::StateStore;
 use docstokg_telemetry::recorder::Notice;
 use docstokg_telemetry::sink::Sink;
 use docstokg_telemetry::sink::jsonl::JsonlSink;
@@ -39,7 +40,7 @@ pub(crate) fn database(global: &Global, config: &Config) -> Option<PathBuf> {
 
 /// Begins to record a run. A place that cannot be written keeps nobody from running; a metrics address that cannot be
 /// listened on is a mistake in the command.
-pub(crate) fn begin(global: &Global, command: &str, config: &Config, settings: &Settings) -> Result<Recording, Failure> {
+pub(crate) fn begin(global: &Global, command: &str, config: &Config, settings: &Settings, store: &Arc<dyn StateStore>) -> Result<Recording, Failure> {
     let clock = Arc::new(SystemClock);
     let run = Arc::new(Run::begin(command, settings, &*clock));
     let quiet = global.quiet;
@@ -68,6 +69,7 @@ pub(crate) fn begin(global: &Global, command: &str, config: &Config, settings: &
     }
     if global.metrics.is_some() || config.telemetry.textfile.is_some() {
         let metrics = Arc::new(Mutex::new(Metrics::new(Arc::clone(&run), &config, clock)));
+        metrics.lock().watch_store(Arc::clone(store));
         if let Some(text) = &global.metrics {
             listen(text, &metrics, quiet)?;
         }

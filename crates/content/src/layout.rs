@@ -90,6 +90,26 @@ pub(crate) fn spread_drawers(working: &Path) {
     }
 }
 
+/// Returns the directories below the working directory that unfinished files are spread over.
+pub(crate) fn shards(out: &Path) -> impl Iterator<Item = PathBuf> {
+    let working = working_directory(out);
+    (0..DRAWERS).map(move |number| working.join(number.to_string()))
+}
+
+fn is_shard(directory: &Path) -> bool {
+    let name = directory.file_name().and_then(|name| name.to_str());
+    name.and_then(|name| name.parse::<i64>().ok()).is_some_and(|number| (0..DRAWERS).contains(&number))
+}
+
+/// Tells whether a name is one that this program gives: `ITEM-FINGERPRINT`, with the endings of parts, or the lock.
+fn is_ours(file: &Path) -> bool {
+    let Some(name) = file.file_name().and_then(|name| name.to_str()) else { return false };
+    let stem = ["", ".part", ".part.note"].iter().rev().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+    let Some((item, url)) = stem.split_once('-') else { return name == "lock" };
+    let is_number = !item.is_empty() && item.bytes().all(|byte| byte.is_ascii_digit());
+    is_number && url.len() == 16 && url.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// What lies in the working directory.
 #[derive(Default)]
 pub(crate) struct Unfinished {
@@ -105,9 +125,10 @@ impl Unfinished {
         let entries = |directory: &Path| std::fs::read_dir(directory).into_iter().flatten().flatten();
         let (drawers, mut files): (Vec<_>, Vec<_>) =
             entries(&working_directory(out)).partition(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        let drawers: Vec<PathBuf> = drawers.iter().map(DirEntry::path).collect();
+        let drawers: Vec<PathBuf> = drawers.iter().map(DirEntry::path).filter(|drawer| is_shard(drawer)).collect();
         files.extend(drawers.iter().flat_map(|drawer| entries(drawer)));
-        Self { files: files.iter().map(DirEntry::path).collect(), drawers }
+        // What has another name is not ours, whoever put it here.
+        Self { files: files.iter().map(DirEntry::path).filter(|file| is_ours(file)).collect(), drawers }
     }
 
     /// Returns the names of the files.

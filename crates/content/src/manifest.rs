@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use docstokg_hub::clock::Timestamp;
 use docstokg_hub::files::beside;
+use docstokg_hub::json::escape_controls;
 use docstokg_hub::{Head, redact};
 use docstokg_policy::canonical;
 use http::HeaderName;
@@ -249,7 +250,7 @@ impl Scribe {
 
 fn line(record: &impl Serialize) -> Arc<str> {
     // Texts and numbers: nothing in a record fails to be written.
-    serde_json::to_string(record).unwrap_or_default().into()
+    escape_controls(serde_json::to_string(record).unwrap_or_default()).into()
 }
 
 fn header(head: &Head, name: HeaderName) -> Option<&str> {

@@ -403,6 +403,17 @@ impl Pursuit {
         self.deferral = None;
     }
 
+    /// Plans anew what was deferred until `at`: its host may be asked again.
+    pub(crate) fn reopen(&mut self, at: f64) {
+        let is_due = |due: f64| due.to_bits() == at.to_bits();
+        for place in self.places.iter_mut().filter(|place| matches!(place.state, Tried::Later(due, _) if is_due(due))) {
+            place.state = Tried::No;
+        }
+        for asked in self.asked.iter_mut().filter(|asked| asked.again_at.is_some_and(is_due)) {
+            asked.again_at = Some(0.0);
+        }
+    }
+
     /// Returns what the work waits for until `at`: the URL of a place, or the name of a resolver; and why.
     #[must_use]
     pub(crate) fn waits_for(&self, at: f64) -> Option<(Waited<'_>, Option<&Setback>)> {

@@ -150,6 +150,17 @@ impl RobotsGate {
         Self { hub, runtime, ignored, exempt, sites: Mutex::default() }
     }
 
+    /// Forgets that a host could not say: it may be asked again earlier than was thought.
+    pub async fn reopen(&self, host: &str) {
+        for scheme in ["http", "https"] {
+            let site = self.sites.lock().get(&format!("{scheme}://{host}")).map(Arc::clone);
+            if let Some(site) = site {
+                let mut known = site.known.lock().await;
+                *known = known.take().filter(|known| !matches!(known.rules, Rules::Nothing(_)));
+            }
+        }
+    }
+
     /// Waits for the turn that the site's crawl delay gives, and tells whether a URL may be asked for.
     ///
     /// `typed` is a URL that the user wrote: it may point into the own network.

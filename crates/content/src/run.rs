@@ -17,6 +17,7 @@ pub mod inputs;
 mod lanes;
 mod network;
 pub mod query;
+mod reopen;
 mod report;
 mod steps;
 mod waits;

@@ -40,13 +40,27 @@ fn main() {
                 .map(|number| {
                     let file = directory.path().join(format!("{kind}-{block}-{number}"));
                     let place = if kind == "redis" { format!("redis://127.0.0.1:{}/{}", server.port, number) } else { file.display().to_string() };
-                    let plan =
-                        run::Plan { store: (kind, place), limit: 50, processes: 4, callers: 16, seconds, block, slack: std::time::Duration::ZERO };
+                    let plan = run::Plan {
+                        store: (kind, place),
+                        limit: 50,
+                        processes: 4,
+                        callers: 16,
+                        seconds,
+                        each: None,
+                        block,
+                        slack: std::time::Duration::ZERO,
+                    };
                     run::run(&plan, &["worker"])
                 })
                 .collect();
             for outcome in &outcomes {
-                println!("       {kind}: {:.2} % used, by process {:?}, {:.2} x", outcome.used * 100.0, outcome.by_worker, outcome.spread);
+                println!(
+                    "       {kind}: {:.2} % used in {:.1} s, by process {:?}, {:.2} x",
+                    outcome.used * 100.0,
+                    outcome.took.as_secs_f64(),
+                    outcome.by_worker,
+                    outcome.spread
+                );
                 if let Err(why) = &outcome.exceeded {
                     println!("EXCEEDED {kind}: {why}");
                     failed = true;

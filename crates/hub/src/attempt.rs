@@ -7,13 +7,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use docstokg_policy::breaker::OpenReason;
 use docstokg_policy::classify::{Class, Classifier, Ending, Fault, Outcome};
 use docstokg_policy::host::Host;
 use docstokg_policy::retry_after::parse_retry_after;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Refusal, Standing};
+use docstokg_policy::site::{Refusal, RefusalReason, Standing};
 use http::header::{CONNECTION, DATE, LOCATION, RETRY_AFTER};
-use http::{HeaderMap, Method, Version};
+use http::{HeaderMap, Method, StatusCode, Version};
 use parking_lot::Mutex;
 use url::Url;
 
@@ -37,6 +38,8 @@ const PREVIEW: usize = 64 << 10;
 /// How much later than its new connection a request may be read by the origin: a slow accept, a proxy in front, a
 /// handshake that is not over on its side. Its grant counts as used now until the headers are there, or for this long.
 const COLD: Duration = Duration::from_secs(1);
+/// How old a permit may be when its request leaves: the guard of the windows covers that.
+const LATE: Duration = Duration::from_millis(4);
 
 /// What is done with a good body.
 #[derive(Clone, Debug)]
@@ -148,6 +151,8 @@ pub(crate) struct DialWatch {
 enum Stage {
     /// A pooled connection, as far as is known.
     Pooled,
+    /// As that, with a permit that was not fresh any more when the request left: it counts as used now until the answer.
+    Late,
     /// Being made.
     Dialling(BootInstant),
     /// Made, after this long.
@@ -155,6 +160,16 @@ enum Stage {
 }
 
 impl DialWatch {
+    /// Watches a request that leaves at `sent`.
+    fn leaving(grant: &Arc<Grant>, runtime: &Arc<dyn Runtime>, longest: Duration, sent: BootInstant) -> Arc<Self> {
+        let late = sent.since(grant.pass.at) >= LATE;
+        if late {
+            grant.hold(COLD);
+        }
+        let stage = Mutex::new(if late { Stage::Late } else { Stage::Pooled });
+        Arc::new(Self { grant: Arc::clone(grant), runtime: Arc::clone(runtime), longest, stage })
+    }
+
     /// The headers are there, or will never be: whichever way the request left, it has left by now. Returns which way.
     fn over(&self, met_a_stall: bool) -> Stage {
         let stage = std::mem::replace(&mut *self.stage.lock(), Stage::Up(Duration::ZERO));
@@ -172,10 +187,12 @@ impl DialWatch {
 impl Dial for DialWatch {
     fn dialling(&self) {
         let mut stage = self.stage.lock();
-        if *stage == Stage::Pooled {
-            *stage = Stage::Dialling(self.runtime.boot());
-            self.grant.hold(self.longest);
+        match *stage {
+            Stage::Pooled => self.grant.hold(self.longest),
+            Stage::Late => self.grant.hold_longer(self.longest),
+            Stage::Dialling(_) | Stage::Up(_) => return,
         }
+        *stage = Stage::Dialling(self.runtime.boot());
     }
 
     fn connected(&self) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + '_>> {
@@ -188,6 +205,11 @@ impl Dial for DialWatch {
             }
             // Where every request is dialled all of them are late alike, and waiting for headers would only cost rate.
             match self.grant.sent(if self.grant.closes() { Duration::ZERO } else { COLD }).await {
+                // This process may have read an answer meanwhile that the store has not heard of.
+                Standing::Good if self.grant.was_blocked_since() => {
+                    let reason = RefusalReason::Open { reason: OpenReason::RetryAfter, probing: false };
+                    Err(Refusal { until: self.runtime.boot(), reason })
+                }
                 Standing::Good => Ok(()),
                 Standing::Blocked(refusal) => Err(refusal),
             }
@@ -214,16 +236,12 @@ impl Inner {
         let rest = partial.as_mut().and_then(|partial| partial.ask_for_rest(&target.url, &mut outgoing.headers));
         let sent = self.runtime.boot();
         let patience = (sent + self.config.transport.connect_timeout + self.config.transport.header_timeout).min(track.deadline);
-        let watch = Arc::new(DialWatch {
-            grant: Arc::clone(granted.grant()),
-            runtime: Arc::clone(&self.runtime),
-            longest: self.config.transport.connect_timeout + Duration::from_secs(1),
-            stage: Mutex::new(Stage::Pooled),
-        });
+        let longest = self.config.transport.connect_timeout + Duration::from_secs(1);
+        let watch = DialWatch::leaving(granted.grant(), &self.runtime, longest, sent);
         track.journey.attempts += 1;
         let out = self.stalls.leave(&self.runtime, granted.grant().pass.at);
         let answer = before(&*self.runtime, patience, self.transport.send(outgoing, Arc::clone(&watch) as Arc<dyn Dial>)).await;
-        let left_by = watch.over(out.is_some_and(|out| out.met_a_stall(sent)));
+        let left_by = watch.over(out.is_some_and(|out| out.met_a_stall()));
         if let Stage::Up(took) = left_by {
             track.note(host, role, || What::Dialled { took });
         }
@@ -232,7 +250,7 @@ impl Inner {
             Some(Err(error)) => {
                 // What was not sent is no attempt.
                 track.journey.attempts -= u32::from(matches!(error, SendError::Blocked(_) | SendError::Internal { .. }));
-                return Attempted::from_send_error(error, left_by == Stage::Pooled);
+                return Attempted::from_send_error(error, matches!(left_by, Stage::Pooled | Stage::Late));
             }
             None if self.runtime.boot() >= track.deadline => return Attempted::Abandoned(track.deadline_error(host, "before the answer began")),
             None => {
@@ -245,6 +263,9 @@ impl Inner {
         let head = Box::new(Head { status: incoming.status, version: incoming.version, headers: incoming.headers, url: target.url.clone() });
         let class = target.lane.rules.classifier.classify(Ending::Status(head.status));
         let retry_after = self.retry_after(&head);
+        if retry_after.is_some() && matches!(class.outcome, Outcome::Failure | Outcome::Throttled) {
+            granted.grant().note_block();
+        }
         track.note(host, role, || What::Headers { status: head.status, took: answered.since(sent), retry_after });
         granted.settle_headers(class.outcome, track).await;
         let closes =
@@ -262,7 +283,13 @@ impl Inner {
             let message = format!("the rest of the file was asked for, and {} is no answer to that", head.status);
             return Attempted::Finished(Finish::Fault { fault: Fault::Read, message });
         }
-        let mut reader = BodyReader::new(incoming.body, &head.headers, is_head, cap, &self.config.transport, &self.runtime, track.deadline);
+        // These have none, whatever their Content-Length says (RFC 9110 section 6.4.1).
+        let bodiless = is_head || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        if matches!(delivery, Delivery::File(file) if !file.resume) && head.status == StatusCode::PARTIAL_CONTENT {
+            let message = "it answered with a part of the file that was not asked for (206)".to_owned();
+            return Attempted::Finished(Finish::Fault { fault: Fault::Read, message });
+        }
+        let mut reader = BodyReader::new(incoming.body, &head.headers, bodiless, cap, &self.config.transport, &self.runtime, track.deadline);
         let wanted = !class.transient && !is_redirect(&head);
         if wanted && matches!(delivery, Delivery::Stream) {
             return Attempted::Streaming { head, reader, outcome: class.outcome };

@@ -1,6 +1,7 @@
 //! Reading a body: with patience that ends, decoded, and within its caps.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,11 +15,27 @@ use parking_lot::Mutex;
 
 use crate::clock::{BootInstant, Runtime, before};
 use crate::config::TransportConfig;
-use crate::decode::{Caps, DecodeError, Decoder};
+use crate::decode::{Caps, DecodeError, Decoder, Step};
 use crate::event::What;
 use crate::gate::Granted;
 use crate::journey::Track;
 use crate::transport::{Body, SendError};
+
+/// For how long a body is decoded before others may run.
+const DECODES_FOR: Duration = Duration::from_millis(2);
+
+/// Lets others run, once.
+async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
 
 /// Why a body did not come to its end.
 #[derive(Debug)]
@@ -39,6 +56,8 @@ pub(crate) enum BodyError {
 pub(crate) struct BodyReader {
     body: Box<dyn Body>,
     decoder: Option<Decoder>,
+    /// The headers name more encodings than are undone: the body is refused.
+    refused: Option<DecodeError>,
     runtime: Arc<dyn Runtime>,
     pace: Pace,
     deadline: BootInstant,
@@ -77,7 +96,7 @@ impl BodyReader {
     pub(crate) fn new(
         body: Box<dyn Body>,
         headers: &HeaderMap,
-        is_head: bool,
+        bodiless: bool,
         cap: u64,
         config: &TransportConfig,
         runtime: &Arc<dyn Runtime>,
@@ -85,21 +104,14 @@ impl BodyReader {
     ) -> Self {
         let caps = Caps { bytes: cap, ratio: config.max_decode_ratio };
         let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|value| value.trim().parse().ok());
-        let expected = length.filter(|_| !is_head && !headers.contains_key(TRANSFER_ENCODING));
+        let expected = length.filter(|_| !bodiless && !headers.contains_key(TRANSFER_ENCODING));
         let pace =
             Pace { idle: config.idle_timeout, least: config.min_throughput, window: config.throughput_window, since: runtime.boot(), bytes: 0 };
-        Self {
-            body,
-            decoder: if is_head { None } else { Decoder::of(headers, caps) },
-            runtime: Arc::clone(runtime),
-            pace,
-            deadline,
-            cap,
-            expected,
-            received: 0,
-            delivered: 0,
-            ended: false,
-        }
+        let (decoder, refused) = match if bodiless { Ok(None) } else { Decoder::of(headers, caps) } {
+            Ok(decoder) => (decoder, None),
+            Err(error) => (None, Some(error)),
+        };
+        Self { body, decoder, refused, runtime: Arc::clone(runtime), pace, deadline, cap, expected, received: 0, delivered: 0, ended: false }
     }
 
     /// Returns the bytes that came over the wire so far.
@@ -112,8 +124,11 @@ impl BodyReader {
         self.expected
     }
 
-    /// Refuses a body that says of itself that it is too large, before any of it is read.
-    pub(crate) fn check_announced(&self) -> Result<(), BodyError> {
+    /// Refuses a body that says of itself that it is too large, or coded too often, before any of it is read.
+    pub(crate) fn check_announced(&mut self) -> Result<(), BodyError> {
+        if let Some(error) = self.refused.take() {
+            return Err(self.decode_error(error));
+        }
         match self.expected {
             Some(length) if self.decoder.is_none() && length > self.cap => Err(BodyError::TooLarge(self.cap)),
             _ => Ok(()),
@@ -122,7 +137,13 @@ impl BodyReader {
 
     /// Returns the next decoded piece, or `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
-        while !self.ended {
+        loop {
+            if let Some(plain) = self.decode().await? {
+                return Ok(Some(plain));
+            }
+            if self.ended {
+                return Ok(None);
+            }
             let now = self.runtime.boot();
             let patience = now + self.pace.idle;
             let chunk = before(&*self.runtime, patience.min(self.deadline), self.body.chunk()).await;
@@ -137,36 +158,62 @@ impl BodyReader {
                 None if now >= self.deadline => return Err(BodyError::Deadline),
                 None => return Err(BodyError::Fault(Fault::Timeout, format!("no bytes for {} s", self.pace.idle.as_secs_f64()))),
             };
-            let Some(chunk) = chunk else { return self.end() };
+            let Some(chunk) = chunk else {
+                self.end()?;
+                continue;
+            };
             self.received += chunk.len() as u64;
             if self.pace.is_too_slow(chunk.len() as u64, now) {
                 let least = self.pace.least;
                 return Err(BodyError::Fault(Fault::Timeout, format!("less than {least} bytes a second")));
             }
-            let plain = match &mut self.decoder {
-                Some(decoder) => decoder.push(&chunk).map(Bytes::from).map_err(|error| self.decode_error(error))?,
-                None => chunk,
-            };
-            if let Some(plain) = self.deliver(plain)? {
-                return Ok(Some(plain));
+            match &mut self.decoder {
+                Some(decoder) => decoder.push(&chunk),
+                None => {
+                    if let Some(plain) = self.deliver(chunk)? {
+                        return Ok(Some(plain));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Decodes what has come, up to the next piece. Looks at the deadline, and lets others run, every few steps.
+    async fn decode(&mut self) -> Result<Option<Bytes>, BodyError> {
+        let mut begun = self.runtime.boot();
+        while let Some(decoder) = &mut self.decoder {
+            match decoder.step() {
+                Ok(Step::Plain(plain)) => {
+                    if let Some(plain) = self.deliver(plain.into())? {
+                        return Ok(Some(plain));
+                    }
+                }
+                Ok(Step::Working) => {}
+                Ok(Step::Idle) => return Ok(None),
+                Err(error) => return Err(self.decode_error(error)),
+            }
+            let now = self.runtime.boot();
+            if now >= self.deadline {
+                return Err(BodyError::Deadline);
+            }
+            if now.since(begun) >= DECODES_FOR {
+                yield_now().await;
+                begun = self.runtime.boot();
             }
         }
         Ok(None)
     }
 
-    fn end(&mut self) -> Result<Option<Bytes>, BodyError> {
+    fn end(&mut self) -> Result<(), BodyError> {
         self.ended = true;
         if let Some(expected) = self.expected.filter(|expected| *expected != self.received) {
             let received = self.received;
             return Err(BodyError::Fault(Fault::Read, format!("the body ended after {received} of {expected} bytes")));
         }
-        match &mut self.decoder {
-            Some(decoder) => {
-                let rest = decoder.finish().map_err(|error| self.decode_error(error))?;
-                self.deliver(rest.into())
-            }
-            None => Ok(None),
+        if let Some(decoder) = &mut self.decoder {
+            decoder.finish();
         }
+        Ok(())
     }
 
     fn deliver(&mut self, plain: Bytes) -> Result<Option<Bytes>, BodyError> {
@@ -181,6 +228,7 @@ impl BodyReader {
         match error {
             DecodeError::TooLarge => BodyError::TooLarge(self.cap),
             DecodeError::Bomb { ratio } => BodyError::Decode(format!("it grows to more than {ratio} times what was sent")),
+            DecodeError::TooMany => BodyError::Decode("it names more than three content encodings".to_owned()),
             DecodeError::Malformed(why) => BodyError::Decode(why),
         }
     }

@@ -26,12 +26,13 @@ mod node;
 pub mod problem;
 mod reader;
 pub mod resolve;
+mod section_file;
 pub mod settings;
 pub mod show;
 mod words;
 
 pub use problem::{Problem, Source, Sourced};
-pub use reader::Hidden;
+pub use reader::{Ceiling, Hidden};
 pub use words::{BackendKind, Concurrency, Durability, OnStoreFailure};
 
 /// Everything the hub obeys.
@@ -64,8 +65,10 @@ pub struct Limits {
     pub backend: Backend,
     /// The adaptive rate, where enabled.
     pub adaptive: Option<AdaptivePolicy>,
-    /// The most requests in flight at once, in all.
-    pub max_inflight: Sourced<u32>,
+    /// The most requests in flight at once, in all, if bounded.
+    pub max_inflight: Sourced<Option<NonZeroU32>>,
+    /// The budgets of services, each within the site that a request of the service goes to.
+    pub services: HashMap<Arc<str>, BudgetLimits>,
     /// By how much each window is widened against late arrivals.
     pub guard: Duration,
 }
@@ -119,6 +122,8 @@ pub struct Backend {
 /// The `breakers` section.
 #[derive(Clone, Debug)]
 pub struct Breakers {
+    /// Where the state of breakers lives, where that is another store than the limits'.
+    pub backend: Option<Backend>,
     /// What holds for hosts without an entry.
     pub defaults: BreakerConfig,
     /// By host.
@@ -294,6 +299,22 @@ pub(crate) fn pace_key(host: &Host) -> SiteKey {
 #[must_use]
 pub fn is_pace(key: &str) -> bool {
     key.starts_with(PACE)
+}
+
+/// What the keys of breakers of a process's local connectivity begin with.
+const NETWORK: &str = "network:";
+
+/// Returns the key under which a process shows the breaker of its own connectivity to a host to other processes.
+#[must_use]
+pub(crate) fn network_key(host: &Host, who: &str) -> SiteKey {
+    format!("{NETWORK}{host} {who}").into()
+}
+
+/// Reads a key of the store as that of a process's local connectivity: the host, and the process.
+#[must_use]
+pub fn read_network_key(key: &str) -> Option<(Host, &str)> {
+    let (host, who) = key.strip_prefix(NETWORK)?.split_once(' ')?;
+    Some((Host::parse(host).ok()?, who))
 }
 
 /// Returns the key in the store of a resolver's breaker.

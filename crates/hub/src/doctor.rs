@@ -11,6 +11,7 @@ use docstokg_policy::site::{Ask, Entry, RefusalReason};
 use docstokg_stores::StoreError;
 
 use crate::clock::BootInstant;
+use crate::config::read_network_key;
 use crate::hub::{Hub, lane_key};
 
 /// How the next request of one host and role would fare.
@@ -26,6 +27,19 @@ pub struct Diagnosis {
     pub eligible_in: Duration,
     /// What it would wait for; `None` if for nothing.
     pub because: Option<Obstacle>,
+    /// The processes that cannot reach the host themselves, and wait for that.
+    pub unreachable: Vec<Unreachable>,
+}
+
+/// A process whose own network does not reach a host: others may send, this one waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreachable {
+    /// The process.
+    pub who: String,
+    /// Why its breaker opened.
+    pub reason: String,
+    /// How long until it tries again.
+    pub retry_in: Duration,
 }
 
 /// What a request would wait for.
@@ -33,6 +47,8 @@ pub struct Diagnosis {
 pub enum Obstacle {
     /// A window is full.
     Window(Window),
+    /// So many requests with a reservation come first: the window has room, but it is theirs.
+    Queue(usize, Window),
     /// The breaker, for a reason.
     Breaker(String),
     /// Every shared slot is taken.
@@ -43,6 +59,8 @@ impl std::fmt::Display for Obstacle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Window(window) => write!(f, "window {window} is full"),
+            Self::Queue(1, window) => write!(f, "1 waiting request comes first (window {window})"),
+            Self::Queue(waiting, window) => write!(f, "{waiting} waiting requests come first (window {window})"),
             Self::Breaker(reason) => write!(f, "breaker: {reason}"),
             Self::Slots => f.write_str("every shared slot is taken"),
         }
@@ -73,6 +91,7 @@ impl Hub {
     /// The store does not answer.
     pub async fn diagnose(&self, host: &Host) -> Result<Vec<Diagnosis>, StoreError> {
         let mut found = Vec::new();
+        let unreachable = self.unreachable(host).await?;
         for role in Role::ALL {
             let (gate, lane) = self.lane(&lane_key(host, role));
             let view = gate.site.view().await?;
@@ -83,30 +102,49 @@ impl Hub {
                 Some(BudgetReport {
                     name: view.budgets.get(charge.budget)?.clone(),
                     windows: windows.collect(),
-                    waiting: budget.tickets().count(),
+                    waiting: budget.waiting_until().count(),
                     slots: charge.slots.map(|most| (budget.slots_held(now), most.get())),
                     multiplier: budget.multiplier().share(),
                     waits: budget.waits().iter().map(|wait: &Wait| (now.since(wait.at), wait.length)).collect(),
                 })
             });
-            let budgets = budgets.collect();
+            let budgets: Vec<BudgetReport> = budgets.collect();
             let ask = Ask { role, isolated: lane.rules.isolated, ..Ask::at_once(&lane.charges, &lane.rules.breaker) };
             let (until, because) = match view.site.clone().enter(&ask, now).entry {
-                Entry::Refused(refusal) => (refusal.until, obstacle(&refusal.reason)),
-                Entry::Busy => (now, Some(Obstacle::Slots)),
-                Entry::Go(_) | Entry::Wait(_) | Entry::Queue { .. } | Entry::Await { .. } => (BootInstant::ZERO, None),
+                Entry::Refused(refusal) => (refusal.until, obstacle(&refusal.reason, &budgets)),
+                Entry::WaitForSlot { .. } => (now, Some(Obstacle::Slots)),
+                Entry::Go(_) | Entry::Wait(_) | Entry::Queue { .. } | Entry::WaitForBreaker { .. } => (BootInstant::ZERO, None),
             };
             let own = view.site.breakers().1.iter().find(|(isolated, _)| lane.rules.isolated && *isolated == role);
             let state = own.map_or_else(|| view.state(), |(_, breaker)| breaker.state(now));
-            found.push(Diagnosis { role, budgets, state, eligible_in: until.since(now), because });
+            found.push(Diagnosis { role, budgets, state, eligible_in: until.since(now), because, unreachable: unreachable.clone() });
+        }
+        Ok(found)
+    }
+
+    /// Finds the processes whose own network does not reach a host.
+    async fn unreachable(&self, host: &Host) -> Result<Vec<Unreachable>, StoreError> {
+        let mut found = Vec::new();
+        for key in self.store().list().await? {
+            let Some((_, who)) = read_network_key(&key).filter(|(other, _)| other == host) else { continue };
+            let view = self.store().site(&key).view().await?;
+            if let Some((until, reason)) = view.open_until() {
+                found.push(Unreachable { who: who.to_owned(), reason: reason.to_string(), retry_in: until.since(view.now) });
+            }
         }
         Ok(found)
     }
 }
 
-fn obstacle(reason: &RefusalReason) -> Option<Obstacle> {
+fn obstacle(reason: &RefusalReason, budgets: &[BudgetReport]) -> Option<Obstacle> {
     match reason {
-        RefusalReason::Rate { window } => window.map(Obstacle::Window),
+        RefusalReason::Rate { window: Some(window) } => {
+            let is_full =
+                |budget: &BudgetReport| budget.windows.iter().any(|(other, used)| other == window && *used >= u64::from(window.limit.get()));
+            let waiting = budgets.iter().map(|budget| budget.waiting).max().unwrap_or(0);
+            Some(if waiting > 0 && !budgets.iter().any(is_full) { Obstacle::Queue(waiting, *window) } else { Obstacle::Window(*window) })
+        }
+        RefusalReason::Rate { window: None } => None,
         RefusalReason::Open { probing: true, .. } => Some(Obstacle::Breaker("half-open, its probes are out".to_owned())),
         RefusalReason::Open { reason, .. } => Some(Obstacle::Breaker(format!("open ({reason})"))),
         RefusalReason::Slots => Some(Obstacle::Slots),

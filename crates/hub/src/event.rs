@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::adaptive::Adjustment;
-use docstokg_policy::breaker::Transition;
+use docstokg_policy::breaker::{OpenReason, State, Transition};
 use docstokg_policy::classify::{Fault, Outcome};
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::Window;
@@ -21,7 +21,7 @@ use crate::request::RateWait;
 pub struct Event {
     /// When.
     pub at: BootInstant,
-    /// Which request: numbered from 1 in each hub.
+    /// Which request: numbered from 1 in each hub; 0 for what happens outside of any request.
     pub request: u64,
     /// On which host.
     pub host: Host,
@@ -64,6 +64,8 @@ pub enum What {
         slot_wait: Duration,
         /// How long it waited for a breaker.
         breaker_wait: Duration,
+        /// How the breaker of its resolver stood, where it is on behalf of one.
+        resolver: Option<State>,
     },
     /// A HEAD request passed without spending tokens.
     HeadSkipped,
@@ -83,10 +85,12 @@ pub enum What {
     },
     /// It waits for a free slot.
     WaitSlot,
-    /// It waits for the end of a block, or for the verdict of a probe.
+    /// It waits for the end of a block, or for the result of a probe.
     WaitBreaker {
         /// Until when at the latest.
         until: BootInstant,
+        /// Why the breaker is open, or was.
+        reason: OpenReason,
         /// A probe is out.
         probing: bool,
     },
@@ -98,6 +102,8 @@ pub enum What {
         refusal: Refusal,
         /// The resolver, when it was its breaker that refused.
         resolver: Option<Arc<str>>,
+        /// How long it had waited for the rate by then.
+        waited: Duration,
     },
     /// A breaker in shadow mode would have refused it.
     Shadowed(Refusal),
@@ -136,6 +142,13 @@ pub enum What {
     },
     /// A breaker changed its state.
     Breaker {
+        /// Whose: a host, a site, or `resolver:NAME`.
+        key: Arc<str>,
+        /// How.
+        transition: Transition,
+    },
+    /// A breaker was found in another state: another process or an operator changed it.
+    BreakerSeen {
         /// Whose: a host, a site, or `resolver:NAME`.
         key: Arc<str>,
         /// How.

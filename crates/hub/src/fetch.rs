@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use docstokg_policy::breaker::State;
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
 use docstokg_policy::retry::{self, Ended, Next, Repeatable, StopReason};
@@ -272,7 +273,7 @@ impl Inner {
                 Ok(granted) => passed[place] = Some(granted),
                 Err(denied) => {
                     give_back(passed);
-                    return Err(self.denied(target, name, denied, track));
+                    return Err(self.denied(target, name, denied, waits.rate, track));
                 }
             }
         }
@@ -283,23 +284,23 @@ impl Inner {
         track.journey.breaker_wait += waits.breaker;
         match admitted {
             Ok(granted) => {
-                note_entry(target, &granted, attempt, waits, track);
                 let [resolver, network] = passed;
+                note_entry(target, &granted, resolver.as_ref(), attempt, waits, track);
                 Ok(Passed { granted, resolver, network })
             }
             Err(denied) => {
                 give_back(passed);
-                Err(self.denied(target, None, denied, track))
+                Err(self.denied(target, None, denied, waits.rate, track))
             }
         }
     }
 
-    fn denied(&self, target: &Target, resolver: Option<&str>, denied: Denied, track: &Track) -> ErrorKind {
+    fn denied(&self, target: &Target, resolver: Option<&str>, denied: Denied, waited: Duration, track: &Track) -> ErrorKind {
         let refusal = match denied {
             Denied::Refused(refusal) => refusal,
             Denied::Store(error) => return ErrorKind::Store { host: target.host.clone(), error },
         };
-        track.note(&target.host, target.role, || What::Refused { refusal: refusal.clone(), resolver: resolver.map(Arc::from) });
+        track.note(&target.host, target.role, || What::Refused { refusal: refusal.clone(), resolver: resolver.map(Arc::from), waited });
         let is_breaker = matches!(refusal.reason, RefusalReason::Open { .. });
         let refused = Refused::new(&target.host, target.role, resolver, refusal, self.runtime.boot(), self.runtime.wall());
         if is_breaker { ErrorKind::BreakerOpen(refused) } else { ErrorKind::RateLimited(refused) }
@@ -372,7 +373,7 @@ fn give_back(passed: [Option<Granted>; 2]) {
 }
 
 /// Tells the observers on which terms an attempt goes.
-fn note_entry(target: &Target, granted: &Granted, attempt: u32, waits: Waits, track: &Track) {
+fn note_entry(target: &Target, granted: &Granted, resolver: Option<&Granted>, attempt: u32, waits: Waits, track: &Track) {
     let pass = &granted.grant().pass;
     if let Some(refusal) = &pass.shadowed {
         track.note(&target.host, target.role, || What::Shadowed((**refusal).clone()));
@@ -387,5 +388,6 @@ fn note_entry(target: &Target, granted: &Granted, attempt: u32, waits: Waits, tr
         rate_delay: waits.rate,
         slot_wait: waits.slots,
         breaker_wait: waits.breaker,
+        resolver: resolver.map(|granted| if granted.grant().pass.probe { State::HalfOpen } else { State::Closed }),
     });
 }

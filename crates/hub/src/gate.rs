@@ -5,20 +5,21 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::adaptive::AdaptivePolicy;
-use docstokg_policy::breaker::BreakerPolicy;
+use docstokg_policy::breaker::{BreakerPolicy, State, Transition};
 use docstokg_policy::classify::Classifier;
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Charge, Patience, Refusal};
-use docstokg_stores::{Answer, SiteHandle, SiteKey, StoreError};
+use docstokg_policy::site::{Ask, Charge, Pass, Patience, Place, Refusal};
+use docstokg_stores::{Answer, SiteHandle, SiteKey, StateStore, StoreError};
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::clock::{BootInstant, Runtime};
+use crate::event::{Event, Observer, What};
 
 pub(crate) mod admission;
 mod grant;
@@ -26,9 +27,11 @@ mod lease;
 mod line;
 mod pace;
 pub(crate) mod registry;
+mod seen;
 mod slots;
 
 pub(crate) use grant::{Grant, Granted};
+pub(crate) use lease::Listening;
 use line::Line;
 use slots::Slots;
 
@@ -42,7 +45,22 @@ pub(crate) struct Gate {
     /// Answers of the store take their time.
     remote: bool,
     lanes: Mutex<Vec<Arc<Lane>>>,
-    leases: lease::Leases,
+    heartbeat: lease::Heartbeat,
+    /// How the breaker stood when this process last heard of it.
+    seen: seen::Seen,
+    /// When this process last read an answer that blocks the site, in microseconds: permits from before that are not used,
+    /// though the store hears of it a moment later.
+    blocked_at: AtomicU64,
+    news: Arc<News>,
+    /// Where a breaker of this process alone is shown to others: they see it, and do not obey it.
+    shown: Option<(Arc<dyn StateStore>, SiteKey)>,
+}
+
+/// Where gates report what they hear outside of any request.
+pub(crate) struct News {
+    pub(crate) observers: Arc<[Arc<dyn Observer>]>,
+    /// Counts the changes of breakers that heartbeats brought.
+    pub(crate) changes: watch::Sender<u64>,
 }
 
 /// Why an attempt may not go.
@@ -119,8 +137,8 @@ impl Lane {
         }
     }
 
-    /// Puts the question of an attempt, which is next or has `ahead` weights in line before it.
-    fn ask<'a>(&'a self, charges: &'a [Charge], terms: &Terms, ahead: Option<u32>) -> Ask<'a> {
+    /// Puts the question of an attempt from its place in the queue.
+    fn ask<'a>(&'a self, charges: &'a [Charge], terms: &Terms, place: Place) -> Ask<'a> {
         Ask {
             role: self.key.role,
             isolated: self.rules.isolated,
@@ -130,7 +148,7 @@ impl Lane {
             latest: terms.latest,
             deadline: terms.deadline,
             patience: terms.patience,
-            ahead,
+            place,
             draw: terms.draw,
             lease: lease::LEASE,
             asked: terms.asked,
@@ -143,6 +161,44 @@ impl Gate {
     pub(crate) fn wake_all(&self) {
         for lane in &*self.lanes.lock() {
             lane.line.wake_all();
+        }
+    }
+
+    /// Returns until when the breaker is open, as this process last heard.
+    pub(crate) fn open_until(&self) -> Option<BootInstant> {
+        self.seen.open_until(self.runtime.boot())
+    }
+
+    /// Tells those who watch hosts that a breaker has changed.
+    pub(crate) fn spread_change(&self) {
+        self.news.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// Shows a transition of this process's own breaker to other processes.
+    fn show(&self, transition: &Transition) {
+        let Some((store, key)) = &self.shown else { return };
+        // A store that does not answer shows nothing; the breaker holds all the same.
+        match (transition.to, transition.reset, &transition.reason) {
+            (State::Open, Some(reset), Some(reason)) => drop(store.site(key).block(reset, reason)),
+            (State::Closed, ..) => drop(store.site(key).unblock()),
+            _ => {}
+        }
+    }
+
+    /// Takes note of an answer that asks for no requests: those that were permitted before it are not sent after it.
+    fn note_block(&self) {
+        self.blocked_at.store(self.runtime.boot().as_micros(), Ordering::Release);
+    }
+
+    /// Tells whether a block began after a permit was given.
+    fn was_blocked_since(&self, pass: &Pass) -> bool {
+        self.blocked_at.load(Ordering::Acquire) > pass.at.as_micros()
+    }
+
+    /// Wakes the heads of the site's other queues: a place before them has come free.
+    fn wake_heads_beside(&self, lane: &Arc<Lane>) {
+        for other in self.lanes.lock().iter().filter(|other| !Arc::ptr_eq(other, lane)) {
+            other.line.wake_head();
         }
     }
 
@@ -160,6 +216,20 @@ impl Gate {
                 }));
             }
         }
+    }
+
+    /// Reports that another process or an operator has changed the breaker, and wakes the requests that wait for it.
+    fn report_change(&self, transition: Option<Transition>) {
+        self.wake_all();
+        let lane = self.lanes.lock().first().map(Arc::clone);
+        if let (Some(transition), Some(lane)) = (transition, lane) {
+            let what = What::BreakerSeen { key: Arc::clone(&self.key), transition };
+            let event = Event { at: self.runtime.boot(), request: 0, host: lane.key.host.clone(), role: lane.key.role, what };
+            for observer in &*self.news.observers {
+                observer.note(&event);
+            }
+        }
+        self.spread_change();
     }
 
     /// Tells whether somebody waits at the gate or is on the way through it.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::num::NonZeroU32;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,12 +12,13 @@ use docstokg_policy::canonical;
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
-use docstokg_stores::memory::MemoryStore;
+use docstokg_stores::fallback::Notice;
 use docstokg_stores::{SiteView, StateStore, StoreError};
-use http::header::{ACCEPT, ACCEPT_ENCODING, COOKIE, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, COOKIE, REFERER, USER_AGENT};
 use http::{HeaderValue, Method};
 use parking_lot::RwLock;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
+use url::Url;
 
 use crate::attempt::{Content, Delivery, OpenBody};
 use crate::body::{BodyStream, Held, Live};
@@ -28,12 +29,14 @@ use crate::error::{ErrorKind, FetchError};
 use crate::event::Observer;
 use crate::fetch::{Arrived, Target};
 use crate::gate::registry::{Registry, RuntimeClock};
-use crate::gate::{Gate, Lane, LaneKey};
+use crate::gate::{Gate, Lane, LaneKey, News};
 use crate::journey::{Journey, Track};
 use crate::redirect::Hop;
+use crate::referer;
 use crate::request::{Provenance, Request};
 use crate::response::{Downloaded, Response, Streamed};
 use crate::stall::Stalls;
+use crate::store;
 use crate::transport::wire::WireOptions;
 use crate::transport::{Outgoing, Reach, Transport, TransportError, WireTransport};
 
@@ -72,6 +75,19 @@ pub struct HubBuilder {
     store: Option<Arc<dyn StateStore>>,
     observers: Vec<Arc<dyn Observer>>,
     wire: WireOptions,
+    state_dir: Option<PathBuf>,
+    notice: Notice,
+}
+
+/// Why a hub cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The transport cannot be set up: a certificate or a proxy is not one.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// The store that the configuration names cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl HubBuilder {
@@ -86,6 +102,8 @@ impl HubBuilder {
             store: None,
             observers: Vec::new(),
             wire: WireOptions::default(),
+            state_dir: None,
+            notice: Arc::new(|_| ()),
         }
     }
 
@@ -110,10 +128,24 @@ impl HubBuilder {
         self
     }
 
-    /// Keeps state elsewhere than in this process's memory.
+    /// Keeps state in this store, whatever the configuration names.
     #[must_use]
     pub fn store(mut self, store: Arc<dyn StateStore>) -> Self {
         self.store = Some(store);
+        self
+    }
+
+    /// Says where the configured store keeps its files, unless its DSN says so.
+    #[must_use]
+    pub fn state_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.state_dir = Some(directory.into());
+        self
+    }
+
+    /// Hears, in sentences, when the configured store becomes unavailable and when it is back.
+    #[must_use]
+    pub fn notice(mut self, notice: Notice) -> Self {
+        self.notice = notice;
         self
     }
 
@@ -131,29 +163,35 @@ impl HubBuilder {
         self
     }
 
-    /// Builds the hub.
+    /// Builds the hub, with the store that the configuration names unless one is given.
     ///
     /// # Errors
-    /// The transport cannot be set up: a certificate or a proxy is not one.
-    pub fn build(self) -> Result<Hub, TransportError> {
+    /// The transport cannot be set up, or the store cannot be opened.
+    pub fn build(self) -> Result<Hub, BuildError> {
         let transport = match self.transport {
             Some(transport) => transport,
             None => Arc::new(WireTransport::new(&WireOptions { connect_timeout: self.config.transport.connect_timeout, ..self.wire })?),
         };
-        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new(Arc::new(RuntimeClock(Arc::clone(&self.runtime))))));
+        let clock = Arc::new(RuntimeClock(Arc::clone(&self.runtime)));
+        let store = match self.store {
+            Some(store) => store,
+            None => store::open_for_library(&self.config, self.state_dir.as_deref(), clock, &self.notice)?,
+        };
         let user_agent =
             |role| HeaderValue::from_str(&self.config.identity.user_agent(role)).map_err(|error| TransportError::Client(error.to_string()));
         let user_agents = [user_agent(Role::Metadata)?, user_agent(Role::Landing)?, user_agent(Role::Artifact)?];
+        let observers: Arc<[Arc<dyn Observer>]> = self.observers.into();
+        let news = News { observers: Arc::clone(&observers), changes: watch::Sender::new(0) };
         Ok(Hub(Arc::new(Inner {
-            registry: Registry::new(&self.config, store, Arc::clone(&self.runtime)),
-            process_slots: Arc::new(Semaphore::new(self.config.limits.max_inflight.value as usize)),
+            registry: Registry::new(&self.config, store, Arc::clone(&self.runtime), news),
+            process_slots: Arc::new(Semaphore::new(self.config.limits.max_inflight.value.map_or(Semaphore::MAX_PERMITS, |most| most.get() as usize))),
             config: self.config,
             runtime: self.runtime,
             random: self.random,
             transport,
             syncer: Syncer::default(),
             stalls: Arc::default(),
-            observers: self.observers.into(),
+            observers,
             typed_hosts: RwLock::default(),
             plain_hosts: RwLock::default(),
             user_agents,
@@ -291,6 +329,18 @@ impl Hub {
         self.0.registry.store.flush().await
     }
 
+    pub(crate) fn resolver_gate(&self, name: &Arc<str>) -> Arc<Gate> {
+        self.0.registry.resolver_gate(name)
+    }
+
+    pub(crate) fn store(&self) -> &dyn StateStore {
+        &*self.0.registry.store
+    }
+
+    pub(crate) fn news(&self) -> &News {
+        &self.0.registry.news
+    }
+
     pub(crate) fn lane(&self, key: &LaneKey) -> (Arc<Gate>, Arc<Lane>) {
         self.0.registry.lane(key)
     }
@@ -364,6 +414,11 @@ impl Inner {
     /// Dresses a hop for the outside: the headers that every request carries.
     pub(crate) fn outgoing(&self, hop: &Hop, target: &Target, request: &Request) -> Outgoing {
         let mut headers = hop.headers.clone();
+        // Worked out anew for each hop: what its own origin may hear is not for the next one.
+        let page = headers.remove(REFERER).and_then(|page| Url::parse(page.to_str().ok()?).ok());
+        if let Some(referer) = page.and_then(|page| referer::of(&page, &target.url)) {
+            headers.insert(REFERER, referer);
+        }
         let (accept, encoding) = accept_of(request.role);
         for (name, value) in [(USER_AGENT, self.user_agents[request.role.index()].clone()), (ACCEPT, accept), (ACCEPT_ENCODING, encoding)] {
             headers.entry(name).or_insert(value);

@@ -7,31 +7,56 @@
 
 use url::Url;
 
-/// Words that make a parameter or the next path segment a secret.
-const SECRET_NAMES: [&str; 22] = [
-    "api_key",
-    "apikey",
-    "key",
-    "token",
-    "access_token",
+/// Names of parameters that are secrets as a whole, written as one word in lower case.
+const SECRET_NAMES: [&str; 19] = [
     "auth",
     "authorization",
     "bearer",
-    "jwt",
+    "pwd",
+    "sig",
+    "session",
+    "sid",
+    "email",
+    "mailto",
+    "policy",
+    "keypairid",
+    "awsaccesskeyid",
+    "hdnea",
+    "hdnts",
+    "hdntl",
+    "hmac",
+    "otp",
+    "pin",
+    "csrf",
+];
+
+/// Words that make a name secret if it ends with them, in whatever spelling: `authtoken`, `sessionToken`, `X-Amz-Signature`.
+const SECRET_ENDINGS: [&str; 18] = [
+    "token",
+    "apikey",
+    "accesskey",
+    "secretkey",
+    "authkey",
     "secret",
     "password",
     "passwd",
-    "pwd",
+    "passphrase",
     "signature",
-    "sig",
+    "ticket",
+    "jwt",
     "credential",
     "credentials",
-    "session",
     "sessionid",
-    "jsessionid",
-    "email",
-    "mailto",
+    "authorization",
+    "cookie",
+    "assertion",
 ];
+
+/// Words that end with `key` and are none.
+const NO_KEYS: [&str; 8] = ["monkey", "turkey", "donkey", "hockey", "jockey", "whiskey", "sortkey", "lackey"];
+
+/// How often a name may be percent-encoded.
+const MOST_ENCODED: usize = 3;
 
 /// Beginnings of keys that well-known services hand out.
 const KEY_BEGINNINGS: [&str; 9] = ["sk_", "sk-", "pk_", "ghp_", "gho_", "github_pat_", "AKIA", "xoxb-", "eyJ"];
@@ -54,9 +79,11 @@ pub fn redact(url: &Url) -> String {
     }
     redact_path(url.path(), &mut shown);
     if let Some(query) = url.query() {
-        for (place, pair) in query.split('&').enumerate() {
-            shown.push(if place == 0 { '?' } else { '&' });
-            redact_pair(pair, &mut shown);
+        shown.push('?');
+        for pair in query.split_inclusive(['&', ';']) {
+            let end = pair.len() - usize::from(pair.ends_with(['&', ';']));
+            redact_pair(&pair[..end], &mut shown);
+            shown.push_str(&pair[end..]);
         }
     }
     shown
@@ -78,13 +105,14 @@ fn redact_path(path: &str, shown: &mut String) {
                 redact_pair(part, shown);
             }
         }
-        after_a_name = is_secret(segment);
+        // A title may end with such a word; a name that announces a secret is short.
+        after_a_name = segment.len() <= 24 && is_secret(segment);
     }
 }
 
 fn redact_pair(pair: &str, shown: &mut String) {
-    match pair.split_once('=') {
-        Some((name, value)) if !value.is_empty() && (is_secret(name) || is_key(value) || hides_a_url(value)) => {
+    match pair.split_once('=').or_else(|| split_encoded(pair)) {
+        Some((name, value)) if !value.is_empty() && (is_secret(name) || is_key(value) || hides_a_url(value) || hides_a_pair(value)) => {
             shown.push_str(name);
             shown.push('=');
             shown.push_str(HIDDEN);
@@ -94,13 +122,60 @@ fn redact_pair(pair: &str, shown: &mut String) {
     }
 }
 
+/// Splits a pair whose `=` is percent-encoded.
+fn split_encoded(pair: &str) -> Option<(&str, &str)> {
+    let place = pair.find("%3D").or_else(|| pair.find("%3d"))?;
+    Some((&pair[..place], &pair[place + 3..]))
+}
+
+/// Undoes percent-encoding, also where it was applied several times.
+fn decoded(text: &str) -> String {
+    let mut text = text.to_owned();
+    for _ in 0..MOST_ENCODED {
+        if !text.contains('%') {
+            break;
+        }
+        text = percent_encoding::percent_decode_str(&text).decode_utf8_lossy().into_owned();
+    }
+    text
+}
+
 fn is_secret(name: &str) -> bool {
-    let same = |part: &str| {
-        let bytes = part.bytes().map(|byte| if byte == b'-' { b'_' } else { byte.to_ascii_lowercase() });
-        SECRET_NAMES.iter().any(|secret| bytes.clone().eq(secret.bytes()))
-    };
-    // `api_key`, and `X-Amz-Signature` or `wiley_tdm_token` by its last word.
-    same(name) || name.rsplit_once(['_', '-', '.']).is_some_and(|(_, last)| same(last))
+    let name = decoded(name);
+    // `auth[token]` is judged by both of its parts.
+    name.split(['[', ']']).any(is_secret_name)
+}
+
+/// Judges a name in any spelling: `api_key`, `apiKey`, `API-KEY`, `x.api.key`.
+fn is_secret_name(name: &str) -> bool {
+    let word: String = name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect();
+    if word.is_empty() {
+        return false;
+    }
+    let last = last_word(name).to_ascii_lowercase();
+    let is_key = last == "key" || (word.ends_with("key") && !NO_KEYS.iter().any(|other| word.ends_with(other)));
+    let endings = SECRET_ENDINGS.iter().chain(["sig", "auth", "pwd", "session", "email"].iter());
+    is_key
+        || SECRET_NAMES.contains(&word.as_str())
+        || SECRET_ENDINGS.iter().any(|ending| word.ends_with(ending))
+        || endings.into_iter().any(|ending| last == *ending)
+}
+
+/// Returns the last word of a name, by its separators or its capitals.
+fn last_word(name: &str) -> &str {
+    let name = name.trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric());
+    let start = name.rfind(|letter: char| !letter.is_ascii_alphanumeric()).map_or(0, |place| place + 1);
+    let word = name.get(start..).unwrap_or(name);
+    let bytes = word.as_bytes();
+    let capital = (1..bytes.len()).rev().find(|place| bytes[*place].is_ascii_uppercase() && bytes[place - 1].is_ascii_lowercase());
+    capital.and_then(|place| word.get(place..)).unwrap_or(word)
+}
+
+/// Tells whether a value holds pairs of its own, one of which is a secret.
+fn hides_a_pair(value: &str) -> bool {
+    let value = decoded(value);
+    let mut pairs = value.split(['&', ';', '?', '#', '~', ' ']).filter_map(|pair| pair.split_once('='));
+    pairs.any(|(name, value)| !value.is_empty() && (is_secret_name(name.rsplit(['/', ':']).next().unwrap_or(name)) || is_key(value)))
 }
 
 /// Tells whether a value is a URL that has something to hide itself.
@@ -150,6 +225,16 @@ mod tests {
             ("https://example.org/s/d41d8cd98f00b204e9800998ecf8427e", "https://example.org/s/***"),
             ("https://example.org/f?u=aB3dE5fG7hI9jK1lM3nO5", "https://example.org/f?u=***"),
             ("https://example.org/cdx?url=http%3A%2F%2Fa.org%2Fx%3Fapi_key%3DSECRET&x=1", "https://example.org/cdx?url=***&x=1"),
+            ("https://example.org/?a=1;token=SECRET;b=2", "https://example.org/?a=1;token=***;b=2"),
+            ("https://example.org/?auth[token]=SECRET&user%5Bpassword%5D=SECRET", "https://example.org/?auth[token]=***&user%5Bpassword%5D=***"),
+            ("https://example.org/?%74oken=SECRET&apiKey=SECRET&sessionToken=SECRET", "https://example.org/?%74oken=***&apiKey=***&sessionToken=***"),
+            ("https://example.org/?insttoken=SECRET&httpAccept=x&hdnea=SECRET", "https://example.org/?insttoken=***&httpAccept=x&hdnea=***"),
+            (
+                "https://example.org/?Policy=SECRET&Signature=SECRET&Key-Pair-Id=SECRET",
+                "https://example.org/?Policy=***&Signature=***&Key-Pair-Id=***",
+            ),
+            ("https://example.org/?sv=2020&sig=SECRET&se=2026", "https://example.org/?sv=2020&sig=***&se=2026"),
+            ("https://example.org/?next=%2Fa%3Fticket%3DSECRET", "https://example.org/?next=***"),
         ] {
             assert_eq!(redact(&Url::parse(url).unwrap()), shown);
         }
@@ -164,10 +249,48 @@ mod tests {
             "https://export.arxiv.org/pdf/2101.00001v2",
             "https://pmc-oa-opendata.s3.amazonaws.com/PMC7029759.1/PMC7029759.1.pdf?md5=x",
             "https://api.openalex.org/works?filter=doi:10.1/a%7C10.1/b&per_page=100",
+            "https://example.org/search?keyword=monkey&tokens=3&keys=a,b&signatures=2",
+            "https://example.org/turkey/istanbul?author=smith&page=3",
             "http://127.0.0.1:8080/",
             "http://[::1]:8080/a?",
         ] {
             assert_eq!(redact(&Url::parse(url).unwrap()), url);
+        }
+    }
+
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A planted secret never appears, however its name is spelled and wherever the pair stands.
+        #[test]
+        fn a_secret_under_any_spelling_does_not_show(
+            start in prop_oneof![Just(""), Just("x"), Just("amz"), Just("inst"), Just("user")],
+            word in prop_oneof![Just("token"), Just("key"), Just("secret"), Just("password"), Just("signature"), Just("ticket"), Just("jwt")],
+            style in 0..6u8,
+            encoded in prop::collection::vec(any::<bool>(), 30),
+            separator in prop_oneof![Just("&"), Just(";")],
+            before in any::<bool>(),
+            secret in "[a-z]{6,9}",
+        ) {
+            let capital = |text: &str| text.chars().take(1).map(|letter| letter.to_ascii_uppercase()).chain(text.chars().skip(1)).collect::<String>();
+            let name = match (start, style) {
+                ("", 0) => word.to_ascii_uppercase(),
+                ("", _) => word.to_owned(),
+                (start, 0) => format!("{start}_{word}"),
+                (start, 1) => format!("{start}-{}", capital(word)),
+                (start, 2) => format!("{start}{}", capital(word)),
+                (start, 3) => format!("{start}[{word}]"),
+                (start, 4) => format!("{start}.{word}"),
+                (start, _) => format!("{}_{}", start.to_ascii_uppercase(), word.to_ascii_uppercase()),
+            };
+            let name: String = name.bytes().zip(encoded.into_iter().chain(std::iter::repeat(false)))
+                .map(|(byte, encode)| if encode { format!("%{byte:02X}") } else { char::from(byte).to_string() }).collect();
+            let other = format!("q=words{separator}page=2");
+            let query = if before { format!("{name}={secret}{separator}{other}") } else { format!("{other}{separator}{name}={secret}") };
+            let url = Url::parse(&format!("https://example.org/a/b?{query}")).unwrap();
+            let shown = redact(&url);
+            prop_assert!(!shown.contains(&secret), "{url} is shown as {shown}");
+            prop_assert!(shown.contains("page=2"));
         }
     }
 }

@@ -118,7 +118,7 @@ impl Request {
             weight: 1,
             deadline: None,
             patience: Patience::Refuse,
-            rate_wait: RateWait::Policy,
+            rate_wait: RateWait::Deadline,
             provenance: Provenance::Typed,
             repeatable: None,
             follow: Follow::Redirects,
@@ -175,7 +175,7 @@ impl Request {
         self
     }
 
-    /// Names the service, where there is a budget for it.
+    /// Names the service: its budget (`limits.services`) is charged beside the host's, in the same step.
     #[must_use]
     pub fn service(mut self, name: &str) -> Self {
         self.service = Some(name.into());

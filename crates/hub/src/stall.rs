@@ -64,9 +64,9 @@ impl Stalls {
 }
 
 impl Out<'_> {
-    /// Tells whether there was a stall while the request was on its way, or before it left at `sent`.
-    pub(crate) fn met_a_stall(&self, sent: BootInstant) -> bool {
-        sent.since(self.since) >= LATE || BootInstant::from_micros(self.stalls.ended.load(Ordering::Acquire)) >= self.since
+    /// Tells whether there was a stall while the request was on its way.
+    pub(crate) fn met_a_stall(&self) -> bool {
+        BootInstant::from_micros(self.stalls.ended.load(Ordering::Acquire)) >= self.since
     }
 }
 

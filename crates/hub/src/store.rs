@@ -7,11 +7,59 @@ use docstokg_stores::fallback::{Fallback, Notice};
 use docstokg_stores::memory::MemoryStore;
 use docstokg_stores::multiprocess::MultiprocessStore;
 use docstokg_stores::redis::RedisStore;
+use docstokg_stores::split::SplitStore;
 use docstokg_stores::sqlite::SqliteStore;
 use docstokg_stores::{StateStore, StoreError};
 
 use crate::clock::Clock;
-use crate::config::{Backend, BackendKind, OnStoreFailure};
+use crate::config::{Backend, BackendKind, Config, OnStoreFailure};
+
+/// Opens the store that a configuration names: one for limits and breakers, or one for each where it names two.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_for(config: &Config, state_dir: &Path, clock: Arc<dyn Clock>, notice: &Notice) -> Result<Arc<dyn StateStore>, StoreError> {
+    let limits = open(&config.limits.backend, state_dir, Arc::clone(&clock), Arc::clone(notice))?;
+    Ok(match &config.breakers.backend {
+        None => limits,
+        Some(breakers) => Arc::new(SplitStore::new(open(breakers, state_dir, clock, Arc::clone(notice))?, limits)),
+    })
+}
+
+/// Opens the store of a configuration for a program that embeds the hub: files need a place that it names.
+///
+/// # Errors
+/// As [`open`], and where a file is to be used and no directory or DSN is given.
+pub(crate) fn open_for_library(
+    config: &Config,
+    state_dir: Option<&Path>,
+    clock: Arc<dyn Clock>,
+    notice: &Notice,
+) -> Result<Arc<dyn StateStore>, StoreError> {
+    let backends = [Some(&config.limits.backend), config.breakers.backend.as_ref()];
+    let needs_place =
+        |backend: &&Backend| matches!(backend.kind.value, BackendKind::Sqlite | BackendKind::Multiprocess) && backend.dsn.trim().is_empty();
+    if let (None, Some(backend)) = (state_dir, backends.into_iter().flatten().find(needs_place)) {
+        return Err(StoreError::Unusable {
+            store: format!("the {} store of limits", backend.kind.value.as_str()),
+            why: "the configuration names it without a place".to_owned(),
+            remedy: "give a file as its dsn, or a directory with HubBuilder::state_dir".to_owned(),
+        });
+    }
+    open_for(config, state_dir.unwrap_or(Path::new(".")), clock, notice)
+}
+
+/// Opens the store of a configuration for an operator, and nothing in its place while it does not answer.
+///
+/// # Errors
+/// As [`open`].
+pub fn reach_for(config: &Config, state_dir: &Path, clock: Arc<dyn Clock>) -> Result<Arc<dyn StateStore>, StoreError> {
+    let limits = reach(&config.limits.backend, state_dir, Arc::clone(&clock))?;
+    Ok(match &config.breakers.backend {
+        None => limits,
+        Some(breakers) => Arc::new(SplitStore::new(reach(breakers, state_dir, clock)?, limits)),
+    })
+}
 
 /// Opens the store that `backend` names, and goes on without it while it is away if `backend` says so; `notice` hears of
 /// that. Files lie in `state_dir` unless its DSN says otherwise.
@@ -34,7 +82,7 @@ pub fn reach(backend: &Backend, state_dir: &Path, clock: Arc<dyn Clock>) -> Resu
     Ok(match backend.kind.value {
         BackendKind::Memory => Arc::new(MemoryStore::new(clock)),
         BackendKind::Sqlite => Arc::new(SqliteStore::open(&place(backend, state_dir, "state.sqlite"), clock)?),
-        BackendKind::Multiprocess => Arc::new(MultiprocessStore::open(&place(backend, state_dir, "limits.shm"), clock)?),
+        BackendKind::Multiprocess => Arc::new(MultiprocessStore::open(&place(backend, state_dir, docstokg_stores::multiprocess::FILE_NAME), clock)?),
         BackendKind::Redis => Arc::new(RedisStore::open(&backend.dsn, clock)?),
     })
 }

@@ -62,7 +62,7 @@ impl Transport for Instant {
 
 fn idle_hosts() {
     const HOSTS: usize = 20_000;
-    let simulation = Simulation::new();
+    let simulation = Simulation::exact();
     let store = Arc::new(MemoryStore::new(Arc::new(simulation.clone())));
     let hub = Hub::builder(shipped().expect("a configuration"))
         .runtime(simulation.runtime())

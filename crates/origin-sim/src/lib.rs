@@ -15,5 +15,5 @@ pub use ledger::{Arrival, Ledger};
 pub use listener::{Listener, Security};
 pub use origin::{Origin, Outage, Throttle, Web};
 pub use reply::{Framing, Piece, Reply};
-pub use simulation::Simulation;
+pub use simulation::{Process, Simulation};
 pub use transport::SimTransport;

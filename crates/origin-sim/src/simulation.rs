@@ -1,7 +1,8 @@
 //! Virtual time: a single-threaded executor with its own clock.
 //!
 //! Tasks run until all of them wait; then the clock jumps to the next timer. Nothing sleeps, nothing depends on the
-//! machine, and the same seed gives the same run.
+//! machine, and the same seed gives the same run. A hub in it wakes late and its store takes its time, as on a real
+//! machine, unless the test asks for [`Simulation::exact`] time; the network between it and the origins is exact.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,7 +14,16 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use docstokg_hub::clock::{BootInstant, Clock, Runtime, Sleep, Timestamp};
+use docstokg_hub::stores::StateStore;
+use docstokg_hub::stores::memory::MemoryStore;
 use parking_lot::Mutex;
+
+mod late;
+mod process;
+
+use late::{LateRuntime, LateStore, Lateness};
+pub use process::Process;
+use process::Processes;
 
 /// A day in 2026 on which simulations start.
 const WALL_AT_START: i64 = 1_790_000_000_000_000;
@@ -31,6 +41,8 @@ struct World {
     timers: Mutex<BinaryHeap<Reverse<Timer>>>,
     ready: Mutex<VecDeque<Arc<Task>>>,
     number: Mutex<u64>,
+    lateness: Option<Lateness>,
+    processes: Processes,
 }
 
 struct Timer {
@@ -69,6 +81,8 @@ struct Task {
     work: Mutex<Option<Work>>,
     queued: AtomicBool,
     world: std::sync::Weak<World>,
+    /// The process that it belongs to; 0 for none, which neither pauses nor dies.
+    process: usize,
 }
 
 impl Wake for Task {
@@ -88,16 +102,63 @@ impl Default for Simulation {
 }
 
 impl Simulation {
-    /// Makes a world in which nothing has happened yet.
+    /// Makes a world in which nothing has happened yet, and in which hubs wake late.
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new(World { now: Mutex::new(BOOT_AT_START), timers: Mutex::default(), ready: Mutex::default(), number: Mutex::default() }))
+        Self::seeded(1)
+    }
+
+    /// Makes a world whose lateness is drawn from a seed.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Self {
+        Self::with(Some(Lateness::seeded(seed)))
+    }
+
+    /// Makes a world in which everything wakes at the exact instant, for tests that are about instants.
+    #[must_use]
+    pub fn exact() -> Self {
+        Self::with(None)
+    }
+
+    fn with(lateness: Option<Lateness>) -> Self {
+        let now = Mutex::new(BOOT_AT_START);
+        Self(Arc::new(World {
+            now,
+            timers: Mutex::default(),
+            ready: Mutex::default(),
+            number: Mutex::default(),
+            lateness,
+            processes: Processes::default(),
+        }))
     }
 
     /// Returns the runtime for a hub in this world.
     #[must_use]
     pub fn runtime(&self) -> Arc<dyn Runtime> {
-        Arc::new(self.clone())
+        match &self.0.lateness {
+            Some(lateness) => Arc::new(LateRuntime { simulation: self.clone(), lateness: lateness.clone(), process: 0 }),
+            None => Arc::new(self.clone()),
+        }
+    }
+
+    /// Returns an empty store for a hub in this world.
+    #[must_use]
+    pub fn store(&self) -> Arc<dyn StateStore> {
+        self.store_for(false)
+    }
+
+    /// Returns an empty store that several hubs of this world share as processes do.
+    #[must_use]
+    pub fn shared_store(&self) -> Arc<dyn StateStore> {
+        self.store_for(true)
+    }
+
+    fn store_for(&self, shared: bool) -> Arc<dyn StateStore> {
+        let inner = Arc::new(MemoryStore::new(Arc::new(self.clone())));
+        match &self.0.lateness {
+            Some(lateness) => Arc::new(LateStore { inner, simulation: self.clone(), lateness: lateness.clone(), shared }),
+            None => inner,
+        }
     }
 
     /// Returns the time since the start.
@@ -159,6 +220,7 @@ impl Simulation {
         loop {
             let Some(task) = self.0.ready.lock().pop_front() else { return ran };
             ran = true;
+            let Some(task) = self.0.processes.may_run(task) else { continue };
             task.queued.store(false, Ordering::Release);
             let waker = Waker::from(Arc::clone(&task));
             let Some(mut work) = task.work.lock().take() else { continue };
@@ -228,7 +290,20 @@ impl Runtime for Simulation {
     }
 
     fn spawn(&self, work: Work) {
-        let task = Arc::new(Task { work: Mutex::new(Some(work)), queued: AtomicBool::new(true), world: Arc::downgrade(&self.0) });
+        self.spawn_in(0, work);
+    }
+}
+
+impl Simulation {
+    /// Starts a process: a group of tasks that can be paused and killed together.
+    #[must_use]
+    pub fn process(&self) -> Process {
+        Process::start(self)
+    }
+
+    fn spawn_in(&self, process: usize, work: Work) {
+        let world = Arc::downgrade(&self.0);
+        let task = Arc::new(Task { work: Mutex::new(Some(work)), queued: AtomicBool::new(true), world, process });
         self.0.ready.lock().push_back(task);
     }
 }

@@ -1,50 +1,41 @@
-//! A budget: windows that all hold, the grants used, and the tickets of those who wait.
+//! A budget: windows that all hold, the permits used, and the reservations of requests that wait.
 //!
-//! The guarantee: in no interval of the length of a window are more weights granted than its limit, whatever the
-//! arrival pattern. A ticket counts as used at its own instant, and from then on as used now, until it is confirmed or
-//! dropped: so whoever holds a due ticket (asleep a little too long, waiting for a slot, dialling) still has its place.
+//! The guarantee: in no interval of the length of a window are more weights permitted than its limit, whatever the
+//! arrival pattern. What a request finds in its way is the history and a list of [`Counted`] uses to come: those of
+//! requests that are dialling, and of waiting requests with an earlier position (see `site/order.rs`).
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::adaptive::{AdaptivePolicy, Adjustment, Tally};
+use crate::extension::Extensions;
 use crate::rate::Window;
 use crate::ring::{Coarse, EXACT_LIMIT, Ring};
 use crate::time::BootInstant;
 use crate::windows::{Multiplier, Windows};
 
+mod first_layout;
 mod history;
+mod reservation;
 
+pub use first_layout::FirstLayout;
 pub use history::History;
+pub(crate) use reservation::{Reservation, Stage};
 
 /// An hour, in microseconds.
 const HOUR: u64 = 3_600_000_000;
-/// A turn, in microseconds: timers are no finer.
-const TURN: u64 = 1_000;
+/// The shortest turn, in microseconds: timers are hardly finer.
+const SHORTEST_TURN: u64 = 2_000;
+/// The longest turn, in microseconds: sleeps end late by about that much.
+const LONGEST_TURN: u64 = 25_000;
 /// How many of the latest waits are remembered for people.
 const WAITS: usize = 8;
 /// An adaptive rate that nobody has watched for so long belongs to a run that is over.
 const FORGET_RATE: Duration = Duration::from_secs(600);
 
-/// A place held by somebody who waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Ticket {
-    id: u64,
-    at: BootInstant,
-    weight: u32,
-    expires: BootInstant,
-    standing: Holding,
-}
-
-/// What becomes of a ticket whose time is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Holding {
-    /// Its holder is gone: the place is free.
-    Waiting,
-    /// Its request has left: it counts as used at that instant.
-    Sent,
-}
+/// A use that is still to come: when it is expected, and how much it takes.
+pub(crate) type Counted = (BootInstant, u32);
 
 /// A slot that is shared through the store, and who holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,12 +86,14 @@ pub struct Budget {
     /// How far back those look, in hours, rounded up: a budget that is not used has to be small.
     #[serde(skip)]
     reach: u16,
-    tickets: Vec<Ticket>,
+    reservations: Vec<Reservation>,
     slots: Vec<SlotLease>,
     multiplier: Multiplier,
     tally: Option<Box<Tally>>,
     #[expect(clippy::box_collection, reason = "one word in each of very many budgets, most of which never have it")]
     waits: Option<Box<Vec<Wait>>>,
+    /// What later versions add.
+    pub(crate) extensions: Extensions,
     #[serde(skip)]
     #[expect(clippy::box_collection, reason = "as above")]
     journal: Option<Box<Vec<Change>>>,
@@ -114,11 +107,12 @@ impl Default for Budget {
             coarse: Vec::new(),
             remembered: 0,
             reach: 0,
-            tickets: Vec::new(),
+            reservations: Vec::new(),
             slots: Vec::new(),
             multiplier: Multiplier::FULL,
             tally: None,
             waits: None,
+            extensions: Extensions::default(),
             journal: None,
         }
     }
@@ -134,11 +128,17 @@ pub struct Fit {
 }
 
 impl Budget {
-    /// Tells whether there is nothing to look at but grants, at the full rate.
+    /// Tells whether there is nothing to look at but the history, at the full rate.
     #[inline]
     #[must_use]
     pub(crate) fn is_plain(&self) -> bool {
-        self.tickets.is_empty() && self.multiplier == Multiplier::FULL
+        self.reservations.is_empty() && self.multiplier == Multiplier::FULL
+    }
+
+    /// Returns the reservations, in no order.
+    #[inline]
+    pub(crate) fn reservations(&self) -> &[Reservation] {
+        &self.reservations
     }
 
     /// Finds the first instant that fits where there are only grants: each window looks so many back, the latest answer
@@ -163,56 +163,58 @@ impl Budget {
         (at, latest)
     }
 
-    /// Finds the first instant from `from` on at which `weight` fits every window, behind `ahead` weights in line.
+    /// Finds the first instant from `from` on at which `weight` fits every window beside what is counted, behind `ahead`
+    /// weights in line. What is counted is sorted by instant, and none of it is earlier than now.
     ///
-    /// Exact when nobody is ahead; with a line before it, and several windows, a lower bound. O(windows + tickets).
+    /// Exact when nothing is ahead; with a queue before it, and several windows, a lower bound. O(windows x counted^2).
     #[inline]
     #[must_use]
-    pub fn first_fit(&self, windows: &Windows, weight: u32, ahead: Option<u32>, from: BootInstant, now: BootInstant) -> Fit {
+    pub(crate) fn first_fit(&self, windows: &Windows, weight: u32, ahead: Option<u32>, counted: &[Counted], from: BootInstant) -> Fit {
         if weight == 0 {
             return Fit { at: from, because: None };
         }
-        if self.is_plain() && ahead.is_none() {
+        if counted.is_empty() && self.multiplier == Multiplier::FULL && ahead.is_none() {
             let (at, place) = self.plain_fit(windows, weight, from);
             return Fit { at, because: place.map(|place| windows.list()[place]) };
         }
-        self.first_fit_among(windows, weight, ahead, from, now)
+        self.first_fit_among(windows, weight, ahead, counted, from)
     }
 
-    /// Finds the first instant that fits between tickets, or behind a line.
+    /// Finds the first instant that fits between counted uses, or behind a queue.
     #[cold]
-    fn first_fit_among(&self, windows: &Windows, weight: u32, ahead: Option<u32>, from: BootInstant, now: BootInstant) -> Fit {
+    fn first_fit_among(&self, windows: &Windows, weight: u32, ahead: Option<u32>, counted: &[Counted], from: BootInstant) -> Fit {
         let mut fit = Fit { at: from, because: None };
         loop {
             let before = fit.at;
             for (window, width) in windows.in_force(self.multiplier) {
-                // Behind a line each window is judged by itself: the answer is a lower bound, and asking on would add to it.
+                // Behind a queue each window is judged by itself: the answer is a lower bound, and asking on would add to it.
                 let start = if ahead.is_none() { fit.at } else { from };
-                let at = self.fit_window(window, width, weight, ahead.unwrap_or(0), start, now);
+                let at = self.fit_window(window, width, weight, ahead.unwrap_or(0), counted, start);
                 if at > fit.at {
                     fit = Fit { at, because: Some(*window) };
                 }
             }
-            // One pass settles it unless a ticket stands in the way of an earlier window's answer.
-            if fit.at == before || self.tickets.is_empty() || ahead.is_some() {
+            // One pass settles it unless a counted use stands in the way of an earlier window's answer.
+            if fit.at == before || counted.is_empty() || ahead.is_some() {
                 return fit;
             }
         }
     }
 
-    /// Returns the turn behind everybody who waits for one within `courtesy` of now, if somebody does.
+    /// Returns the turn behind the requests that are due, or will be within a turn, if there are any.
     ///
-    /// Where a window lets through several in a turn there are no turns: they would cost more of the rate than they are worth.
-    pub(crate) fn turn_behind(&self, windows: &Windows, courtesy: Duration, now: BootInstant) -> Option<Fit> {
-        let near = |ticket: &&Ticket| ticket.standing == Holding::Waiting && ticket.at <= now + courtesy && ticket.at + courtesy > now;
-        let last = self.tickets.iter().rev().find(near)?;
-        let is_slow = |(window, width): (&Window, u64)| width >= 4 * TURN * u64::from(window.limit.get());
-        let because = windows.list().first().filter(|_| windows.in_force(self.multiplier).all(is_slow))?;
-        Some(Fit { at: last.at.max(now).plus_micros(TURN), because: Some(*because) })
+    /// A turn is half of what a permit takes at the rate of the fastest window: a burst that is taken in turns is over in
+    /// half a window, so nothing of the rate is lost. Where turns would be finer than timers there are none.
+    pub(crate) fn turn_behind(&self, windows: &Windows, now: BootInstant) -> Option<Fit> {
+        let of_window = |(window, width): (&Window, u64)| width / (2 * u64::from(window.limit.get()));
+        let turn = windows.in_force(self.multiplier).map(of_window).min().filter(|turn| *turn >= SHORTEST_TURN)?.min(LONGEST_TURN);
+        let near = |held: &&Reservation| held.is_waiting() && held.weight > 0 && held.at <= now.plus_micros(turn);
+        let last = self.reservations.iter().filter(near).max_by_key(|held| held.at)?;
+        Some(Fit { at: last.at.max(now).plus_micros(turn), because: windows.list().first().copied() })
     }
 
     #[inline]
-    fn fit_window(&self, window: &Window, width: u64, weight: u32, ahead: u32, from: BootInstant, now: BootInstant) -> BootInstant {
+    fn fit_window(&self, window: &Window, width: u64, weight: u32, ahead: u32, counted: &[Counted], from: BootInstant) -> BootInstant {
         // The last of the `ahead + weight` units comes `turns` whole windows after the unit that has its place in the first.
         let last = ahead.saturating_add(weight).saturating_sub(1);
         // Divisions are slow, and almost always the first window has room for all.
@@ -221,16 +223,16 @@ impl Budget {
         let k = limit - rest;
         let mut at = from;
         loop {
-            let before = self.back_at(window, k, at, now).map_or(at, |grant| at.max(grant.plus_micros(width)));
+            let before = self.back_at(window, k, counted, at).map_or(at, |used| at.max(used.plus_micros(width)));
             if before > at {
                 at = before;
                 continue;
             }
-            // A ticket later than this instant must still fit after it: if not, the turn is behind that ticket.
-            let crowded = self.tickets.iter().map(|ticket| ticket.at).find(|later| {
+            // A counted use later than this instant must still fit after it: if not, the turn is behind that use.
+            let crowded = counted.iter().map(|(expected, _)| *expected).find(|later| {
                 *later > at
                     && *later < at.plus_micros(width)
-                    && self.back_at(window, k, *later, now).is_some_and(|grant| grant.plus_micros(width) > *later)
+                    && self.back_at(window, k, counted, *later).is_some_and(|used| used.plus_micros(width) > *later)
             });
             match crowded {
                 Some(later) => at = later,
@@ -239,14 +241,14 @@ impl Budget {
         }
     }
 
-    /// Returns the instant of the `k`-th latest unit at or before `at`: tickets first, since none is earlier than now.
+    /// Returns the instant of the `k`-th latest unit at or before `at`: counted uses first, since none is earlier than now.
     #[inline]
-    fn back_at(&self, window: &Window, mut k: u32, at: BootInstant, now: BootInstant) -> Option<BootInstant> {
-        for ticket in self.tickets.iter().rev().filter(|ticket| ticket.at <= at) {
-            if k <= ticket.weight {
-                return Some(ticket.at.max(now));
+    fn back_at(&self, window: &Window, mut k: u32, counted: &[Counted], at: BootInstant) -> Option<BootInstant> {
+        for (expected, weight) in counted.iter().rev().filter(|(expected, _)| *expected <= at) {
+            if k <= *weight {
+                return Some(*expected);
             }
-            k -= ticket.weight;
+            k -= weight;
         }
         self.used_back(window, k)
     }
@@ -325,36 +327,40 @@ impl Budget {
         }
     }
 
-    /// Holds a place at `at` under the name `id`, until `expires` at the latest.
-    pub fn hold(&mut self, id: u64, at: BootInstant, weight: u32, expires: BootInstant) {
-        if weight == 0 {
-            return;
+    /// Makes a reservation, or moves the one that its holder has.
+    pub(crate) fn reserve(&mut self, reservation: Reservation) {
+        match self.reservations.iter_mut().find(|held| held.id == reservation.id) {
+            Some(held) => *held = reservation,
+            None => self.reservations.push(reservation),
         }
-        let place = self.tickets.partition_point(|ticket| ticket.at <= at);
-        self.tickets.insert(place, Ticket { id, at, weight, expires, standing: Holding::Waiting });
     }
 
-    /// Gives up the place held under `id`, and returns whether there was one.
+    /// Returns the reservation under which `id` waits.
+    pub(crate) fn waiting(&self, id: u64) -> Option<&Reservation> {
+        self.reservations.iter().find(|held| held.id == id && held.is_waiting())
+    }
+
+    /// Gives up the reservation of `id`, and returns whether there was one.
     pub fn release(&mut self, id: u64) -> bool {
-        let before = self.tickets.len();
-        self.tickets.retain(|ticket| ticket.id != id);
-        self.tickets.len() < before
+        let before = self.reservations.len();
+        self.reservations.retain(|held| held.id != id);
+        self.reservations.len() < before
     }
 
-    /// Notes that the request behind a ticket has left: it counts as used now until `until` at the latest, and then.
+    /// Notes that the request behind a reservation has left: it counts as used now until `until` at the latest, and then.
     pub fn sent(&mut self, id: u64, until: BootInstant) {
-        for ticket in self.tickets.iter_mut().filter(|ticket| ticket.id == id) {
-            (ticket.standing, ticket.expires) = (Holding::Sent, until);
+        for held in self.reservations.iter_mut().filter(|held| held.id == id) {
+            (held.stage, held.expires) = (Stage::Sent, until);
         }
     }
 
-    /// Ends the tickets whose time is over: those of dead holders are dropped, those of sent requests become grants.
+    /// Ends the reservations whose time is over: those of dead holders are dropped, those of sent requests are spent.
     #[inline]
     pub fn expire(&mut self, now: BootInstant) {
-        while let Some(place) = self.tickets.iter().position(|ticket| ticket.expires <= now) {
-            let ticket = self.tickets.remove(place);
-            if ticket.standing == Holding::Sent {
-                self.spend(ticket.weight, ticket.expires);
+        while let Some(place) = self.reservations.iter().position(|held| held.expires <= now) {
+            let held = self.reservations.remove(place);
+            if held.stage == Stage::Sent {
+                self.spend(held.weight, held.expires);
             }
         }
         self.slots.retain(|slot| slot.expires > now);
@@ -363,10 +369,12 @@ impl Budget {
         }
     }
 
-    /// Tells whether a shared slot is free, or held by `id` already.
+    /// Tells whether a shared slot is there for a request: held by `id` already, or free beyond those that requests with
+    /// an earlier position are about to take.
     #[must_use]
-    pub fn has_slot(&self, most: u32, id: Option<u64>) -> bool {
-        self.slots.len() < most as usize || id.is_some_and(|id| self.slots.iter().any(|slot| slot.id == id))
+    pub(crate) fn has_slot(&self, most: u32, id: Option<u64>, earlier_due: u32) -> bool {
+        let taken = self.slots.len() as u64 + u64::from(earlier_due);
+        taken < u64::from(most) || id.is_some_and(|id| self.slots.iter().any(|slot| slot.id == id))
     }
 
     /// Takes a shared slot for `id`, or prolongs the one it has.
@@ -397,9 +405,9 @@ impl Budget {
         self.slots.iter().filter(|slot| slot.expires > now).count()
     }
 
-    /// Returns the places held by those who wait, with their instants.
-    pub fn tickets(&self) -> impl Iterator<Item = BootInstant> {
-        self.tickets.iter().map(|ticket| ticket.at)
+    /// Returns the instants at which waiting requests were told to come back.
+    pub fn waiting_until(&self) -> impl Iterator<Item = BootInstant> {
+        self.reservations.iter().filter(|held| held.is_waiting()).map(|held| held.at)
     }
 
     /// Notes a wait that has ended.
@@ -430,11 +438,11 @@ impl Budget {
         Some(adjustment)
     }
 
-    /// Returns how many weights count in `window` at `now`, those of tickets that are due included.
+    /// Returns how many weights count in `window` at `now`, those of reservations that are due included.
     #[must_use]
     pub fn used(&self, windows: &Windows, window: &Window, now: BootInstant) -> u64 {
         let width = windows.width(window, self.multiplier);
-        let held: u64 = self.tickets.iter().filter(|ticket| ticket.at <= now).map(|ticket| u64::from(ticket.weight)).sum();
+        let held: u64 = self.reservations.iter().filter(|held| held.at <= now).map(|held| u64::from(held.weight)).sum();
         let history = if window.limit.get() <= EXACT_LIMIT {
             self.ring.count_within(width, now) as u64
         } else {
@@ -447,6 +455,6 @@ impl Budget {
     #[must_use]
     pub fn is_idle(&self, now: BootInstant) -> bool {
         let latest = self.coarse.iter().filter_map(Coarse::latest).chain(self.ring.latest()).max();
-        self.tickets.is_empty() && self.slots.is_empty() && latest.is_none_or(|latest| latest.plus_micros(u64::from(self.reach) * HOUR) <= now)
+        self.reservations.is_empty() && self.slots.is_empty() && latest.is_none_or(|latest| latest.plus_micros(u64::from(self.reach) * HOUR) <= now)
     }
 }

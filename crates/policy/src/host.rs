@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use url::Url;
@@ -145,14 +145,17 @@ pub fn is_internal(address: IpAddr) -> bool {
                 || v4.is_multicast()
                 || a == 0
                 || (a == 100 && (64..128).contains(&b))
-                || (a == 192 && b == 0 && c == 0)
+                || (a == 192 && b == 0 && (c == 0 || c == 2))
                 || (a == 198 && (b == 18 || b == 19))
+                || (a == 198 && b == 51 && c == 100)
+                || (a == 203 && b == 0 && c == 113)
+                || (a == 192 && b == 88 && c == 99)
                 || a >= 240
         }
         IpAddr::V6(v6) => {
             let segments = v6.segments();
-            if let Some(v4) = embedded_v4(segments) {
-                return is_internal(IpAddr::V4(v4));
+            if embedded_v4(segments).into_iter().flatten().any(|v4| is_internal(IpAddr::V4(v4))) {
+                return true;
             }
             v6.is_loopback()
                 || v6.is_unspecified()
@@ -160,16 +163,30 @@ pub fn is_internal(address: IpAddr) -> bool {
                 || segments[0] & 0xfe00 == 0xfc00
                 || segments[0] & 0xffc0 == 0xfe80
                 || segments[0] & 0xffc0 == 0xfec0
+                // Discard, local-use NAT64, documentation, benchmarking, ORCHID.
+                || segments[..4] == [0x100, 0, 0, 0]
+                || segments[..3] == [0x64, 0xff9b, 1]
+                || segments[..2] == [0x2001, 0xdb8]
+                || (segments[0] == 0x3fff && segments[1] < 0x1000)
+                || segments[..3] == [0x2001, 2, 0]
+                || (segments[0] == 0x2001 && (0x10..0x30).contains(&segments[1]))
+                // Mapped and compatible forms of addresses that may be reached are spelled as those.
+                || segments[..6] == [0, 0, 0, 0, 0, 0]
         }
     }
 }
 
-/// Returns the IPv4 address inside a mapped (`::ffff:a.b.c.d`), NAT64 (`64:ff9b::/96`) or 6to4 (`2002::/16`) address.
-fn embedded_v4(segments: [u16; 8]) -> Option<std::net::Ipv4Addr> {
-    let join = |high: u16, low: u16| std::net::Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
+/// Returns the IPv4 addresses inside a mapped (`::ffff:a.b.c.d`), compatible (`::a.b.c.d`), translated (`::ffff:0:a.b.c.d`),
+/// NAT64 (`64:ff9b::/96`), 6to4 (`2002::/16`) or Teredo (`2001::/32`: server and client) address.
+fn embedded_v4(segments: [u16; 8]) -> [Option<Ipv4Addr>; 2] {
+    let join = |high: u16, low: u16| Some(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)));
     match segments {
-        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => Some(join(high, low)),
-        _ => None,
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            [join(high, low), None]
+        }
+        [0x2002, high, low, ..] => [join(high, low), None],
+        [0x2001, 0, high, low, _, _, hidden_high, hidden_low] => [join(high, low), join(!hidden_high, !hidden_low)],
+        _ => [None, None],
     }
 }
 
@@ -246,10 +263,32 @@ mod tests {
             "64:ff9b::a00:1",
             "2002:7f00:1::",
             "fec0::1",
+            "::7f00:1",
+            "::808:808",
+            "::ffff:0:a00:1",
+            "64:ff9b:1::808:808",
+            "2001:0:a00:1::",
+            "2001:0:808:808::80ff:fffe",
+            "2001:db8::1",
+            "100::1",
+            "3fff::1",
+            "192.0.2.1",
+            "198.51.100.7",
+            "203.0.113.9",
         ] {
             assert!(is_internal(text.parse().unwrap()), "{text}");
         }
-        for text in ["8.8.8.8", "100.63.0.1", "172.32.0.1", "192.1.0.1", "2606:4700::1", "::ffff:8.8.8.8", "64:ff9b::808:808"] {
+        for text in [
+            "8.8.8.8",
+            "100.63.0.1",
+            "172.32.0.1",
+            "192.1.0.1",
+            "2606:4700::1",
+            "::ffff:8.8.8.8",
+            "64:ff9b::808:808",
+            "2002:808:808::1",
+            "2001:4860:4860::8888",
+        ] {
             assert!(!is_internal(text.parse().unwrap()), "{text}");
         }
     }

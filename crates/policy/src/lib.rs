@@ -9,6 +9,7 @@ pub mod breaker;
 pub mod budget;
 pub mod canonical;
 pub mod classify;
+pub mod extension;
 pub mod host;
 pub mod rate;
 pub mod retry;

@@ -7,36 +7,35 @@ use std::time::Duration;
 
 use crate::adaptive::{AdaptivePolicy, Adjustment};
 use crate::breaker::{Admission, Breaker, BreakerPolicy, OpenReason, Transition};
-use crate::budget::{Budget, Fit, Wait};
+use crate::budget::{Budget, Fit, Reservation, Stage, Wait};
 use crate::classify::Outcome;
+use crate::extension::Extensions;
 use crate::rate::Window;
 use crate::role::Role;
 use crate::time::BootInstant;
 use crate::windows::Windows;
 
 mod ask;
+mod order;
 mod shared;
 
-pub use ask::{Ask, Charge, Entered, Entry, Pass, Patience, Refusal, RefusalReason, Standing, Ticket};
+pub use ask::{Ask, Charge, Entered, Entry, Pass, Patience, Place, Refusal, RefusalReason, Reserved, Standing};
+use order::{GRACE, Held};
 pub use shared::OwnedAsk;
-
-/// How long a ticket outlives its instant when its holder is gone.
-const TICKET_GRACE: Duration = Duration::from_secs(3);
-/// Whoever could go at once lets those go first whose turn comes within so long, or came so long ago.
-///
-/// Grants leave their window in the bursts in which they were made. Without this, the process that wakes first takes all of
-/// a burst for its own line, and the others find nothing when they wake a moment later.
-const COURTESY: Duration = Duration::from_millis(4);
 
 /// The shared state of a site.
 #[derive(Clone, Debug, Default)]
 pub struct Site {
     breaker: Breaker,
-    isolated: Vec<(Role, Breaker)>,
+    /// The breakers of roles that count for themselves: one word where there are none.
+    #[expect(clippy::box_collection, reason = "very many sites, few of which have any")]
+    isolated: Option<Box<Vec<(Role, Breaker)>>>,
     budgets: Vec<Budget>,
     next_id: u64,
     /// Something other than the history of budgets may have changed.
     touched: bool,
+    /// What later versions add.
+    extensions: Extensions,
 }
 
 /// What a settled outcome did.
@@ -63,6 +62,23 @@ pub struct Report {
     pub sent: BootInstant,
 }
 
+/// How the breaker of a site stands: what a heartbeat brings back from a shared store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// Changes whenever an open or a block begins, or an operator closes the breaker.
+    pub era: u32,
+    /// Until when it is open, and why; `None` when it is closed or half-open.
+    pub open: Option<(BootInstant, OpenReason)>,
+}
+
+impl Condition {
+    /// Reads the condition of a breaker at `now`.
+    #[must_use]
+    pub fn of(breaker: &Breaker, now: BootInstant) -> Self {
+        Self { era: breaker.era(), open: breaker.open_until(now).map(|(until, reason)| (until, reason.clone())) }
+    }
+}
+
 impl Site {
     /// Makes room for `count` budgets.
     pub fn ensure_budgets(&mut self, count: usize) {
@@ -76,7 +92,7 @@ impl Site {
     #[inline]
     pub fn enter(&mut self, ask: &Ask<'_>, now: BootInstant) -> Entered {
         // Almost always the breaker is closed and nobody waits: then there is nothing but windows to look at.
-        if ask.isolated || ask.ahead.is_some() || self.breaker.has_tripped() {
+        if ask.isolated || ask.place.ahead().is_some() || self.breaker.has_tripped() {
             return self.enter_with_care(ask, now);
         }
         let (mut at, mut because) = (now, None);
@@ -100,7 +116,7 @@ impl Site {
             return Entered { entry: Entry::Go(pass), transition: None };
         }
         let fit = Fit { at, because: because.map(|(charge, place)| charge.windows.list()[place]) };
-        if is_too_late(ask, fit, now) {
+        if is_too_late(ask, None, fit, now) {
             return Entered { entry: refused(fit), transition: None };
         }
         self.enter_with_care(ask, now)
@@ -112,23 +128,30 @@ impl Site {
         Entered { entry: self.judge(ask, None, now), transition }
     }
 
-    /// Asks again for whoever waited: still admitted, and do the windows still fit at the real instant?
+    /// Asks again for a request that waited: still admitted, and do the windows still fit at the real instant?
     ///
-    /// The ticket is used up by a go or a refusal; a later instant comes with the same ticket.
-    pub fn confirm(&mut self, ask: &Ask<'_>, ticket: u64, now: BootInstant) -> Entered {
+    /// The reservation is used up by a go or a refusal; until then it keeps its position, whatever instant it gets. One
+    /// that has expired counts as a newcomer.
+    pub fn confirm(&mut self, ask: &Ask<'_>, id: u64, now: BootInstant) -> Entered {
         let transition = self.advance(ask, now);
         for charge in ask.charges {
-            self.budgets[charge.budget].release(ticket);
-            self.budgets[charge.budget].free_slot(ticket);
+            self.budgets[charge.budget].free_slot(id);
         }
-        let entry = self.judge(ask, Some(ticket), now);
-        if !matches!(entry, Entry::Go(_) | Entry::Wait(_)) {
-            self.breaker_for(ask).release(ticket);
+        let entry = self.judge(ask, Some(id), now);
+        if !matches!(entry, Entry::Go(_) | Entry::Wait(_) | Entry::WaitForSlot { .. }) {
+            self.release(ask, id);
+            self.breaker_for(ask).release(id);
         }
         Entered { entry, transition }
     }
 
-    /// Lets time do its part: tickets and leases of the dead expire, open becomes half-open.
+    fn release(&mut self, ask: &Ask<'_>, id: u64) {
+        for charge in ask.charges {
+            self.budgets[charge.budget].release(id);
+        }
+    }
+
+    /// Lets time do its part: reservations and leases of the dead expire, open becomes half-open.
     #[inline]
     fn advance(&mut self, ask: &Ask<'_>, now: BootInstant) -> Option<Box<Transition>> {
         self.touched = true;
@@ -141,65 +164,88 @@ impl Site {
     }
 
     #[inline]
-    fn judge(&mut self, ask: &Ask<'_>, held: Option<u64>, now: BootInstant) -> Entry {
+    fn judge(&mut self, ask: &Ask<'_>, id: Option<u64>, now: BootInstant) -> Entry {
         let breaker = self.breaker_for(ask);
         let era = breaker.era();
-        let admission = breaker.admit(ask.breaker, ask.role, held, now);
+        let admission = breaker.admit(ask.breaker, ask.role, id, now);
         let mut shadowed = None;
         let (from, probe) = match admission {
             Admission::Pass => (now, false),
             Admission::Probe { jitter } => (now + jitter.mul_f64(ask.draw), true),
             Admission::Refused { until, reason, probing } => {
-                let refusal = Refusal { until, reason: RefusalReason::Open { reason, probing } };
+                let refusal = |reason| Refusal { until, reason: RefusalReason::Open { reason, probing } };
                 match ask.patience {
-                    _ if ask.breaker.shadow => shadowed = Some(Box::new(refusal)),
+                    _ if ask.breaker.shadow => shadowed = Some(Box::new(refusal(reason))),
                     Patience::Wait if now < ask.deadline && (until <= ask.deadline || probing) => {
-                        return Entry::Await { until: until.min(ask.deadline), probing };
+                        return Entry::WaitForBreaker { until: until.min(ask.deadline), reason, probing };
                     }
-                    _ => return Entry::Refused(refusal),
+                    _ => return Entry::Refused(refusal(reason)),
                 }
                 (now, false)
             }
         };
-        let mut fit = self.first_fit(ask, from, now);
-        if fit.at <= now && ask.ahead.is_none() && held.is_none() && !probe {
-            fit = self.give_way(ask, fit, now);
+        let mine = id.and_then(|id| self.held(ask, id));
+        let before = self.before(ask, mine, now);
+        let mut fit = self.first_fit(ask, &before, from);
+        let may_go = ask.place.ahead().is_none();
+        if fit.at <= now && may_go && id.is_none() && !probe {
+            fit = self.give_way(ask, &before, fit, now);
         }
-        if fit.at <= now && ask.ahead.is_none() {
-            let has_slots = |charge: &Charge| charge.slots.is_none_or(|most| self.budgets[charge.budget].has_slot(most.get(), held));
-            if !ask.charges.iter().all(has_slots) {
-                return Entry::Busy;
+        if fit.at <= now && may_go {
+            if let Some(earlier) = self.waits_for_slot(ask, id, mine, now) {
+                if ask.place != Place::Head {
+                    return Entry::Queue { at: now };
+                }
+                return self.reserve_until_slot(ask, id, mine, earlier, now);
             }
-            let pass = Pass { probe, shadowed, ..self.grant(ask, held, era, now) };
+            let pass = Pass { probe, shadowed, ..self.grant(ask, id, era, now) };
             if probe {
                 self.breaker_for(ask).lease(pass.id, ask.role, now + ask.lease);
             }
             return Entry::Go(pass);
         }
-        if fit.at > now && is_too_late(ask, fit, from) {
+        if fit.at > now && is_too_late(ask, mine, fit, from) {
             return refused(fit);
         }
-        if ask.ahead.is_some() {
+        if ask.place != Place::Head {
             return Entry::Queue { at: fit.at };
         }
-        let id = held.unwrap_or_else(|| self.fresh_id());
-        for charge in ask.charges {
-            self.budgets[charge.budget].hold(id, fit.at, charge.weight, fit.at + TICKET_GRACE);
-        }
+        let at = before.ask_again_at(fit.at);
+        let id = self.reserve(ask, id, mine, at, |charge| charge.weight > 0);
         if probe {
-            self.breaker_for(ask).lease(id, ask.role, fit.at + ask.lease);
+            self.breaker_for(ask).lease(id, ask.role, at + ask.lease);
         }
-        Entry::Wait(Ticket { id, at: fit.at, because: fit.because, probe })
+        Entry::Wait(Reserved { id, at, because: fit.because, probe })
     }
 
-    /// Puts whoever could go at once behind those whose turn it is, as far as its patience allows.
-    fn give_way(&self, ask: &Ask<'_>, fit: Fit, now: BootInstant) -> Fit {
-        let turns = ask.charges.iter().filter(|charge| charge.weight > 0);
-        let behind = turns.filter_map(|charge| self.budgets[charge.budget].turn_behind(&charge.windows, COURTESY, now));
-        let Some(behind) = behind.max_by_key(|behind| behind.at) else { return fit };
-        let later = self.first_fit(ask, behind.at, now);
-        // A turn costs a moment. Where it would cost the place as well, the place that is free now is taken.
-        if later.at > behind.at || later.at > ask.latest || later.at > ask.deadline { fit } else { behind }
+    /// Reserves a place at `at`, or moves the one that `id` has: its position stays.
+    fn reserve(&mut self, ask: &Ask<'_>, id: Option<u64>, mine: Option<Held>, at: BootInstant, takes_part: impl Fn(&Charge) -> bool) -> u64 {
+        let position = mine.map_or_else(|| self.next_position(ask), |mine| mine.position);
+        let id = id.unwrap_or_else(|| self.fresh_id());
+        for charge in ask.charges.iter().filter(|charge| takes_part(charge)) {
+            let reservation = Reservation { id, position, at, weight: charge.weight, expires: at + GRACE, stage: Stage::Waiting };
+            self.budgets[charge.budget].reserve(reservation);
+        }
+        id
+    }
+
+    /// Tells whether a shared slot is missing, and how many requests with an earlier position are about to take one.
+    fn waits_for_slot(&self, ask: &Ask<'_>, id: Option<u64>, mine: Option<Held>, now: BootInstant) -> Option<u32> {
+        let mut missing = None;
+        for charge in ask.charges {
+            let Some(most) = charge.slots else { continue };
+            let earlier = self.earlier_due(charge, mine, now);
+            if !self.budgets[charge.budget].has_slot(most.get(), id, earlier) {
+                missing = Some(missing.unwrap_or(0).max(earlier));
+            }
+        }
+        missing
+    }
+
+    /// Keeps the place of a request for which every window has room and no shared slot is free.
+    fn reserve_until_slot(&mut self, ask: &Ask<'_>, id: Option<u64>, mine: Option<Held>, earlier: u32, now: BootInstant) -> Entry {
+        let id = self.reserve(ask, id, mine, now, |charge| charge.weight > 0 || charge.slots.is_some());
+        Entry::WaitForSlot { id, earlier }
     }
 
     /// Charges every budget now, and writes the pass.
@@ -208,6 +254,9 @@ impl Site {
         let id = held.unwrap_or_else(|| self.fresh_id());
         for charge in ask.charges {
             let budget = &mut self.budgets[charge.budget];
+            if held.is_some() {
+                budget.release(id);
+            }
             budget.spend(charge.weight, now);
             if charge.slots.is_some() {
                 budget.take_slot(id, now + ask.lease);
@@ -221,26 +270,7 @@ impl Site {
         Pass { id, era, at: now, stamp: now, probe: false, clean, shadowed: None }
     }
 
-    /// Finds the first instant that fits every window of every charged budget.
-    #[inline]
-    fn first_fit(&self, ask: &Ask<'_>, from: BootInstant, now: BootInstant) -> Fit {
-        let mut fit = Fit { at: from, because: None };
-        loop {
-            let before = fit.at;
-            for charge in ask.charges {
-                let start = if ask.ahead.is_none() { fit.at } else { from };
-                let next = self.budgets[charge.budget].first_fit(&charge.windows, charge.weight, ask.ahead, start, now);
-                if next.at > fit.at {
-                    fit = next;
-                }
-            }
-            if fit.at == before || ask.charges.len() < 2 || ask.ahead.is_some() {
-                return fit;
-            }
-        }
-    }
-
-    /// Gives up a ticket, or a pass that was never used: its grants and its probe's place are free again.
+    /// Gives up a reservation, or a pass that was never used: its grants and its probe's place are free again.
     pub fn leave(&mut self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> bool {
         self.touched = true;
         for charge in ask.charges {
@@ -255,15 +285,17 @@ impl Site {
         self.breaker_for(ask).release(id)
     }
 
-    /// Turns the grants of a pass into a ticket that counts as used now, until its connection is up.
+    /// Turns the permits of a pass into a reservation that counts as used now, until its connection is up.
     pub fn hold(&mut self, ask: &Ask<'_>, pass: &Pass, expires: BootInstant) {
         self.touched = true;
         for charge in ask.charges {
             let budget = &mut self.budgets[charge.budget];
             budget.take_back(charge.weight, pass.stamp);
-            budget.hold(pass.id, pass.stamp, charge.weight, expires);
-            // Whatever becomes of its holder: it may have left, so it counts in the end.
-            budget.sent(pass.id, expires);
+            if charge.weight > 0 {
+                // Whatever becomes of its holder: it may have left, so it counts in the end.
+                let (id, at, weight) = (pass.id, pass.stamp, charge.weight);
+                budget.reserve(Reservation { id, position: 0, at, weight, expires, stage: Stage::Sent });
+            }
         }
     }
 
@@ -345,7 +377,7 @@ impl Site {
     /// Blocks every breaker of the site until `until`.
     pub fn block(&mut self, until: BootInstant, reason: &OpenReason, now: BootInstant) -> Option<Transition> {
         self.touched = true;
-        for (_, breaker) in &mut self.isolated {
+        for (_, breaker) in self.isolated.iter_mut().flat_map(|own| own.iter_mut()) {
             let _ = breaker.block(until, reason.clone(), now);
         }
         self.breaker.block(until, reason.clone(), now)
@@ -354,7 +386,7 @@ impl Site {
     /// Closes every breaker of the site on an operator's word.
     pub fn unblock(&mut self, now: BootInstant) -> Option<Transition> {
         self.touched = true;
-        self.isolated.clear();
+        self.isolated = None;
         self.breaker.close(now)
     }
 
@@ -364,12 +396,13 @@ impl Site {
         if !ask.isolated {
             return &mut self.breaker;
         }
-        let place = self.isolated.iter().position(|(role, _)| *role == ask.role).unwrap_or_else(|| {
+        let isolated = self.isolated.get_or_insert_default();
+        let place = isolated.iter().position(|(role, _)| *role == ask.role).unwrap_or_else(|| {
             // A block that runs already holds for the newcomer too: its own failures start from none.
-            self.isolated.push((ask.role, self.breaker.blocked_twin()));
-            self.isolated.len() - 1
+            isolated.push((ask.role, self.breaker.blocked_twin()));
+            isolated.len() - 1
         });
-        &mut self.isolated[place].1
+        &mut isolated[place].1
     }
 
     /// Returns the host-wide breaker.
@@ -384,22 +417,27 @@ impl Site {
         &self.budgets
     }
 
-    /// Prolongs the shared slots and probes' places of `ids` by `length` from now.
-    pub fn renew(&mut self, ids: &[u64], length: Duration, now: BootInstant) {
-        self.touched = true;
-        for budget in &mut self.budgets {
-            budget.renew(ids, now + length);
+    /// Prolongs the shared slots and probes' places of `ids` by `length` from now, and says how the breaker stands.
+    pub fn renew(&mut self, ids: &[u64], length: Duration, now: BootInstant) -> Condition {
+        if !ids.is_empty() {
+            self.touched = true;
+            for budget in &mut self.budgets {
+                budget.renew(ids, now + length);
+            }
+            for breaker in
+                std::iter::once(&mut self.breaker).chain(self.isolated.iter_mut().flat_map(|own| own.iter_mut()).map(|(_, breaker)| breaker))
+            {
+                breaker.renew(ids, now + length);
+            }
         }
-        for breaker in std::iter::once(&mut self.breaker).chain(self.isolated.iter_mut().map(|(_, breaker)| breaker)) {
-            breaker.renew(ids, now + length);
-        }
+        Condition::of(&self.breaker, now)
     }
 
     /// Tells whether nothing here matters any more.
     #[must_use]
     pub fn is_idle(&self, now: BootInstant) -> bool {
         self.breaker.is_idle(now)
-            && self.isolated.iter().all(|(_, breaker)| breaker.is_idle(now))
+            && self.breakers().1.iter().all(|(_, breaker)| breaker.is_idle(now))
             && self.budgets.iter().all(|budget| budget.is_idle(now))
     }
 
@@ -411,9 +449,12 @@ impl Site {
 }
 
 /// Tells whether an instant is beyond what the caller waits for; up to `from` it is not the rate that makes it wait.
+///
+/// A request that holds a reservation was let in to wait: it is not turned away because it woke a moment late.
 #[inline]
-fn is_too_late(ask: &Ask<'_>, fit: Fit, from: BootInstant) -> bool {
-    fit.at > ask.latest.max(from) || fit.at > ask.deadline
+fn is_too_late(ask: &Ask<'_>, mine: Option<Held>, fit: Fit, from: BootInstant) -> bool {
+    let latest = mine.map_or(ask.latest, |mine| ask.latest.max(mine.at + GRACE));
+    fit.at > latest.max(from) || fit.at > ask.deadline
 }
 
 #[inline]

@@ -13,7 +13,7 @@ use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Charge, Entry, Pass, RefusalReason, Report, Ticket};
+use docstokg_policy::site::{Ask, Charge, Entry, Pass, RefusalReason, Report, Reserved};
 use docstokg_policy::time::BootInstant;
 use docstokg_policy::windows::Windows;
 
@@ -29,7 +29,7 @@ pub fn run_all(store: &dyn StateStore) {
     a_window_is_never_exceeded(store);
     a_refusal_changes_nothing(store);
     all_budgets_are_charged_or_none(store);
-    a_ticket_left_is_free_for_others(store);
+    a_reservation_left_is_free_for_others(store);
     a_pass_left_unused_is_free_for_others(store);
     failures_add_up_over_handles(store);
     a_block_is_obeyed_by_the_very_next_enter(store);
@@ -76,10 +76,10 @@ impl Client {
         }
     }
 
-    fn wait(&self) -> Ticket {
+    fn wait(&self) -> Reserved {
         match arrive(self.site.enter(&self.ask(BootInstant::FAR))).entry {
-            Entry::Wait(ticket) => ticket,
-            other => panic!("expected a ticket, got {other:?}"),
+            Entry::Wait(reserved) => reserved,
+            other => panic!("expected a reservation, got {other:?}"),
         }
     }
 
@@ -177,13 +177,13 @@ pub fn all_budgets_are_charged_or_none(store: &dyn StateStore) {
 }
 
 /// Who leaves the line leaves no trace.
-pub fn a_ticket_left_is_free_for_others(store: &dyn StateStore) {
-    let client = Client::new(store, "ticket", &[1]);
+pub fn a_reservation_left_is_free_for_others(store: &dyn StateStore) {
+    let client = Client::new(store, "reservation", &[1]);
     client.go();
-    let ticket = client.wait();
-    arrive(client.site.leave(&client.ask(BootInstant::ZERO), ticket.id, None));
+    let reserved = client.wait();
+    arrive(client.site.leave(&client.ask(BootInstant::ZERO), reserved.id, None));
     let again = client.wait();
-    assert!(again.at < ticket.at + LONG / 2, "the place of the one who left is still taken");
+    assert!(again.at < reserved.at + LONG / 2, "the place of the one who left is still taken");
 }
 
 /// A grant that was not used is given back whole.

@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Charge, Entered, Entry, OwnedAsk, Pass, Refusal, RefusalReason, Report, Settled, Standing};
+use docstokg_policy::site::{Ask, Charge, Condition, Entered, Entry, OwnedAsk, Pass, Refusal, RefusalReason, Report, Settled, Standing};
 use docstokg_policy::time::{BootInstant, Clock};
 use docstokg_policy::windows::Windows;
 use parking_lot::Mutex;
 
 use crate::error::StoreError;
-use crate::handle::{Answer, BudgetKey, Coming, SiteHandle, SiteKey, SiteView, StateStore};
+use crate::handle::{Answer, Availability, BudgetKey, Coming, SiteHandle, SiteKey, SiteView, StateStore};
 use crate::memory::{MemorySite, MemoryStore};
 
 /// How often a store that is away is asked whether it is back.
@@ -144,6 +144,10 @@ impl StateStore for Fallback {
     fn peers(&self) -> u32 {
         self.shared.peers()
     }
+
+    fn availability(&self) -> Availability {
+        Availability { unavailable: self.watch.away.load(Ordering::Acquire), outages: self.watch.outages.load(Ordering::Acquire) }
+    }
 }
 
 struct FallbackSite(Arc<Site>);
@@ -209,9 +213,8 @@ impl Site {
                     let _ = self.own.unblock();
                 }
             }
-            Entry::Refused(Refusal { until, reason: RefusalReason::Open { reason, probing: false } }) => self.note_block(*until, reason),
-            // Those who wait are not told why; that it is closed is enough.
-            Entry::Await { until, probing: false } => self.note_block(*until, &OpenReason::RetryAfter),
+            Entry::Refused(Refusal { until, reason: RefusalReason::Open { reason, probing: false } })
+            | Entry::WaitForBreaker { until, reason, probing: false } => self.note_block(*until, reason),
             _ => {}
         }
     }
@@ -294,16 +297,16 @@ impl SiteHandle for FallbackSite {
         self.asked(ask, |shared| shared.enter(ask), SiteHandle::enter)
     }
 
-    fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<Entered> {
-        if ticket < LOCAL {
-            return self.asked(ask, |shared| shared.confirm(ask, ticket), SiteHandle::enter);
+    fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered> {
+        if id < LOCAL {
+            return self.asked(ask, |shared| shared.confirm(ask, id), SiteHandle::enter);
         }
         let own = self.0.own_ask(ask, self.0.store.peers());
         if self.0.watch.is_away(&*self.0.store) {
-            return self.0.alone(&own, |own, ask| own.confirm(ask, ticket));
+            return self.0.alone(&own, |own, ask| own.confirm(ask, id));
         }
         // The shared store is back: its word counts, and the place that was held here is given up.
-        let _ = self.0.own.leave(&own.as_ask(), ticket, None);
+        let _ = self.0.own.leave(&own.as_ask(), id, None);
         self.enter(ask)
     }
 
@@ -355,12 +358,10 @@ impl SiteHandle for FallbackSite {
         }
     }
 
-    fn renew(&self, ids: &[u64], length: Duration) -> Answer<()> {
+    fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
         let (own, shared): (Vec<u64>, Vec<u64>) = ids.iter().partition(|id| **id >= LOCAL);
-        if !own.is_empty() {
-            let _ = self.0.own.renew(&own, length);
-        }
-        if shared.is_empty() { Answer::now(()) } else { self.0.shared.renew(&shared, length) }
+        let condition = self.0.own.renew(&own, length);
+        if self.0.watch.is_away(&*self.0.store) { condition } else { self.0.shared.renew(&shared, length) }
     }
 
     fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {

@@ -10,7 +10,7 @@ use docstokg_policy::breaker::{OpenReason, State, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Entered, Pass, Report, Settled, Site, Standing};
+use docstokg_policy::site::{Ask, Condition, Entered, Pass, Report, Settled, Site, Standing};
 use docstokg_policy::time::BootInstant;
 
 use crate::error::StoreError;
@@ -95,6 +95,15 @@ impl<T: Unpin> Future for Arriving<T> {
     }
 }
 
+/// Whether a store answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Availability {
+    /// It does not answer at present: this process goes on with its share of the limits.
+    pub unavailable: bool,
+    /// How often it has become unavailable.
+    pub outages: u64,
+}
+
 /// A place for the state of sites.
 pub trait StateStore: Send + Sync {
     /// Opens the state of a site. Two handles of one key see the same state.
@@ -120,6 +129,11 @@ pub trait StateStore: Send + Sync {
         1
     }
 
+    /// Returns whether the store answers, as last noticed.
+    fn availability(&self) -> Availability {
+        Availability::default()
+    }
+
     /// Begins to count the processes that share the state, where that takes watching.
     fn watch_peers(&self) {}
 }
@@ -133,9 +147,9 @@ pub trait SiteHandle: Send + Sync {
     fn enter(&self, ask: &Ask<'_>) -> Answer<Entered>;
 
     /// Asks again after a wait. See `Site::confirm`.
-    fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<Entered>;
+    fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered>;
 
-    /// Gives up a ticket, or a pass granted at `spent_at` that was not used. Says whether a probe's place came free.
+    /// Gives up a reservation, or a pass granted at `spent_at` that was not used. Says whether a probe's place came free.
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool>;
 
     /// Keeps the grants of a pass pending while its connection is dialled, for at most `longest`.
@@ -153,8 +167,9 @@ pub trait SiteHandle: Send + Sync {
     /// Takes in what an attempt came to, once.
     fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled>;
 
-    /// Prolongs the shared slots and probes' places of passes that are still out.
-    fn renew(&self, ids: &[u64], length: Duration) -> Answer<()>;
+    /// Prolongs the shared slots and probes' places of passes that are still out, and says how the breaker stands: a
+    /// process's heartbeat, which brings back what other processes and operators did.
+    fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition>;
 
     /// Blocks the site for `length` on an operator's word.
     fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>>;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Entered, Pass, Report, Settled, Site, Standing};
+use docstokg_policy::site::{Ask, Condition, Entered, Pass, Report, Settled, Site, Standing};
 use docstokg_policy::time::{BootInstant, Clock};
 use docstokg_policy::windows::Windows;
 use parking_lot::Mutex;
@@ -38,7 +38,7 @@ impl MemoryStore {
         Self { clock, first: 0, sites: Mutex::new(Sites { by_key: HashMap::new(), next_sweep: FIRST_SWEEP }) }
     }
 
-    /// Makes a store whose tickets and passes are named from `first` on.
+    /// Makes a store whose reservations and passes are named from `first` on.
     pub(crate) fn naming_from(clock: Arc<dyn Clock>, first: u64) -> Self {
         Self { first, ..Self::new(clock) }
     }
@@ -145,8 +145,8 @@ impl SiteHandle for MemorySite {
         Answer::now(self.step(|site, now| site.enter(ask, now)))
     }
 
-    fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<Entered> {
-        Answer::now(self.step(|site, now| site.confirm(ask, ticket, now)))
+    fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered> {
+        Answer::now(self.step(|site, now| site.confirm(ask, id, now)))
     }
 
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
@@ -175,9 +175,8 @@ impl SiteHandle for MemorySite {
         Answer::now(self.step(|site, now| site.settle(ask, pass, report, now)))
     }
 
-    fn renew(&self, ids: &[u64], length: Duration) -> Answer<()> {
-        self.step(|site, now| site.renew(ids, length, now));
-        Answer::now(())
+    fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
+        Answer::now(self.step(|site, now| site.renew(ids, length, now)))
     }
 
     fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Entered, Pass, Report, Settled, Site, Standing};
+use docstokg_policy::site::{Ask, Condition, Entered, Pass, Report, Settled, Site, Standing};
 use docstokg_policy::time::{BootInstant, Clock};
 use rustix::fs::{FlockOperation, flock};
 
@@ -29,6 +29,10 @@ use arena::{Arena, PATIENCE, Refused, VERSION, block};
 use record::Mapped;
 use sys::Brief;
 pub(crate) use sys::PerProcess;
+
+/// The name of the file in a state directory: another layout has another file, so that programs of two versions can run
+/// side by side, each with limits of its own.
+pub const FILE_NAME: &str = "limits-4.shm";
 
 /// The segments from which on idle sites are dropped before another one is made.
 const SWEEP_FROM: usize = 64;
@@ -247,8 +251,8 @@ impl SiteHandle for MultiprocessSite {
         self.step(|site, now| site.enter(ask, now))
     }
 
-    fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<Entered> {
-        self.step(|site, now| site.confirm(ask, ticket, now))
+    fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered> {
+        self.step(|site, now| site.confirm(ask, id, now))
     }
 
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
@@ -275,7 +279,7 @@ impl SiteHandle for MultiprocessSite {
         self.step(|site, now| site.settle(ask, pass, report, now))
     }
 
-    fn renew(&self, ids: &[u64], length: Duration) -> Answer<()> {
+    fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
         self.step(|site, now| site.renew(ids, length, now))
     }
 

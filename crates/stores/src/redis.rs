@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Entered, Entry, OwnedAsk, Pass, Report, Settled, Standing};
+use docstokg_policy::site::{Ask, Condition, Entered, Entry, OwnedAsk, Pass, Report, Settled, Standing};
 use docstokg_policy::time::{BootInstant, Clock};
 use parking_lot::Mutex;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
@@ -391,7 +391,8 @@ impl RedisSite {
     fn give_back(&self, ask: &OwnedAsk, entered: Result<Entered, StoreError>) {
         let (id, spent) = match entered.map(|entered| entered.entry) {
             Ok(Entry::Go(pass)) => (pass.id, Some(pass.stamp)),
-            Ok(Entry::Wait(ticket)) => (ticket.id, None),
+            Ok(Entry::Wait(reserved)) => (reserved.id, None),
+            Ok(Entry::WaitForSlot { id, .. }) => (id, None),
             _ => return,
         };
         let _ = self.leave(&ask.as_ask(), id, spent);
@@ -411,9 +412,9 @@ impl SiteHandle for RedisSite {
         self.run_in(self.asking("enter", ask), ask)
     }
 
-    fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<Entered> {
+    fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered> {
         let mut step = self.asking("confirm", ask);
-        step.number(ticket);
+        step.number(id);
         self.run_in(step, ask)
     }
 
@@ -464,13 +465,13 @@ impl SiteHandle for RedisSite {
         self.run(step, Reply::settled, |_| ())
     }
 
-    fn renew(&self, ids: &[u64], length: Duration) -> Answer<()> {
+    fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
         let mut step = self.step("renew");
         step.text(&self.inner().who).length(length).number(ids.len() as u64);
         for id in ids {
             step.number(*id);
         }
-        self.run(step, |_| Ok(()), |_| ())
+        self.run(step, Reply::condition, |_| ())
     }
 
     fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {

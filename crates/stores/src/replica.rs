@@ -1,6 +1,6 @@
 //! One process's copy of a site that several processes share, and how it is kept up to date.
 //!
-//! What is shared is a record of three parts. The HEAD is everything but the history of grants: breakers, tickets,
+//! What is shared is a record of three parts. The HEAD is everything but the history of grants: breakers, reservations,
 //! slots; a few hundred bytes, written whole when it has changed. The PAGE is the history of every budget as it was once.
 //! The LOG is what was spent and taken back since then: an `enter` that goes at once appends sixteen bytes to it and
 //! writes nothing else. When the log is full, a new page takes its place.
@@ -10,7 +10,8 @@
 use std::sync::Arc;
 
 use docstokg_policy::breaker::Breaker;
-use docstokg_policy::budget::{Budget, Change, History};
+use docstokg_policy::budget::{Budget, Change, FirstLayout, History};
+use docstokg_policy::extension::Extensions;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::Site;
 use docstokg_policy::time::BootInstant;
@@ -98,6 +99,7 @@ struct HeadRef<'a> {
     breaker: &'a Breaker,
     isolated: &'a [(Role, Breaker)],
     budgets: Vec<(&'a str, &'a Budget)>,
+    extensions: &'a Extensions,
 }
 
 #[derive(Deserialize)]
@@ -105,10 +107,31 @@ struct Head {
     breaker: Breaker,
     isolated: Vec<(Role, Breaker)>,
     budgets: Vec<(String, Budget)>,
+    extensions: Extensions,
+}
+
+/// The head as the first layout of the stores wrote it.
+#[derive(Deserialize)]
+struct FirstHead {
+    breaker: Breaker,
+    isolated: Vec<(Role, Breaker)>,
+    budgets: Vec<(String, FirstLayout)>,
+}
+
+/// Rewrites a head of the first layout as one of this layout. Page and log are the same in both.
+pub(crate) fn from_first_layout(head: &[u8]) -> Result<Vec<u8>, Garbled> {
+    if head.is_empty() {
+        return Ok(Vec::new());
+    }
+    let FirstHead { breaker, isolated, budgets } = postcard::from_bytes(head).map_err(|_| Garbled)?;
+    let budgets: Vec<(String, Budget)> = budgets.into_iter().map(|(name, first)| (name, Budget::from(first))).collect();
+    let budgets = budgets.iter().map(|(name, budget)| (name.as_str(), budget)).collect();
+    let head = HeadRef { breaker: &breaker, isolated: &isolated, budgets, extensions: &Extensions::default() };
+    postcard::to_allocvec(&head).map_err(|_| Garbled)
 }
 
 impl Replica {
-    /// Starts an empty copy. Tickets and passes are named from `first` on, which no other process uses; `who` signs opens.
+    /// Starts an empty copy. Reservations and passes are named from `first` on, which no other process uses; `who` signs opens.
     pub(crate) fn new(first: u64, who: Arc<str>) -> Self {
         let mut site = Site::default();
         site.number_from(first);
@@ -231,13 +254,14 @@ impl Replica {
         let (breaker, isolated) = self.site.breakers();
         let budgets = self.order.iter().map(|place| (self.names[*place].as_str(), &self.site.budgets()[*place])).collect();
         // Writing to memory does not fail, and every type of the head can be written.
-        postcard::to_allocvec(&HeadRef { breaker, isolated, budgets }).unwrap_or_default()
+        postcard::to_allocvec(&HeadRef { breaker, isolated, budgets, extensions: self.site.extensions() }).unwrap_or_default()
     }
 
     fn decode_head(&mut self) -> Result<(), Garbled> {
         self.order.clear();
         if self.head.is_empty() {
             self.site.set_breakers(Breaker::default(), Vec::new());
+            self.site.set_extensions(Extensions::default());
             for budget in self.site.budgets_mut() {
                 *budget = Budget::default();
             }
@@ -245,6 +269,7 @@ impl Replica {
         }
         let head: Head = postcard::from_bytes(&self.head).map_err(|_| Garbled)?;
         self.site.set_breakers(head.breaker, head.isolated);
+        self.site.set_extensions(head.extensions);
         for (name, theirs) in head.budgets {
             let place = self.budget(&name);
             let mine = &mut self.site.budgets_mut()[place];

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Entered, Entry, Pass, Report, Settled, Site, Standing};
+use docstokg_policy::site::{Ask, Condition, Entered, Entry, Pass, Report, Settled, Site, Standing};
 use docstokg_policy::time::{BootInstant, Clock};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -297,7 +297,8 @@ impl SqliteSite {
         let unwanted = move |database: &mut Database, entered: Entered| {
             let (id, spent) = match entered.entry {
                 Entry::Go(pass) => (pass.id, Some(pass.stamp)),
-                Entry::Wait(ticket) => (ticket.id, None),
+                Entry::Wait(reserved) => (reserved.id, None),
+                Entry::WaitForSlot { id, .. } => (id, None),
                 _ => return,
             };
             let _ = database.step(Turn::Wait, &again.0, &mut again.1.lock(), |site, _| site.leave(&asked.as_ask(), id, spent));
@@ -316,8 +317,8 @@ impl SiteHandle for SqliteSite {
         self.step_in(ask, Site::enter)
     }
 
-    fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<Entered> {
-        self.step_in(ask, move |site, ask, now| site.confirm(ask, ticket, now))
+    fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered> {
+        self.step_in(ask, move |site, ask, now| site.confirm(ask, id, now))
     }
 
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
@@ -353,7 +354,7 @@ impl SiteHandle for SqliteSite {
         self.step(move |site, now| site.settle(&ask.as_ask(), &pass, &report, now))
     }
 
-    fn renew(&self, ids: &[u64], length: Duration) -> Answer<()> {
+    fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
         let ids = ids.to_vec();
         self.step(move |site, now| site.renew(&ids, length, now))
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use docstokg_hub::clock::BootInstant;
 use docstokg_hub::config::Config;
 use docstokg_hub::event::{Event, What};
-use docstokg_hub::policy::breaker::State;
+use docstokg_hub::policy::breaker::{State, Transition};
 use docstokg_hub::policy::classify::Outcome;
 use docstokg_hub::policy::rate::format_rates;
 use docstokg_hub::policy::site::{Refusal, RefusalReason};
@@ -48,7 +48,8 @@ struct Open {
 struct Attempt {
     went: BootInstant,
     number: u32,
-    probe: bool,
+    host_state: State,
+    resolver_state: Option<State>,
     free: bool,
     rate_delay: Duration,
     slot_wait: Duration,
@@ -89,16 +90,8 @@ impl Assembler {
                     self.open.insert(request, Open::begin(at, place, url.into(), method, weight, wait));
                 }
             }
-            What::Breaker { key, transition } => say(Record::Transition(Box::new(TransitionRecord {
-                scope: scope(&key, &host),
-                key,
-                host,
-                from: transition.from,
-                to: transition.to,
-                fail_count: transition.fail_count,
-                reset: transition.reset,
-                reason: transition.reason.map(|reason| reason.to_string()),
-            }))),
+            What::Breaker { key, transition } => say(changed(key, host, transition, false)),
+            What::BreakerSeen { key, transition } => say(changed(key, host, transition, true)),
             what => {
                 let Some(open) = self.open.get_mut(&request) else { return };
                 if let What::End { error } = what {
@@ -135,16 +128,18 @@ impl Open {
     fn take(&mut self, at: BootInstant, what: What, config: &Config, say: &mut impl FnMut(Record)) {
         match what {
             What::HeadSkipped => self.free = true,
-            What::Go { attempt, probe, rate_delay, slot_wait, breaker_wait } => {
+            What::Go { attempt, probe, rate_delay, slot_wait, breaker_wait, resolver } => {
                 self.attempts += 1;
                 let free = std::mem::take(&mut self.free);
-                say(self.rate(if free { RateAction::HeadSkip } else { RateAction::Acquire }, rate_delay, config));
-                let state = if probe { State::HalfOpen } else { State::Closed };
-                say(Record::Call(Box::new(CallRecord { place: self.place.clone(), state, cooldown: None })));
+                say(self.rate(if free { RateAction::HeadSkip } else { RateAction::Acquire }, rate_delay, None, config));
+                let host_state = if probe { State::HalfOpen } else { State::Closed };
+                let place = self.place.clone();
+                say(Record::Call(Box::new(CallRecord { place, host_state, host_cooldown: None, resolver_state: resolver })));
                 self.attempt = Some(Attempt {
                     went: at,
                     number: attempt,
-                    probe,
+                    host_state,
+                    resolver_state: resolver,
                     free,
                     rate_delay,
                     slot_wait,
@@ -160,10 +155,10 @@ impl Open {
             What::GivenBack => {
                 self.attempts = self.attempts.saturating_sub(1);
                 if self.attempt.take().is_some_and(|attempt| !attempt.free) {
-                    say(self.rate(RateAction::GivenBack, Duration::ZERO, config));
+                    say(self.rate(RateAction::GivenBack, Duration::ZERO, None, config));
                 }
             }
-            What::Refused { refusal, resolver } => self.refused(at, &refusal, resolver.is_some(), config, say),
+            What::Refused { refusal, resolver, waited } => self.refused(at, &refusal, resolver.is_some(), waited, config, say),
             What::Headers { status, took, retry_after } => {
                 self.status = Some(status.as_u16());
                 if let Some(attempt) = &mut self.attempt {
@@ -218,8 +213,9 @@ impl Open {
             rate_delay: attempt.rate_delay,
             slot_wait: attempt.slot_wait,
             breaker_wait: attempt.breaker_wait,
-            breaker_state: if attempt.probe { State::HalfOpen } else { State::Closed },
+            host_state: attempt.host_state,
             cooldown: None,
+            resolver_state: attempt.resolver_state,
             breaker_recorded: match outcome {
                 Some(Outcome::Success) => "success",
                 Some(Outcome::Failure | Outcome::Throttled) => "failure",
@@ -234,14 +230,17 @@ impl Open {
         })));
     }
 
-    fn refused(&mut self, at: BootInstant, refusal: &Refusal, by_resolver: bool, config: &Config, say: &mut impl FnMut(Record)) {
+    fn refused(&mut self, at: BootInstant, refusal: &Refusal, by_resolver: bool, waited: Duration, config: &Config, say: &mut impl FnMut(Record)) {
         let remaining = refusal.until.since(at);
         let probing = match &refusal.reason {
-            RefusalReason::Rate { .. } | RefusalReason::Slots => return say(self.rate(RateAction::Block, remaining, config)),
+            RefusalReason::Rate { .. } | RefusalReason::Slots => return say(self.rate(RateAction::Block, waited, Some(remaining), config)),
             RefusalReason::Open { probing, .. } => *probing,
         };
         let state = if probing { State::HalfOpen } else { State::Open };
-        say(Record::Call(Box::new(CallRecord { place: self.place.clone(), state, cooldown: Some(remaining) })));
+        // A resolver's breaker is asked before the host's, which then has nothing to do with the refusal.
+        let (host_state, resolver_state) = if by_resolver { (State::Closed, Some(state)) } else { (state, None) };
+        let host_cooldown = (!by_resolver).then_some(remaining);
+        say(Record::Call(Box::new(CallRecord { place: self.place.clone(), host_state, host_cooldown, resolver_state })));
         say(Record::Http(Box::new(HttpRecord {
             place: self.place.clone(),
             method: self.method.clone(),
@@ -253,8 +252,9 @@ impl Open {
             rate_delay: Duration::ZERO,
             slot_wait: Duration::ZERO,
             breaker_wait: Duration::ZERO,
-            breaker_state: state,
+            host_state,
             cooldown: Some(remaining),
+            resolver_state,
             breaker_recorded: "none",
             header_time: None,
             body_time: None,
@@ -265,20 +265,26 @@ impl Open {
         })));
     }
 
-    fn rate(&self, action: RateAction, delay: Duration, config: &Config) -> Record {
+    fn rate(&self, action: RateAction, delay: Duration, estimate: Option<Duration>, config: &Config) -> Record {
         let (mode, max_delay) = match self.wait {
             RateWait::None => ("fail", Some(Duration::ZERO)),
             RateWait::Policy => ("block", Some(config.limits.of(&self.place.host, self.place.role).max_delay.value)),
             RateWait::AtMost(most) => ("block", Some(most)),
             RateWait::Deadline => ("block", None),
         };
-        Record::Rate(Box::new(RateRecord { place: self.place.clone(), action, weight: self.weight, mode, delay, max_delay }))
+        Record::Rate(Box::new(RateRecord { place: self.place.clone(), action, weight: self.weight, mode, delay, estimate, max_delay }))
     }
 
     fn end(self, at: BootInstant, error: Option<&'static str>) -> EndRecord {
         let Self { started, place, url, attempts, status, stopped, .. } = self;
         EndRecord { place, url, attempts, status: status.filter(|_| error.is_none()), stopped, error, elapsed: at.since(started) }
     }
+}
+
+fn changed(key: Arc<str>, host: Host, transition: Transition, elsewhere: bool) -> Record {
+    let Transition { from, to, fail_count, reset, reason } = transition;
+    let (scope, reason) = (scope(&key, &host), reason.map(|reason| reason.to_string()));
+    Record::Transition(Box::new(TransitionRecord { scope, key, host, from, to, fail_count, reset, reason, elsewhere }))
 }
 
 fn scope(key: &str, host: &Host) -> &'static str {

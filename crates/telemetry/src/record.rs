@@ -57,10 +57,12 @@ pub struct Place {
 pub struct CallRecord {
     /// Where.
     pub place: Place,
-    /// What it said.
-    pub state: State,
-    /// How long a denial is to last.
-    pub cooldown: Option<Duration>,
+    /// How the host's breaker stood.
+    pub host_state: State,
+    /// How long its denial is to last.
+    pub host_cooldown: Option<Duration>,
+    /// How the resolver's breaker stood, where there is one.
+    pub resolver_state: Option<State>,
 }
 
 /// One attempt.
@@ -87,9 +89,11 @@ pub struct HttpRecord {
     /// How long it waited for a breaker.
     pub breaker_wait: Duration,
     /// The state of the host's breaker when it went, or was denied.
-    pub breaker_state: State,
+    pub host_state: State,
     /// How long a denial is to last.
     pub cooldown: Option<Duration>,
+    /// The state of the resolver's breaker when it went, or was denied.
+    pub resolver_state: Option<State>,
     /// What the breaker was told: `success`, `failure` or `none`.
     pub breaker_recorded: &'static str,
     /// From sending to headers.
@@ -117,8 +121,10 @@ pub struct RateRecord {
     pub weight: u32,
     /// `block` when it may wait, `fail` when not.
     pub mode: &'static str,
-    /// How long it waited, or would have had to.
+    /// How long it waited, also when it was refused in the end.
     pub delay: Duration,
+    /// How much longer a refused request would have had to wait.
+    pub estimate: Option<Duration>,
     /// The longest it may wait, where that is known.
     pub max_delay: Option<Duration>,
 }
@@ -177,6 +183,8 @@ pub struct TransitionRecord {
     pub reset: Option<Duration>,
     /// Why it opened.
     pub reason: Option<String>,
+    /// Another process or an operator brought it about, and this run noticed.
+    pub elsewhere: bool,
 }
 
 /// A server asked to be left alone.

@@ -3,14 +3,18 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use docstokg_hub::clock::{BootInstant, Clock, SystemClock};
 use parking_lot::Mutex;
 
 use crate::sink::metrics::Metrics;
 
-/// The longest that one scrape may take to ask or to read.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest that one scrape may take, from its connection to the last byte.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How many scrapes are answered at once. More are turned away, so that slow clients keep no others waiting.
+const MOST_AT_ONCE: usize = 32;
 /// The most bytes that a scrape may say.
 const LONGEST: u64 = 16 << 10;
 
@@ -22,18 +26,73 @@ pub fn serve(address: SocketAddr, metrics: Arc<Mutex<Metrics>>) -> std::io::Resu
     let listener = TcpListener::bind(address)?;
     let bound = listener.local_addr()?;
     std::thread::Builder::new().name("metrics".to_owned()).spawn(move || {
+        let active = Arc::new(AtomicUsize::new(0));
         for stream in listener.incoming().flatten() {
-            // Whoever hangs up early has missed something, and nobody else has.
-            let _ = answer(stream, &metrics);
+            if active.load(Ordering::Acquire) >= MOST_AT_ONCE {
+                continue;
+            }
+            let served = Served::begin(&active);
+            let metrics = Arc::clone(&metrics);
+            // A client that hangs up early has missed something, and no other has. Without a thread it is turned away.
+            let _ = std::thread::Builder::new().name("metrics-client".to_owned()).spawn(move || {
+                let _served = served;
+                let _ = answer(stream, &metrics);
+            });
         }
     })?;
     Ok(bound)
 }
 
+/// Counts a client as served while it lives.
+struct Served(Arc<AtomicUsize>);
+
+impl Served {
+    fn begin(active: &Arc<AtomicUsize>) -> Self {
+        active.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(active))
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A connection whose reads and writes end together at one instant, however slowly the other side goes on.
+struct Timed {
+    stream: TcpStream,
+    until: BootInstant,
+}
+
+impl Timed {
+    fn left(&self) -> std::io::Result<Duration> {
+        let left = self.until.since(SystemClock.boot());
+        if left.is_zero() { Err(std::io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.stream.set_read_timeout(Some(self.left()?))?;
+        self.stream.read(buffer)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.stream.set_write_timeout(Some(self.left()?))?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.stream.flush()
+    }
+}
+
 fn answer(stream: TcpStream, metrics: &Mutex<Metrics>) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut asked = BufReader::new(stream.try_clone()?).take(LONGEST);
+    let until = SystemClock.boot() + PATIENCE;
+    let mut asked = BufReader::new(Timed { stream: stream.try_clone()?, until }).take(LONGEST);
     let mut line = String::new();
     asked.read_line(&mut line)?;
     let mut header = String::new();
@@ -49,7 +108,7 @@ fn answer(stream: TcpStream, metrics: &Mutex<Metrics>) -> std::io::Result<()> {
         _ => ("405 Method Not Allowed", "text/plain", "metrics are read with GET\n".to_owned()),
     };
     let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-    let mut stream = stream;
+    let mut stream = Timed { stream, until };
     stream.write_all(head.as_bytes())?;
     if method != "HEAD" {
         stream.write_all(body.as_bytes())?;

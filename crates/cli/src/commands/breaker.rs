@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use docstokg_hub::Host;
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_hub::config::{BreakerConfig, Config, is_pace, resolver_key};
+use docstokg_hub::config::{BreakerConfig, Config, is_pace, read_network_key, resolver_key};
 use docstokg_hub::policy::breaker::{Breaker as BreakerState, BreakerPolicy, OpenReason, State};
 use docstokg_hub::policy::role::Role;
 use docstokg_hub::stores::{SiteKey, SiteView, StateStore, StoreError};
@@ -59,6 +59,9 @@ fn say(global: &Global, config: &Config, name: &str, resolver: bool, word: Word)
     let key = key_of(config, name, resolver)?;
     let store = state::reach(global, config)?;
     state::block_on(async {
+        if matches!(word, Word::Close) && !store.list().await.map_err(away)?.contains(&key) {
+            return nothing_to_close(global, config, name, &key);
+        }
         let site = store.site(&key);
         match word {
             Word::Open(length, reason) => site.block(length, &reason).await.map_err(away)?,
@@ -76,6 +79,24 @@ fn say(global: &Global, config: &Config, name: &str, resolver: bool, word: Word)
     })
 }
 
+/// Says that there is no breaker to close, and makes none.
+fn nothing_to_close(global: &Global, config: &Config, name: &str, key: &SiteKey) -> Result<ExitCode, Failure> {
+    let is_configured = config.breakers.hosts.keys().chain(config.limits.hosts.keys()).any(|host| config.site_key(host) == *key)
+        || config.breakers.resolvers.keys().any(|resolver| resolver_key(resolver) == *key);
+    if !is_configured {
+        return Err(Failure::Failed(anyhow::anyhow!(
+            "{name} is not known here: no run with this state has asked it, and no configuration names it; nothing was changed"
+        )));
+    }
+    let row = Row::untouched(key.to_string(), &policy_of(config, key));
+    if global.json {
+        output::json(&row.json());
+    } else if !global.quiet {
+        output::tell(&format!("{}: closed, and was so before; nothing was changed", row.name));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 fn show(global: &Global, config: &Config, open_only: bool, host: Option<&str>) -> Result<ExitCode, Failure> {
     let only = host.map(|host| key_of(config, host, false)).transpose()?;
     let store = state::reach(global, config)?;
@@ -87,7 +108,7 @@ fn show(global: &Global, config: &Config, open_only: bool, host: Option<&str>) -
         output::line("every breaker is closed");
     } else {
         let header = ["host", "state", "reason", "until", "left_s", "reset_s", "failures", "probes m/l/a", "opened by"];
-        output::data(table(&header, &rows.iter().map(Row::cells).collect::<Vec<_>>()).as_bytes());
+        output::text(&table(&header, &rows.iter().map(Row::cells).collect::<Vec<_>>()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -101,10 +122,15 @@ async fn rows(store: &dyn StateStore, config: &Config, only: Option<SiteKey>) ->
     keys.extend(seen.into_iter().filter(|key| !is_pace(key)).map(|key| (key, true)));
     if let Some(only) = only {
         let known = keys.get(&only).copied().unwrap_or(false);
-        keys = BTreeMap::from([(only, known)]);
+        keys.retain(|key, _| read_network_key(key).is_some_and(|(host, _)| config.site_key(&host) == only));
+        keys.insert(only, known);
     }
     let mut rows = Vec::new();
     for (key, seen) in keys {
+        if let Some((host, who)) = read_network_key(&key) {
+            rows.extend(unreachable(store, config, &key, &host, who).await?);
+            continue;
+        }
         let config = config_of(config, &key);
         if !seen {
             rows.push(Row::untouched(key.to_string(), &config.policy));
@@ -118,6 +144,13 @@ async fn rows(store: &dyn StateStore, config: &Config, only: Option<SiteKey>) ->
         }
     }
     Ok(rows)
+}
+
+/// Reads the breaker of a process's own connectivity to a host, if it is open: the others are its own business.
+async fn unreachable(store: &dyn StateStore, config: &Config, key: &SiteKey, host: &Host, who: &str) -> Result<Option<Row>, StoreError> {
+    let view = store.site(key).view().await?;
+    let row = Row::new(format!("network:{host}"), view.site.breaker(), &config.breakers.of(host).policy, &view);
+    Ok((row.state == State::Open).then(|| Row { opened_by: Some(who.to_owned()), ..row }))
 }
 
 /// Finds the breaker's configuration of a site: of its host, of the first of its hosts, or of the resolver.

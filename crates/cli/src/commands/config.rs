@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use docstokg_hub::config::load::Problems;
-use docstokg_hub::config::{keys, show};
+use docstokg_hub::config::{Problem, keys, show};
 use serde_json::json;
 
 use crate::arguments::{ConfigArguments, ConfigCommand, Global};
@@ -30,22 +30,23 @@ fn check(global: &Global, file: Option<&std::path::Path>) -> Result<ExitCode, Fa
         None => global.load(),
     };
     match checked {
-        Ok(_) => {
+        Ok((_, settings)) => {
             if global.json {
-                output::json(&json!({ "ok": true, "problems": [] }));
+                output::json(&json!({ "ok": true, "problems": [], "warnings": list(&settings.warnings) }));
             } else if !global.quiet {
-                output::tell("the configuration is in order");
+                output::tell("configuration OK");
             }
             Ok(ExitCode::SUCCESS)
         }
         Err(Failure::Config(Problems(problems))) if global.json => {
-            let list: Vec<_> = problems
-                .iter()
-                .map(|problem| json!({ "where": problem.source.to_string(), "key": problem.key, "message": problem.message, "suggestion": problem.suggestion }))
-                .collect();
-            output::json(&json!({ "ok": false, "problems": list }));
+            output::json(&json!({ "ok": false, "problems": list(&problems) }));
             Ok(ExitCode::from(exit::USAGE))
         }
         Err(failure) => Err(failure),
     }
+}
+
+fn list(problems: &[Problem]) -> Vec<serde_json::Value> {
+    let shown = |problem: &Problem| json!({ "where": problem.source.to_string(), "key": problem.key, "message": problem.message, "suggestion": problem.suggestion });
+    problems.iter().map(shown).collect()
 }

@@ -111,7 +111,7 @@ fn show(global: &Global, library: &Library, ledger: &Ledger, out: &Path, prepare
             "network": page.display().to_string(),
         }));
     } else {
-        output::data(summary::text(&found, &[]).as_bytes());
+        output::text(&summary::text(&found, &[]));
         let ratio = found.makespan.ratio.map_or_else(String::new, |ratio| format!(", {ratio:.2} x"));
         output::line(&format!(
             "\nfiles: {saved} of {obtainable} obtainable ones ({} works have none anywhere)\navoidable 429s, by the hosts' own count: {throttled} in {} requests\n\

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_hub::config::Config;
+use docstokg_hub::config::{Config, read_network_key};
 use docstokg_hub::doctor::{BudgetReport, Diagnosis};
 use docstokg_hub::{Host, Hub};
 use serde_json::{Value, json};
@@ -49,15 +49,17 @@ fn hosts(config: &Config, keys: &[docstokg_hub::stores::SiteKey]) -> Vec<Host> {
     for key in keys {
         match config.sites.iter().find(|site| site.key() == *key) {
             Some(site) => hosts.extend(site.hosts.iter().cloned()),
-            None => hosts.extend(Host::parse(key).ok()),
+            None => hosts.extend(read_network_key(key).map(|(host, _)| host).or_else(|| Host::parse(key).ok())),
         }
     }
+    hosts.sort();
+    hosts.dedup();
     hosts
 }
 
 fn is_used(diagnosis: &Diagnosis) -> bool {
     let used = |budget: &BudgetReport| budget.waiting > 0 || !budget.waits.is_empty() || budget.windows.iter().any(|(_, used)| *used > 0);
-    diagnosis.because.is_some() || diagnosis.budgets.iter().any(used)
+    diagnosis.because.is_some() || !diagnosis.unreachable.is_empty() || diagnosis.budgets.iter().any(used)
 }
 
 fn text(host: &Host, diagnosis: &Diagnosis) -> String {
@@ -69,6 +71,10 @@ fn text(host: &Host, diagnosis: &Diagnosis) -> String {
         }
     };
     let mut lines = vec![format!("{host} {} (breaker {})", diagnosis.role, diagnosis.state.as_str()), format!("  next request: {next}")];
+    for process in &diagnosis.unreachable {
+        let (who, reason, retry) = (&process.who, &process.reason, seconds(process.retry_in));
+        lines.push(format!("  {who} cannot reach {host} from its network ({reason}), and tries again in {retry}"));
+    }
     for budget in &diagnosis.budgets {
         let windows: Vec<String> = budget.windows.iter().map(|(window, used)| format!("{used} of {window}")).collect();
         let windows = if windows.is_empty() { "no windows".to_owned() } else { windows.join(", ") };
@@ -124,6 +130,9 @@ fn shown(host: &Host, diagnosis: &Diagnosis) -> Value {
         "eligible_at": (SystemClock.wall() + diagnosis.eligible_in).to_string(),
         "eligible_in_ms": output::millis(diagnosis.eligible_in),
         "because": diagnosis.because.as_ref().map(ToString::to_string),
+        "unreachable_from": diagnosis.unreachable.iter().map(|process| {
+            json!({ "process": process.who, "reason": process.reason, "retry_in_ms": output::millis(process.retry_in) })
+        }).collect::<Vec<_>>(),
         "budgets": budgets,
     })
 }

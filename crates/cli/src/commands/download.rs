@@ -155,7 +155,7 @@ fn execute_in(global: &Global, config: Config, settings: &Settings, mut job: Job
     let directory = Directory::open(&job.options.out, Mode::Thread).map_err(failed)?;
     let (store, wire) = (state::open(global, &config)?, global.wire()?);
     let reachability = network::reachability(&wire.connect_to);
-    let recording = telemetry::begin(global, "download", &config, settings)?;
+    let recording = telemetry::begin(global, "download", &config, settings, &store)?;
     if !global.quiet {
         let rows = show::limit_rows(&config, None);
         output::tell(&if global.verbose { limits::text(&rows, &config) } else { limits::one_line(&config) });

@@ -35,7 +35,7 @@ pub(crate) fn sentence(event: &Event) -> String {
     match &event.what {
         What::Hop { url, method, .. } => format!("{method} {url} as {role}"),
         What::CacheMiss => "look up: miss, the origin has to be asked".to_owned(),
-        What::Go { attempt, probe, rate_delay, slot_wait, breaker_wait } => {
+        What::Go { attempt, probe, rate_delay, slot_wait, breaker_wait, .. } => {
             let kind = if *probe { " as a probe" } else { "" };
             let (rate, slot, breaker) = (rate_delay.as_secs_f64(), slot_wait.as_secs_f64(), breaker_wait.as_secs_f64());
             format!("enter: go, attempt {attempt}{kind} (waited {rate:.3} s for the rate, {slot:.3} s for a slot, {breaker:.3} s for the breaker)")
@@ -45,8 +45,8 @@ pub(crate) fn sentence(event: &Event) -> String {
         What::WaitRate { until: at, window: None } => format!("enter: wait {} so that probes do not come together", until(event, *at)),
         What::WaitTurn { not_before, ahead } => format!("enter: {ahead} in line before, turn in {} at the earliest", until(event, *not_before)),
         What::WaitSlot => "enter: wait for a free slot".to_owned(),
-        What::WaitBreaker { probing: true, .. } => "enter: wait for the verdict of a probe".to_owned(),
-        What::WaitBreaker { until: at, probing: false } => format!("enter: wait {} for the end of a block", until(event, *at)),
+        What::WaitBreaker { probing: true, .. } => "enter: wait for the result of a probe".to_owned(),
+        What::WaitBreaker { until: at, reason, probing: false } => format!("enter: wait {} for the end of a block ({reason})", until(event, *at)),
         What::Refused { refusal, .. } => format!("enter: refused, {}", reason(event, refusal)),
         What::Shadowed(refusal) => format!("enter: shadow mode lets through what would be refused, {}", reason(event, refusal)),
         What::Dialled { took } => format!("send: connection made in {:.3} s", took.as_secs_f64()),
@@ -57,6 +57,11 @@ pub(crate) fn sentence(event: &Event) -> String {
         What::Body { received, took } => format!("send: {received} bytes in {:.3} s", took.as_secs_f64()),
         What::Fault { fault, message } => format!("send: failed ({}): {message}", fault.as_str()),
         What::Settled { outcome } => format!("settle: {}", outcome.as_str()),
+        What::BreakerSeen { key, transition } => {
+            let why = transition.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+            let length = transition.reset.map(|reset| format!(" for {:.0} s", reset.as_secs_f64())).unwrap_or_default();
+            format!("breaker of {key}: found {}{length}{why}, changed by another process or an operator", transition.to.as_str())
+        }
         What::Breaker { key, transition } => {
             let why = transition.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
             let length = transition.reset.map(|reset| format!(" for {:.0} s", reset.as_secs_f64())).unwrap_or_default();

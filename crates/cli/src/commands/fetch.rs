@@ -7,7 +7,7 @@ use anyhow::Context;
 use docstokg_hub::clock::{Clock, TokioRuntime};
 use docstokg_hub::config::show;
 use docstokg_hub::policy::retry::StopReason;
-use docstokg_hub::{FetchError, Head, Host, Hub, Journey, Request, SavedFile, redact};
+use docstokg_hub::{FetchError, Head, Host, Hub, Journey, RateWait, Request, SavedFile, redact};
 use http::{HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
 use url::Url;
@@ -30,7 +30,7 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
         output::tell(&limits::text(&show::limit_rows(&config, host.as_ref()), &config));
     }
     let (store, wire) = (state::open(global, &config)?, global.wire()?);
-    let recording = telemetry::begin(global, "fetch", &config, &settings)?;
+    let recording = telemetry::begin(global, "fetch", &config, &settings, &store)?;
     let mut builder = Hub::builder(config).wire(wire).store(store);
     if let Some(observer) = recording.observer() {
         builder = builder.observer(observer);
@@ -81,7 +81,7 @@ fn request(arguments: &Fetch) -> Result<Request, Failure> {
     })?;
     Host::of(&url).map_err(|error| usage(error.to_string()))?;
     let method: Method = arguments.method.to_ascii_uppercase().parse().map_err(|_| usage(format!("'{}' is not an HTTP method", arguments.method)))?;
-    let mut request = Request::new(method, url).role(arguments.role);
+    let mut request = Request::new(method, url).role(arguments.role).rate_wait(RateWait::Policy);
     if let Some(resolver) = &arguments.resolver {
         request = request.resolver(resolver);
     }

@@ -44,7 +44,7 @@ pub(crate) fn run(global: &Global, arguments: &Explain) -> Result<ExitCode, Fail
     if matches!(work.typed(), Identifier::Url(_)) {
         output::line("the URL itself is fetched first; what follows is asked if it is no file");
     }
-    output::data(table(&["", "resolver", "", "why"], &rows).as_bytes());
+    output::text(&table(&["", "resolver", "", "why"], &rows));
     output::line("asked one after the other until a file is there; what one of them learns may let a later one answer");
     Ok(ExitCode::SUCCESS)
 }

@@ -84,7 +84,7 @@ fn show(
         text.push('\n');
         text.push_str(&summary::comparison_text(&before.run.run_id, &found.run.run_id, &compared));
     }
-    output::data(text.as_bytes());
+    output::text(&text);
     if let (Some(file), false) = (&arguments.html, global.quiet) {
         output::tell(&format!("the report is in {}", file.display()));
     }

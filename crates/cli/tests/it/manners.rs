@@ -64,7 +64,7 @@ fn problems_of_a_file_come_all_at_once_and_as_json() {
 #[test]
 fn the_shipped_configuration_is_in_order() {
     let ran = run(&["config", "check"]);
-    assert_eq!((ran.code, ran.err.as_str()), (0, "the configuration is in order\n"));
+    assert_eq!((ran.code, ran.err.as_str()), (0, "configuration OK\n"));
     let shown: serde_json::Value = serde_json::from_str(&run(&["config", "show"]).out).expect("JSON");
     assert_eq!(shown["limits"]["hosts"]["api.crossref.org"]["metadata"]["rates"][0], "10/SECOND");
     let schema: serde_json::Value = serde_json::from_str(&run(&["config", "schema"]).out).expect("JSON");

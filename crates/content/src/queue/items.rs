@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{Queue, QueueError};
 use crate::digest::Fingerprint;
 use crate::pursuit::Pursuit;
+use crate::run::Deferral;
 
 /// A work that is to be queued.
 #[derive(Clone, Debug)]
@@ -208,6 +209,30 @@ impl Queue {
     /// The file cannot be read.
     pub async fn next_due(&self) -> Result<Option<f64>, QueueError> {
         self.change(earliest).await
+    }
+
+    /// Plans the works anew that wait for a host, into a line of the scheduler: it may be asked again. Returns how many, and
+    /// what they were deferred for.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub async fn reopen(&self, host: String, lane: String) -> Result<(u64, Vec<Deferral>), QueueError> {
+        self.change(move |to| {
+            let mut deferred = to.prepare("SELECT id, progress FROM items WHERE state = 'queued' AND not_before > 0")?;
+            let rows = deferred.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<String>>(1)?)))?;
+            let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+            let mut update = to.prepare("UPDATE items SET lane = ?2, progress = ?3, not_before = 0 WHERE id = ?1")?;
+            let mut ended = Vec::new();
+            for (id, progress) in &rows {
+                let Some(mut pursuit) = progress.as_deref().and_then(|text| serde_json::from_str::<Pursuit>(text).ok()) else { continue };
+                let Some(deferral) = pursuit.deferral.take().filter(|deferral| deferral.host == host) else { continue };
+                pursuit.reopen(deferral.until);
+                update.execute(params![id, lane, pursuit.to_text().as_ref().or(progress.as_ref())])?;
+                ended.push(deferral);
+            }
+            Ok((ended.len() as u64, ended))
+        })
+        .await
     }
 
     /// Plans all deferred works anew, into a line of the scheduler. Returns how many.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::digest::sha256_of;
-use crate::layout::{Unfinished, spread_drawers, working_directory};
+use crate::layout::{Unfinished, shards, spread_drawers, working_directory};
 use crate::queue::{Mode, Queue, QueueError};
 use crate::run::engine::START;
 
@@ -29,6 +29,12 @@ pub enum DirectoryError {
         path: String,
         /// Which process, where that is known.
         by: String,
+    },
+    /// Its working directory leads elsewhere.
+    #[error("{path} is a symbolic link; unfinished files are written and removed there, so it has to be a directory of its own: remove the link")]
+    Link {
+        /// The link.
+        path: String,
     },
     /// Its queue cannot be used.
     #[error(transparent)]
@@ -52,6 +58,7 @@ impl Directory {
     /// It cannot be written, or another run works on it.
     pub fn open(path: &Path, mode: Mode) -> Result<Self, DirectoryError> {
         let working = working_directory(path);
+        refuse_links(path, &working)?;
         fs::create_dir_all(&working).map_err(|source| DirectoryError::Unwritable { path: path.display().to_string(), source })?;
         spread_drawers(&working);
         let lock = working.join("lock");
@@ -125,6 +132,16 @@ impl Directory {
     }
 }
 
+/// Refuses a working directory that is a link, or has one where its own parts would be.
+fn refuse_links(out: &Path, working: &Path) -> Result<(), DirectoryError> {
+    let is_link = |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink());
+    let own = std::iter::once(working.to_owned()).chain(shards(out)).chain([working.join("lock")]);
+    match own.into_iter().find(|path| is_link(path)) {
+        Some(link) => Err(DirectoryError::Link { path: link.display().to_string() }),
+        None => Ok(()),
+    }
+}
+
 fn take_lock(path: &Path, lock: &Path) -> Result<File, DirectoryError> {
     let unwritable = |source| DirectoryError::Unwritable { path: lock.display().to_string(), source };
     loop {
@@ -176,4 +193,35 @@ pub async fn verify(directory: &Directory) -> Result<(u64, Vec<(String, &'static
         }
     }
     Ok((files.len() as u64, wrong))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+    use super::*;
+
+    /// Whatever a link leads to is not deleted, and neither is a file that is not ours.
+    #[test]
+    fn a_link_is_refused_and_foreign_files_stay() {
+        let (out, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let precious = elsewhere.path().join("1-0011223344556677.part");
+        fs::write(&precious, "x").unwrap();
+        let working = working_directory(out.path());
+        std::os::unix::fs::symlink(elsewhere.path(), &working).unwrap();
+        let error = Directory::open(out.path(), Mode::Inline).err().unwrap().to_string();
+        assert!(error.contains("is a symbolic link") && error.contains("remove the link"), "{error}");
+        fs::remove_file(&working).unwrap();
+        fs::create_dir_all(&working).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), working.join("3")).unwrap();
+        assert!(matches!(Directory::open(out.path(), Mode::Inline), Err(DirectoryError::Link { .. })));
+        fs::remove_file(working.join("3")).unwrap();
+        let foreign = working.join("notes.txt");
+        fs::write(&foreign, "x").unwrap();
+        fs::write(working.join("7-0011223344556677.part"), "x").unwrap();
+        let directory = Directory::open(out.path(), Mode::Inline).unwrap();
+        directory.tidy(true);
+        assert!(precious.exists() && foreign.exists());
+        assert!(!working.join("7-0011223344556677.part").exists());
+    }
 }

@@ -1,6 +1,6 @@
 //! The run's loop: one task that decides, many that do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,8 +13,9 @@ use tokio::sync::mpsc;
 use super::engine::{Engine, Held, LOST, START};
 use super::inputs::Inputs;
 use super::lanes::{LaneName, Lanes, Turn};
+use super::reopen::Watches;
 use super::steps::Waiting;
-use crate::pursuit::Step;
+use crate::pursuit::{Step, Waited};
 use crate::queue::{Found, QueueError};
 
 /// How many works that are due are taken in hand at a time.
@@ -80,6 +81,8 @@ pub(crate) enum Event {
     PutBack(LaneName),
     /// A work was put away until a time.
     PutAway(f64),
+    /// The breaker of a host has changed, here or elsewhere.
+    BreakerChanged,
     /// The run cannot go on.
     Broken(RunError),
 }
@@ -106,7 +109,10 @@ impl Engine {
             due,
             lost: 0,
             estimated: None,
+            watches: Watches::new(self.hub.clone()),
+            changed: false,
         };
+        self.tell_changes(tell.clone());
         let counts = self.queue.counts().await?;
         self.board.count(|tally| {
             tally.works = counts.queued + counts.leased + counts.done + counts.failed;
@@ -139,6 +145,20 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Tells the loop whenever a breaker changes.
+    fn tell_changes(&self, tell: mpsc::UnboundedSender<Event>) {
+        let mut changes = self.hub.changes();
+        self.runtime.spawn(Box::pin(async move {
+            while changes.changed().await.is_ok() {
+                if tell.send(Event::BreakerChanged).is_err() {
+                    return;
+                }
+            }
+        }));
+    }
+}
+
 /// The loop's own state.
 struct Loop<'a> {
     engine: &'a Arc<Engine>,
@@ -154,6 +174,10 @@ struct Loop<'a> {
     lost: u64,
     /// When the remaining time was last worked out.
     estimated: Option<BootInstant>,
+    /// The hosts that deferred works wait for.
+    watches: Watches,
+    /// A breaker has changed since they were looked at.
+    changed: bool,
 }
 
 impl Loop<'_> {
@@ -211,6 +235,7 @@ impl Loop<'_> {
                 self.pending -= 1;
                 self.due = Some(self.due.map_or(at, |due| due.min(at)));
             }
+            Event::BreakerChanged => self.changed = true,
             Event::Broken(error) => return Err(error),
         }
         Ok(())
@@ -254,6 +279,11 @@ impl Loop<'_> {
         if not_before > 0.0 {
             let deferral = engine.deferral(&held.pursuit, not_before);
             engine.board.defer(&deferral);
+            let resolver = match held.pursuit.waits_for(not_before) {
+                Some((Waited::Asking(resolver), _)) => Some(resolver.to_owned()),
+                _ => None,
+            };
+            self.watches.add(&deferral.host, resolver.as_deref());
             held.pursuit.deferral = Some(deferral);
         }
         self.spawn(async move {
@@ -295,6 +325,9 @@ impl Loop<'_> {
         }
         if engine.network.take_back() {
             self.plan_anew().await?;
+        }
+        if std::mem::take(&mut self.changed) {
+            self.take_reopened().await?;
         }
         self.estimate();
         if self.due.is_some_and(|due| due <= engine.now()) && self.in_hand < engine.options.workers {
@@ -339,6 +372,25 @@ impl Loop<'_> {
             let lane: LaneName = START.into();
             self.lanes.stored(&lane, works, || self.engine.bounds(&lane));
         }
+        Ok(())
+    }
+
+    /// Plans the works anew that wait for hosts which may be asked again earlier than they said.
+    async fn take_reopened(&mut self) -> Result<(), RunError> {
+        for host in self.watches.reopened() {
+            self.engine.fetcher.robots.reopen(&host).await;
+            let (works, ended) = self.engine.queue.reopen(host, START.to_owned()).await?;
+            for deferral in &ended {
+                self.engine.board.take_up(deferral);
+            }
+            if works > 0 {
+                self.due = self.engine.queue.next_due().await?;
+                let lane: LaneName = START.into();
+                self.lanes.stored(&lane, works, || self.engine.bounds(&lane));
+            }
+        }
+        let waited_for: BTreeSet<String> = self.engine.board.waiting().into_iter().map(|wait| wait.host).collect();
+        self.watches.keep(|host| waited_for.contains(host));
         Ok(())
     }
 

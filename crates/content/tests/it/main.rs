@@ -32,3 +32,5 @@ mod pages;
 mod migration;
 // Runs that wait: for whom, how long, and when they stop waiting; runs without a network.
 mod waiting;
+// Deferred works whose host may be asked earlier than it said.
+mod reopened;

@@ -22,6 +22,7 @@ use docstokg_hub::clock::{Clock, Random};
 use docstokg_hub::config::load::{Sources, load};
 use docstokg_hub::config::{Config, Durability};
 use docstokg_hub::policy::classify::Fault;
+use docstokg_hub::stores::StateStore;
 use docstokg_hub::transport::{Dial, Incoming, Outgoing, SendError, Transport};
 use docstokg_origin_sim::scholarly::{Faults, FileKind, Library, Plan};
 use docstokg_origin_sim::{Origin, Reply, SimTransport, Simulation, Web};
@@ -39,11 +40,13 @@ impl Inputs for Typed {
 }
 
 pub(crate) struct World {
-    simulation: Simulation,
+    pub(crate) simulation: Simulation,
     pub(crate) web: Web,
-    config: Config,
+    pub(crate) config: Config,
     settings: Arc<Settings>,
     out: TempDir,
+    /// The store of limits, where another process shares it.
+    pub(crate) store: Option<Arc<dyn StateStore>>,
     pub(crate) reachability: Option<Arc<dyn docstokg_content::run::Reachability>>,
     /// When this machine has no network, from the beginning of the simulation on.
     pub(crate) outage: Range<Duration>,
@@ -98,6 +101,7 @@ impl World {
             out: TempDir::new().unwrap(),
             reachability: None,
             outage: Duration::ZERO..Duration::ZERO,
+            store: None,
         }
     }
 
@@ -109,6 +113,7 @@ impl World {
     pub(crate) fn run(&self, inputs: Box<dyn Inputs>, change: impl FnOnce(&mut Options)) -> (Ended, Duration, Arc<Board>) {
         let hub = Hub::builder(self.config.clone())
             .runtime(self.simulation.runtime())
+            .store(self.store.clone().unwrap_or_else(|| self.simulation.store()))
             .random(Random::seeded(5))
             .transport(Arc::new(Unplugged {
                 inner: SimTransport::new(&self.simulation, &self.web),
@@ -228,7 +233,7 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 /// Hosts that give a small PDF for every path.
-fn plain_hosts(count: usize, rate: &str, latency: Duration) -> (Vec<Origin>, String) {
+pub(crate) fn plain_hosts(count: usize, rate: &str, latency: Duration) -> (Vec<Origin>, String) {
     let mut yaml = String::from("version: 1\nlimits:\n  hosts:\n");
     let origins = (0..count).map(|n| {
         yaml.push_str(&format!("    h{n}.example: {{ artifact: {{ rates: [\"{rate}\"], max_concurrent: 10 }}, landing: {{ rates: [] }} }}\n"));
@@ -245,7 +250,7 @@ pub(crate) fn pdf(name: &str) -> Reply {
     Reply::ok(format!("%PDF-1.7\n{}{}\n%%EOF\n", name, " ".repeat(1_200))).header("content-type", "application/pdf")
 }
 
-fn urls(hosts: usize, each: usize) -> Vec<Work> {
+pub(crate) fn urls(hosts: usize, each: usize) -> Vec<Work> {
     let url = |host: usize, n: usize| format!("http://h{host}.example/f/{n}.pdf");
     // Sorted by host: the order that starves those who queue in order.
     (0..hosts).flat_map(|host| (0..each).map(move |n| Work::new(docstokg_content::identifier::Identifier::parse(&url(host, n)).unwrap()))).collect()

@@ -14,18 +14,25 @@ use super::reader::read;
 use super::settings::{BackendSettings, GlobalSettings, HostSettings, IdentitySettings, Settings};
 
 /// Every variable that is read, with what it is for.
-pub const VARIABLES: [(&str, &str); 8] = [
+pub const VARIABLES: [(&str, &str); 10] = [
     ("DOCSTOKG_CONFIG", "The configuration file, where `--config` names none"),
     ("DOCSTOKG_RLIMITS_YAML", "A file with the `limits` section alone"),
     ("DOCSTOKG_BREAKERS_YAML", "A file with the `breakers` section alone"),
     ("DOCSTOKG_RLIMIT__HOST__ROLE", "Limits of one host and role: `rates:30/SECOND+12000/HOUR,max_delay_ms:150,count_head:false`"),
+    ("DOCSTOKG_BREAKER__HOST", "The breaker of one host: `fail_max:5,reset:60`, keys as in `--breaker`"),
     ("DOCSTOKG_RLIMIT_BACKEND", "`limits.backend.kind`"),
     ("DOCSTOKG_RLIMIT_DSN", "`limits.backend.dsn`"),
     ("DOCSTOKG_MAX_INFLIGHT", "`limits.global.max_inflight`"),
     ("DOCSTOKG_MAILTO", "`identity.mailto`"),
+    ("DOCSTOKG_STATE_DIR", "Where state is kept, where `--state-dir` names no directory"),
 ];
 
+/// What every variable of the program begins with.
+const PREFIX: &str = "DOCSTOKG_";
 const OVERRIDE: &str = "DOCSTOKG_RLIMIT__";
+const BREAKER: &str = "DOCSTOKG_BREAKER__";
+/// What variables for tests of the program begin with: they are read elsewhere.
+const FOR_TESTS: &str = "DOCSTOKG_TEST_";
 
 /// The variables that matter, sorted by what they do.
 #[derive(Debug, Default)]
@@ -34,7 +41,9 @@ pub(crate) struct Environment {
     pub(crate) limits: Option<PathBuf>,
     pub(crate) breakers: Option<PathBuf>,
     overrides: Vec<(String, String)>,
+    breaker_overrides: Vec<(String, String)>,
     values: Vec<(&'static str, String)>,
+    unknown: Vec<String>,
 }
 
 /// Picks out the variables that matter. Empty ones count as unset.
@@ -46,14 +55,17 @@ pub(crate) fn split(variables: &[(String, String)]) -> Environment {
             "DOCSTOKG_RLIMITS_YAML" => environment.limits = Some(value.into()),
             "DOCSTOKG_BREAKERS_YAML" => environment.breakers = Some(value.into()),
             _ if name.starts_with(OVERRIDE) => environment.overrides.push((name.clone(), value.clone())),
-            _ => {
-                if let Some((known, _)) = VARIABLES.iter().find(|(known, _)| known == name) {
-                    environment.values.push((known, value.clone()));
-                }
-            }
+            _ if name.starts_with(BREAKER) => environment.breaker_overrides.push((name.clone(), value.clone())),
+            _ => match VARIABLES.iter().find(|(known, _)| known == name) {
+                Some((known, _)) => environment.values.push((known, value.clone())),
+                None if name.starts_with(PREFIX) && !name.starts_with(FOR_TESTS) => environment.unknown.push(name.clone()),
+                None => {}
+            },
         }
     }
     environment.overrides.sort();
+    environment.breaker_overrides.sort();
+    environment.unknown.sort();
     environment
 }
 
@@ -69,6 +81,15 @@ impl Environment {
                 settings.hosts.push((host, section));
             }
         }
+        for (name, value) in &self.breaker_overrides {
+            let source = Source::Environment(name.as_str().into());
+            let host = name.strip_prefix(BREAKER).unwrap_or(name);
+            if let Some(host) = known_host(host, below, &source, problems) {
+                let breaker = super::flags::breaker(&format!("breakers.hosts.{host}"), value, &source, problems);
+                settings.breaker_hosts.push((host, breaker));
+            }
+        }
+        settings.warnings = self.unknown.iter().map(|name| unknown(name)).collect();
         for (name, value) in &self.values {
             let source = Source::Environment((*name).into());
             let leaf = |key: &str| Node::nested(&[key], Node::text(value, &source));
@@ -101,9 +122,24 @@ fn host_and_role(name: &str, below: &Settings, source: &Source, problems: &mut V
             return None;
         }
     };
+    known_host(host, below, source, problems).map(|host| (host, role))
+}
+
+/// Says that a variable is not known, and which one may have been meant.
+fn unknown(name: &str) -> Problem {
+    let known = VARIABLES.iter().map(|(known, _)| *known);
+    let message = "this variable is not known and has no effect".to_owned();
+    Problem { source: Source::Environment(name.into()), key: String::new(), message, suggestion: nearest(name, known) }
+}
+
+/// Reads a host out of a variable's name, in which `_` may stand for what shells cannot export.
+fn known_host(host: &str, below: &Settings, source: &Source, problems: &mut Vec<Problem>) -> Option<Host> {
+    let mut complain = |message: String, suggestion: Option<String>| {
+        problems.push(Problem { source: source.clone(), key: String::new(), message, suggestion });
+    };
     if !host.contains('_') {
         return match Host::parse(host) {
-            Ok(host) => Some((host, role)),
+            Ok(host) => Some(host),
             Err(error) => {
                 complain(error.to_string(), None);
                 None
@@ -117,7 +153,7 @@ fn host_and_role(name: &str, below: &Settings, source: &Source, problems: &mut V
     matches.sort();
     matches.dedup();
     match matches.as_slice() {
-        [host] => Some(((*host).clone(), role)),
+        [host] => Some((*host).clone()),
         [] => {
             let close = nearest(&wanted, known.iter().map(|host| spelled(host)).collect::<Vec<_>>().iter().map(String::as_str));
             complain(format!("no known host is spelled '{host}' with '_' for '.' and '-'; name it in the config file first"), close);

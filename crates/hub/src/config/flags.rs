@@ -21,7 +21,7 @@ pub struct Flags {
     pub max_inflight: Option<String>,
     /// `--aimd enabled=true,high_429_ratio=0.08,decrease=25,increase=5`
     pub aimd: Option<String>,
-    /// `--breaker HOST=fail_max:5,reset:60,retry_after_cap:900`
+    /// `--breaker HOST=fail_max:5,reset:60,retry_after_cap:900,window.threshold_failures:3,window.window_s:10,trial_calls.metadata:2,roles.artifact.fail_max:4`
     pub breaker: Vec<String>,
     /// `--breaker-resolver NAME=fail_max:4,reset:45`
     pub breaker_resolver: Vec<String>,
@@ -119,7 +119,7 @@ fn rate(text: &str, problems: &mut Vec<Problem>) -> Option<(Host, HostSettings)>
     }
 }
 
-fn breaker(path: &str, pairs: &str, source: &Source, problems: &mut Vec<Problem>) -> BreakerSettings {
+pub(super) fn breaker(path: &str, pairs: &str, source: &Source, problems: &mut Vec<Problem>) -> BreakerSettings {
     let node = Node::pairs(pairs, source, problems);
     read(path, node, &BREAKER_ALIASES, problems)
 }

@@ -2,10 +2,12 @@
 
 use serde_json::{Value as Json, json};
 
+use super::reader::FromNode;
 use super::settings::{
     AimdSettings, BackendSettings, BreakerSettings, GlobalSettings, IdentitySettings, ResolverSettings, RetrySettings, RoleSettings, SharedSettings,
     SiteSettings, TelemetrySettings, TransportSettings,
 };
+use super::words::BackendKind;
 
 /// A key, as the documentation has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,16 +40,19 @@ pub fn all() -> Vec<Key> {
         RoleSettings::keys(prefix, &mut keys);
     }
     SharedSettings::keys("limits.hosts.HOST.kinds.KIND.", &mut keys);
+    SharedSettings::keys("limits.services.SERVICE.", &mut keys);
     BackendSettings::keys("limits.backend.", &mut keys);
     AimdSettings::keys("limits.aimd.", &mut keys);
     GlobalSettings::keys("limits.global.", &mut keys);
     BreakerSettings::keys("breakers.defaults.", &mut keys);
     for (path, about) in [
         ("breakers.hosts.HOST", "The same keys as `breakers.defaults`, for one host"),
-        ("breakers.resolvers.NAME", "The same keys as `breakers.defaults`, for one resolver"),
+        ("breakers.resolvers.NAME", "The same keys as `breakers.defaults`, for one resolver; `resolver_overrides` is another name for `resolvers`"),
     ] {
         keys.push(Key { path: path.to_owned(), kind: "group", default: "`breakers.defaults`", about });
     }
+    let about = "Where breakers are kept; its kind may be written as one word. One store given, here or as `limits.backend`, serves both";
+    keys.push(Key { path: "breakers.cooldown_store".to_owned(), kind: "word or group", default: "`limits.backend`", about });
     BackendSettings::keys("breakers.cooldown_store.", &mut keys);
     SiteSettings::keys("sites.NAME.", &mut keys);
     RetrySettings::keys("retry.", &mut keys);
@@ -90,13 +95,15 @@ pub fn schema() -> Json {
                 "backend": BackendSettings::schema(),
                 "aimd": AimdSettings::schema(),
                 "global": GlobalSettings::schema(),
+                "services": named(SharedSettings::schema()),
             })),
             "breakers": closed(json!({
                 "version": { "const": 1 },
                 "defaults": BreakerSettings::schema(),
                 "hosts": named(BreakerSettings::schema()),
                 "resolvers": named(BreakerSettings::schema()),
-                "cooldown_store": BackendSettings::schema(),
+                "resolver_overrides": named(BreakerSettings::schema()),
+                "cooldown_store": { "oneOf": [BackendKind::schema(), BackendSettings::schema()] },
             })),
             "sites": named(SiteSettings::schema()),
             "retry": RetrySettings::schema(),

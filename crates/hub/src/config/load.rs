@@ -9,6 +9,7 @@ use super::node::{self, Node, Value};
 use super::problem::{Problem, Source, Sourced};
 use super::reader::{Section, read};
 use super::resolve::resolve;
+use super::section_file::SectionFile;
 use super::settings::{BreakersPart, Layer, LimitsPart, Settings, SloSettings};
 use super::{BackendKind, Config};
 
@@ -60,7 +61,7 @@ pub fn load(sources: &Sources) -> Result<(Config, Settings), Problems> {
     if let Some(path) = &file
         && let Some(node) = read_file(path, &mut problems)
     {
-        written = read("", node, &[], &mut problems);
+        written = read_whole_or_section(node, path, &mut problems);
     }
     if let Some(path) = &environment.limits {
         written = part::<LimitsPart>(path, &mut problems, "limits").0.over(written);
@@ -78,6 +79,19 @@ pub fn load(sources: &Sources) -> Result<(Config, Settings), Problems> {
     }
     problems.sort_by_key(|problem| problem.source.line());
     Err(Problems(problems))
+}
+
+/// Reads a configuration file. One that holds a single section without its name is read as that, and says so.
+fn read_whole_or_section(node: Node, path: &Path, problems: &mut Vec<Problem>) -> Settings {
+    let Some(section) = SectionFile::of(&node) else { return read("", node, &[], problems) };
+    let source = node.source.clone();
+    let mut settings = match section {
+        SectionFile::Limits => read::<LimitsPart>("limits", node, &[], problems).0,
+        SectionFile::Breakers => read::<BreakersPart>("breakers", node, &[], problems).0,
+    };
+    let message = format!("{} holds the keys of one section and was read as `{}:`", path.display(), section.name());
+    settings.warnings.push(Problem { source, key: String::new(), message, suggestion: None });
+    settings
 }
 
 /// Reads targets from a file of their own, over those of the configuration.

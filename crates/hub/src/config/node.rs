@@ -50,14 +50,12 @@ impl Node {
         })
     }
 
-    /// Reads `key:value,key:value` (or with `=`), as flags and variables have it.
+    /// Reads `key:value,key:value` (or with `=`), as flags and variables have it. A dot in a key leads into a group of keys.
     pub(crate) fn pairs(text: &str, source: &Source, problems: &mut Vec<Problem>) -> Self {
         let mut entries = Vec::new();
         for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
             match pair.split_once([':', '=']) {
-                Some((key, value)) => {
-                    entries.push(Entry { key: key.trim().to_owned(), source: source.clone(), node: Self::text(value.trim(), source) });
-                }
+                Some((key, value)) => put(&mut entries, key.trim(), Self::text(value.trim(), source)),
                 None => problems.push(Problem {
                     source: source.clone(),
                     key: String::new(),
@@ -80,6 +78,23 @@ impl Node {
             Value::List(_) => "a list".to_owned(),
             Value::Map(_) => "a mapping".to_owned(),
         }
+    }
+}
+
+/// Puts a value under a key, or under a path of keys with dots between them.
+fn put(entries: &mut Vec<Entry>, path: &str, node: Node) {
+    let source = node.source.clone();
+    let Some((group, rest)) = path.split_once('.') else {
+        return entries.push(Entry { key: path.to_owned(), source, node });
+    };
+    let place = entries.iter().position(|entry| entry.key == group && matches!(entry.node.value, Value::Map(_)));
+    let place = place.unwrap_or_else(|| {
+        let empty = Node { source: source.clone(), value: Value::Map(Vec::new()) };
+        entries.push(Entry { key: group.to_owned(), source, node: empty });
+        entries.len() - 1
+    });
+    if let Value::Map(inner) = &mut entries[place].node.value {
+        put(inner, rest, node);
     }
 }
 

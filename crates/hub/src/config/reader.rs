@@ -94,6 +94,13 @@ impl<'a> MapReader<'a> {
         read(&self.key(name), entry.node, &[], self.problems)
     }
 
+    /// Takes a nested group of keys that may be written as one word: the value of `key`.
+    pub(crate) fn section_or_word<T: Section>(&mut self, name: &'static str, key: &str) -> T {
+        let Some(entry) = self.pull(name) else { return T::default() };
+        let node = if matches!(entry.node.value, Value::Text(_)) { Node::nested(&[key], entry.node) } else { entry.node };
+        read(&self.key(name), node, &[], self.problems)
+    }
+
     /// Takes a nested mapping whose keys are names of the user's.
     pub(crate) fn named<T: Section>(&mut self, name: &'static str) -> Vec<(String, Source, T)> {
         let Some(entry) = self.pull(name) else { return Vec::new() };
@@ -218,6 +225,30 @@ impl FromNode for u32 {
 
     fn show(&self) -> Json {
         json!(self)
+    }
+}
+
+/// A bound that may be absent: a number from 1, or `null` or 0 for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ceiling(pub Option<NonZeroU32>);
+
+impl FromNode for Ceiling {
+    const KIND: &'static str = "whole number, or null";
+
+    fn from_node(node: &Node) -> Result<Self, String> {
+        match &node.value {
+            Value::Null => Ok(Self(None)),
+            Value::Text(text) if matches!(text.trim().to_ascii_lowercase().as_str(), "null" | "none") => Ok(Self(None)),
+            _ => u32::from_node(node).map(|number| Self(NonZeroU32::new(number))),
+        }
+    }
+
+    fn schema() -> Json {
+        json!({ "type": ["integer", "null"], "minimum": 0, "maximum": u32::MAX })
+    }
+
+    fn show(&self) -> Json {
+        json!(self.0.map(NonZeroU32::get))
     }
 }
 

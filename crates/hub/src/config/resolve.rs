@@ -33,12 +33,14 @@ pub(crate) fn resolve(settings: &Settings, problems: &mut Vec<Problem>) -> Confi
         defaults: settings.defaults.clone().map(|role| role_limits(&role, &RoleSettings::default())),
         hosts: settings.hosts.iter().map(|(host, limits)| (host.clone(), host_limits(limits, settings))).collect(),
         backend: backend(settings, problems),
+        services: settings.services.iter().map(|(name, written)| (Arc::from(name.as_str()), budget(written))).collect(),
         adaptive,
-        max_inflight: settings.global.max_inflight.clone().map_or(Sourced::new(500, Source::Default), |set| set.map(NonZeroU32::get)),
+        max_inflight: settings.global.max_inflight.clone().map_or(Sourced::new(NonZeroU32::new(500), Source::Default), |set| set.map(|most| most.0)),
         guard: Duration::from_millis(value(&settings.global.guard_ms, 10)),
     };
     let breakers = Breakers {
         defaults: breaker(&settings.breaker_defaults, adaptive.is_some(), "breakers.defaults", problems),
+        backend: breaker_backend(settings, problems),
         hosts: settings
             .breaker_hosts
             .iter()
@@ -80,7 +82,7 @@ fn role_limits(written: &RoleSettings, defaults: &RoleSettings) -> RoleLimits {
         max_delay: merged.max_delay_ms.map_or(Sourced::new(Duration::ZERO, unset.clone()), |set| set.map(Duration::from_millis)),
         count_head: merged.count_head.unwrap_or(Sourced::new(false, unset.clone())),
         shared_slots: value(&merged.concurrency, Concurrency::Local) == Concurrency::Shared,
-        max_concurrent: merged.max_concurrent.map_or(Sourced::new(None, unset), |set| set.map(NonZeroU32::new)),
+        max_concurrent: merged.max_concurrent.map_or(Sourced::new(None, unset), |set| set.map(|most| most.0)),
     }
 }
 
@@ -97,38 +99,42 @@ fn budget(written: &SharedSettings) -> BudgetLimits {
     BudgetLimits {
         rates: written.rates.clone().map_or(Sourced::new(Vec::new(), Source::Default), |set| set.map(|rates| rates.0)),
         shared_slots: value(&written.concurrency, Concurrency::Local) == Concurrency::Shared,
-        max_concurrent: written.max_concurrent.clone().map_or(Sourced::new(None, Source::Default), |set| set.map(NonZeroU32::new)),
+        max_concurrent: written.max_concurrent.clone().map_or(Sourced::new(None, Source::Default), |set| set.map(|most| most.0)),
     }
 }
 
+/// Returns where the limiter's state lives. Where only one of the two stores is given it serves both.
 fn backend(settings: &Settings, problems: &mut Vec<Problem>) -> Backend {
-    let cooldowns: &BackendSettings = &settings.cooldown_store;
-    if let (Some(limits), Some(breakers)) = (&settings.backend.kind, &cooldowns.kind)
-        && limits.source != Source::Default
-        && limits.value != breakers.value
-    {
-        problems.push(Problem {
-            source: breakers.source.clone(),
-            key: "breakers.cooldown_store.kind".to_owned(),
-            message: format!(
-                "breakers and limits share one store, but this says '{}' and limits.backend.kind says '{}'",
-                breakers.value.as_str(),
-                limits.value.as_str()
-            ),
-            suggestion: None,
-        });
+    let written = &settings.backend;
+    let is_given = written.kind.as_ref().is_some_and(|kind| kind.source != Source::Default);
+    let chosen = if is_given { written.clone() } else { settings.cooldown_store.clone().over(written.clone()) };
+    store_of(&chosen, "limits.backend", "set limits.backend.dsn, DOCSTOKG_RLIMIT_DSN or --rate-dsn", problems)
+}
+
+/// Returns where the breakers' state lives, where that is another store than the limiter's.
+fn breaker_backend(settings: &Settings, problems: &mut Vec<Problem>) -> Option<Backend> {
+    let own = &settings.cooldown_store;
+    let (breakers, limits) = (own.kind.as_ref()?, settings.backend.kind.as_ref()?);
+    if limits.source == Source::Default || (limits.value == breakers.value && own.dsn.is_none()) {
+        return None;
     }
-    let chosen = settings.backend.kind.clone().filter(|kind| kind.source != Source::Default).or_else(|| cooldowns.kind.clone());
-    let kind = chosen.or_else(|| settings.backend.kind.clone()).unwrap_or(Sourced::new(BackendKind::Memory, Source::Default));
-    let dsn = settings.backend.dsn.as_ref().or(cooldowns.dsn.as_ref());
-    if kind.value == BackendKind::Redis && dsn.is_none() {
-        let message = "redis needs a place: set limits.backend.dsn, DOCSTOKG_RLIMIT_DSN or --rate-dsn, e.g. redis://127.0.0.1:6379/0".to_owned();
-        problems.push(Problem { source: kind.source.clone(), key: "limits.backend.dsn".to_owned(), message, suggestion: None });
+    let same_place = own.dsn.as_ref().map(|dsn| &dsn.value) == settings.backend.dsn.as_ref().map(|dsn| &dsn.value);
+    if limits.value == breakers.value && same_place {
+        return None;
+    }
+    Some(store_of(own, "breakers.cooldown_store", "set breakers.cooldown_store.dsn", problems))
+}
+
+fn store_of(written: &BackendSettings, path: &str, remedy: &str, problems: &mut Vec<Problem>) -> Backend {
+    let kind = written.kind.clone().unwrap_or(Sourced::new(BackendKind::Memory, Source::Default));
+    if kind.value == BackendKind::Redis && written.dsn.is_none() {
+        let message = format!("redis needs a place: {remedy}, e.g. redis://127.0.0.1:6379/0");
+        problems.push(Problem { source: kind.source.clone(), key: format!("{path}.dsn"), message, suggestion: None });
     }
     Backend {
         kind,
-        dsn: dsn.map_or_else(String::new, |dsn| dsn.value.clone()),
-        on_failure: value(&settings.backend.on_store_failure, value(&cooldowns.on_store_failure, OnStoreFailure::Local)),
+        dsn: written.dsn.as_ref().map_or_else(String::new, |dsn| dsn.value.clone()),
+        on_failure: value(&written.on_store_failure, OnStoreFailure::Local),
     }
 }
 
@@ -193,7 +199,12 @@ fn breaker(written: &BreakerSettings, adaptive: bool, path: &str, problems: &mut
         one_failure_per_epoch: adaptive,
         shadow: value(&written.shadow, false),
     };
-    let policy = BreakerPolicy { window: rolling(written, path, problems), ..policy };
+    let own_trials = [&written.roles.metadata, &written.roles.landing, &written.roles.artifact];
+    let mut trial_calls = policy.trial_calls;
+    for (trials, own) in trial_calls.iter_mut().zip(own_trials) {
+        *trials = value(&own.trial_calls, *trials);
+    }
+    let policy = BreakerPolicy { window: rolling(written, policy.reset, path, problems), trial_calls, ..policy };
     let own = |role: &RoleBreakerSettings, name: &str, problems: &mut Vec<Problem>| {
         (role.fail_max.is_some() || role.reset_timeout_s.is_some()).then(|| {
             let reset = seconds(&role.reset_timeout_s, &format!("{path}.roles.{name}.reset_timeout_s"), policy.reset.as_secs_f64(), problems);
@@ -214,18 +225,18 @@ fn breaker(written: &BreakerSettings, adaptive: bool, path: &str, problems: &mut
     BreakerConfig { policy: Arc::new(policy), roles, classifier: Arc::new(classifier) }
 }
 
-fn rolling(written: &BreakerSettings, path: &str, problems: &mut Vec<Problem>) -> Option<RollingWindow> {
+fn rolling(written: &BreakerSettings, reset: Duration, path: &str, problems: &mut Vec<Problem>) -> Option<RollingWindow> {
     let window = &written.window;
     match (&window.threshold_failures, &window.window_s, &window.cooldown_s) {
         (None, None, None) => None,
-        (Some(threshold), Some(within), Some(cooldown)) => Some(RollingWindow {
+        (Some(threshold), Some(within), cooldown) => Some(RollingWindow {
             threshold_failures: threshold.value,
             within: Duration::from_secs(within.value.get().into()),
-            cooldown: Duration::from_secs(cooldown.value.get().into()),
+            cooldown: cooldown.as_ref().map_or(reset, |cooldown| Duration::from_secs(cooldown.value.get().into())),
         }),
         (threshold, within, cooldown) => {
             let source = [threshold, within, cooldown].into_iter().flatten().next().map_or(Source::Default, |set| set.source.clone());
-            let message = "threshold_failures, window_s and cooldown_s belong together: give all three".to_owned();
+            let message = "threshold_failures and window_s belong together: give both".to_owned();
             problems.push(Problem { source, key: format!("{path}.window"), message, suggestion: None });
             None
         }

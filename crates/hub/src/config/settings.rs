@@ -9,8 +9,8 @@ use docstokg_policy::host::Host;
 use serde_json::{Value as Json, json};
 
 use super::keys::{Described, Key};
-use super::problem::{Source, Sourced};
-use super::reader::{FromNode, Hosts, MapReader, Rates, Section, Statuses};
+use super::problem::{Problem, Source, Sourced};
+use super::reader::{Ceiling, FromNode, Hosts, MapReader, Rates, Section, Statuses};
 use super::words::{BackendKind, Concurrency, Durability, OnStoreFailure};
 
 /// Puts one layer over another: what the upper one says wins, key by key.
@@ -94,12 +94,12 @@ section! {
     RoleSettings {
         /// Windows that all hold: `10/SECOND`, `1/3SECOND`, `5000/HOUR`, joined by `+` or as a list; an empty list is no limit
         rates: Rates = "by role",
-        /// The longest that a request waits for the rate before it is refused, in milliseconds
+        /// The longest that a request waits for the rate before it is refused, in milliseconds; `fetch` and callers that ask for it obey this, a bulk run waits in line instead
         max_delay_ms: u64 = "by role",
         /// Whether HEAD requests spend tokens
         count_head: bool = "false",
-        /// The most requests at once; 0 for no bound
-        max_concurrent: u32 = "by role",
+        /// The most requests at once; `null` or 0 for no bound
+        max_concurrent: Ceiling = "by role",
         /// Over what that bound holds: `local` (this process) or `shared` (all processes that share the store)
         concurrency: Concurrency = "local",
     }
@@ -110,8 +110,8 @@ section! {
     SharedSettings {
         /// Windows that all hold
         rates: Rates = "none",
-        /// The most requests at once; 0 for no bound
-        max_concurrent: u32 = "0",
+        /// The most requests at once; `null` or 0 for no bound
+        max_concurrent: Ceiling = "none",
         /// Over what that bound holds: `local` (this process) or `shared` (all processes that share the store)
         concurrency: Concurrency = "local",
     }
@@ -152,8 +152,8 @@ section! {
 section! {
     /// Limits on everything together.
     GlobalSettings {
-        /// The most requests in flight at once, over all hosts
-        max_inflight: NonZeroU32 = "500",
+        /// The most requests in flight at once, over all hosts; `null` or 0 for no bound
+        max_inflight: Ceiling = "500",
         /// By how much every window is widened against late arrivals at the origin, in milliseconds
         guard_ms: u64 = "10",
     }
@@ -167,7 +167,7 @@ section! {
         /// Within how many seconds
         window_s: NonZeroU32 = "none",
         /// For how many seconds it opens
-        cooldown_s: NonZeroU32 = "none",
+        cooldown_s: NonZeroU32 = "reset_timeout_s",
     }
 }
 
@@ -202,6 +202,8 @@ section! {
         fail_max: NonZeroU32 = "none",
         /// How long its first open lasts, in seconds
         reset_timeout_s: f64 = "none",
+        /// Probes of this role at once, instead of `trial_calls`
+        trial_calls: u32 = "none",
     }
 }
 
@@ -385,6 +387,10 @@ pub struct Settings {
     pub telemetry: TelemetrySettings,
     /// `resolvers`
     pub resolvers: ResolverSettings,
+    /// `limits.services`
+    pub services: Vec<(String, SharedSettings)>,
+    /// What is not wrong and yet worth a word to the user.
+    pub warnings: Vec<Problem>,
 }
 
 impl Layer for Settings {
@@ -405,6 +411,8 @@ impl Layer for Settings {
             identity: self.identity.over(lower.identity),
             telemetry: self.telemetry.over(lower.telemetry),
             resolvers: self.resolvers.over(lower.resolvers),
+            services: self.services.over(lower.services),
+            warnings: self.warnings.into_iter().chain(lower.warnings).collect(),
         }
     }
 }
@@ -447,7 +455,8 @@ impl Section for LimitsPart {
         let DefaultRoles(defaults) = reader.section("defaults");
         let hosts = reader.hosts("hosts");
         let (backend, global) = (reader.section("backend"), reader.section("global"));
-        Self(Settings { defaults, hosts, backend, aimd: reader.section("aimd"), global, ..Settings::default() })
+        let services = reader.named("services").into_iter().map(|(name, _, budget)| (name, budget)).collect();
+        Self(Settings { defaults, hosts, backend, aimd: reader.section("aimd"), global, services, ..Settings::default() })
     }
 }
 
@@ -459,11 +468,14 @@ impl Section for BreakersPart {
     fn read(reader: &mut MapReader<'_>) -> Self {
         version(reader);
         let resolvers: Vec<(String, Source, BreakerSettings)> = reader.named("resolvers");
+        // Seed 000 has another name for them.
+        let overrides: Vec<(String, Source, BreakerSettings)> = reader.named("resolver_overrides");
+        let named = |list: Vec<(String, Source, BreakerSettings)>| list.into_iter().map(|(name, _, breaker)| (name, breaker)).collect::<Vec<_>>();
         Self(Settings {
             breaker_defaults: reader.section("defaults"),
             breaker_hosts: reader.hosts("hosts"),
-            breaker_resolvers: resolvers.into_iter().map(|(name, _, breaker)| (name, breaker)).collect(),
-            cooldown_store: reader.section("cooldown_store"),
+            breaker_resolvers: named(resolvers).over(named(overrides)),
+            cooldown_store: reader.section_or_word("cooldown_store", "kind"),
             ..Settings::default()
         })
     }

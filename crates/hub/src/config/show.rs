@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use docstokg_stores::redis::without_password;
 
 use super::keys::Described;
-use super::settings::Settings;
+use super::settings::{BackendSettings, Settings};
 use super::{Config, RoleLimits};
 
 /// One row of the table of limits.
@@ -66,10 +66,7 @@ pub fn settings_json(settings: &Settings) -> Json {
         })
         .collect();
     let named = |list: Vec<(String, Json)>| Json::Object(list.into_iter().collect());
-    let mut backend = settings.backend.show();
-    if let Some(dsn) = backend.get_mut("dsn") {
-        *dsn = json!(without_password(dsn.as_str().unwrap_or_default()));
-    }
+    let backend = store_json(&settings.backend);
     json!({
         "version": 1,
         "limits": {
@@ -78,11 +75,13 @@ pub fn settings_json(settings: &Settings) -> Json {
             "backend": backend,
             "aimd": settings.aimd.show(),
             "global": settings.global.show(),
+            "services": named(settings.services.iter().map(|(name, budget)| (name.clone(), budget.show())).collect()),
         },
         "breakers": {
             "defaults": settings.breaker_defaults.show(),
             "hosts": named(settings.breaker_hosts.iter().map(|(host, breaker)| (host.to_string(), breaker.show())).collect()),
             "resolvers": named(settings.breaker_resolvers.iter().map(|(name, breaker)| (name.clone(), breaker.show())).collect()),
+            "cooldown_store": store_json(&settings.cooldown_store),
         },
         "sites": named(settings.sites.iter().map(|(name, site)| (name.clone(), site.show())).collect()),
         "retry": settings.retry.show(),
@@ -91,6 +90,14 @@ pub fn settings_json(settings: &Settings) -> Json {
         "telemetry": settings.telemetry.show(),
         "resolvers": settings.resolvers.show(),
     })
+}
+
+fn store_json(store: &BackendSettings) -> Json {
+    let mut shown = store.show();
+    if let Some(dsn) = shown.get_mut("dsn") {
+        *dsn = json!(without_password(dsn.as_str().unwrap_or_default()));
+    }
+    shown
 }
 
 fn roles_json(roles: &[super::settings::RoleSettings; 3]) -> serde_json::Map<String, Json> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Pass, Report, Settled, Standing};
+use docstokg_policy::site::{Ask, Pass, Place, Report, Settled, Standing};
 use parking_lot::Mutex;
 
 use super::{Gate, Lane, Slots, Terms};
@@ -30,7 +30,7 @@ pub(crate) struct Grant {
 impl Grant {
     fn with_ask<T>(&self, use_it: impl FnOnce(&Ask<'_>) -> T) -> T {
         let charges = self.lane.charges(&self.terms);
-        use_it(&self.lane.ask(&charges, &self.terms, None))
+        use_it(&self.lane.ask(&charges, &self.terms, Place::Head))
     }
 
     /// The connection has to be made first: the grant counts as used now, for as long as that takes.
@@ -38,11 +38,26 @@ impl Grant {
         let _ = self.with_ask(|ask| self.gate.site.hold(ask, &self.pass, longest));
     }
 
+    /// The connection has to be made for a grant that counts as used now already: it does so for as long as that takes.
+    pub(crate) fn hold_longer(&self, longest: Duration) {
+        let _ = self.with_ask(|ask| self.gate.site.sent(ask, &self.pass, longest));
+    }
+
     /// The connection is up and the request leaves, unless the site was blocked meanwhile.
     ///
     /// A store that does not answer keeps nobody from sending: the grant was given before it went away.
     pub(crate) async fn sent(&self, longest: Duration) -> Standing {
         self.with_ask(|ask| self.gate.site.sent(ask, &self.pass, longest)).await.unwrap_or(Standing::Good)
+    }
+
+    /// The answer asks for no requests: those that were permitted before it are not sent after it.
+    pub(crate) fn note_block(&self) {
+        self.gate.note_block();
+    }
+
+    /// Tells whether an answer has asked for no requests since this one was permitted.
+    pub(crate) fn was_blocked_since(&self) -> bool {
+        self.gate.was_blocked_since(&self.pass)
     }
 
     /// Tells whether the origin closes its connections.

@@ -1,63 +1,119 @@
-//! Leases: the shared slots and probes' places that requests of this process hold in the store.
+//! The heartbeat of a gate: one store operation every few seconds while a request of this process holds a lease or sleeps
+//! for long.
 //!
-//! They run out by themselves, so that a killed process leaves nothing behind; while a request is out its gate says so
-//! every few seconds, for all of them in one write.
+//! Shared slots and probes' places run out by themselves, so that a killed process leaves nothing behind; the heartbeat
+//! renews all of them in one write. Its answer says how the breaker stands: what other processes and operators did to the
+//! site reaches the sleeping requests that way, and nobody polls.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use docstokg_policy::site::Condition;
 use parking_lot::Mutex;
 
 use super::Gate;
+use crate::clock::BootInstant;
 
 /// How long a lease lasts without a sign of life.
 pub(super) const LEASE: Duration = Duration::from_secs(20);
-/// How often a sign of life is given.
-const RENEWAL: Duration = Duration::from_secs(5);
+/// How often a sign of life is given: an operator's word is heard within five seconds.
+const INTERVAL: Duration = Duration::from_secs(4);
 
-/// The passes out that hold a lease.
+/// What keeps the heartbeat going. A word for the very many gates that never have one.
 #[derive(Default)]
-pub(super) struct Leases {
-    held: Mutex<Held>,
+pub(super) struct Heartbeat {
+    state: Mutex<Option<Box<Beating>>>,
+}
+
+impl Heartbeat {
+    fn with<T>(&self, step: impl FnOnce(&mut Beating) -> T) -> T {
+        step(self.state.lock().get_or_insert_default())
+    }
 }
 
 #[derive(Default)]
-struct Held {
-    ids: Vec<u64>,
-    renewing: bool,
+struct Beating {
+    /// The passes that hold a lease.
+    leased: Vec<u64>,
+    /// How many requests and watchers sleep for long.
+    listeners: usize,
+    running: bool,
+    last: Option<Condition>,
+}
+
+/// Keeps the heartbeat going while it lives.
+pub(crate) struct Listening(Arc<Gate>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.heartbeat.with(|state| state.listeners -= 1);
+    }
 }
 
 impl Gate {
     /// Keeps the leases of a pass alive until [`Gate::end_lease`].
     pub(super) fn begin_lease(self: &Arc<Self>, id: u64) {
-        let mut held = self.leases.held.lock();
-        held.ids.push(id);
-        if std::mem::replace(&mut held.renewing, true) {
-            return;
-        }
-        drop(held);
-        let gate = Arc::downgrade(self);
-        let runtime = Arc::clone(&self.runtime);
-        self.runtime.spawn(Box::pin(async move {
-            loop {
-                runtime.sleep_until(runtime.boot() + RENEWAL).await;
-                let Some(gate) = gate.upgrade() else { return };
-                let ids = {
-                    let mut held = gate.leases.held.lock();
-                    held.renewing = !held.ids.is_empty();
-                    if !held.renewing {
-                        return;
-                    }
-                    held.ids.clone()
-                };
-                // A store that is away now is asked again in a moment; the lease outlasts several such moments.
-                let _ = gate.site.renew(&ids, LEASE).await;
-            }
-        }));
+        self.heartbeat.with(|state| state.leased.push(id));
+        self.beat();
     }
 
     /// The pass has ended, and its leases with it.
     pub(super) fn end_lease(&self, id: u64) {
-        self.leases.held.lock().ids.retain(|held| *held != id);
+        self.heartbeat.with(|state| state.leased.retain(|leased| *leased != id));
+    }
+
+    /// Listens for changes of the site by other processes while a request sleeps until `until`, if that is long.
+    pub(super) fn listen(self: &Arc<Self>, until: BootInstant) -> Option<Listening> {
+        if !self.shared || until <= self.runtime.boot() + INTERVAL {
+            return None;
+        }
+        Some(self.watch())
+    }
+
+    /// Listens for changes of the site by other processes.
+    pub(crate) fn watch(self: &Arc<Self>) -> Listening {
+        self.heartbeat.with(|state| state.listeners += 1);
+        // Where no other process shares the state, what happens is heard of without asking.
+        if self.shared {
+            self.beat();
+        }
+        Listening(Arc::clone(self))
+    }
+
+    /// Starts the heartbeat, unless it is running.
+    fn beat(self: &Arc<Self>) {
+        let running = self.heartbeat.with(|state| {
+            state.last = state.last.take().filter(|_| state.running);
+            std::mem::replace(&mut state.running, true)
+        });
+        if running {
+            return;
+        }
+        let (gate, runtime) = (Arc::downgrade(self), Arc::clone(&self.runtime));
+        self.runtime.spawn(Box::pin(async move {
+            loop {
+                runtime.sleep_until(runtime.boot() + INTERVAL).await;
+                let Some(gate) = gate.upgrade() else { return };
+                let leased = gate.heartbeat.with(|state| {
+                    state.running = !state.leased.is_empty() || state.listeners > 0;
+                    state.running.then(|| state.leased.clone())
+                });
+                let Some(leased) = leased else { return };
+                // A store that is unavailable now is asked again soon; a lease outlasts several heartbeats.
+                if let Ok(condition) = gate.site.renew(&leased, LEASE).await {
+                    gate.heard(&condition);
+                }
+            }
+        }));
+    }
+
+    /// Takes in how the breaker stands, and wakes the sleeping requests if that has changed.
+    fn heard(&self, condition: &Condition) {
+        let last = self.heartbeat.with(|state| state.last.replace(condition.clone()));
+        let changed = last.is_some_and(|last| last != *condition);
+        let transition = self.seen.by_heartbeat(condition, self.runtime.boot());
+        if changed || transition.is_some() {
+            self.report_change(transition);
+        }
     }
 }

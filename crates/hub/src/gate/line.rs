@@ -1,7 +1,7 @@
-//! The line of those who wait for one lane, in this process: first come, first served.
+//! The queue of requests that wait for one lane, in this process: first come, first served.
 //!
-//! Only the head asks the store for a ticket; those behind it hold nothing at all, so leaving the line costs nothing
-//! and a killed process leaves one ticket behind and not a backlog.
+//! Only the head reserves a place in the store; those behind it hold nothing at all, so leaving the queue costs nothing
+//! and a killed process leaves one reservation behind and not a backlog.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,18 +10,25 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// A line of waiters.
+/// How many requests may ask a remote store at once while the head's answer is on its way: one per round trip would cap
+/// the queue at that rate.
+const MOST_OVERLAPPING: u32 = 32;
+
+/// A queue of waiters.
 #[derive(Default)]
 pub(super) struct Line {
     seats: Mutex<VecDeque<Arc<Seat>>>,
     weight: AtomicU32,
+    overlapping: AtomicU32,
 }
 
 /// The place of one waiter.
 pub(super) struct Seat {
     weight: u32,
-    /// What it waits for is in the store's books already: those behind need not count it again.
-    pub(super) holds_ticket: AtomicBool,
+    /// The store counts it already: those behind need not count it again.
+    pub(super) holds_reservation: AtomicBool,
+    /// It has asked once while the head's answer was on its way.
+    overlapped: AtomicBool,
     /// It knows what it waits for. A head that does not has only just asked, and may be gone in a moment.
     pub(super) settled_in: AtomicBool,
     /// It waits for the breaker, and knows that.
@@ -39,7 +46,8 @@ impl Line {
     pub(super) fn join(&self, weight: u32) -> Arc<Seat> {
         let seat = Arc::new(Seat {
             weight: weight.max(1),
-            holds_ticket: AtomicBool::new(false),
+            holds_reservation: AtomicBool::new(false),
+            overlapped: AtomicBool::new(false),
             settled_in: AtomicBool::new(false),
             awaits_breaker: AtomicBool::new(false),
             called: Notify::new(),
@@ -50,14 +58,14 @@ impl Line {
         seat
     }
 
-    /// Returns the weights before a seat that hold no ticket; `None` for the head.
+    /// Returns the weights before a seat that have no reservation; `None` for the head.
     pub(super) fn ahead_of(&self, seat: &Arc<Seat>) -> Option<u32> {
         let seats = self.seats.lock();
         if seats.front().is_none_or(|head| Arc::ptr_eq(head, seat)) {
             return None;
         }
         let before = seats.iter().take_while(|other| !Arc::ptr_eq(other, seat));
-        Some(before.filter(|other| !other.holds_ticket.load(Ordering::Acquire)).map(|other| other.weight).sum())
+        Some(before.filter(|other| !other.holds_reservation.load(Ordering::Acquire)).map(|other| other.weight).sum())
     }
 
     /// Tells whether a seat is behind a head that has only just asked.
@@ -65,14 +73,33 @@ impl Line {
         self.seats.lock().front().is_some_and(|head| !Arc::ptr_eq(head, seat) && !head.settled_in.load(Ordering::Acquire))
     }
 
-    /// Gives up a seat, and calls whoever is the head now.
+    /// Lets a seat ask a remote store beside the head, once, if few do so already.
+    pub(super) fn overlap(&self, seat: &Arc<Seat>) -> Option<Overlap<'_>> {
+        if seat.overlapped.load(Ordering::Acquire) {
+            return None;
+        }
+        let more = |count: u32| (count < MOST_OVERLAPPING).then_some(count + 1);
+        self.overlapping.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        seat.overlapped.store(true, Ordering::Release);
+        Some(Overlap { line: self, calls_next: true })
+    }
+
+    /// Gives up a seat, and calls the new head if it was the head that left.
     pub(super) fn leave(&self, seat: &Arc<Seat>) {
         let mut seats = self.seats.lock();
-        if let Some(place) = seats.iter().position(|other| Arc::ptr_eq(other, seat)) {
-            seats.remove(place);
-            self.weight.fetch_sub(seat.weight, Ordering::AcqRel);
+        let Some(place) = seats.iter().position(|other| Arc::ptr_eq(other, seat)) else { return };
+        seats.remove(place);
+        self.weight.fetch_sub(seat.weight, Ordering::AcqRel);
+        if place == 0
+            && let Some(head) = seats.front()
+        {
+            head.called.notify_one();
         }
-        if let Some(head) = seats.front() {
+    }
+
+    /// Calls the head.
+    pub(super) fn wake_head(&self) {
+        if let Some(head) = self.seats.lock().front() {
             head.called.notify_one();
         }
     }
@@ -95,6 +122,24 @@ impl Line {
     pub(super) fn wake_all(&self) {
         for seat in &*self.seats.lock() {
             seat.called.notify_one();
+        }
+    }
+}
+
+/// Leave to ask beside the head, given up when dropped.
+pub(super) struct Overlap<'a> {
+    line: &'a Line,
+    /// There was room, or it never asked: the next that has not asked is called.
+    pub(super) calls_next: bool,
+}
+
+impl Drop for Overlap<'_> {
+    fn drop(&mut self) {
+        self.line.overlapping.fetch_sub(1, Ordering::AcqRel);
+        let seats = self.line.seats.lock();
+        let next = seats.iter().skip(1).find(|seat| self.calls_next && !seat.overlapped.load(Ordering::Acquire));
+        if let Some(next) = next {
+            next.called.notify_one();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A pace that a host asks for itself, such as the crawl delay of its robots.txt: one request in so much time, over all
 //! processes that share the store. Kept apart from the limits: both hold.
 
-use docstokg_policy::site::{Entry, Patience};
+use docstokg_policy::site::{Entry, Patience, Place};
 
 use super::{Gate, Lane, Terms};
 use crate::clock::BootInstant;
@@ -13,13 +13,13 @@ impl Gate {
     pub(crate) async fn take_turn(&self, lane: &Lane, draw: f64) -> Result<(), BootInstant> {
         let now = self.runtime.boot();
         let terms = Terms { asked: now, patience: Patience::Refuse, latest: now, deadline: now, draw, weight: 1 };
-        let ask = lane.ask(&lane.charges, &terms, None);
+        let ask = lane.ask(&lane.charges, &terms, Place::Head);
         match self.site.enter(&ask).await.map(|entered| entered.entry) {
             Ok(Entry::Refused(refusal)) => Err(refusal.until),
-            Ok(Entry::Wait(ticket)) => {
+            Ok(Entry::Wait(reserved)) => {
                 // Whoever would have to wait comes back for its turn, and holds nothing until then.
-                let _ = self.site.leave(&ask, ticket.id, None).await;
-                Err(ticket.at)
+                let _ = self.site.leave(&ask, reserved.id, None).await;
+                Err(reserved.at)
             }
             _ => Ok(()),
         }

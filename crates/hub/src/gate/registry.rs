@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use docstokg_policy::host::Host;
@@ -15,16 +15,15 @@ use docstokg_stores::{BudgetKey, SiteKey, StateStore};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
-use super::lease::Leases;
-use super::{Gate, Lane, LaneKey, Line, Rules};
+use super::lease::Heartbeat;
+use super::seen::Seen;
+use super::{Gate, Lane, LaneKey, Line, News, Rules};
 use crate::clock::{BootInstant, Clock, Runtime, Timestamp};
-use crate::config::{BudgetLimits, Config, SiteConfig, pace_key, resolver_key};
+use crate::config::{BudgetLimits, Config, SiteConfig, network_key, pace_key, resolver_key};
 use crate::hub::lane_key;
 
 /// How many gates there must be before the first look for unused ones.
 const FIRST_SWEEP: usize = 1_024;
-/// What the keys of the process's own breakers begin with.
-const NETWORK: &str = "network:";
 
 /// The clock of a runtime, for a store.
 pub(crate) struct RuntimeClock(pub(crate) Arc<dyn Runtime>);
@@ -70,6 +69,7 @@ pub(crate) struct Registry {
     config: Arc<Config>,
     pub(crate) store: Arc<dyn StateStore>,
     runtime: Arc<dyn Runtime>,
+    pub(crate) news: Arc<News>,
     /// The breakers of this process's own network, where the store is shared: its troubles are nobody else's.
     network: Option<MemoryStore>,
     sites: HashMap<Host, (SiteKey, Arc<SiteConfig>)>,
@@ -92,7 +92,7 @@ struct RulesCache {
 }
 
 impl Registry {
-    pub(crate) fn new(config: &Arc<Config>, store: Arc<dyn StateStore>, runtime: Arc<dyn Runtime>) -> Self {
+    pub(crate) fn new(config: &Arc<Config>, store: Arc<dyn StateStore>, runtime: Arc<dyn Runtime>, news: News) -> Self {
         let joined = config.sites.iter().flat_map(|site| {
             let shared = Arc::new(site.clone());
             site.hosts.iter().map(move |host| (host.clone(), (shared.key(), Arc::clone(&shared))))
@@ -102,6 +102,7 @@ impl Registry {
             network: store.is_shared().then(|| MemoryStore::new(Arc::new(RuntimeClock(Arc::clone(&runtime))))),
             store,
             runtime,
+            news: Arc::new(news),
             sites: joined.collect(),
             gates: RwLock::default(),
             rules: Mutex::default(),
@@ -124,10 +125,15 @@ impl Registry {
         (gate, lane)
     }
 
+    /// Returns the gate of a resolver.
+    pub(crate) fn resolver_gate(&self, name: &str) -> Arc<Gate> {
+        let site = resolver_key(name);
+        self.gate(&*self.store, &site, || Arc::clone(&site))
+    }
+
     /// Returns the gate and lane of a resolver: a breaker without budgets.
     pub(crate) fn resolver_lane(&self, name: &Arc<str>, host: &Host, role: Role) -> (Arc<Gate>, Arc<Lane>) {
-        let site = resolver_key(name);
-        let gate = self.gate(&*self.store, &site, || Arc::clone(&site));
+        let gate = self.resolver_gate(name);
         let lane = gate.beside(host, role, || {
             let breaker = self.config.breakers.of_resolver(name);
             Arc::new(Rules {
@@ -163,13 +169,24 @@ impl Registry {
     /// of our own network open, for this process alone.
     pub(crate) fn network_lane(&self, host: &Host, role: Role) -> Option<(Arc<Gate>, Arc<Lane>)> {
         let own = self.network.as_ref()?;
-        let site = format!("{NETWORK}{host}");
-        let gate = self.gate(own, &site, || site.as_str().into());
+        let site = format!("network:{host}");
+        let shown = || Some((Arc::clone(&self.store), network_key(host, &docstokg_stores::process::signature())));
+        let gate = self.gate_shown(own, &site, || site.as_str().into(), shown);
         let lane = gate.beside(host, role, || self.rules_of(&LaneKey { host: host.clone(), role, kind: None, service: None, free: true }));
         Some((gate, lane))
     }
 
     fn gate(&self, store: &dyn StateStore, site: &str, key: impl FnOnce() -> SiteKey) -> Arc<Gate> {
+        self.gate_shown(store, site, key, || None)
+    }
+
+    fn gate_shown(
+        &self,
+        store: &dyn StateStore,
+        site: &str,
+        key: impl FnOnce() -> SiteKey,
+        shown: impl FnOnce() -> Option<(Arc<dyn StateStore>, SiteKey)>,
+    ) -> Arc<Gate> {
         if let Some(gate) = self.gates.read().by_site.get(site) {
             return Arc::clone(gate);
         }
@@ -189,7 +206,11 @@ impl Registry {
             shared: store.is_shared(),
             remote: store.is_remote(),
             lanes: Mutex::default(),
-            leases: Leases::default(),
+            heartbeat: Heartbeat::default(),
+            seen: Seen::default(),
+            blocked_at: AtomicU64::new(0),
+            news: Arc::clone(&self.news),
+            shown: shown(),
         });
         gates.by_site.insert(key, Arc::clone(&gate));
         gate
@@ -231,6 +252,11 @@ impl Registry {
             && let Some(limits) = host.kinds.get(kind)
         {
             shared(BudgetKey::Kind(key.host.clone(), Arc::clone(kind)), limits);
+        }
+        if let Some(service) = &key.service
+            && let Some(limits) = self.config.limits.services.get(service)
+        {
+            shared(BudgetKey::Service(Arc::clone(service)), limits);
         }
         if let Some(common) = self.sites.get(&key.host).and_then(|(_, site)| site.common.as_ref()) {
             shared(BudgetKey::Common, common);

@@ -25,7 +25,7 @@ fn once(path: &str) -> docstokg_hub::Request {
 #[test]
 fn consecutive_5xx_open_the_breaker_until_the_reset() {
     let origin = Origin::new("a.example").route("/", [Reply::status(503), Reply::status(500), Reply::status(502), Reply::ok("fine")]);
-    let world = World::new([origin], config(flags("fail_max:3,reset:60")));
+    let world = World::exact([origin], config(flags("fail_max:3,reset:60")));
     for status in [503, 500, 502] {
         assert_eq!(world.run(move |hub| async move { hub.fetch(once("/")).await }).expect("an answer").head.status, status);
     }
@@ -55,7 +55,7 @@ fn consecutive_429_without_retry_after_open_the_breaker() {
 fn retry_after_blocks_the_host_for_that_long_and_no_longer_than_the_cap() {
     for (asked, cap, blocked) in [("4", "900", 4), ("4", "2", 2)] {
         let origin = Origin::new("a.example").route("/", [Reply::status(429).header("retry-after", asked), Reply::ok("fine")]);
-        let world = World::new([origin], config(flags(&format!("fail_max:5,reset:60,retry_after_cap:{cap}"))));
+        let world = World::exact([origin], config(flags(&format!("fail_max:5,reset:60,retry_after_cap:{cap}"))));
         let _ = world.run(|hub| async move { hub.fetch(once("/")).await }).expect("an answer");
         let error = world.run(|hub| async move { hub.fetch(once("/")).await }).expect_err("blocked");
         let refused = error.kind.refused().expect("a refusal");
@@ -102,7 +102,7 @@ fn neutral_answers_do_not_flip_the_breaker() {
 
 #[test]
 fn a_refusal_by_the_breaker_is_not_retried() {
-    let world = World::new([Origin::new("a.example")], config(flags("fail_max:5,reset:60")));
+    let world = World::exact([Origin::new("a.example")], config(flags("fail_max:5,reset:60")));
     world.block(&host(), seconds(30), "maintenance");
     let before = world.simulation.elapsed();
     let error = world.run(|hub| async move { hub.fetch(get("http://a.example/")).await }).expect_err("blocked");
@@ -206,7 +206,7 @@ fn a_resolver_has_a_breaker_of_its_own_and_a_host_that_refuses_costs_it_nothing(
     let mut flags = flags("fail_max:100,reset:60");
     flags.breaker_resolver = vec!["unpaywall=fail_max:2,reset:45".into()];
     let origins = [Origin::new("a.example").route("/", [Reply::status(503)]), Origin::new("b.example")];
-    let world = World::new(origins, config(flags));
+    let world = World::exact(origins, config(flags));
     let ask = |url: &str| get(url).repeatable(Repeatable::No).resolver("unpaywall");
     for _ in 0..2 {
         let _ = world.run(move |hub| async move { hub.fetch(ask("http://a.example/")).await }).expect("an answer");
@@ -227,7 +227,7 @@ fn a_resolver_has_a_breaker_of_its_own_and_a_host_that_refuses_costs_it_nothing(
 
 #[test]
 fn the_patient_are_parked_until_a_block_ends() {
-    let world = World::new([Origin::new("a.example")], config(flags("fail_max:5,reset:60")));
+    let world = World::exact([Origin::new("a.example")], config(flags("fail_max:5,reset:60")));
     world.block(&host(), seconds(3_600), "test");
     let parked = get("http://a.example/").patience(Patience::Wait).deadline(seconds(7_200));
     let answer = world.run(move |hub| async move { hub.fetch(parked).await }).expect("an answer");

@@ -38,7 +38,7 @@ fn what_is_shipped_is_in_order_and_says_what_the_domain_says() {
     assert_eq!(rates("api.core.ac.uk", Role::Metadata), "5/10SECOND");
     assert_eq!(rates("unheard.of", Role::Artifact), "2/SECOND+500/HOUR");
     assert_eq!(config.breakers.of(&host("web.archive.org")).policy.reset, Duration::from_secs(3_600));
-    assert_eq!(config.limits.max_inflight.value, 500);
+    assert_eq!(config.limits.max_inflight.value.map(std::num::NonZero::get), Some(500));
 }
 
 #[test]
@@ -148,7 +148,7 @@ global:
     let environment = vec![("DOCSTOKG_RLIMITS_YAML".to_owned(), path(&limits)), ("DOCSTOKG_BREAKERS_YAML".to_owned(), path(&breakers))];
     let (config, _) = load(&Sources { environment, ..Sources::default() }).expect("a configuration");
     assert_eq!(format_rates(&config.limits.of(&host("export.arxiv.org"), Role::Metadata).rates.value), "1/3SECOND+1000/DAY");
-    assert_eq!((config.limits.max_inflight.value, config.limits.adaptive.expect("on").window.as_secs()), (250, 30));
+    assert_eq!((config.limits.max_inflight.value.map_or(0, std::num::NonZero::get), config.limits.adaptive.expect("on").window.as_secs()), (250, 30));
     assert_eq!(config.breakers.of(&host("unheard.of")).policy.fail_max.get(), 4);
     assert_eq!(config.breakers.of(&host("api.crossref.org")).policy.retry_after_cap.as_secs(), 900);
     assert_eq!(config.breakers.of_resolver("landing_page").policy.fail_max.get(), 2);
@@ -192,7 +192,10 @@ fn flags_are_read_in_the_seeds_syntax() {
     let policy = &config.breakers.of(&host("api.crossref.org")).policy;
     assert_eq!((policy.fail_max.get(), policy.reset.as_secs(), policy.retry_after_cap.as_secs()), (5, 61, 900));
     assert_eq!(config.breakers.of_resolver("landing_page").policy.reset.as_secs(), 45);
-    assert_eq!((config.limits.max_inflight.value, config.transport.deadline), (9, Some(Duration::from_millis(7_500))));
+    assert_eq!(
+        (config.limits.max_inflight.value.map_or(0, std::num::NonZero::get), config.transport.deadline),
+        (9, Some(Duration::from_millis(7_500)))
+    );
 }
 
 #[test]
@@ -252,8 +255,12 @@ fn the_schema_knows_every_key_of_the_table() {
     for key in keys::all().iter().filter(|key| key.kind != "group") {
         let mut place = &schema;
         for part in key.path.split('.') {
+            // A group of keys that may be written as one word.
+            if let Some(group) = place.get("oneOf").and_then(|forms| forms.as_array()?.iter().find(|form| form.get("properties").is_some())) {
+                place = group;
+            }
             place = match part {
-                "HOST" | "NAME" | "KIND" => &place["additionalProperties"],
+                "HOST" | "NAME" | "KIND" | "SERVICE" => &place["additionalProperties"],
                 "ROLE" => &place["properties"]["metadata"],
                 part => &place["properties"][part],
             };

@@ -97,7 +97,7 @@ fn a_directory_that_is_not_there_is_said_so_and_not_retried() {
 fn a_stream_holds_its_slot_until_it_ends() {
     let body = Reply::status(200).drip(&[1; 3_000], 1_000, seconds(1));
     let origin = Origin::new("a.example").route("/stream", [body]);
-    let world = World::new([origin], quiet_config());
+    let world = World::exact([origin], quiet_config());
     let (hub, simulation) = (world.hub.clone(), world.simulation.clone());
     world.simulation.start(async move {
         let mut streamed = hub.stream(get("http://a.example/stream")).await.expect("a stream");
@@ -140,7 +140,7 @@ fn a_stream_that_breaks_off_is_a_failure_of_the_origin() {
 #[test]
 fn a_consumer_that_stops_reading_loses_its_stream_and_not_the_hosts_slot() {
     let body = Reply::status(200).drip(&[1; 3_000], 1_000, ms(1));
-    let world = World::new([Origin::new("a.example").route("/stream", [body])], quiet_config());
+    let world = World::exact([Origin::new("a.example").route("/stream", [body])], quiet_config());
     let (hub, simulation) = (world.hub.clone(), world.simulation.clone());
     world.simulation.start(async move {
         let mut streamed = hub.stream(get("http://a.example/stream")).await.expect("a stream");

@@ -37,7 +37,7 @@ fn world(origin: Origin, breaker: &str) -> World {
         rate: vec!["a.example:metadata=rates:2/SECOND,max_delay_ms:5000".into()],
         ..Flags::default()
     };
-    World::new([origin.latency(ms(40)), Origin::new("b.example").latency(ms(10))], config(flags))
+    World::exact([origin.latency(ms(40)), Origin::new("b.example").latency(ms(10))], config(flags))
 }
 
 #[test]

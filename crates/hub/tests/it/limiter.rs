@@ -45,7 +45,7 @@ fn roles_have_limits_and_bounds_of_their_own() {
 
 #[test]
 fn head_spends_no_token_unless_it_counts() {
-    let head = |n: usize| Request::head(format!("http://a.example/{n}").parse().expect("a URL"));
+    let head = |n: usize| Request::head(format!("http://a.example/{n}").parse().expect("a URL")).rate_wait(RateWait::Policy);
     let world = World::new([Origin::new("a.example")], config(rates(&["a.example:metadata=rates:2/SECOND,max_delay_ms:0"])));
     let outcomes = world.fetch_all((0..20).map(head).collect());
     assert_eq!(count(&outcomes, "200"), 20, "a burst of HEAD, no delay");
@@ -57,7 +57,7 @@ fn head_spends_no_token_unless_it_counts() {
 
 #[test]
 fn a_wait_beyond_the_bound_is_refused_at_once_and_says_until_when() {
-    let world = World::new([Origin::new("a.example")], config(rates(&["a.example:metadata=rates:1/SECOND,max_delay_ms:100"])));
+    let world = World::exact([Origin::new("a.example")], config(rates(&["a.example:metadata=rates:1/SECOND,max_delay_ms:100"])));
     assert!(world.run(|hub| async move { hub.fetch(get("http://a.example/")).await }).is_ok());
     world.simulation.run_for(ms(300));
     let error = world.run(|hub| async move { hub.fetch(get("http://a.example/")).await }).expect_err("refused");

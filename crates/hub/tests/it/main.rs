@@ -2,12 +2,18 @@
 
 #![allow(clippy::expect_used, clippy::cast_precision_loss, reason = "a failed expectation is a failed test, and its counts are small")]
 
+// The seeds' configuration as written, and the library that obeys it.
+mod as_written;
 // Opening, blocking, probing, closing, as callers meet it.
 mod breaker;
 // Layers, places and nearest words.
 mod config;
+// More requests than places, in processes that wake late, stand still and die.
+mod crowd;
 // Buffered, streamed and to a file; caps and timeouts.
 mod delivery;
+// What other processes and operators do, as a running process hears of it.
+mod elsewhere;
 // Exact event lists of scripted journeys.
 mod events;
 // Over HTTP/2.

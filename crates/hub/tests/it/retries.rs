@@ -92,7 +92,7 @@ fn a_request_never_refuses_itself() {
 
 #[test]
 fn the_deadline_bounds_everything() {
-    let world = World::new([Origin::new("a.example").latency(seconds(20))], config(Flags::default()));
+    let world = World::exact([Origin::new("a.example").latency(seconds(20))], config(Flags::default()));
     let error = world.run(|hub| async move { hub.fetch(get("http://a.example/").deadline(ms(1_500))).await }).expect_err("too late");
     assert_eq!(error.to_string(), "a.example: the deadline of 1.500 s passed before the answer began");
     assert_eq!(world.simulation.elapsed(), ms(1_500));

@@ -11,7 +11,7 @@ use docstokg_hub::config::load::{Sources, load};
 use docstokg_hub::event::{Event, Observer};
 use docstokg_hub::stores::SiteView;
 use docstokg_hub::transport::wire::WireOptions;
-use docstokg_hub::{Host, Hub, Request};
+use docstokg_hub::{Host, Hub, RateWait, Request};
 use docstokg_origin_sim::{Ledger, Listener, Origin, SimTransport, Simulation, Web};
 use parking_lot::Mutex;
 
@@ -23,8 +23,9 @@ pub(crate) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
+/// A request that waits for the rate as long as its host's policy says.
 pub(crate) fn get(url: &str) -> Request {
-    Request::get(url.parse().expect("a URL"))
+    Request::get(url.parse().expect("a URL")).rate_wait(RateWait::Policy)
 }
 
 /// Runs work on real sockets, in real time.
@@ -96,12 +97,21 @@ impl World {
         Self::seeded(origins, config, 7)
     }
 
+    /// A world in which everything wakes at the exact instant.
+    pub(crate) fn exact(origins: impl IntoIterator<Item = Origin>, config: Config) -> Self {
+        Self::on(Simulation::exact(), origins, config, 7)
+    }
+
     pub(crate) fn seeded(origins: impl IntoIterator<Item = Origin>, config: Config, seed: u64) -> Self {
-        let simulation = Simulation::new();
+        Self::on(Simulation::seeded(seed), origins, config, seed)
+    }
+
+    fn on(simulation: Simulation, origins: impl IntoIterator<Item = Origin>, config: Config, seed: u64) -> Self {
         let web = Web::new(origins, Clock::boot(&simulation));
         let events = Arc::new(Notes::default());
         let hub = Hub::builder(config)
             .runtime(simulation.runtime())
+            .store(simulation.store())
             .random(Random::seeded(seed))
             .transport(SimTransport::new(&simulation, &web))
             .observer(Arc::clone(&events) as Arc<dyn Observer>)

@@ -30,7 +30,7 @@ fn plans(directory: &tempfile::TempDir, server: &server::Server, block: bool) ->
     let place = |name: &str| directory.path().join(format!("{block}-{name}")).display().to_string();
     [("multiprocess", place("limits.shm")), ("sqlite", place("state.sqlite")), ("redis", server.dsn())]
         .into_iter()
-        .map(|store| Plan { store, limit: 50, processes: 4, callers: 4, seconds: 3, block, slack: Duration::from_millis(200) })
+        .map(|store| Plan { store, limit: 50, processes: 4, callers: 4, seconds: 3, each: None, block, slack: Duration::from_millis(200) })
         .collect()
 }
 
@@ -56,15 +56,60 @@ fn four_processes_that_do_not_wait_share_one_window() {
     check(false);
 }
 
-/// Two hundred callers in a process that is killed leave one ticket behind, not a backlog.
+/// More processes than a window allows, with a few requests each, on every store: all are served, in the ideal time.
+#[test]
+fn more_processes_than_a_window_allows_are_all_served_in_time() {
+    let (directory, server) = (tempfile::tempdir().expect("a directory"), server::Server::start());
+    let mut plans = Vec::new();
+    for limit in [1, 2] {
+        for processes in [2_usize, 4, 8] {
+            let place = |name: &str| directory.path().join(format!("{limit}-{processes}-{name}")).display().to_string();
+            let dsn = format!("redis://127.0.0.1:{}/{}", server.port, (limit - 1) * 3 + processes / 3);
+            for store in [("multiprocess", place("limits.shm")), ("sqlite", place("state.sqlite")), ("redis", dsn)] {
+                let slack = Duration::from_millis(150);
+                plans.push(Plan {
+                    store,
+                    limit,
+                    processes,
+                    callers: 2,
+                    seconds: 80,
+                    each: Some(if processes == 8 { 1 } else { 2 }),
+                    block: true,
+                    slack,
+                });
+            }
+        }
+    }
+    // They wait far more than they work: all of them run side by side.
+    let runs: Vec<_> = plans.into_iter().map(|plan| std::thread::spawn(move || (run::run(&plan, &WORKER), plan))).collect();
+    for run in runs {
+        let (outcome, plan) = run.join().expect("no panic");
+        let total = plan.processes * plan.callers * plan.each.unwrap_or(0);
+        assert_eq!((outcome.arrived, outcome.sent), (total, total), "{plan:?}: every request is served");
+        outcome.exceeded.as_ref().unwrap_or_else(|why| panic!("{plan:?}: {why}"));
+        #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+        let ideal = ((total - 1) / plan.limit) as f64 * 1.01;
+        assert!(outcome.took.as_secs_f64() <= ideal * 1.05 + 1.0, "{plan:?}: {:?}, at best {ideal} s", outcome.took);
+    }
+}
+
+/// Two hundred callers in a process that is killed leave one reservation behind, not a backlog.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a process is killed in real time")]
-fn two_hundred_waiting_callers_leave_one_ticket() {
+fn two_hundred_waiting_callers_leave_one_reservation() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("state.sqlite");
     let served = Served::start();
-    let plan =
-        Plan { store: ("sqlite", path.display().to_string()), limit: 1, processes: 1, callers: 200, seconds: 60, block: true, slack: Duration::ZERO };
+    let plan = Plan {
+        store: ("sqlite", path.display().to_string()),
+        limit: 1,
+        processes: 1,
+        callers: 200,
+        seconds: 60,
+        each: None,
+        block: true,
+        slack: Duration::ZERO,
+    };
     let mut worker = run::start(&plan, &WORKER, 0, &served.address(), SystemClock.boot());
     while served.web.ledger().len() < 2 {
         std::thread::sleep(Duration::from_millis(10));
@@ -73,6 +118,6 @@ fn two_hundred_waiting_callers_leave_one_ticket() {
     worker.wait().expect("its end");
     let store = SqliteStore::open(&path, std::sync::Arc::new(SystemClock)).expect("a store");
     let view = arrive(store.site(&HOST.into()).view());
-    let waiting: usize = view.site.budgets().iter().map(|budget| budget.tickets().count()).sum();
-    assert!(waiting <= 1, "{waiting} tickets of two hundred callers");
+    let waiting: usize = view.site.budgets().iter().map(|budget| budget.waiting_until().count()).sum();
+    assert!(waiting <= 1, "{waiting} reservations of two hundred callers");
 }

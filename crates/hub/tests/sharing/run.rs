@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     /// Callers of each process.
     pub(crate) callers: usize,
     pub(crate) seconds: u64,
+    /// How many requests each caller makes before it ends; `None` for as many as it can in that time.
+    pub(crate) each: Option<usize>,
     /// Callers wait for their turn; otherwise they are refused and ask again.
     pub(crate) block: bool,
     /// By how much a stall of the machine may bring arrivals together.
@@ -48,6 +50,8 @@ pub(crate) struct Outcome {
     /// What the origin saw, and what the workers say they sent.
     pub(crate) arrived: usize,
     pub(crate) sent: usize,
+    /// From the first arrival to the last.
+    pub(crate) took: Duration,
 }
 
 /// Starts this program again as a worker. `arguments` lead it to [`work`].
@@ -62,6 +66,7 @@ pub(crate) fn start(plan: &Plan, arguments: &[&str], name: usize, address: &str,
         .env("WORKER_CALLERS", plan.callers.to_string())
         .env("WORKER_BEGIN", begin.as_micros().to_string())
         .env("WORKER_SECONDS", plan.seconds.to_string())
+        .env("WORKER_EACH", plan.each.unwrap_or(usize::MAX).to_string())
         .env("WORKER_BLOCK", plan.block.to_string())
         .stdout(Stdio::piped())
         .spawn()
@@ -91,7 +96,7 @@ impl Served {
 /// Runs a plan to its end.
 pub(crate) fn run(plan: &Plan, arguments: &[&str]) -> Outcome {
     let served = Served::start();
-    let begin = SystemClock.boot() + Duration::from_millis(800);
+    let begin = SystemClock.boot() + if plan.each.is_some() { Duration::from_secs(3) } else { Duration::from_millis(800) };
     let children: Vec<Child> = (0..plan.processes).map(|name| start(plan, arguments, name, &served.address(), begin)).collect();
     let sent = children.into_iter().map(sent).sum();
     let arrivals = served.web.ledger().arrivals();
@@ -110,6 +115,7 @@ pub(crate) fn run(plan: &Plan, arguments: &[&str]) -> Outcome {
         by_worker,
         arrived: arrivals.len(),
         sent,
+        took: arrivals.last().map_or(Duration::ZERO, |last| last.at.since(arrivals[0].at)),
     }
 }
 
@@ -146,7 +152,8 @@ pub(crate) fn work() {
         let mut callers = tokio::task::JoinSet::new();
         for _ in 0..number("WORKER_CALLERS") {
             let (hub, sent, name) = (hub.clone(), Arc::clone(&sent), variable("WORKER_NAME"));
-            callers.spawn(async move { call(&hub, &sent, &name, block, begin, end).await });
+            let each = number("WORKER_EACH");
+            callers.spawn(async move { call(&hub, &sent, &name, block, each, begin, end).await });
         }
         while let Some(done) = callers.join_next().await {
             done.expect("no panic");
@@ -159,9 +166,9 @@ pub(crate) fn work() {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a worker lives in real time")]
-async fn call(hub: &Hub, sent: &AtomicU64, name: &str, block: bool, begin: BootInstant, end: BootInstant) {
+async fn call(hub: &Hub, sent: &AtomicU64, name: &str, block: bool, each: u64, begin: BootInstant, end: BootInstant) {
     tokio::time::sleep(begin.since(SystemClock.boot())).await;
-    loop {
+    for _ in 0..each {
         let left = end.since(SystemClock.boot());
         if left.is_zero() {
             return;

@@ -62,7 +62,7 @@ impl Budget {
 
     /// Takes over everything but the history from what another process wrote.
     pub fn adopt(&mut self, other: Self) {
-        let Self { keep, coarse, tickets, slots, multiplier, tally, waits, .. } = other;
+        let Self { keep, coarse, reservations, slots, multiplier, tally, waits, extensions, .. } = other;
         let mut mine = std::mem::take(&mut self.coarse);
         self.coarse = coarse
             .into_iter()
@@ -77,8 +77,9 @@ impl Budget {
             .collect::<Vec<Coarse>>();
         // Another process may have written before it had heard of our windows.
         self.remembered = 0;
-        (self.keep, self.tickets, self.slots) = (keep, tickets, slots);
+        (self.keep, self.reservations, self.slots) = (keep, reservations, slots);
         (self.multiplier, self.tally, self.waits) = (multiplier, tally, waits);
+        self.extensions = extensions;
     }
 
     /// Moves every instant to another clock.
@@ -93,7 +94,7 @@ impl Budget {
             coarse.restore(buckets);
         }
         // Whoever waited, or held a slot, is gone with the machine's last start.
-        self.tickets.clear();
+        self.reservations.clear();
         self.slots.clear();
         self.tally = None;
         self.waits = None;

@@ -28,6 +28,27 @@ pub enum Patience {
     Wait,
 }
 
+/// Where a request stands in the queue of its own process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// First: it may go, or reserve a place.
+    Head,
+    /// Behind so many weights that have no reservation yet: it is told when its turn comes at the earliest.
+    Behind(u32),
+    /// Behind a head whose answer is still on its way from a remote store: it may go at once, and reserves nothing.
+    Overlapping,
+}
+
+impl Place {
+    /// Returns the weights before it that hold no reservation, where it may not go at all.
+    pub(crate) fn ahead(self) -> Option<u32> {
+        match self {
+            Self::Behind(ahead) => Some(ahead),
+            Self::Head | Self::Overlapping => None,
+        }
+    }
+}
+
 /// A question to a site.
 #[derive(Clone, Debug)]
 pub struct Ask<'a> {
@@ -47,8 +68,8 @@ pub struct Ask<'a> {
     pub deadline: BootInstant,
     /// What to do while the breaker is open.
     pub patience: Patience,
-    /// `None` for whoever is next; behind others of its own process, the weights of those that hold no ticket yet.
-    pub ahead: Option<u32>,
+    /// Its place in the queue of its own process.
+    pub place: Place,
     /// A random share in 0..1, for the jitter of probes.
     pub draw: f64,
     /// How long a probe's place, or a shared slot, is held without a sign of life.
@@ -70,7 +91,7 @@ impl<'a> Ask<'a> {
             latest: BootInstant::ZERO,
             deadline: BootInstant::FAR,
             patience: Patience::Refuse,
-            ahead: None,
+            place: Place::Head,
             draw: 0.0,
             lease: Duration::from_secs(20),
             asked: BootInstant::FAR,
@@ -83,22 +104,30 @@ impl<'a> Ask<'a> {
 pub enum Entry {
     /// Send now.
     Go(Pass),
-    /// A place is held: sleep until its instant, then confirm.
-    Wait(Ticket),
-    /// Behind others of the same process: wait for one's turn, which comes no earlier than this.
+    /// A place is reserved: sleep until its instant, then confirm.
+    Wait(Reserved),
+    /// Not the head of its queue: wait for one's turn, which comes no earlier than this.
     Queue {
         /// Not before this instant.
         at: BootInstant,
     },
     /// The breaker is open or probing: ask again at `until`, or when the site's state changes.
-    Await {
+    WaitForBreaker {
         /// When to ask again at the latest.
         until: BootInstant,
+        /// Why it is open, or was.
+        reason: OpenReason,
         /// A probe is out.
         probing: bool,
     },
-    /// Every slot that is shared with other processes is taken: ask again in a moment.
-    Busy,
+    /// The windows have room, but every slot that is shared with other processes is taken. The place is reserved: confirm
+    /// it again in a moment, the later the more requests come first.
+    WaitForSlot {
+        /// The name of the reservation.
+        id: u64,
+        /// How many requests with an earlier position are about to take a slot.
+        earlier: u32,
+    },
     /// No; nothing was spent.
     Refused(Refusal),
 }
@@ -115,7 +144,7 @@ pub struct Entered {
 /// Leave to send one request. Must be settled or left.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pass {
-    /// Its name among the tickets and leases of the site.
+    /// Its name among the reservations and leases of the site.
     pub id: u64,
     /// The era of the breaker that let it through.
     pub era: u32,
@@ -131,9 +160,9 @@ pub struct Pass {
     pub shadowed: Option<Box<Refusal>>,
 }
 
-/// A held place. Must be confirmed or left.
+/// A reserved place. Must be confirmed or left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket {
+pub struct Reserved {
     /// Its name.
     pub id: u64,
     /// When it is due.

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Ask, Charge, Patience, Site};
+use super::{Ask, Charge, Patience, Place, Site};
 use crate::adaptive::AdaptivePolicy;
 use crate::breaker::{Breaker, BreakerPolicy};
 use crate::budget::Budget;
+use crate::extension::Extensions;
 use crate::role::Role;
 use crate::time::BootInstant;
 use crate::windows::Windows;
@@ -22,7 +23,7 @@ pub struct OwnedAsk {
     latest: BootInstant,
     deadline: BootInstant,
     patience: Patience,
-    ahead: Option<u32>,
+    place: Place,
     draw: f64,
     lease: Duration,
     asked: BootInstant,
@@ -41,7 +42,7 @@ impl Ask<'_> {
             latest: self.latest,
             deadline: self.deadline,
             patience: self.patience,
-            ahead: self.ahead,
+            place: self.place,
             draw: self.draw,
             lease: self.lease,
             asked: self.asked,
@@ -62,7 +63,7 @@ impl OwnedAsk {
             latest: self.latest,
             deadline: self.deadline,
             patience: self.patience,
-            ahead: self.ahead,
+            place: self.place,
             draw: self.draw,
             lease: self.lease,
             asked: self.asked,
@@ -76,8 +77,13 @@ impl OwnedAsk {
     }
 }
 
+#[expect(clippy::box_collection, reason = "one word where there are none")]
+fn boxed(isolated: Vec<(Role, Breaker)>) -> Option<Box<Vec<(Role, Breaker)>>> {
+    (!isolated.is_empty()).then(|| Box::new(isolated))
+}
+
 impl Site {
-    /// Names tickets and passes from `first` on. Processes that share a site must not use the same names.
+    /// Names reservations and passes from `first` on. Processes that share a site must not use the same names.
     pub fn number_from(&mut self, first: u64) {
         self.next_id = first;
     }
@@ -85,7 +91,7 @@ impl Site {
     /// Puts a site together from its parts.
     #[must_use]
     pub fn from_parts(breaker: Breaker, isolated: Vec<(Role, Breaker)>, budgets: Vec<Budget>) -> Self {
-        Self { breaker, isolated, budgets, ..Self::default() }
+        Self { breaker, isolated: boxed(isolated), budgets, ..Self::default() }
     }
 
     /// Returns whether anything but history may have changed since the last call.
@@ -96,12 +102,23 @@ impl Site {
     /// Returns the breakers: the host's, and those of roles that count for themselves.
     #[must_use]
     pub fn breakers(&self) -> (&Breaker, &[(Role, Breaker)]) {
-        (&self.breaker, &self.isolated)
+        (&self.breaker, self.isolated.as_deref().map_or(&[], Vec::as_slice))
     }
 
     /// Replaces the breakers by those that another process wrote.
     pub fn set_breakers(&mut self, breaker: Breaker, isolated: Vec<(Role, Breaker)>) {
-        (self.breaker, self.isolated) = (breaker, isolated);
+        (self.breaker, self.isolated) = (breaker, boxed(isolated));
+    }
+
+    /// Returns what later versions have added to the site.
+    #[must_use]
+    pub fn extensions(&self) -> &Extensions {
+        &self.extensions
+    }
+
+    /// Replaces what later versions have added by what another process wrote.
+    pub fn set_extensions(&mut self, extensions: Extensions) {
+        self.extensions = extensions;
     }
 
     /// Returns the budgets, to be brought up to date with other processes.
@@ -120,7 +137,7 @@ impl Site {
     /// Writes down who opened the breakers that have just opened.
     pub fn sign(&mut self, who: &Arc<str>) {
         self.breaker.sign(who);
-        for (_, breaker) in &mut self.isolated {
+        for (_, breaker) in self.isolated.iter_mut().flat_map(|own| own.iter_mut()) {
             breaker.sign(who);
         }
     }
@@ -128,7 +145,7 @@ impl Site {
     /// Moves every instant to the clock of another start of the machine, at `now`.
     pub fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant, now: BootInstant) {
         self.breaker.rebase(shift);
-        for (_, breaker) in &mut self.isolated {
+        for (_, breaker) in self.isolated.iter_mut().flat_map(|own| own.iter_mut()) {
             breaker.rebase(shift);
         }
         for budget in &mut self.budgets {

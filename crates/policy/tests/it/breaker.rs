@@ -265,12 +265,12 @@ fn the_patient_wait_for_the_end_of_a_block_and_for_a_verdict() {
     let patient = Ask { patience: Patience::Wait, ..ask(&[], &policy) };
     let mut site = Site::default();
     site.block(at(5_000), &OpenReason::RetryAfter, at(0));
-    assert_eq!(site.enter(&patient, at(0)).entry, Entry::Await { until: at(5_000), probing: false });
+    assert_eq!(site.enter(&patient, at(0)).entry, Entry::WaitForBreaker { until: at(5_000), reason: OpenReason::RetryAfter, probing: false });
     let hurried = Ask { deadline: at(4_999), ..patient.clone() };
     assert!(matches!(site.enter(&hurried, at(0)).entry, Entry::Refused(_)), "a wait known to end after the deadline");
     let Entry::Go(probe) = site.enter(&patient, at(5_000)).entry else { panic!("refused") };
     assert!(probe.probe);
-    assert!(matches!(site.enter(&patient, at(5_000)).entry, Entry::Await { probing: true, .. }));
+    assert!(matches!(site.enter(&patient, at(5_000)).entry, Entry::WaitForBreaker { probing: true, .. }));
     assert!(matches!(site.enter(&ask(&[], &policy), at(5_000)).entry, Entry::Refused(_)), "who comes first now is refused");
     let settled = site.settle_headers(&patient, &probe, Outcome::Neutral, at(5_010));
     assert!(settled.wakes);

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::rate::Window;
-use docstokg_policy::site::{Ask, Charge, Entry, Pass, RefusalReason, Site};
+use docstokg_policy::site::{Ask, Charge, Entry, Pass, Place, RefusalReason, Site};
 use docstokg_policy::time::BootInstant;
 use proptest::prelude::*;
 
@@ -89,6 +89,23 @@ impl Step {
 }
 
 impl World {
+    /// Lets every waiting request come back at the instant it was told, up to `until`, in the order of the instants.
+    fn come_when_due(&mut self, policy: &BreakerPolicy, until: BootInstant) -> Result<(), TestCaseError> {
+        let mut asks = 0;
+        loop {
+            self.waiting.sort_by_key(|(_, _, due)| *due);
+            let Some((charges, id, due)) = self.waiting.first().cloned().filter(|(_, _, due)| *due <= until) else { return Ok(()) };
+            self.waiting.remove(0);
+            asks += 1;
+            prop_assert!(asks < 1_000, "requests that wait push each other back");
+            match self.site.confirm(&Ask { latest: BootInstant::FAR, ..ask(&charges, policy) }, id, due).entry {
+                Entry::Go(pass) => self.go(charges, pass, due),
+                Entry::Wait(reserved) => self.waiting.push((charges, reserved.id, reserved.at)),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
     /// Lets these steps happen, and returns the world after them and the time.
     fn lived<'a>(budgets: &[Vec<Window>], steps: impl IntoIterator<Item = &'a Step>) -> (Self, BootInstant) {
         let mut world = Self { used: vec![Vec::new(); budgets.len()], ..Self::default() };
@@ -137,9 +154,9 @@ impl World {
                 let question = Ask { latest: now + ms(*bound), ..ask(&charges, &policy) };
                 match self.site.enter(&question, now).entry {
                     Entry::Go(pass) => self.go(charges, pass, now),
-                    Entry::Wait(ticket) => {
-                        assert!(ticket.at > now && ticket.at <= now + ms(*bound));
-                        self.waiting.push((charges, ticket.id, ticket.at));
+                    Entry::Wait(reserved) => {
+                        assert!(reserved.at > now && reserved.at <= now + ms(*bound));
+                        self.waiting.push((charges, reserved.id, reserved.at));
                     }
                     Entry::Refused(refusal) => assert!(refusal.until > now + ms(*bound)),
                     other => panic!("{other:?}"),
@@ -153,7 +170,7 @@ impl World {
                 let question = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
                 match self.site.confirm(&question, id, now).entry {
                     Entry::Go(pass) => self.go(charges, pass, now),
-                    Entry::Wait(ticket) => self.waiting.push((charges, ticket.id, ticket.at)),
+                    Entry::Wait(reserved) => self.waiting.push((charges, reserved.id, reserved.at)),
                     other => panic!("{other:?}"),
                 }
             }
@@ -230,41 +247,28 @@ proptest! {
         }
     }
 
-    /// With grants alone in the history, and with tickets whose holders come when they are due.
+    /// With permits alone in the history, and with reservations whose holders come at the instants they were told.
     #[test]
     fn a_refusal_says_exactly_until_when(budgets in any_budgets(), steps in proptest::collection::vec(any_step(), 1..60), weight in 1u32..4) {
         let (mut world, now) = World::lived(&budgets, steps.iter().filter(|step| step.is_about_waiting()));
-        // Whoever is due comes now, so that no ticket stands for a use at an unknown instant.
-        world.waiting.sort_by_key(|(_, _, due)| *due);
-        let due = world.waiting.iter().filter(|(_, _, due)| *due <= now).count();
-        for _ in 0..due {
-            world.take(&Step::Confirm(0), &budgets, now);
-            world.waiting.sort_by_key(|(_, _, due)| *due);
-        }
+        let policy = BreakerPolicy::default();
+        // Requests that are due come now, so that no reservation stands for a use at an unknown instant.
+        world.come_when_due(&policy, now)?;
         let largest = budgets.iter().flatten().map(|window| window.limit.get()).min().expect("a window");
         let charges: Vec<Charge> = budgets.iter().enumerate().map(|(budget, windows)| charge(budget, weight.min(largest), windows, GUARD)).collect();
-        let policy = BreakerPolicy::default();
         let question = ask(&charges, &policy);
         let Entry::Refused(refusal) = world.site.clone().enter(&question, now).entry else { return Ok(()) };
         let by_a_window = matches!(refusal.reason, RefusalReason::Rate { window: Some(_) });
         prop_assert!(by_a_window);
-        let mut site = world.site.clone();
-        let mut waiting = world.waiting.clone();
         let mut instant = now;
         while instant < refusal.until {
-            waiting.sort_by_key(|(_, _, due)| *due);
-            while let Some((charges, id, due)) = waiting.first().cloned().filter(|(_, _, due)| *due <= instant) {
-                waiting.remove(0);
-                let entry = site.confirm(&Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) }, id, due).entry;
-                prop_assert!(matches!(entry, Entry::Go(_)), "a ticket that is due is honoured: {entry:?}");
-            }
-            let early = site.clone().enter(&question, instant).entry;
+            world.come_when_due(&policy, instant)?;
+            let early = world.site.clone().enter(&question, instant).entry;
             prop_assert!(matches!(early, Entry::Refused(_)), "admitted {:?} early: {early:?}", refusal.until.since(instant));
             instant += Duration::from_micros(500);
         }
-        for (charges, id, _) in waiting.into_iter().filter(|(_, _, due)| *due <= refusal.until) {
-            let _ = site.confirm(&Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) }, id, refusal.until);
-        }
+        world.come_when_due(&policy, refusal.until)?;
+        let mut site = world.site;
         let last = refusal.until - Duration::from_micros(1);
         if last >= now {
             prop_assert!(matches!(site.clone().enter(&question, last).entry, Entry::Refused(_)), "admitted a microsecond early");
@@ -283,17 +287,17 @@ proptest! {
         let policy = BreakerPolicy::default();
         let charges: Vec<Charge> = budgets.iter().enumerate().map(|(budget, windows)| charge(budget, 1, windows, GUARD)).collect();
         let patient = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
-        let Entry::Queue { at: promised } = world.site.enter(&Ask { ahead: Some(ahead), ..patient.clone() }, now).entry else { panic!("not queued") };
+        let Entry::Queue { at: promised } = world.site.enter(&Ask { place: Place::Behind(ahead), ..patient.clone() }, now).entry else { panic!("not queued") };
         let mut turn = now;
         for _ in 0..=ahead {
             match world.site.enter(&patient, turn).entry {
                 Entry::Go(_) => {}
-                Entry::Wait(ticket) => {
-                    turn = ticket.at;
-                    let mut entry = world.site.confirm(&patient, ticket.id, turn).entry;
-                    while let Entry::Wait(ticket) = entry {
-                        turn = ticket.at;
-                        entry = world.site.confirm(&patient, ticket.id, turn).entry;
+                Entry::Wait(reserved) => {
+                    turn = reserved.at;
+                    let mut entry = world.site.confirm(&patient, reserved.id, turn).entry;
+                    while let Entry::Wait(reserved) = entry {
+                        turn = reserved.at;
+                        entry = world.site.confirm(&patient, reserved.id, turn).entry;
                     }
                 }
                 other => panic!("{other:?}"),
@@ -374,12 +378,104 @@ fn who_arrives_is_judged_on_the_line_before_it() {
         assert!(matches!(site.enter(&ask(&charges, &policy), at(0)).entry, Entry::Go(_)));
     }
     for (ahead, due) in [(1, 1_000), (2, 2_000), (3, 2_000), (4, 3_000)] {
-        let patient = Ask { ahead: Some(ahead), latest: at(due), ..ask(&charges, &policy) };
+        let patient = Ask { place: Place::Behind(ahead), latest: at(due), ..ask(&charges, &policy) };
         assert_eq!(site.enter(&patient, at(0)).entry, Entry::Queue { at: at(due) }, "{ahead} ahead");
-        let hasty = Ask { ahead: Some(ahead), latest: at(due - 1), ..ask(&charges, &policy) };
+        let hasty = Ask { place: Place::Behind(ahead), latest: at(due - 1), ..ask(&charges, &policy) };
         let Entry::Refused(refusal) = site.enter(&hasty, at(0)).entry else { panic!("not refused with {ahead} ahead") };
         assert_eq!(refusal.until, at(due));
     }
+}
+
+/// A holder that wakes late goes then, and the one behind it moves: neither pushes the other back for ever.
+#[test]
+fn a_late_holder_goes_before_the_reservation_behind_it() {
+    let list = windows("1/SECOND");
+    let charges = [charge(0, 1, &list, Duration::ZERO)];
+    let policy = BreakerPolicy::default();
+    let patient = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
+    let mut site = Site::default();
+    site.ensure_budgets(1);
+    assert!(matches!(site.enter(&patient, at(0)).entry, Entry::Go(_)));
+    let Entry::Wait(first) = site.enter(&patient, at(1)).entry else { panic!("not reserved") };
+    let Entry::Wait(second) = site.enter(&patient, at(2)).entry else { panic!("not reserved") };
+    assert_eq!((first.at, second.at), (at(1_000), at(2_000)));
+    assert!(matches!(site.confirm(&patient, first.id, at(1_007)).entry, Entry::Go(_)), "7 ms late, and it goes");
+    let Entry::Wait(moved) = site.confirm(&patient, second.id, at(2_003)).entry else { panic!("a window is exceeded") };
+    assert_eq!((moved.id, moved.at), (second.id, at(2_007)), "the window moved with the permit that was used late");
+    assert!(matches!(site.confirm(&patient, second.id, at(2_030)).entry, Entry::Go(_)));
+}
+
+/// A request without a reservation does not take the permit of one that is due and has not come yet.
+#[test]
+fn a_newcomer_waits_behind_a_holder_that_is_due() {
+    let list = windows("1/SECOND");
+    let charges = [charge(0, 1, &list, Duration::ZERO)];
+    let policy = BreakerPolicy::default();
+    let patient = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
+    let mut site = Site::default();
+    site.ensure_budgets(1);
+    assert!(matches!(site.enter(&patient, at(0)).entry, Entry::Go(_)));
+    let Entry::Wait(first) = site.enter(&patient, at(1)).entry else { panic!("not reserved") };
+    let Entry::Wait(newcomer) = site.enter(&patient, at(1_050)).entry else { panic!("it took the permit of another") };
+    assert_eq!(newcomer.at, at(2_050));
+    // It may be gone: whoever asks later looks again when its reservation ends, and not a window after that.
+    let Entry::Wait(late) = site.enter(&patient, at(1_900)).entry else { panic!("it took the permit of another") };
+    assert_eq!(late.at, at(3_900));
+    let Entry::Wait(moved) = site.confirm(&patient, newcomer.id, at(2_050)).entry else { panic!("it took the permit of another") };
+    assert_eq!(moved.at, at(3_050));
+    assert!(matches!(site.confirm(&patient, newcomer.id, at(4_000)).entry, Entry::Go(_)), "the dead holder cost its grace");
+    assert!(matches!(site.confirm(&patient, first.id, at(4_001)).entry, Entry::Wait(_)), "one that expired is a newcomer");
+}
+
+/// Behind a head whose answer is on its way a request may go at once, and leaves no reservation behind.
+#[test]
+fn an_overlapping_request_goes_or_leaves_nothing() {
+    let list = windows("1/SECOND");
+    let charges = [charge(0, 1, &list, Duration::ZERO)];
+    let policy = BreakerPolicy::default();
+    let overlapping = Ask { latest: BootInstant::FAR, place: Place::Overlapping, ..ask(&charges, &policy) };
+    let mut site = Site::default();
+    site.ensure_budgets(1);
+    assert!(matches!(site.enter(&overlapping, at(0)).entry, Entry::Go(_)));
+    assert_eq!(site.enter(&overlapping, at(1)).entry, Entry::Queue { at: at(1_000) });
+    assert_eq!(site.budgets()[0].waiting_until().count(), 0);
+}
+
+/// A bound that was met when the place was reserved is not held against a request that woke a moment late.
+#[test]
+fn a_reservation_that_lives_is_not_refused_for_being_late() {
+    let list = windows("1/SECOND");
+    let charges = [charge(0, 1, &list, Duration::ZERO)];
+    let policy = BreakerPolicy::default();
+    let mut site = Site::default();
+    site.ensure_budgets(1);
+    let bounded = Ask { latest: at(2_000), ..ask(&charges, &policy) };
+    assert!(matches!(site.enter(&bounded, at(0)).entry, Entry::Go(_)));
+    let Entry::Wait(first) = site.enter(&bounded, at(0)).entry else { panic!("not reserved") };
+    let Entry::Wait(second) = site.enter(&bounded, at(0)).entry else { panic!("not reserved") };
+    assert!(matches!(site.confirm(&bounded, first.id, at(1_020)).entry, Entry::Go(_)));
+    let Entry::Wait(moved) = site.confirm(&bounded, second.id, at(2_001)).entry else { panic!("refused for 20 ms") };
+    assert_eq!(moved.at, at(2_020));
+    assert!(matches!(site.confirm(&bounded, second.id, at(2_025)).entry, Entry::Go(_)));
+}
+
+/// A shared slot goes to the one that has waited longest for it, not to the one that asks at the right moment.
+#[test]
+fn shared_slots_are_taken_in_the_order_of_positions() {
+    let list = windows("100/SECOND");
+    let charges = [Charge { slots: NonZeroU32::new(1), ..charge(0, 1, &list, Duration::ZERO) }];
+    let policy = BreakerPolicy::default();
+    let question = ask(&charges, &policy);
+    let mut site = Site::default();
+    site.ensure_budgets(1);
+    let Entry::Go(pass) = site.enter(&question, at(0)).entry else { panic!("not let through") };
+    let Entry::WaitForSlot { id: first, earlier: 0 } = site.enter(&question, at(1)).entry else { panic!("no slot is free") };
+    let Entry::WaitForSlot { id: second, earlier: 1 } = site.enter(&question, at(2)).entry else { panic!("no slot is free") };
+    let report = docstokg_policy::site::Report { outcome: docstokg_policy::classify::Outcome::Success, retry_after: None, sent: at(0) };
+    site.settle(&question, &pass, &report, at(10));
+    assert!(matches!(site.enter(&question, at(11)).entry, Entry::WaitForSlot { earlier: 2, .. }), "two came first");
+    assert_eq!(site.confirm(&question, second, at(12)).entry, Entry::WaitForSlot { id: second, earlier: 1 });
+    assert!(matches!(site.confirm(&question, first, at(13)).entry, Entry::Go(_)));
 }
 
 #[test]
@@ -399,9 +495,9 @@ fn the_multiplier_stretches_pacing_windows_and_leaves_quotas() {
         let question = Ask { adaptive: Some(&adaptive), latest: BootInstant::FAR, ..ask(&charges, &policy) };
         let pass = match site.enter(&question, now).entry {
             Entry::Go(pass) => pass,
-            Entry::Wait(ticket) => {
-                now = ticket.at;
-                let Entry::Go(pass) = site.confirm(&question, ticket.id, now).entry else { panic!("not due") };
+            Entry::Wait(reserved) => {
+                now = reserved.at;
+                let Entry::Go(pass) = site.confirm(&question, reserved.id, now).entry else { panic!("not due") };
                 pass
             }
             other => panic!("{other:?}"),

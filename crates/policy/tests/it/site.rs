@@ -37,10 +37,10 @@ fn a_probe_that_waits_for_the_rate_holds_its_place_and_gives_it_up_when_it_leave
     let charges = [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)];
     let mut site = half_open();
     let patient = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
-    let Entry::Wait(ticket) = site.enter(&patient, at(1_600)).entry else { panic!("no ticket") };
-    assert!(ticket.probe && ticket.at == at(2_000));
+    let Entry::Wait(reserved) = site.enter(&patient, at(1_600)).entry else { panic!("no reservation") };
+    assert!(reserved.probe && reserved.at == at(2_000));
     assert_eq!(site.breaker().leases(Role::Metadata, at(1_600)), 1);
-    assert!(site.leave(&patient, ticket.id, None), "others have reason to ask again");
+    assert!(site.leave(&patient, reserved.id, None), "others have reason to ask again");
     assert_eq!(site.breaker().leases(Role::Metadata, at(1_600)), 0);
 }
 
@@ -50,9 +50,9 @@ fn jitter_puts_a_probe_off_and_is_no_wait_for_the_rate() {
     let mut site = Site::default();
     site.block(at(100), &OpenReason::RetryAfter, at(0));
     let question = Ask { draw: 0.5, ..ask(&[], &policy) };
-    let Entry::Wait(ticket) = site.enter(&question, at(100)).entry else { panic!("no ticket") };
-    assert_eq!((ticket.at, ticket.because), (at(175), None));
-    let Entry::Go(pass) = site.confirm(&question, ticket.id, at(175)).entry else { panic!("refused") };
+    let Entry::Wait(reserved) = site.enter(&question, at(100)).entry else { panic!("no reservation") };
+    assert_eq!((reserved.at, reserved.because), (at(175), None));
+    let Entry::Go(pass) = site.confirm(&question, reserved.id, at(175)).entry else { panic!("refused") };
     assert!(pass.probe);
 }
 
@@ -64,10 +64,10 @@ fn a_request_granted_before_a_block_is_not_sent_after_it() {
     site.ensure_budgets(1);
     let question = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
     let Entry::Go(first) = site.enter(&question, at(0)).entry else { panic!("refused") };
-    let Entry::Wait(ticket) = site.enter(&question, at(1)).entry else { panic!("no ticket") };
+    let Entry::Wait(reserved) = site.enter(&question, at(1)).entry else { panic!("no reservation") };
     site.hold(&question, &first, BootInstant::FAR);
     site.block(at(9_000), &OpenReason::RetryAfter, at(500));
-    assert!(matches!(site.confirm(&question, ticket.id, at(1_000)).entry, Entry::Refused(_)), "the one that waited");
+    assert!(matches!(site.confirm(&question, reserved.id, at(1_000)).entry, Entry::Refused(_)), "the one that waited");
     assert!(matches!(site.sent(&question, &first, ms(1), at(600)), Standing::Blocked(_)), "the one that dialled");
 }
 
@@ -98,7 +98,7 @@ fn a_block_holds_for_every_role_even_one_that_counts_for_itself() {
 }
 
 #[test]
-fn a_ticket_of_a_dead_holder_expires() {
+fn a_reservation_of_a_dead_holder_expires() {
     let policy = BreakerPolicy::default();
     let charges = [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)];
     let mut site = Site::default();
@@ -113,7 +113,7 @@ fn a_ticket_of_a_dead_holder_expires() {
 /// A process with an endless line, which wakes so long after its turn.
 struct Line {
     wakes: BootInstant,
-    ticket: Option<u64>,
+    reserved: Option<u64>,
     delay: Duration,
     sent: u32,
 }
@@ -124,7 +124,7 @@ fn shared<const N: usize>(rates: &str, delays: [u64; N]) -> [u32; N] {
     let charges = [charge(0, 1, &windows(rates), ms(0))];
     let mut site = Site::default();
     site.ensure_budgets(1);
-    let mut lines = delays.map(|micros| Line { wakes: at(0), ticket: None, delay: Duration::from_micros(micros), sent: 0 });
+    let mut lines = delays.map(|micros| Line { wakes: at(0), reserved: None, delay: Duration::from_micros(micros), sent: 0 });
     let end = at(20_000);
     loop {
         let line = lines.iter_mut().min_by_key(|line| line.wakes).expect("some");
@@ -133,14 +133,14 @@ fn shared<const N: usize>(rates: &str, delays: [u64; N]) -> [u32; N] {
             return lines.map(|line| line.sent);
         }
         let question = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
-        let entered = match line.ticket.take() {
-            Some(ticket) => site.confirm(&question, ticket, now),
+        let entered = match line.reserved.take() {
+            Some(reserved) => site.confirm(&question, reserved, now),
             None => site.enter(&question, now),
         };
         match entered.entry {
             // The next in line asks a moment later.
             Entry::Go(_) => (line.sent, line.wakes) = (line.sent + 1, now + Duration::from_micros(20)),
-            Entry::Wait(ticket) => (line.ticket, line.wakes) = (Some(ticket.id), ticket.at + line.delay),
+            Entry::Wait(reserved) => (line.reserved, line.wakes) = (Some(reserved.id), reserved.at + line.delay),
             other => panic!("{other:?}"),
         }
     }
@@ -173,8 +173,8 @@ fn a_turn_is_not_worth_a_place() {
     assert!(matches!(site.enter(&patient(&first), at(2)).entry, Entry::Go(_)));
     assert!(matches!(site.enter(&patient(&second[1..]), at(1_001)).entry, Entry::Go(_)));
     for (charges, due) in [(&first, 1_002), (&second, 2_001)] {
-        let Entry::Wait(ticket) = site.enter(&patient(charges), at(1_001)).entry else { panic!("no ticket") };
-        assert_eq!(ticket.at, at(due));
+        let Entry::Wait(reserved) = site.enter(&patient(charges), at(1_001)).entry else { panic!("no reservation") };
+        assert_eq!(reserved.at, at(due));
     }
     let entry = site.enter(&patient(&third), at(1_001)).entry;
     assert!(matches!(entry, Entry::Go(_)), "{entry:?}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Entered, Pass, Report, Settled, Standing};
+use docstokg_policy::site::{Ask, Condition, Entered, Pass, Report, Settled, Standing};
 use docstokg_policy::time::BootInstant;
 
 use crate::error::StoreError;
@@ -113,8 +113,8 @@ impl SiteHandle for WrappedSite {
         treat(&self.hook, "enter", || self.inner.enter(ask))
     }
 
-    fn confirm(&self, ask: &Ask<'_>, ticket: u64) -> Answer<Entered> {
-        treat(&self.hook, "confirm", || self.inner.confirm(ask, ticket))
+    fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered> {
+        treat(&self.hook, "confirm", || self.inner.confirm(ask, id))
     }
 
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
@@ -141,7 +141,7 @@ impl SiteHandle for WrappedSite {
         treat(&self.hook, "settle", || self.inner.settle(ask, pass, report))
     }
 
-    fn renew(&self, ids: &[u64], length: Duration) -> Answer<()> {
+    fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
         treat(&self.hook, "renew", || self.inner.renew(ids, length))
     }
 

@@ -19,7 +19,7 @@ pub(super) const SEGMENT: usize = 1 << 20;
 /// The most segments: a gigabyte, more sites than anybody asks at once.
 const MOST_SEGMENTS: usize = 1 << 10;
 /// The version of the layout.
-pub(super) const VERSION: u64 = 3;
+pub(super) const VERSION: u64 = 4;
 /// How many changes the log of a small site holds.
 const LOG_ENTRIES: usize = 128;
 /// The class from which on logs grow no more.

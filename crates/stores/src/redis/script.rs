@@ -1,7 +1,7 @@
 //! The script that takes a step on the server, put together from its files.
 
 /// The version of what the script writes.
-pub(super) const LAYOUT: u32 = 2;
+pub(super) const LAYOUT: u32 = 3;
 
 const FILES: &str = concat!(
     include_str!("script/opening.lua"),

@@ -103,9 +103,16 @@ fn window_of(coarse: &Value) -> Value {
 }
 
 fn budget_of(table: &Value) -> Value {
-    let ticket = |held: &Value| {
-        let standing = if held["s"].as_bool() == Some(true) { "Sent" } else { "Waiting" };
-        json!({ "id": whole(&held["i"]), "at": whole(&held["a"]), "weight": whole(&held["w"]), "expires": whole(&held["x"]), "standing": standing })
+    let reservation = |held: &Value| {
+        let stage = if held["s"].as_bool() == Some(true) { "Sent" } else { "Waiting" };
+        json!({
+            "id": whole(&held["i"]),
+            "position": whole(&held["p"]),
+            "at": whole(&held["a"]),
+            "weight": whole(&held["w"]),
+            "expires": whole(&held["x"]),
+            "stage": stage,
+        })
     };
     let slot = |held: &Value| json!({ "id": whole(&held["i"]), "expires": whole(&held["x"]) });
     let coarse = |coarse: &Value| json!({ "window": window_of(coarse), "width": whole(&coarse["w"]), "id": whole(&coarse["l"]) << 32 ^ whole(&coarse["p"]), "share": whole(&coarse["s"]) });
@@ -115,10 +122,11 @@ fn budget_of(table: &Value) -> Value {
     let mut budget = Map::new();
     budget.insert("keep".to_owned(), json!(whole(&table["cap"])));
     budget.insert("coarse".to_owned(), json!(all("c", &coarse)));
-    budget.insert("tickets".to_owned(), json!(all("t", &ticket)));
+    budget.insert("reservations".to_owned(), json!(all("t", &reservation)));
     budget.insert("slots".to_owned(), json!(all("s", &slot)));
     budget.insert("multiplier".to_owned(), json!(whole(&table["m"])));
     budget.insert("tally".to_owned(), json!(tally));
+    budget.insert("extensions".to_owned(), Value::Null);
     budget.insert("waits".to_owned(), if waits.is_empty() { Value::Null } else { json!(waits) });
     Value::Object(budget)
 }

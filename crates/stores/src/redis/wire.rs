@@ -7,7 +7,7 @@ use docstokg_policy::adaptive::Adjustment;
 use docstokg_policy::breaker::{OpenReason, State, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::rate::Window;
-use docstokg_policy::site::{Ask, Charge, Entered, Entry, Pass, Patience, Refusal, RefusalReason, Settled, Standing, Ticket};
+use docstokg_policy::site::{Ask, Charge, Condition, Entered, Entry, Pass, Patience, Place, Refusal, RefusalReason, Reserved, Settled, Standing};
 use docstokg_policy::time::{BootInstant, micros};
 use docstokg_policy::windows::Multiplier;
 use redis::{Cmd, Value};
@@ -17,12 +17,15 @@ use crate::hash::fnv;
 /// "For ever", to the script: its numbers are exact up to here.
 const FAR: u64 = (1 << 53) - 1;
 
+/// The place of a request that overlaps with the head of its queue, to the script.
+const OVERLAPPING: u32 = u32::MAX;
+
 /// A call of the script: the step, the time to go by, the question, and what else the step needs.
 pub(super) struct Step {
     pub(super) arguments: Cmd,
     /// Done twice it would grant less, not more.
     pub(super) may_repeat: bool,
-    /// The name that a pass or a ticket gets.
+    /// The name that a pass or a reservation gets.
     pub(super) id: u64,
 }
 
@@ -132,7 +135,11 @@ pub(super) fn pack(ask: &Ask<'_>, names: &[String], id: u64, who: &str, now: Boo
         packer.short(charge.weight).short(charge.slots.map_or(0, NonZeroU32::get));
     }
     packer.long(id).until(ask.latest, now).until(ask.deadline, now).length(now.since(ask.asked));
-    packer.byte(ask.isolated).short(ask.ahead.map_or(0, |ahead| ahead.saturating_add(1)));
+    packer.byte(ask.isolated).short(match ask.place {
+        Place::Head => 0,
+        Place::Behind(ahead) => ahead.saturating_add(1).min(OVERLAPPING - 1),
+        Place::Overlapping => OVERLAPPING,
+    });
     packer.text(who).byte(ask.role.index() as u8).byte(ask.patience == Patience::Wait).share(ask.draw).length(ask.lease);
     let policy = ask.breaker;
     packer.short(policy.fail_max.get()).length(policy.reset).length(policy.reset_ceiling).length(policy.retry_after_cap);
@@ -157,7 +164,7 @@ pub(super) fn pack(ask: &Ask<'_>, names: &[String], id: u64, who: &str, now: Boo
 fn is_quick(ask: &Ask<'_>) -> bool {
     let alone = |place: usize, charge: &Charge| ask.charges[..place].iter().all(|other| other.budget != charge.budget);
     let is_plain = |(place, charge): (usize, &Charge)| charge.weight == 1 && charge.slots.is_none() && alone(place, charge);
-    !ask.isolated && ask.ahead.is_none() && ask.charges.iter().enumerate().all(is_plain)
+    !ask.isolated && !matches!(ask.place, Place::Behind(_)) && ask.charges.iter().enumerate().all(is_plain)
 }
 
 /// What the script said.
@@ -273,10 +280,10 @@ impl Reply {
                     })),
                 },
             }),
-            "wait" => Entry::Wait(Ticket { id: self.number(3)?, at, because, probe: self.flag(5)? }),
+            "wait" => Entry::Wait(Reserved { id: self.number(3)?, at, because, probe: self.flag(5)? }),
             "queue" => Entry::Queue { at },
-            "await" => Entry::Await { until: at, probing: self.flag(10)? },
-            "busy" => Entry::Busy,
+            "await" => Entry::WaitForBreaker { until: at, reason: self.reason(9)?, probing: self.flag(10)? },
+            "slot" => Entry::WaitForSlot { id: self.number(3)?, earlier: u32::try_from(self.int(2)?).map_err(|_| Malformed)? },
             "rate" => Entry::Refused(Refusal { until: at, reason: RefusalReason::Rate { window: because } }),
             "open" => {
                 let reason = RefusalReason::Open { reason: self.reason(9)?, probing: self.flag(10)? };
@@ -285,6 +292,12 @@ impl Reply {
             _ => return Err(Malformed),
         };
         Ok(Entered { entry, transition: self.transition(14)?.map(Box::new) })
+    }
+
+    pub(super) fn condition(&self) -> Result<Condition, Malformed> {
+        let era = u32::try_from(self.int(1)?).map_err(|_| Malformed)?;
+        let open = if self.values.len() > 2 { Some((self.instant(2)?, self.reason(3)?)) } else { None };
+        Ok(Condition { era, open })
     }
 
     pub(super) fn standing(&self) -> Result<Standing, Malformed> {

@@ -14,10 +14,12 @@ use super::record::Row;
 use crate::KEEP;
 use crate::error::StoreError;
 use crate::handle::{SiteKey, SiteView};
-use crate::replica::{Garbled, Replica};
+use crate::replica::{Garbled, Replica, from_first_layout};
 
 /// The version of the tables that this program writes.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
+/// The version whose reservations had no positions: its sites are rewritten when it is opened.
+const FIRST_VERSION: i64 = 1;
 /// How many steps there are between two looks for sites to forget.
 const SWEEP_EVERY: u32 = 4_096;
 /// How long SQLite itself waits, for those who look at the database by other means.
@@ -272,6 +274,7 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let version = setup(connection).map_err(|error| told(path, &error.into()))?;
     match version {
         VERSION => Ok(()),
+        FIRST_VERSION => adopt_first_version(connection).map_err(|error| told(path, &error)),
         0 => {
             let make = |connection: &mut Connection| {
                 let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -287,6 +290,23 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
             remedy: "run the version that wrote it, or move the file away to start with fresh limits".to_owned(),
         }),
     }
+}
+
+/// Rewrites what the first version of the tables held: blocks, breakers and history stay, reservations of waiting requests
+/// are dropped. A process of that version that is still running finds heads it cannot read, and goes on without them.
+fn adopt_first_version(connection: &mut Connection) -> Result<(), StepError> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut select = transaction.prepare("SELECT id, head FROM sites")?;
+    let heads = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<Vec<(i64, Vec<u8>)>, _>>()?;
+    drop(select);
+    for (id, head) in heads {
+        // One that cannot be read is reported when its site is asked for, as in any version.
+        let Ok(head) = from_first_layout(&head) else { continue };
+        transaction.execute("UPDATE sites SET head = ?2, head_no = head_no + 1 WHERE id = ?1", params![id, head])?;
+    }
+    transaction.pragma_update(None, "user_version", VERSION)?;
+    transaction.commit()?;
+    Ok(())
 }
 
 /// Moves what an earlier start of the machine wrote to the clock of this one, by way of wall time.

@@ -2,16 +2,22 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use docstokg_stores::StoreError;
+use docstokg_policy::breaker::OpenReason;
+use docstokg_policy::classify::Outcome;
+use docstokg_policy::site::{Entry, RefusalReason};
 use docstokg_stores::clock::SystemClock;
 use docstokg_stores::conformance;
+use docstokg_stores::conformance::arrive;
 use docstokg_stores::conformance::wrapper::{Treatment, Wrapped};
 use docstokg_stores::fallback::Fallback;
 use docstokg_stores::memory::MemoryStore;
 use docstokg_stores::multiprocess::MultiprocessStore;
 use docstokg_stores::redis::RedisStore;
+use docstokg_stores::split::SplitStore;
 use docstokg_stores::sqlite::SqliteStore;
+use docstokg_stores::{StateStore, StoreError};
 
 #[test]
 fn the_memory_store_keeps_the_contract() {
@@ -37,6 +43,35 @@ fn the_redis_store_keeps_the_contract() {
     let server = crate::server::Server::start();
     let store = RedisStore::open(&server.dsn(), Arc::new(SystemClock)).expect("a store");
     conformance::run_all(&store);
+}
+
+#[test]
+fn breakers_and_limits_in_two_stores_keep_the_contract() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let sqlite = || Arc::new(SqliteStore::open(&directory.path().join("state.sqlite"), Arc::new(SystemClock)).expect("a store"));
+    let memory = || Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+    conformance::run_all(&SplitStore::new(sqlite(), memory()));
+    conformance::run_all(&SplitStore::new(memory(), memory()));
+    let server = crate::server::Server::start();
+    let redis = Arc::new(RedisStore::open(&server.dsn(), Arc::new(SystemClock)).expect("a store"));
+    conformance::run_all(&SplitStore::new(redis, memory()));
+}
+
+/// A probe that the limiter's store refuses or keeps waiting gives its place back.
+#[test]
+fn a_probe_is_not_lost_to_a_limit_in_another_store() {
+    let memory = || Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+    let store = SplitStore::new(memory(), memory());
+    let client = crate::worker::Client::new(&store, "a.example", "1/HOUR", None);
+    let Entry::Go(pass) = client.enter() else { panic!("the first") };
+    arrive(store.site(&"a.example".into()).block(Duration::from_millis(1), &OpenReason::Operator("test".into())));
+    client.settle(&pass, Outcome::Success);
+    #[expect(clippy::disallowed_methods, reason = "a block of a millisecond ends in real time")]
+    std::thread::sleep(Duration::from_millis(5));
+    for _ in 0..3 {
+        let Entry::Refused(refusal) = client.enter() else { panic!("the window is full") };
+        assert!(matches!(refusal.reason, RefusalReason::Rate { .. }), "the probe's place is free each time: {refusal:?}");
+    }
 }
 
 #[test]

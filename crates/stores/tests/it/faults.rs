@@ -126,9 +126,9 @@ fn what_the_first_layout_remembers_on_redis_counts_and_an_unknown_one_is_refused
     let Entry::Go(pass) = client.enter() else { panic!("there was room for one more") };
     assert_eq!((pass.era, pass.clean), (7, false), "the breaker is the one that was written");
     assert!(!is_go(&client), "two of three were granted before");
-    say(&["SETRANGE", "docstokg:{x}", "0", "\u{3}later"]);
+    say(&["SETRANGE", "docstokg:{x}", "0", "\u{4}later"]);
     let said = wait_for(&store);
-    assert!(said.contains("its layout is version 3, this one reads 2") && said.contains("run the version that wrote it"), "{said}");
+    assert!(said.contains("its layout is version 4, this one reads 3") && said.contains("run the version that wrote it"), "{said}");
 }
 
 #[test]
@@ -316,14 +316,14 @@ fn files_that_are_not_ours_are_refused_with_a_sentence() {
     let mut bytes = std::fs::read(at("old.shm")).expect("a file");
     bytes[8] = 0;
     std::fs::write(at("old.shm"), bytes).expect("a file");
-    assert!(sentence(map(&at("old.shm"))).contains("layout is version 0, this one reads 3"), "older");
+    assert!(sentence(map(&at("old.shm"))).contains("layout is version 0, this one reads 4"), "older");
     assert!(sentence(map(Path::new("/proc/nowhere/limits.shm"))).contains("make it and its directory writable"), "read-only");
 
     std::fs::write(at("garbage.sqlite"), [7; 5_000]).expect("a file");
     assert!(sentence(base(&at("garbage.sqlite"))).contains("not a database"), "garbage");
     drop(base(&at("old.sqlite")).expect("a store"));
     rusqlite::Connection::open(at("old.sqlite")).and_then(|old| old.pragma_update(None, "user_version", 99)).expect("another version");
-    assert!(sentence(base(&at("old.sqlite"))).contains("tables are version 99, this one reads 1"), "another version");
+    assert!(sentence(base(&at("old.sqlite"))).contains("tables are version 99, this one reads 2"), "another version");
     assert!(sentence(base(Path::new("/proc/nowhere/state.sqlite"))).contains("can be written with --state-dir"), "read-only");
 }
 

@@ -6,6 +6,10 @@
 mod conformance;
 // The script and the pure functions agree.
 mod twins;
+// A model of processes that wait: everyone gets a turn, on every store.
+mod positions;
+// Files and keys of an earlier version.
+mod layouts;
 // What goes wrong, and the sentence for it.
 mod faults;
 // Killing, for the test and for `cargo xtask soak`.

@@ -64,14 +64,14 @@ fn failures_seen_by_four_processes_add_up() {
 }
 
 #[test]
-fn a_killed_process_leaves_a_ticket_that_runs_out() {
+fn a_killed_process_leaves_a_reservation_that_runs_out() {
     on_every_store(|place, store| {
-        let mut worker = Worker::start("hold a ticket", place, "ticket");
+        let mut worker = Worker::start("hold a reservation", place, "reservation");
         worker.hear("holding");
         worker.kill();
-        let client = Client::new(store, "ticket", "1/SECOND", None);
-        assert_eq!(arrive(client.site.view()).site.budgets()[0].tickets().count(), 1, "{place}");
-        within(Duration::from_secs(8), "a dead ticket", || matches!(client.enter(), Entry::Go(_)));
+        let client = Client::new(store, "reservation", "1/SECOND", None);
+        assert_eq!(arrive(client.site.view()).site.budgets()[0].waiting_until().count(), 1, "{place}");
+        within(Duration::from_secs(8), "a dead reservation", || matches!(client.enter(), Entry::Go(_)));
     });
 }
 
@@ -81,9 +81,9 @@ fn a_killed_process_leaves_a_shared_slot_that_runs_out() {
         let mut worker = Worker::start("hold a slot", place, "slot");
         worker.hear("holding");
         let client = Client::new(store, "slot", "1000/SECOND", Some(1));
-        assert!(matches!(client.enter(), Entry::Busy), "{place}: the slot is taken");
+        let Entry::WaitForSlot { id, .. } = client.enter() else { panic!("{place}: the slot is taken") };
         worker.kill();
-        within(LEASE * 2, "a dead slot", || matches!(client.enter(), Entry::Go(_)));
+        within(LEASE * 2, "a dead slot", || matches!(client.confirm(id), Entry::Go(_)));
     });
 }
 

@@ -61,6 +61,10 @@ impl Client {
         arrive(self.site.enter(&self.ask(BootInstant::ZERO))).entry
     }
 
+    pub(crate) fn confirm(&self, id: u64) -> Entry {
+        arrive(self.site.confirm(&self.ask(BootInstant::ZERO), id)).entry
+    }
+
     fn wait(&self) -> Entered {
         arrive(self.site.enter(&self.ask(BootInstant::FAR)))
     }
@@ -158,7 +162,7 @@ pub(crate) fn work() {
                 client.settle(&pass, Outcome::Failure);
             }
         }
-        "hold a ticket" => {
+        "hold a reservation" => {
             let client = Client::new(&*store, &key, "1/SECOND", None);
             while !matches!(client.wait().entry, Entry::Wait(_)) {}
             say("holding");
@@ -191,8 +195,8 @@ pub(crate) fn work() {
                         client.settle(&pass, Outcome::Neutral);
                     }
                     Entry::Go(pass) => client.settle(&pass, Outcome::Success),
-                    Entry::Wait(ticket) => {
-                        arrive(client.site.leave(&client.ask(BootInstant::FAR), ticket.id, None));
+                    Entry::Wait(reserved) => {
+                        arrive(client.site.leave(&client.ask(BootInstant::FAR), reserved.id, None));
                     }
                     _ => {}
                 }

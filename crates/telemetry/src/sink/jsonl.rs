@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_hub::config::Config;
+use docstokg_hub::json::escape_controls;
+use docstokg_hub::policy::breaker::State;
 use serde_json::{Map, Value, json};
 
 use super::{Failed, Sink};
@@ -101,7 +103,7 @@ impl Sink for JsonlSink {
                 if let Value::Object(fields) = fields {
                     line.extend(fields);
                 }
-                lines.push_str(&Value::Object(line).to_string());
+                lines.push_str(&escape_controls(Value::Object(line).to_string()));
                 lines.push('\n');
             }
             if let Err(error) = self.put(&lines) {
@@ -134,7 +136,10 @@ impl Sink for JsonlSink {
 fn events(record: &Record, config: &Config) -> Vec<(&'static str, Value)> {
     match record {
         Record::Call(call) => {
-            let more = json!({ "breaker_host_state": call.state.as_str(), "breaker_host_cooldown_ms": call.cooldown.map(millis) });
+            let more = json!({
+                "breaker_host_state": call.host_state.as_str(), "breaker_host_cooldown_ms": call.host_cooldown.map(millis),
+                "breaker_resolver_state": call.resolver_state.map(State::as_str),
+            });
             vec![("breaker_before_call", merged(placed(&call.place), more))]
         }
         Record::Http(http) => {
@@ -153,6 +158,7 @@ fn events(record: &Record, config: &Config) -> Vec<(&'static str, Value)> {
             json!({
                 "scope": change.scope, "key": &*change.key, "from_state": change.from.as_str(), "to_state": change.to.as_str(),
                 "fail_count": change.fail_count, "reset_timeout_s": change.reset.map(|reset| reset.as_secs_f64()), "reason": change.reason,
+                "elsewhere": change.elsewhere,
             }),
         )],
         Record::Cooldown(cooldown) => {
@@ -199,7 +205,8 @@ fn attempt(http: &HttpRecord) -> Value {
         "method": http.method.as_str(), "url": &*http.url, "sent": http.sent, "attempt": http.attempt, "status": http.status, "error": http.error,
         "retry_after_s": http.retry_after.map(|asked| asked.as_secs_f64()), "rate_delay_ms": millis(http.rate_delay),
         "rate_concurrency_wait_ms": millis(http.slot_wait), "breaker_wait_ms": millis(http.breaker_wait),
-        "breaker_host_state": http.breaker_state.as_str(), "breaker_host_cooldown_ms": http.cooldown.map(millis),
+        "breaker_host_state": http.host_state.as_str(), "breaker_host_cooldown_ms": http.cooldown.filter(|_| http.host_state != State::Closed).map(millis),
+        "breaker_resolver_state": http.resolver_state.map(State::as_str),
         "breaker_recorded": http.breaker_recorded, "header_ms": http.header_time.map(millis), "body_ms": http.body_time.map(millis),
         "elapsed_ms": millis(http.elapsed), "bytes": http.bytes,
     });
@@ -211,7 +218,7 @@ fn acquire(rate: &RateRecord, config: &Config) -> Value {
     let rates: Vec<String> = config.limits.of(&place.host, place.role).rates.value.iter().map(ToString::to_string).collect();
     let more = json!({
         "key": format!("{}:{}", place.host, place.role), "rates": rates, "weight": rate.weight, "mode": rate.mode, "action": rate.action.as_str(),
-        "blocked_ms": millis(rate.delay), "outcome": rate.action.outcome(),
+        "blocked_ms": millis(rate.delay), "estimated_ms": rate.estimate.map(millis), "outcome": rate.action.outcome(),
     });
     merged(placed(place), more)
 }

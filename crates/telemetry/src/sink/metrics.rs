@@ -14,6 +14,7 @@ use docstokg_hub::clock::{Clock, Timestamp};
 use docstokg_hub::config::Config;
 use docstokg_hub::files::write_whole;
 use docstokg_hub::policy::breaker::State;
+use docstokg_hub::stores::StateStore;
 use parking_lot::Mutex;
 
 use super::jsonl::millis;
@@ -70,6 +71,8 @@ metrics! {
     Throttled = "http_client_throttled_total", "counter", "Answers 429 and 503, with or without Retry-After.";
     Requests = "http_client_requests_ended_total", "counter", "Requests that came to their end, by how.";
     Active = "http_client_active_requests", "gauge", "Requests under way, waiting ones included.";
+    StoreUnavailable = "limits_store_unavailable", "gauge", "Whether the store of limits and breakers does not answer: 1 while this process goes on with its share of the limits.";
+    StoreOutages = "limits_store_outages_total", "counter", "How often the store of limits and breakers stopped answering.";
     Dropped = "telemetry_dropped_total", "counter", "Events that telemetry could not take.";
     Info = "docstokg_run_info", "gauge", "The run: its id and the fingerprint of its configuration.";
 }
@@ -84,6 +87,7 @@ pub struct Metrics {
     values: BTreeMap<(Metric, String), f64>,
     histograms: BTreeMap<(Metric, String), Histogram>,
     open_until: BTreeMap<String, Timestamp>,
+    store: Option<Arc<dyn StateStore>>,
 }
 
 struct Histogram {
@@ -107,6 +111,7 @@ impl Metrics {
             values: BTreeMap::new(),
             histograms: BTreeMap::new(),
             open_until: BTreeMap::new(),
+            store: None,
         };
         let info = labels(&[
             ("run_id", &metrics.run.id),
@@ -118,6 +123,11 @@ impl Metrics {
         metrics.set(Metric::Dropped, String::new(), 0.0);
         metrics.set(Metric::Active, String::new(), 0.0);
         metrics
+    }
+
+    /// Shows whether the store of limits and breakers answers.
+    pub fn watch_store(&mut self, store: Arc<dyn StateStore>) {
+        self.store = Some(store);
     }
 
     fn add(&mut self, metric: Metric, labels: String, amount: f64) {
@@ -234,7 +244,8 @@ impl Metrics {
         self.set(metric, labels(&[(label, &key)]), state);
         if change.to == State::Open {
             let reason = change.reason.as_deref().map_or("none", |reason| reason.split(':').next().unwrap_or(reason));
-            self.add(Metric::Opens, labels(&[(label, &key), ("reason", reason)]), 1.0);
+            let by = if change.elsewhere { "elsewhere" } else { "this_run" };
+            self.add(Metric::Opens, labels(&[(label, &key), ("reason", reason), ("by", by)]), 1.0);
         }
         if label == "host" {
             let until = if change.to == State::Open { at + change.reset.unwrap_or_default() } else { at };
@@ -255,6 +266,13 @@ impl Metrics {
             }
             for ((_, labels), histogram) in self.histograms.iter().filter(|(key, _)| of(key)) {
                 histogram.write(about.name, labels, &mut lines);
+            }
+            if let Some(availability) = self.store.as_ref().map(|store| store.availability()) {
+                match metric {
+                    Metric::StoreUnavailable => drop(writeln!(lines, "{} {}", about.name, u8::from(availability.unavailable))),
+                    Metric::StoreOutages => drop(writeln!(lines, "{} {}", about.name, availability.outages)),
+                    _ => {}
+                }
             }
             if *metric == Metric::HostCooldown {
                 for (labels, until) in &self.open_until {

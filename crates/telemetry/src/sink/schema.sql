@@ -44,15 +44,16 @@ CREATE TABLE IF NOT EXISTS http_events (
     rate_delay_ms REAL NOT NULL,
     rate_concurrency_wait_ms REAL NOT NULL,
     breaker_wait_ms REAL NOT NULL,
-    breaker_state TEXT NOT NULL,
-    breaker_cooldown_ms REAL,
+    breaker_host_state TEXT NOT NULL,
+    breaker_host_cooldown_ms REAL,
     breaker_recorded TEXT NOT NULL,
     header_ms REAL,
     body_ms REAL,
     elapsed_ms REAL NOT NULL,
     bytes INTEGER NOT NULL,
     wasted INTEGER NOT NULL,
-    error TEXT
+    error TEXT,
+    breaker_resolver_state TEXT
 );
 CREATE INDEX IF NOT EXISTS http_events_of_run ON http_events (run_id);
 -- What the limiter said: acquire, block, head_skip or given_back.
@@ -66,7 +67,8 @@ CREATE TABLE IF NOT EXISTS rate_events (
     weight INTEGER NOT NULL,
     mode TEXT NOT NULL,
     delay_ms REAL NOT NULL,
-    max_delay_ms REAL
+    max_delay_ms REAL,
+    estimate_ms REAL
 );
 CREATE INDEX IF NOT EXISTS rate_events_of_run ON rate_events (run_id);
 CREATE TABLE IF NOT EXISTS breaker_transitions (
@@ -79,7 +81,8 @@ CREATE TABLE IF NOT EXISTS breaker_transitions (
     to_state TEXT NOT NULL,
     fail_count INTEGER NOT NULL,
     reset_timeout_s REAL,
-    reason TEXT
+    reason TEXT,
+    elsewhere INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX IF NOT EXISTS breaker_transitions_of_run ON breaker_transitions (run_id);
 CREATE TABLE IF NOT EXISTS aimd_events (
@@ -132,7 +135,7 @@ CREATE VIEW IF NOT EXISTS time_open AS
     WHERE to_state = 'open' GROUP BY run_id, scope, key;
 CREATE VIEW IF NOT EXISTS requests_avoided AS
     SELECT d.run_id, d.host, count(*) AS avoided,
-           round(sum(min(d.breaker_cooldown_ms, coalesce(e.expected_ms, d.breaker_cooldown_ms))) / 1000.0, 3) AS saved_s
+           round(sum(min(d.breaker_host_cooldown_ms, coalesce(e.expected_ms, d.breaker_host_cooldown_ms))) / 1000.0, 3) AS saved_s
     FROM http_events d
     LEFT JOIN (SELECT run_id, host, avg(elapsed_ms) AS expected_ms FROM http_events WHERE sent = 1 GROUP BY run_id, host) e
         ON e.run_id = d.run_id AND e.host = d.host
@@ -140,7 +143,7 @@ CREATE VIEW IF NOT EXISTS requests_avoided AS
 CREATE VIEW IF NOT EXISTS success_after_open AS
     SELECT run_id, host, count(*) AS probes, sum(breaker_recorded = 'success') AS successes,
            round(avg(breaker_recorded = 'success'), 3) AS ratio
-    FROM http_events WHERE sent = 1 AND breaker_state = 'half_open' GROUP BY run_id, host;
+    FROM http_events WHERE sent = 1 AND breaker_host_state = 'half_open' GROUP BY run_id, host;
 CREATE VIEW IF NOT EXISTS open_reasons AS
     SELECT run_id, scope, key, reason, count(*) AS opens FROM breaker_transitions WHERE to_state = 'open' GROUP BY run_id, scope, key, reason;
 CREATE VIEW IF NOT EXISTS failure_reasons AS

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, Timestamp};
+use docstokg_hub::policy::breaker::State;
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 
 use super::jsonl::millis;
@@ -13,7 +14,9 @@ use crate::record::{HttpRecord, Record, Stamped};
 use crate::run::{Run, hex};
 
 /// The version of the tables. Another one is not touched.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
+/// The version whose tables are changed in place when it is opened.
+const FIRST_VERSION: i64 = 1;
 /// How long another writer is waited for.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// How many records are kept for later while the database cannot be written.
@@ -62,11 +65,32 @@ pub fn open_to_read(path: &Path) -> Result<Connection, DatabaseError> {
     let writable = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX);
     let database = writable.or_else(|_| Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)).map_err(failed)?;
     database.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
-    let found: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
+    let mut found: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
+    if found == FIRST_VERSION {
+        found = migrate(&database).map_err(failed)?;
+    }
     if found != VERSION {
         return Err(DatabaseError::Version { path: shown, found });
     }
     Ok(database)
+}
+
+/// Brings the tables of the first version up to date: its runs stay readable. Returns the version after that.
+fn migrate(database: &Connection) -> rusqlite::Result<i64> {
+    database.execute_batch("BEGIN IMMEDIATE")?;
+    // Another process may have done it meanwhile.
+    let found: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let done = if found == FIRST_VERSION {
+        let views = include_str!("schema.sql").split("CREATE VIEW IF NOT EXISTS ").skip(1).filter_map(|view| view.split_whitespace().next());
+        let dropped = views.map(|view| format!("DROP VIEW IF EXISTS {view};")).collect::<Vec<_>>().join(" ");
+        let steps = include_str!("migrate_1.sql");
+        database.execute_batch(&format!("{dropped} {steps} {} PRAGMA user_version = {VERSION};", include_str!("schema.sql")))
+    } else {
+        Ok(())
+    };
+    database.execute_batch(if done.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+    done?;
+    Ok(if found == FIRST_VERSION { VERSION } else { found })
 }
 
 /// Writes records to the database of runs.
@@ -104,7 +128,10 @@ impl SqliteSink {
     fn connect(&mut self) -> rusqlite::Result<i64> {
         let database = Connection::open(&self.path)?;
         database.busy_timeout(PATIENCE)?;
-        let found: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        let mut found: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        if found == FIRST_VERSION {
+            found = migrate(&database)?;
+        }
         if found == 0 {
             database.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         }
@@ -205,7 +232,7 @@ fn insert(to: &Transaction<'_>, run: &str, stamped: &Stamped) -> rusqlite::Resul
     let ts = stamped.at.as_secs_f64();
     match &stamped.record {
         Record::Http(http) => insert_http(to, run, ts, http),
-        Record::Rate(rate) => to.prepare_cached("INSERT INTO rate_events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?.execute(params![
+        Record::Rate(rate) => to.prepare_cached("INSERT INTO rate_events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")?.execute(params![
             run,
             ts,
             rate.place.host.as_str(),
@@ -215,10 +242,11 @@ fn insert(to: &Transaction<'_>, run: &str, stamped: &Stamped) -> rusqlite::Resul
             rate.weight,
             rate.mode,
             millis(rate.delay),
-            rate.max_delay.map(millis)
+            rate.max_delay.map(millis),
+            rate.estimate.map(millis)
         ]),
         Record::Transition(change) => {
-            to.prepare_cached("INSERT INTO breaker_transitions VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?.execute(params![
+            to.prepare_cached("INSERT INTO breaker_transitions VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")?.execute(params![
                 run,
                 ts,
                 change.scope,
@@ -228,7 +256,8 @@ fn insert(to: &Transaction<'_>, run: &str, stamped: &Stamped) -> rusqlite::Resul
                 change.to.as_str(),
                 change.fail_count,
                 change.reset.map(|reset| reset.as_secs_f64()),
-                change.reason
+                change.reason,
+                change.elsewhere
             ])
         }
         Record::Adjusted(change) => to.prepare_cached("INSERT INTO aimd_events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?.execute(params![
@@ -275,8 +304,8 @@ fn insert(to: &Transaction<'_>, run: &str, stamped: &Stamped) -> rusqlite::Resul
 fn insert_http(to: &Transaction<'_>, run: &str, ts: f64, http: &HttpRecord) -> rusqlite::Result<usize> {
     let mut insert = to.prepare_cached(
         "INSERT INTO http_events (run_id, ts, request, host, role, resolver, kind, method, status, url_hash, url, sent, retry_count, retry_after_s, \
-         rate_delay_ms, rate_concurrency_wait_ms, breaker_wait_ms, breaker_state, breaker_cooldown_ms, breaker_recorded, header_ms, body_ms, elapsed_ms, \
-         bytes, wasted, error) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)",
+         rate_delay_ms, rate_concurrency_wait_ms, breaker_wait_ms, breaker_host_state, breaker_host_cooldown_ms, breaker_recorded, header_ms, body_ms, elapsed_ms, \
+         bytes, wasted, error, breaker_resolver_state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)",
     )?;
     insert.execute(params![
         run,
@@ -296,7 +325,7 @@ fn insert_http(to: &Transaction<'_>, run: &str, ts: f64, http: &HttpRecord) -> r
         millis(http.rate_delay),
         millis(http.slot_wait),
         millis(http.breaker_wait),
-        http.breaker_state.as_str(),
+        http.host_state.as_str(),
         http.cooldown.map(millis),
         http.breaker_recorded,
         http.header_time.map(millis),
@@ -304,6 +333,7 @@ fn insert_http(to: &Transaction<'_>, run: &str, ts: f64, http: &HttpRecord) -> r
         millis(http.elapsed),
         whole(http.bytes),
         http.wasted,
-        http.error
+        http.error,
+        http.resolver_state.map(State::as_str)
     ])
 }

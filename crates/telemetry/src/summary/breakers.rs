@@ -49,7 +49,7 @@ impl Reader<'_> {
         let of = |host: &str| owner.get(host).cloned().unwrap_or_else(|| ("host".to_owned(), host.to_owned()));
         self.each(
             "SELECT host, count(*), sum(breaker_recorded = 'success') FROM http_events
-             WHERE (run_id = ?1 OR ?1 IS NULL) AND sent = 1 AND breaker_state = 'half_open' GROUP BY host",
+             WHERE (run_id = ?1 OR ?1 IS NULL) AND sent = 1 AND breaker_host_state = 'half_open' GROUP BY host",
             |row| {
                 let breaker = at(&mut breakers, of(&row.get::<_, String>(0)?));
                 breaker.probes += whole(row, 1)?;
@@ -58,7 +58,7 @@ impl Reader<'_> {
             },
         )?;
         self.each(
-            "SELECT d.host, d.error, d.resolver, count(*), sum(min(d.breaker_cooldown_ms, coalesce(e.expected, d.breaker_cooldown_ms))) / 1000.0
+            "SELECT d.host, d.error, d.resolver, count(*), sum(min(d.breaker_host_cooldown_ms, coalesce(e.expected, d.breaker_host_cooldown_ms))) / 1000.0
              FROM http_events d LEFT JOIN (SELECT host, avg(elapsed_ms) AS expected FROM http_events
                  WHERE (run_id = ?1 OR ?1 IS NULL) AND sent = 1 GROUP BY host) e ON e.host = d.host
              WHERE (d.run_id = ?1 OR ?1 IS NULL) AND d.sent = 0 GROUP BY d.host, d.error, d.resolver",

@@ -77,7 +77,8 @@ fn the_figures_agree_with_the_origins_own_ledger() {
     waits.sort_by(f64::total_cmp);
     let p95 = waits[(waits.len() * 95).div_ceil(100) - 2];
     assert!((of("calm.example").delay.p95_ms - p95).abs() < 150.0, "{} against {p95}", of("calm.example").delay.p95_ms);
-    assert!((of("calm.example").latency.p50_ms - 20.0).abs() < 1.0);
+    // The store takes up to two milliseconds to note that a request leaves.
+    assert!((20.0..=22.0).contains(&of("calm.example").latency.p50_ms), "{}", of("calm.example").latency.p50_ms);
 
     // Makespan: sixty requests at ten a second cannot take less than five seconds.
     assert!(summary.makespan.minimum_s >= 5.0, "{:?}", summary.makespan);

@@ -9,6 +9,8 @@ mod figures;
 mod secrets;
 // locked, full and foreign databases; dropped events
 mod losses;
+// whose breaker refused, how long, who opened it; an older database
+mod truth;
 // what deploy/ asks for is what is exported
 mod deploy;
 mod support;

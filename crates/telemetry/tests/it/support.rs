@@ -5,7 +5,7 @@ use std::time::Duration;
 use docstokg_hub::clock::{Clock, Random};
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{Sources, load};
-use docstokg_hub::{Hub, Request};
+use docstokg_hub::{Hub, RateWait, Request};
 use docstokg_origin_sim::{Origin, SimTransport, Simulation, Web};
 use docstokg_telemetry::recorder::Recorded;
 use docstokg_telemetry::sink::Sink;
@@ -21,8 +21,9 @@ pub(crate) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
+/// A request that waits for the rate as long as its host's policy says.
 pub(crate) fn get(url: &str) -> Request {
-    Request::get(url.parse().expect("a URL"))
+    Request::get(url.parse().expect("a URL")).rate_wait(RateWait::Policy)
 }
 
 /// A hub under simulated time whose run is recorded by every sink there is.
@@ -38,8 +39,16 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
+        Self::on(Simulation::new(), origins, flags)
+    }
+
+    /// A world in which everything wakes at the exact instant.
+    pub(crate) fn exact(origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
+        Self::on(Simulation::exact(), origins, flags)
+    }
+
+    fn on(simulation: Simulation, origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
         let directory = TempDir::new().expect("a directory");
-        let simulation = Simulation::new();
         let web = Web::new(origins, simulation.boot());
         let (config, settings) = load(&Sources { flags, ..Sources::default() }).expect("a configuration");
         let (shared, clock) = (Arc::new(config.clone()), Arc::new(simulation.clone()));
@@ -52,8 +61,11 @@ impl World {
             Box::new(MetricsSink::new(Arc::clone(&metrics), Some(path("metrics.prom")))),
         ];
         let recorder = Recorder::start(Arc::clone(&run), shared, sinks, Arc::new(|_: &str| {})).expect("a recorder");
+        let store = simulation.store();
+        metrics.lock().watch_store(Arc::clone(&store));
         let hub = Hub::builder(config)
             .runtime(simulation.runtime())
+            .store(store)
             .random(Random::seeded(7))
             .transport(SimTransport::new(&simulation, &web))
             .observer(recorder.observer())

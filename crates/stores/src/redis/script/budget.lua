@@ -49,11 +49,23 @@ local function take_back(budget, weight, at)
   for _, coarse in ipairs(budget.c) do coarse_take_back(coarse, at, weight) end
 end
 
-local function hold(budget, id, at, weight, expires)
-  if weight == 0 then return end
-  local place = 1
-  while budget.t[place] and budget.t[place].a <= at do place = place + 1 end
-  table.insert(budget.t, place, { i = id, a = at, w = weight, x = expires })
+-- Makes a reservation (i holder, p position, a instant, w weight, x expiry, s sent), or moves the one its holder has.
+local function reserve(budget, reservation)
+  for place, held in ipairs(budget.t) do
+    if held.i == reservation.i then
+      budget.t[place] = reservation
+      return
+    end
+  end
+  table.insert(budget.t, reservation)
+end
+
+-- Returns the reservation under which a holder waits.
+local function waiting(budget, id)
+  for _, held in ipairs(budget.t) do
+    if held.i == id and not held.s then return held end
+  end
+  return nil
 end
 
 local function release(list, id)
@@ -76,10 +88,10 @@ end
 local function expire(budget)
   local place = 1
   while budget.t[place] do
-    local ticket = budget.t[place]
-    if ticket.x <= now then
+    local held = budget.t[place]
+    if held.x <= now then
       table.remove(budget.t, place)
-      if ticket.s then spend(budget, ticket.w, ticket.x) end
+      if held.s then spend(budget, held.w, held.x) end
     else
       place = place + 1
     end
@@ -96,33 +108,33 @@ local function used_back(budget, window, k)
   return coarse and coarse_back(coarse, k)
 end
 
-local function back_at(budget, window, k, at)
-  for place = #budget.t, 1, -1 do
-    local ticket = budget.t[place]
-    if ticket.a <= at then
-      if k <= ticket.w then return math.max(ticket.a, now) end
-      k = k - ticket.w
+local function back_at(budget, window, k, counted, at)
+  for place = #counted, 1, -1 do
+    local use = counted[place]
+    if use.a <= at then
+      if k <= use.w then return use.a end
+      k = k - use.w
     end
   end
   return used_back(budget, window, k)
 end
 
-local function fit_window(budget, window, width, weight, ahead, from)
+local function fit_window(budget, window, width, weight, ahead, counted, from)
   local last = ahead + weight - 1
   local turns = math.floor(last / window.limit)
   local k = window.limit - last % window.limit
   local at = from
   while true do
-    local grant = back_at(budget, window, k, at)
-    if grant and grant + width > at then
-      at = grant + width
+    local used = back_at(budget, window, k, counted, at)
+    if used and used + width > at then
+      at = used + width
     else
       local crowded = nil
-      for _, ticket in ipairs(budget.t) do
-        if ticket.a > at and ticket.a < at + width then
-          local before = back_at(budget, window, k, ticket.a)
-          if before and before + width > ticket.a then
-            crowded = ticket.a
+      for _, use in ipairs(counted) do
+        if use.a > at and use.a < at + width then
+          local before = back_at(budget, window, k, counted, use.a)
+          if before and before + width > use.a then
+            crowded = use.a
             break
           end
         end
@@ -138,38 +150,41 @@ local function width_of(budget, window)
   return math.floor(window.per * 1000 / budget.m) + window.guard
 end
 
--- Returns the first instant that fits, and the window that says so.
-local function budget_fit(budget, charge, ahead, from)
+-- Returns the first instant that fits beside what is counted, and the window that says so.
+local function budget_fit(budget, windows, weight, ahead, counted, from)
   local at, because = from, nil
-  if charge.weight == 0 then return at, nil end
-  if #budget.t == 0 and budget.m == 1000 and not ahead then
-    for _, window in ipairs(charge.windows) do
-      local grant = used_back(budget, window, window.limit + 1 - charge.weight)
-      if grant and grant + window.width > at then at, because = grant + window.width, window end
+  if weight == 0 then return at, nil end
+  if #counted == 0 and budget.m == 1000 and not ahead then
+    for _, window in ipairs(windows) do
+      local used = used_back(budget, window, window.limit + 1 - weight)
+      if used and used + window.width > at then at, because = used + window.width, window end
     end
     return at, because
   end
   while true do
     local before = at
-    for _, window in ipairs(charge.windows) do
+    for _, window in ipairs(windows) do
       local start = ahead and from or at
-      local fit = fit_window(budget, window, width_of(budget, window), charge.weight, ahead or 0, start)
+      local fit = fit_window(budget, window, width_of(budget, window), weight, ahead or 0, counted, start)
       if fit > at then at, because = fit, window end
     end
-    if at == before or #budget.t == 0 or ahead then return at, because end
+    if at == before or #counted == 0 or ahead then return at, because end
   end
 end
 
--- Returns the turn behind everybody who waits for one within COURTESY of now, and a window that it is for.
+-- Returns the turn behind the requests that are due, or will be within a turn, and a window that it is for.
 local function turn_behind(budget, windows)
-  local last = nil
-  for _, ticket in ipairs(budget.t) do
-    if not ticket.s and ticket.a <= now + COURTESY and ticket.a + COURTESY > now then last = ticket end
+  local turn, last = nil, nil
+  for _, window in ipairs(windows) do
+    local of_window = math.floor(width_of(budget, window) / (2 * window.limit))
+    if not turn or of_window < turn then turn = of_window end
+  end
+  if not turn or turn < SHORTEST_TURN then return nil end
+  turn = math.min(turn, LONGEST_TURN)
+  for _, held in ipairs(budget.t) do
+    local near = not held.s and held.w > 0 and held.a <= now + turn
+    if near and (not last or held.a >= last.a) then last = held end
   end
   if not last then return nil end
-  for _, window in ipairs(windows) do
-    if width_of(budget, window) < 4 * TURN * window.limit then return nil end
-  end
-  if not windows[1] then return nil end
-  return math.max(last.a, now) + TURN, windows[1]
+  return math.max(last.a, now) + turn, windows[1]
 end

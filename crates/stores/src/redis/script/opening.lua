@@ -11,7 +11,8 @@
 --   oldest first; that of each large window another one, of buckets of sixteen bytes;
 --   the LOG: what has gone since, eight bytes each: instant and kind.
 -- An `enter` of a kind that may go at once reads the head and adds to the log. Every other step folds the log into the
--- page. The first layout was a page alone: it is read, and written as this one.
+-- page. The first layout was a page alone, and reservations had no positions up to the second: both are read, and
+-- written as this one. Fields of a site or budget that this version does not know stay in the page as they are.
 --
 -- ARGV[1] is the question, packed as `wire.rs` packs it; ARGV[2] the step, if it is not `enter`; ARGV[3] the time to go by,
 -- or -1 for the server's; what else the step needs follows.
@@ -47,19 +48,19 @@ if (ARGV[2] or 'enter') == 'enter' then
   if quick == 0 then kind = nil end
 end
 
-local FAR = 9007199254740991
+local FAR, OVERLAPPING = 9007199254740991, 4294967295
 -- A month, and the day that may pass before a step renews it.
 local KEEP = 33 * 86400
 local KINDS, LOGGED = 4, 128
 local EXACT_LIMIT, COARSE_BUCKETS = 4096, 1024
-local TICKET_GRACE, PACING, FORGET_RATE, WAITS = 3000000, 60000000, 600000000, 8
-local COURTESY, TURN = 4000, 1000
+local GRACE, OVERDUE, PACING, FORGET_RATE, WAITS = 3000000, 100000, 60000000, 600000000, 8
+local SHORTEST_TURN, LONGEST_TURN = 2000, 25000
 
 local raw, site, log = call('GET', key), nil, nil
 local layout = raw and string.byte(raw)
 if not raw then
   site = { b = { e = 0, f = 0 }, i = {}, u = {} }
-elseif layout == LAYOUT then
+elseif layout == LAYOUT or layout == 2 then
   local _
   _, site = cmsgpack.unpack_limit(raw, 1, 76)
   log = read('<I4', raw, 9)
@@ -69,6 +70,14 @@ else
   return redis.error_reply('LAYOUT ' .. layout)
 end
 site.q = site.q or {}
+if raw and layout ~= LAYOUT then
+  -- Reservations had no positions: those of waiting requests are dropped, what was sent still counts.
+  for _, budget in pairs(site.u) do
+    for place = #budget.t, 1, -1 do
+      if budget.t[place].s then budget.t[place].p = 0 else table.remove(budget.t, place) end
+    end
+  end
+end
 
 local next_argument = 3
 local function text()

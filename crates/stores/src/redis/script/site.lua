@@ -28,7 +28,8 @@ local function read_ask()
   local latest, deadline, isolated, ahead
   ask.id, latest, deadline, ask.asked, isolated, ahead, from = read('<I8I8I8I8BI4', question, from)
   ask.latest, ask.deadline, ask.isolated = instant(latest), instant(deadline), isolated == 1
-  ask.ahead = ahead > 0 and ahead - 1 or nil
+  -- The head of its queue, behind so many weights, or overlapping with the head.
+  ask.head, ask.ahead = ahead == 0, ahead > 0 and ahead < OVERLAPPING and ahead - 1 or nil
   local role, waits, epoch, shadow, adaptive, metadata, landing, artifact
   ask.who, role, waits, ask.draw, ask.lease, from = read('<sBBdI8', question, from)
   ask.role, ask.waits = ROLES[role], waits == 1
@@ -55,20 +56,104 @@ local function advance_site(ask)
   return advance(breaker_for(ask))
 end
 
-local function first_fit(ask, from)
+-- Order among requests that wait: twin of `site/order.rs`.
+
+-- Returns a copy of the reservation under which a holder waits in the budgets of a request.
+local function held_by(ask, id)
+  for _, charge in ipairs(ask.charges) do
+    local held = id and waiting(charge.budget, id)
+    if held then return { i = id, p = held.p, a = held.a } end
+  end
+  return nil
+end
+
+local function next_position(ask)
+  local last = 0
+  for _, charge in ipairs(ask.charges) do
+    for _, held in ipairs(charge.budget.t) do last = math.max(last, held.p) end
+  end
+  return last + 1
+end
+
+local function earlier_due(charge, mine)
+  local earlier, position = 0, mine and mine.p or FAR
+  for _, held in ipairs(charge.budget.t) do
+    if not held.s and held.a <= now and held.p < position and not (mine and mine.i == held.i) then earlier = earlier + 1 end
+  end
+  return earlier
+end
+
+local NOTHING = {}
+
+local function fit(ask, parts, before, ahead, from)
   local at, because = from, nil
   while true do
-    local before = at
-    for _, charge in ipairs(ask.charges) do
-      local fit, window = budget_fit(charge.budget, charge, ask.ahead, ask.ahead and from or at)
-      if fit > at then at, because = fit, window end
+    local start = at
+    for _, part in ipairs(parts) do
+      local charge = ask.charges[part.c]
+      local counted = before.counted[part.c] or NOTHING
+      local next, window = budget_fit(charge.budget, charge.windows, part.w, ahead, counted, ahead and from or at)
+      if next > at then at, because = next, window end
     end
-    if at == before or #ask.charges < 2 or ask.ahead then return at, because end
+    if at == start or #parts < 2 or ahead then return at, because end
   end
 end
 
--- Puts whoever could go at once behind those whose turn it is, as far as its patience allows.
-local function give_way(ask, at, because)
+-- Fits one waiting request as it stands now, and counts it from that instant on.
+local function count_waiting(ask, id, before)
+  local parts, from = {}, now
+  for place, charge in ipairs(ask.charges) do
+    local held = waiting(charge.budget, id)
+    if held then
+      parts[#parts + 1] = { c = place, w = held.w }
+      from = math.max(from, held.a)
+      if held.a + OVERDUE < now and not (before.overdue and before.overdue <= held.x) then before.overdue = held.x end
+    end
+  end
+  local at = fit(ask, parts, before, nil, from)
+  for _, part in ipairs(parts) do
+    if part.w > 0 then
+      local counted, place = before.counted[part.c], 1
+      while counted[place] and counted[place].a <= at do place = place + 1 end
+      table.insert(counted, place, { a = at, w = part.w })
+    end
+  end
+end
+
+-- Works out what a request has before it: what is dialling, and the waiting requests with smaller positions.
+local function before_of(ask, mine)
+  local before, some = { counted = {} }, false
+  for _, charge in ipairs(ask.charges) do some = some or #charge.budget.t > 0 end
+  if not some then return before end
+  local position, earlier, seen = mine and mine.p or FAR, {}, {}
+  for place, charge in ipairs(ask.charges) do
+    local counted = {}
+    for _, held in ipairs(charge.budget.t) do
+      if held.s then
+        counted[#counted + 1] = { a = now, w = held.w }
+      elseif held.p < position and not seen[held.i] then
+        seen[held.i] = true
+        earlier[#earlier + 1] = held
+      end
+    end
+    before.counted[place] = counted
+  end
+  table.sort(earlier, function(one, other)
+    if one.p ~= other.p then return one.p < other.p end
+    return one.i < other.i
+  end)
+  for _, held in ipairs(earlier) do count_waiting(ask, held.i, before) end
+  return before
+end
+
+local function first_fit(ask, before, from)
+  local parts = {}
+  for place, charge in ipairs(ask.charges) do parts[place] = { c = place, w = charge.weight } end
+  return fit(ask, parts, before, ask.ahead, from)
+end
+
+-- Puts a newcomer that could go at once behind those whose turn it is, as far as its patience allows.
+local function give_way(ask, before, at, because)
   local behind, window = nil, nil
   for _, charge in ipairs(ask.charges) do
     if charge.weight > 0 then
@@ -77,26 +162,42 @@ local function give_way(ask, at, because)
     end
   end
   if not behind then return at, because end
-  local later = first_fit(ask, behind)
+  local later = first_fit(ask, before, behind)
   if later > behind or later > ask.latest or later > ask.deadline then return at, because end
   return behind, window
 end
 
-local function has_slots(ask, held)
+-- Reserves a place, or moves the one that the holder has: its position stays.
+local function reserve_place(ask, id, mine, at, for_slots)
+  local position = mine and mine.p or next_position(ask)
+  id = id or ask.id
   for _, charge in ipairs(ask.charges) do
-    if charge.slots > 0 and #charge.budget.s >= charge.slots then
-      local mine = false
-      for _, slot in ipairs(charge.budget.s) do mine = mine or slot.i == held end
-      if not mine then return false end
+    if charge.weight > 0 or for_slots and charge.slots > 0 then
+      reserve(charge.budget, { i = id, p = position, a = at, w = charge.weight, x = at + GRACE })
     end
   end
-  return true
+  return id
+end
+
+-- Returns nothing where every shared slot is there, else how many requests with an earlier position are about to take one.
+local function waits_for_slot(ask, id, mine)
+  local missing = nil
+  for _, charge in ipairs(ask.charges) do
+    if charge.slots > 0 then
+      local earlier, has = earlier_due(charge, mine), false
+      if #charge.budget.s + earlier < charge.slots then has = true end
+      for _, slot in ipairs(charge.budget.s) do has = has or slot.i == id end
+      if not has then missing = math.max(missing or 0, earlier) end
+    end
+  end
+  return missing
 end
 
 local function grant(ask, held)
   local id = held or ask.id
   for _, charge in ipairs(ask.charges) do
     local budget = charge.budget
+    if held then release(budget.t, id) end
     spend(budget, charge.weight, now)
     if charge.slots > 0 then
       release(budget.s, id)
@@ -111,7 +212,7 @@ local function grant(ask, held)
   return id, not breaker.t and breaker.f == 0
 end
 
-local function judge(ask, held)
+local function judge(ask, id)
   local breaker, policy = breaker_for(ask), ask.policy
   local answer = { era = breaker.e }
   local from, probe = now, false
@@ -126,7 +227,7 @@ local function judge(ask, held)
         if taken.o == ask.role and taken.x > now then
           out = out + 1
           first = first or taken.x
-          mine = mine or (held and taken.i == held)
+          mine = mine or (id and taken.i == id)
         end
       end
       if mine then
@@ -142,7 +243,7 @@ local function judge(ask, held)
       if policy.shadow then
         answer.shadow = refusal
       elseif ask.waits and now < ask.deadline and (refusal.till <= ask.deadline or refusal.probing) then
-        answer.kind, answer.at, answer.probing = 'await', math.min(refusal.till, ask.deadline), refusal.probing
+        answer.kind, answer.at, answer.reason, answer.probing = 'await', math.min(refusal.till, ask.deadline), refusal.reason, refusal.probing
         return answer
       else
         answer.kind, answer.at, answer.reason, answer.probing = 'open', refusal.till, refusal.reason, refusal.probing
@@ -150,32 +251,41 @@ local function judge(ask, held)
       end
     end
   end
-  local at, because = first_fit(ask, from)
-  if at <= now and not ask.ahead and not held and not probe then at, because = give_way(ask, at, because) end
+  local mine = held_by(ask, id)
+  local before = before_of(ask, mine)
+  local at, because = first_fit(ask, before, from)
+  if at <= now and not ask.ahead and not id and not probe then at, because = give_way(ask, before, at, because) end
   answer.at, answer.because, answer.probe = at, because, probe
   if at <= now and not ask.ahead then
-    if not has_slots(ask, held) then
-      answer.kind = 'busy'
+    local earlier = waits_for_slot(ask, id, mine)
+    if earlier and not ask.head then
+      answer.kind, answer.at, answer.because, answer.probe = 'queue', now, nil, nil
+      return answer
+    end
+    if earlier then
+      answer.kind, answer.at, answer.because, answer.probe = 'slot', earlier, nil, nil
+      answer.id = reserve_place(ask, id, mine, now, true)
       return answer
     end
     answer.kind = 'go'
-    answer.id, answer.clean = grant(ask, held)
+    answer.id, answer.clean = grant(ask, id)
     answer.at = now
     if probe then lease(breaker_for(ask), answer.id, ask.role, now + ask.lease) end
     return answer
   end
-  if at > now and (at > math.max(ask.latest, from) or at > ask.deadline) then
+  local latest = mine and math.max(ask.latest, mine.a + GRACE) or ask.latest
+  if at > now and (at > math.max(latest, from) or at > ask.deadline) then
     answer.kind = 'rate'
     return answer
   end
-  if ask.ahead then
+  if not ask.head then
     answer.kind = 'queue'
     return answer
   end
-  local id = held or ask.id
-  for _, charge in ipairs(ask.charges) do hold(charge.budget, id, at, charge.weight, at + TICKET_GRACE) end
-  if probe then lease(breaker_for(ask), id, ask.role, at + ask.lease) end
-  answer.kind, answer.id = 'wait', id
+  if before.overdue and before.overdue < at then at = before.overdue end
+  answer.kind, answer.at = 'wait', at
+  answer.id = reserve_place(ask, id, mine, at, false)
+  if probe then lease(breaker_for(ask), answer.id, ask.role, at + ask.lease) end
   return answer
 end
 

@@ -2,8 +2,23 @@
 
 local steps = {}
 
+local function confirm(ask, id)
+  local transition = advance_site(ask)
+  for _, charge in ipairs(ask.charges) do release(charge.budget.s, id) end
+  local answer = judge(ask, id)
+  if answer.kind ~= 'go' and answer.kind ~= 'wait' and answer.kind ~= 'slot' then
+    for _, charge in ipairs(ask.charges) do release(charge.budget.t, id) end
+    local trip = breaker_for(ask).t
+    if trip then release(trip.l, id) end
+  end
+  save(ask.who)
+  return entered(answer, transition)
+end
+
 function steps.enter()
   local ask = read_ask()
+  -- A call whose answer was lost is repeated: the reservation that it made then counts, not a second one.
+  if held_by(ask, ask.id) then return confirm(ask, ask.id) end
   local transition = advance_site(ask)
   local answer = judge(ask, nil)
   save(ask.who)
@@ -11,19 +26,8 @@ function steps.enter()
 end
 
 function steps.confirm()
-  local ticket, ask = number(), read_ask()
-  local transition = advance_site(ask)
-  for _, charge in ipairs(ask.charges) do
-    release(charge.budget.t, ticket)
-    release(charge.budget.s, ticket)
-  end
-  local answer = judge(ask, ticket)
-  if answer.kind ~= 'go' and answer.kind ~= 'wait' then
-    local trip = breaker_for(ask).t
-    if trip then release(trip.l, ticket) end
-  end
-  save(ask.who)
-  return entered(answer, transition)
+  local id, ask = number(), read_ask()
+  return confirm(ask, id)
 end
 
 function steps.leave()
@@ -42,10 +46,7 @@ function steps.hold()
   local id, at, longest, ask = number(), number(), number(), read_ask()
   for _, charge in ipairs(ask.charges) do
     take_back(charge.budget, charge.weight, at)
-    hold(charge.budget, id, at, charge.weight, now + longest)
-    for _, ticket in ipairs(charge.budget.t) do
-      if ticket.i == id then ticket.s, ticket.x = true, now + longest end
-    end
+    if charge.weight > 0 then reserve(charge.budget, { i = id, p = 0, a = at, w = charge.weight, x = now + longest, s = true }) end
   end
   save(ask.who)
   return { now }
@@ -54,8 +55,8 @@ end
 function steps.sent()
   local id, era, longest, ask = number(), number(), number(), read_ask()
   for _, charge in ipairs(ask.charges) do
-    for _, ticket in ipairs(charge.budget.t) do
-      if ticket.i == id then ticket.s, ticket.x = true, now + longest end
+    for _, held in ipairs(charge.budget.t) do
+      if held.i == id then held.s, held.x = true, now + longest end
     end
   end
   local breaker = breaker_for(ask)
@@ -115,14 +116,18 @@ end
 
 function steps.renew()
   local who, expires, ids = text(), now + number(), {}
-  for _ = 1, number() do ids[number()] = true end
-  for _, budget in pairs(site.u) do renew(budget.s, ids, expires) end
-  if site.b.t then renew(site.b.t.l, ids, expires) end
-  for _, own in pairs(site.i) do
-    if own.t then renew(own.t.l, ids, expires) end
+  local count = number()
+  for _ = 1, count do ids[number()] = true end
+  if count > 0 then
+    for _, budget in pairs(site.u) do renew(budget.s, ids, expires) end
+    if site.b.t then renew(site.b.t.l, ids, expires) end
+    for _, own in pairs(site.i) do
+      if own.t then renew(own.t.l, ids, expires) end
+    end
+    save(who)
   end
-  save(who)
-  return { now }
+  if state_of(site.b) ~= 'open' then return { now, site.b.e } end
+  return { now, site.b.e, trip_until(site.b.t), trip_reason(site.b.t) }
 end
 
 function steps.block()

@@ -1,0 +1,32 @@
+//! JSON that is shown to people and kept in files: no control characters in it, not even those that JSON allows.
+
+/// Escapes DEL and the C1 control characters in JSON text. They can only stand in strings, where an escape means the same.
+#[must_use]
+pub fn escape_controls(json: String) -> String {
+    let is_control = |letter: char| matches!(letter, '\u{7f}'..='\u{9f}');
+    if !json.contains(is_control) {
+        return json;
+    }
+    let mut escaped = String::with_capacity(json.len() + 16);
+    for letter in json.chars() {
+        if is_control(letter) {
+            escaped.push_str(&format!("\\u{:04x}", u32::from(letter)));
+        } else {
+            escaped.push(letter);
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_escape_means_the_same_and_steers_no_terminal() {
+        let text = "a\u{9b}31m\u{7f}\u{1b}[2Jé";
+        let json = escape_controls(serde_json::to_string(text).unwrap());
+        assert_eq!(json, r#""a\u009b31m\u007f\u001b[2Jé""#);
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
+    }
+}

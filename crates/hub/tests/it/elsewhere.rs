@@ -1,0 +1,137 @@
+//! What other processes and operators do to a breaker, as a running process hears of it.
+
+use std::sync::Arc;
+
+use docstokg_hub::clock::{Clock, Random};
+use docstokg_hub::config::flags::Flags;
+use docstokg_hub::event::{Observer, What};
+use docstokg_hub::policy::breaker::State;
+use docstokg_hub::stores::StateStore;
+use docstokg_hub::{Host, Hub, Patience, Repeatable};
+use docstokg_origin_sim::{Origin, SimTransport, Simulation, Web};
+use parking_lot::Mutex;
+
+use crate::support::{Notes, config, get, ms, seconds};
+
+/// Several hubs of one world that share a store, as processes do.
+struct World {
+    simulation: Simulation,
+    web: Web,
+    store: Arc<dyn StateStore>,
+}
+
+impl World {
+    fn new(origins: Vec<Origin>) -> Self {
+        let simulation = Simulation::new();
+        let web = Web::new(origins, simulation.boot());
+        let store = simulation.shared_store();
+        Self { simulation, web, store }
+    }
+
+    fn hub(&self, notes: &Arc<Notes>) -> Hub {
+        let flags = Flags { breaker: vec!["gone.example=fail_max:2,reset:60".into()], ..Flags::default() };
+        Hub::builder(config(flags))
+            .runtime(self.simulation.runtime())
+            .store(Arc::clone(&self.store))
+            .random(Random::seeded(3))
+            .transport(SimTransport::new(&self.simulation, &self.web))
+            .observer(Arc::clone(notes) as Arc<dyn Observer>)
+            .build()
+            .expect("a hub")
+    }
+}
+
+fn host(name: &str) -> Host {
+    Host::parse(name).expect("a host")
+}
+
+#[test]
+fn an_operators_close_reaches_a_sleeping_request_within_five_seconds() {
+    let world = World::new(vec![Origin::new("a.example")]);
+    let notes = Arc::new(Notes::default());
+    let (hub, operator) = (world.hub(&notes), world.hub(&Arc::default()));
+    let done = Arc::new(Mutex::new(None));
+    let (op, sim) = (operator.clone(), world.simulation.clone());
+    world.simulation.block_on(async move { op.block(&host("a.example"), seconds(3_600), "maintenance").await.expect("it answers") });
+    let (mine, put, simulation) = (hub.clone(), Arc::clone(&done), world.simulation.clone());
+    world.simulation.start(async move {
+        let request = get("http://a.example/").patience(Patience::Wait).deadline(seconds(7_200));
+        assert_eq!(mine.fetch(request).await.expect("an answer").head.status, 200);
+        *put.lock() = Some(simulation.elapsed());
+    });
+    world.simulation.run_for(seconds(30));
+    assert!(done.lock().is_none(), "still paused");
+    let closed = world.simulation.elapsed();
+    sim.block_on(async move { operator.unblock(&host("a.example")).await.expect("it answers") });
+    world.simulation.run_for(seconds(60));
+    let done = done.lock().expect("it went on");
+    assert!(done.saturating_sub(closed) <= seconds(5), "{:?} after the close", done.saturating_sub(closed));
+    let seen = |to: State| notes.0.lock().iter().any(|event| matches!(&event.what, What::BreakerSeen { transition, .. } if transition.to == to));
+    assert!(seen(State::Open) && seen(State::Closed), "what others did is reported");
+}
+
+#[test]
+fn a_watch_hears_that_a_block_has_ended_earlier_than_it_said() {
+    let world = World::new(vec![Origin::new("a.example")]);
+    let (hub, operator) = (world.hub(&Arc::default()), world.hub(&Arc::default()));
+    let op = operator.clone();
+    world.simulation.block_on(async move { op.block(&host("a.example"), seconds(3_600), "maintenance").await.expect("it answers") });
+    let watch = hub.watch(&host("a.example"));
+    world.simulation.run_for(seconds(6));
+    assert!(watch.open_until().is_some(), "a heartbeat said so");
+    let mut changes = hub.changes();
+    changes.mark_unchanged();
+    world.simulation.block_on(async move { operator.unblock(&host("a.example")).await.expect("it answers") });
+    world.simulation.run_for(seconds(5));
+    assert!(changes.has_changed().expect("the hub lives"));
+    assert_eq!(watch.open_until(), None);
+}
+
+#[test]
+fn a_process_that_cannot_reach_a_host_shows_that_to_the_others_and_holds_up_none() {
+    // A host without an address: a failure of our own network.
+    let world = World::new(vec![Origin::new("a.example")]);
+    let (cut_off, other) = (world.hub(&Arc::default()), world.hub(&Arc::default()));
+    let hub = cut_off.clone();
+    world.simulation.block_on(async move {
+        for _ in 0..2 {
+            let _ = hub.fetch(get("http://gone.example/").repeatable(Repeatable::No)).await;
+        }
+        assert_eq!(hub.fetch(get("http://gone.example/")).await.expect_err("it waits").kind.class(), "breaker_open");
+    });
+    let hub = other.clone();
+    let diagnosis = world.simulation.block_on(async move { hub.diagnose(&host("gone.example")).await.expect("it answers") });
+    let unreachable = &diagnosis[0].unreachable;
+    assert_eq!(unreachable.len(), 1, "{diagnosis:?}");
+    assert!(unreachable[0].who.contains(&std::process::id().to_string()) && unreachable[0].retry_in > seconds(50), "{unreachable:?}");
+    assert!(diagnosis[0].because.is_none(), "others may send");
+    world.simulation.run_for(seconds(70));
+    let diagnosis = world.simulation.block_on(async move { other.diagnose(&host("gone.example")).await.expect("it answers") });
+    assert!(diagnosis[0].unreachable.is_empty(), "it is over when it is over");
+}
+
+#[test]
+fn the_doctor_tells_a_full_window_from_requests_that_come_first() {
+    let world = World::new(vec![Origin::new("a.example").latency(ms(10))]);
+    let flags = Flags { rate: vec!["a.example:metadata=rates:2/SECOND".into()], ..Flags::default() };
+    let hub = Hub::builder(config(flags))
+        .runtime(world.simulation.runtime())
+        .store(Arc::clone(&world.store))
+        .random(Random::seeded(3))
+        .transport(SimTransport::new(&world.simulation, &world.web))
+        .build()
+        .expect("a hub");
+    for n in 0..3 {
+        let hub = hub.clone();
+        world.simulation.start(async move {
+            let request = get(&format!("http://a.example/{n}")).rate_wait(docstokg_hub::RateWait::Deadline);
+            assert_eq!(hub.fetch(request).await.expect("an answer").head.status, 200);
+        });
+    }
+    world.simulation.run_for(ms(600));
+    let doctor = hub.clone();
+    let found = world.simulation.block_on(async move { doctor.diagnose(&host("a.example")).await.expect("it answers") });
+    let metadata = &found[0];
+    assert_eq!(metadata.because.as_ref().map(ToString::to_string).as_deref(), Some("window 2/SECOND is full"), "{metadata:?}");
+    assert_eq!(metadata.budgets[0].waiting, 1);
+}

@@ -1,0 +1,226 @@
+//! How a real machine differs from an exact one: sleeps end late, and stores take their time.
+//!
+//! A simulation that wakes everything at the exact instant hides what lateness does to those who wait: so this is what a
+//! hub in a simulation runs on, unless a test asks for exact time.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use docstokg_hub::clock::{BootInstant, Clock, Runtime, Sleep, Timestamp};
+use docstokg_hub::stores::memory::MemoryStore;
+use docstokg_hub::stores::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, StoreError};
+use docstokg_policy::breaker::{OpenReason, Transition};
+use docstokg_policy::classify::Outcome;
+use docstokg_policy::site::{Ask, Condition, Entered, Entry, OwnedAsk, Pass, Report, Settled, Standing};
+use parking_lot::Mutex;
+
+use super::Simulation;
+
+/// How late a sleep usually ends at most.
+const LATE: u64 = 20_000;
+/// How late it ends now and then.
+const VERY_LATE: u64 = 500_000;
+/// One sleep in so many ends very late, and one answer of a store in so many takes very long.
+const NOW_AND_THEN: u32 = 200;
+/// How long a store usually takes at most.
+const SLOW: u64 = 2_000;
+/// How long it takes now and then.
+const VERY_SLOW: u64 = 60_000;
+
+/// Draws how late things are.
+#[derive(Clone)]
+pub(super) struct Lateness(Arc<Mutex<fastrand::Rng>>);
+
+impl Lateness {
+    pub(super) fn seeded(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))))
+    }
+
+    fn draw(&self, usual: u64, rare: u64) -> Duration {
+        let mut random = self.0.lock();
+        let longest = if random.u32(..NOW_AND_THEN) == 0 { rare } else { usual };
+        Duration::from_micros(random.u64(..=longest))
+    }
+
+    fn of_sleep(&self) -> Duration {
+        self.draw(LATE, VERY_LATE)
+    }
+
+    fn of_store(&self) -> Duration {
+        self.draw(SLOW, VERY_SLOW)
+    }
+}
+
+/// A runtime whose sleeps end late.
+pub(super) struct LateRuntime {
+    pub(super) simulation: Simulation,
+    pub(super) lateness: Lateness,
+    /// The process that it runs in.
+    pub(super) process: usize,
+}
+
+impl Clock for LateRuntime {
+    fn boot(&self) -> BootInstant {
+        self.simulation.boot()
+    }
+
+    fn wall(&self) -> Timestamp {
+        self.simulation.wall()
+    }
+}
+
+impl Runtime for LateRuntime {
+    fn sleep_until(&self, at: BootInstant) -> Sleep {
+        if at <= self.boot() || at == BootInstant::FAR {
+            return self.simulation.sleep_until(at);
+        }
+        self.simulation.sleep_until(at + self.lateness.of_sleep())
+    }
+
+    fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.simulation.spawn_in(self.process, work);
+    }
+}
+
+/// A store in memory whose answers take their time, as those of a file or a server do.
+pub(super) struct LateStore {
+    pub(super) inner: Arc<MemoryStore>,
+    pub(super) simulation: Simulation,
+    pub(super) lateness: Lateness,
+    /// Several hubs of the simulation use it, as processes do.
+    pub(super) shared: bool,
+}
+
+impl StateStore for LateStore {
+    fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
+        let (simulation, lateness) = (self.simulation.clone(), self.lateness.clone());
+        Arc::new(LateSite { inner: self.inner.site(key), simulation, lateness })
+    }
+
+    fn list(&self) -> Answer<Vec<SiteKey>> {
+        self.inner.list()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    fn flush(&self) -> Answer<()> {
+        self.inner.flush()
+    }
+}
+
+struct LateSite {
+    inner: Arc<dyn SiteHandle>,
+    simulation: Simulation,
+    lateness: Lateness,
+}
+
+impl LateSite {
+    /// Does a step now, and brings its answer later.
+    fn late<T: Send + Unpin + 'static>(&self, answer: Answer<T>) -> Answer<T> {
+        let sleep = self.simulation.sleep(self.lateness.of_store());
+        Answer::Later(Box::pin(async move {
+            sleep.await;
+            answer.await
+        }))
+    }
+
+    /// The same for an answer that has to be given back if nobody waits for it any more.
+    fn late_entry(&self, ask: &Ask<'_>, answer: Answer<Entered>) -> Answer<Entered> {
+        let Answer::Ready(said) = answer else { return answer };
+        let sleep = self.simulation.sleep(self.lateness.of_store());
+        Answer::Later(Box::pin(OnItsWay { sleep, said: Some(said), ask: ask.to_owned(), site: Arc::clone(&self.inner) }))
+    }
+}
+
+/// The answer to an `enter` or a `confirm` on its way.
+struct OnItsWay {
+    sleep: Sleep,
+    said: Option<Result<Entered, StoreError>>,
+    ask: OwnedAsk,
+    site: Arc<dyn SiteHandle>,
+}
+
+impl Future for OnItsWay {
+    type Output = Result<Entered, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match (self.sleep.as_mut().poll(context), self.said.take()) {
+            (Poll::Ready(()), Some(said)) => Poll::Ready(said),
+            (_, said) => {
+                self.said = said;
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for OnItsWay {
+    fn drop(&mut self) {
+        let (id, spent) = match self.said.take() {
+            Some(Ok(Entered { entry: Entry::Go(pass), .. })) => (pass.id, Some(pass.stamp)),
+            Some(Ok(Entered { entry: Entry::Wait(reserved), .. })) => (reserved.id, None),
+            Some(Ok(Entered { entry: Entry::WaitForSlot { id, .. }, .. })) => (id, None),
+            _ => return,
+        };
+        let _ = self.site.leave(&self.ask.as_ask(), id, spent);
+    }
+}
+
+impl SiteHandle for LateSite {
+    fn budget(&self, key: &BudgetKey) -> usize {
+        self.inner.budget(key)
+    }
+
+    fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
+        self.late_entry(ask, self.inner.enter(ask))
+    }
+
+    fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered> {
+        self.late_entry(ask, self.inner.confirm(ask, id))
+    }
+
+    fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
+        self.late(self.inner.leave(ask, id, spent_at))
+    }
+
+    fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()> {
+        self.late(self.inner.hold(ask, pass, longest))
+    }
+
+    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
+        self.late(self.inner.sent(ask, pass, longest))
+    }
+
+    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()> {
+        self.late(self.inner.stamp(ask, pass))
+    }
+
+    fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled> {
+        self.late(self.inner.settle_headers(ask, pass, outcome))
+    }
+
+    fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
+        self.late(self.inner.settle(ask, pass, report))
+    }
+
+    fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
+        self.late(self.inner.renew(ids, length))
+    }
+
+    fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
+        self.inner.block(length, reason)
+    }
+
+    fn unblock(&self) -> Answer<Option<Transition>> {
+        self.inner.unblock()
+    }
+
+    fn view(&self) -> Answer<SiteView> {
+        self.inner.view()
+    }
+}

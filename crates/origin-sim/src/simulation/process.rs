@@ -1,0 +1,97 @@
+//! Simulated processes: groups of tasks that stand still for a time, or end without a word.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_hub::clock::Runtime;
+use parking_lot::Mutex;
+
+use super::late::{LateRuntime, Lateness};
+use super::{Simulation, Task};
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Running,
+    /// It stands still, as after SIGSTOP.
+    Paused,
+    /// It was killed: nothing of it runs again, not even what a dropped value would do.
+    Dead,
+}
+
+/// The processes of a world, and what they would do if they ran.
+#[derive(Default)]
+pub(super) struct Processes(Mutex<Vec<(State, Vec<Arc<Task>>)>>);
+
+impl Processes {
+    /// Returns a task that may run now; keeps it otherwise.
+    pub(super) fn may_run(&self, task: Arc<Task>) -> Option<Arc<Task>> {
+        let mut all = self.0.lock();
+        match task.process.checked_sub(1).and_then(|place| all.get_mut(place)) {
+            Some((State::Paused | State::Dead, kept)) => {
+                kept.push(task);
+                None
+            }
+            _ => Some(task),
+        }
+    }
+
+    fn add(&self) -> usize {
+        let mut all = self.0.lock();
+        all.push((State::Running, Vec::new()));
+        all.len()
+    }
+
+    /// Changes the state of a process, and returns what may run again.
+    fn set(&self, process: usize, state: State) -> Vec<Arc<Task>> {
+        let mut all = self.0.lock();
+        let (was, kept) = &mut all[process - 1];
+        if *was == State::Dead {
+            return Vec::new();
+        }
+        *was = state;
+        if state == State::Running { std::mem::take(kept) } else { Vec::new() }
+    }
+}
+
+/// A simulated process.
+#[derive(Clone)]
+pub struct Process {
+    simulation: Simulation,
+    number: usize,
+}
+
+impl Process {
+    pub(super) fn start(simulation: &Simulation) -> Self {
+        Self { simulation: simulation.clone(), number: simulation.0.processes.add() }
+    }
+
+    /// Returns the runtime for a hub in this process.
+    #[must_use]
+    pub fn runtime(&self) -> Arc<dyn Runtime> {
+        let lateness = self.simulation.0.lateness.clone().unwrap_or_else(|| Lateness::seeded(1));
+        Arc::new(LateRuntime { simulation: self.simulation.clone(), lateness, process: self.number })
+    }
+
+    /// Starts a task in this process.
+    pub fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.simulation.spawn_in(self.number, Box::pin(work));
+    }
+
+    /// Ends the process as `kill -9` does.
+    pub fn kill(&self) {
+        self.simulation.0.processes.set(self.number, State::Dead);
+    }
+
+    /// Lets the process stand still for a time.
+    pub fn pause(&self, length: Duration) {
+        self.simulation.0.processes.set(self.number, State::Paused);
+        let (simulation, number) = (self.simulation.clone(), self.number);
+        self.simulation.start(async move {
+            simulation.sleep(length).await;
+            let resumed = simulation.0.processes.set(number, State::Running);
+            simulation.0.ready.lock().extend(resumed);
+        });
+    }
+}
