@@ -5,6 +5,9 @@
 //! source is tried meanwhile; only when nothing else is left does the work wait. A pursuit is written down between steps,
 //! so that it can be put aside and taken up by another process.
 
+mod deferred;
+mod kind;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -18,6 +21,8 @@ use crate::resolver::order::{Choice, Plan, is_planned, order};
 use crate::resolver::{Outcome, Resolver};
 use crate::run::Deferral;
 use crate::work::{Work, is_public};
+pub(crate) use deferred::Waited;
+pub use kind::Kind;
 
 /// How often a service that throttles is asked about one work.
 const MOST_ANSWERS: u32 = 3;
@@ -34,39 +39,6 @@ const STATED: f64 = 1_800.0;
 pub(crate) const LAST_RESORT: &str = "wayback";
 /// The longest that a work waits for it, in seconds.
 pub(crate) const LAST_RESORT_WAIT: f64 = 300.0;
-
-/// A kind of file that may be wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// The paper.
-    Pdf,
-    /// Its full text as JATS or other XML.
-    Xml,
-    /// Its full text as a page.
-    Html,
-    /// A file that the user asked for by its URL, whatever it is.
-    Other,
-}
-
-impl Kind {
-    /// Reads the word.
-    #[must_use]
-    pub fn read(word: &str) -> Option<Self> {
-        [Self::Pdf, Self::Xml, Self::Html, Self::Other].into_iter().find(|kind| kind.as_str() == word)
-    }
-
-    /// Returns the word used in manifests, flags and directories.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pdf => "pdf",
-            Self::Xml => "xml",
-            Self::Html => "html",
-            Self::Other => "other",
-        }
-    }
-}
 
 /// How far to go for a work.
 #[derive(Clone, Debug)]
@@ -141,15 +113,6 @@ enum Tried {
     Yes,
     /// Put aside until this time, in seconds since 1970, so many times.
     Later(f64, u32),
-}
-
-/// What a deferred work waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waited<'a> {
-    /// The host of this URL.
-    For(&'a Url),
-    /// This resolver.
-    Asking(&'a str),
 }
 
 /// What comes next.
@@ -385,45 +348,6 @@ impl Pursuit {
         if let Some(place) = self.places.get_mut(place) {
             place.setback = setback;
         }
-    }
-
-    /// Plans anew what is deferred: circumstances have changed. What a server asked for still holds.
-    pub fn plan_anew(&mut self) {
-        let stated = |setback: &Option<Setback>| setback.as_ref().is_some_and(|setback| setback.reason == Reason::RateLimited);
-        for place in &mut self.places {
-            if matches!(place.state, Tried::Later(..)) && !stated(&place.setback) {
-                place.state = Tried::No;
-            }
-        }
-        for asked in &mut self.asked {
-            if asked.again_at.is_some() && !stated(&asked.setback) {
-                (asked.again_at, asked.refusals, asked.waits_since) = (Some(0.0), 0, None);
-            }
-        }
-        self.deferral = None;
-    }
-
-    /// Plans anew what was deferred until `at`: its host may be asked again.
-    pub(crate) fn reopen(&mut self, at: f64) {
-        let is_due = |due: f64| due.to_bits() == at.to_bits();
-        for place in self.places.iter_mut().filter(|place| matches!(place.state, Tried::Later(due, _) if is_due(due))) {
-            place.state = Tried::No;
-        }
-        for asked in self.asked.iter_mut().filter(|asked| asked.again_at.is_some_and(is_due)) {
-            asked.again_at = Some(0.0);
-        }
-    }
-
-    /// Returns what the work waits for until `at`: the URL of a place, or the name of a resolver; and why.
-    #[must_use]
-    pub(crate) fn waits_for(&self, at: f64) -> Option<(Waited<'_>, Option<&Setback>)> {
-        let is_due = |due: f64| due.to_bits() == at.to_bits();
-        let place = self.places.iter().find(|place| matches!(place.state, Tried::Later(due, _) if is_due(due)));
-        let asked = || self.asked.iter().find(|asked| asked.again_at.is_some_and(is_due));
-        place.map(|place| (Waited::For(&place.location.url), place.setback.as_ref())).or_else(|| {
-            let asked = asked()?;
-            Some((Waited::Asking(&asked.resolver), asked.setback.as_ref()))
-        })
     }
 
     /// Ends the work from outside.

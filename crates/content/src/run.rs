@@ -19,6 +19,7 @@ mod network;
 pub mod query;
 mod reopen;
 mod report;
+mod saving;
 mod steps;
 mod waits;
 mod watch;
