@@ -12,7 +12,7 @@ use crate::artifact::Arrived;
 use crate::evidence::{Evidence, Finding};
 use crate::layout::{extension_of, path_of};
 use crate::location::Location;
-use crate::manifest::{Account, Address, FileAccount};
+use crate::manifest::{Account, Address, Attempt, FileAccount};
 use crate::pursuit::{Kind, Step};
 use crate::queue::AttemptRow;
 use crate::reason::{Reason, Setback, Stage};
@@ -95,6 +95,18 @@ impl Engine {
             match self.fetcher.examine(location, &held.pursuit.work, &self.options.out.join(&path)).await {
                 Finding::Accepted(evidence) => evidence,
                 Finding::WrongWork { detail } => {
+                    let attempt = Attempt {
+                        work_id: &held.work_id,
+                        resolver: location.resolver,
+                        address: Some(address),
+                        status: "failed",
+                        http_status: None,
+                        reason: Some(Reason::WrongWork),
+                        detail: Some(&detail),
+                        elapsed_ms: 0.0,
+                        found: None,
+                    };
+                    self.note(vec![self.scribe.attempt(&attempt, self.runtime.wall())]).await?;
                     held.pursuit.failed(place, Setback::new(Stage::File, Reason::WrongWork, &detail, None));
                     held.step = self.next(&held.pursuit);
                     return Ok(());

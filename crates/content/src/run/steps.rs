@@ -292,7 +292,7 @@ impl Engine {
         self.scribe.attempt(&attempt, self.runtime.wall())
     }
 
-    async fn note(&self, rows: Vec<AttemptRow>) -> Result<(), RunError> {
+    pub(super) async fn note(&self, rows: Vec<AttemptRow>) -> Result<(), RunError> {
         let records: Vec<_> = rows.iter().map(|row| Arc::clone(&row.record)).collect();
         self.queue.note_attempts_and_file(rows, Vec::new(), None).await?;
         self.lines.append(&records);
