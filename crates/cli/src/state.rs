@@ -9,6 +9,7 @@ use docstokg_hub::store;
 use docstokg_hub::stores::StateStore;
 use docstokg_hub::stores::fallback::Notice;
 use docstokg_hub::stores::memory::MemoryStore;
+use docstokg_hub::stores::private;
 
 use crate::arguments::Global;
 use crate::exit::Failure;
@@ -31,13 +32,14 @@ pub(crate) fn is_first(global: &Global, what: &str) -> bool {
         return false;
     }
     // Where it cannot be remembered, it is said again.
-    let _ = std::fs::create_dir_all(&place).and_then(|()| std::fs::write(mark, ""));
+    let _ = private::make_directory(&place).and_then(|()| private::make_file(&mark));
     true
 }
 
 /// Opens the store for a run. A state directory that cannot be used is an error: limits would hold for this process alone.
 pub(crate) fn open(global: &Global, config: &Config) -> Result<Arc<dyn StateStore>, Failure> {
     let quiet = global.quiet;
+    share(global, config)?;
     let notice: Notice = Arc::new(move |text: &str| {
         if !quiet {
             output::tell(&format!("docstokg: {text}"));
@@ -57,6 +59,21 @@ pub(crate) fn open(global: &Global, config: &Config) -> Result<Arc<dyn StateStor
     }
 }
 
+/// Makes state private, or shared with the group that config names; warns once of a directory that others can read.
+fn share(global: &Global, config: &Config) -> Result<(), Failure> {
+    if let Some(group) = &config.limits.backend.group {
+        private::share_with(group).map_err(|error| Failure::Usage(format!("limits.backend.group: {error}")))?;
+    }
+    let place = directory(global);
+    if private::is_open_to_others(&place) && !global.quiet && is_first(global, "permissions-notice") {
+        output::tell(&format!(
+            "docstokg: warning: other users can read {}; chmod 700 makes it private, limits.backend.group shares it with a group",
+            place.display()
+        ));
+    }
+    Ok(())
+}
+
 /// Opens the store for an operator, who must reach it.
 pub(crate) fn reach(global: &Global, config: &Config) -> Result<Arc<dyn StateStore>, Failure> {
     let kinds = [Some(&config.limits.backend), config.breakers.backend.as_ref()];
@@ -67,6 +84,7 @@ pub(crate) fn reach(global: &Global, config: &Config) -> Result<Arc<dyn StateSto
                 .to_owned(),
         ));
     }
+    share(global, config)?;
     store::reach_for(config, &directory(global), Arc::new(SystemClock)).map_err(|error| Failure::Failed(error.into()))
 }
 

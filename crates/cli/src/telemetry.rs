@@ -8,7 +8,7 @@ use docstokg_hub::clock::SystemClock;
 use docstokg_hub::config::settings::Settings;
 use docstokg_hub::config::{Config, Place};
 use docstokg_hub::event::Observer;
-use docstokg_hub::stores::StateStore;
+use docstokg_hub::stores::{StateStore, private};
 use docstokg_telemetry::recorder::Notice;
 use docstokg_telemetry::sink::Sink;
 use docstokg_telemetry::sink::jsonl::JsonlSink;
@@ -54,7 +54,7 @@ pub(crate) fn begin(global: &Global, command: &str, config: &Config, settings: &
     if let Some(path) = database(global, &config).filter(|_| config.telemetry.enabled) {
         if let Some(directory) = path.parent() {
             // If it cannot be made, opening the file says so.
-            let _ = std::fs::create_dir_all(directory);
+            let _ = private::make_directory(directory);
         }
         match SqliteSink::open(&path, Arc::clone(&run), config.telemetry.keep, clock.clone()) {
             Ok(sink) => sinks.push(Box::new(sink)),

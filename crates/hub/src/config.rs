@@ -117,6 +117,10 @@ pub struct Backend {
     pub dsn: String,
     /// What to do while it does not answer.
     pub on_failure: OnStoreFailure,
+    /// How many processes a process assumes to share it that never reached it.
+    pub assumed_peers: u32,
+    /// The group of users that share its files; `None` for this user alone.
+    pub group: Option<String>,
 }
 
 /// The `breakers` section.

@@ -69,7 +69,7 @@ pub fn reach_for(config: &Config, state_dir: &Path, clock: Arc<dyn Clock>) -> Re
 pub fn open(backend: &Backend, state_dir: &Path, clock: Arc<dyn Clock>, notice: Notice) -> Result<Arc<dyn StateStore>, StoreError> {
     let store = reach(backend, state_dir, Arc::clone(&clock))?;
     Ok(match backend.on_failure {
-        OnStoreFailure::Local if store.is_shared() => Arc::new(Fallback::new(store, clock, notice)),
+        OnStoreFailure::Local if store.is_shared() => Arc::new(Fallback::new(store, clock, notice, backend.assumed_peers)),
         OnStoreFailure::Local | OnStoreFailure::Refuse => store,
     })
 }

@@ -1,5 +1,6 @@
 //! The windows of a budget as a process applies them, and the share of the rate that adaptive pacing leaves.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -73,11 +74,16 @@ impl Windows {
         self.guard
     }
 
-    /// Returns the same windows, each `times` as wide: one process's share among so many.
+    /// Returns one process's share of the windows among so many: the count is divided, and only what is less than one is
+    /// made up by a wider window. Shares add up to at most the limit in every interval, also if all burst at once.
     #[must_use]
-    pub fn stretched(&self, times: u32) -> Self {
-        let list: Vec<Window> = self.list.iter().map(|window| Window::new(window.limit, window.per * times.max(1))).collect();
-        Self::new(list, self.guard)
+    pub fn shared_by(&self, processes: u32) -> Self {
+        let processes = processes.max(1);
+        let share = |window: &Window| match NonZeroU32::new(window.limit.get() / processes) {
+            Some(part) => Window::new(part, window.per),
+            None => Window::new(NonZeroU32::MIN, window.per * processes.div_ceil(window.limit.get())),
+        };
+        Self::new(self.list.iter().map(share).collect::<Vec<_>>(), self.guard)
     }
 
     /// Returns the largest weight that a single request may have.

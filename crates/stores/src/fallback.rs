@@ -1,13 +1,13 @@
 //! A store that goes on by itself while the shared one is away.
 //!
-//! While the shared store answers, this process notes beside it what it was granted and who is left alone. When it does not,
-//! the process goes on with its share: every window as many times as wide as there were processes when last counted,
-//! the short ones taken as full at that moment, and blocks obeyed as last known. It says so once, looks again every
-//! second, and says so when the store is back.
+//! While the shared store answers, this process notes beside it what it was permitted and which hosts are blocked. When it
+//! does not, the process goes on with its share: the count of every window divided by the processes when last counted, the
+//! short ones taken as full at that moment, and blocks obeyed as last known. So the shares add up to at most the limit. It
+//! says so once, looks again every second, and says so when the store is back.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -44,6 +44,10 @@ struct Watch {
     away: AtomicBool,
     /// Counts how often it went away.
     outages: AtomicU64,
+    /// How many processes shared it when it went away.
+    peers: AtomicU32,
+    /// How many are assumed where this process never heard.
+    assumed_peers: u32,
     looking: Mutex<Looking>,
     clock: Arc<dyn Clock>,
     notice: Notice,
@@ -56,18 +60,33 @@ struct Looking {
 }
 
 impl Fallback {
-    /// Goes on by itself when `shared` is away, and tells `notice`.
+    /// Goes on by itself when `shared` is away, and tells `notice`. A process that never heard how many share the store takes
+    /// one part in `assumed_peers`.
     #[must_use]
-    pub fn new(shared: Arc<dyn StateStore>, clock: Arc<dyn Clock>, notice: Notice) -> Self {
+    pub fn new(shared: Arc<dyn StateStore>, clock: Arc<dyn Clock>, notice: Notice, assumed_peers: u32) -> Self {
         shared.watch_peers();
-        let watch = Watch { away: AtomicBool::new(false), outages: AtomicU64::new(0), looking: Mutex::default(), clock: Arc::clone(&clock), notice };
+        let watch = Watch {
+            away: AtomicBool::new(false),
+            outages: AtomicU64::new(0),
+            peers: AtomicU32::new(1),
+            assumed_peers: assumed_peers.max(1),
+            looking: Mutex::default(),
+            clock: Arc::clone(&clock),
+            notice,
+        };
         Self { shared, own: MemoryStore::naming_from(clock, LOCAL), watch: Arc::new(watch) }
     }
 }
 
 impl Watch {
     /// Takes note that the store does not answer.
-    fn lost(&self, error: &StoreError, peers: u32) {
+    fn lost(&self, error: &StoreError, store: &dyn StateStore) {
+        let known = store.peers();
+        let peers = known.unwrap_or(self.assumed_peers);
+        // Before anything is decided alone: the share counts from the first decision on.
+        if !self.away.load(Ordering::Acquire) {
+            self.peers.store(peers, Ordering::Release);
+        }
         if self.away.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -75,7 +94,11 @@ impl Watch {
         // What another version wrote is there as long as somebody does something about it.
         let wait = if matches!(error, StoreError::Unusable { .. }) { LOOK_MUCH_LATER } else { LOOK_AGAIN };
         self.looking.lock().next = self.clock.boot() + wait;
-        let share = if peers > 1 { format!("1/{peers} of the limits") } else { "the limits for this process alone".to_owned() };
+        let share = match (peers, known) {
+            (1, Some(_)) => "the limits for this process alone".to_owned(),
+            (_, Some(_)) => format!("1/{peers} of the limits, since {peers} processes shared it"),
+            (_, None) => format!("1/{peers} of the limits, since it was never reached (limits.backend.assumed_peers)"),
+        };
         (self.notice)(&format!("{error}; going on with {share} until it is back"));
     }
 
@@ -141,7 +164,7 @@ impl StateStore for Fallback {
         self.shared.flush()
     }
 
-    fn peers(&self) -> u32 {
+    fn peers(&self) -> Option<u32> {
         self.shared.peers()
     }
 
@@ -168,14 +191,14 @@ struct Site {
 }
 
 impl Site {
-    /// Puts a question to the own store: its budgets, and windows as wide as this process's share asks for.
+    /// Puts a question to the own store: its budgets, and this process's share of the windows.
     fn own_ask(&self, ask: &Ask<'_>, peers: u32) -> OwnedAsk {
         let places = self.places.lock();
-        let charge = |charge: &Charge| Charge {
-            budget: places.get(&charge.budget).copied().unwrap_or(0),
-            weight: charge.weight,
-            windows: if peers > 1 { Arc::new(charge.windows.stretched(peers)) } else { Arc::clone(&charge.windows) },
-            slots: charge.slots,
+        let charge = |charge: &Charge| {
+            let windows = if peers > 1 { Arc::new(charge.windows.shared_by(peers)) } else { Arc::clone(&charge.windows) };
+            // What is heavier than a share takes all of it.
+            let weight = charge.weight.min(windows.largest_weight());
+            Charge { budget: places.get(&charge.budget).copied().unwrap_or(0), weight, windows, slots: charge.slots }
         };
         let charges = ask.charges.iter().map(charge).collect();
         ask.to_owned().charging(charges)
@@ -183,13 +206,14 @@ impl Site {
 
     /// Answers without the shared store.
     fn alone(&self, ask: &OwnedAsk, step: impl FnOnce(&MemorySite, &Ask<'_>) -> Answer<Entered>) -> Answer<Entered> {
-        let mut ask = ask.as_ask();
+        let own = self.own_ask(&ask.as_ask(), self.watch.peers.load(Ordering::Acquire));
+        let mut ask = own.as_ask();
         let outages = self.watch.outages.load(Ordering::Acquire);
         if self.seen_outages.swap(outages, Ordering::AcqRel) != outages {
             // What others were granted just now is not known here: the short windows count as full.
             let mut widest = Duration::ZERO;
             for charge in ask.charges {
-                let (limit, width) = pacing(&charge.windows, self.store.peers());
+                let (limit, width) = pacing(&charge.windows, self.watch.peers.load(Ordering::Acquire));
                 self.own.fill(charge.budget, &charge.windows, limit);
                 widest = widest.max(width);
             }
@@ -205,7 +229,8 @@ impl Site {
     fn note(&self, ask: &OwnedAsk, entered: &Entered) {
         match &entered.entry {
             Entry::Go(_) => {
-                let ask = ask.as_ask();
+                let own = self.own_ask(&ask.as_ask(), 1);
+                let ask = own.as_ask();
                 for charge in ask.charges {
                     self.own.fill(charge.budget, &charge.windows, charge.weight);
                 }
@@ -237,7 +262,7 @@ impl Site {
                 Ok(entered)
             }
             Err(error) => {
-                self.watch.lost(&error, self.store.peers());
+                self.watch.lost(&error, &*self.store);
                 match self.alone(ask, alone) {
                     Answer::Ready(entered) => entered,
                     Answer::Later(_) => Err(error),
@@ -261,7 +286,7 @@ impl FallbackSite {
         shared: impl FnOnce(&dyn SiteHandle) -> Answer<Entered>,
         alone: impl FnOnce(&MemorySite, &Ask<'_>) -> Answer<Entered> + Send + 'static,
     ) -> Answer<Entered> {
-        let own = self.0.own_ask(ask, self.0.store.peers());
+        let own = ask.to_owned();
         if self.0.watch.is_away(&*self.0.store) {
             return self.0.alone(&own, alone);
         }
@@ -282,7 +307,11 @@ impl FallbackSite {
         shared: impl FnOnce(&dyn SiteHandle) -> Answer<T>,
         own: impl FnOnce(&MemorySite, &Ask<'_>) -> Answer<T>,
     ) -> Answer<T> {
-        if id >= LOCAL { own(&self.0.own, &self.0.own_ask(ask, self.0.store.peers()).as_ask()) } else { shared(&*self.0.shared) }
+        if id >= LOCAL {
+            own(&self.0.own, &self.0.own_ask(ask, self.0.watch.peers.load(Ordering::Acquire)).as_ask())
+        } else {
+            shared(&*self.0.shared)
+        }
     }
 }
 
@@ -301,11 +330,11 @@ impl SiteHandle for FallbackSite {
         if id < LOCAL {
             return self.asked(ask, |shared| shared.confirm(ask, id), SiteHandle::enter);
         }
-        let own = self.0.own_ask(ask, self.0.store.peers());
         if self.0.watch.is_away(&*self.0.store) {
-            return self.0.alone(&own, |own, ask| own.confirm(ask, id));
+            return self.0.alone(&ask.to_owned(), |own, ask| own.confirm(ask, id));
         }
         // The shared store is back: its word counts, and the place that was held here is given up.
+        let own = self.0.own_ask(ask, self.0.watch.peers.load(Ordering::Acquire));
         let _ = self.0.own.leave(&own.as_ask(), id, None);
         self.enter(ask)
     }
@@ -332,7 +361,7 @@ impl SiteHandle for FallbackSite {
 
     fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
         if pass.id >= LOCAL {
-            return self.0.own.settle(&self.0.own_ask(ask, self.0.store.peers()).as_ask(), pass, report);
+            return self.0.own.settle(&self.0.own_ask(ask, self.0.watch.peers.load(Ordering::Acquire)).as_ask(), pass, report);
         }
         let site = Arc::clone(&self.0);
         // A failure that the shared store did not hear of still counts for this process.
@@ -345,7 +374,7 @@ impl SiteHandle for FallbackSite {
                 Ok(settled)
             }
             Err(error) => {
-                site.watch.lost(&error, site.store.peers());
+                site.watch.lost(&error, &*site.store);
                 match site.own.settle(&question.as_ask(), &Pass { era: site.own.era(), probe: false, ..mine }, &report) {
                     Answer::Ready(settled) => settled,
                     Answer::Later(_) => Err(error),

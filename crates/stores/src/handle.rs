@@ -124,9 +124,9 @@ pub trait StateStore: Send + Sync {
     /// Waits until everything that was begun is done.
     fn flush(&self) -> Answer<()>;
 
-    /// Returns how many processes share the state, as far as is known: at least this one.
-    fn peers(&self) -> u32 {
-        1
+    /// Returns how many processes share the state, this one included; `None` where that is not known yet.
+    fn peers(&self) -> Option<u32> {
+        Some(1)
     }
 
     /// Returns whether the store answers, as last noticed.

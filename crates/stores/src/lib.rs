@@ -12,6 +12,8 @@ mod handle;
 mod hash;
 pub mod memory;
 pub mod multiprocess;
+mod peers;
+pub mod private;
 pub mod process;
 pub mod redis;
 mod replica;

@@ -13,13 +13,15 @@ use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::site::{Ask, Condition, Entered, Pass, Report, Settled, Site, Standing};
 use docstokg_policy::time::{BootInstant, Clock};
+use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::KEEP;
 use crate::error::StoreError;
 use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};
-use crate::process;
+use crate::peers::Peers;
 use crate::replica::{Garbled, Names, Replica};
+use crate::{private, process};
 
 mod arena;
 mod record;
@@ -41,6 +43,7 @@ const SWEEP_FROM: usize = 64;
 pub struct MultiprocessStore {
     arena: Arc<Arena>,
     clock: Arc<dyn Clock>,
+    peers: Mutex<Option<Peers>>,
 }
 
 impl MultiprocessStore {
@@ -58,16 +61,18 @@ impl MultiprocessStore {
     /// As [`MultiprocessStore::open`].
     pub fn open_after_boot(path: &Path, clock: Arc<dyn Clock>, boot_id: &str) -> Result<Self, StoreError> {
         let arena = open(path, &*clock, boot_id).map_err(|refused| told(path, refused))?;
-        Ok(Self { arena: Arc::new(arena), clock })
+        Ok(Self { arena: Arc::new(arena), clock, peers: Mutex::new(None) })
     }
 }
 
 /// Opens or makes the file, one process at a time. It gets its name when it is whole.
 fn open(path: &Path, clock: &dyn Clock, boot_id: &str) -> Result<Arena, Refused> {
     if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-        std::fs::create_dir_all(directory)?;
+        private::make_directory(directory)?;
     }
-    let lock = File::options().create(true).truncate(false).write(true).open(path.with_extension("lock"))?;
+    let lock_path = path.with_extension("lock");
+    private::make_file(&lock_path)?;
+    let lock = File::options().write(true).open(&lock_path)?;
     flock(&lock, FlockOperation::LockExclusive).map_err(std::io::Error::from)?;
     let (now, wall) = (clock.boot(), clock.wall().as_micros());
     let fresh = path.with_extension("new");
@@ -154,6 +159,14 @@ impl StateStore for MultiprocessStore {
 
     fn is_shared(&self) -> bool {
         true
+    }
+
+    fn peers(&self) -> Option<u32> {
+        Some(self.peers.lock().as_ref().map_or(1, Peers::count))
+    }
+
+    fn watch_peers(&self) {
+        *self.peers.lock() = Peers::join(self.arena.path());
     }
 
     fn flush(&self) -> Answer<()> {

@@ -39,8 +39,8 @@ const RESPOND: Duration = Duration::from_secs(3);
 /// How often a step whose connection broke is sent again. What was done twice counts twice: too little is sent, not too
 /// much. Steps that take something back are not sent again.
 const AGAIN: u32 = 3;
-/// How often this process says that it lives.
-const HEARTBEAT: Duration = Duration::from_secs(5);
+/// How often this process says that it lives, and hears how many others do: when the server is lost, that many share.
+const HEARTBEAT: Duration = Duration::from_secs(1);
 /// For how long it is believed.
 const ALIVE: Duration = Duration::from_secs(20);
 /// What every key begins with.
@@ -60,6 +60,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     who: Arc<str>,
     next_id: AtomicU64,
+    /// How many processes lived at the last heartbeat; 0 before the first.
     peers: AtomicU32,
     /// The runtime of a store that was opened outside of one.
     own: Option<Runtime>,
@@ -142,7 +143,7 @@ impl Inner {
         };
         let script = Script::new(&script::text());
         let next_id = AtomicU64::new(process::first_name());
-        Ok(Self { name, manager, home, script, clock, who: process::signature(), next_id, peers: AtomicU32::new(1), own })
+        Ok(Self { name, manager, home, script, clock, who: process::signature(), next_id, peers: AtomicU32::new(0), own })
     }
 
     fn away(&self, error: &RedisError) -> StoreError {
@@ -311,8 +312,8 @@ impl StateStore for RedisStore {
         begin(&inner, work, |_| ())
     }
 
-    fn peers(&self) -> u32 {
-        self.inner.get().peers.load(Ordering::Relaxed).max(1)
+    fn peers(&self) -> Option<u32> {
+        Some(self.inner.get().peers.load(Ordering::Relaxed)).filter(|peers| *peers > 0)
     }
 
     fn watch_peers(&self) {

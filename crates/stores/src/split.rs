@@ -59,7 +59,7 @@ impl StateStore for SplitStore {
         both(self.breakers.flush(), self.limits.flush(), |(), ()| ())
     }
 
-    fn peers(&self) -> u32 {
+    fn peers(&self) -> Option<u32> {
         self.limits.peers()
     }
 

@@ -5,7 +5,7 @@
 //! have to wait leaves that to the thread, so that nobody waits on the executor. See `replica.rs` for what a step reads
 //! and writes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,6 +24,7 @@ use tokio::sync::oneshot;
 use crate::error::StoreError;
 use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, changes_nothing};
 use crate::multiprocess::PerProcess;
+use crate::peers::Peers;
 use crate::process;
 use crate::replica::{Names, Replica};
 
@@ -38,6 +39,8 @@ type Job = Option<Box<dyn FnOnce(&mut Database) + Send>>;
 /// A store in a SQLite database.
 pub struct SqliteStore {
     worker: Arc<PerProcess<Worker>>,
+    path: PathBuf,
+    peers: Mutex<Option<Peers>>,
 }
 
 /// The database, and the thread that waits for it. A child process has none of its parent's threads, and must not use
@@ -70,9 +73,9 @@ impl SqliteStore {
     /// As [`SqliteStore::open`].
     pub fn open_after_boot(path: &Path, clock: Arc<dyn Clock>, boot_id: &str) -> Result<Self, StoreError> {
         let worker = Worker::start(path, Arc::clone(&clock), boot_id)?;
-        let (path, boot_id) = (path.to_owned(), boot_id.to_owned());
-        let again = move || Worker::start(&path, Arc::clone(&clock), &boot_id).unwrap_or_else(Worker::broken);
-        Ok(Self { worker: Arc::new(PerProcess::new(worker, again)) })
+        let (place, boot_id) = (path.to_owned(), boot_id.to_owned());
+        let again = move || Worker::start(&place, Arc::clone(&clock), &boot_id).unwrap_or_else(Worker::broken);
+        Ok(Self { worker: Arc::new(PerProcess::new(worker, again)), path: path.to_owned(), peers: Mutex::new(None) })
     }
 }
 
@@ -259,6 +262,14 @@ impl StateStore for SqliteStore {
 
     fn is_remote(&self) -> bool {
         true
+    }
+
+    fn peers(&self) -> Option<u32> {
+        Some(self.peers.lock().as_ref().map_or(1, Peers::count))
+    }
+
+    fn watch_peers(&self) {
+        *self.peers.lock() = Peers::join(&self.path);
     }
 
     fn flush(&self) -> Answer<()> {

@@ -135,6 +135,8 @@ fn store_of(written: &BackendSettings, path: &str, remedy: &str, problems: &mut 
         kind,
         dsn: written.dsn.as_ref().map_or_else(String::new, |dsn| dsn.value.clone()),
         on_failure: value(&written.on_store_failure, OnStoreFailure::Local),
+        assumed_peers: written.assumed_peers.as_ref().map_or(4, |set| set.value.get()),
+        group: written.group.as_ref().map(|set| set.value.clone()),
     }
 }
 

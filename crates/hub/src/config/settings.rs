@@ -126,6 +126,10 @@ section! {
         dsn: String = "in the state directory",
         /// What to do while the store does not answer: `local` (go on with this process's share of the limits) or `refuse` (send nothing)
         on_store_failure: OnStoreFailure = "local",
+        /// With `local`: the share of the limits, one in so many, of a process that never reached the store
+        assumed_peers: NonZeroU32 = "4",
+        /// A group of users that share the state directory, by name or number; without it state is for its owner alone
+        group: String = "none",
     }
 }
 

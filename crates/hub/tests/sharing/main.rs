@@ -93,6 +93,29 @@ fn more_processes_than_a_window_allows_are_all_served_in_time() {
     }
 }
 
+/// While the store does not answer, each process takes its part of the limit: together they never exceed it.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a server is killed and paused in real time")]
+fn shares_add_up_to_the_limit_while_the_store_is_lost() {
+    let mut server = server::Server::start();
+    let served = Served::start();
+    let store = ("redis", server.dsn());
+    let plan = Plan { store, limit: 8, processes: 2, callers: 12, seconds: 11, each: None, block: true, slack: Duration::ZERO };
+    let begin = SystemClock.boot() + Duration::from_millis(500);
+    let workers: Vec<_> = (0..2).map(|name| run::start(&plan, &WORKER, name, &served.address(), begin)).collect();
+    std::thread::sleep(Duration::from_millis(4_000));
+    server.kill();
+    std::thread::sleep(Duration::from_millis(3_500));
+    server.restart();
+    for mut worker in workers {
+        assert!(worker.wait().expect("its end").success());
+    }
+    let arrivals = served.web.ledger().arrivals();
+    served.web.ledger().no_window_exceeded(HOST, 8, Duration::from_millis(850)).expect("no window is exceeded");
+    let lost: Vec<_> = arrivals.iter().filter(|arrival| (5_000..7_000).contains(&arrival.at.since(begin).as_millis())).collect();
+    assert!(lost.len() >= 4, "they go on meanwhile: {} in two seconds", lost.len());
+}
+
 /// Two hundred callers in a process that is killed leave one reservation behind, not a backlog.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a process is killed in real time")]

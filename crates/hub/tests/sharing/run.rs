@@ -140,7 +140,8 @@ pub(crate) fn work() {
             ..Flags::default()
         };
         let (config, _) = load(&Sources { flags, ..Sources::default() }).expect("a configuration");
-        let store = store::reach(&config.limits.backend, std::path::Path::new("."), Arc::new(SystemClock)).expect("a store");
+        let notice: docstokg_hub::stores::fallback::Notice = Arc::new(|_: &str| ());
+        let store = store::open(&config.limits.backend, std::path::Path::new("."), Arc::new(SystemClock), notice).expect("a store");
         let wire = WireOptions {
             connect_to: vec![format!("{HOST}:80={}", variable("WORKER_ADDRESS")).parse().expect("a mapping")],
             ..WireOptions::default()

@@ -94,7 +94,7 @@ impl StateStore for Wrapped {
         treat(&self.hook, "flush", || self.inner.flush())
     }
 
-    fn peers(&self) -> u32 {
+    fn peers(&self) -> Option<u32> {
         self.inner.peers()
     }
 }

@@ -126,7 +126,8 @@ impl From<io::Error> for Refused {
 impl Arena {
     /// Makes a file with nothing in it. Nobody else may know of it yet.
     pub(super) fn create(path: &Path, boot_id: &str, anchor: (u64, i64)) -> Result<Self, Refused> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        crate::private::make_file(path)?;
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
         let arena = Self::over(path, file);
         let first = arena.segment(0)?;
         first.make_mutex(header::LOCK)?;

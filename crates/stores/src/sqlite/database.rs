@@ -14,6 +14,7 @@ use super::record::Row;
 use crate::KEEP;
 use crate::error::StoreError;
 use crate::handle::{SiteKey, SiteView};
+use crate::private;
 use crate::replica::{Garbled, Replica, from_first_layout};
 
 /// The version of the tables that this program writes.
@@ -149,11 +150,11 @@ impl Log {
 impl Database {
     /// Opens the database, and makes it if it is not there.
     pub(super) fn open(path: &Path, clock: Arc<dyn Clock>, boot_id: &str) -> Result<Self, StoreError> {
-        std::fs::create_dir_all(directory_of(path)).map_err(|error| cannot_write(path, &error.to_string()))?;
+        private::make_directory(directory_of(path)).map_err(|error| cannot_write(path, &error.to_string()))?;
         refuse_network(path)?;
         let lock_path = path.with_extension("lock");
-        let lock =
-            File::options().create(true).truncate(false).write(true).open(&lock_path).map_err(|error| cannot_write(path, &error.to_string()))?;
+        let made = private::make_file(&lock_path).and_then(|()| private::make_file(path));
+        let lock = made.and_then(|()| File::options().write(true).open(&lock_path)).map_err(|error| cannot_write(path, &error.to_string()))?;
         let opened = (|| {
             let turn = Holding::take(&lock, Turn::Wait).map_err(|error| cannot_write(path, &error.to_string()))?;
             let mut connection = Connection::open(path).map_err(|error| told(path, &error.into()))?;

@@ -86,14 +86,14 @@ fn wrappers_keep_the_contract() {
     conformance::run_all(&counting);
     assert!(counted.load(Ordering::SeqCst) > 2_000, "everything was counted");
     conformance::run_all(&Wrapped::new(inner(), |_| Treatment::Delay(3)));
-    conformance::run_all(&Fallback::new(inner(), Arc::new(SystemClock), Arc::new(|_: &str| ())));
+    conformance::run_all(&Fallback::new(inner(), Arc::new(SystemClock), Arc::new(|_: &str| ()), 4));
     // Every tenth question fails: whoever goes on alone is as strict as the contract asks.
     let asked = AtomicUsize::new(0);
     let failing = Wrapped::new(inner(), move |op| match asked.fetch_add(1, Ordering::SeqCst) % 10 {
         9 if op == "enter" => Treatment::Fail(StoreError::Away { store: "the store".to_owned(), why: "a test".to_owned() }),
         _ => Treatment::Pass,
     });
-    let failing = Fallback::new(Arc::new(failing), Arc::new(SystemClock), Arc::new(|_: &str| ()));
+    let failing = Fallback::new(Arc::new(failing), Arc::new(SystemClock), Arc::new(|_: &str| ()), 4);
     conformance::a_block_is_obeyed_by_the_very_next_enter(&failing);
     conformance::sites_do_not_see_each_other(&failing);
 }

@@ -193,7 +193,7 @@ fn while_the_store_is_away_the_process_goes_on_with_its_share_and_says_so_once()
         let said = Arc::clone(&said);
         Arc::new(move |text: &str| said.lock().push(text.to_owned()))
     };
-    let store = Fallback::new(Arc::new(Wrapped::new(shared, hook)), Arc::clone(&clock) as Arc<dyn Clock>, notice);
+    let store = Fallback::new(Arc::new(Wrapped::new(shared, hook)), Arc::clone(&clock) as Arc<dyn Clock>, notice, 4);
     let client = Client::new(&store, "a.example", "2/SECOND+5/HOUR", None);
     assert!(is_go(&client) && is_go(&client) && !is_go(&client));
     away.store(true, Ordering::SeqCst);
@@ -223,7 +223,7 @@ fn a_block_is_obeyed_while_the_store_is_away() {
             if away.load(Ordering::SeqCst) { Treatment::Fail(error) } else { Treatment::Pass }
         }
     };
-    let store = Fallback::new(Arc::new(Wrapped::new(Arc::clone(&shared), hook)), Arc::new(SystemClock), Arc::new(|_: &str| ()));
+    let store = Fallback::new(Arc::new(Wrapped::new(Arc::clone(&shared), hook)), Arc::new(SystemClock), Arc::new(|_: &str| ()), 4);
     let client = Client::new(&store, "a.example", "1000/HOUR", None);
     arrive(shared.site(&"a.example".into()).block(Duration::from_secs(60), &OpenReason::Operator("lunch".into())));
     assert!(!is_go(&client));

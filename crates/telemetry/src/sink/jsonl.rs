@@ -9,6 +9,7 @@ use std::time::Duration;
 use docstokg_hub::config::Config;
 use docstokg_hub::json::escape_controls;
 use docstokg_hub::policy::breaker::State;
+use docstokg_hub::stores::private;
 use serde_json::{Map, Value, json};
 
 use super::{Failed, Sink};
@@ -40,7 +41,8 @@ impl JsonlSink {
     }
 
     fn reopen(&mut self) -> std::io::Result<()> {
-        let file = OpenOptions::new().create(true).append(true).open(&self.path)?;
+        private::make_file(&self.path)?;
+        let file = OpenOptions::new().append(true).open(&self.path)?;
         self.written = file.metadata()?.len();
         self.file = Some(BufWriter::new(file));
         Ok(())

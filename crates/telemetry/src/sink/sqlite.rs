@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, Timestamp};
 use docstokg_hub::policy::breaker::State;
+use docstokg_hub::stores::private;
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 
 use super::jsonl::millis;
@@ -126,6 +127,8 @@ impl SqliteSink {
     }
 
     fn connect(&mut self) -> rusqlite::Result<i64> {
+        // What cannot be made is said by the database itself.
+        let _ = private::make_file(&self.path);
         let database = Connection::open(&self.path)?;
         database.busy_timeout(PATIENCE)?;
         let mut found: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0))?;

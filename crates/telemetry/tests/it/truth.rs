@@ -77,7 +77,7 @@ fn a_store_that_is_unavailable_has_a_metric() {
         if flag.load(Ordering::SeqCst) { Treatment::Fail(error) } else { Treatment::Pass }
     };
     let shared = Wrapped::new(Arc::new(MemoryStore::new(Arc::new(SystemClock))), hook);
-    let store: Arc<dyn StateStore> = Arc::new(Fallback::new(Arc::new(shared), Arc::new(SystemClock), Arc::new(|_: &str| ())));
+    let store: Arc<dyn StateStore> = Arc::new(Fallback::new(Arc::new(shared), Arc::new(SystemClock), Arc::new(|_: &str| ()), 4));
     world.metrics.lock().watch_store(Arc::clone(&store));
     assert!(world.metrics.lock().text().contains("limits_store_unavailable 0\n"));
     away.store(true, Ordering::SeqCst);

@@ -1,0 +1,70 @@
+//! Counting the processes of a machine that share a store, without the store: each holds a lock on a file of its own.
+//!
+//! When the store does not answer, that is how many there are to share the limits with.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// This process among those that share a store.
+pub(crate) struct Peers {
+    directory: PathBuf,
+    own: PathBuf,
+    _held: File,
+}
+
+impl Peers {
+    /// Joins those that share the store at `path`. `None` where that cannot be written.
+    pub(crate) fn join(path: &Path) -> Option<Self> {
+        let directory = path.with_extension("peers");
+        crate::private::make_directory(&directory).ok()?;
+        let own = directory.join(format!("{}-{:x}", std::process::id(), crate::process::first_name()));
+        crate::private::make_file(&own).ok()?;
+        let held = File::options().write(true).open(&own).ok()?;
+        flock(&held, FlockOperation::NonBlockingLockExclusive).ok()?;
+        Some(Self { directory, own, _held: held })
+    }
+
+    /// Counts the processes that live, this one included. What a killed one left is removed.
+    pub(crate) fn count(&self) -> u32 {
+        let entries = std::fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        let alive = entries.filter(|entry| entry.path() == self.own || is_held(&entry.path())).count();
+        u32::try_from(alive).unwrap_or(u32::MAX).max(1)
+    }
+}
+
+impl Drop for Peers {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.own);
+    }
+}
+
+/// Tells whether a process holds the lock of its file; removes the file of one that is gone.
+fn is_held(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    if flock(&file, FlockOperation::NonBlockingLockShared).is_err() {
+        return true;
+    }
+    let _ = std::fs::remove_file(path);
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_live_are_counted_and_what_others_left_is_removed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("state.sqlite");
+        let first = Peers::join(&path).expect("it joins");
+        assert_eq!(first.count(), 1);
+        let second = Peers::join(&path).expect("it joins");
+        std::fs::write(directory.path().join("state.peers/4711-1"), "").expect("what a killed process left");
+        assert_eq!((first.count(), second.count()), (2, 2));
+        drop(second);
+        assert_eq!(first.count(), 1);
+        assert_eq!(std::fs::read_dir(directory.path().join("state.peers")).expect("a directory").count(), 1);
+    }
+}

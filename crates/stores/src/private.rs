@@ -1,0 +1,102 @@
+//! Files and directories of the state: for their owner alone, or for a group where that is asked for, whatever the umask
+//! says. What is there already keeps the permissions it has.
+
+use std::fs::{DirBuilder, File, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown};
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// The group that shares the state of this process, if one does.
+static GROUP: OnceLock<u32> = OnceLock::new();
+
+/// Shares what is made from now on with a group, given by its name or number. Counts once, for the whole process.
+///
+/// # Errors
+/// There is no such group.
+pub fn share_with(group: &str) -> Result<(), String> {
+    let found = group.parse().ok().or_else(|| number_of(group, &std::fs::read_to_string("/etc/group").unwrap_or_default()));
+    let number = found.ok_or_else(|| format!("there is no group '{group}' on this machine"))?;
+    let _ = GROUP.set(number);
+    Ok(())
+}
+
+/// Finds the number of a group in the system's list.
+fn number_of(group: &str, list: &str) -> Option<u32> {
+    list.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(group)).then(|| fields.nth(1)?.parse().ok())?
+    })
+}
+
+fn settle(path: &Path, alone: u32, shared: u32) -> io::Result<()> {
+    let Some(group) = GROUP.get() else { return std::fs::set_permissions(path, Permissions::from_mode(alone)) };
+    chown(path, None, Some(*group))?;
+    std::fs::set_permissions(path, Permissions::from_mode(shared))
+}
+
+/// Makes a directory, and those above it that are missing. One that is there is left as it is.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make_directory(path: &Path) -> io::Result<()> {
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        make_directory(parent)?;
+    }
+    match DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => settle(path, 0o700, 0o2770),
+        // Another process was first.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes an empty file if there is none: what opens it under its name later finds its permissions.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make_file(path: &Path) -> io::Result<()> {
+    match File::options().create_new(true).write(true).mode(0o600).open(path) {
+        Ok(_) => settle(path, 0o600, 0o660),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Tells whether others may read or write what is there: anyone, or a group that it is not shared with.
+#[must_use]
+pub fn is_open_to_others(path: &Path) -> bool {
+    let others = if GROUP.get().is_some() { 0o007 } else { 0o077 };
+    std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & others != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).expect("it is there").permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn what_is_made_is_private_and_what_is_there_stays() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (new, file) = (directory.path().join("a/b"), directory.path().join("a/b/c"));
+        make_directory(&new).expect("it is made");
+        make_file(&file).expect("it is made");
+        assert_eq!((mode(&new), mode(&directory.path().join("a")), mode(&file)), (0o700, 0o700, 0o600));
+        std::fs::set_permissions(&new, Permissions::from_mode(0o755)).expect("changed");
+        make_directory(&new).expect("it is there");
+        assert_eq!(mode(&new), 0o755);
+        assert!(is_open_to_others(&new) && !is_open_to_others(&file));
+    }
+
+    #[test]
+    fn groups_are_found_by_name() {
+        let list = "root:x:0:\nlab:x:2001:ann,bob\n";
+        assert_eq!((number_of("lab", list), number_of("la", list)), (Some(2001), None));
+    }
+}
