@@ -93,7 +93,11 @@ impl Inner {
             });
 
             if let (Some(judge), true) = (&request.redirects, !visited.is_empty()) {
-                let judged = judge.judge(&target.url).await;
+                // A site that was stated by http is judged as stated: whether it serves https is not known yet.
+                let mut judged = judge.judge(hop.or_else.as_ref().unwrap_or(&target.url)).await;
+                if judged.is_err() && hop.or_else.is_some() {
+                    judged = judge.judge(&target.url).await;
+                }
                 judged.map_err(|why| told(ErrorKind::Disallowed { host: target.host.clone(), why }, &mut track))?;
             }
 

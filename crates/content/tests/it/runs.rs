@@ -50,6 +50,8 @@ pub(crate) struct World {
     pub(crate) reachability: Option<Arc<dyn docstokg_content::run::Reachability>>,
     /// When this machine has no network, from the beginning of the simulation on.
     pub(crate) outage: Range<Duration>,
+    /// A host that serves no https.
+    pub(crate) plain_host: Option<&'static str>,
 }
 
 /// A machine that loses its network for a while.
@@ -57,6 +59,7 @@ struct Unplugged {
     inner: Arc<dyn Transport>,
     simulation: Simulation,
     outage: Range<Duration>,
+    plain_host: Option<&'static str>,
 }
 
 impl Transport for Unplugged {
@@ -64,6 +67,10 @@ impl Transport for Unplugged {
         if self.outage.contains(&self.simulation.elapsed()) {
             let message = "network is unreachable".to_owned();
             return Box::pin(std::future::ready(Err(SendError::Fault { fault: Fault::NoRoute, message })));
+        }
+        if request.url.scheme() == "https" && self.plain_host.is_some() && request.url.host_str() == self.plain_host {
+            let message = "connection refused".to_owned();
+            return Box::pin(std::future::ready(Err(SendError::Fault { fault: Fault::Connect, message })));
         }
         self.inner.send(request, dial)
     }
@@ -101,6 +108,7 @@ impl World {
             out: TempDir::new().unwrap(),
             reachability: None,
             outage: Duration::ZERO..Duration::ZERO,
+            plain_host: None,
             store: None,
         }
     }
@@ -119,6 +127,7 @@ impl World {
                 inner: SimTransport::new(&self.simulation, &self.web),
                 simulation: self.simulation.clone(),
                 outage: self.outage.clone(),
+                plain_host: self.plain_host,
             }))
             .build()
             .unwrap();
