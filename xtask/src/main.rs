@@ -52,6 +52,7 @@ fn main() -> ExitCode {
 /// Runs every test of the workspace.
 fn test(rest: &[&str]) -> anyhow::Result<()> {
     need_redis()?;
+    need_as("nginx", "-v", "nginx")?;
     cargo(&[&["test", "--workspace"], rest].concat())
 }
 
@@ -91,12 +92,17 @@ fn need_redis() -> anyhow::Result<()> {
 
 /// Makes sure that a program is there, and installs it from Debian's packages if it is not.
 fn need(program: &str, package: &str) -> anyhow::Result<()> {
-    if runs(program, &["--version"]) {
+    need_as(program, "--version", package)
+}
+
+/// The same, for a program that says its version when it is asked for it in its own way.
+fn need_as(program: &str, version: &str, package: &str) -> anyhow::Result<()> {
+    if runs(program, &[version]) {
         return Ok(());
     }
     say(&format!("xtask: no {program} here; installing {package} from the system's packages"));
     let _ = runs("apt-get", &["update"]);
-    if runs("apt-get", &["install", "--yes", "--no-install-recommends", package]) && runs(program, &["--version"]) {
+    if runs("apt-get", &["install", "--yes", "--no-install-recommends", package]) && runs(program, &[version]) {
         return Ok(());
     }
     bail!("{program} is not here and could not be installed")

@@ -82,6 +82,8 @@ pub(crate) enum Attempted {
     Abandoned(ErrorKind),
     /// It was not sent: a block came between the grant and the connection.
     Blocked,
+    /// The origin did not look at it: it ended the connection first.
+    Unprocessed(String),
 }
 
 /// The end of an attempt.
@@ -249,7 +251,8 @@ impl Inner {
             Some(Ok(incoming)) => incoming,
             Some(Err(error)) => {
                 // What was not sent is no attempt.
-                track.journey.attempts -= u32::from(matches!(error, SendError::Blocked(_) | SendError::Internal { .. }));
+                track.journey.attempts -=
+                    u32::from(matches!(error, SendError::Blocked(_) | SendError::Internal { .. } | SendError::Unprocessed { .. }));
                 return Attempted::from_send_error(error, matches!(left_by, Stage::Pooled | Stage::Late));
             }
             None if self.runtime.boot() >= track.deadline => return Attempted::Abandoned(track.deadline_error(host, "before the answer began")),
@@ -258,6 +261,7 @@ impl Inner {
                 return Attempted::Finished(Finish::Fault { fault: Fault::Timeout, message });
             }
         };
+        target.lane.answers.fetch_add(1, Ordering::Relaxed);
         let answered = self.runtime.boot();
         track.journey.header_time = answered.since(sent);
         let head = Box::new(Head { status: incoming.status, version: incoming.version, headers: incoming.headers, url: target.url.clone() });
@@ -381,10 +385,11 @@ impl Attempted {
     fn from_send_error(error: SendError, reused: bool) -> Self {
         match error {
             // Origins close connections that have been idle for a while, and some do while the next request is on its way.
-            SendError::Closed { told, message, .. } if told || reused => Self::Finished(Finish::Fault { fault: Fault::GoingAway, message }),
+            SendError::Closed { message, .. } if reused => Self::Finished(Finish::Fault { fault: Fault::GoingAway, message }),
             SendError::Closed { fault, message, .. } | SendError::Fault { fault, message } => Self::Finished(Finish::Fault { fault, message }),
             SendError::Internal { host, address } => Self::Abandoned(ErrorKind::Internal { host, address }),
             SendError::Blocked(_) => Self::Blocked,
+            SendError::Unprocessed { message } => Self::Unprocessed(message),
             SendError::Unsendable(why) => Self::Abandoned(ErrorKind::Unsendable(why)),
         }
     }

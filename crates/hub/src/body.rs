@@ -151,9 +151,10 @@ impl BodyReader {
             let chunk = match chunk {
                 Some(Ok(chunk)) => chunk,
                 // Whatever the origin told: in the middle of an answer it is the answer that broke off.
-                Some(Err(SendError::Fault { fault, message } | SendError::Closed { fault, message, .. })) => {
+                Some(Err(SendError::Fault { fault, message } | SendError::Closed { fault, message })) => {
                     return Err(BodyError::Fault(fault, message));
                 }
+                Some(Err(SendError::Unprocessed { message })) => return Err(BodyError::Fault(Fault::Read, message)),
                 Some(Err(other)) => return Err(BodyError::Unsendable(other.to_string())),
                 None if now >= self.deadline => return Err(BodyError::Deadline),
                 None => return Err(BodyError::Fault(Fault::Timeout, format!("no bytes for {} s", self.pace.idle.as_secs_f64()))),

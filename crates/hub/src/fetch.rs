@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::breaker::State;
-use docstokg_policy::classify::Outcome;
+use docstokg_policy::classify::{Fault, Outcome};
 use docstokg_policy::host::Host;
 use docstokg_policy::retry::{self, Ended, Next, Repeatable, StopReason};
 use docstokg_policy::role::Role;
@@ -156,6 +156,7 @@ impl Inner {
         let repeatable = request.repeatable.unwrap_or_else(|| Repeatable::of(&hop.method));
         let note = |track: &Track, what: What| track.note(&target.host, target.role, || what);
         let mut attempt = 1;
+        let mut unprocessed = Unprocessed::default();
         loop {
             // enter, wait, confirm
             let Passed { granted, mut resolver, network } = self.enter(target, request, attempt, track).await?;
@@ -176,6 +177,16 @@ impl Inner {
                         head,
                         Content::Open(Box::new(OpenBody { reader, grants, outcome, sent, host: target.host.clone(), role: target.role })),
                     ));
+                }
+                Attempted::Unprocessed(_) if unprocessed.may_send_again(target.lane.answers.load(Ordering::Relaxed)) => {
+                    granted.give_back();
+                    note(track, What::GivenBack);
+                    continue;
+                }
+                // No other is served any more: that is a fault like others.
+                Attempted::Unprocessed(message) => {
+                    track.journey.attempts += 1;
+                    Finish::Fault { fault: Fault::Read, message }
                 }
                 Attempted::Blocked => {
                     // Nothing was sent. Ask again: the patient wait for the end of the block, the others are refused.
@@ -347,6 +358,25 @@ impl Inner {
 /// Tells whether an answer to a tentative https request says that the site is not served there.
 fn is_no_answer_of_https(status: StatusCode) -> bool {
     matches!(status.as_u16(), 400 | 404 | 421)
+}
+
+/// Counts how often the origin ended a connection before it looked at a request.
+#[derive(Default)]
+struct Unprocessed {
+    answers: u32,
+    in_vain: u32,
+}
+
+/// How often a request is sent again without the origin having answered any other meanwhile.
+const MOST_IN_VAIN: u32 = 5;
+
+impl Unprocessed {
+    /// Tells whether it may be sent again, given how many answers others have had.
+    fn may_send_again(&mut self, answers: u32) -> bool {
+        self.in_vain = if answers == self.answers { self.in_vain + 1 } else { 0 };
+        self.answers = answers;
+        self.in_vain < MOST_IN_VAIN
+    }
 }
 
 /// Shows, while it lives, that a request is on the wire.

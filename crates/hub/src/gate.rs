@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::adaptive::AdaptivePolicy;
@@ -104,6 +104,8 @@ pub(crate) struct Lane {
     line: Line,
     /// The origin closes its connections: every request is dialled, and none is later than the others.
     pub(crate) closes: AtomicBool,
+    /// Counts the answers: while others are served, a request that was not looked at is sent again.
+    pub(crate) answers: AtomicU32,
 }
 
 /// What holds for a lane and is shared by many of them.

@@ -17,6 +17,7 @@ mod addresses;
 mod dial;
 mod fault;
 mod kept;
+mod streams;
 mod tls;
 pub mod wire;
 
@@ -81,8 +82,13 @@ pub enum SendError {
     Closed {
         /// What class of fault it is, where it is one.
         fault: Fault,
-        /// The origin has said that it takes no more requests on it, or not this one.
-        told: bool,
+        /// What happened, for a person.
+        message: String,
+    },
+    /// The origin has said that it did not look at the request, or the request never left: it may be sent again as if it
+    /// had not been.
+    #[error("{message}")]
+    Unprocessed {
         /// What happened, for a person.
         message: String,
     },

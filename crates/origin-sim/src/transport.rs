@@ -77,7 +77,7 @@ impl SimTransport {
         let mut ending = Ending { web: self.web.clone(), simulation: self.simulation.clone(), number: served.number, pool: None };
         self.simulation.sleep(served.latency).await;
         if served.reply.dead.is_some() {
-            return Err(SendError::Closed { fault: Fault::Read, told: false, message: "the connection was closed before an answer".to_owned() });
+            return Err(SendError::Closed { fault: Fault::Read, message: "the connection was closed before an answer".to_owned() });
         }
         if !served.reply.breaks_off() {
             ending.pool = Some((host, Arc::clone(&self.idle)));

@@ -1,5 +1,7 @@
 //! The machine's own clocks. Everything else is given a [`Clock`] and never asks the system.
 
+use std::sync::OnceLock;
+
 use docstokg_policy::time::{BootInstant, Clock, Timestamp};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -15,12 +17,28 @@ const BOOT: ClockId = ClockId::Monotonic;
 /// The room before the start of the machine, in microseconds: what an earlier start has granted lies there.
 const BEFORE: u64 = 40 * 86_400 * 1_000_000;
 
+/// By how much this process's boot clock is ahead of the machine's, in microseconds. In a time namespace of its own, as a
+/// container may have, it is; processes inside and outside that share a state go by the machine's.
+static OFFSET: OnceLock<i64> = OnceLock::new();
+
+fn own_offset() -> i64 {
+    std::fs::read_to_string("/proc/self/timens_offsets").ok().and_then(|text| read_offset(&text)).unwrap_or(0)
+}
+
+/// Reads the line `boottime SECONDS NANOSECONDS`.
+fn read_offset(text: &str) -> Option<i64> {
+    let mut words = text.lines().find_map(|line| line.trim().strip_prefix("boottime"))?.split_ascii_whitespace();
+    let (seconds, nanos): (i64, i64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    seconds.checked_mul(1_000_000)?.checked_add(nanos / 1_000)
+}
+
 impl Clock for SystemClock {
     #[inline]
     fn boot(&self) -> BootInstant {
         // The time since boot is never negative.
         let time = clock_gettime(BOOT);
-        BootInstant::from_micros(BEFORE + time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_nsec.unsigned_abs() / 1_000)
+        let here = BEFORE + time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_nsec.unsigned_abs() / 1_000;
+        BootInstant::from_micros(here.saturating_add_signed(-*OFFSET.get_or_init(own_offset)))
     }
 
     fn wall(&self) -> Timestamp {
@@ -43,5 +61,17 @@ pub(crate) fn shift(anchor: (u64, i64), here: (BootInstant, i64)) -> impl Fn(Boo
         let left = (ahead - passed.max(0)).min(ahead.max(0));
         let told = i128::from(here.0.as_micros()) + left;
         BootInstant::from_micros(u64::try_from(told.max(0)).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_offset_of_a_time_namespace_is_read() {
+        assert_eq!(read_offset("monotonic           0         0\nboottime       100000  500000000\n"), Some(100_000_500_000));
+        assert_eq!(read_offset("monotonic 0 0\nboottime -5 0\n"), Some(-5_000_000));
+        assert_eq!(read_offset(""), None);
     }
 }

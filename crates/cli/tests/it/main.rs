@@ -16,3 +16,5 @@ mod summary;
 mod state;
 // Starting the program and an origin for it.
 mod support;
+// A real nginx that ends connections in the ordinary ways.
+mod nginx;

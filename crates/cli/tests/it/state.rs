@@ -119,3 +119,85 @@ fn a_redis_server_that_is_away_is_said_once_and_its_password_never() {
     assert!(fetched.err.contains("redis://***@127.0.0.1:1/0 does not answer") && fetched.err.contains("going on with"), "{}", fetched.err);
     assert!(!fetched.err.contains("SECRET"), "{}", fetched.err);
 }
+
+/// A process in a time namespace of its own, as a container may have, obeys and is obeyed on the machine's clock.
+#[test]
+#[cfg(target_os = "linux")]
+fn another_time_namespace_shares_the_same_windows() {
+    let namespace = || {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--time", "--boottime", "100000", "--fork"]);
+        command
+    };
+    if !namespace().arg("true").status().is_ok_and(|status| status.success()) {
+        // Needs root, or user namespaces.
+        return;
+    }
+    for backend in ["sqlite", "multiprocess"] {
+        let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
+        let mapping = format!("a.example:80={}", served.address);
+        let limits = ["--rate", "a.example:metadata=rates:2/HOUR,max_delay_ms:0", "--rate-backend", backend];
+        let inside = || {
+            let status = namespace()
+                .arg(env!("CARGO_BIN_EXE_docstokg"))
+                .args(["--state-dir", &state.path().display().to_string(), "--quiet", "fetch", "http://a.example/", "--connect-to", &mapping])
+                .args(limits)
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::null())
+                .status();
+            status.expect("unshare").code().unwrap_or(-1)
+        };
+        assert_eq!(inside(), 0, "{backend}");
+        assert_eq!(fetch(state.path(), &served, &limits).code, 0, "{backend}");
+        assert_eq!((inside(), fetch(state.path(), &served, &limits).code), (3, 3), "{backend}: two an hour, for both");
+        assert_eq!(served.web.ledger().len(), 2);
+    }
+}
+
+#[test]
+fn closing_a_host_that_is_not_known_says_so_and_makes_nothing() {
+    let state = tempfile::tempdir().expect("a directory");
+    let closed = run(state.path(), &["breaker", "close", "unheard.example"]);
+    assert!(closed.code == 1 && closed.err.contains("unheard.example is not known here"), "{}", closed.err);
+    let shown = run(state.path(), &["breaker", "show", "--json"]);
+    assert!(!shown.out.contains("unheard.example"), "{}", shown.out);
+    let closed = run(state.path(), &["breaker", "close", "api.crossref.org"]);
+    assert!(closed.code == 0 && closed.err.contains("closed, and was so before"), "{}", closed.err);
+}
+
+/// What others wrote into the store does not steer the terminal of the one who looks.
+#[test]
+fn control_characters_of_a_reason_are_shown_and_not_obeyed() {
+    let state = tempfile::tempdir().expect("a directory");
+    let reason = "lunch\u{1b}[2J\u{9b}31m";
+    let opened = run(state.path(), &["breaker", "open", "a.example", "--seconds", "60", "--reason", reason]);
+    let shown = run(state.path(), &["breaker", "show"]);
+    let json = run(state.path(), &["breaker", "show", "--json"]);
+    for text in [&opened.err, &shown.out, &json.out] {
+        assert!(text.contains("lunch") && !text.contains(['\u{1b}', '\u{9b}']), "{text:?}");
+    }
+}
+
+/// State is for its owner, whatever the umask says.
+#[test]
+fn state_and_telemetry_are_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let (outer, served) = (tempfile::tempdir().expect("a directory"), fine());
+    let state = outer.path().join("new");
+    for backend in ["sqlite", "multiprocess"] {
+        let mapping = format!("a.example:80={}", served.address);
+        let program = env!("CARGO_BIN_EXE_docstokg");
+        let line = format!(
+            "umask 000; exec {program} --state-dir {} --rate-backend {backend} fetch http://a.example/ --connect-to {mapping}",
+            state.display()
+        );
+        let output = std::process::Command::new("sh").args(["-c", &line]).output().expect("a shell");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let mode = |path: &std::path::Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!(mode(&state), 0o700);
+    for entry in std::fs::read_dir(&state).expect("a directory").flatten() {
+        let wanted = if entry.path().is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode(&entry.path()), wanted, "{}", entry.path().display());
+    }
+}

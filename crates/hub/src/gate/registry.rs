@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use docstokg_policy::host::Host;
@@ -46,7 +46,7 @@ impl Gate {
             |_| {
                 let key = LaneKey { host: host.clone(), role, kind: None, service: None, free: true };
                 let (charges, slots) = (Box::default(), Box::default());
-                Lane { key, charges, rules: rules(), slots, line: Line::default(), closes: AtomicBool::new(false) }
+                Lane { key, charges, rules: rules(), slots, line: Line::default(), closes: AtomicBool::new(false), answers: AtomicU32::new(0) }
             },
         )
     }
@@ -159,7 +159,7 @@ impl Registry {
                 let charge = Charge { budget: gate.site.budget(&BudgetKey::Role(host.clone(), Role::Landing)), weight: 1, windows, slots: None };
                 let rules = self.rules_of(&lane_key(host, Role::Landing));
                 let (key, charges, slots) = (key.clone(), Box::from([charge]), Box::default());
-                Lane { key, charges, rules, slots, line: Line::default(), closes: AtomicBool::new(false) }
+                Lane { key, charges, rules, slots, line: Line::default(), closes: AtomicBool::new(false), answers: AtomicU32::new(0) }
             },
         );
         (gate, lane)
@@ -269,7 +269,15 @@ impl Registry {
             }
         }
         let rules = self.rules_of(&key);
-        Lane { key, charges: charges.into(), rules, slots: slots.into(), line: Line::default(), closes: AtomicBool::new(false) }
+        Lane {
+            key,
+            charges: charges.into(),
+            rules,
+            slots: slots.into(),
+            line: Line::default(),
+            closes: AtomicBool::new(false),
+            answers: AtomicU32::new(0),
+        }
     }
 
     fn rules_of(&self, key: &LaneKey) -> Arc<Rules> {

@@ -22,16 +22,18 @@ pub(super) fn read(error: &reqwest::Error) -> SendError {
     if error.is_builder() {
         return SendError::Unsendable(innermost(error));
     }
+    let is_unprocessed = causes().filter_map(|cause| cause.downcast_ref::<h2::Error>()).any(is_unprocessed)
+        || (!error.is_connect() && causes().filter_map(|cause| cause.downcast_ref::<hyper::Error>()).any(hyper::Error::is_canceled));
+    if is_unprocessed {
+        return SendError::Unprocessed { message: innermost(error) };
+    }
     let io = causes().filter_map(|cause| cause.downcast_ref::<std::io::Error>()).last();
     let is_ours = io.is_some_and(is_lack_of_files);
     if !error.is_connect()
         && (io.is_some_and(is_closed) || causes().filter_map(|cause| cause.downcast_ref::<hyper::Error>()).any(hyper::Error::is_incomplete_message))
     {
         let fault = if io.is_some_and(|io| io.kind() == ErrorKind::BrokenPipe) { Fault::Write } else { Fault::Read };
-        return SendError::Closed { fault, told: false, message: innermost(error) };
-    }
-    if causes().filter_map(|cause| cause.downcast_ref::<h2::Error>()).any(is_going_away) {
-        return SendError::Closed { fault: Fault::Read, told: true, message: innermost(error) };
+        return SendError::Closed { fault, message: innermost(error) };
     }
     let fault = if causes().any(<dyn Error + 'static>::is::<NoAddress>) {
         Fault::Dns
@@ -57,8 +59,9 @@ pub(super) fn is_lack_of_files(error: &std::io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error).contains(&code))
 }
 
-/// Tells whether the origin has ended the connection in good order, or would not look at the request (RFC 9113, 8.7).
-fn is_going_away(error: &h2::Error) -> bool {
+/// Tells whether the origin has ended the connection in good order before it came to the request, or would not look at it
+/// (RFC 9113, 8.7): such a request was not processed. Those that it came to go on on the old connection.
+fn is_unprocessed(error: &h2::Error) -> bool {
     let said = |reason| error.is_remote() && error.reason() == Some(reason);
     error.is_go_away() && said(h2::Reason::NO_ERROR) || error.is_reset() && said(h2::Reason::REFUSED_STREAM)
 }

@@ -16,6 +16,7 @@ use url::Url;
 use super::addresses::{ConnectTo, FixedResolver, GuardedResolver, internal_literal, proxies_of_environment};
 use super::dial::{DIAL, DialLayer};
 use super::kept::Kept;
+use super::streams::Streams;
 use super::{Body, Dial, Incoming, Outgoing, Reach, SendError, Transport, fault, tls};
 use crate::clock::{BootInstant, Clock, SystemClock};
 
@@ -52,25 +53,32 @@ pub enum TransportError {
     Client(String),
 }
 
-/// reqwest, twice per kind of reach and once per mapped host.
+/// reqwest, thrice per kind of reach and twice per mapped host.
 pub struct WireTransport {
-    anywhere: Pair,
-    public_only: Pair,
-    mapped: Vec<(ConnectTo, Client)>,
+    anywhere: Clients,
+    public_only: Clients,
+    mapped: Vec<(ConnectTo, Client, Client)>,
     kept: Kept,
+    streams: Streams,
 }
 
-/// Two clients that differ in what becomes of a connection after its answer.
-struct Pair {
+/// Clients that differ in what becomes of a connection after its answer, and in the protocol.
+struct Clients {
     /// It is kept for the next request.
     keeping: Client,
     /// It is closed, whatever protocol it speaks.
     closing: Client,
+    /// It is kept, and speaks HTTP/1.1: one request at a time.
+    one_by_one: Client,
 }
 
-impl Pair {
-    fn choose(&self, keeps: bool) -> &Client {
-        if keeps { &self.keeping } else { &self.closing }
+impl Clients {
+    fn choose(&self, keeps: bool, one_by_one: bool) -> &Client {
+        match (keeps, one_by_one) {
+            (false, _) => &self.closing,
+            (true, true) => &self.one_by_one,
+            (true, false) => &self.keeping,
+        }
     }
 }
 
@@ -81,36 +89,40 @@ impl WireTransport {
     /// A certificate that cannot be read, or a proxy in the environment that is none.
     pub fn new(options: &WireOptions) -> Result<Self, TransportError> {
         let tls = tls::client_config(&options.certificates)?;
+        let mut plain_tls = tls.clone();
+        plain_tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         let proxies = Arc::new(proxies_of_environment());
         let guarded = |reach| {
-            let client = || client(options, &tls).dns_resolver(guard(reach, &proxies));
-            let (keeping, closing) = (client().build().map_err(failed)?, client().pool_max_idle_per_host(0).build().map_err(failed)?);
-            Ok(Pair { keeping, closing })
+            let client = |tls| client(options, tls).dns_resolver(guard(reach, &proxies));
+            let (keeping, closing) = (client(&tls).build().map_err(failed)?, client(&tls).pool_max_idle_per_host(0).build().map_err(failed)?);
+            Ok(Clients { keeping, closing, one_by_one: client(&plain_tls).http1_only().build().map_err(failed)? })
         };
         let mapped = options.connect_to.iter().map(|mapping| {
-            let client = client(options, &tls).no_proxy().dns_resolver(Arc::new(FixedResolver(mapping.address))).build().map_err(failed)?;
-            Ok((mapping.clone(), client))
+            let client = |tls| client(options, tls).no_proxy().dns_resolver(Arc::new(FixedResolver(mapping.address)));
+            Ok((mapping.clone(), client(&tls).build().map_err(failed)?, client(&plain_tls).http1_only().build().map_err(failed)?))
         });
         Ok(Self {
             anywhere: guarded(Reach::Anywhere)?,
             public_only: guarded(Reach::PublicOnly)?,
             mapped: mapped.collect::<Result<_, _>>()?,
             kept: Kept::new(options.idle_connection),
+            streams: Streams::default(),
         })
     }
 
     /// Chooses the client for a request, and the URL and `Host` header that take it there.
     fn route(&self, url: Url, reach: Reach, now: BootInstant) -> Result<(&Client, Url, Option<HeaderValue>), SendError> {
-        if let Some((mapping, client)) = self.mapped.iter().find(|(mapping, _)| mapping.covers(&url)) {
+        let one_by_one = self.streams.is_one_by_one(&url);
+        if let Some((mapping, client, plain)) = self.mapped.iter().find(|(mapping, ..)| mapping.covers(&url)) {
             let (url, host) = mapped_url(&url, mapping);
-            return Ok((client, url, host));
+            return Ok((if one_by_one { plain } else { client }, url, host));
         }
         let keeps = self.kept.keeps(&url, now);
         match reach {
-            Reach::Anywhere => Ok((self.anywhere.choose(keeps), url, None)),
+            Reach::Anywhere => Ok((self.anywhere.choose(keeps, one_by_one), url, None)),
             Reach::PublicOnly => match internal_literal(&url) {
                 Some(address) => Err(SendError::Internal { host: url.host_str().unwrap_or_default().to_owned(), address }),
-                None => Ok((self.public_only.choose(keeps), url, None)),
+                None => Ok((self.public_only.choose(keeps, one_by_one), url, None)),
             },
         }
     }
@@ -166,6 +178,7 @@ fn mapped_url(url: &Url, mapping: &ConnectTo) -> (Url, Option<HeaderValue>) {
 impl Transport for WireTransport {
     fn send(&self, request: Outgoing, dial: Arc<dyn Dial>) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
         Box::pin(DIAL.scope(dial, async move {
+            let asked = request.url.clone();
             let (client, url, host) = self.route(request.url, request.reach, SystemClock.boot())?;
             let mut outgoing = reqwest::Request::new(request.method, url);
             *outgoing.headers_mut() = request.headers;
@@ -175,7 +188,9 @@ impl Transport for WireTransport {
             if !request.body.is_empty() {
                 *outgoing.body_mut() = Some(request.body.into());
             }
-            let mut response = client.execute(outgoing).await.map_err(|error| fault::read(&error))?;
+            let answer = client.execute(outgoing).await.map_err(|error| fault::read(&error));
+            self.streams.note(&asked, matches!(answer, Err(SendError::Unprocessed { .. })), answer.is_ok());
+            let mut response = answer?;
             let (status, version) = (response.status(), response.version());
             let headers = std::mem::take(response.headers_mut());
             Ok(Incoming { status, version, headers, body: Box::new(WireBody(response)) })

@@ -1,0 +1,76 @@
+//! Hosts that end a connection after a few requests, over HTTP/2.
+//!
+//! Many requests share an HTTP/2 connection, and those that the origin has not come to when it ends the connection have to be
+//! sent again. Where that happens more often than an answer comes, requests go one by one over HTTP/1.1 instead: there a
+//! connection ends after an answer, and nothing is sent in vain.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use url::Url;
+
+/// How many hosts are remembered. Those beyond go on as they are.
+const MOST: usize = 4_096;
+/// From how many requests in vain on the ratio says something.
+const ENOUGH: u32 = 16;
+
+/// What became of requests, by host.
+#[derive(Default)]
+pub(super) struct Streams(Mutex<HashMap<String, Seen>>);
+
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    unprocessed: u32,
+    answered: u32,
+    one_by_one: bool,
+}
+
+fn key(url: &Url) -> &str {
+    &url[url::Position::BeforeHost..url::Position::AfterPort]
+}
+
+impl Streams {
+    /// Tells whether requests of a host go one by one.
+    pub(super) fn is_one_by_one(&self, url: &Url) -> bool {
+        self.0.lock().get(key(url)).is_some_and(|seen| seen.one_by_one)
+    }
+
+    /// Takes note of what became of a request. Only hosts that once did not look at one are remembered.
+    pub(super) fn note(&self, url: &Url, unprocessed: bool, answered: bool) {
+        let mut hosts = self.0.lock();
+        if !hosts.contains_key(key(url)) && (!unprocessed || hosts.len() >= MOST) {
+            return;
+        }
+        let seen = hosts.entry(key(url).to_owned()).or_default();
+        seen.unprocessed = seen.unprocessed.saturating_add(u32::from(unprocessed));
+        seen.answered = seen.answered.saturating_add(u32::from(answered));
+        seen.one_by_one |= seen.unprocessed >= ENOUGH && seen.unprocessed > seen.answered;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+    use super::*;
+
+    #[test]
+    fn a_host_that_looks_at_few_requests_of_a_connection_is_asked_one_by_one() {
+        let streams = Streams::default();
+        let url = Url::parse("https://a.example/x").unwrap();
+        for _ in 0..1_000 {
+            streams.note(&url, false, true);
+        }
+        assert!(streams.0.lock().is_empty(), "hosts that answer everything are not remembered");
+        for _ in 0..20 {
+            streams.note(&url, true, false);
+            streams.note(&url, false, true);
+        }
+        assert!(!streams.is_one_by_one(&url), "as many answers as losses");
+        for _ in 0..20 {
+            streams.note(&url, true, false);
+        }
+        assert!(streams.is_one_by_one(&url));
+        assert!(!streams.is_one_by_one(&Url::parse("https://b.example/x").unwrap()));
+    }
+}
