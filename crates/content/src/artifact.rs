@@ -19,6 +19,7 @@ use http::header::{CONTENT_LENGTH, REFERER, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use parking_lot::Mutex;
 
+use crate::aside::aside;
 use crate::digest::{Fingerprint, md5_of, sha256_of};
 use crate::evidence::{Evidence, Examiner, Finding, weigh};
 use crate::hub_web::{PROBES_OUT, is_offline, patient};
@@ -163,7 +164,7 @@ impl Fetcher {
     async fn judge(&self, location: &Location, work: &Work, done: Downloaded, staging: &Path, missing: &BTreeSet<Kind>) -> Fetched {
         let status = done.head.status;
         let Some(file) = done.file else { return self.no_file(&done, location) };
-        let mut judged = self.judge_file(location, work, &done.head, file, missing);
+        let mut judged = self.judge_file(location, work, &done.head, file, missing).await;
         if let Fetched::File(arrived) = &mut judged
             && arrived.kind == Kind::Pdf
         {
@@ -218,7 +219,7 @@ impl Fetcher {
         Fetched::Nothing { reason: Reason::HttpStatus, detail: format!("{host} answered {status}"), status: Some(status.as_u16()), gone }
     }
 
-    fn judge_file(&self, location: &Location, work: &Work, head: &Head, file: SavedFile, missing: &BTreeSet<Kind>) -> Fetched {
+    async fn judge_file(&self, location: &Location, work: &Work, head: &Head, file: SavedFile, missing: &BTreeSet<Kind>) -> Fetched {
         let status = Some(head.status.as_u16());
         let declared = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|text| text.trim().parse().ok());
         let direct = location.resolver == DIRECT;
@@ -250,7 +251,7 @@ impl Fetcher {
             }
             let wanted = missing.contains(&Kind::Html) && (direct || location.offers == Offers::Html);
             if !wanted {
-                return self.page(location, work, head, &file.path);
+                return self.page(location, work, head, &file.path).await;
             }
         }
         let kind = match payload {
@@ -266,9 +267,10 @@ impl Fetcher {
     }
 
     /// Reads a page that came where a file was wanted for the places that it names.
-    fn page(&self, location: &Location, work: &Work, head: &Head, path: &Path) -> Fetched {
+    async fn page(&self, location: &Location, work: &Work, head: &Head, path: &Path) -> Fetched {
         let Ok(bytes) = std::fs::read(path) else { return nothing(Reason::HtmlOnly, "the page cannot be read back".to_owned(), None) };
-        let page = landing_page::extract(&String::from_utf8_lossy(&bytes), &head.url, &head.headers, Some(work));
+        let (work, url, headers) = (work.clone(), head.url.clone(), head.headers.clone());
+        let page = aside(move || landing_page::extract(&String::from_utf8_lossy(&bytes), &url, &headers, Some(&work))).await.unwrap_or_default();
         let found = landing_page::Page::places(page.candidates, &head.url, &self.settings.endpoints.arxiv);
         let own = canonical::for_index(&location.url);
         // A stub that only sends browsers on is followed; a page with links of its own is read as it is.

@@ -16,10 +16,12 @@ use crate::work::{Learned, Work};
 mod about;
 mod anchors;
 mod blocks;
+mod bounds;
 mod labels;
 mod link_header;
 mod own;
 mod platforms;
+mod tree;
 
 use own::{Carries, Own};
 use platforms::looks_like_pdf;
@@ -99,7 +101,7 @@ const OTHER_WORKS: [&str; 12] = [
 /// Reads a page. The URL is the one that answered, after redirects; `work` is what is known of the work that led there.
 #[must_use]
 pub fn extract(html: &str, page: &Url, headers: &HeaderMap, work: Option<&Work>) -> Page {
-    let document = Html::parse_document(html);
+    let document = tree::build(html);
     let base = each(&document, "base[href]")
         .first()
         .and_then(|base| page.join(base.attr("href")?.trim()).ok())

@@ -6,6 +6,7 @@
 //! judges what arrived by its bytes, and [`names`] says what a file is called on disk.
 
 mod artifact;
+mod aside;
 mod digest;
 pub mod evidence;
 pub mod hub_web;

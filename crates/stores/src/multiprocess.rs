@@ -29,12 +29,22 @@ mod sys;
 
 use arena::{Arena, PATIENCE, Refused, VERSION, block};
 use record::Mapped;
-use sys::Brief;
 pub(crate) use sys::PerProcess;
+use sys::{Brief, truncation};
 
 /// The name of the file in a state directory: another layout has another file, so that programs of two versions can run
 /// side by side, each with limits of its own.
 pub const FILE_NAME: &str = "limits-4.shm";
+
+/// Survives a mapped file that is cut short while it is in use, which would end the process with SIGBUS: the store says
+/// that it is damaged instead. Likewise a file that grows beyond the limit of the process (SIGXFSZ) is a failed write.
+/// Installs signal handlers for the whole process; programs ask for it, the library does not.
+///
+/// # Errors
+/// The handler cannot be installed.
+pub fn survive_file_signals() -> std::io::Result<()> {
+    truncation::survive()
+}
 
 /// The segments from which on idle sites are dropped before another one is made.
 const SWEEP_FROM: usize = 64;
@@ -152,6 +162,9 @@ impl StateStore for MultiprocessStore {
     fn list(&self) -> Answer<Vec<SiteKey>> {
         let list = || {
             let _directory = self.arena.lock()?;
+            if truncation::was_seen() {
+                return Err(Refused::Damaged("it was cut short while it was in use"));
+            }
             Ok(self.arena.list()?.into_iter().map(|(key, _)| SiteKey::from(key)).collect())
         };
         Answer::Ready(list().map_err(|refused| told(self.arena.path(), refused)))
@@ -231,7 +244,12 @@ impl MultiprocessSite {
                 continue;
             }
             let now = self.clock.boot();
-            return local.replica.run(&mut Mapped::new(&self.arena, segment, place, now), |site| step(site, now));
+            let done = local.replica.run(&mut Mapped::new(&self.arena, segment, place, now), |site| step(site, now));
+            if truncation::was_seen() {
+                local.replica.distrust();
+                return Err(Refused::Damaged("it was cut short while it was in use"));
+            }
+            return done;
         }
     }
 

@@ -37,10 +37,8 @@ impl Nginx {
         std::fs::write(at("cert.pem"), certified.cert.pem()).expect("a file");
         std::fs::write(at("key.pem"), certified.signing_key.serialize_pem()).expect("a file");
         let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
-        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .iter()
-            .map(|kind| format!("{kind}_temp_path {0}/{kind};\n", directory.path().display()))
-            .collect();
+        let place = |kind: &str| format!("{kind}_temp_path {}/{kind};", directory.path().display());
+        let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(place).join("\n");
         let config = format!(
             "daemon off; worker_processes 1; pid {0}/pid; error_log {0}/error.log warn;
              events {{ worker_connections 1024; }}
@@ -73,7 +71,7 @@ impl Nginx {
 
     /// Downloads all files, up to `most` at a time, and returns how many came and how many breakers opened.
     fn download(&self, most: u32, meanwhile: impl FnOnce(&Self)) -> (usize, i64) {
-        let list: String = (0..FILES).map(|number| format!("https://h.example/{number}.pdf\n")).collect();
+        let list = (0..FILES).map(|number| format!("https://h.example/{number}.pdf")).collect::<Vec<_>>().join("\n");
         std::fs::write(self.at("list.txt"), list).expect("a file");
         let (state, out) = (self.at("state"), self.at("out"));
         let run = sharing(&state)

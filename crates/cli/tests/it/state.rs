@@ -201,3 +201,30 @@ fn state_and_telemetry_are_private() {
         assert_eq!(mode(&entry.path()), wanted, "{}", entry.path().display());
     }
 }
+
+/// A mapped file that is cut short in mid-run is a damaged store, not the end of the program.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a file is cut in the middle of a real run")]
+fn a_mapped_file_that_is_cut_in_mid_run_does_not_kill_the_run() {
+    let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
+    let list = (0..16).map(|n| format!("http://a.example/{n}")).collect::<Vec<_>>().join("\n");
+    std::fs::write(state.path().join("list.txt"), list).expect("a file");
+    let mut run = sharing(state.path());
+    run.args(["--connect-to", &format!("a.example:80={}", served.address), "--rate-backend", "multiprocess"])
+        .args(["--rate", "a.example:artifact=rates:8/SECOND", "download", "--out"])
+        .arg(state.path().join("out"))
+        .arg(state.path().join("list.txt"));
+    let run = run.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().expect("the program");
+    let begun = Instant::now();
+    while served.web.ledger().len() < 6 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the run does not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let file =
+        std::fs::read_dir(state.path()).expect("a directory").flatten().find(|entry| entry.path().extension().is_some_and(|ending| ending == "shm"));
+    std::fs::OpenOptions::new().write(true).open(file.expect("a mapped file").path()).and_then(|file| file.set_len(0)).expect("cut");
+    let ran: Ran = run.wait_with_output().expect("its end").into();
+    assert!(ran.code == 0 || ran.code == 1, "it ended by itself: {} {}", ran.code, ran.err);
+    assert!(ran.err.contains("it was cut short while it was in use") && ran.err.contains("going on with"), "{}", ran.err);
+    assert!(served.web.ledger().len() >= 16, "the rest was asked for as well");
+}

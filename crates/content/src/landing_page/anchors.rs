@@ -63,7 +63,8 @@ pub(super) fn collect(document: &Html, base: &Url, own: &Own) -> Links {
             continue;
         }
         let own_place = block == Block::Own && !link.under_foreign_heading && own.is_home(&url);
-        if own_place && Label::read(&label) == Label::TheFile && !labelled.contains(&url) {
+        // More than one say no more than two.
+        if own_place && labelled.len() < 2 && Label::read(&label) == Label::TheFile && !labelled.contains(&url) {
             labelled.push(url);
         }
     }
@@ -82,7 +83,7 @@ fn links(document: &Html) -> Vec<Link<'_>> {
     for element in document.root_element().descendants().filter_map(ElementRef::wrap) {
         let value = element.value();
         match value.name() {
-            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => under_foreign_heading = is_foreign_heading(&element.text().collect::<String>()),
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => under_foreign_heading = is_foreign_heading(&beginning_of(element)),
             "a" | "button" => {
                 let targets = value.attrs().filter(|(name, _)| *name == "href" || name.starts_with("data-"));
                 found.extend(targets.map(|(_, target)| Link { element, target, under_foreign_heading }));
@@ -94,9 +95,16 @@ fn links(document: &Html) -> Vec<Link<'_>> {
     found
 }
 
+/// The most text of an element that is looked at: elements may stand in each other, and each would hold the rest of the page.
+const MOST_TEXT: usize = 400;
+
+fn beginning_of(element: ElementRef<'_>) -> String {
+    element.text().flat_map(str::chars).take(MOST_TEXT).collect()
+}
+
 /// Returns the words on a link: what is seen, else what is said to those who do not see.
 fn label(element: ElementRef<'_>) -> String {
-    let text = element.text().collect::<String>();
+    let text = beginning_of(element);
     let value = element.value();
     let spoken = || ["aria-label", "title", "value"].iter().find_map(|name| value.attr(name)).unwrap_or_default().to_owned();
     let text = if text.trim().is_empty() { spoken() } else { text };

@@ -9,6 +9,7 @@ use super::join::join_all;
 use super::reply::{Unanswered, doi_path, refusal, sort};
 use super::settings::Settings;
 use super::{Applies, Failure, Outcome, Resolver};
+use crate::aside::aside;
 use crate::landing_page::{self, Page};
 use crate::location::{Location, Offers, distinct, joined};
 use crate::reason::Reason;
@@ -90,8 +91,9 @@ impl LandingPage {
             Payload::Zip | Payload::Gzip | Payload::Tar => Ok(Behind::File(Location::new(answer.url, Offers::Archive, NAME))),
             Payload::Empty => Err(Unanswered::Failed(super::reply::unreadable(&self.settings, &answer, Reason::HttpStatus, "page"))),
             _ => {
-                let page = landing_page::extract(&String::from_utf8_lossy(&answer.body), &answer.url, &answer.headers, work);
-                Ok(Behind::Page(Box::new(page), answer.url))
+                let (body, url, headers, work) = (answer.body.clone(), answer.url.clone(), answer.headers.clone(), work.cloned());
+                let page = aside(move || landing_page::extract(&String::from_utf8_lossy(&body), &url, &headers, work.as_ref())).await;
+                Ok(Behind::Page(Box::new(page.unwrap_or_default()), answer.url))
             }
         }
     }

@@ -443,10 +443,12 @@ impl Loop<'_> {
         let engine = Arc::clone(self.engine);
         self.spawn(async move {
             let wait = Waiting::default();
-            let done = Box::pin(unless_dropped(&engine, &wait, engine.step(&mut works, &wait))).await;
+            let until = engine.time_is_over(&works);
+            let step = unless_dropped(&engine, &wait, engine.step(&mut works, &wait));
+            let done = before(&*engine.runtime, until, Box::pin(step)).await.flatten();
             match done {
                 Some(Err(error)) => Event::Broken(error),
-                // Dropped while it only waited: the works stand where they stood.
+                // Dropped while it only waited, or because time is over: the works stand where they stood.
                 Some(Ok(())) | None => Event::Stepped(lane, works),
             }
         });

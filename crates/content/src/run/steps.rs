@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use docstokg_hub::clock::BootInstant;
 use docstokg_hub::redact;
 
 use super::Rehearsal;
@@ -92,6 +93,15 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Returns when the time of the first of these works is over, whatever it waits for by then.
+    pub(super) fn time_is_over(&self, works: &[Held]) -> BootInstant {
+        let Some(most) = self.options.item_deadline else { return BootInstant::FAR };
+        let now = self.now();
+        let left = works.iter().map(|held| held.pursuit.begun.unwrap_or(now) + most.as_secs_f64() - now).fold(f64::INFINITY, f64::min);
+        // A moment later, so that it is over when it is looked at.
+        self.runtime.boot() + Duration::from_secs_f64(left.clamp(0.0, 1e9)) + Duration::from_millis(5)
     }
 
     /// Ends a work whose time is over, or will be before it is due.

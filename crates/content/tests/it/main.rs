@@ -34,3 +34,7 @@ mod migration;
 mod waiting;
 // Deferred works whose host may be asked earlier than it said.
 mod reopened;
+// Pages that are made to cost time and memory.
+mod hostile;
+// Bounds on time hold in every state that a work can wait in.
+mod bounded;

@@ -97,16 +97,16 @@ fn more_processes_than_a_window_allows_are_all_served_in_time() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a server is killed and paused in real time")]
 fn shares_add_up_to_the_limit_while_the_store_is_lost() {
-    let mut server = server::Server::start();
+    let mut redis = server::Server::start();
     let served = Served::start();
-    let store = ("redis", server.dsn());
+    let store = ("redis", redis.dsn());
     let plan = Plan { store, limit: 8, processes: 2, callers: 12, seconds: 11, each: None, block: true, slack: Duration::ZERO };
     let begin = SystemClock.boot() + Duration::from_millis(500);
     let workers: Vec<_> = (0..2).map(|name| run::start(&plan, &WORKER, name, &served.address(), begin)).collect();
-    std::thread::sleep(Duration::from_millis(4_000));
-    server.kill();
+    std::thread::sleep(Duration::from_secs(4));
+    redis.kill();
     std::thread::sleep(Duration::from_millis(3_500));
-    server.restart();
+    redis.restart();
     for mut worker in workers {
         assert!(worker.wait().expect("its end").success());
     }

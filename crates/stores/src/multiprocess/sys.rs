@@ -8,6 +8,7 @@
 //! - A [`SharedMutex`] is a robust, process-shared mutex of the C library at a fixed place in the memory. It is made
 //!   once, before the file has its name, and never moved or destroyed.
 //! - A [`Brief`] lets one thread at a time reach its value.
+//! - A file that somebody cuts short all the same is survived by programs that ask for it: see [`truncation`].
 
 #![allow(unsafe_code, reason = "mapped memory and process-shared locks have no safe interface; each block says why it is right")]
 
@@ -19,6 +20,8 @@ use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
+
+pub(super) mod truncation;
 
 /// A mapped part of a file.
 pub(super) struct Segment {
@@ -47,6 +50,7 @@ impl Segment {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))?;
+        truncation::add(start.as_ptr() as usize, length);
         Ok(Self { start, length })
     }
 
@@ -117,6 +121,7 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
+        truncation::remove(self.start.as_ptr() as usize);
         // SAFETY: this is the whole mapping; whoever borrowed from the segment is gone by now.
         unsafe {
             libc::munmap(self.start.as_ptr().cast(), self.length);

@@ -1,0 +1,185 @@
+//! How much of a page is read: up to the point where building its tree would cost more than any honest page does.
+//!
+//! The tree builder walks the open elements at many tags, compares the attributes of an element with each other, and opens
+//! formatting elements anew in every block: deep nesting, very many attributes and very many unclosed formatting elements
+//! cost the square of their number. What comes before them (the head with its metas, as a rule) is read all the same.
+
+/// The largest page that is read, in bytes.
+const LARGEST: usize = 2 << 20;
+/// How many elements may be open at once.
+const DEEPEST: usize = 400;
+/// How many formatting elements may be open at once.
+const MOST_FORMATTING: usize = 40;
+/// How many attributes an element may have.
+const MOST_ATTRIBUTES: usize = 200;
+
+/// Elements that have no end.
+const VOID: [&str; 14] = ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"];
+/// Elements that the tree builder opens anew in every block until they are closed.
+const FORMATTING: [&str; 14] = ["a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"];
+/// Elements that one of their kind closes.
+const SELF_CLOSING: [&str; 8] = ["p", "li", "dt", "dd", "tr", "td", "th", "option"];
+/// Elements whose contents are text, up to their own end.
+const RAW: [&str; 6] = ["script", "style", "textarea", "title", "noscript", "xmp"];
+
+/// Returns the part of a page whose tree can be built in bounded time.
+pub(super) fn readable(html: &str) -> &str {
+    let mut end = html.len().min(LARGEST);
+    while !html.is_char_boundary(end) {
+        end -= 1;
+    }
+    let html = &html[..end];
+    &html[..scan(html)]
+}
+
+/// Returns where a page stops being readable, or its length.
+fn scan(html: &str) -> usize {
+    let bytes = html.as_bytes();
+    let mut open: Vec<&str> = Vec::new();
+    let mut formatting = 0usize;
+    let mut at = 0;
+    while let Some(found) = find(bytes, b'<', at) {
+        let Some(tag) = Tag::read(html, found) else {
+            at = found + 1;
+            continue;
+        };
+        if tag.attributes > MOST_ATTRIBUTES {
+            return found;
+        }
+        at = tag.end;
+        let is = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(tag.name));
+        if tag.closes {
+            if is(&FORMATTING) {
+                formatting = formatting.saturating_sub(1);
+            }
+            if let Some(place) = open.iter().rposition(|name| name.eq_ignore_ascii_case(tag.name)) {
+                open.truncate(place);
+            }
+            continue;
+        }
+        if is(&VOID) {
+            continue;
+        }
+        if is(&RAW) {
+            at = after_raw(html, at, tag.name);
+            continue;
+        }
+        if is(&SELF_CLOSING)
+            && let Some(place) = open.iter().rev().take(8).position(|name| name.eq_ignore_ascii_case(tag.name))
+        {
+            open.truncate(open.len() - 1 - place);
+        }
+        formatting += usize::from(is(&FORMATTING));
+        open.push(tag.name);
+        if open.len() > DEEPEST || formatting > MOST_FORMATTING {
+            return found;
+        }
+    }
+    html.len()
+}
+
+/// A tag of a page.
+struct Tag<'a> {
+    name: &'a str,
+    closes: bool,
+    attributes: usize,
+    /// Where the text after it begins.
+    end: usize,
+}
+
+impl<'a> Tag<'a> {
+    /// Reads the tag that begins at `start`; `None` where it is none, or a comment.
+    fn read(html: &'a str, start: usize) -> Option<Self> {
+        let bytes = html.as_bytes();
+        if html[start..].starts_with("<!--") {
+            let end = html[start + 4..].find("-->").map_or(html.len(), |length| start + 4 + length + 3);
+            return Some(Self { name: "", closes: true, attributes: 0, end });
+        }
+        let closes = bytes.get(start + 1) == Some(&b'/');
+        let from = start + 1 + usize::from(closes);
+        if !bytes.get(from).is_some_and(u8::is_ascii_alphabetic) {
+            return None;
+        }
+        let mut at = from;
+        while bytes.get(at).is_some_and(|byte| !byte.is_ascii_whitespace() && !matches!(byte, b'>' | b'/')) {
+            at += 1;
+        }
+        let name = html.get(from..at)?;
+        let (mut attributes, mut quote, mut between) = (0, None, true);
+        while let Some(byte) = bytes.get(at) {
+            match (quote, byte) {
+                (Some(open), byte) if *byte == open => quote = None,
+                (Some(_), _) => {}
+                (None, b'>') => {
+                    at += 1;
+                    break;
+                }
+                // Only after an equals sign; but a stray one is harmless.
+                (None, b'"' | b'\'') => quote = Some(*byte),
+                (None, byte) => {
+                    let space = byte.is_ascii_whitespace() || *byte == b'/';
+                    attributes += usize::from(between && !space);
+                    between = space;
+                }
+            }
+            at += 1;
+        }
+        Some(Self { name, closes, attributes, end: at })
+    }
+}
+
+fn find(bytes: &[u8], byte: u8, from: usize) -> Option<usize> {
+    bytes.get(from..)?.iter().position(|other| *other == byte).map(|place| from + place)
+}
+
+/// Returns where the contents of an element end whose contents are text.
+fn after_raw(html: &str, from: usize, name: &str) -> usize {
+    let bytes = html.as_bytes();
+    let mut at = from;
+    while let Some(found) = find(bytes, b'<', at) {
+        let is_end =
+            bytes.get(found + 1) == Some(&b'/') && html.get(found + 2..found + 2 + name.len()).is_some_and(|text| text.eq_ignore_ascii_case(name));
+        if is_end {
+            return found;
+        }
+        at = found + 1;
+    }
+    html.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn honest_pages_are_read_whole() {
+        let table: String = "<tr><td><p>x<td>y".repeat(5_000);
+        let list: String = "<li><a href=/x>y</a>".repeat(5_000);
+        for page in [
+            "<html><head><meta name=a content=b></head><body><div><p>text<p>text</div></body></html>".to_owned(),
+            format!("<table>{table}</table><ul>{list}</ul>"),
+            "<script>if (a < b) { document.write('<div><div><div>') }</script>".repeat(1_000),
+            "<!-- <div> -->".repeat(2_000),
+            format!("{}{}", "<div>".repeat(200), "</div>".repeat(200)).repeat(20),
+        ] {
+            assert_eq!(readable(&page).len(), page.len(), "{}", &page[..60]);
+        }
+    }
+
+    #[test]
+    fn what_costs_too_much_is_cut_off_and_the_head_stays() {
+        let head = "<html><head><meta name=citation_pdf_url content=/x.pdf></head>";
+        let attributes = (0..100_000).map(|n| format!("a{n}=1 ")).collect::<Vec<_>>().concat();
+        for rest in [
+            "<div>".repeat(400_000),
+            format!("<p {attributes}>"),
+            (0..10_000).map(|n| format!("<font size={n}><p>")).collect::<Vec<_>>().concat(),
+            "x".repeat(5 << 20),
+            "é".repeat(3 << 20),
+        ] {
+            let page = format!("{head}{rest}");
+            let read = readable(&page);
+            assert!(read.len() >= head.len() && read.len() <= LARGEST && read.len() < page.len());
+        }
+    }
+}
