@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         }
     };
     system::open_as_many_files_as_granted();
+    system::keep_quiet_about(docstokg_content::evidence::THREAD_NAME);
     // Without it a damaged file would end the program; with it the store says so.
     let _ = docstokg_hub::stores::multiprocess::survive_file_signals();
     let global = &arguments.global;

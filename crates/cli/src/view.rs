@@ -12,7 +12,7 @@ use docstokg_content::run::{Board, Tally};
 use docstokg_hub::clock::{BootInstant, Clock, Runtime, TokioRuntime};
 use docstokg_hub::config::Config;
 use docstokg_hub::event::Observer;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
 use crate::arguments::Global;
@@ -30,6 +30,8 @@ const LINES: usize = 8;
 /// How many waits a terminal shows, and how many plain lines name.
 const SHOWN_WAITS: usize = 3;
 const PLAIN_WAITS: usize = 5;
+/// The columns that the bar takes, and what stands between it and the message.
+const BAR_COLUMNS: usize = 17;
 /// A queue of this length is worth a sentence.
 const LONG_QUEUE: Duration = Duration::from_secs(10);
 
@@ -121,8 +123,8 @@ impl View {
             (Manner::Terminal, Some(screen)) => screen.draw(&state, &hosts),
             (Manner::Plain, _) => {
                 output::tell(&plain(&state));
-                for line in state.waits.iter().take(PLAIN_WAITS) {
-                    output::tell(&format!("docstokg: {line}"));
+                for wait in state.waits.iter().take(PLAIN_WAITS) {
+                    output::tell(&format!("docstokg: {}", wait.sentence()));
                 }
             }
             (Manner::Json, _) => {
@@ -148,8 +150,8 @@ struct State {
     elapsed: Duration,
     /// The least time that is left; `None` where it is not known.
     left: Option<Duration>,
-    /// What the run waits for, a sentence each.
-    waits: Vec<String>,
+    /// What the run waits for.
+    waits: Vec<Wait>,
 }
 
 /// Returns the least time that is left, by queues, limits and due times. It never grows while nothing happens.
@@ -159,16 +161,52 @@ fn time_left(board: &Board, longest_queue: Duration, wall: f64) -> Option<Durati
     (board.tally().all_read && !known.is_zero()).then_some(known)
 }
 
-/// Says what the run waits for, a sentence each: deferred works first, then long queues.
-fn waits(board: &Board, hosts: &[hosts::Line], wall: f64) -> Vec<String> {
+/// What the run waits for, as long as there is room to say it.
+struct Wait {
+    /// `waiting for HOST until TIME`
+    what: String,
+    /// How long that is, for how many works, and why.
+    about: String,
+    /// What can be done about it.
+    hint: &'static str,
+}
+
+impl Wait {
+    /// Says it in full.
+    fn sentence(&self) -> String {
+        format!("{} ({}){}", self.what, self.about, self.hint)
+    }
+
+    /// Says as much as fits a line of a terminal.
+    fn within(&self, width: usize) -> String {
+        let short = format!("{} ({})", self.what, self.about);
+        let fits = |text: &String| text.chars().count() <= width;
+        [self.sentence(), short].into_iter().find(fits).unwrap_or_else(|| shortened(&self.what, width))
+    }
+}
+
+/// Cuts a text that is too long for a line, and shows that it is cut.
+fn shortened(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['\u{2026}']).collect()
+}
+
+/// Says what the run waits for: deferred works first, then long queues.
+fn waits(board: &Board, hosts: &[hosts::Line], wall: f64) -> Vec<Wait> {
     let deferred = board.waiting().into_iter().map(|wait| {
-        let works = plural(wait.works, "work");
         let left = Duration::from_secs_f64((wait.until - wall).clamp(0.0, 1e9));
-        let (host, until, why) = (wait.host, clock_time(wait.until), wait.why);
-        format!("waiting for {host} until {until} (in {}; {works}; {why}); Ctrl-C stops, --max-wait 0 skips", length(left))
+        Wait {
+            what: format!("waiting for {} until {}", wait.host, clock_time(wait.until)),
+            about: format!("in {}; {}; {}", length(left), plural(wait.works, "work"), wait.why),
+            hint: "; Ctrl-C stops, --max-wait 0 skips",
+        }
     });
-    let queued = hosts.iter().filter_map(|line| line.long_wait(LONG_QUEUE)).map(|(host, left, why)| {
-        format!("waiting for {host} until {} (in {}; {why}); Ctrl-C stops", clock_time(wall + left.as_secs_f64()), length(left))
+    let queued = hosts.iter().filter_map(|line| line.long_wait(LONG_QUEUE)).map(|(host, left, why)| Wait {
+        what: format!("waiting for {host} until {}", clock_time(wall + left.as_secs_f64())),
+        about: format!("in {}; {why}", length(left)),
+        hint: "; Ctrl-C stops",
     });
     deferred.chain(queued).collect()
 }
@@ -195,6 +233,13 @@ fn progress(state: &State) -> String {
     let deferred = if tally.deferred > 0 { format!(", {} waiting (retry later)", tally.deferred) } else { String::new() };
     let files = format!("{}, {:.1} MiB", plural(tally.files, "file"), mebibytes(tally.bytes));
     format!("{files}{deferred}, {} elapsed{left}", length(state.elapsed))
+}
+
+/// Says how the run stands in as few words as a narrow terminal has room for.
+fn brief(state: &State) -> String {
+    let left = state.left.map(|left| format!(", {} left", length(left))).unwrap_or_default();
+    let deferred = if state.tally.deferred > 0 { format!(", {} waiting", state.tally.deferred) } else { String::new() };
+    format!("{}{deferred}, {}{left}", plural(state.tally.files, "file"), length(state.elapsed))
 }
 
 fn plain(state: &State) -> String {
@@ -224,6 +269,8 @@ struct Screen {
     all: MultiProgress,
     overall: ProgressBar,
     lines: Vec<ProgressBar>,
+    /// How many columns the terminal had when it was drawn last.
+    width: usize,
 }
 
 impl Screen {
@@ -231,23 +278,33 @@ impl Screen {
         let all = MultiProgress::new();
         let overall = all.add(ProgressBar::new(0));
         // Both are constants that were tried; a broken one would fall back to the default.
-        if let Ok(style) = ProgressStyle::with_template("{bar:14} {pos}/{len} {wide_msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{bar:14} {pos}/{len} {msg}") {
             overall.set_style(style.progress_chars("=> "));
         }
-        Self { all, overall, lines: Vec::new() }
+        Self { all, overall, lines: Vec::new(), width: usize::from(console_width()) }
     }
 
     fn draw(&mut self, state: &State, hosts: &[hosts::Line]) {
         // Asked for at every draw: a line that is longer than the terminal would wrap, and garble what is drawn next.
         let width = usize::from(console_width());
+        let is_resized = width != self.width;
+        if is_resized {
+            // Every change of one line draws all of them: those that are still too long must not be drawn.
+            self.width = width;
+            let _ = self.all.clear();
+            self.all.set_draw_target(ProgressDrawTarget::hidden());
+        }
         self.overall.set_length(state.tally.works);
         self.overall.set_position(state.tally.done + state.tally.failed);
-        self.overall.set_message(progress(state));
-        let waits = state.waits.iter().take(SHOWN_WAITS).map(|line| line.chars().take(width.saturating_sub(3)).collect::<String>());
+        let room = width.saturating_sub(BAR_COLUMNS + 2 * state.tally.works.to_string().len());
+        let texts = [progress(state), brief(state)];
+        let message = texts.iter().find(|text| text.chars().count() <= room).cloned().unwrap_or_else(|| shortened(&texts[1], room));
+        self.overall.set_message(message);
+        let waits = state.waits.iter().take(SHOWN_WAITS).map(|wait| wait.within(width.saturating_sub(3)));
         let texts: Vec<String> = hosts.iter().map(|line| line.text(width.saturating_sub(3))).chain(waits).collect();
         while self.lines.len() < texts.len() {
             let line = self.all.add(ProgressBar::new_spinner());
-            if let Ok(style) = ProgressStyle::with_template("  {wide_msg}") {
+            if let Ok(style) = ProgressStyle::with_template("  {msg}") {
                 line.set_style(style);
             }
             self.lines.push(line);
@@ -255,6 +312,9 @@ impl Screen {
         for (place, line) in self.lines.iter().enumerate() {
             line.set_message(texts.get(place).cloned().unwrap_or_default());
             line.tick();
+        }
+        if is_resized {
+            self.all.set_draw_target(ProgressDrawTarget::stderr());
         }
     }
 

@@ -133,8 +133,9 @@ impl Fetcher {
             Leave::Denied { text } => return nothing(Reason::RobotsDisallowed, text, None),
             Leave::Offline { text } => return offline(text),
             Leave::Unreachable { text, gone } => return Fetched::Nothing { reason: Reason::RequestException, detail: text, status: None, gone },
-            Leave::Later { wait, text } => {
-                return Fetched::Later { wait, stated: true, reason: Reason::RobotsUnreachable, detail: text, status: None };
+            Leave::Later { wait, text, turn } => {
+                let reason = if turn { Reason::RateLimited } else { Reason::RobotsUnreachable };
+                return Fetched::Later { wait, stated: true, reason, detail: text, status: None };
             }
         }
         let request = self.request(location).shown_in(Arc::clone(on_the_wire));

@@ -4,7 +4,6 @@
 /// Does something on a thread for such work; `None` if it panicked. Without a runtime, as in a simulation, it is done here.
 pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     match tokio::runtime::Handle::try_current() {
-        #[expect(clippy::disallowed_methods, reason = "the one place where work leaves the runtime's own threads")]
         Ok(runtime) => runtime.spawn_blocking(work).await.ok(),
         Err(_) => std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).ok(),
     }

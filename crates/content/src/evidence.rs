@@ -10,6 +10,7 @@ mod inside;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use examiner::Examiner;
+pub use examiner::THREAD_NAME;
 pub(crate) use inside::Inside;
 
 use crate::identifier::Doi;

@@ -61,8 +61,8 @@ impl Web for HubWeb {
                     Leave::Denied { text } => return Err(WebError::Disallowed { text }),
                     Leave::Offline { text } => return Err(WebError::Offline { text }),
                     Leave::Unreachable { text, .. } => return Err(WebError::Failed { text }),
-                    Leave::Later { wait, text } => {
-                        return Err(WebError::Refused { until_ms_from_now: Some(millis(wait)), breaker: true, text });
+                    Leave::Later { wait, text, turn } => {
+                        return Err(WebError::Refused { until_ms_from_now: Some(millis(wait)), breaker: !turn, text });
                     }
                 }
             }

@@ -124,6 +124,11 @@ pub fn extract(html: &str, page: &Url, headers: &HeaderMap, work: Option<&Work>)
         found.add(url.as_str(), Offers::Pdf, "anchor");
     }
     found.embedded(&document, &own, names_pdf);
+    if found.candidates.iter().all(|candidate| candidate.offers != Offers::Pdf)
+        && let Some(url) = links.doubtful
+    {
+        found.add(url.as_str(), Offers::Pdf, "anchor");
+    }
     let plausible = || about::describes_an_article(&metas, &linked_data) || is_mentioned(&document, work);
     if !names_pdf
         && found.candidates.iter().all(|candidate| candidate.offers != Offers::Pdf)
@@ -210,7 +215,7 @@ impl Found<'_> {
             let pdf = looks_like_pdf(source) || embedded.attr("type") == Some("application/pdf");
             let named = own.carried_by(&url) != Carries::Nothing;
             let foreign = blocks.around(embedded) == blocks::Block::Foreign;
-            if pdf && !foreign && (named || (own.is_home(&url) && !names_pdf)) {
+            if pdf && !foreign && !anchors::is_something_else(&url, "", own) && (named || (own.is_home(&url) && !names_pdf)) {
                 self.add(source, Offers::Pdf, "embedded");
             }
         }

@@ -5,6 +5,9 @@
 //! source is tried meanwhile; only when nothing else is left does the work wait. A pursuit is written down between steps,
 //! so that it can be put aside and taken up by another process.
 
+mod deferred;
+mod kind;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -18,6 +21,8 @@ use crate::resolver::order::{Choice, Plan, is_planned, order};
 use crate::resolver::{Outcome, Resolver};
 use crate::run::Deferral;
 use crate::work::{Work, is_public};
+pub(crate) use deferred::Waited;
+pub use kind::Kind;
 
 /// How often a service that throttles is asked about one work.
 const MOST_ANSWERS: u32 = 3;
@@ -34,39 +39,6 @@ const STATED: f64 = 1_800.0;
 pub(crate) const LAST_RESORT: &str = "wayback";
 /// The longest that a work waits for it, in seconds.
 pub(crate) const LAST_RESORT_WAIT: f64 = 300.0;
-
-/// A kind of file that may be wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// The paper.
-    Pdf,
-    /// Its full text as JATS or other XML.
-    Xml,
-    /// Its full text as a page.
-    Html,
-    /// A file that the user asked for by its URL, whatever it is.
-    Other,
-}
-
-impl Kind {
-    /// Reads the word.
-    #[must_use]
-    pub fn read(word: &str) -> Option<Self> {
-        [Self::Pdf, Self::Xml, Self::Html, Self::Other].into_iter().find(|kind| kind.as_str() == word)
-    }
-
-    /// Returns the word used in manifests, flags and directories.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pdf => "pdf",
-            Self::Xml => "xml",
-            Self::Html => "html",
-            Self::Other => "other",
-        }
-    }
-}
 
 /// How far to go for a work.
 #[derive(Clone, Debug)]
@@ -141,15 +113,6 @@ enum Tried {
     Yes,
     /// Put aside until this time, in seconds since 1970, so many times.
     Later(f64, u32),
-}
-
-/// What a deferred work waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waited<'a> {
-    /// The host of this URL.
-    For(&'a Url),
-    /// This resolver.
-    Asking(&'a str),
 }
 
 /// What comes next.
@@ -284,12 +247,13 @@ impl Pursuit {
         self.last = setback.clone().or(self.last.take());
         self.needs_not_ask(resolver);
         let Some(asked) = self.asked.iter_mut().find(|asked| asked.resolver == resolver) else { return };
-        let offline = setback.as_ref().is_some_and(|setback| setback.reason == Reason::Offline);
+        // Neither a missing network nor a turn that has not come says anything about the service.
+        let passes = setback.as_ref().is_some_and(|setback| matches!(setback.reason, Reason::Offline | Reason::RateLimited));
         asked.setback = setback;
         asked.answers += u32::from(came);
         // A probe's verdict is due in a moment, and what a server or an operator said holds: only a host that fails counts.
-        asked.refusals += u32::from(!came && !offline && refused.is_some_and(|wait| wait > SHORT && wait < STATED));
-        let hopeless = !came && refused.is_some_and(|wait| (HOPELESS..STATED).contains(&wait));
+        asked.refusals += u32::from(!came && !passes && refused.is_some_and(|wait| wait > SHORT && wait < STATED));
+        let hopeless = !came && !passes && refused.is_some_and(|wait| (HOPELESS..STATED).contains(&wait));
         let since = *asked.waits_since.get_or_insert(now);
         let in_time = resolver != LAST_RESORT || refused.is_none_or(|wait| now + wait - since <= LAST_RESORT_WAIT);
         let patient = asked.answers <= MOST_ANSWERS && asked.refusals < MOST_REFUSALS && !hopeless && in_time;
@@ -312,7 +276,8 @@ impl Pursuit {
         match &outcome {
             Outcome::Failed(failure) if failure.is_about_time() && failure.retry_in_ms.is_some() => {
                 let wait = f64::from(u32::try_from(failure.retry_in_ms.unwrap_or(0)).unwrap_or(u32::MAX)) / 1_000.0;
-                let times = self.put_aside(place, now + wait, wait > SHORT && wait < STATED);
+                let passes = matches!(failure.reason, Reason::Offline | Reason::RateLimited);
+                let times = self.put_aside(place, now + wait, !passes && wait > SHORT && wait < STATED);
                 if times >= MOST_REFUSALS {
                     self.close(place);
                 }
@@ -383,45 +348,6 @@ impl Pursuit {
         if let Some(place) = self.places.get_mut(place) {
             place.setback = setback;
         }
-    }
-
-    /// Plans anew what is deferred: circumstances have changed. What a server asked for still holds.
-    pub fn plan_anew(&mut self) {
-        let stated = |setback: &Option<Setback>| setback.as_ref().is_some_and(|setback| setback.reason == Reason::RateLimited);
-        for place in &mut self.places {
-            if matches!(place.state, Tried::Later(..)) && !stated(&place.setback) {
-                place.state = Tried::No;
-            }
-        }
-        for asked in &mut self.asked {
-            if asked.again_at.is_some() && !stated(&asked.setback) {
-                (asked.again_at, asked.refusals, asked.waits_since) = (Some(0.0), 0, None);
-            }
-        }
-        self.deferral = None;
-    }
-
-    /// Plans anew what was deferred until `at`: its host may be asked again.
-    pub(crate) fn reopen(&mut self, at: f64) {
-        let is_due = |due: f64| due.to_bits() == at.to_bits();
-        for place in self.places.iter_mut().filter(|place| matches!(place.state, Tried::Later(due, _) if is_due(due))) {
-            place.state = Tried::No;
-        }
-        for asked in self.asked.iter_mut().filter(|asked| asked.again_at.is_some_and(is_due)) {
-            asked.again_at = Some(0.0);
-        }
-    }
-
-    /// Returns what the work waits for until `at`: the URL of a place, or the name of a resolver; and why.
-    #[must_use]
-    pub(crate) fn waits_for(&self, at: f64) -> Option<(Waited<'_>, Option<&Setback>)> {
-        let is_due = |due: f64| due.to_bits() == at.to_bits();
-        let place = self.places.iter().find(|place| matches!(place.state, Tried::Later(due, _) if is_due(due)));
-        let asked = || self.asked.iter().find(|asked| asked.again_at.is_some_and(is_due));
-        place.map(|place| (Waited::For(&place.location.url), place.setback.as_ref())).or_else(|| {
-            let asked = asked()?;
-            Some((Waited::Asking(&asked.resolver), asked.setback.as_ref()))
-        })
     }
 
     /// Ends the work from outside.

@@ -71,6 +71,8 @@ pub enum Leave {
         wait: Duration,
         /// Why, for people.
         text: String,
+        /// It is only not its turn yet: the site is well.
+        turn: bool,
     },
 }
 
@@ -173,7 +175,7 @@ impl RobotsGate {
             Rules::All => return Leave::Granted,
             Rules::Offline(text) => return Leave::Offline { text },
             Rules::Unreachable(text, gone) => return Leave::Unreachable { text, gone },
-            Rules::Nothing(text) => return Leave::Later { wait: known.until.since(self.runtime.boot()), text },
+            Rules::Nothing(text) => return Leave::Later { wait: known.until.since(self.runtime.boot()), text, turn: false },
             Rules::Listed(robots) => robots,
         };
         let path = url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
@@ -290,7 +292,7 @@ impl RobotsGate {
 }
 
 fn later(host: &Host, delay: Duration, wait: Duration) -> Leave {
-    Leave::Later { wait, text: format!("the robots.txt of {host} asks for {} s between requests", delay.as_secs_f64()) }
+    Leave::Later { wait, text: format!("the robots.txt of {host} asks for {} s between requests", delay.as_secs_f64()), turn: true }
 }
 
 impl Admission for RobotsGate {

@@ -19,8 +19,10 @@ mod network;
 pub mod query;
 mod reopen;
 mod report;
+mod saving;
 mod steps;
 mod waits;
+mod watch;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

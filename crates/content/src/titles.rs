@@ -25,6 +25,12 @@ const ENTITIES: [(&str, &str); 12] = [
 const STOP_WORDS: [&str; 22] =
     ["a", "an", "and", "as", "at", "by", "de", "des", "for", "from", "in", "la", "le", "of", "on", "or", "the", "to", "und", "using", "via", "with"];
 
+/// How many letters of a title are looked for in a text, and how many it must have for that.
+const BEGINNING_CHARS: usize = 40;
+const SHORTEST_BEGINNING: usize = 12;
+/// Words that are longer than this on average are several words.
+const LONG_WORD_CHARS: usize = 10;
+
 /// How alike two titles are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Likeness {
@@ -97,9 +103,22 @@ fn entity(name: &str) -> Option<String> {
     ENTITIES.iter().find(|(known, _)| *known == name).map(|(_, character)| (*character).to_owned())
 }
 
+/// Ligatures that files have for letters.
+const LIGATURES: [(&str, &str); 5] = [("\u{fb00}", "ff"), ("\u{fb01}", "fi"), ("\u{fb02}", "fl"), ("\u{fb03}", "ffi"), ("\u{fb04}", "ffl")];
+
+/// Returns a text in lower case and without ligatures.
+fn plain(text: &str) -> String {
+    LIGATURES.iter().fold(text.to_lowercase(), |text, (ligature, letters)| text.replace(ligature, letters))
+}
+
+/// Returns the letters and digits of a text: the words of a PDF may run into each other, or be cut at the end of a line.
+fn letters(text: &str) -> String {
+    plain(text).chars().filter(|c| c.is_alphanumeric()).collect()
+}
+
 /// Returns the words of a text, in lower case.
 pub(crate) fn words(text: &str) -> Vec<String> {
-    let text = text.to_lowercase();
+    let text = plain(text);
     text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
@@ -121,8 +140,15 @@ pub fn compare(one: &str, other: &str) -> Likeness {
 /// Looks for the words of a title in a longer text, such as the first page of a file.
 #[must_use]
 pub fn find_in(title: &str, text: &str) -> Likeness {
+    let beginning: String = letters(title).chars().take(BEGINNING_CHARS).collect();
+    if beginning.len() >= SHORTEST_BEGINNING && letters(text).contains(&beginning) {
+        return Likeness::Same;
+    }
+    let all = words(text);
+    let length: usize = all.iter().map(|word| word.chars().count()).sum();
     let (title, text) = (telling(title), telling(text));
-    if title.is_empty() || text.len() < 20 {
+    // Words that run into each other are not found, and say nothing.
+    if title.is_empty() || text.len() < 20 || length > LONG_WORD_CHARS * all.len() {
         return Likeness::Unclear;
     }
     verdict(title.intersection(&text).count(), title.len())
@@ -162,5 +188,12 @@ mod tests {
                     authors of whom none is named here because this is only a test page";
         assert_eq!(find_in(title, page), Likeness::Same);
         assert_eq!(find_in("Grants manual of the commission", page), Likeness::Different);
+        // As files have it: ligatures, words cut at the end of a line, words that run into each other.
+        let cut = page.replace("infection", "in\u{fb01}nite infec- tion").replace("assessment", "assess- ment").replace("in\u{fb01}nite ", "");
+        assert_eq!(find_in(title, &cut), Likeness::Same);
+        let glued = "JournalofPoultry vol3page1 assessmentofvirusinfectioninpathogenfreechickens byseveralauthors ofwhomnoneisnamed".repeat(3);
+        assert_eq!(find_in(title, &glued), Likeness::Same);
+        let other = (0..30).map(|n| format!("somethingquitedifferent{n}")).collect::<Vec<_>>().join(" ");
+        assert_eq!(find_in(title, &other), Likeness::Unclear);
     }
 }

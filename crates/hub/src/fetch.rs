@@ -42,6 +42,9 @@ use crate::redirect::{self, Hop, Redirected};
 use crate::request::{Follow, RateWait, Request};
 use crate::response::Head;
 
+/// How long a retry whose wait is bounded may stand in the queue of its host.
+const RETRY_ENTRY: Duration = Duration::from_secs(60);
+
 /// A hop with everything that names it.
 pub(crate) struct Target {
     pub(crate) url: Url,
@@ -90,7 +93,11 @@ impl Inner {
             });
 
             if let (Some(judge), true) = (&request.redirects, !visited.is_empty()) {
-                let judged = judge.judge(&target.url).await;
+                // A site that was stated by http is judged as stated: whether it serves https is not known yet.
+                let mut judged = judge.judge(hop.or_else.as_ref().unwrap_or(&target.url)).await;
+                if judged.is_err() && hop.or_else.is_some() {
+                    judged = judge.judge(&target.url).await;
+                }
                 judged.map_err(|why| told(ErrorKind::Disallowed { host: target.host.clone(), why }, &mut track))?;
             }
 
@@ -251,18 +258,23 @@ impl Inner {
     async fn enter(&self, target: &Target, request: &Request, attempt: u32, track: &mut Track) -> Result<Passed, ErrorKind> {
         let now = self.runtime.boot();
         let retrying = attempt > 1;
+        // Who bounds the wait for its own retry does not wait for a host that was paused meanwhile: it comes back.
+        let deadline = match request.retry_wait {
+            Some(most) if retrying => track.deadline.min(now + most.max(RETRY_ENTRY)),
+            _ => track.deadline,
+        };
         let terms = Terms {
             asked: now,
             patience: if retrying { Patience::Wait } else { request.patience },
             latest: match request.rate_wait {
                 // Who has been let through once is not turned away for its retry: only the deadline bounds that.
-                _ if retrying => track.deadline,
+                _ if retrying => deadline,
                 RateWait::Policy => now + target.lane.rules.max_delay,
                 RateWait::None => now,
                 RateWait::Deadline => track.deadline,
                 RateWait::AtMost(most) => now + most,
             },
-            deadline: track.deadline,
+            deadline,
             draw: self.random.share(),
             weight: request.weight,
         };

@@ -70,7 +70,7 @@ fn cells(row: &LimitRow, config: &Config) -> Vec<String> {
     vec![
         row.host.clone(),
         row.role.to_string(),
-        rates_text(limits),
+        rates(row, config),
         limits.max_delay.value.as_millis().to_string(),
         limits.count_head.value.to_string(),
         limits.max_concurrent.value.map_or_else(|| "-".to_owned(), |most| most.to_string()),
@@ -78,6 +78,20 @@ fn cells(row: &LimitRow, config: &Config) -> Vec<String> {
         adaptive(config).to_owned(),
         sources(row),
     ]
+}
+
+/// Writes the rates of a row, and those that its site has for all its hosts: no host of a limited site is unlimited.
+fn rates(row: &LimitRow, config: &Config) -> String {
+    let host = Host::parse(&row.host).ok();
+    let site = host.and_then(|host| config.sites.iter().find(|site| site.hosts.contains(&host)));
+    let common: Vec<String> = site.iter().flat_map(|site| &site.common).flat_map(|common| &common.rates.value).map(ToString::to_string).collect();
+    let own = rates_text(&row.limits);
+    match (site, common.is_empty()) {
+        (Some(_), false) if own == common.join("+") => own,
+        (Some(site), false) if row.limits.rates.value.is_empty() => format!("{} (site {})", common.join("+"), site.name),
+        (Some(site), false) => format!("{own}, {} (site {})", common.join("+"), site.name),
+        _ => own,
+    }
 }
 
 fn adaptive(config: &Config) -> &'static str {

@@ -169,7 +169,7 @@ impl Line {
 
     /// Writes the line for a terminal of this width.
     pub(super) fn text(&self, width: usize) -> String {
-        let name = width.saturating_sub(30).clamp(12, 34);
+        let name = width.saturating_sub(40).clamp(12, 34);
         let host: String =
             if self.host.chars().count() > name { self.host.chars().take(name - 1).chain(['\u{2026}']).collect() } else { self.host.clone() };
         let mut text = format!("{host:<name$} {:>5.1}/s", self.rate);

@@ -14,9 +14,9 @@ use sha2::{Digest, Sha256};
 use crate::support::program;
 
 /// Several hosts on loopback, a directory for everything, and the program.
-struct World {
-    web: Web,
-    address: String,
+pub(crate) struct World {
+    pub(crate) web: Web,
+    pub(crate) address: String,
     hosts: Vec<String>,
     directory: tempfile::TempDir,
     _listener: Listener,
@@ -24,7 +24,7 @@ struct World {
 }
 
 impl World {
-    fn start(origins: Vec<Origin>, hosts: Vec<String>, config: &str) -> Self {
+    pub(crate) fn start(origins: Vec<Origin>, hosts: Vec<String>, config: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         let web = Web::new(origins, SystemClock.boot());
         let listener = runtime.block_on(Listener::start(&web, Security::Plain)).expect("a port");
@@ -40,7 +40,7 @@ impl World {
     }
 
     /// One host that gives a PDF for every path, without limits.
-    fn plain() -> Self {
+    pub(crate) fn plain() -> Self {
         let origin = Origin::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
             "/robots.txt" => Reply::status(404),
             path if path.starts_with("/missing") => Reply::status(404),
@@ -50,11 +50,11 @@ impl World {
         Self::start(vec![origin], vec!["a.example".to_owned()], config)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = program();
         command.arg("download").args(arguments).arg("--config").arg(self.path("config.yaml"));
         if !arguments.contains(&"--out") {
@@ -67,7 +67,7 @@ impl World {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().expect("the program")
     }
 
@@ -76,16 +76,16 @@ impl World {
         text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
     }
 
-    fn manifests(&self) -> Vec<Value> {
+    pub(crate) fn manifests(&self) -> Vec<Value> {
         self.records().into_iter().filter(|record| record["record_type"] == "manifest").collect()
     }
 }
 
-fn pdf(name: &str) -> Reply {
+pub(crate) fn pdf(name: &str) -> Reply {
     Reply::ok(format!("%PDF-1.7\n{}{}\n%%EOF\n", name, " ".repeat(1_200))).header("content-type", "application/pdf")
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 

@@ -55,8 +55,8 @@ fn thousands_of_encodings_are_one_refused_answer() {
 
 #[test]
 fn a_part_that_was_not_asked_for_is_no_file_and_a_204_has_no_body() {
-    let part = answer("HTTP/1.1 206 Partial Content\r\nContent-Length: 3\r\nContent-Range: bytes 5-7/100", b"abc");
-    let port = serve(vec![("/part", part), ("/empty", answer("HTTP/1.1 204 No Content\r\nContent-Length: 10", b""))]);
+    let fragment = answer("HTTP/1.1 206 Partial Content\r\nContent-Length: 3\r\nContent-Range: bytes 5-7/100", b"abc");
+    let port = serve(vec![("/part", fragment), ("/empty", answer("HTTP/1.1 204 No Content\r\nContent-Length: 10", b""))]);
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("paper.pdf");
     let ran = fetch(port, "/part", &["-o", &file.display().to_string(), "--deadline", "5"]);

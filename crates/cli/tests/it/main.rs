@@ -4,6 +4,8 @@
 
 // Works in, files out; killed, interrupted, full, foreign.
 mod download;
+// What a download leaves behind and says at its end; cookies as a browser has them.
+mod endings;
 // fetch: answers, refusals, faults, files.
 mod fetch;
 // Help, wrong flags, configuration.

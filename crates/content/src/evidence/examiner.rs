@@ -13,8 +13,8 @@ use super::inside::{Inside, look_inside};
 const AT_ONCE: usize = 2;
 /// The longest that a file is looked into, the wait for others included.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
-/// The name of the threads. A parser that panics in one is no news for anybody.
-pub(crate) const THREAD_NAME: &str = "pdf-examination";
+/// The name of the threads. A parser that panics in one has read nothing, which is recorded; it need not be shown.
+pub const THREAD_NAME: &str = "pdf-examination";
 
 /// Looks into files.
 pub(crate) struct Examiner {

@@ -41,7 +41,7 @@ pub enum IdentifierError {
         why: String,
     },
     /// It looks like nothing known.
-    #[error("'{0}' looks like no identifier; {ACCEPTED}")]
+    #[error("'{0}' is not a DOI, arXiv id, PMCID, PMID, OpenAlex id or URL; {ACCEPTED}")]
     Unrecognised(String),
 }
 

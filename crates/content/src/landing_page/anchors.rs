@@ -21,6 +21,8 @@ const MOST_ANCHORS: usize = 8;
 pub(super) struct Links {
     /// Those that name the work, best first.
     pub(super) named: Vec<Url>,
+    /// The one that names the work and something beside it; none where several do.
+    pub(super) doubtful: Option<Url>,
     /// The one that is only labelled as the file; none where several are.
     pub(super) labelled: Option<Url>,
 }
@@ -36,6 +38,7 @@ struct Link<'a> {
 pub(super) fn collect(document: &Html, base: &Url, own: &Own) -> Links {
     let mut blocks = Blocks::default();
     let mut named: Vec<((bool, Carries, bool), Url)> = Vec::new();
+    let mut doubtful: Vec<Url> = Vec::new();
     let mut labelled: Vec<Url> = Vec::new();
     for link in links(document) {
         let Ok(mut url) = base.join(link.target.trim()) else { continue };
@@ -47,6 +50,13 @@ pub(super) fn collect(document: &Html, base: &Url, own: &Own) -> Links {
             continue;
         }
         let carries = own.carried_by(&url);
+        if carries != Carries::Nothing && !own.is_plainly_named_by(&url) {
+            // It is the work's, and may be its data or its slides.
+            if !doubtful.contains(&url) {
+                doubtful.push(url);
+            }
+            continue;
+        }
         if carries != Carries::Nothing {
             // The current version before earlier ones, the DOI before other names, the page's own host before others.
             named.push(((platforms::is_old_version(&url), carries, !own.is_home(&url)), url));
@@ -59,10 +69,11 @@ pub(super) fn collect(document: &Html, base: &Url, own: &Own) -> Links {
         }
     }
     named.sort_by_key(|(rank, _)| *rank);
-    let named = named.into_iter().map(|(_, url)| url).take(MOST_ANCHORS).collect();
+    let named: Vec<Url> = named.into_iter().map(|(_, url)| url).take(MOST_ANCHORS).collect();
+    let doubtful = if doubtful.len() == 1 { doubtful.pop() } else { None };
     // Several files with the same label are a list, and nothing says which is the article's.
     let labelled = if labelled.len() == 1 { labelled.pop() } else { None };
-    Links { named, labelled }
+    Links { named, doubtful, labelled }
 }
 
 /// Returns everything on a page that leads somewhere like a link, in document order.
@@ -112,7 +123,7 @@ fn says_pdf(element: ElementRef<'_>, label: &str) -> bool {
 /// Tells whether the words of a link's URL or label name a supplement, a figure, a guide or the like.
 ///
 /// Words that the page's own path or the title has are words of the work, and say nothing.
-fn is_something_else(url: &Url, label: &str, own: &Own) -> bool {
+pub(super) fn is_something_else(url: &Url, label: &str, own: &Own) -> bool {
     let words = |text: &str| titles::words(text).into_iter().filter(|word| !own.has_word(word)).any(|word| is_other_file(&word));
     let label_is_url = label.contains("://");
     words(url.path()) || words(url.query().unwrap_or_default()) || (!label_is_url && words(label))

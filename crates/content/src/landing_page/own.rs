@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+use super::labels;
 use crate::titles;
 use crate::work::{Learned, Work};
 
@@ -53,6 +54,7 @@ impl Own {
         let titles = [learned.title.as_deref(), work.and_then(|work| work.title.as_deref())];
         own.words.extend(titles.into_iter().flatten().flat_map(titles::words));
         own.words.extend(titles::words(&decoded(page.path())));
+        own.words.extend(own.dois.iter().flat_map(|doi| titles::words(doi)));
         own
     }
 
@@ -76,6 +78,19 @@ impl Own {
         host(link) == self.host
     }
 
+    /// Tells whether the name of a link's file says no more than "the file of this": beside the work's own names there are only
+    /// generic words, words of the title or path, and words with digits.
+    pub(super) fn is_plainly_named_by(&self, link: &Url) -> bool {
+        let last = link.path_segments().and_then(|mut parts| parts.rfind(|part| !part.is_empty())).unwrap_or_default();
+        let mut name = format!("-{}-", normal(last));
+        for own in self.dois.iter().chain(&self.ids) {
+            name = name.replace(&format!("-{own}-"), "-");
+        }
+        name.split('-')
+            .filter(|word| !word.is_empty())
+            .all(|word| labels::is_generic(word) || word.contains("pdf") || word.bytes().any(|byte| byte.is_ascii_digit()) || self.has_word(word))
+    }
+
     /// Tells whether a word is one of the title or of the page's own path.
     pub(super) fn has_word(&self, word: &str) -> bool {
         self.words.contains(word)
@@ -85,7 +100,7 @@ impl Own {
     fn extended_by(&self, link: &Url) -> bool {
         let path = decoded(link.path()).to_ascii_lowercase();
         let Some(rest) = path.strip_prefix(&self.path).filter(|_| self.path.matches('/').count() > 1) else { return false };
-        !rest.is_empty() && !rest.starts_with(char::is_alphanumeric) && titles::words(rest).iter().all(|word| super::labels::is_generic(word))
+        !rest.is_empty() && !rest.starts_with(char::is_alphanumeric) && titles::words(rest).iter().all(|word| labels::is_generic(word))
     }
 }
 

@@ -5,13 +5,14 @@
 
 mod html;
 
-use std::io::{self, Write as _};
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use docstokg_hub::files::write_whole;
+use docstokg_hub::files::{beside, write_whole};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 use super::Report;
 use crate::identifier::Identifier;
@@ -99,27 +100,62 @@ fn link(work_id: &str, doi: Option<&str>) -> String {
     }
 }
 
+/// A file that is written as works come, and appears when it is complete.
+struct Growing {
+    path: PathBuf,
+    part: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl Growing {
+    fn create(path: PathBuf) -> io::Result<Self> {
+        let part = beside(&path);
+        Ok(Self { file: BufWriter::new(File::create(&part)?), path, part })
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        self.file.flush()?;
+        std::fs::rename(&self.part, &self.path)
+    }
+}
+
 /// Gathers works for the page and writes the lists as they come.
 struct Gathered {
-    missing: Vec<u8>,
-    references: Vec<u8>,
+    missing: Growing,
+    references: Growing,
+    is_first: bool,
     page: html::Works,
     failed: Option<io::Error>,
 }
 
 impl Gathered {
+    fn create(out: &Path) -> io::Result<Self> {
+        let (mut missing, references) = (Growing::create(out.join("missing.csv"))?, Growing::create(out.join("downloaded.csl.json"))?);
+        missing.file.write_all(b"id,title,reason,link\n")?;
+        Ok(Self { missing, references, is_first: true, page: html::Works::default(), failed: None })
+    }
+
     fn take(&mut self, work: Delivered) {
-        let written = match work.standing {
-            Standing::Downloaded => {
-                let comma = if self.references.is_empty() { "[\n" } else { ",\n" };
-                write!(self.references, "{comma}{}", csl(&work))
-            }
-            _ => {
-                writeln!(self.missing, "{}", [&work.work_id, work.title.as_deref().unwrap_or_default(), &work.reason, &work.link].map(cell).join(","))
-            }
+        let written = if work.standing == Standing::Downloaded {
+            let before = if std::mem::replace(&mut self.is_first, false) { "[\n" } else { ",\n" };
+            write!(self.references.file, "{before}{}", csl(&work))
+        } else {
+            let cells = [&work.work_id, work.title.as_deref().unwrap_or_default(), &work.reason, &work.link].map(cell);
+            writeln!(self.missing.file, "{}", cells.join(","))
         };
         self.failed = self.failed.take().or(written.err());
         self.page.take(work);
+    }
+
+    /// Finishes the lists, and returns the works of the page.
+    fn finish(mut self) -> io::Result<html::Works> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        self.references.file.write_all(if self.is_first { b"[]\n" } else { b"\n]\n" })?;
+        self.missing.finish()?;
+        self.references.finish()?;
+        Ok(self.page)
     }
 }
 
@@ -152,27 +188,18 @@ fn csl(work: &Delivered) -> Value {
 /// # Errors
 /// The queue cannot be read, or a file cannot be written.
 pub async fn deliver(queue: &Queue, out: &Path, report: &Report) -> Result<(), QueueError> {
-    let gathered = Arc::new(Mutex::new(Gathered {
-        missing: b"id,title,reason,link\n".to_vec(),
-        references: Vec::new(),
-        page: html::Works::default(),
-        failed: None,
-    }));
+    let unwritable = |error: io::Error| QueueError::Sqlite { path: out.display().to_string(), why: format!("the report cannot be written: {error}") };
+    let gathered = Arc::new(Mutex::new(Some(Gathered::create(out).map_err(unwritable)?)));
     let side = Arc::clone(&gathered);
-    queue.each_work(move |row| side.lock().take(Delivered::of(row))).await?;
-    let mut gathered = gathered.lock();
-    let references =
-        if gathered.references.is_empty() { "[]\n".to_owned() } else { format!("{}\n]\n", String::from_utf8_lossy(&gathered.references)) };
-    let missing = String::from_utf8_lossy(&gathered.missing).into_owned();
-    let unwritable = |name: &str, error: &io::Error| QueueError::Sqlite { path: out.join(name).display().to_string(), why: error.to_string() };
-    if let Some(error) = gathered.failed.take() {
-        return Err(unwritable("missing.csv", &error));
-    }
-    let page = gathered.page.write(report);
-    for (name, text) in [("missing.csv", &missing), ("downloaded.csl.json", &references), ("report.html", &page)] {
-        write_whole(&out.join(name), text).map_err(|error| unwritable(name, &error))?;
-    }
-    Ok(())
+    let take = move |row| {
+        if let Some(gathered) = &mut *side.lock() {
+            gathered.take(Delivered::of(row));
+        }
+    };
+    queue.each_work(take).await?;
+    let Some(gathered) = gathered.lock().take() else { return Ok(()) };
+    let works = gathered.finish().map_err(unwritable)?;
+    write_whole(&out.join("report.html"), &works.write(report)).map_err(unwritable)
 }
 
 #[cfg(test)]

@@ -13,16 +13,13 @@ use docstokg_hub::redact;
 use super::Rehearsal;
 use super::engine::{Engine, Held};
 use super::flow::RunError;
-use crate::artifact::{Arrived, Fetched, IN_FLIGHT, Page};
-use crate::evidence::{Evidence, Finding};
-use crate::layout::{extension_of, path_of, staging};
-use crate::location::Location;
-use crate::manifest::{Account, Address, Attempt, FileAccount};
-use crate::pursuit::{HOPELESS, Kind, LAST_RESORT, LAST_RESORT_WAIT, MOST_REFUSALS, Step};
+use crate::artifact::{Fetched, IN_FLIGHT, Page};
+use crate::layout::staging;
+use crate::manifest::{Account, Address, Attempt};
+use crate::pursuit::{HOPELESS, LAST_RESORT, LAST_RESORT_WAIT, MOST_REFUSALS, Step};
 use crate::queue::AttemptRow;
 use crate::reason::{Reason, Setback, Stage};
 use crate::resolver::Outcome;
-use crate::sniff::Payload;
 use crate::work::Work;
 
 /// How often at most the file system is asked how much room it has.
@@ -144,7 +141,7 @@ impl Engine {
             let outcome = outcomes
                 .next()
                 .unwrap_or_else(|| Outcome::NotFound { detail: "no answer for this work".to_owned(), learned: crate::work::Learned::default() });
-            self.watch_network(&outcome);
+            let outcome = self.watch_network(outcome).await;
             rows.push(self.lookup_row(&held.work_id, name, &outcome, elapsed_ms));
             held.pursuit.resolved(name, outcome, self.now());
             held.step = self.next(&held.pursuit);
@@ -159,7 +156,7 @@ impl Engine {
         let web = self.web.shown_in(&wait.on_the_wire);
         let outcome = wait.with(self.landing.read(location.url, Some(&held.pursuit.work), &web)).await;
         let elapsed_ms = self.runtime.boot().since(begun).as_secs_f64() * 1_000.0;
-        self.watch_network(&outcome);
+        let outcome = self.watch_network(outcome).await;
         let row = self.lookup_row(&held.work_id, "landing_page", &outcome, elapsed_ms);
         held.pursuit.read(place, outcome, self.now());
         held.step = self.next(&held.pursuit);
@@ -202,11 +199,7 @@ impl Engine {
                 .attempt(&Attempt { work_id, resolver, address, status, http_status, reason, detail, elapsed_ms, found: None }, self.runtime.wall())
         };
         let now = self.now();
-        match &fetched {
-            Fetched::Later { reason: Reason::Offline, .. } => self.network.lost(now),
-            Fetched::File(_) | Fetched::Page(_) => self.network.answered(),
-            _ => {}
-        }
+        let fetched = self.watch_fetched(fetched).await;
         match fetched {
             Fetched::File(arrived) => {
                 let row = row("saved", Some(arrived.head.status.as_u16()), None, None);
@@ -265,111 +258,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes a good file down, then gives it its name: a process that is killed in between has both to go on with.
-    async fn keep(
-        &self,
-        held: &mut Held,
-        place: usize,
-        location: &Location,
-        address: &Address,
-        arrived: Arrived,
-        row: AttemptRow,
-    ) -> Result<(), RunError> {
-        let extension = match arrived.payload {
-            Payload::Empty | Payload::Unknown => extension_of(&location.url).unwrap_or_else(|| "bin".to_owned()),
-            payload => payload.extension().to_owned(),
-        };
-        let path = path_of(self.options.layout, &held.pursuit.work, arrived.kind, &extension, &arrived.file.sha256);
-        let file = self.options.out.join(&path);
-        self.make_shelf(&file)?;
-        let shown = path.display().to_string();
-        let fetched = Some((&arrived.head, arrived.file.bytes));
-        let saved = self.scribe.manifest(
-            &Account {
-                item: held.id,
-                work: &held.pursuit.work,
-                work_id: &held.work_id,
-                classification: arrived.kind.as_str(),
-                reason: arrived.without_eof.then_some(Reason::PdfEofMissing),
-                detail: arrived.without_eof.then_some("the file has all its bytes, but no end mark"),
-                http_status: None,
-                file: Some(FileAccount { location, address, path: &shown, sha256: &arrived.file.sha256, evidence: arrived.evidence, fetched }),
-            },
-            self.runtime.wall(),
-        );
-        held.pursuit.saved(place, arrived.kind);
-        held.step = self.next(&held.pursuit);
-        // The end of the work is written with its file, in one commit.
-        held.ended = held.step == Step::End;
-        let end = held.ended.then_some((held.id, "done", held.pursuit.attempts));
-        let records = [Arc::clone(&row.record), Arc::clone(&saved.record)];
-        self.queue.note_attempts_and_file(vec![row], vec![saved], end).await?;
-        self.fetched.lock().insert(address.fingerprint, held.id);
-        let kept = match self.hub.keep(&arrived.file.path, &file).await {
-            // Somebody took the directory away.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let directory = file.parent().unwrap_or(&self.options.out);
-                self.shelves.make_again(directory).map_err(|error| unwritable(directory, &error))?;
-                self.hub.keep(&arrived.file.path, &file).await
-            }
-            kept => kept,
-        };
-        kept.map_err(|error| unwritable(&file, &error))?;
-        self.lines.append(&records);
-        self.spent.fetch_add(arrived.file.bytes, Ordering::Relaxed);
-        self.board.count(|tally| {
-            tally.files += 1;
-            tally.bytes += arrived.file.bytes;
-        });
-        Ok(())
-    }
-
-    /// Makes the directory that a file is to lie in.
-    fn make_shelf(&self, file: &Path) -> Result<(), RunError> {
-        let directory = file.parent().unwrap_or(&self.options.out);
-        self.shelves.make(directory).map_err(|error| unwritable(directory, &error))
-    }
-
-    /// Takes over the file that another work got from the same URL.
-    async fn share(&self, held: &mut Held, place: usize, location: &Location, address: &Address, owner: i64) -> Result<(), RunError> {
-        let Some((path, sha256, kind)) = self.queue.file_of(owner).await? else {
-            // It has none any more: whoever comes next fetches it.
-            self.fetched.lock().retain(|_, item| *item != owner);
-            return Ok(());
-        };
-        let evidence = if kind == Kind::Pdf.as_str() {
-            match self.fetcher.examine(location, &held.pursuit.work, &self.options.out.join(&path)).await {
-                Finding::Accepted(evidence) => evidence,
-                Finding::WrongWork { detail } => {
-                    held.pursuit.failed(place, Setback::new(Stage::File, Reason::WrongWork, &detail, None));
-                    held.step = self.next(&held.pursuit);
-                    return Ok(());
-                }
-            }
-        } else {
-            Evidence::None
-        };
-        let row = self.scribe.manifest(
-            &Account {
-                item: held.id,
-                work: &held.pursuit.work,
-                work_id: &held.work_id,
-                classification: "cached",
-                reason: Some(Reason::DuplicateUrlGlobal),
-                detail: Some("another work has the file of this URL"),
-                http_status: None,
-                file: Some(FileAccount { location, address, path: &path, sha256: &sha256, evidence, fetched: None }),
-            },
-            self.runtime.wall(),
-        );
-        let record = Arc::clone(&row.record);
-        self.queue.file(vec![row], None).await?;
-        self.lines.append([&record]);
-        held.pursuit.saved(place, Kind::read(&kind).unwrap_or(Kind::Other));
-        held.step = self.next(&held.pursuit);
-        Ok(())
-    }
-
     /// Ends a work: writes down what it came to.
     pub(super) async fn end(&self, held: Held) -> Result<(), RunError> {
         let Held { id, work_id, pursuit, ended, .. } = held;
@@ -414,16 +302,7 @@ impl Engine {
         self.scribe.attempt(&attempt, self.runtime.wall())
     }
 
-    /// Takes in whether the network was lost, or is there.
-    fn watch_network(&self, outcome: &Outcome) {
-        match outcome {
-            Outcome::Failed(failure) if failure.reason == Reason::Offline => self.network.lost(self.now()),
-            Outcome::Failed(failure) if failure.http_status.is_none() => {}
-            _ => self.network.answered(),
-        }
-    }
-
-    async fn note(&self, rows: Vec<AttemptRow>) -> Result<(), RunError> {
+    pub(super) async fn note(&self, rows: Vec<AttemptRow>) -> Result<(), RunError> {
         let records: Vec<_> = rows.iter().map(|row| Arc::clone(&row.record)).collect();
         self.queue.note_attempts_and_file(rows, Vec::new(), None).await?;
         self.lines.append(&records);
@@ -454,7 +333,7 @@ impl Engine {
     }
 }
 
-fn unwritable(path: &Path, error: &io::Error) -> RunError {
+pub(super) fn unwritable(path: &Path, error: &io::Error) -> RunError {
     RunError::Halted(format!("{} cannot be written: {error}", path.display()))
 }
 

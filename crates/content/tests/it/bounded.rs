@@ -45,7 +45,7 @@ fn a_breaker_that_opens_in_mid_run_does_not_either() {
 
 #[test]
 fn an_answer_that_never_ends_does_not_either() {
-    let (ended, took, reasons) = run(without_robots(|_| Reply::status(200).drip(&[b'x'; 1 << 20], 64, Duration::from_millis(900))), FREE);
+    let (ended, took, reasons) = run(without_robots(|_| Reply::status(200).drip(&vec![b'x'; 1 << 20], 64, Duration::from_millis(900))), FREE);
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
     assert_eq!(reasons.get(&Reason::Deadline), Some(&3), "{reasons:?}");
     assert!(took < DEADLINE * 2, "{took:?}");

@@ -190,3 +190,49 @@ fn a_refusal_that_passed_does_not_remain_as_the_reason() {
     let (record, _) = get(&world, "10.5555/a");
     assert_eq!((&record["reason"], &record["http_status"]), (&"http_status".into(), &404.into()), "{record}");
 }
+
+#[test]
+fn a_file_that_another_work_has_is_shared_only_if_it_may_be_this_work_s_too() {
+    let about = |doi: &str, title: &str| {
+        page(&format!(
+            r#"<meta name="citation_title" content="{title}"><meta name="citation_doi" content="{doi}"><meta name="citation_pdf_url" content="http://svc.example/one.pdf">"#
+        ))
+    };
+    let world = world(move |path, _| match path {
+        "/doi/10.5555/a" => about("10.5555/a", "Assessment of virus infection in hens"),
+        "/doi/10.5555/b" => about("10.5555/b", "Growth of reed beds in lagoons"),
+        "/one.pdf" => pdf_of("10.5555/a", "Assessment of virus infection in hens"),
+        _ => Reply::status(404),
+    });
+    for id in ["10.5555/a", "10.5555/b"] {
+        let work = Work::new(Identifier::parse(id).unwrap());
+        world.run(Box::new(Listed::new("list", vec![work])), |_| {});
+    }
+    let records = world.records();
+    let of = |id: &str| records.iter().find(|record| record["record_type"] == "manifest" && record["work_id"] == format!("doi:{id}")).unwrap();
+    assert_eq!(of("10.5555/a")["classification"], "pdf");
+    assert_eq!((&of("10.5555/b")["reason"], &of("10.5555/b")["path"]), (&"wrong_work".into(), &serde_json::Value::Null));
+    assert_eq!(asked(&world, "/one.pdf"), 1);
+    assert!(records.iter().any(|record| record["record_type"] == "attempt" && record["reason"] == "wrong_work"));
+}
+
+#[test]
+fn a_doi_that_leads_to_a_host_without_https_is_followed_as_registered() {
+    let about = r#"<meta name="citation_pdf_url" content="http://old.example/paper.pdf">"#;
+    let resolver = Origin::new("doi.org").handler(|arrival, _| match arrival.path.as_str() {
+        "/robots.txt" => Reply::status(404),
+        _ => Reply::redirect(302, "http://old.example/article"),
+    });
+    let publisher = Origin::new("old.example").handler(move |arrival, _| match arrival.path.as_str() {
+        "/article" => page(about),
+        "/paper.pdf" => pdf("/paper.pdf"),
+        _ => Reply::status(404),
+    });
+    let services = Origin::new("svc.example").handler(|_, _| Reply::status(404));
+    let endpoint = |service: &str| Some(if service == "doi" { "https://doi.org/".to_owned() } else { format!("http://svc.example/{service}/") });
+    let mut world = World::new(vec![resolver, publisher, services], "version: 1\n", endpoint);
+    world.plain_host = Some("old.example");
+    let (record, _) = get(&world, "10.5555/a");
+    assert_eq!(record["classification"], "pdf", "{record}");
+    assert_eq!(record["url"], "http://old.example/paper.pdf");
+}

@@ -25,7 +25,7 @@ fn plain_lines_skip_comments_and_go_on_after_bad_ones() {
     let items = read(list, Format::Auto);
     assert_eq!(items.len(), 4, "{items:?}");
     assert_eq!(items[0], "3 doi:10.1000/a - -");
-    assert!(items[1].starts_with("4 bad: 'not an id' looks like no identifier"), "{}", items[1]);
+    assert!(items[1].starts_with("4 bad: 'not an id' is not a DOI"), "{}", items[1]);
     assert_eq!(items[2..], ["5 arxiv:2101.00001v2 - -", "7 pmcid:PMC7 - -"]);
 }
 

@@ -1,7 +1,10 @@
 //! Whole runs against the simulated scholarly web, under simulated time.
 
 use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::ops::Range;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +21,9 @@ use docstokg_hub::Hub;
 use docstokg_hub::clock::{Clock, Random};
 use docstokg_hub::config::load::{Sources, load};
 use docstokg_hub::config::{Config, Durability};
+use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::stores::StateStore;
+use docstokg_hub::transport::{Dial, Incoming, Outgoing, SendError, Transport};
 use docstokg_origin_sim::scholarly::{Faults, FileKind, Library, Plan};
 use docstokg_origin_sim::{Origin, Reply, SimTransport, Simulation, Web};
 use sha2::{Digest, Sha256};
@@ -43,6 +48,32 @@ pub(crate) struct World {
     /// The store of limits, where another process shares it.
     pub(crate) store: Option<Arc<dyn StateStore>>,
     pub(crate) reachability: Option<Arc<dyn docstokg_content::run::Reachability>>,
+    /// When this machine has no network, from the beginning of the simulation on.
+    pub(crate) outage: Range<Duration>,
+    /// A host that serves no https.
+    pub(crate) plain_host: Option<&'static str>,
+}
+
+/// A machine that loses its network for a while.
+struct Unplugged {
+    inner: Arc<dyn Transport>,
+    simulation: Simulation,
+    outage: Range<Duration>,
+    plain_host: Option<&'static str>,
+}
+
+impl Transport for Unplugged {
+    fn send(&self, request: Outgoing, dial: Arc<dyn Dial>) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
+        if self.outage.contains(&self.simulation.elapsed()) {
+            let message = "network is unreachable".to_owned();
+            return Box::pin(std::future::ready(Err(SendError::Fault { fault: Fault::NoRoute, message })));
+        }
+        if request.url.scheme() == "https" && self.plain_host.is_some() && request.url.host_str() == self.plain_host {
+            let message = "connection refused".to_owned();
+            return Box::pin(std::future::ready(Err(SendError::Fault { fault: Fault::Connect, message })));
+        }
+        self.inner.send(request, dial)
+    }
 }
 
 fn read_config(yaml: &str) -> Config {
@@ -76,6 +107,8 @@ impl World {
             settings: Arc::new(settings),
             out: TempDir::new().unwrap(),
             reachability: None,
+            outage: Duration::ZERO..Duration::ZERO,
+            plain_host: None,
             store: None,
         }
     }
@@ -90,7 +123,12 @@ impl World {
             .runtime(self.simulation.runtime())
             .store(self.store.clone().unwrap_or_else(|| self.simulation.store()))
             .random(Random::seeded(5))
-            .transport(SimTransport::new(&self.simulation, &self.web))
+            .transport(Arc::new(Unplugged {
+                inner: SimTransport::new(&self.simulation, &self.web),
+                simulation: self.simulation.clone(),
+                outage: self.outage.clone(),
+                plain_host: self.plain_host,
+            }))
             .build()
             .unwrap();
         let directory = Directory::open(self.out.path(), Mode::Inline).unwrap();

@@ -110,3 +110,24 @@ fn without_a_network_nothing_is_sent_and_the_works_stay_queued() {
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
     assert_eq!(manifest(&world)["classification"], "pdf");
 }
+
+#[test]
+fn works_that_meet_a_lost_network_wait_for_it_and_go_on_when_it_is_back() {
+    let mut world = world(|_, path, _| if path.contains(".pdf") { pdf(path) } else { Reply::status(404) });
+    world.outage = Duration::ZERO..Duration::from_secs(400);
+    let works = (0..6).map(|n| Work::new(Identifier::parse(&format!("http://svc.example/{n}.pdf")).unwrap())).collect();
+    let (ended, took, board) = world.run(Box::new(Listed::new("list", works)), |_| {});
+    assert!(matches!(ended, Ended::Complete), "{ended:?}");
+    assert_eq!((board.tally().done, board.tally().failed), (6, 0), "{:?}", world.records());
+    assert!(took > Duration::from_secs(400) && took < Duration::from_secs(600), "{took:?}");
+}
+
+#[test]
+fn a_network_that_stays_away_ends_the_run_when_the_wait_is_over() {
+    let mut world = world(|_, path, _| pdf(path));
+    world.outage = Duration::ZERO..Duration::from_secs(100_000);
+    let (ended, took, board) = run(&world, "http://svc.example/file.pdf", |options| options.max_wait = Duration::from_secs(120));
+    assert!(matches!(ended, Ended::Parked { left: 1, .. }), "{ended:?}");
+    assert!(took < Duration::from_secs(400), "{took:?}");
+    assert_eq!(board.waiting()[0].why, "no network");
+}

@@ -105,3 +105,13 @@ fn an_answer_that_does_not_begin_is_a_timeout() {
     let error = world.run(|hub| async move { hub.fetch(get("http://a.example/")).await }).expect_err("a timeout");
     assert_eq!((error.kind.class(), error.journey.attempts), ("timeout", 4));
 }
+
+#[test]
+fn a_retry_whose_wait_is_bounded_does_not_wait_for_a_host_that_was_paused_meanwhile() {
+    let flags = Flags { breaker: vec!["a.example=fail_max:2,reset:3600".to_owned()], ..Flags::default() };
+    let world = World::new([Origin::new("a.example").handler(|_, _| Reply::status(500))], config(flags));
+    let bounded = || get("http://a.example/").deadline(seconds(86_400)).retry_wait(seconds(5));
+    // Both fail; together they open the breaker while the first waits for its retry.
+    let outcomes = world.fetch_all(vec![bounded(), bounded()]);
+    assert!(outcomes.iter().all(|(at, _)| *at < 120.0), "{outcomes:?}");
+}

@@ -69,6 +69,29 @@ fn walls_are_named_and_other_failures_have_their_reasons() {
     assert_eq!(LandingPage::new(settings()).applies(&work("pmid:1")), Applies::No("no-doi"));
 }
 
+#[test]
+fn the_doi_of_a_page_is_found_wherever_it_is_stated_and_a_bad_one_hides_none() {
+    let doi = |head: &str, url: &str| {
+        let page = landing_page::extract(&format!("<html><head>{head}</head></html>"), &Url::parse(url).unwrap(), &HeaderMap::new(), None);
+        page.learned.identifiers.doi.map(|doi| doi.to_string())
+    };
+    for head in [
+        r#"<meta name="citation_doi" content="not available"><meta name="prism.doi" content="doi:10.5555/a">"#,
+        r#"<meta name="dc.Identifier" scheme="publisher-id" content="x77"><meta name="dc.Identifier" scheme="coden" content="10.5555/wrong"><meta name="dc.Identifier" scheme="doi" content="10.5555/A">"#,
+        r#"<meta name="DC.identifier" content="1234-5678"><meta name="DC.identifier" content="https://doi.org/10.5555/a">"#,
+        r#"<meta name="publication_doi" content="10.5555/a">"#,
+        r#"<script type="application/ld+json">{"@type":"ScholarlyArticle","citation":[{"@type":"ScholarlyArticle","identifier":"10.5555/cited"}],"identifier":{"@type":"PropertyValue","value":"https://doi.org/10.5555/a"}}</script>"#,
+        r#"<script type="application/ld+json">{"@graph":[{"@type":"Organization","url":"https://x.example"},{"@type":["Article"],"sameAs":"https://doi.org/10.5555/a"}]}</script>"#,
+    ] {
+        assert_eq!(doi(head, "https://pub.example/x").as_deref(), Some("10.5555/a"), "{head}");
+    }
+    assert_eq!(doi("", "https://pub.example/doi/full/10.5555/a").as_deref(), Some("10.5555/a"));
+    assert_eq!(doi("", "https://pub.example/x"), None);
+    let title = r#"<meta name="citation_title" content="On &amp;lt;i&amp;gt;E. coli&amp;lt;/i&amp;gt; &amp;amp; friends">"#;
+    let page = landing_page::extract(title, &Url::parse("https://pub.example/x").unwrap(), &HeaderMap::new(), None);
+    assert_eq!(page.learned.title.as_deref(), Some("On E. coli & friends"));
+}
+
 proptest! {
     #[test]
     fn no_page_panics(html in "(<(meta|a|link|base|input|script|iframe) (name|href|content|rel|type|http-equiv|value)=\"?[a-z:/.%;=' -]{0,20}\"?>|.{0,10}){0,12}", header in "[ -~]{0,60}") {
