@@ -13,6 +13,8 @@ use http::header::CONTENT_ENCODING;
 const RATIO_FREE: u64 = 1 << 20;
 /// How much a stage is given in one step.
 const STEP: usize = 4 << 10;
+/// How much a stage may make of that. Honest encoders make no more than a thousandfold, which is a quarter of this.
+const STEP_OUTPUT: usize = 16 << 20;
 /// How many encodings are undone at most. Honest answers have one, some have two.
 const MOST_ENCODINGS: usize = 3;
 
@@ -199,7 +201,7 @@ impl Write for Out {
         self.written += bytes.len() as u64;
         if self.written > self.by_size {
             self.overrun = Some(DecodeError::TooLarge);
-        } else if self.written > self.by_ratio {
+        } else if self.written > self.by_ratio || self.bytes.len() + bytes.len() > STEP_OUTPUT {
             self.overrun = Some(DecodeError::Bomb { ratio: self.ratio });
         }
         if self.overrun.is_some() {

@@ -473,6 +473,11 @@ impl Breaker {
         }
     }
 
+    /// Goes on by so many eras.
+    pub(crate) fn pass_eras(&mut self, eras: u32) {
+        self.era = self.era.wrapping_add(eras);
+    }
+
     /// Closes it on an operator's word: block, open and counts are gone.
     pub fn close(&mut self, now: BootInstant) -> Option<Transition> {
         let from = self.state(now);

@@ -203,10 +203,10 @@ impl Budget {
 
     /// Returns the turn behind the requests that are due, or will be within a turn, if there are any.
     ///
-    /// A turn is half of what a permit takes at the rate of the fastest window: a burst that is taken in turns is over in
-    /// half a window, so nothing of the rate is lost. Where turns would be finer than timers there are none.
+    /// A turn is a quarter of what a permit takes at the rate of the fastest window: a burst that is taken in turns is over in
+    /// a quarter of a window, so nothing of the rate is lost. Where turns would be finer than timers there are none.
     pub(crate) fn turn_behind(&self, windows: &Windows, now: BootInstant) -> Option<Fit> {
-        let of_window = |(window, width): (&Window, u64)| width / (2 * u64::from(window.limit.get()));
+        let of_window = |(window, width): (&Window, u64)| width / (4 * u64::from(window.limit.get()));
         let turn = windows.in_force(self.multiplier).map(of_window).min().filter(|turn| *turn >= SHORTEST_TURN)?.min(LONGEST_TURN);
         let near = |held: &&Reservation| held.is_waiting() && held.weight > 0 && held.at <= now.plus_micros(turn);
         let last = self.reservations.iter().filter(near).max_by_key(|held| held.at)?;

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::adaptive::{AdaptivePolicy, Adjustment};
-use crate::breaker::{Admission, Breaker, BreakerPolicy, OpenReason, Transition};
+use crate::breaker::{Admission, Breaker, BreakerPolicy, OpenReason, State, Transition};
 use crate::budget::{Budget, Fit, Reservation, Stage, Wait};
 use crate::classify::Outcome;
 use crate::extension::Extensions;
@@ -62,20 +62,34 @@ pub struct Report {
     pub sent: BootInstant,
 }
 
-/// How the breaker of a site stands: what a heartbeat brings back from a shared store.
+/// How the breakers of a site stand: what a heartbeat brings back from a shared store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
-    /// Changes whenever an open or a block begins, or an operator closes the breaker.
+    /// Changes whenever an open or a block of any of them begins, or an operator closes them.
     pub era: u32,
-    /// Until when it is open, and why; `None` when it is closed or half-open.
+    /// Whether the host's is half-open.
+    pub half_open: bool,
+    /// How many of those that roles have for themselves are half-open.
+    pub half_open_roles: u32,
+    /// Until when the host's is open, and why; `None` when it is closed or half-open.
     pub open: Option<(BootInstant, OpenReason)>,
 }
 
 impl Condition {
-    /// Reads the condition of a breaker at `now`.
+    /// Tells whether sleeping requests have to look again after `earlier`.
+    ///
+    /// A remote store's instants are converted by this machine's clock, a little differently each time: that is no change.
     #[must_use]
-    pub fn of(breaker: &Breaker, now: BootInstant) -> Self {
-        Self { era: breaker.era(), open: breaker.open_until(now).map(|(until, reason)| (until, reason.clone())) }
+    pub fn has_changed_since(&self, earlier: &Self) -> bool {
+        const CONVERSION: Duration = Duration::from_secs(1);
+        let same_open = match (&self.open, &earlier.open) {
+            (Some((until, reason)), Some((before, because))) => {
+                reason == because && until.since(*before) < CONVERSION && before.since(*until) < CONVERSION
+            }
+            (None, None) => true,
+            _ => false,
+        };
+        !same_open || (self.era, self.half_open, self.half_open_roles) != (earlier.era, earlier.half_open, earlier.half_open_roles)
     }
 }
 
@@ -386,8 +400,23 @@ impl Site {
     /// Closes every breaker of the site on an operator's word.
     pub fn unblock(&mut self, now: BootInstant) -> Option<Transition> {
         self.touched = true;
+        // Whoever sleeps for a role's own breaker hears of it by the era, which outgrows all that the roles' had.
+        let roles = self.breakers().1.iter().fold(0, |eras: u32, (_, own)| eras.wrapping_add(own.era()).wrapping_add(1));
         self.isolated = None;
-        self.breaker.close(now)
+        let transition = self.breaker.close(now);
+        self.breaker.pass_eras(roles);
+        transition
+    }
+
+    /// Reads how the breakers stand at `now`.
+    fn condition(&self, now: BootInstant) -> Condition {
+        let own = self.breakers().1;
+        Condition {
+            era: own.iter().fold(self.breaker.era(), |eras, (_, breaker)| eras.wrapping_add(breaker.era())),
+            half_open: self.breaker.state(now) == State::HalfOpen,
+            half_open_roles: own.iter().map(|(_, breaker)| u32::from(breaker.state(now) == State::HalfOpen)).sum(),
+            open: self.breaker.open_until(now).map(|(until, reason)| (until, reason.clone())),
+        }
     }
 
     /// Returns the breaker that a request obeys: the host's, or its role's own where the role is isolated.
@@ -430,7 +459,7 @@ impl Site {
                 breaker.renew(ids, now + length);
             }
         }
-        Condition::of(&self.breaker, now)
+        self.condition(now)
     }
 
     /// Tells whether nothing here matters any more.

@@ -141,8 +141,8 @@ impl StateStore for Fallback {
             own: self.own.memory_site(key),
             watch: Arc::clone(&self.watch),
             places: Mutex::default(),
-            seen_outages: AtomicU64::new(0),
-            filled_until: AtomicU64::new(0),
+            filled: Mutex::default(),
+            owed_block: Mutex::default(),
             knows_block: AtomicBool::new(false),
         };
         Arc::new(FallbackSite(Arc::new(site)))
@@ -182,12 +182,20 @@ struct Site {
     watch: Arc<Watch>,
     /// The index in the own store of each index in the shared one.
     places: Mutex<HashMap<usize, usize>>,
-    /// The outages for which the short windows have been filled.
-    seen_outages: AtomicU64,
-    /// Until when that keeps everybody waiting.
-    filled_until: AtomicU64,
+    filled: Mutex<Filled>,
+    /// What a server asked for while the shared store was away: it is told when it is back.
+    owed_block: Mutex<Option<BootInstant>>,
     /// The own breaker is blocked because the shared one was.
     knows_block: AtomicBool,
+}
+
+/// The budgets whose short windows were filled when the shared store went away.
+#[derive(Default)]
+struct Filled {
+    /// By budget, the outage for which that was done.
+    outages: HashMap<usize, u64>,
+    /// Until when that keeps everybody waiting.
+    until: BootInstant,
 }
 
 impl Site {
@@ -208,19 +216,20 @@ impl Site {
     fn alone(&self, ask: &OwnedAsk, step: impl FnOnce(&MemorySite, &Ask<'_>) -> Answer<Entered>) -> Answer<Entered> {
         let own = self.own_ask(&ask.as_ask(), self.watch.peers.load(Ordering::Acquire));
         let mut ask = own.as_ask();
-        let outages = self.watch.outages.load(Ordering::Acquire);
-        if self.seen_outages.swap(outages, Ordering::AcqRel) != outages {
-            // What others were granted just now is not known here: the short windows count as full.
-            let mut widest = Duration::ZERO;
+        let (outages, peers) = (self.watch.outages.load(Ordering::Acquire), self.watch.peers.load(Ordering::Acquire));
+        let filled_until = {
+            let mut filled = self.filled.lock();
             for charge in ask.charges {
-                let (limit, width) = pacing(&charge.windows, self.watch.peers.load(Ordering::Acquire));
-                self.own.fill(charge.budget, &charge.windows, limit);
-                widest = widest.max(width);
+                // What others were granted just now is not known here: the short windows count as full.
+                if filled.outages.insert(charge.budget, outages) != Some(outages) {
+                    let (limit, width) = pacing(&charge.windows, peers);
+                    self.own.fill(charge.budget, &charge.windows, limit);
+                    filled.until = filled.until.max(self.watch.clock.boot() + width);
+                }
             }
-            self.filled_until.store((self.watch.clock.boot() + widest).as_micros(), Ordering::Release);
-        }
+            filled.until
+        };
         // That fullness is our own caution: nobody is refused for it who would wait as long as that.
-        let filled_until = BootInstant::from_micros(self.filled_until.load(Ordering::Acquire));
         ask.latest = ask.latest.max(filled_until.min(ask.deadline));
         step(&self.own, &ask)
     }
@@ -241,6 +250,24 @@ impl Site {
             Entry::Refused(Refusal { until, reason: RefusalReason::Open { reason, probing: false } })
             | Entry::WaitForBreaker { until, reason, probing: false } => self.note_block(*until, reason),
             _ => {}
+        }
+    }
+
+    /// Tells the shared store what a server asked for while it was away. What it answers changes nothing here: if it is
+    /// away again, the own store still knows.
+    fn tell_block(&self) -> Option<Answer<Option<Transition>>> {
+        let until = self.owed_block.lock().take()?;
+        let left = until.since(self.watch.clock.boot());
+        (!left.is_zero()).then(|| self.shared.block(left, &OpenReason::RetryAfter))
+    }
+
+    /// Takes note of what a server asked for that the shared store has not heard of.
+    fn owe(&self, report: &Report, settled: &Answer<Settled>) {
+        if report.retry_after.is_some()
+            && let Answer::Ready(Ok(Settled { open_until: Some(until), .. })) = settled
+        {
+            let mut owed = self.owed_block.lock();
+            *owed = Some(owed.map_or(*until, |earlier| earlier.max(*until)));
         }
     }
 
@@ -290,11 +317,21 @@ impl FallbackSite {
         if self.0.watch.is_away(&*self.0.store) {
             return self.0.alone(&own, alone);
         }
-        match shared(&*self.0.shared) {
-            Answer::Ready(said) => Answer::Ready(self.0.judged(&own, said, alone)),
-            Answer::Later(coming) => {
+        let told = self.0.tell_block();
+        match (told, shared(&*self.0.shared)) {
+            (None | Some(Answer::Ready(_)), Answer::Ready(said)) => Answer::Ready(self.0.judged(&own, said, alone)),
+            (told, said) => {
                 let site = Arc::clone(&self.0);
-                Answer::Later(Box::pin(async move { site.judged(&own, coming.await, alone) }))
+                Answer::Later(Box::pin(async move {
+                    if let Some(Answer::Later(told)) = told {
+                        let _ = told.await;
+                    }
+                    let said = match said {
+                        Answer::Ready(said) => said,
+                        Answer::Later(coming) => coming.await,
+                    };
+                    site.judged(&own, said, alone)
+                }))
             }
         }
     }
@@ -361,7 +398,9 @@ impl SiteHandle for FallbackSite {
 
     fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
         if pass.id >= LOCAL {
-            return self.0.own.settle(&self.0.own_ask(ask, self.0.watch.peers.load(Ordering::Acquire)).as_ask(), pass, report);
+            let settled = self.0.own.settle(&self.0.own_ask(ask, self.0.watch.peers.load(Ordering::Acquire)).as_ask(), pass, report);
+            self.0.owe(report, &settled);
+            return settled;
         }
         let site = Arc::clone(&self.0);
         // A failure that the shared store did not hear of still counts for this process.
@@ -375,7 +414,9 @@ impl SiteHandle for FallbackSite {
             }
             Err(error) => {
                 site.watch.lost(&error, &*site.store);
-                match site.own.settle(&question.as_ask(), &Pass { era: site.own.era(), probe: false, ..mine }, &report) {
+                let settled = site.own.settle(&question.as_ask(), &Pass { era: site.own.era(), probe: false, ..mine }, &report);
+                site.owe(&report, &settled);
+                match settled {
                     Answer::Ready(settled) => settled,
                     Answer::Later(_) => Err(error),
                 }

@@ -175,7 +175,7 @@ impl StateStore for MultiprocessStore {
     }
 
     fn peers(&self) -> Option<u32> {
-        Some(self.peers.lock().as_ref().map_or(1, Peers::count))
+        self.peers.lock().as_ref().map(Peers::count)
     }
 
     fn watch_peers(&self) {

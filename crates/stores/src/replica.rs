@@ -267,7 +267,11 @@ impl Replica {
             }
             return Ok(());
         }
-        let head: Head = postcard::from_bytes(&self.head).map_err(|_| Garbled)?;
+        let head: Head = match postcard::from_bytes(&self.head) {
+            Ok(head) => head,
+            // A process of the version before this one may still be running and writing.
+            Err(_) => postcard::from_bytes(&from_first_layout(&self.head)?).map_err(|_| Garbled)?,
+        };
         self.site.set_breakers(head.breaker, head.isolated);
         self.site.set_extensions(head.extensions);
         for (name, theirs) in head.budgets {

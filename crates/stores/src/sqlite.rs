@@ -265,7 +265,7 @@ impl StateStore for SqliteStore {
     }
 
     fn peers(&self) -> Option<u32> {
-        Some(self.peers.lock().as_ref().map_or(1, Peers::count))
+        self.peers.lock().as_ref().map(Peers::count)
     }
 
     fn watch_peers(&self) {

@@ -200,7 +200,10 @@ impl Gate {
 
     pub(crate) fn note_transition(&self, lane: &Lane, track: &Track, transition: Option<Transition>) {
         if let Some(transition) = transition {
-            self.seen.note(&transition, self.runtime.boot());
+            // A role that counts for itself has a breaker of its own, which the others do not obey.
+            if !lane.rules.isolated {
+                self.seen.note(&transition, self.runtime.boot());
+            }
             self.spread_change();
             self.show(&transition);
             track.note(&lane.key.host, lane.key.role, || What::Breaker { key: Arc::clone(&self.key), transition });

@@ -110,7 +110,7 @@ impl Gate {
     /// Takes in how the breaker stands, and wakes the sleeping requests if that has changed.
     fn heard(&self, condition: &Condition) {
         let last = self.heartbeat.with(|state| state.last.replace(condition.clone()));
-        let changed = last.is_some_and(|last| last != *condition);
+        let changed = last.is_some_and(|last| condition.has_changed_since(&last));
         let transition = self.seen.by_heartbeat(condition, self.runtime.boot());
         if changed || transition.is_some() {
             self.report_change(transition);

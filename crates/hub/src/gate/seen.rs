@@ -55,9 +55,10 @@ impl Seen {
     pub(super) fn by_heartbeat(&self, condition: &Condition, now: BootInstant) -> Option<Transition> {
         match &condition.open {
             Some((until, reason)) => self.become_state(State::Open, Some((*until, reason)), now),
-            // Closed and half-open look alike: whichever it is, it is not open any more.
-            None if self.open_until(now).is_some() => self.become_state(State::Closed, None, now),
-            None => None,
+            // Time alone leads from open to half-open, which needs no word; but an open that ended before its time does.
+            None if condition.half_open && self.open_until(now).is_none() => None,
+            None if condition.half_open => self.become_state(State::HalfOpen, None, now),
+            None => self.become_state(State::Closed, None, now),
         }
     }
 

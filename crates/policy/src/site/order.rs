@@ -101,7 +101,8 @@ impl Site {
         let mut from = now;
         for (place, charge) in ask.charges.iter().enumerate() {
             let Some(held) = self.budgets[charge.budget].waiting(id) else { continue };
-            parts.push((place, held.weight));
+            // Another process may know a larger limit: what is heavier than all of a window takes all of it.
+            parts.push((place, held.weight.min(charge.windows.largest_weight())));
             from = from.max(held.at);
             if held.at + OVERDUE < now {
                 before.overdue_until = Some(before.overdue_until.map_or(held.expires, |until| until.min(held.expires)));

@@ -296,8 +296,9 @@ impl Reply {
 
     pub(super) fn condition(&self) -> Result<Condition, Malformed> {
         let era = u32::try_from(self.int(1)?).map_err(|_| Malformed)?;
-        let open = if self.values.len() > 2 { Some((self.instant(2)?, self.reason(3)?)) } else { None };
-        Ok(Condition { era, open })
+        let half_open_roles = u32::try_from(self.int(3)?).map_err(|_| Malformed)?;
+        let open = if self.values.len() > 4 { Some((self.instant(4)?, self.reason(5)?)) } else { None };
+        Ok(Condition { era, half_open: self.flag(2)?, half_open_roles, open })
     }
 
     pub(super) fn standing(&self) -> Result<Standing, Malformed> {

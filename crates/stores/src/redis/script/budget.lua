@@ -176,7 +176,7 @@ end
 local function turn_behind(budget, windows)
   local turn, last = nil, nil
   for _, window in ipairs(windows) do
-    local of_window = math.floor(width_of(budget, window) / (2 * window.limit))
+    local of_window = math.floor(width_of(budget, window) / (4 * window.limit))
     if not turn or of_window < turn then turn = of_window end
   end
   if not turn or turn < SHORTEST_TURN then return nil end

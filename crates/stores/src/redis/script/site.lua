@@ -105,7 +105,9 @@ local function count_waiting(ask, id, before)
   for place, charge in ipairs(ask.charges) do
     local held = waiting(charge.budget, id)
     if held then
-      parts[#parts + 1] = { c = place, w = held.w }
+      local weight = held.w
+      for _, window in ipairs(charge.windows) do weight = math.min(weight, window.limit) end
+      parts[#parts + 1] = { c = place, w = weight }
       from = math.max(from, held.a)
       if held.a + OVERDUE < now and not (before.overdue and before.overdue <= held.x) then before.overdue = held.x end
     end

@@ -126,8 +126,14 @@ function steps.renew()
     end
     save(who)
   end
-  if state_of(site.b) ~= 'open' then return { now, site.b.e } end
-  return { now, site.b.e, trip_until(site.b.t), trip_reason(site.b.t) }
+  local state, era, roles = state_of(site.b), site.b.e, 0
+  for _, own in pairs(site.i) do
+    era = era + own.e
+    if state_of(own) == 'half_open' then roles = roles + 1 end
+  end
+  local half_open = state == 'half_open' and 1 or 0
+  if state ~= 'open' then return { now, era, half_open, roles } end
+  return { now, era, half_open, roles, trip_until(site.b.t), trip_reason(site.b.t) }
 end
 
 function steps.block()
@@ -139,9 +145,10 @@ end
 
 function steps.unblock()
   local who = text()
-  local from = state_of(site.b)
+  local from, era = state_of(site.b), site.b.e
+  for _, own in pairs(site.i) do era = era + own.e + 1 end
   site.i = {}
-  site.b = { e = site.b.e + (from == 'closed' and 0 or 1), f = 0 }
+  site.b = { e = era + (from == 'closed' and 0 or 1), f = 0 }
   save(who)
   if from == 'closed' then return { now } end
   return add_transition({ now }, { from = from, to = 'closed', fails = 0, reset = -1, reason = '' })
