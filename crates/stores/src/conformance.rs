@@ -31,6 +31,7 @@ pub fn run_all(store: &dyn StateStore) {
     all_budgets_are_charged_or_none(store);
     a_reservation_left_is_free_for_others(store);
     a_pass_left_unused_is_free_for_others(store);
+    a_request_heavier_than_anothers_limit_holds_up_nobody(store);
     failures_add_up_over_handles(store);
     a_block_is_obeyed_by_the_very_next_enter(store);
     half_open_admits_no_more_than_its_trial_calls(store);
@@ -119,6 +120,21 @@ impl std::task::Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
+}
+
+/// Another process may be told a smaller limit than what a waiting request takes at once.
+pub fn a_request_heavier_than_anothers_limit_holds_up_nobody(store: &dyn StateStore) {
+    let (mut one, other) = (Client::new(store, "heavier", &[10]), Client::new(store, "heavier", &[2]));
+    let dialling = one.go();
+    arrive(one.site.hold(&one.ask(BootInstant::ZERO), &dialling, LONG));
+    for _ in 0..8 {
+        one.go();
+    }
+    one.charges[0].weight = 5;
+    let heavy = one.wait();
+    let reserved = other.wait();
+    arrive(one.site.leave(&one.ask(BootInstant::ZERO), heavy.id, None));
+    arrive(other.site.leave(&other.ask(BootInstant::ZERO), reserved.id, None));
 }
 
 /// Whoever opens the same key shares its history and its breaker.

@@ -69,9 +69,9 @@ impl StateStore for SplitStore {
     }
 }
 
-/// The policy of the limiter's side, whose breaker never opens.
+/// The policy of the limiter's side, whose breaker never opens; one that an earlier run left open there refuses nobody.
 fn never() -> BreakerPolicy {
-    BreakerPolicy { fail_max: NonZeroU32::MAX, window: None, throttle_block: None, ..BreakerPolicy::default() }
+    BreakerPolicy { fail_max: NonZeroU32::MAX, window: None, throttle_block: None, shadow: true, ..BreakerPolicy::default() }
 }
 
 fn coming<T: Send + Unpin + 'static>(answer: Answer<T>) -> Coming<T> {

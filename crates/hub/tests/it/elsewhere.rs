@@ -7,8 +7,8 @@ use docstokg_hub::config::flags::Flags;
 use docstokg_hub::event::{Observer, What};
 use docstokg_hub::policy::breaker::State;
 use docstokg_hub::stores::StateStore;
-use docstokg_hub::{Host, Hub, Patience, Repeatable};
-use docstokg_origin_sim::{Origin, SimTransport, Simulation, Web};
+use docstokg_hub::{Host, Hub, Patience, Repeatable, Role};
+use docstokg_origin_sim::{Origin, Reply, SimTransport, Simulation, Web};
 use parking_lot::Mutex;
 
 use crate::support::{Notes, config, get, ms, seconds};
@@ -29,7 +29,14 @@ impl World {
     }
 
     fn hub(&self, notes: &Arc<Notes>) -> Hub {
-        let flags = Flags { breaker: vec!["gone.example=fail_max:2,reset:60".into()], ..Flags::default() };
+        let flags = Flags {
+            breaker: vec![
+                "gone.example=fail_max:2,reset:60".into(),
+                "weak.example=fail_max:2,reset:60,trial_calls.metadata:1".into(),
+                "files.example=roles.artifact.fail_max:2,roles.artifact.reset_timeout_s:600".into(),
+            ],
+            ..Flags::default()
+        };
         Hub::builder(config(flags))
             .runtime(self.simulation.runtime())
             .store(Arc::clone(&self.store))
@@ -68,6 +75,58 @@ fn an_operators_close_reaches_a_sleeping_request_within_five_seconds() {
     assert!(done.saturating_sub(closed) <= seconds(5), "{:?} after the close", done.saturating_sub(closed));
     let seen = |to: State| notes.0.lock().iter().any(|event| matches!(&event.what, What::BreakerSeen { transition, .. } if transition.to == to));
     assert!(seen(State::Open) && seen(State::Closed), "what others did is reported");
+}
+
+#[test]
+fn a_probe_that_succeeds_in_another_process_is_heard_of_within_five_seconds() {
+    let origin = Origin::new("weak.example").latency(seconds(12));
+    let world = World::new(vec![origin.handler(|_, n| if n < 2 { Reply::status(500) } else { Reply::ok("well") })]);
+    let hubs = [world.hub(&Arc::default()), world.hub(&Arc::default())];
+    for _ in 0..2 {
+        let hub = hubs[0].clone();
+        world.simulation.block_on(async move {
+            assert_eq!(hub.fetch(get("http://weak.example/").repeatable(Repeatable::No)).await.expect("an answer").head.status, 500);
+        });
+    }
+    for hub in hubs {
+        world.simulation.start(async move {
+            let request = get("http://weak.example/").patience(Patience::Wait).deadline(seconds(7_200));
+            assert_eq!(hub.fetch(request).await.expect("an answer").head.status, 200);
+        });
+    }
+    world.simulation.run_for(seconds(200));
+    let arrivals = world.web.ledger().at("weak.example");
+    assert_eq!(arrivals.len(), 4, "two failures, the probe, and the one that waited for it");
+    let between = arrivals[3].at.since(arrivals[2].at);
+    assert!(between >= seconds(12) && between <= seconds(18), "the other followed {between:?} after the probe");
+}
+
+#[test]
+fn closing_the_breaker_of_a_role_reaches_a_sleeping_request_within_five_seconds() {
+    let origin = Origin::new("files.example").handler(|_, n| if n < 2 { Reply::status(500) } else { Reply::ok("well") });
+    let world = World::new(vec![origin]);
+    let (hub, operator) = (world.hub(&Arc::default()), world.hub(&Arc::default()));
+    for _ in 0..2 {
+        let hub = hub.clone();
+        world.simulation.block_on(async move {
+            let request = get("http://files.example/").role(Role::Artifact).repeatable(Repeatable::No);
+            assert_eq!(hub.fetch(request).await.expect("an answer").head.status, 500);
+        });
+    }
+    let done = Arc::new(Mutex::new(None));
+    let (put, simulation) = (Arc::clone(&done), world.simulation.clone());
+    world.simulation.start(async move {
+        let request = get("http://files.example/").role(Role::Artifact).patience(Patience::Wait).deadline(seconds(7_200));
+        assert_eq!(hub.fetch(request).await.expect("an answer").head.status, 200);
+        *put.lock() = Some(simulation.elapsed());
+    });
+    world.simulation.run_for(seconds(30));
+    assert!(done.lock().is_none(), "the role's breaker is open");
+    let closed = world.simulation.elapsed();
+    world.simulation.block_on(async move { operator.unblock(&host("files.example")).await.expect("it answers") });
+    world.simulation.run_for(seconds(60));
+    let done = done.lock().expect("it went on");
+    assert!(done.saturating_sub(closed) <= seconds(5), "{:?} after the close", done.saturating_sub(closed));
 }
 
 #[test]

@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::breaker::OpenReason;
-use docstokg_policy::site::{Entry, RefusalReason};
+use docstokg_policy::classify::Outcome;
+use docstokg_policy::host::Host;
+use docstokg_policy::role::Role;
+use docstokg_policy::site::{Entry, RefusalReason, Report};
 use docstokg_policy::time::{BootInstant, Clock, Timestamp};
 use docstokg_stores::clock::SystemClock;
 use docstokg_stores::conformance::arrive;
@@ -17,7 +20,7 @@ use docstokg_stores::memory::MemoryStore;
 use docstokg_stores::multiprocess::MultiprocessStore;
 use docstokg_stores::redis::RedisStore;
 use docstokg_stores::sqlite::SqliteStore;
-use docstokg_stores::{StateStore, StoreError};
+use docstokg_stores::{BudgetKey, StateStore, StoreError};
 use parking_lot::Mutex;
 
 use crate::server::Server;
@@ -230,6 +233,55 @@ fn a_block_is_obeyed_while_the_store_is_away() {
     away.store(true, Ordering::SeqCst);
     let Entry::Refused(refusal) = client.enter() else { panic!("sent to a blocked host") };
     assert!(matches!(refusal.reason, RefusalReason::Open { reason: OpenReason::Operator(_), .. }));
+}
+
+#[test]
+fn what_a_server_asked_for_during_an_outage_is_told_when_the_store_is_back() {
+    let away = Arc::new(AtomicBool::new(true));
+    let clock = hands(1_000_000_000, 0);
+    let shared: Arc<dyn StateStore> = Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
+    let hook = {
+        let away = Arc::clone(&away);
+        move |_: &'static str| {
+            let error = StoreError::Away { store: "the store".to_owned(), why: "a test".to_owned() };
+            if away.load(Ordering::SeqCst) { Treatment::Fail(error) } else { Treatment::Pass }
+        }
+    };
+    let store = Fallback::new(Arc::new(Wrapped::new(Arc::clone(&shared), hook)), Arc::clone(&clock) as Arc<dyn Clock>, Arc::new(|_: &str| ()), 4);
+    let (client, other) = (Client::new(&store, "a.example", "1000/HOUR", None), Client::new(&*shared, "a.example", "1000/HOUR", None));
+    let Entry::Go(pass) = client.enter() else { panic!("it goes on alone") };
+    let report = Report { outcome: Outcome::Throttled, retry_after: Some(Duration::from_secs(600)), sent: pass.at };
+    arrive(client.site.settle(&client.ask(BootInstant::ZERO), &pass, &report));
+    away.store(false, Ordering::SeqCst);
+    clock.boot.fetch_add(2_000_000, Ordering::SeqCst);
+    for client in [&client, &other] {
+        let Entry::Refused(refusal) = client.enter() else { panic!("asked again before Retry-After") };
+        assert!(matches!(refusal.reason, RefusalReason::Open { reason: OpenReason::RetryAfter, .. }), "{refusal:?}");
+        assert_eq!(refusal.until.as_micros(), 1_000_000_000 + 600_000_000, "to the moment that the server named");
+    }
+}
+
+#[test]
+fn every_budget_counts_as_full_when_the_store_goes_away() {
+    let away = Arc::new(AtomicBool::new(false));
+    let clock = hands(1_000_000_000, 0);
+    let shared: Arc<dyn StateStore> = Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
+    let hook = {
+        let away = Arc::clone(&away);
+        move |_: &'static str| {
+            let error = StoreError::Away { store: "the store".to_owned(), why: "a test".to_owned() };
+            if away.load(Ordering::SeqCst) { Treatment::Fail(error) } else { Treatment::Pass }
+        }
+    };
+    let store = Fallback::new(Arc::new(Wrapped::new(shared, hook)), Arc::clone(&clock) as Arc<dyn Clock>, Arc::new(|_: &str| ()), 1);
+    let metadata = Client::new(&store, "a.example", "8/SECOND", None);
+    let mut artifact = Client::new(&store, "a.example", "8/SECOND", None);
+    artifact.site = Arc::clone(&metadata.site);
+    artifact.charges[0].budget = artifact.site.budget(&BudgetKey::Role(Host::parse("a.example").expect("a host"), Role::Artifact));
+    away.store(true, Ordering::SeqCst);
+    assert!(!is_go(&metadata) && !is_go(&artifact), "neither knows what others were granted a moment ago");
+    clock.boot.fetch_add(1_100_000, Ordering::SeqCst);
+    assert!(is_go(&metadata) && is_go(&artifact), "and both are free again in their time");
 }
 
 #[test]
