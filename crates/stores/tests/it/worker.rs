@@ -198,6 +198,9 @@ pub(crate) fn work() {
                     Entry::Wait(reserved) => {
                         arrive(client.site.leave(&client.ask(BootInstant::FAR), reserved.id, None));
                     }
+                    Entry::WaitForSlot { id, .. } => {
+                        arrive(client.site.leave(&client.ask(BootInstant::FAR), id, None));
+                    }
                     _ => {}
                 }
             }
