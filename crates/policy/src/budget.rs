@@ -1,7 +1,7 @@
 //! A budget: windows that all hold, the permits used, and the reservations of requests that wait.
 //!
 //! The guarantee: in no interval of the length of a window are more weights permitted than its limit, whatever the
-//! arrival pattern. What a request finds in its way is the history and a list of [`Counted`] uses to come: those of
+//! arrival pattern. What a request finds in its way is the history and a list of counted uses to come: those of
 //! requests that are dialling, and of waiting requests with an earlier position (see `site/order.rs`).
 
 use std::time::Duration;
