@@ -391,7 +391,7 @@ impl Site {
     /// Blocks every breaker of the site until `until`.
     pub fn block(&mut self, until: BootInstant, reason: &OpenReason, now: BootInstant) -> Option<Transition> {
         self.touched = true;
-        for (_, breaker) in self.isolated.iter_mut().flat_map(|own| own.iter_mut()) {
+        for (_, breaker) in self.isolated.as_deref_mut().into_iter().flatten() {
             let _ = breaker.block(until, reason.clone(), now);
         }
         self.breaker.block(until, reason.clone(), now)
@@ -453,9 +453,8 @@ impl Site {
             for budget in &mut self.budgets {
                 budget.renew(ids, now + length);
             }
-            for breaker in
-                std::iter::once(&mut self.breaker).chain(self.isolated.iter_mut().flat_map(|own| own.iter_mut()).map(|(_, breaker)| breaker))
-            {
+            self.breaker.renew(ids, now + length);
+            for (_, breaker) in self.isolated.as_deref_mut().into_iter().flatten() {
                 breaker.renew(ids, now + length);
             }
         }

@@ -6,6 +6,7 @@
 //! says so once, looks again every second, and says so when the store is back.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -19,7 +20,7 @@ use docstokg_policy::windows::Windows;
 use parking_lot::Mutex;
 
 use crate::error::StoreError;
-use crate::handle::{Answer, Availability, BudgetKey, Coming, SiteHandle, SiteKey, SiteView, StateStore};
+use crate::handle::{Answer, Arriving, Availability, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};
 use crate::memory::{MemorySite, MemoryStore};
 
 /// How often a store that is away is asked whether it is back.
@@ -56,7 +57,7 @@ struct Watch {
 #[derive(Default)]
 struct Looking {
     next: BootInstant,
-    question: Option<Coming<()>>,
+    question: Option<Arriving<()>>,
 }
 
 impl Fallback {
@@ -113,13 +114,10 @@ impl Watch {
         let now = self.clock.boot();
         if looking.question.is_none() && looking.next <= now {
             looking.next = now + LOOK_AGAIN;
-            looking.question = Some(match shared.flush() {
-                Answer::Ready(said) => Box::pin(std::future::ready(said)),
-                Answer::Later(coming) => coming,
-            });
+            looking.question = Some(shared.flush().into_future());
         }
         let Some(question) = &mut looking.question else { return true };
-        match question.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        match Pin::new(question).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Pending => true,
             Poll::Ready(said) => {
                 looking.question = None;
@@ -323,14 +321,10 @@ impl FallbackSite {
             (told, said) => {
                 let site = Arc::clone(&self.0);
                 Answer::Later(Box::pin(async move {
-                    if let Some(Answer::Later(told)) = told {
+                    if let Some(told) = told {
                         let _ = told.await;
                     }
-                    let said = match said {
-                        Answer::Ready(said) => said,
-                        Answer::Later(coming) => coming.await,
-                    };
-                    site.judged(&own, said, alone)
+                    site.judged(&own, said.await, alone)
                 }))
             }
         }

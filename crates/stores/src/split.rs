@@ -16,7 +16,7 @@ use docstokg_policy::site::{Ask, Condition, Entered, Entry, OwnedAsk, Pass, Repo
 use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
 
-use crate::handle::{Answer, Availability, BudgetKey, Coming, SiteHandle, SiteKey, SiteView, StateStore};
+use crate::handle::{Answer, Availability, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};
 
 /// A store for breakers, and another one for limits.
 pub struct SplitStore {
@@ -74,13 +74,6 @@ fn never() -> BreakerPolicy {
     BreakerPolicy { fail_max: NonZeroU32::MAX, window: None, throttle_block: None, shadow: true, ..BreakerPolicy::default() }
 }
 
-fn coming<T: Send + Unpin + 'static>(answer: Answer<T>) -> Coming<T> {
-    match answer {
-        Answer::Ready(said) => Box::pin(std::future::ready(said)),
-        Answer::Later(coming) => coming,
-    }
-}
-
 /// Joins two answers that are both on their way.
 fn both<A: Send + Unpin + 'static, B: Send + Unpin + 'static, T: Send + Unpin + 'static>(
     first: Answer<A>,
@@ -89,13 +82,10 @@ fn both<A: Send + Unpin + 'static, B: Send + Unpin + 'static, T: Send + Unpin + 
 ) -> Answer<T> {
     match (first, second) {
         (Answer::Ready(first), Answer::Ready(second)) => Answer::Ready(first.and_then(|first| Ok(join(first, second?)))),
-        (first, second) => {
-            let (first, second) = (coming(first), coming(second));
-            Answer::Later(Box::pin(async move {
-                let (first, second) = (first.await, second.await);
-                Ok(join(first?, second?))
-            }))
-        }
+        (first, second) => Answer::Later(Box::pin(async move {
+            let (first, second) = (first.await, second.await);
+            Ok(join(first?, second?))
+        })),
     }
 }
 

@@ -294,7 +294,7 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
 }
 
 /// Rewrites what the first version of the tables held: blocks, breakers and history stay, reservations of waiting requests
-/// are dropped. A process of that version that is still running finds heads it cannot read, and goes on without them.
+/// are dropped. A process of that version that is still running may write such heads again: `replica.rs` reads both.
 fn adopt_first_version(connection: &mut Connection) -> Result<(), StepError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut select = transaction.prepare("SELECT id, head FROM sites")?;

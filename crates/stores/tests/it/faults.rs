@@ -49,6 +49,15 @@ fn hands(boot: u64, wall: i64) -> Arc<Hands> {
     Arc::new(Hands { boot: AtomicU64::new(boot), wall: AtomicI64::new(wall) })
 }
 
+/// Wraps a store that does not answer while `away` is set.
+fn losing(store: Arc<dyn StateStore>, away: &Arc<AtomicBool>) -> Arc<dyn StateStore> {
+    let away = Arc::clone(away);
+    Arc::new(Wrapped::new(store, move |_| {
+        let error = StoreError::Away { store: "the store".to_owned(), why: "a test".to_owned() };
+        if away.load(Ordering::SeqCst) { Treatment::Fail(error) } else { Treatment::Pass }
+    }))
+}
+
 fn redis(server: &Server) -> RedisStore {
     RedisStore::open(&server.dsn(), Arc::new(SystemClock)).expect("a store")
 }
@@ -184,19 +193,12 @@ fn while_the_store_is_away_the_process_goes_on_with_its_share_and_says_so_once()
     let away = Arc::new(AtomicBool::new(false));
     let clock = hands(1_000_000_000, 0);
     let shared: Arc<dyn StateStore> = Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
-    let hook = {
-        let away = Arc::clone(&away);
-        move |_: &'static str| {
-            let error = StoreError::Away { store: "the store".to_owned(), why: "a test".to_owned() };
-            if away.load(Ordering::SeqCst) { Treatment::Fail(error) } else { Treatment::Pass }
-        }
-    };
     let said: Arc<Mutex<Vec<String>>> = Arc::default();
     let notice = {
         let said = Arc::clone(&said);
         Arc::new(move |text: &str| said.lock().push(text.to_owned()))
     };
-    let store = Fallback::new(Arc::new(Wrapped::new(shared, hook)), Arc::clone(&clock) as Arc<dyn Clock>, notice, 4);
+    let store = Fallback::new(losing(shared, &away), Arc::clone(&clock) as Arc<dyn Clock>, notice, 4);
     let client = Client::new(&store, "a.example", "2/SECOND+5/HOUR", None);
     assert!(is_go(&client) && is_go(&client) && !is_go(&client));
     away.store(true, Ordering::SeqCst);
@@ -219,14 +221,7 @@ fn while_the_store_is_away_the_process_goes_on_with_its_share_and_says_so_once()
 fn a_block_is_obeyed_while_the_store_is_away() {
     let away = Arc::new(AtomicBool::new(false));
     let shared: Arc<dyn StateStore> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
-    let hook = {
-        let away = Arc::clone(&away);
-        move |_: &'static str| {
-            let error = StoreError::Away { store: "the store".to_owned(), why: "a test".to_owned() };
-            if away.load(Ordering::SeqCst) { Treatment::Fail(error) } else { Treatment::Pass }
-        }
-    };
-    let store = Fallback::new(Arc::new(Wrapped::new(Arc::clone(&shared), hook)), Arc::new(SystemClock), Arc::new(|_: &str| ()), 4);
+    let store = Fallback::new(losing(Arc::clone(&shared), &away), Arc::new(SystemClock), Arc::new(|_: &str| ()), 4);
     let client = Client::new(&store, "a.example", "1000/HOUR", None);
     arrive(shared.site(&"a.example".into()).block(Duration::from_secs(60), &OpenReason::Operator("lunch".into())));
     assert!(!is_go(&client));
@@ -240,14 +235,7 @@ fn what_a_server_asked_for_during_an_outage_is_told_when_the_store_is_back() {
     let away = Arc::new(AtomicBool::new(true));
     let clock = hands(1_000_000_000, 0);
     let shared: Arc<dyn StateStore> = Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
-    let hook = {
-        let away = Arc::clone(&away);
-        move |_: &'static str| {
-            let error = StoreError::Away { store: "the store".to_owned(), why: "a test".to_owned() };
-            if away.load(Ordering::SeqCst) { Treatment::Fail(error) } else { Treatment::Pass }
-        }
-    };
-    let store = Fallback::new(Arc::new(Wrapped::new(Arc::clone(&shared), hook)), Arc::clone(&clock) as Arc<dyn Clock>, Arc::new(|_: &str| ()), 4);
+    let store = Fallback::new(losing(Arc::clone(&shared), &away), Arc::clone(&clock) as Arc<dyn Clock>, Arc::new(|_: &str| ()), 4);
     let (client, other) = (Client::new(&store, "a.example", "1000/HOUR", None), Client::new(&*shared, "a.example", "1000/HOUR", None));
     let Entry::Go(pass) = client.enter() else { panic!("it goes on alone") };
     let report = Report { outcome: Outcome::Throttled, retry_after: Some(Duration::from_secs(600)), sent: pass.at };
@@ -266,14 +254,7 @@ fn every_budget_counts_as_full_when_the_store_goes_away() {
     let away = Arc::new(AtomicBool::new(false));
     let clock = hands(1_000_000_000, 0);
     let shared: Arc<dyn StateStore> = Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
-    let hook = {
-        let away = Arc::clone(&away);
-        move |_: &'static str| {
-            let error = StoreError::Away { store: "the store".to_owned(), why: "a test".to_owned() };
-            if away.load(Ordering::SeqCst) { Treatment::Fail(error) } else { Treatment::Pass }
-        }
-    };
-    let store = Fallback::new(Arc::new(Wrapped::new(shared, hook)), Arc::clone(&clock) as Arc<dyn Clock>, Arc::new(|_: &str| ()), 1);
+    let store = Fallback::new(losing(shared, &away), Arc::clone(&clock) as Arc<dyn Clock>, Arc::new(|_: &str| ()), 1);
     let metadata = Client::new(&store, "a.example", "8/SECOND", None);
     let mut artifact = Client::new(&store, "a.example", "8/SECOND", None);
     artifact.site = Arc::clone(&metadata.site);
