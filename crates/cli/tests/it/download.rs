@@ -213,37 +213,6 @@ fn two_runs_on_one_directory_do_not_meet() {
 }
 
 #[test]
-fn interrupted_once_it_finishes_what_is_in_flight_and_says_how_to_go_on() {
-    let origin = Origin::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
-        "/robots.txt" => Reply::status(404),
-        path => pdf(path).after(Duration::from_millis(300)),
-    });
-    let config = "version: 1\nlimits: { hosts: { a.example: { artifact: { rates: [], max_concurrent: 1 } } } }\n";
-    let world = World::start(vec![origin], vec!["a.example".to_owned()], config);
-    let urls: Vec<String> = (0..30).map(|n| format!("http://a.example/{n}.pdf")).collect();
-    std::fs::write(world.path("list.txt"), urls.join("\n")).expect("a list");
-    let list = world.path("list.txt").display().to_string();
-    let child = world.command(&[&list]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program");
-    while world.web.ledger().len() < 3 {
-        std::thread::park_timeout(Duration::from_millis(5));
-    }
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill").success());
-    let ended = child.wait_with_output().expect("an end");
-    assert_eq!(ended.status.code(), Some(1));
-    let told = text(&ended.stderr);
-    assert!(told.contains("finishing current downloads") && told.contains("continue with --resume"), "{told}");
-    let fetched = world.manifests().len();
-    assert!((1..30).contains(&fetched), "{fetched}");
-    assert!(world.run(&["--resume", "--quiet"]).status.success());
-    let mut paths: Vec<String> = world.web.ledger().arrivals().into_iter().map(|arrival| arrival.path).collect();
-    paths.sort();
-    let all = paths.len();
-    paths.dedup();
-    // robots.txt is asked for by each run.
-    assert_eq!(all - paths.len(), 1, "something was asked for twice");
-}
-
-#[test]
 fn wrong_usage_and_places_are_told_in_sentences() {
     let world = World::plain();
     std::fs::write(world.path("file"), "").expect("a file");

@@ -1,6 +1,6 @@
 //! What a download leaves behind and says at its end, as the person at the terminal meets it.
 
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use docstokg_origin_sim::{Arrival, Origin, Reply};
@@ -9,24 +9,47 @@ use serde_json::Value;
 use crate::download::{World, pdf, text};
 use crate::support::program;
 
+/// Downloads thirty files one after the other, and sends the run a signal after the first few.
+fn signalled(signal: &str) -> (World, Output) {
+    let origin = Origin::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
+        "/robots.txt" => Reply::status(404),
+        path => pdf(path).after(Duration::from_millis(300)),
+    });
+    let config = "version: 1\nlimits: { hosts: { a.example: { artifact: { rates: [], max_concurrent: 1 } } } }\n";
+    let world = World::start(vec![origin], vec!["a.example".to_owned()], config);
+    let urls: Vec<String> = (0..30).map(|n| format!("http://a.example/{n}.pdf")).collect();
+    std::fs::write(world.path("list.txt"), urls.join("\n")).expect("a list");
+    let list = world.path("list.txt").display().to_string();
+    let child = world.command(&[&list]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program");
+    while world.web.ledger().len() < 3 {
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill").success());
+    let ended = child.wait_with_output().expect("an end");
+    (world, ended)
+}
+
+#[test]
+fn interrupted_once_it_finishes_what_is_in_flight_and_says_how_to_go_on() {
+    let (world, ended) = signalled("-INT");
+    assert_eq!(ended.status.code(), Some(1));
+    let told = text(&ended.stderr);
+    assert!(told.contains("finishing current downloads") && told.contains("continue with --resume"), "{told}");
+    let fetched = world.manifests().len();
+    assert!((1..30).contains(&fetched), "{fetched}");
+    assert!(world.run(&["--resume", "--quiet"]).status.success());
+    let mut paths: Vec<String> = world.web.ledger().arrivals().into_iter().map(|arrival| arrival.path).collect();
+    paths.sort();
+    let all = paths.len();
+    paths.dedup();
+    // robots.txt is asked for by each run.
+    assert_eq!(all - paths.len(), 1, "something was asked for twice");
+}
+
 #[test]
 fn sigterm_and_sighup_end_a_run_as_ctrl_c_does() {
     for signal in ["-TERM", "-HUP"] {
-        let origin = Origin::new("a.example").handler(|arrival, _| match arrival.path.as_str() {
-            "/robots.txt" => Reply::status(404),
-            path => pdf(path).after(Duration::from_millis(200)),
-        });
-        let config = "version: 1\nlimits: { hosts: { a.example: { artifact: { rates: [], max_concurrent: 1 } } } }\n";
-        let world = World::start(vec![origin], vec!["a.example".to_owned()], config);
-        let urls: Vec<String> = (0..30).map(|n| format!("http://a.example/{n}.pdf")).collect();
-        std::fs::write(world.path("list.txt"), urls.join("\n")).expect("a list");
-        let list = world.path("list.txt").display().to_string();
-        let child = world.command(&[&list]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program");
-        while world.web.ledger().len() < 3 {
-            std::thread::park_timeout(Duration::from_millis(5));
-        }
-        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill").success());
-        let ended = child.wait_with_output().expect("an end");
+        let (world, ended) = signalled(signal);
         let told = text(&ended.stderr);
         assert_eq!(ended.status.code(), Some(1), "{signal}: {told}");
         assert!(told.contains("finishing current downloads") && told.contains("remaining; continue with --resume"), "{signal}: {told}");

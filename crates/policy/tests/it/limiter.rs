@@ -353,8 +353,7 @@ fn a_burst_then_one_more_after_exactly_the_window() {
     let list = windows("10/SECOND+15/2SECOND");
     let charges = [charge(0, 1, &list, ms(10))];
     let policy = BreakerPolicy::default();
-    let mut site = Site::default();
-    site.ensure_budgets(1);
+    let mut site = of_one_budget();
     for _ in 0..10 {
         assert!(matches!(site.enter(&ask(&charges, &policy), at(0)).entry, Entry::Go(_)));
     }
@@ -372,8 +371,7 @@ fn who_arrives_is_judged_on_the_line_before_it() {
     let list = windows("2/SECOND");
     let charges = [charge(0, 1, &list, Duration::ZERO)];
     let policy = BreakerPolicy::default();
-    let mut site = Site::default();
-    site.ensure_budgets(1);
+    let mut site = of_one_budget();
     for _ in 0..2 {
         assert!(matches!(site.enter(&ask(&charges, &policy), at(0)).entry, Entry::Go(_)));
     }
@@ -386,15 +384,22 @@ fn who_arrives_is_judged_on_the_line_before_it() {
     }
 }
 
+fn of_one_budget() -> Site {
+    let mut site = Site::default();
+    site.ensure_budgets(1);
+    site
+}
+
+fn one_a_second() -> [Charge; 1] {
+    [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)]
+}
+
 /// A holder that wakes late goes then, and the one behind it moves: neither pushes the other back for ever.
 #[test]
 fn a_late_holder_goes_before_the_reservation_behind_it() {
-    let list = windows("1/SECOND");
-    let charges = [charge(0, 1, &list, Duration::ZERO)];
-    let policy = BreakerPolicy::default();
+    let (charges, policy) = (one_a_second(), BreakerPolicy::default());
     let patient = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
-    let mut site = Site::default();
-    site.ensure_budgets(1);
+    let mut site = of_one_budget();
     assert!(matches!(site.enter(&patient, at(0)).entry, Entry::Go(_)));
     let Entry::Wait(first) = site.enter(&patient, at(1)).entry else { panic!("not reserved") };
     let Entry::Wait(second) = site.enter(&patient, at(2)).entry else { panic!("not reserved") };
@@ -408,12 +413,9 @@ fn a_late_holder_goes_before_the_reservation_behind_it() {
 /// A request without a reservation does not take the permit of one that is due and has not come yet.
 #[test]
 fn a_newcomer_waits_behind_a_holder_that_is_due() {
-    let list = windows("1/SECOND");
-    let charges = [charge(0, 1, &list, Duration::ZERO)];
-    let policy = BreakerPolicy::default();
+    let (charges, policy) = (one_a_second(), BreakerPolicy::default());
     let patient = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
-    let mut site = Site::default();
-    site.ensure_budgets(1);
+    let mut site = of_one_budget();
     assert!(matches!(site.enter(&patient, at(0)).entry, Entry::Go(_)));
     let Entry::Wait(first) = site.enter(&patient, at(1)).entry else { panic!("not reserved") };
     let Entry::Wait(newcomer) = site.enter(&patient, at(1_050)).entry else { panic!("it took the permit of another") };
@@ -430,12 +432,9 @@ fn a_newcomer_waits_behind_a_holder_that_is_due() {
 /// Behind a head whose answer is on its way a request may go at once, and leaves no reservation behind.
 #[test]
 fn an_overlapping_request_goes_or_leaves_nothing() {
-    let list = windows("1/SECOND");
-    let charges = [charge(0, 1, &list, Duration::ZERO)];
-    let policy = BreakerPolicy::default();
+    let (charges, policy) = (one_a_second(), BreakerPolicy::default());
     let overlapping = Ask { latest: BootInstant::FAR, place: Place::Overlapping, ..ask(&charges, &policy) };
-    let mut site = Site::default();
-    site.ensure_budgets(1);
+    let mut site = of_one_budget();
     assert!(matches!(site.enter(&overlapping, at(0)).entry, Entry::Go(_)));
     assert_eq!(site.enter(&overlapping, at(1)).entry, Entry::Queue { at: at(1_000) });
     assert_eq!(site.budgets()[0].waiting_until().count(), 0);
@@ -444,11 +443,8 @@ fn an_overlapping_request_goes_or_leaves_nothing() {
 /// A bound that was met when the place was reserved is not held against a request that woke a moment late.
 #[test]
 fn a_reservation_that_lives_is_not_refused_for_being_late() {
-    let list = windows("1/SECOND");
-    let charges = [charge(0, 1, &list, Duration::ZERO)];
-    let policy = BreakerPolicy::default();
-    let mut site = Site::default();
-    site.ensure_budgets(1);
+    let (charges, policy) = (one_a_second(), BreakerPolicy::default());
+    let mut site = of_one_budget();
     let bounded = Ask { latest: at(2_000), ..ask(&charges, &policy) };
     assert!(matches!(site.enter(&bounded, at(0)).entry, Entry::Go(_)));
     let Entry::Wait(first) = site.enter(&bounded, at(0)).entry else { panic!("not reserved") };
@@ -466,8 +462,7 @@ fn shared_slots_are_taken_in_the_order_of_positions() {
     let charges = [Charge { slots: NonZeroU32::new(1), ..charge(0, 1, &list, Duration::ZERO) }];
     let policy = BreakerPolicy::default();
     let question = ask(&charges, &policy);
-    let mut site = Site::default();
-    site.ensure_budgets(1);
+    let mut site = of_one_budget();
     let Entry::Go(pass) = site.enter(&question, at(0)).entry else { panic!("not let through") };
     let Entry::WaitForSlot { id: first, earlier: 0 } = site.enter(&question, at(1)).entry else { panic!("no slot is free") };
     let Entry::WaitForSlot { id: second, earlier: 1 } = site.enter(&question, at(2)).entry else { panic!("no slot is free") };
@@ -488,8 +483,7 @@ fn the_multiplier_stretches_pacing_windows_and_leaves_quotas() {
     let charges = [charge(0, 1, &list, Duration::ZERO)];
     let policy = BreakerPolicy { fail_max: NonZeroU32::MAX, ..BreakerPolicy::default() };
     let adaptive = AdaptivePolicy { window: Duration::from_secs(1), ..AdaptivePolicy::default() };
-    let mut site = Site::default();
-    site.ensure_budgets(1);
+    let mut site = of_one_budget();
     let mut now = at(0);
     for _ in 0..20 {
         let question = Ask { adaptive: Some(&adaptive), latest: BootInstant::FAR, ..ask(&charges, &policy) };
