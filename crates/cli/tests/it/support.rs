@@ -45,8 +45,9 @@ pub(crate) fn program() -> Command {
             command.env_remove(name);
         }
     }
-    // Each process by itself, so that tests do not share a budget; those that want to say so.
-    command.env("DOCSTOKG_RLIMIT_BACKEND", "memory").env("DOCSTOKG_STATE_DIR", env!("CARGO_TARGET_TMPDIR"));
+    // Each process by itself, so that tests do not share a budget; those that want to say so. The program makes the
+    // directory, private: one that cargo made is open to others, and the first process to see it would warn.
+    command.env("DOCSTOKG_RLIMIT_BACKEND", "memory").env("DOCSTOKG_STATE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/state"));
     command
 }
 
