@@ -438,11 +438,11 @@ impl Budget {
         Some(adjustment)
     }
 
-    /// Returns how many weights count in `window` at `now`, those of reservations that are due included.
+    /// Returns how many weights count in `window` at `now`, those of requests that are dialling included.
     #[must_use]
     pub fn used(&self, windows: &Windows, window: &Window, now: BootInstant) -> u64 {
         let width = windows.width(window, self.multiplier);
-        let held: u64 = self.reservations.iter().filter(|held| held.at <= now).map(|held| u64::from(held.weight)).sum();
+        let held: u64 = self.reservations.iter().filter(|held| !held.is_waiting()).map(|held| u64::from(held.weight)).sum();
         let history = if window.limit.get() <= EXACT_LIMIT {
             self.ring.count_within(width, now) as u64
         } else {

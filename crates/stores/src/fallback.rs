@@ -1,15 +1,14 @@
 //! A store that goes on by itself while the shared one is away.
 //!
 //! While the shared store answers, this process notes beside it what it was permitted and which hosts are blocked. When it
-//! does not, the process goes on with its share: the count of every window divided by the processes when last counted, the
-//! short ones taken as full at that moment, and blocks obeyed as last known. So the shares add up to at most the limit. It
-//! says so once, looks again every second, and says so when the store is back.
+//! does not, the process goes on with its share: the count of every window divided by the processes when last counted, and
+//! blocks obeyed as last known. So the shares add up to at most the limit. It says so once, looks again every second, and
+//! says so when the store is back. At the loss and at the return the short windows count as full, for a second longer than
+//! they last: by then all the others have noticed as well.
 
 use std::collections::HashMap;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
@@ -20,13 +19,15 @@ use docstokg_policy::windows::Windows;
 use parking_lot::Mutex;
 
 use crate::error::StoreError;
-use crate::handle::{Answer, Arriving, Availability, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};
+use crate::handle::{Answer, Availability, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};
 use crate::memory::{MemorySite, MemoryStore};
 
-/// How often a store that is away is asked whether it is back.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// The same, for one that answers and cannot be used.
-const LOOK_MUCH_LATER: Duration = Duration::from_secs(600);
+mod watch;
+
+use watch::{BELIEVED, Change, Found, Watch};
+
+/// Up to this length a window is short: it counts as full when this process changes its mind.
+const SHORT: Duration = Duration::from_secs(600);
 /// Names of what was granted here have this bit; those of shared stores stay below it.
 const LOCAL: u64 = 1 << 60;
 
@@ -40,94 +41,14 @@ pub struct Fallback {
     watch: Arc<Watch>,
 }
 
-/// Whether the shared store is away.
-struct Watch {
-    away: AtomicBool,
-    /// Counts how often it went away.
-    outages: AtomicU64,
-    /// How many processes shared it when it went away.
-    peers: AtomicU32,
-    /// How many are assumed where this process never heard.
-    assumed_peers: u32,
-    looking: Mutex<Looking>,
-    clock: Arc<dyn Clock>,
-    notice: Notice,
-}
-
-#[derive(Default)]
-struct Looking {
-    next: BootInstant,
-    question: Option<Arriving<()>>,
-}
-
 impl Fallback {
     /// Goes on by itself when `shared` is away, and tells `notice`. A process that never heard how many share the store takes
     /// one part in `assumed_peers`.
     #[must_use]
     pub fn new(shared: Arc<dyn StateStore>, clock: Arc<dyn Clock>, notice: Notice, assumed_peers: u32) -> Self {
         shared.watch_peers();
-        let watch = Watch {
-            away: AtomicBool::new(false),
-            outages: AtomicU64::new(0),
-            peers: AtomicU32::new(1),
-            assumed_peers: assumed_peers.max(1),
-            looking: Mutex::default(),
-            clock: Arc::clone(&clock),
-            notice,
-        };
+        let watch = Watch::new(Arc::clone(&clock), notice, assumed_peers);
         Self { shared, own: MemoryStore::naming_from(clock, LOCAL), watch: Arc::new(watch) }
-    }
-}
-
-impl Watch {
-    /// Takes note that the store does not answer.
-    fn lost(&self, error: &StoreError, store: &dyn StateStore) {
-        let known = store.peers();
-        let peers = known.unwrap_or(self.assumed_peers);
-        // Before anything is decided alone: the share counts from the first decision on.
-        if !self.away.load(Ordering::Acquire) {
-            self.peers.store(peers, Ordering::Release);
-        }
-        if self.away.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        self.outages.fetch_add(1, Ordering::AcqRel);
-        // What another version wrote is there as long as somebody does something about it.
-        let wait = if matches!(error, StoreError::Unusable { .. }) { LOOK_MUCH_LATER } else { LOOK_AGAIN };
-        self.looking.lock().next = self.clock.boot() + wait;
-        let share = match (peers, known) {
-            (1, Some(_)) => "the limits for this process alone".to_owned(),
-            (_, Some(_)) => format!("1/{peers} of the limits, since {peers} processes shared it"),
-            (_, None) => format!("1/{peers} of the limits, since it was never reached (limits.backend.assumed_peers)"),
-        };
-        (self.notice)(&format!("{error}; going on with {share} until it is back"));
-    }
-
-    /// Tells whether the store is away, after a look at whether it is back.
-    fn is_away(&self, shared: &dyn StateStore) -> bool {
-        self.away.load(Ordering::Acquire) && self.look(shared)
-    }
-
-    #[cold]
-    fn look(&self, shared: &dyn StateStore) -> bool {
-        let mut looking = self.looking.lock();
-        let now = self.clock.boot();
-        if looking.question.is_none() && looking.next <= now {
-            looking.next = now + LOOK_AGAIN;
-            looking.question = Some(shared.flush().into_future());
-        }
-        let Some(question) = &mut looking.question else { return true };
-        match Pin::new(question).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Pending => true,
-            Poll::Ready(said) => {
-                looking.question = None;
-                if said.is_ok() {
-                    self.away.store(false, Ordering::Release);
-                    (self.notice)("the shared state is back; its limits hold again");
-                }
-                said.is_err()
-            }
-        }
     }
 }
 
@@ -167,7 +88,7 @@ impl StateStore for Fallback {
     }
 
     fn availability(&self) -> Availability {
-        Availability { unavailable: self.watch.away.load(Ordering::Acquire), outages: self.watch.outages.load(Ordering::Acquire) }
+        Availability { unavailable: self.watch.was_lost(), outages: self.watch.outages() }
     }
 }
 
@@ -180,19 +101,21 @@ struct Site {
     watch: Arc<Watch>,
     /// The index in the own store of each index in the shared one.
     places: Mutex<HashMap<usize, usize>>,
-    filled: Mutex<Filled>,
+    /// How the budgets of the own store were filled at the last change of mind.
+    filled: Mutex<HashMap<usize, Filled>>,
     /// What a server asked for while the shared store was away: it is told when it is back.
     owed_block: Mutex<Option<BootInstant>>,
     /// The own breaker is blocked because the shared one was.
     knows_block: AtomicBool,
 }
 
-/// The budgets whose short windows were filled when the shared store went away.
+/// What the own store counts in a budget's short windows without anybody having used it.
 #[derive(Default)]
 struct Filled {
-    /// By budget, the outage for which that was done.
-    outages: HashMap<usize, u64>,
-    /// Until when that keeps everybody waiting.
+    /// The change of mind for which that was done.
+    change: u64,
+    weight: u32,
+    at: BootInstant,
     until: BootInstant,
 }
 
@@ -211,25 +134,53 @@ impl Site {
     }
 
     /// Answers without the shared store.
-    fn alone(&self, ask: &OwnedAsk, step: impl FnOnce(&MemorySite, &Ask<'_>) -> Answer<Entered>) -> Answer<Entered> {
-        let own = self.own_ask(&ask.as_ask(), self.watch.peers.load(Ordering::Acquire));
+    fn alone(&self, ask: &OwnedAsk, step: Step) -> Answer<Entered> {
+        let own = self.own_ask(&ask.as_ask(), self.watch.peers());
         let mut ask = own.as_ask();
-        let (outages, peers) = (self.watch.outages.load(Ordering::Acquire), self.watch.peers.load(Ordering::Acquire));
-        let filled_until = {
-            let mut filled = self.filled.lock();
-            for charge in ask.charges {
-                // What others were granted just now is not known here: the short windows count as full.
-                if filled.outages.insert(charge.budget, outages) != Some(outages) {
-                    let (limit, width) = pacing(&charge.windows, peers);
-                    self.own.fill(charge.budget, &charge.windows, limit);
-                    filled.until = filled.until.max(self.watch.clock.boot() + width);
-                }
-            }
-            filled.until
-        };
         // That fullness is our own caution: nobody is refused for it who would wait as long as that.
-        ask.latest = ask.latest.max(filled_until.min(ask.deadline));
-        step(&self.own, &ask)
+        ask.latest = ask.latest.max(self.fill(&ask).min(ask.deadline));
+        match step {
+            Step::Confirm(id) if id >= LOCAL => self.own.confirm(&ask, id),
+            _ => self.own.enter(&ask),
+        }
+    }
+
+    /// Counts the short windows of what a question charges as full, once for each change of mind: what others were granted
+    /// just before it is not known here. Returns until when that lasts.
+    fn fill(&self, ask: &Ask<'_>) -> BootInstant {
+        let Some(change) = self.watch.last_change() else { return BootInstant::default() };
+        let mut filled = self.filled.lock();
+        let until = ask.charges.iter().map(|charge| self.fill_budget(charge, filled.entry(charge.budget).or_default(), change));
+        until.max().unwrap_or_default()
+    }
+
+    fn fill_budget(&self, charge: &Charge, filled: &mut Filled, change: Change) -> BootInstant {
+        let now = self.watch.clock.boot();
+        if filled.weight > 0 && (filled.change != change.number || filled.until <= now) {
+            // Nobody used it: it must not count in the long windows.
+            self.own.empty_at(charge.budget, filled.weight, filled.at);
+            filled.weight = 0;
+        }
+        if filled.change != change.number {
+            let (weight, width) = pacing(&charge.windows, self.watch.peers());
+            // Others notice a little later.
+            let at = change.at + BELIEVED;
+            let until = if width.is_zero() { BootInstant::default() } else { at + width };
+            *filled = Filled { change: change.number, weight: if until > now { weight } else { 0 }, at, until };
+            self.own.fill_at(charge.budget, &charge.windows, filled.weight, at);
+        }
+        filled.until
+    }
+
+    /// Tells whether the shared store came back so short a time ago that others may not have noticed.
+    fn is_too_early(&self, ask: &OwnedAsk) -> bool {
+        // Almost always there was no change, or none for a long time.
+        let Some(change) = self.watch.last_change() else { return false };
+        if change.at + BELIEVED + 2 * SHORT * self.watch.peers().max(1) < self.watch.clock.boot() {
+            return false;
+        }
+        let own = self.own_ask(&ask.as_ask(), self.watch.peers());
+        self.fill(&own.as_ask()) > self.watch.clock.boot()
     }
 
     /// Notes what the shared store granted or refused, for when it is away.
@@ -275,61 +226,91 @@ impl Site {
     }
 
     /// Takes the shared store's answer, or the own store's if there is none.
-    fn judged(
-        &self,
-        ask: &OwnedAsk,
-        said: Result<Entered, StoreError>,
-        alone: impl FnOnce(&MemorySite, &Ask<'_>) -> Answer<Entered>,
-    ) -> Result<Entered, StoreError> {
+    fn judged(&self, ask: &OwnedAsk, said: Result<Entered, StoreError>, step: Step) -> Result<Entered, StoreError> {
         match said {
             Ok(entered) => {
                 self.note(ask, &entered);
                 Ok(entered)
             }
             Err(error) => {
-                self.watch.lost(&error, &*self.store);
-                match self.alone(ask, alone) {
+                self.watch.lose(&error, &*self.store);
+                match self.alone(ask, step) {
                     Answer::Ready(entered) => entered,
                     Answer::Later(_) => Err(error),
                 }
             }
         }
     }
-}
 
-/// Returns how many grants fill every short window, and for how long.
-fn pacing(windows: &Windows, peers: u32) -> (u32, Duration) {
-    let short = windows.list().iter().filter(|window| window.per <= Duration::from_secs(600) * peers.max(1));
-    let filled = short.map(|window| (window.limit.get(), window.per + windows.guard()));
-    filled.fold((0, Duration::ZERO), |(limit, width), (other, wider)| (limit.max(other), width.max(wider)))
-}
-
-impl FallbackSite {
-    fn asked(
-        &self,
-        ask: &Ask<'_>,
-        shared: impl FnOnce(&dyn SiteHandle) -> Answer<Entered>,
-        alone: impl FnOnce(&MemorySite, &Ask<'_>) -> Answer<Entered> + Send + 'static,
-    ) -> Answer<Entered> {
-        let own = ask.to_owned();
-        if self.0.watch.is_away(&*self.0.store) {
-            return self.0.alone(&own, alone);
-        }
-        let told = self.0.tell_block();
-        match (told, shared(&*self.0.shared)) {
-            (None | Some(Answer::Ready(_)), Answer::Ready(said)) => Answer::Ready(self.0.judged(&own, said, alone)),
+    /// Asks the shared store.
+    fn ask_shared(self: &Arc<Self>, ask: OwnedAsk, step: Step) -> Answer<Entered> {
+        let told = self.tell_block();
+        let said = match step {
+            Step::Confirm(id) if id < LOCAL => self.shared.confirm(&ask.as_ask(), id),
+            Step::Confirm(id) => {
+                // Its word counts again: the reservation that was held here is given up.
+                let own = self.own_ask(&ask.as_ask(), self.watch.peers());
+                let _ = self.own.leave(&own.as_ask(), id, None);
+                self.shared.enter(&ask.as_ask())
+            }
+            Step::Enter => self.shared.enter(&ask.as_ask()),
+        };
+        match (told, said) {
+            (None | Some(Answer::Ready(_)), Answer::Ready(said)) => Answer::Ready(self.judged(&ask, said, step)),
             (told, said) => {
-                let site = Arc::clone(&self.0);
+                let site = Arc::clone(self);
                 Answer::Later(Box::pin(async move {
                     if let Some(told) = told {
                         let _ = told.await;
                     }
-                    site.judged(&own, said.await, alone)
+                    site.judged(&ask, said.await, step)
                 }))
             }
         }
     }
 
+    /// Asks whichever store decides now.
+    fn ask(self: &Arc<Self>, ask: OwnedAsk, step: Step) -> Answer<Entered> {
+        match self.watch.find(&*self.store) {
+            Found::Present if !self.is_too_early(&ask) => self.ask_shared(ask, step),
+            Found::Present | Found::Lost => self.alone(&ask, step),
+            Found::Unknown => match self.store.check() {
+                Answer::Ready(said) => {
+                    self.watch.hear(said);
+                    self.ask_knowing(ask, step)
+                }
+                Answer::Later(coming) => {
+                    let site = Arc::clone(self);
+                    Answer::Later(Box::pin(async move {
+                        site.watch.hear(coming.await);
+                        site.ask_knowing(ask, step).await
+                    }))
+                }
+            },
+        }
+    }
+
+    /// Asks whichever store decides as of a moment ago.
+    fn ask_knowing(self: &Arc<Self>, ask: OwnedAsk, step: Step) -> Answer<Entered> {
+        if self.watch.was_lost() || self.is_too_early(&ask) { self.alone(&ask, step) } else { self.ask_shared(ask, step) }
+    }
+}
+
+/// What is asked of a store.
+#[derive(Clone, Copy)]
+enum Step {
+    Enter,
+    Confirm(u64),
+}
+
+/// Returns how many grants fill every short window, and for how long.
+fn pacing(windows: &Windows, peers: u32) -> (u32, Duration) {
+    let short = windows.list().iter().filter(|window| window.per <= SHORT * peers.max(1));
+    let filled = short.map(|window| (window.limit.get(), window.per + windows.guard()));
+    filled.fold((0, Duration::ZERO), |(limit, width), (other, wider)| (limit.max(other), width.max(wider)))
+}
+
+impl FallbackSite {
     /// Sends a step to whichever store gave the pass. One that is away is not told.
     fn told<T: Send + 'static>(
         &self,
@@ -338,11 +319,7 @@ impl FallbackSite {
         shared: impl FnOnce(&dyn SiteHandle) -> Answer<T>,
         own: impl FnOnce(&MemorySite, &Ask<'_>) -> Answer<T>,
     ) -> Answer<T> {
-        if id >= LOCAL {
-            own(&self.0.own, &self.0.own_ask(ask, self.0.watch.peers.load(Ordering::Acquire)).as_ask())
-        } else {
-            shared(&*self.0.shared)
-        }
+        if id >= LOCAL { own(&self.0.own, &self.0.own_ask(ask, self.0.watch.peers()).as_ask()) } else { shared(&*self.0.shared) }
     }
 }
 
@@ -354,20 +331,11 @@ impl SiteHandle for FallbackSite {
     }
 
     fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
-        self.asked(ask, |shared| shared.enter(ask), SiteHandle::enter)
+        self.0.ask(ask.to_owned(), Step::Enter)
     }
 
     fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered> {
-        if id < LOCAL {
-            return self.asked(ask, |shared| shared.confirm(ask, id), SiteHandle::enter);
-        }
-        if self.0.watch.is_away(&*self.0.store) {
-            return self.0.alone(&ask.to_owned(), |own, ask| own.confirm(ask, id));
-        }
-        // The shared store is back: its word counts, and the place that was held here is given up.
-        let own = self.0.own_ask(ask, self.0.watch.peers.load(Ordering::Acquire));
-        let _ = self.0.own.leave(&own.as_ask(), id, None);
-        self.enter(ask)
+        self.0.ask(ask.to_owned(), Step::Confirm(id))
     }
 
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
@@ -392,7 +360,7 @@ impl SiteHandle for FallbackSite {
 
     fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
         if pass.id >= LOCAL {
-            let settled = self.0.own.settle(&self.0.own_ask(ask, self.0.watch.peers.load(Ordering::Acquire)).as_ask(), pass, report);
+            let settled = self.0.own.settle(&self.0.own_ask(ask, self.0.watch.peers()).as_ask(), pass, report);
             self.0.owe(report, &settled);
             return settled;
         }
@@ -407,7 +375,7 @@ impl SiteHandle for FallbackSite {
                 Ok(settled)
             }
             Err(error) => {
-                site.watch.lost(&error, &*site.store);
+                site.watch.lose(&error, &*site.store);
                 let settled = site.own.settle(&question.as_ask(), &Pass { era: site.own.era(), probe: false, ..mine }, &report);
                 site.owe(&report, &settled);
                 match settled {
@@ -425,7 +393,7 @@ impl SiteHandle for FallbackSite {
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
         let (own, shared): (Vec<u64>, Vec<u64>) = ids.iter().partition(|id| **id >= LOCAL);
         let condition = self.0.own.renew(&own, length);
-        if self.0.watch.is_away(&*self.0.store) { condition } else { self.0.shared.renew(&shared, length) }
+        if self.0.watch.find(&*self.0.store) == Found::Present { self.0.shared.renew(&shared, length) } else { condition }
     }
 
     fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {

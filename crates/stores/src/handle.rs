@@ -124,6 +124,11 @@ pub trait StateStore: Send + Sync {
     /// Waits until everything that was begun is done.
     fn flush(&self) -> Answer<()>;
 
+    /// Tells whether the store answers and takes what is written.
+    fn check(&self) -> Answer<()> {
+        self.flush()
+    }
+
     /// Returns how many processes share the state, this one included; `None` where that is not known yet.
     fn peers(&self) -> Option<u32> {
         Some(1)

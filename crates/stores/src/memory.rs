@@ -110,6 +110,16 @@ impl MemorySite {
         self.step(|site, now| site.note_spent(budget, windows, weight, now));
     }
 
+    /// Counts `weight` as used at an instant, granted elsewhere or kept free.
+    pub(crate) fn fill_at(&self, budget: usize, windows: &Windows, weight: u32, at: BootInstant) {
+        self.step(|site, _| site.note_spent(budget, windows, weight, at));
+    }
+
+    /// Takes back what was counted as used at an instant.
+    pub(crate) fn empty_at(&self, budget: usize, weight: u32, at: BootInstant) {
+        self.step(|site, _| site.note_unspent(budget, weight, at));
+    }
+
     /// Returns the era of the breaker.
     pub(crate) fn era(&self) -> u32 {
         self.state.lock().site.breaker().era()

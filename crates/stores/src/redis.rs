@@ -95,7 +95,13 @@ impl RedisStore {
     #[doc(hidden)]
     pub fn site_on_own_time(&self, key: &SiteKey) -> (Arc<dyn SiteHandle>, impl Fn() -> u64 + use<>) {
         let inner = Arc::clone(self.inner.get());
-        let site = RedisSite { inner: Arc::clone(&self.inner), key: format!("{PREFIX}:{{{key}}}").into(), names: Arc::default(), told_time: true };
+        let site = RedisSite {
+            inner: Arc::clone(&self.inner),
+            key: format!("{PREFIX}:{{{key}}}").into(),
+            names: Arc::default(),
+            birth: Arc::default(),
+            told_time: true,
+        };
         (Arc::new(site), move || inner.next_id.load(Ordering::Relaxed) + 1)
     }
 }
@@ -170,7 +176,7 @@ impl Inner {
     }
 
     /// Runs a step. A script that the server has forgotten is told again; a connection that broke is made again.
-    async fn run(&self, step: Step) -> Result<Value, StoreError> {
+    async fn run(&self, step: Step, birth: &AtomicU64) -> Result<Value, StoreError> {
         let mut manager = self.manager.clone();
         let mut broken = 0;
         loop {
@@ -186,6 +192,14 @@ impl Inner {
                 Err(error) if error.code() == Some("LOADING") && broken < 20 * AGAIN => {
                     broken += 1;
                     pause(Duration::from_millis(50)).await;
+                }
+                Err(error) if error.code() == Some("FORGOTTEN") => {
+                    // The next question is that of a newcomer.
+                    birth.store(0, Ordering::Release);
+                    return Err(StoreError::Away {
+                        store: self.name.clone(),
+                        why: "it has forgotten what was used: it was emptied, or restarted without its data".to_owned(),
+                    });
                 }
                 Err(error) if error.code() == Some("LAYOUT") => return Err(self.of_another_version(error.detail().unwrap_or("unknown"))),
                 Err(error) => return Err(self.away(&error)),
@@ -265,7 +279,13 @@ fn begin<T: Send + Unpin + 'static>(
 
 impl StateStore for RedisStore {
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
-        Arc::new(RedisSite { inner: Arc::clone(&self.inner), key: format!("{PREFIX}:{{{key}}}").into(), names: Arc::default(), told_time: false })
+        Arc::new(RedisSite {
+            inner: Arc::clone(&self.inner),
+            key: format!("{PREFIX}:{{{key}}}").into(),
+            names: Arc::default(),
+            birth: Arc::default(),
+            told_time: false,
+        })
     }
 
     fn list(&self) -> Answer<Vec<SiteKey>> {
@@ -312,6 +332,24 @@ impl StateStore for RedisStore {
         begin(&inner, work, |_| ())
     }
 
+    fn check(&self) -> Answer<()> {
+        let inner = Arc::clone(self.inner.get());
+        let (home, name) = (inner.home.clone(), inner.name.clone());
+        // It goes on by itself: whoever looks only now and then must not take its own absence for the server's.
+        #[expect(clippy::disallowed_methods, reason = "the store's own background work, in the runtime it was opened in")]
+        let checked = home.spawn(async move {
+            // A server whose memory is full answers, and takes nothing.
+            let mut manager = inner.manager.clone();
+            let mut write = redis::cmd("SET");
+            write.arg(format!("{PREFIX}:check")).arg("").arg("EX").arg(ALIVE.as_secs());
+            write.query_async::<()>(&mut manager).await.map_err(|error| inner.away(&error))
+        });
+        Answer::Later(Box::pin(async move {
+            let ended = |_| Err(StoreError::Away { store: name, why: "the runtime that asks it has ended".to_owned() });
+            checked.await.unwrap_or_else(ended)
+        }))
+    }
+
     fn peers(&self) -> Option<u32> {
         Some(self.inner.get().peers.load(Ordering::Relaxed)).filter(|peers| *peers > 0)
     }
@@ -337,6 +375,8 @@ struct RedisSite {
     inner: Arc<PerProcess<Arc<Inner>>>,
     key: Arc<str>,
     names: Arc<Mutex<Vec<String>>>,
+    /// When the site was born, on the server's clock; 0 before this process knows.
+    birth: Arc<AtomicU64>,
     /// The server is told the time of the caller's clock, and not asked for its own.
     told_time: bool,
 }
@@ -355,7 +395,7 @@ impl RedisSite {
     fn asking(&self, op: &str, ask: &Ask<'_>) -> Step {
         let inner = self.inner();
         let id = inner.fresh_id();
-        let question = wire::pack(ask, &self.names.lock(), id, &inner.who, inner.clock.boot());
+        let question = wire::pack(ask, &self.names.lock(), self.birth.load(Ordering::Acquire), id, &inner.who, inner.clock.boot());
         self.step_with(op, id, &question)
     }
 
@@ -371,10 +411,10 @@ impl RedisSite {
         read: impl FnOnce(&Reply) -> Result<T, Malformed> + Send + 'static,
         unwanted: impl FnOnce(Result<T, StoreError>) + Send + 'static,
     ) -> Answer<T> {
-        let inner = Arc::clone(self.inner());
+        let (inner, birth) = (Arc::clone(self.inner()), Arc::clone(&self.birth));
         let asked = inner.clock.boot();
         let work = async move {
-            let value = inner.run(step).await?;
+            let value = inner.run(step, &birth).await?;
             let reply = Reply::new(value, asked, inner.clock.boot()).map_err(|_| inner.malformed())?;
             read(&reply).map_err(|_| inner.malformed())
         };
@@ -384,9 +424,14 @@ impl RedisSite {
     /// Runs a step whose grant is given back if nobody waits for it any more.
     fn run_in(&self, step: Step, ask: &Ask<'_>) -> Answer<Entered> {
         let question = ask.to_owned();
-        let again = self.clone();
-        let id = step.id;
-        self.run(step, move |reply| reply.entered(id), move |entered| again.give_back(&question, entered))
+        let (again, birth, id) = (self.clone(), Arc::clone(&self.birth), step.id);
+        let read = move |reply: &Reply| {
+            if let Some(born) = reply.birth() {
+                birth.store(born, Ordering::Release);
+            }
+            reply.entered(id)
+        };
+        self.run(step, read, move |entered| again.give_back(&question, entered))
     }
 
     fn give_back(&self, ask: &OwnedAsk, entered: Result<Entered, StoreError>) {

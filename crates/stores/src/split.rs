@@ -59,6 +59,10 @@ impl StateStore for SplitStore {
         both(self.breakers.flush(), self.limits.flush(), |(), ()| ())
     }
 
+    fn check(&self) -> Answer<()> {
+        both(self.breakers.check(), self.limits.check(), |(), ()| ())
+    }
+
     fn peers(&self) -> Option<u32> {
         self.limits.peers()
     }

@@ -111,12 +111,7 @@ fn shares_add_up_to_the_limit_while_the_store_is_lost() {
         assert!(worker.wait().expect("its end").success());
     }
     let arrivals = served.web.ledger().arrivals();
-    // Until the store is back: then, for up to a second, some ask it already while others still go on by themselves.
-    let mut before: Vec<_> = arrivals.iter().map(|arrival| arrival.at.since(begin)).filter(|at| *at < Duration::from_secs(7)).collect();
-    before.sort_unstable();
-    for nine in before.windows(9) {
-        assert!(nine[8].saturating_sub(nine[0]) >= Duration::from_millis(850), "nine within a second, at a limit of eight: {nine:?}");
-    }
+    served.web.ledger().no_window_exceeded(HOST, 8, Duration::from_millis(850)).expect("shares add up to at most the limit");
     let lost: Vec<_> = arrivals.iter().filter(|arrival| (5_000..7_000).contains(&arrival.at.since(begin).as_millis())).collect();
     assert!(lost.len() >= 4, "they go on meanwhile: {} in two seconds", lost.len());
 }

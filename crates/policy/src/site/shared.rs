@@ -134,6 +134,13 @@ impl Site {
         }
     }
 
+    /// Notes that what [`Site::note_spent`] counted at an instant was not used after all.
+    pub fn note_unspent(&mut self, budget: usize, weight: u32, at: BootInstant) {
+        if let Some(budget) = self.budgets.get_mut(budget) {
+            budget.take_back(weight, at);
+        }
+    }
+
     /// Writes down who opened the breakers that have just opened.
     pub fn sign(&mut self, who: &Arc<str>) {
         self.breaker.sign(who);

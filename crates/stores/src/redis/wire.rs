@@ -116,11 +116,12 @@ impl Packer {
     }
 }
 
-/// Packs a question, in the order in which `read_ask` reads it: what a plain `enter` needs comes first.
+/// Packs a question, in the order in which `read_ask` reads it: what a plain `enter` needs comes first. `birth` is that of
+/// the site as this process knows it, or 0.
 #[expect(clippy::cast_possible_truncation, reason = "a request charges a handful of budgets with a handful of windows")]
-pub(super) fn pack(ask: &Ask<'_>, names: &[String], id: u64, who: &str, now: BootInstant) -> Vec<u8> {
+pub(super) fn pack(ask: &Ask<'_>, names: &[String], birth: u64, id: u64, who: &str, now: BootInstant) -> Vec<u8> {
     let mut packer = Packer(Vec::with_capacity(320));
-    packer.byte(is_quick(ask)).long(0).byte(ask.charges.len() as u8);
+    packer.byte(birth > 0 && is_quick(ask)).long(0).byte(ask.charges.len() as u8);
     for charge in ask.charges {
         let windows = charge.windows.list();
         packer.text(names.get(charge.budget).map_or("", String::as_str)).byte(windows.len() as u8);
@@ -128,9 +129,11 @@ pub(super) fn pack(ask: &Ask<'_>, names: &[String], id: u64, who: &str, now: Boo
             packer.short(window.limit.get()).length(window.per).length(charge.windows.guard());
         }
     }
-    // The kind of the question: the same budgets under the same windows.
-    let kind = fnv(&packer.0[9..]).to_le_bytes();
+    // The kind of the question: the same budgets under the same windows, on the same site. To a site that was born anew
+    // the questions of those who knew the old one are of a kind that it has never seen.
+    let kind = (fnv(&packer.0[9..]) ^ birth.wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_le_bytes();
     packer.0[1..9].copy_from_slice(&kind);
+    packer.long(birth);
     for charge in ask.charges {
         packer.short(charge.weight).short(charge.slots.map_or(0, NonZeroU32::get));
     }
@@ -291,7 +294,12 @@ impl Reply {
             }
             _ => return Err(Malformed),
         };
-        Ok(Entered { entry, transition: self.transition(14)?.map(Box::new) })
+        Ok(Entered { entry, transition: self.transition(15)?.map(Box::new) })
+    }
+
+    /// Returns when the site was born, on the server's clock, where the answer to an `enter` or a `confirm` says so.
+    pub(super) fn birth(&self) -> Option<u64> {
+        if self.values.len() == 3 { None } else { self.number(14).ok() }
     }
 
     pub(super) fn condition(&self) -> Result<Condition, Malformed> {

@@ -70,6 +70,20 @@ fn command(server: &Server, words: &str) {
     assert!(answer.starts_with(['+', ':']), "{answer}");
 }
 
+/// Lets a process look whether the store is back, as its heartbeat does.
+fn look(client: &Client) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let _ = runtime.block_on(async { client.site.renew(&[], Duration::from_secs(1)).await });
+}
+
+/// Lets time pass for a process that looks now and then.
+fn pass(clock: &Hands, client: &Client, millis: u64) {
+    for _ in 0..millis / 500 {
+        clock.boot.fetch_add(500_000, Ordering::SeqCst);
+        look(client);
+    }
+}
+
 fn is_go(client: &Client) -> bool {
     matches!(client.enter(), Entry::Go(_))
 }
@@ -112,13 +126,39 @@ fn redis_pauses_for_two_seconds_and_is_waited_for() {
 }
 
 #[test]
-fn redis_is_started_again_and_found_again() {
+fn a_redis_server_that_has_forgotten_what_was_used_is_told_apart_from_a_new_one() {
     let mut server = Server::start();
     let store = redis(&server);
     let client = Client::new(&store, "restart", "3/HOUR", None);
-    assert!(is_go(&client));
+    let enter = || {
+        let answer = client.site.enter(&client.ask(BootInstant::ZERO));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async { answer.await.map(|entered| matches!(entered.entry, Entry::Go(_))) })
+    };
+    assert!(enter().expect("an answer") && enter().expect("an answer"));
     server.restart();
-    assert!(is_go(&client), "what it knew is gone with it, but it answers");
+    let said = enter().expect_err("what it knew is gone with it").to_string();
+    assert!(said.contains("it has forgotten what was used"), "{said}");
+    assert!(enter().expect("an answer"), "to those who know it is a new one");
+    command(&server, "FLUSHALL");
+    // Somebody else was first on the emptied server: whoever knows the old site is still told.
+    let other = redis(&server);
+    assert!(is_go(&Client::new(&other, "restart", "3/HOUR", None)));
+    assert!(enter().is_err());
+}
+
+#[test]
+fn when_a_redis_server_is_emptied_nobody_sends_for_a_window() {
+    let server = Server::start();
+    let clock = Arc::new(SystemClock);
+    let stores = [(), ()].map(|()| Fallback::new(Arc::new(redis(&server)), Arc::clone(&clock) as Arc<dyn Clock>, Arc::new(|_: &str| ()), 2));
+    let clients = stores.each_ref().map(|store| Client::new(store, "emptied", "2/MINUTE", None));
+    assert!(clients.iter().all(is_go));
+    command(&server, "FLUSHALL");
+    for _ in 0..3 {
+        assert!(!clients.iter().any(is_go), "two were granted a moment ago, whatever the server knows");
+        clients.iter().for_each(look);
+    }
 }
 
 #[test]
@@ -203,16 +243,23 @@ fn while_the_store_is_away_the_process_goes_on_with_its_share_and_says_so_once()
     assert!(is_go(&client) && is_go(&client) && !is_go(&client));
     away.store(true, Ordering::SeqCst);
     assert!(matches!(client.enter(), Entry::Wait(_)), "the short window counts as full, and is waited for");
-    clock.boot.fetch_add(3_000_000 + 1_000_000, Ordering::SeqCst);
-    clock.boot.fetch_add(1_000_000, Ordering::SeqCst);
+    pass(&clock, &client, 6_000);
     assert!(is_go(&client), "and is free again in its time");
-    clock.boot.fetch_add(5_000_000, Ordering::SeqCst);
-    assert!(!is_go(&client), "what was granted before the outage, and what filled the window, count in the long one");
+    pass(&clock, &client, 5_000);
+    assert!(is_go(&client), "what filled the short window does not count in the long one");
+    pass(&clock, &client, 5_000);
+    assert!(is_go(&client), "the fifth in this hour");
+    pass(&clock, &client, 5_000);
+    assert!(!is_go(&client), "what was granted before the outage counts in the long one");
     assert_eq!(said.lock().len(), 1, "{:?}", said.lock());
     assert!(said.lock()[0].contains("the store does not answer: a test"));
     away.store(false, Ordering::SeqCst);
-    clock.boot.fetch_add(5_000_000, Ordering::SeqCst);
-    assert!(is_go(&client), "the shared window has room");
+    clock.boot.fetch_add(1_000_000, Ordering::SeqCst);
+    assert!(!is_go(&client), "others may not have noticed: nothing is sent for a look and a window");
+    clock.boot.fetch_add(1_900_000, Ordering::SeqCst);
+    assert!(!is_go(&client));
+    clock.boot.fetch_add(100_000, Ordering::SeqCst);
+    assert!(is_go(&client), "then the shared window has room");
     assert_eq!(said.lock().len(), 2, "{:?}", said.lock());
     assert!(said.lock()[1].contains("back"));
 }
@@ -262,7 +309,14 @@ fn every_budget_counts_as_full_when_the_store_goes_away() {
     away.store(true, Ordering::SeqCst);
     assert!(!is_go(&metadata) && !is_go(&artifact), "neither knows what others were granted a moment ago");
     clock.boot.fetch_add(1_100_000, Ordering::SeqCst);
-    assert!(is_go(&metadata) && is_go(&artifact), "and both are free again in their time");
+    assert!(!is_go(&metadata), "others may lose the store a moment later");
+    clock.boot.fetch_add(1_000_000, Ordering::SeqCst);
+    let Entry::Go(_) = metadata.enter() else { panic!("it waits behind nobody") };
+    assert!(is_go(&artifact), "and both are free again in their time");
+    // Nobody asks for a while. The store has been back since, and others go by it.
+    away.store(false, Ordering::SeqCst);
+    clock.boot.fetch_add(60_000_000, Ordering::SeqCst);
+    assert!(!is_go(&metadata), "what was last seen a minute ago is not believed");
 }
 
 #[test]

@@ -70,6 +70,8 @@ else
   return redis.error_reply('LAYOUT ' .. layout)
 end
 site.q = site.q or {}
+-- When the site was born: whoever knows another birth has used what is forgotten here.
+site.n = site.n or math.max(now, 1)
 if raw and layout ~= LAYOUT then
   -- Reservations had no positions: those of waiting requests are dropped, what was sent still counts.
   for _, budget in pairs(site.u) do

@@ -24,6 +24,7 @@ local function read_ask()
     ask.charges[place] = charge
   end
   know(string.sub(question, 10, from - 1))
+  ask.birth, from = read('<I8', question, from)
   for _, charge in ipairs(ask.charges) do charge.weight, charge.slots, from = read('<I4I4', question, from) end
   local latest, deadline, isolated, ahead
   ask.id, latest, deadline, ask.asked, isolated, ahead, from = read('<I8I8I8I8BI4', question, from)
@@ -326,7 +327,7 @@ local function entered(answer, transition)
   return add_transition({
     now, answer.kind, answer.at or 0, answer.id or 0, answer.era, truth(answer.probe), truth(answer.clean),
     because.limit or 0, because.per or 0, answer.reason or '', truth(answer.probing),
-    shadow.till or -1, shadow.reason or '', truth(shadow.probing),
+    shadow.till or -1, shadow.reason or '', truth(shadow.probing), site.n,
   }, transition)
 end
 

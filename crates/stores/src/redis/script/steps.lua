@@ -2,6 +2,13 @@
 
 local steps = {}
 
+-- Tells whether what the asking process was granted is forgotten: the server was flushed, or restarted empty.
+local function is_forgotten(ask)
+  return ask.birth > 0 and ask.birth ~= site.n
+end
+
+local FORGOTTEN = redis.error_reply('FORGOTTEN the site is not the one that the process knows')
+
 local function confirm(ask, id)
   local transition = advance_site(ask)
   for _, charge in ipairs(ask.charges) do release(charge.budget.s, id) end
@@ -17,6 +24,7 @@ end
 
 function steps.enter()
   local ask = read_ask()
+  if is_forgotten(ask) then return FORGOTTEN end
   -- A call whose answer was lost is repeated: the reservation that it made then counts, not a second one.
   if held_by(ask, ask.id) then return confirm(ask, ask.id) end
   local transition = advance_site(ask)
@@ -27,6 +35,7 @@ end
 
 function steps.confirm()
   local id, ask = number(), read_ask()
+  if is_forgotten(ask) then return FORGOTTEN end
   return confirm(ask, id)
 end
 
