@@ -16,6 +16,10 @@ use crate::time::BootInstant;
 pub(super) const GRACE: Duration = Duration::from_secs(3);
 /// A holder that is later than this may be gone: whoever waits behind it looks again when its reservation is over.
 const OVERDUE: Duration = Duration::from_millis(100);
+/// So many waiting requests before one are fitted each by itself, which takes time that grows with their cube. Those
+/// behind them, who are before it too, count as one queue: its instant is then a lower bound, and is worked out anew when
+/// it asks again.
+const FITTED: usize = 48;
 /// A position that is behind every other: that of a request without a reservation.
 const LAST: u64 = u64::MAX;
 
@@ -32,6 +36,8 @@ pub(super) struct Held {
 pub(super) struct Before {
     /// The uses to come, for each of the budgets that the request charges; empty if there are none at all.
     counted: Vec<Vec<Counted>>,
+    /// The weights of the waiting requests that are not among them, for each of these budgets; empty if there are none.
+    queued: Vec<u32>,
     /// When the first of the overdue reservations before it ends.
     overdue_until: Option<BootInstant>,
 }
@@ -39,6 +45,15 @@ pub(super) struct Before {
 impl Before {
     fn counted(&self, place: usize) -> &[Counted] {
         self.counted.get(place).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the weights to be fitted before the request's own: of requests that are not counted one by one, and of the
+    /// queue of its own process.
+    fn ahead(&self, place: usize, own_queue: Option<u32>) -> Option<u32> {
+        match (self.queued.get(place), own_queue) {
+            (Some(queued), own) => Some(queued.saturating_add(own.unwrap_or(0))),
+            (None, own) => own,
+        }
     }
 
     /// Returns when to ask again: at the instant that fits, or when a reservation ends whose holder may be gone. A dead
@@ -80,7 +95,7 @@ impl Site {
             let sent = budget.reservations().iter().filter(|held| !held.is_waiting());
             sent.map(|held| (now, held.weight)).collect()
         });
-        let mut before = Before { counted: dialling.collect(), overdue_until: None };
+        let mut before = Before { counted: dialling.collect(), queued: Vec::new(), overdue_until: None };
         let position = mine.map_or(LAST, |mine| mine.position);
         let mut earlier: Vec<(u64, u64)> = budgets()
             .flat_map(Budget::reservations)
@@ -89,8 +104,15 @@ impl Site {
             .collect();
         earlier.sort_unstable();
         earlier.dedup();
-        for (_, id) in earlier {
-            self.count_waiting(ask, id, &mut before, now);
+        for (_, id) in earlier.iter().take(FITTED) {
+            self.count_waiting(ask, *id, &mut before, now);
+        }
+        if let Some((last, _)) = earlier.get(FITTED - 1).filter(|_| earlier.len() > FITTED) {
+            let queued = |budget: &Budget| {
+                let waiting = budget.reservations().iter().filter(|held| held.is_waiting());
+                waiting.filter(|held| held.position > *last && held.position < position).fold(0, |sum: u32, held| sum.saturating_add(held.weight))
+            };
+            before.queued = budgets().map(queued).collect();
         }
         before
     }
@@ -108,7 +130,7 @@ impl Site {
                 before.overdue_until = Some(before.overdue_until.map_or(held.expires, |until| until.min(held.expires)));
             }
         }
-        let fit = self.fit(ask, &parts, before, None, from);
+        let fit = self.fit(ask, &parts, before, false, from);
         for (place, weight) in parts.into_iter().filter(|(_, weight)| *weight > 0) {
             let counted = &mut before.counted[place];
             let at = counted.partition_point(|(expected, _)| *expected <= fit.at);
@@ -121,26 +143,29 @@ impl Site {
         let mut parts = [(0, 0); 8];
         let charges = ask.charges.iter().enumerate().map(|(place, charge)| (place, charge.weight));
         if ask.charges.len() > parts.len() {
-            return self.fit(ask, &charges.collect::<Vec<_>>(), before, ask.place.ahead(), from);
+            return self.fit(ask, &charges.collect::<Vec<_>>(), before, true, from);
         }
         parts.iter_mut().zip(charges).for_each(|(part, charge)| *part = charge);
-        self.fit(ask, &parts[..ask.charges.len()], before, ask.place.ahead(), from)
+        self.fit(ask, &parts[..ask.charges.len()], before, true, from)
     }
 
-    /// Finds the first instant that fits for these weights in these of the charged budgets.
-    fn fit(&self, ask: &Ask<'_>, parts: &[(usize, u32)], before: &Before, ahead: Option<u32>, from: BootInstant) -> Fit {
+    /// Finds the first instant that fits for these weights in these of the charged budgets: as the request that `asks`
+    /// itself, behind the queues before it, or as one that is counted.
+    fn fit(&self, ask: &Ask<'_>, parts: &[(usize, u32)], before: &Before, asks: bool, from: BootInstant) -> Fit {
         let mut fit = Fit { at: from, because: None };
+        let own_queue = if asks { ask.place.ahead() } else { None };
+        let is_behind = asks && (own_queue.is_some() || !before.queued.is_empty());
         loop {
             let start = fit.at;
             for (place, weight) in parts {
                 let charge = &ask.charges[*place];
-                let at = if ahead.is_none() { fit.at } else { from };
+                let (at, ahead) = if is_behind { (from, before.ahead(*place, own_queue)) } else { (fit.at, None) };
                 let next = self.budgets[charge.budget].first_fit(&charge.windows, *weight, ahead, before.counted(*place), at);
                 if next.at > fit.at {
                     fit = next;
                 }
             }
-            if fit.at == start || parts.len() < 2 || ahead.is_some() {
+            if fit.at == start || parts.len() < 2 || is_behind {
                 return fit;
             }
         }

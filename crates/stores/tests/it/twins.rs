@@ -339,21 +339,41 @@ fn the_script_and_the_pure_functions_agree() {
     }
 }
 
+fn plain(rates: [&'static str; 2]) -> Rules {
+    Rules { rates, slots: [None, None], isolated: None, adaptive: false, rolling: false, shadow: false, throttle_block: false, fail_max: 5 }
+}
+
+/// More requests wait than are fitted one by one.
+#[test]
+fn crowds_agree_as_well() {
+    let server = Server::start();
+    let clock = Arc::new(Hands(AtomicU64::new(1_700_000_000_000_000)));
+    let store = RedisStore::open(&server.dsn(), Arc::clone(&clock) as Arc<dyn Clock>).expect("a store");
+    for (run, rates) in [["2/SECOND", "3/2SECOND+90/MINUTE"], ["200/SECOND", "5000/SECOND"]].into_iter().enumerate() {
+        let mut world = World::new(&store, &clock, &format!("crowd-{run}"), &plain(rates));
+        let both = world.charges.clone();
+        for step in 0..260usize {
+            world.charges = if step % 5 == 3 { both[1..].to_vec() } else { both.clone() };
+            let weight = 1 + u32::from(step % 9 == 4);
+            let happening = match step {
+                0..90 => Happening::Enter { role: 0, weight, patient: true, latest_ms: None, ahead: None, halves: 0 },
+                _ if step % 4 == 0 => {
+                    Happening::Enter { role: 0, weight, patient: true, latest_ms: None, ahead: (step % 8 == 0).then_some(3), halves: 0 }
+                }
+                _ => Happening::Confirm { which: step * 7 % world.reserved.len().max(1) },
+            };
+            let outcome = world.step(&happening).and_then(|()| world.step(&Happening::Pass { micros: 20_000 }));
+            outcome.unwrap_or_else(|error| panic!("run {run}, step {step}: {error}"));
+        }
+        assert!(run == 1 || world.reserved.len() > 60, "a crowd: {}", world.reserved.len());
+    }
+}
+
 #[test]
 fn long_plain_runs_agree_as_well() {
     let server = Server::start();
     let clock = Arc::new(Hands(AtomicU64::new(1_700_000_000_000_000)));
     let store = RedisStore::open(&server.dsn(), Arc::clone(&clock) as Arc<dyn Clock>).expect("a store");
-    let plain = |rates| Rules {
-        rates,
-        slots: [None, None],
-        isolated: None,
-        adaptive: false,
-        rolling: false,
-        shadow: false,
-        throttle_block: false,
-        fail_max: 5,
-    };
     // Rings that fill and go round, buckets that fill and leave, logs that are folded, a day that ends; under two kinds
     // of questions that share one budget, and a clock that is set back once.
     for (run, rates) in

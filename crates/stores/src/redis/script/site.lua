@@ -86,17 +86,20 @@ end
 
 local NOTHING = {}
 
-local function fit(ask, parts, before, ahead, from)
+local function fit(ask, parts, before, asks, from)
   local at, because = from, nil
+  local queued = asks and before.queued
+  local is_behind = asks and (ask.ahead or queued)
   while true do
     local start = at
     for _, part in ipairs(parts) do
       local charge = ask.charges[part.c]
-      local counted = before.counted[part.c] or NOTHING
-      local next, window = budget_fit(charge.budget, charge.windows, part.w, ahead, counted, ahead and from or at)
+      local counted, ahead = before.counted[part.c] or NOTHING, nil
+      if is_behind then ahead = (queued and queued[part.c] or 0) + (ask.ahead or 0) end
+      local next, window = budget_fit(charge.budget, charge.windows, part.w, ahead, counted, is_behind and from or at)
       if next > at then at, because = next, window end
     end
-    if at == start or #parts < 2 or ahead then return at, because end
+    if at == start or #parts < 2 or is_behind then return at, because end
   end
 end
 
@@ -113,7 +116,7 @@ local function count_waiting(ask, id, before)
       if held.a + OVERDUE < now and not (before.overdue and before.overdue <= held.x) then before.overdue = held.x end
     end
   end
-  local at = fit(ask, parts, before, nil, from)
+  local at = fit(ask, parts, before, false, from)
   for _, part in ipairs(parts) do
     if part.w > 0 then
       local counted, place = before.counted[part.c], 1
@@ -145,14 +148,25 @@ local function before_of(ask, mine)
     if one.p ~= other.p then return one.p < other.p end
     return one.i < other.i
   end)
-  for _, held in ipairs(earlier) do count_waiting(ask, held.i, before) end
+  for place = 1, math.min(#earlier, FITTED) do count_waiting(ask, earlier[place].i, before) end
+  if #earlier > FITTED then
+    local last = earlier[FITTED].p
+    before.queued = {}
+    for place, charge in ipairs(ask.charges) do
+      local queued = 0
+      for _, held in ipairs(charge.budget.t) do
+        if not held.s and held.p > last and held.p < position then queued = queued + held.w end
+      end
+      before.queued[place] = queued
+    end
+  end
   return before
 end
 
 local function first_fit(ask, before, from)
   local parts = {}
   for place, charge in ipairs(ask.charges) do parts[place] = { c = place, w = charge.weight } end
-  return fit(ask, parts, before, ask.ahead, from)
+  return fit(ask, parts, before, true, from)
 end
 
 -- Puts a newcomer that could go at once behind those whose turn it is, as far as its patience allows.

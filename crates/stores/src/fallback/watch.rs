@@ -1,0 +1,197 @@
+//! Whether the shared store answers, and since when this process believes so.
+//!
+//! Every change of mind is dangerous: what others were granted before it is not known after it, and they change theirs a
+//! little later. So nobody believes for longer than a second that the store is lost, and whoever changes its mind sends
+//! nothing for that second and one window.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use docstokg_policy::time::{BootInstant, Clock};
+use parking_lot::Mutex;
+
+use super::Notice;
+use crate::error::StoreError;
+use crate::handle::{Arriving, StateStore};
+
+/// How often a store that does not answer is asked whether it is back.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// For how long a look is believed that found the store lost.
+pub(super) const BELIEVED: Duration = Duration::from_secs(1);
+/// For how long one is believed that found a store of another version.
+const UNUSABLE: Duration = Duration::from_secs(600);
+
+/// What a look found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// It answers.
+    Present,
+    /// It does not.
+    Lost,
+    /// It did not when it was last looked at, too long ago: it has to be asked.
+    Unknown,
+}
+
+/// A change of mind about the store: which one it is, and when it was.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Change {
+    pub(super) number: u64,
+    pub(super) at: BootInstant,
+}
+
+/// Whether the shared store is lost.
+pub(super) struct Watch {
+    pub(super) clock: Arc<dyn Clock>,
+    lost: AtomicBool,
+    /// Counts how often it was lost.
+    outages: AtomicU64,
+    /// How many processes shared it when it was lost.
+    peers: AtomicU32,
+    /// How many are assumed where this process never heard.
+    assumed_peers: u32,
+    /// The number of the last change, to be read without the lock.
+    changes: AtomicU64,
+    changed: Mutex<Change>,
+    looking: Mutex<Looking>,
+    notice: Notice,
+}
+
+#[derive(Default)]
+struct Looking {
+    /// The latest instant at which the store is known not to have answered.
+    lost_at: BootInstant,
+    /// For how much longer that is believed than usual.
+    longer: Duration,
+    /// A look that is on its way, and since when.
+    question: Option<(BootInstant, Arriving<()>)>,
+}
+
+impl Watch {
+    pub(super) fn new(clock: Arc<dyn Clock>, notice: Notice, assumed_peers: u32) -> Self {
+        Self {
+            clock,
+            lost: AtomicBool::new(false),
+            outages: AtomicU64::new(0),
+            peers: AtomicU32::new(1),
+            assumed_peers: assumed_peers.max(1),
+            changes: AtomicU64::new(0),
+            changed: Mutex::default(),
+            looking: Mutex::default(),
+            notice,
+        }
+    }
+
+    /// Tells whether the store was lost when last looked at.
+    pub(super) fn was_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    pub(super) fn outages(&self) -> u64 {
+        self.outages.load(Ordering::Acquire)
+    }
+
+    /// Returns how many processes share the limits while the store is lost.
+    pub(super) fn peers(&self) -> u32 {
+        self.peers.load(Ordering::Acquire)
+    }
+
+    /// Returns the last change of mind, if there was any.
+    #[inline]
+    pub(super) fn last_change(&self) -> Option<Change> {
+        (self.changes.load(Ordering::Acquire) > 0).then(|| *self.changed.lock())
+    }
+
+    fn change(&self, now: BootInstant) {
+        let mut changed = self.changed.lock();
+        *changed = Change { number: changed.number + 1, at: now };
+        self.changes.store(changed.number, Ordering::Release);
+    }
+
+    /// Takes note that the store does not answer.
+    pub(super) fn lose(&self, error: &StoreError, store: &dyn StateStore) {
+        let known = store.peers();
+        let peers = known.unwrap_or(self.assumed_peers);
+        {
+            // Under the lock, so that nobody decides alone before the share and the change are known.
+            let mut looking = self.looking.lock();
+            if self.was_lost() {
+                return;
+            }
+            let now = self.clock.boot();
+            // What another version wrote is there until somebody does something about it.
+            let longer = if matches!(error, StoreError::Unusable { .. }) { UNUSABLE } else { Duration::ZERO };
+            *looking = Looking { lost_at: now, longer, question: None };
+            self.peers.store(peers, Ordering::Release);
+            self.outages.fetch_add(1, Ordering::AcqRel);
+            self.change(now);
+            self.lost.store(true, Ordering::Release);
+        }
+        let share = match (peers, known) {
+            (1, Some(_)) => "the limits for this process alone".to_owned(),
+            (_, Some(_)) => format!("1/{peers} of the limits, since {peers} processes shared it"),
+            (_, None) => format!("1/{peers} of the limits, since it was never reached (limits.backend.assumed_peers)"),
+        };
+        (self.notice)(&format!("{error}; going on with {share} until it is back"));
+    }
+
+    /// Tells whether the store is there, after a look if it was lost.
+    #[inline]
+    pub(super) fn find(&self, shared: &dyn StateStore) -> Found {
+        if self.was_lost() { self.look(shared) } else { Found::Present }
+    }
+
+    #[cold]
+    fn look(&self, shared: &dyn StateStore) -> Found {
+        let mut looking = self.looking.lock();
+        let now = self.clock.boot();
+        // One that is answered may be older than what is believed: then another one is begun.
+        for _ in 0..2 {
+            if !self.was_lost() {
+                return Found::Present;
+            }
+            if looking.question.is_none() {
+                if now < looking.lost_at + LOOK_AGAIN + looking.longer {
+                    return Found::Lost;
+                }
+                looking.question = Some((now, shared.check().into_future()));
+            }
+            let Some((asked, question)) = &mut looking.question else { break };
+            let asked = *asked;
+            match Pin::new(question).poll(&mut Context::from_waker(Waker::noop())) {
+                // It has not answered up to now.
+                Poll::Pending if asked < now => {
+                    looking.lost_at = now;
+                    return Found::Lost;
+                }
+                Poll::Pending => break,
+                Poll::Ready(said) => {
+                    looking.question = None;
+                    self.take(&mut looking, said, asked, now);
+                }
+            }
+        }
+        if now < looking.lost_at + BELIEVED + looking.longer { Found::Lost } else { Found::Unknown }
+    }
+
+    /// Takes in what a check has just found.
+    pub(super) fn hear(&self, said: Result<(), StoreError>) {
+        let mut looking = self.looking.lock();
+        let now = self.clock.boot();
+        if self.was_lost() {
+            self.take(&mut looking, said, now, now);
+        }
+    }
+
+    fn take(&self, looking: &mut Looking, said: Result<(), StoreError>, as_of: BootInstant, now: BootInstant) {
+        if said.is_err() {
+            looking.lost_at = looking.lost_at.max(as_of);
+            return;
+        }
+        self.change(now);
+        self.lost.store(false, Ordering::Release);
+        (self.notice)("the shared state is back; its limits hold again");
+    }
+}
