@@ -1,5 +1,6 @@
 //! Why a fetch did not end with an answer. Every message says what, where and why; hints say what to do.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_policy::classify::Fault;
@@ -135,8 +136,8 @@ pub struct Refused {
     pub host: Host,
     /// The role.
     pub role: Role,
-    /// The resolver, when it was its breaker that refused.
-    pub resolver: Option<String>,
+    /// Whose breaker or limit refused it.
+    pub by: RefusedBy,
     /// Why, and until when on the boot clock.
     pub refusal: Refusal,
     /// Until when, on the wall clock.
@@ -145,10 +146,29 @@ pub struct Refused {
     pub cooldown_remaining: Duration,
 }
 
+/// Whose breaker or limit refused a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RefusedBy {
+    /// The host's, or that of the site it belongs to.
+    Host,
+    /// The breaker of a resolver.
+    Resolver(Arc<str>),
+    /// The breaker of this process's own network: it cannot reach the host, others may.
+    Network,
+}
+
+impl RefusedBy {
+    /// Returns the resolver, when it was its breaker.
+    #[must_use]
+    pub fn resolver(&self) -> Option<&str> {
+        if let Self::Resolver(name) = self { Some(name) } else { None }
+    }
+}
+
 impl Refused {
-    pub(crate) fn new(host: &Host, role: Role, resolver: Option<&str>, refusal: Refusal, now: BootInstant, wall: Timestamp) -> Self {
+    pub(crate) fn new(host: &Host, role: Role, by: RefusedBy, refusal: Refusal, now: BootInstant, wall: Timestamp) -> Self {
         let cooldown_remaining = refusal.until.since(now);
-        Self { host: host.clone(), role, resolver: resolver.map(str::to_owned), refusal, until: wall + cooldown_remaining, cooldown_remaining }
+        Self { host: host.clone(), role, by, refusal, until: wall + cooldown_remaining, cooldown_remaining }
     }
 
     /// Returns the reason in one word or two, as events have it.
@@ -167,7 +187,11 @@ impl Refused {
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (host, role, reason) = (&self.host, self.role, self.reason());
-        let whose = self.resolver.as_ref().map_or_else(|| host.to_string(), |name| format!("resolver {name}"));
+        let whose = match &self.by {
+            RefusedBy::Host => host.to_string(),
+            RefusedBy::Resolver(name) => format!("resolver {name}"),
+            RefusedBy::Network => format!("{host} cannot be reached from here"),
+        };
         match &self.refusal.reason {
             RefusalReason::Open { probing: true, .. } => {
                 write!(f, "{whose}: the breaker is half-open and its probes for {role} requests are out")?;
@@ -233,7 +257,8 @@ impl ErrorKind {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
-            Self::BreakerOpen(refused) if refused.resolver.is_some() => "other resolvers are not affected",
+            Self::BreakerOpen(Refused { by: RefusedBy::Resolver(_), .. }) => "other resolvers are not affected",
+            Self::BreakerOpen(Refused { by: RefusedBy::Network, .. }) => "check the name and this machine's network",
             Self::RateLimited(_) => "a longer max_delay_ms for this host and role (--rate) waits instead of refusing",
             Self::Store { .. } => "on_store_failure: local goes on with a share of the limits while the store is away",
             Self::Deadline { .. } => "--deadline SECONDS allows more time",

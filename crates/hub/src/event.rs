@@ -14,6 +14,7 @@ use docstokg_policy::site::Refusal;
 use http::StatusCode;
 
 use crate::clock::BootInstant;
+use crate::error::RefusedBy;
 use crate::request::RateWait;
 
 /// One thing that happened in one request's journey.
@@ -100,8 +101,8 @@ pub enum What {
     Refused {
         /// Until when, and why.
         refusal: Refusal,
-        /// The resolver, when it was its breaker that refused.
-        resolver: Option<Arc<str>>,
+        /// Whose breaker or limit refused it.
+        by: RefusedBy,
         /// How long it had waited for the rate by then.
         waited: Duration,
     },

@@ -31,7 +31,7 @@ use url::Url;
 
 use crate::attempt::{Attempted, Content, Delivery, Finish, OpenBody};
 use crate::cache::{self, Lookup};
-use crate::error::{ErrorKind, FetchError, Refused};
+use crate::error::{ErrorKind, FetchError, Refused, RefusedBy};
 use crate::event::What;
 use crate::gate::admission::{Doorkeeper, Waits};
 use crate::gate::{Denied, Gate, Granted, Lane, Terms};
@@ -283,12 +283,13 @@ impl Inner {
         let mut passed = [None, None];
         for (place, other) in [&target.resolver, &target.network].into_iter().enumerate() {
             let Some((gate, lane)) = other else { continue };
-            let name = if place == 0 { request.resolver.as_deref() } else { None };
             match gate.admit(lane, terms, &beside, track, &mut waits).await {
                 Ok(granted) => passed[place] = Some(granted),
                 Err(denied) => {
                     give_back(passed);
-                    return Err(self.denied(target, name, denied, waits.rate, track));
+                    let resolver = request.resolver.as_deref().filter(|_| place == 0);
+                    let by = resolver.map_or(RefusedBy::Network, |name| RefusedBy::Resolver(name.into()));
+                    return Err(self.denied(target, by, denied, waits.rate, track));
                 }
             }
         }
@@ -305,19 +306,19 @@ impl Inner {
             }
             Err(denied) => {
                 give_back(passed);
-                Err(self.denied(target, None, denied, waits.rate, track))
+                Err(self.denied(target, RefusedBy::Host, denied, waits.rate, track))
             }
         }
     }
 
-    fn denied(&self, target: &Target, resolver: Option<&str>, denied: Denied, waited: Duration, track: &Track) -> ErrorKind {
+    fn denied(&self, target: &Target, by: RefusedBy, denied: Denied, waited: Duration, track: &Track) -> ErrorKind {
         let refusal = match denied {
             Denied::Refused(refusal) => refusal,
             Denied::Store(error) => return ErrorKind::Store { host: target.host.clone(), error },
         };
-        track.note(&target.host, target.role, || What::Refused { refusal: refusal.clone(), resolver: resolver.map(Arc::from), waited });
+        track.note(&target.host, target.role, || What::Refused { refusal: refusal.clone(), by: by.clone(), waited });
         let is_breaker = matches!(refusal.reason, RefusalReason::Open { .. });
-        let refused = Refused::new(&target.host, target.role, resolver, refusal, self.runtime.boot(), self.runtime.wall());
+        let refused = Refused::new(&target.host, target.role, by, refusal, self.runtime.boot(), self.runtime.wall());
         if is_breaker { ErrorKind::BreakerOpen(refused) } else { ErrorKind::RateLimited(refused) }
     }
 

@@ -50,7 +50,7 @@ pub use docstokg_policy::role::Role;
 pub use docstokg_policy::site::Patience;
 pub use docstokg_stores as stores;
 pub use download::Ends;
-pub use error::{ErrorKind, FetchError, Refused};
+pub use error::{ErrorKind, FetchError, Refused, RefusedBy};
 pub use hub::{BuildError, Hub, HubBuilder};
 pub use journey::Journey;
 pub use redact::redact;

@@ -14,7 +14,7 @@ use docstokg_hub::policy::breaker::{State, Transition};
 use docstokg_hub::policy::classify::Outcome;
 use docstokg_hub::policy::rate::format_rates;
 use docstokg_hub::policy::site::{Refusal, RefusalReason};
-use docstokg_hub::{Host, RateWait, Role};
+use docstokg_hub::{Host, RateWait, RefusedBy, Role};
 
 use crate::record::{
     AdjustRecord, BudgetRecord, CallRecord, CooldownRecord, EndRecord, HttpRecord, Place, RateAction, RateRecord, Record, Stamped, TransitionRecord,
@@ -158,7 +158,7 @@ impl Open {
                     say(self.rate(RateAction::GivenBack, Duration::ZERO, None, config));
                 }
             }
-            What::Refused { refusal, resolver, waited } => self.refused(at, &refusal, resolver.is_some(), waited, config, say),
+            What::Refused { refusal, by, waited } => self.refused(at, &refusal, &by, waited, config, say),
             What::Headers { status, took, retry_after } => {
                 self.status = Some(status.as_u16());
                 if let Some(attempt) = &mut self.attempt {
@@ -230,16 +230,19 @@ impl Open {
         })));
     }
 
-    fn refused(&mut self, at: BootInstant, refusal: &Refusal, by_resolver: bool, waited: Duration, config: &Config, say: &mut impl FnMut(Record)) {
+    fn refused(&mut self, at: BootInstant, refusal: &Refusal, by: &RefusedBy, waited: Duration, config: &Config, say: &mut impl FnMut(Record)) {
         let remaining = refusal.until.since(at);
         let probing = match &refusal.reason {
             RefusalReason::Rate { .. } | RefusalReason::Slots => return say(self.rate(RateAction::Block, waited, Some(remaining), config)),
             RefusalReason::Open { probing, .. } => *probing,
         };
         let state = if probing { State::HalfOpen } else { State::Open };
-        // A resolver's breaker is asked before the host's, which then has nothing to do with the refusal.
-        let (host_state, resolver_state) = if by_resolver { (State::Closed, Some(state)) } else { (state, None) };
-        let host_cooldown = (!by_resolver).then_some(remaining);
+        // The breakers of a resolver and of the own network are asked before the host's, which then has nothing to do with it.
+        let (host_state, host_cooldown, resolver_state, error) = match by {
+            RefusedBy::Host => (state, Some(remaining), None, "breaker_open"),
+            RefusedBy::Resolver(_) => (State::Closed, None, Some(state), "resolver_breaker_open"),
+            RefusedBy::Network => (State::Closed, None, None, "network_breaker_open"),
+        };
         say(Record::Call(Box::new(CallRecord { place: self.place.clone(), host_state, host_cooldown, resolver_state })));
         say(Record::Http(Box::new(HttpRecord {
             place: self.place.clone(),
@@ -253,7 +256,7 @@ impl Open {
             slot_wait: Duration::ZERO,
             breaker_wait: Duration::ZERO,
             host_state,
-            cooldown: Some(remaining),
+            cooldown: host_cooldown,
             resolver_state,
             breaker_recorded: "none",
             header_time: None,
@@ -261,7 +264,7 @@ impl Open {
             elapsed: Duration::ZERO,
             bytes: 0,
             wasted: false,
-            error: Some(if by_resolver { "resolver_breaker_open" } else { "breaker_open" }),
+            error: Some(error),
         })));
     }
 

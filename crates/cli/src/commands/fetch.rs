@@ -171,7 +171,7 @@ fn failed(global: &Global, error: &FetchError, recording: &Recording) -> ExitCod
             shown["reason"] = json!(refused.reason());
             shown["until"] = json!(refused.until.to_string());
             shown["cooldown_remaining_ms"] = json!(millis(refused.cooldown_remaining));
-            if let Some(resolver) = &refused.resolver {
+            if let Some(resolver) = refused.by.resolver() {
                 shown["resolver"] = json!(resolver);
             }
         }

@@ -1,6 +1,6 @@
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::policy::breaker::State;
-use docstokg_hub::{ErrorKind, Host, Patience, Repeatable, Role};
+use docstokg_hub::{ErrorKind, Host, Patience, RefusedBy, Repeatable, Role};
 use docstokg_origin_sim::{Origin, Piece, Reply};
 
 use crate::support::{World, config, count, get, ms, seconds};
@@ -213,14 +213,14 @@ fn a_resolver_has_a_breaker_of_its_own_and_a_host_that_refuses_costs_it_nothing(
     }
     let error = world.run(move |hub| async move { hub.fetch(ask("http://b.example/")).await }).expect_err("the resolver is open");
     let refused = error.kind.refused().expect("a refusal");
-    assert_eq!((refused.resolver.as_deref(), refused.cooldown_remaining.as_secs()), (Some("unpaywall"), 45));
+    assert_eq!((refused.by.resolver(), refused.cooldown_remaining.as_secs()), (Some("unpaywall"), 45));
     assert!(world.run(|hub| async move { hub.fetch(get("http://b.example/")).await }).is_ok(), "others are not affected");
 
     world.simulation.run_for(seconds(45));
     world.block(&host(), seconds(10), "test");
     for _ in 0..3 {
         let error = world.run(move |hub| async move { hub.fetch(ask("http://a.example/")).await }).expect_err("the host is blocked");
-        assert_eq!(error.kind.refused().expect("a refusal").resolver, None, "the host said no, and the resolver's probe came back");
+        assert_eq!(error.kind.refused().expect("a refusal").by, RefusedBy::Host, "the host said no, and the resolver's probe came back");
     }
     assert!(world.run(move |hub| async move { hub.fetch(ask("http://b.example/")).await }).is_ok());
 }

@@ -7,7 +7,7 @@ use docstokg_hub::config::flags::Flags;
 use docstokg_hub::event::{Observer, What};
 use docstokg_hub::policy::breaker::State;
 use docstokg_hub::stores::StateStore;
-use docstokg_hub::{Host, Hub, Patience, Repeatable, Role};
+use docstokg_hub::{Host, Hub, Patience, RefusedBy, Repeatable, Role};
 use docstokg_origin_sim::{Origin, Reply, SimTransport, Simulation, Web};
 use parking_lot::Mutex;
 
@@ -156,7 +156,10 @@ fn a_process_that_cannot_reach_a_host_shows_that_to_the_others_and_holds_up_none
         for _ in 0..2 {
             let _ = hub.fetch(get("http://gone.example/").repeatable(Repeatable::No)).await;
         }
-        assert_eq!(hub.fetch(get("http://gone.example/")).await.expect_err("it waits").kind.class(), "breaker_open");
+        let error = hub.fetch(get("http://gone.example/")).await.expect_err("it waits");
+        assert_eq!(error.kind.class(), "breaker_open");
+        assert_eq!(error.kind.refused().expect("a refusal").by, RefusedBy::Network);
+        assert!(error.to_string().contains("gone.example cannot be reached from here: the breaker is open"), "{error}");
     });
     let hub = other.clone();
     let diagnosis = world.simulation.block_on(async move { hub.diagnose(&host("gone.example")).await.expect("it answers") });

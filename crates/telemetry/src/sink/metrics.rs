@@ -58,6 +58,7 @@ metrics! {
     HostState = "breaker_host_state", "gauge", "State of a host's breaker: 0 closed, 1 half-open, 2 open.";
     HostCooldown = "breaker_host_cooldown_ms", "gauge", "Time until an open breaker lets a probe through, in milliseconds.";
     ResolverState = "breaker_resolver_state", "gauge", "State of a resolver's breaker: 0 closed, 1 half-open, 2 open.";
+    NetworkState = "breaker_network_state", "gauge", "Whether this process can reach a host: 0 it can, 1 it tries, 2 it could not.";
     Recorded = "breaker_recorded_total", "counter", "What breakers were told: success, failure or none.";
     Opens = "breaker_opens_total", "counter", "Opens of breakers, by reason.";
     Denied = "breaker_denied_total", "counter", "Requests that an open breaker kept from being sent.";
@@ -240,14 +241,18 @@ impl Metrics {
         };
         let name = change.key.split_once(':').map_or(&*change.key, |(scope, name)| if scope == change.scope { name } else { &change.key });
         let key = if change.scope == "host" { self.label(&change.host) } else { name.to_owned() };
-        let (metric, label) = if change.scope == "resolver" { (Metric::ResolverState, "resolver") } else { (Metric::HostState, "host") };
+        let (metric, label, opens) = match change.scope {
+            "resolver" => (Metric::ResolverState, "resolver", "resolver"),
+            "network" => (Metric::NetworkState, "host", "network"),
+            _ => (Metric::HostState, "host", "host"),
+        };
         self.set(metric, labels(&[(label, &key)]), state);
         if change.to == State::Open {
             let reason = change.reason.as_deref().map_or("none", |reason| reason.split(':').next().unwrap_or(reason));
             let by = if change.elsewhere { "elsewhere" } else { "this_run" };
-            self.add(Metric::Opens, labels(&[(label, &key), ("reason", reason), ("by", by)]), 1.0);
+            self.add(Metric::Opens, labels(&[(opens, &key), ("reason", reason), ("by", by)]), 1.0);
         }
-        if label == "host" {
+        if opens == "host" {
             let until = if change.to == State::Open { at + change.reset.unwrap_or_default() } else { at };
             self.open_until.insert(labels(&[("host", &key)]), until);
         }

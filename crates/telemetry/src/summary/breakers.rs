@@ -58,7 +58,7 @@ impl Reader<'_> {
             },
         )?;
         self.each(
-            "SELECT d.host, d.error, d.resolver, count(*), sum(min(d.breaker_host_cooldown_ms, coalesce(e.expected, d.breaker_host_cooldown_ms))) / 1000.0
+            "SELECT d.host, d.error, d.resolver, count(*), sum(min(coalesce(d.breaker_host_cooldown_ms, e.expected), coalesce(e.expected, d.breaker_host_cooldown_ms))) / 1000.0
              FROM http_events d LEFT JOIN (SELECT host, avg(elapsed_ms) AS expected FROM http_events
                  WHERE (run_id = ?1 OR ?1 IS NULL) AND sent = 1 GROUP BY host) e ON e.host = d.host
              WHERE (d.run_id = ?1 OR ?1 IS NULL) AND d.sent = 0 GROUP BY d.host, d.error, d.resolver",
@@ -66,6 +66,7 @@ impl Reader<'_> {
                 let (host, error, resolver): (String, String, Option<String>) = (row.get(0)?, row.get(1)?, row.get(2)?);
                 let key = match resolver {
                     Some(name) if error == "resolver_breaker_open" => ("resolver".to_owned(), format!("resolver:{name}")),
+                    _ if error == "network_breaker_open" => ("network".to_owned(), format!("network:{host}")),
                     _ => of(&host),
                 };
                 let breaker = at(&mut breakers, key);

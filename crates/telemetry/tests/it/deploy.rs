@@ -13,7 +13,7 @@ use crate::support::{World, get, ms};
 fn exported() -> String {
     let flags = Flags {
         rate: vec!["a.example:metadata=rates:5/SECOND,max_delay_ms:10".into()],
-        breaker: vec!["a.example=fail_max:1,reset:10".into()],
+        breaker: vec!["a.example=fail_max:1,reset:10".into(), "gone.example=fail_max:1".into()],
         breaker_resolver: vec!["finder=fail_max:1,reset:10".into()],
         aimd: Some("enabled=true,high_429_ratio=0.01,window_s=1".into()),
         ..Flags::default()
@@ -23,7 +23,7 @@ fn exported() -> String {
         .route("/429", [Reply::status(429).header("retry-after", "1"), Reply::ok("fine")])
         .route("/500", [Reply::status(500).body("sorry"), Reply::ok("fine")])
         .route("/bad", [Reply::status(500)]);
-    let world = World::new([origin, Origin::new("b.example").route("/bad", [Reply::status(500)])], flags);
+    let world = World::sharing([origin, Origin::new("b.example").route("/bad", [Reply::status(500)])], flags);
     world.fetch(Request::head("http://a.example/".parse().expect("a URL")));
     for _ in 0..8 {
         world.fetch(get("http://a.example/ok").rate_wait(docstokg_hub::RateWait::None));
@@ -36,6 +36,7 @@ fn exported() -> String {
     world.fetch(get("http://b.example/bad").resolver("finder").repeatable(Repeatable::No));
     world.fetch(get("http://a.example/bad").repeatable(Repeatable::No));
     world.fetch(get("http://a.example/ok"));
+    world.fetch(get("http://gone.example/").repeatable(Repeatable::No));
     let ended = world.end();
     let text = ended.metrics.lock().text();
     assert_eq!(std::fs::read_to_string(ended.path("metrics.prom")).expect("the textfile").lines().count(), text.lines().count());

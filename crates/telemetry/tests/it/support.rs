@@ -39,15 +39,20 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
-        Self::on(Simulation::new(), origins, flags)
+        Self::on(Simulation::new(), false, origins, flags)
+    }
+
+    /// A world whose store other processes share.
+    pub(crate) fn sharing(origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
+        Self::on(Simulation::new(), true, origins, flags)
     }
 
     /// A world in which everything wakes at the exact instant.
     pub(crate) fn exact(origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
-        Self::on(Simulation::exact(), origins, flags)
+        Self::on(Simulation::exact(), false, origins, flags)
     }
 
-    fn on(simulation: Simulation, origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
+    fn on(simulation: Simulation, shared_store: bool, origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
         let directory = TempDir::new().expect("a directory");
         let web = Web::new(origins, simulation.boot());
         let (config, settings) = load(&Sources { flags, ..Sources::default() }).expect("a configuration");
@@ -61,7 +66,7 @@ impl World {
             Box::new(MetricsSink::new(Arc::clone(&metrics), Some(path("metrics.prom")))),
         ];
         let recorder = Recorder::start(Arc::clone(&run), shared, sinks, Arc::new(|_: &str| {})).expect("a recorder");
-        let store = simulation.store();
+        let store = if shared_store { simulation.shared_store() } else { simulation.store() };
         metrics.lock().watch_store(Arc::clone(&store));
         let hub = Hub::builder(config)
             .runtime(simulation.runtime())

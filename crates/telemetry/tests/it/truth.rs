@@ -39,6 +39,26 @@ fn a_refusal_by_a_resolvers_breaker_leaves_its_host_healthy() {
 }
 
 #[test]
+fn a_host_that_only_this_process_cannot_reach_is_recorded_as_healthy() {
+    let flags = Flags { breaker: vec!["gone.example=fail_max:1,reset:60".into()], ..Flags::default() };
+    let world = World::sharing([Origin::new("a.example")], flags);
+    for _ in 0..2 {
+        world.fetch(get("http://gone.example/").repeatable(Repeatable::No));
+    }
+    let ended = world.end();
+    let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");
+    let refused = "SELECT error || ' ' || breaker_host_state || ' ' || coalesce(breaker_host_cooldown_ms, '-') FROM http_events WHERE sent = 0";
+    assert_eq!(text(&database, refused), ["network_breaker_open closed -"]);
+    let summary = load(&database, &RunChoice::All).expect("a summary");
+    let avoided: Vec<_> = summary.breakers.iter().filter(|row| row.requests_avoided > 0).map(|row| row.key.as_str()).collect();
+    assert_eq!(avoided, ["network:gone.example"]);
+    let text = ended.metrics.lock().text();
+    assert!(text.contains("breaker_network_state{host=\"gone.example\"} 2"), "{text}");
+    assert!(!text.contains("breaker_host_state{host=\"gone.example\"} 2"), "{text}");
+    assert!(text.contains("breaker_opens_total{network=\"gone.example\""), "{text}");
+}
+
+#[test]
 fn a_refusal_records_the_time_it_waited_and_the_estimate_apart() {
     let flags = Flags { rate: vec!["a.example:metadata=rates:1/10SECOND,max_delay_ms:100".into()], ..Flags::default() };
     let world = World::new([Origin::new("a.example")], flags);
