@@ -12,7 +12,7 @@ use docstokg_policy::classify::{Class, Classifier, Ending, Fault, Outcome};
 use docstokg_policy::host::Host;
 use docstokg_policy::retry_after::parse_retry_after;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Refusal, RefusalReason, Standing};
+use docstokg_policy::site::{Refusal, RefusalReason, Report, Standing};
 use http::header::{CONNECTION, DATE, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, Method, StatusCode, Version};
 use parking_lot::Mutex;
@@ -89,7 +89,15 @@ pub(crate) enum Attempted {
 /// The end of an attempt.
 pub(crate) enum Finish {
     /// An answer, read as far as the delivery says.
-    Answer { head: Box<Head>, content: Content, class: Class, retry_after: Option<Duration> },
+    Answer {
+        head: Box<Head>,
+        content: Content,
+        class: Class,
+        /// What the server asked for, as far as it is left.
+        retry_after: Option<Duration>,
+        /// The end of the block in force, where the attempt is settled already.
+        open_until: Option<BootInstant>,
+    },
     /// None: the network or the origin failed.
     Fault { fault: Fault, message: String },
 }
@@ -128,6 +136,14 @@ impl Finish {
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Answer { retry_after, .. } => *retry_after,
+            Self::Fault { .. } => None,
+        }
+    }
+
+    /// Returns the end of the block that was told as soon as the headers were there.
+    pub(crate) fn open_until(&self) -> Option<BootInstant> {
+        match self {
+            Self::Answer { open_until, .. } => *open_until,
             Self::Fault { .. } => None,
         }
     }
@@ -267,11 +283,15 @@ impl Inner {
         let head = Box::new(Head { status: incoming.status, version: incoming.version, headers: incoming.headers, url: target.url.clone() });
         let class = target.lane.rules.classifier.classify(Ending::Status(head.status));
         let retry_after = self.retry_after(&head);
+        track.note(host, role, || What::Headers { status: head.status, took: answered.since(sent), retry_after });
+        let mut open_until = None;
         if retry_after.is_some() && matches!(class.outcome, Outcome::Failure | Outcome::Throttled) {
             granted.grant().note_block();
+            // All others have to know now: the body of such an answer may take as long as it likes.
+            open_until = granted.settle(&Report { outcome: class.outcome, retry_after, sent }, track).await;
+        } else {
+            granted.settle_headers(class.outcome, track).await;
         }
-        track.note(host, role, || What::Headers { status: head.status, took: answered.since(sent), retry_after });
-        granted.settle_headers(class.outcome, track).await;
         let closes =
             head.version < Version::HTTP_11 || head.headers.get(CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"));
         target.lane.closes.store(closes, Ordering::Relaxed);
@@ -310,11 +330,12 @@ impl Inner {
         };
         track.journey.body_time = self.runtime.boot().since(answered);
         track.note(host, role, || What::Body { received: reader.received(), took: track.journey.body_time });
+        let retry_after = retry_after.map(|asked| asked.saturating_sub(track.journey.body_time));
         match content {
-            Ok(content) => Attempted::Finished(Finish::Answer { head, content, class, retry_after }),
+            Ok(content) => Attempted::Finished(Finish::Answer { head, content, class, retry_after, open_until }),
             // The status said all there is to say; its body may break off as it likes.
             Err(ReadError::Body(BodyError::Fault(..) | BodyError::Decode(_) | BodyError::TooLarge(_))) if !wanted => {
-                Attempted::Finished(Finish::Answer { head, content: Content::Bytes(Bytes::new()), class, retry_after })
+                Attempted::Finished(Finish::Answer { head, content: Content::Bytes(Bytes::new()), class, retry_after, open_until })
             }
             Err(error) => Attempted::from_read_error(error, track, host),
         }

@@ -219,9 +219,9 @@ impl Inner {
                 }
                 Some(network) => {
                     network.settle(&Report { outcome: Outcome::Success, retry_after: None, sent }, track).await;
-                    granted.settle(&report, track).await
+                    granted.settle(&report, track).await.or(finish.open_until())
                 }
-                None => granted.settle(&report, track).await,
+                None => granted.settle(&report, track).await.or(finish.open_until()),
             };
             if let Some(resolver) = resolver {
                 resolver.settle(&Report { outcome: class.outcome, retry_after: None, sent }, track).await;

@@ -173,6 +173,29 @@ fn a_process_that_cannot_reach_a_host_shows_that_to_the_others_and_holds_up_none
 }
 
 #[test]
+fn a_block_is_told_with_the_headers_and_not_after_a_body_that_trickles() {
+    let busy = Reply::status(429).header("retry-after", "60").drip(&b"busy ".repeat(20), 5, seconds(1));
+    let world = World::new(vec![Origin::new("a.example").route("/busy", [busy])]);
+    let (first, other) = (world.hub(&Arc::default()), world.hub(&Arc::default()));
+    let ended = Arc::new(Mutex::new(None));
+    let (told, simulation) = (Arc::clone(&ended), world.simulation.clone());
+    world.simulation.start(async move {
+        let answer = first.fetch(get("http://a.example/busy").repeatable(Repeatable::No)).await.expect("an answer");
+        *told.lock() = Some((answer.head.status.as_u16(), simulation.boot()));
+    });
+    let begun = world.simulation.boot();
+    world.simulation.run_for(seconds(2));
+    assert!(ended.lock().is_none(), "its body is still on its way");
+    let error = world.simulation.block_on(async move { other.fetch(get("http://a.example/")).await.expect_err("it is blocked") });
+    let left = error.kind.refused().expect("a refusal").cooldown_remaining;
+    assert!((57_000..=59_000).contains(&left.as_millis()), "{left:?}");
+    world.simulation.run_for(seconds(60));
+    let (status, at) = ended.lock().take().expect("it has ended");
+    assert_eq!((status, at.since(begun).as_secs() < 25), (429, true));
+    assert_eq!(world.web.ledger().len(), 1);
+}
+
+#[test]
 fn the_doctor_tells_a_full_window_from_requests_that_come_first() {
     let world = World::new(vec![Origin::new("a.example").latency(ms(10))]);
     let flags = Flags { rate: vec!["a.example:metadata=rates:2/SECOND".into()], ..Flags::default() };
