@@ -27,6 +27,7 @@ mod lease;
 mod line;
 mod pace;
 pub(crate) mod registry;
+mod round_trip;
 mod seen;
 mod slots;
 
@@ -44,6 +45,8 @@ pub(crate) struct Gate {
     shared: bool,
     /// Answers of the store take their time.
     remote: bool,
+    /// How long.
+    round_trip: round_trip::RoundTrip,
     lanes: Mutex<Vec<Arc<Lane>>>,
     heartbeat: lease::Heartbeat,
     /// How the breaker stood when this process last heard of it.

@@ -39,9 +39,14 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 /// For how long a request that has the process's slots may wait for its turn without giving them up.
 const KEEPS_SLOTS: Duration = Duration::from_millis(5);
 /// For how long a request that is due keeps its reservation while it waits for the process's own slots. Others wait behind
-/// it meanwhile, so it is not long.
+/// it meanwhile, so it is not long; but it doubles each time that the reservation was lost for that.
 const KEEPS_RESERVATION: Duration = Duration::from_millis(100);
-/// A permit older than this when it would be sent is given back: the process was stopped, and the origin counts arrivals.
+/// How often it doubles: a reservation expires three seconds after its instant.
+const MOST_DOUBLINGS: u32 = 4;
+/// For how long a request that has lost a reservation so may keep the process's slots while it waits for the next one.
+const KEEPS_SLOTS_AFTER_LOSS: Duration = Duration::from_secs(1);
+/// A permit that is older than this, and than two usual round trips to the store, is given back when it would be sent: the
+/// process was stopped, and the origin counts arrivals.
 const PERMIT_AGE: Duration = Duration::from_millis(100);
 /// How long until the store has heard of a block that this process has just read.
 const BLOCK_HEARD: Duration = Duration::from_millis(10);
@@ -115,6 +120,7 @@ impl Waiter<'_> {
             });
         };
         let entered = entered?;
+        self.gate.round_trip.note(door.runtime.boot().since(asked));
         self.hold(None);
         self.gate.note_condition(self.lane, track, &entered);
         self.seat.awaits_breaker.store(matches!(entered.entry, Entry::WaitForBreaker { .. }), Ordering::Release);
@@ -134,6 +140,8 @@ struct Admission<'a, 'b> {
     judged: bool,
     /// How often a permit was given back for its age.
     too_old: u32,
+    /// How often a reservation was lost because no slot of the process came free.
+    lost: u32,
 }
 
 impl Gate {
@@ -186,7 +194,7 @@ impl Gate {
                 }
             }
         };
-        let admission = Admission { waiter, terms, door, track, waits, slots: None, judged: false, too_old: 0 };
+        let admission = Admission { waiter, terms, door, track, waits, slots: None, judged: false, too_old: 0, lost: 0 };
         admission.run(first).await
     }
 
@@ -303,7 +311,7 @@ impl<'a> Admission<'a, '_> {
             before(self.runtime(), soon, self.waiter.seat.called.notified()).await;
             return Ok(None);
         }
-        let stale = self.runtime().boot().since(pass.at) > PERMIT_AGE && self.too_old < PERMIT_RETRIES;
+        let stale = self.runtime().boot().since(pass.at) > PERMIT_AGE + 2 * gate.round_trip.usual() && self.too_old < PERMIT_RETRIES;
         if stale {
             self.too_old += 1;
         } else if let Some(slots) = self.slots.take().or_else(|| lane.try_slots(self.door.process_slots)) {
@@ -321,7 +329,8 @@ impl<'a> Admission<'a, '_> {
     /// Sleeps until the instant of a reservation, then takes the process's own slots.
     async fn wait_for_rate(&mut self, reserved: Reserved) -> Result<(), Denied> {
         // For a turn of a moment slots are kept: another lane would take them, and be in the way when the turn comes.
-        self.slots = self.slots.take().filter(|_| reserved.at.since(self.runtime().boot()) <= KEEPS_SLOTS);
+        let keeps = if self.lost > 0 { KEEPS_SLOTS_AFTER_LOSS } else { KEEPS_SLOTS };
+        self.slots = self.slots.take().filter(|_| reserved.at.since(self.runtime().boot()) <= keeps);
         self.waiter.hold(Some(reserved.id));
         self.note(What::WaitRate { until: reserved.at, window: reserved.because });
         let slept = self.sleep(reserved.at).await;
@@ -332,11 +341,13 @@ impl<'a> Admission<'a, '_> {
         }
         self.slots = self.slots.take().or_else(|| self.waiter.lane.try_slots(self.door.process_slots));
         if self.slots.is_none() {
-            let until = (self.runtime().boot() + KEEPS_RESERVATION).min(self.terms.deadline);
+            let keeps = KEEPS_RESERVATION * 2_u32.pow(self.lost.min(MOST_DOUBLINGS));
+            let until = (self.runtime().boot() + keeps).min(self.terms.deadline);
             self.slots = self.wait_for_slots(until).await;
         }
         if self.slots.is_none() {
             self.waiter.give_up_reservation();
+            self.lost += 1;
             self.slots = Some(self.wait_for_slots(self.terms.deadline).await.ok_or_else(|| self.no_slot())?);
         }
         Ok(())

@@ -16,6 +16,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 
 use super::lease::Heartbeat;
+use super::round_trip::RoundTrip;
 use super::seen::Seen;
 use super::{Gate, Lane, LaneKey, Line, News, Rules};
 use crate::clock::{BootInstant, Clock, Runtime, Timestamp};
@@ -205,6 +206,7 @@ impl Registry {
             runtime: Arc::clone(&self.runtime),
             shared: store.is_shared(),
             remote: store.is_remote(),
+            round_trip: RoundTrip::default(),
             lanes: Mutex::default(),
             heartbeat: Heartbeat::default(),
             seen: Seen::default(),
