@@ -57,7 +57,7 @@ pub(crate) struct BodyReader {
     body: Box<dyn Body>,
     decoder: Option<Decoder>,
     /// The headers name more encodings than are undone: the body is refused.
-    refused: Option<DecodeError>,
+    is_refused: bool,
     runtime: Arc<dyn Runtime>,
     pace: Pace,
     deadline: BootInstant,
@@ -107,11 +107,10 @@ impl BodyReader {
         let expected = length.filter(|_| !bodiless && !headers.contains_key(TRANSFER_ENCODING));
         let pace =
             Pace { idle: config.idle_timeout, least: config.min_throughput, window: config.throughput_window, since: runtime.boot(), bytes: 0 };
-        let (decoder, refused) = match if bodiless { Ok(None) } else { Decoder::of(headers, caps) } {
-            Ok(decoder) => (decoder, None),
-            Err(error) => (None, Some(error)),
-        };
-        Self { body, decoder, refused, runtime: Arc::clone(runtime), pace, deadline, cap, expected, received: 0, delivered: 0, ended: false }
+        let decoder = if bodiless { Ok(None) } else { Decoder::of(headers, caps) };
+        let is_refused = decoder.is_err();
+        let decoder = decoder.unwrap_or_default();
+        Self { body, decoder, is_refused, runtime: Arc::clone(runtime), pace, deadline, cap, expected, received: 0, delivered: 0, ended: false }
     }
 
     /// Returns the bytes that came over the wire so far.
@@ -126,9 +125,6 @@ impl BodyReader {
 
     /// Refuses a body that says of itself that it is too large, or coded too often, before any of it is read.
     pub(crate) fn check_announced(&mut self) -> Result<(), BodyError> {
-        if let Some(error) = self.refused.take() {
-            return Err(self.decode_error(error));
-        }
         match self.expected {
             Some(length) if self.decoder.is_none() && length > self.cap => Err(BodyError::TooLarge(self.cap)),
             _ => Ok(()),
@@ -137,6 +133,9 @@ impl BodyReader {
 
     /// Returns the next decoded piece, or `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
+        if self.is_refused {
+            return Err(self.decode_error(DecodeError::TooMany));
+        }
         loop {
             if let Some(plain) = self.decode().await? {
                 return Ok(Some(plain));

@@ -30,7 +30,7 @@ mod sys;
 use arena::{Arena, PATIENCE, Refused, VERSION, block};
 use record::Mapped;
 pub(crate) use sys::PerProcess;
-use sys::{Brief, truncation};
+use sys::{Brief, Held, truncation};
 
 /// The name of the file in a state directory: another layout has another file, so that programs of two versions can run
 /// side by side, each with limits of its own.
@@ -161,10 +161,7 @@ impl StateStore for MultiprocessStore {
 
     fn list(&self) -> Answer<Vec<SiteKey>> {
         let list = || {
-            let _directory = self.arena.lock()?;
-            if truncation::was_seen() {
-                return Err(Refused::Damaged("it was cut short while it was in use"));
-            }
+            let _directory = self.lock_whole()?;
             Ok(self.arena.list()?.into_iter().map(|(key, _)| SiteKey::from(key)).collect())
         };
         Answer::Ready(list().map_err(|refused| told(self.arena.path(), refused)))
@@ -184,7 +181,18 @@ impl StateStore for MultiprocessStore {
 
     fn flush(&self) -> Answer<()> {
         // Nothing is ever on its way; but a lock that nobody frees is worth knowing of.
-        Answer::Ready(self.arena.lock().map(drop).map_err(|refused| told(self.arena.path(), refused)))
+        Answer::Ready(self.lock_whole().map(drop).map_err(|refused| told(self.arena.path(), refused)))
+    }
+}
+
+impl MultiprocessStore {
+    /// Locks the directory of a file that was not cut short.
+    fn lock_whole(&self) -> Result<Held<'_>, Refused> {
+        let held = self.arena.lock()?;
+        if truncation::was_seen() {
+            return Err(Refused::Damaged("it was cut short while it was in use"));
+        }
+        Ok(held)
     }
 }
 

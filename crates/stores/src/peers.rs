@@ -3,6 +3,7 @@
 //! When the store does not answer, that is how many there are to share the limits with.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -20,10 +21,14 @@ impl Peers {
         let directory = path.with_extension("peers");
         crate::private::make_directory(&directory).ok()?;
         let own = directory.join(format!("{}-{:x}", std::process::id(), crate::process::first_name()));
-        crate::private::make_file(&own).ok()?;
-        let held = File::options().write(true).open(&own).ok()?;
-        flock(&held, FlockOperation::NonBlockingLockExclusive).ok()?;
-        Some(Self { directory, own, _held: held })
+        // Between its creation and its lock another process may take the file for one that a killed process left.
+        (0..5).find_map(|_| {
+            crate::private::make_file(&own).ok()?;
+            let held = File::options().write(true).open(&own).ok()?;
+            flock(&held, FlockOperation::NonBlockingLockExclusive).ok()?;
+            let is_there = std::fs::metadata(&own).ok()?.ino() == held.metadata().ok()?.ino();
+            is_there.then(|| Self { directory: directory.clone(), own: own.clone(), _held: held })
+        })
     }
 
     /// Counts the processes that live, this one included. What a killed one left is removed.

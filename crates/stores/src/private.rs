@@ -3,7 +3,7 @@
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -29,10 +29,11 @@ fn number_of(group: &str, list: &str) -> Option<u32> {
     })
 }
 
-fn settle(path: &Path, alone: u32, shared: u32) -> io::Result<()> {
-    let Some(group) = GROUP.get() else { return std::fs::set_permissions(path, Permissions::from_mode(alone)) };
-    chown(path, None, Some(*group))?;
-    std::fs::set_permissions(path, Permissions::from_mode(shared))
+/// Sets the permissions of what was opened, and not of what its name may mean by now.
+fn settle(made: &File, alone: u32, shared: u32) -> io::Result<()> {
+    let Some(group) = GROUP.get() else { return made.set_permissions(Permissions::from_mode(alone)) };
+    fchown(made, None, Some(*group))?;
+    made.set_permissions(Permissions::from_mode(shared))
 }
 
 /// Makes a directory, and those above it that are missing. One that is there is left as it is.
@@ -47,11 +48,16 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
         make_directory(parent)?;
     }
     match DirBuilder::new().mode(0o700).create(path) {
-        Ok(()) => settle(path, 0o700, 0o2770),
+        Ok(()) => settle(&open_directory(path)?, 0o700, 0o2770),
         // Another process was first.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+fn open_directory(path: &Path) -> io::Result<File> {
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    File::options().read(true).custom_flags(flags).open(path)
 }
 
 /// Makes an empty file if there is none: what opens it under its name later finds its permissions.
@@ -60,7 +66,7 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
 /// It cannot be made.
 pub fn make_file(path: &Path) -> io::Result<()> {
     match File::options().create_new(true).write(true).mode(0o600).open(path) {
-        Ok(_) => settle(path, 0o600, 0o660),
+        Ok(made) => settle(&made, 0o600, 0o660),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }

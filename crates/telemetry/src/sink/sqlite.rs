@@ -7,7 +7,7 @@ use std::time::Duration;
 use docstokg_hub::clock::{Clock, Timestamp};
 use docstokg_hub::policy::breaker::State;
 use docstokg_hub::stores::private;
-use rusqlite::{Connection, OpenFlags, Transaction, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, params};
 
 use super::jsonl::millis;
 use super::{Failed, Sink};
@@ -44,6 +44,14 @@ pub enum DatabaseError {
         /// Its version.
         found: i64,
     },
+    /// It was made by the first version and cannot be brought up to date.
+    #[error(
+        "the telemetry database {path} was written by an older version, and cannot be changed here; make a copy that can be written, and read that"
+    )]
+    Old {
+        /// The file.
+        path: String,
+    },
     /// There is none.
     #[error("there is no telemetry at {path}: nothing has run with this state directory, or telemetry is off")]
     Missing {
@@ -68,7 +76,10 @@ pub fn open_to_read(path: &Path) -> Result<Connection, DatabaseError> {
     database.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
     let mut found: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
     if found == FIRST_VERSION {
-        found = migrate(&database).map_err(failed)?;
+        found = migrate(&database).map_err(|error| match error.sqlite_error_code() {
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => DatabaseError::Old { path: shown.clone() },
+            _ => failed(error),
+        })?;
     }
     if found != VERSION {
         return Err(DatabaseError::Version { path: shown, found });
@@ -199,7 +210,7 @@ impl SqliteSink {
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked))
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
 impl Sink for SqliteSink {
