@@ -179,9 +179,11 @@ impl Wait {
 
     /// Says as much as fits a line of a terminal.
     fn within(&self, width: usize) -> String {
-        let short = format!("{} ({})", self.what, self.about);
         let fits = |text: &String| text.chars().count() <= width;
-        [self.sentence(), short].into_iter().find(fits).unwrap_or_else(|| shortened(&self.what, width))
+        // What is least needed goes first: the hint, then the reason, the works, the length.
+        let parts: Vec<&str> = self.about.split("; ").collect();
+        let shorter = (1..=parts.len()).rev().map(|kept| format!("{} ({})", self.what, parts[..kept].join("; ")));
+        std::iter::once(self.sentence()).chain(shorter).find(fits).unwrap_or_else(|| shortened(&self.what, width))
     }
 }
 

@@ -15,11 +15,12 @@ use docstokg_hub::policy::retry_after::parse_retry_after;
 use docstokg_hub::policy::site::RefusalReason;
 use docstokg_hub::{Admission, CookieJar, Downloaded, Ends, ErrorKind, FetchError, Head, Hub, Request, Role, SavedFile};
 use docstokg_policy::canonical;
-use http::header::{CONTENT_LENGTH, REFERER, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, REFERER, RETRY_AFTER, TRANSFER_ENCODING};
 use http::{HeaderValue, StatusCode};
 use parking_lot::Mutex;
 
 use crate::aside::aside;
+use crate::charset;
 use crate::digest::{Fingerprint, md5_of, sha256_of};
 use crate::evidence::{Evidence, Examiner, Finding, weigh};
 use crate::hub_web::{PROBES_OUT, is_offline, patient};
@@ -28,6 +29,7 @@ use crate::location::{Checksum, DIRECT, Location, Offers};
 use crate::pursuit::Kind;
 use crate::reason::Reason;
 use crate::resolver::OFFLINE_RETRY_MS;
+use crate::resolver::landing::content_type;
 use crate::resolver::settings::Settings;
 use crate::robots_gate::{Leave, RobotsGate};
 use crate::sniff::{Expected, Payload, Received, Verdict, judge};
@@ -195,6 +197,9 @@ impl Fetcher {
     pub(crate) async fn examine(&self, location: &Location, work: &Work, path: &Path) -> Finding {
         match weigh(&self.examiner.look(path).await, work) {
             Finding::WrongWork { .. } if !matches!(location.resolver, "landing_page" | "wayback") => Finding::Accepted(Evidence::None),
+            Finding::Accepted(Evidence::None) if location.needs_evidence => {
+                Finding::WrongWork { detail: "nothing in the file says that it is this work, and its page only says so in passing".to_owned() }
+            }
             finding => finding,
         }
     }
@@ -230,6 +235,9 @@ impl Fetcher {
             tail: &file.ends.last,
             length: file.bytes,
             declared_length: declared.filter(|_| head.status != StatusCode::PARTIAL_CONTENT),
+            ends_by_itself: head.version == http::Version::HTTP_2
+                || head.status == StatusCode::PARTIAL_CONTENT
+                || head.headers.contains_key(TRANSFER_ENCODING),
             expected: if location.offers == Offers::Pdf { Expected::Pdf } else { Expected::Anything },
         };
         let host = location.url.host_str().unwrap_or_default();
@@ -277,7 +285,9 @@ impl Fetcher {
     async fn page(&self, location: &Location, work: &Work, head: &Head, path: &Path) -> Fetched {
         let Ok(bytes) = std::fs::read(path) else { return nothing(Reason::HtmlOnly, "the page cannot be read back".to_owned(), None) };
         let (work, url, headers) = (work.clone(), head.url.clone(), head.headers.clone());
-        let page = aside(move || landing_page::extract(&String::from_utf8_lossy(&bytes), &url, &headers, Some(&work))).await.unwrap_or_default();
+        let page = aside(move || landing_page::extract(&charset::page(&bytes, content_type(&headers)), &url, &headers, Some(&work)))
+            .await
+            .unwrap_or_default();
         let found = landing_page::Page::places(page.candidates, &head.url, &self.settings.endpoints.arxiv);
         let own = canonical::for_index(&location.url);
         // A stub that only sends browsers on is followed; a page with links of its own is read as it is.

@@ -3,6 +3,7 @@
 //! Publishers put the DOI and the title into the file's metadata (XMP, the Info dictionary) and the DOI on its first page.
 //! A file that names another DOI and has another title is another work's file. A differing title alone proves nothing
 //! (Info titles are often "Microsoft Word - ..."), and most files say nothing at all; both is recorded as what it is.
+//! A title of a few words proves nothing either: "Introduction" and "Cancer statistics" stand on many pages.
 
 mod examiner;
 mod inside;
@@ -45,27 +46,38 @@ pub(crate) enum Finding {
 /// Compares what a file says about itself with the work.
 pub(crate) fn weigh(inside: &Inside, work: &Work) -> Finding {
     let doi = work.identifiers.doi.as_ref();
-    let same_title = |text: &Option<String>| match (&work.title, text) {
+    let page = inside.first_page.as_deref().unwrap_or_default();
+    let is_part = is_a_part(page);
+    let page_dois = dois_in(page);
+    if doi.is_some_and(|doi| inside.metadata_dois.contains(doi)) && !is_part {
+        return Finding::Accepted(Evidence::Metadata);
+    }
+    if doi.is_some_and(|doi| page_dois.iter().any(|found| is_same(&found.doi, doi)) || is_broken_in(doi, page)) && !is_part {
+        return Finding::Accepted(Evidence::Text);
+    }
+    let names_another = doi.is_some() && !inside.metadata_dois.is_empty();
+    let title = work.title.as_deref();
+    let in_metadata = match (title, inside.title.as_deref()) {
+        // Of a few words all have to be the same: "Introduction to grants" is another title than "Introduction".
+        (Some(title), Some(text)) if !titles::is_telling(title) && !titles::is_equal(title, text) => Likeness::Different,
         (Some(title), Some(text)) => titles::compare(title, text),
         _ => Likeness::Unclear,
     };
-    let in_text = match (&work.title, &inside.first_page) {
-        (Some(title), Some(text)) => titles::find_in(title, text),
-        _ => Likeness::Unclear,
-    };
-    let in_metadata = same_title(&inside.title);
-    if doi.is_some_and(|doi| inside.metadata_dois.contains(doi)) || in_metadata == Likeness::Same {
+    let in_text = title.map_or(Likeness::Unclear, |title| titles::find_in(title, page));
+    let is_telling = title.is_some_and(titles::is_telling) && !is_part;
+    if is_telling && in_metadata == Likeness::Same && inside.title.as_deref().is_some_and(titles::is_telling) {
         return Finding::Accepted(Evidence::Metadata);
     }
-    let page_dois = inside.first_page.as_deref().map(dois_in).unwrap_or_default();
-    if doi.is_some_and(|doi| page_dois.iter().any(|found| is_same(found, doi))) || in_text == Likeness::Same {
+    // The words of a title may be strewn over any page on the same matter: against another DOI they have to stand together.
+    let stands_there = title.is_some_and(|title| titles::stands_in(title, page));
+    if is_telling && (stands_there || (in_text == Likeness::Same && !names_another)) {
         return Finding::Accepted(Evidence::Text);
     }
     let Some(doi) = doi else { return Finding::Accepted(Evidence::None) };
     // Of several DOIs on a page none is known to be its own.
     let stated = match (&inside.metadata_dois[..], &page_dois[..]) {
         ([first, ..], _) => Some((first.to_string(), "its metadata")),
-        ([], [only]) => Some((only.clone(), "its first page")),
+        ([], [only]) if only.is_own => Some((only.doi.clone(), "its first page")),
         _ => None,
     };
     let is_different = in_text == Likeness::Different || in_metadata == Likeness::Different;
@@ -77,19 +89,63 @@ pub(crate) fn weigh(inside: &Inside, work: &Work) -> Finding {
     }
 }
 
+/// Words at the beginning of a page that make it a part of a work, such as its supplement.
+const PARTS: [&str; 6] = ["supplement", "supporting information", "electronic supplementary", "additional file", "appendix", "corrigendum"];
+/// How far into a page that is looked for.
+const BEGINNING: usize = 200;
+
+/// Tells whether a page begins as that of a supplement or the like, which prints the title of its work, too.
+fn is_a_part(page: &str) -> bool {
+    let beginning: String = page.chars().take(BEGINNING).collect::<String>().to_lowercase();
+    let words = titles::words(&beginning).join(" ");
+    PARTS.iter().any(|part| words.starts_with(part))
+        || words.contains("supplementary information for")
+        || words.contains("supporting information for")
+}
+
+/// Words before a DOI on a page that make it one of something else: of data, of what is cited, of another version.
+const OF_SOMETHING_ELSE: [&str; 9] =
+    ["data", "available", "supplement", "cite", "citation", "original", "published version", "archived", "deposited"];
+/// How far before the DOI they are looked for.
+const CONTEXT: usize = 120;
+
+/// A DOI on a page.
+#[derive(Debug, PartialEq, Eq)]
+struct PageDoi {
+    doi: String,
+    /// Nothing says that it is the DOI of something else.
+    is_own: bool,
+}
+
+/// Tells whether a DOI stands on a page with white space in it, as at the end of a line.
+fn is_broken_in(doi: &Doi, page: &str) -> bool {
+    let without_space = |text: &str| text.to_lowercase().split_whitespace().collect::<String>();
+    let (page, doi) = (without_space(page), without_space(doi.as_str()));
+    page.match_indices(&doi).any(|(at, _)| {
+        let behind = page[at + doi.len()..].chars().next();
+        behind.is_none_or(|behind| !behind.is_ascii_digit())
+    })
+}
+
 /// Returns the DOIs that a text names, each once. What stands right behind one may be stuck to it.
-fn dois_in(text: &str) -> Vec<String> {
+fn dois_in(text: &str) -> Vec<PageDoi> {
     let lower = text.to_lowercase();
-    let mut found: Vec<String> = Vec::new();
+    let mut found: Vec<PageDoi> = Vec::new();
     for (at, _) in lower.match_indices("10.") {
         let boundary = lower[..at].chars().next_back().is_none_or(|before| !before.is_alphanumeric() && before != '.');
         let rest = &lower[at..];
         let end = rest.find(|c: char| c.is_whitespace() || c.is_control() || "\"'<>|".contains(c)).unwrap_or(rest.len());
         if boundary
             && let Some(Ok(doi)) = Doi::read_bare(&rest[..end])
-            && !found.iter().any(|known| known == doi.as_str())
+            && !found.iter().any(|known| known.doi == doi.as_str())
         {
-            found.push(doi.to_string());
+            let mut context: Vec<char> = lower[..at].chars().rev().take(CONTEXT).collect();
+            context.reverse();
+            let context: String = context.into_iter().collect();
+            // One without digits is a journal's.
+            let is_own = doi.as_str().split_once('/').is_some_and(|(_, suffix)| suffix.bytes().any(|byte| byte.is_ascii_digit()))
+                && !OF_SOMETHING_ELSE.iter().any(|word| context.contains(word));
+            found.push(PageDoi { doi: doi.to_string(), is_own });
         }
     }
     found
@@ -133,7 +189,7 @@ mod tests {
     fn another_doi_with_another_title_is_another_work() {
         let inside = Inside { metadata_dois: vec!["10.1000/other".parse().unwrap()], title: Some("Grants manual".into()), ..Inside::default() };
         assert!(matches!(weigh(&inside, &work(Some(TITLE))), Finding::WrongWork { detail } if detail.contains("10.1000/other")));
-        let inside = Inside { first_page: Some(page("Grants manual of the commission https://doi.org/10.1000/other")), ..Inside::default() };
+        let inside = Inside { first_page: Some(page("Grants manual of the commission https://doi.org/10.1000/other.7")), ..Inside::default() };
         assert!(matches!(weigh(&inside, &work(Some(TITLE))), Finding::WrongWork { detail } if detail.contains("first page")));
         // The metadata is a template's; the page decides.
         let inside =

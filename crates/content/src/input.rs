@@ -6,11 +6,13 @@
 
 use std::io::{self, BufRead};
 
+use crate::charset;
 use crate::resolver::Outcome;
 use crate::work::Work;
 
 mod fields;
 mod json;
+mod latex;
 mod raw;
 mod records;
 mod table;
@@ -143,11 +145,8 @@ impl<R: BufRead> InputReader<R> {
 
     fn read(&mut self, number: u64, bytes: Vec<u8>) -> Option<Result<Line, BadLine>> {
         let bytes = self.whole_record(number, bytes)?;
-        let text = match bytes {
-            Ok(bytes) => match String::from_utf8(bytes) {
-                Ok(text) => text,
-                Err(error) => return Some(Err(bad(number, error.as_bytes(), "it is not UTF-8 text"))),
-            },
+        let (text, is_utf8) = match bytes {
+            Ok(bytes) => (charset::text(&bytes).into_owned(), std::str::from_utf8(&bytes).is_ok()),
             Err(bad) => return Some(Err(bad)),
         };
         if let Shape::Records(collector) = &mut self.shape {
@@ -173,6 +172,8 @@ impl<R: BufRead> InputReader<R> {
             Recognised::Content => match &self.shape {
                 Shape::Csv(table) => Ok(table.row(&text)),
                 Shape::Jsonl => json::row(&text).transpose()?,
+                // Titles may have any letters; an identifier that is not UTF-8 is none.
+                _ if !is_utf8 => Err("it is not UTF-8 text".to_owned()),
                 _ => Row::of_identifier(&text),
             },
         };

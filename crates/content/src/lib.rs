@@ -7,6 +7,7 @@
 
 mod artifact;
 mod aside;
+mod charset;
 mod digest;
 pub mod evidence;
 pub mod hub_web;

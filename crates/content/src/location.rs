@@ -69,6 +69,8 @@ pub struct Location {
     pub size: Option<u64>,
     /// The page that led here; publishers want to see it.
     pub referer: Option<Url>,
+    /// The page says only in passing that this is the work's file: it is kept only if the file itself says so.
+    pub needs_evidence: bool,
 }
 
 /// A place as it is written down.
@@ -82,6 +84,8 @@ struct Written {
     checksum: Option<Checksum>,
     size: Option<u64>,
     referer: Option<Url>,
+    #[serde(default)]
+    needs_evidence: bool,
 }
 
 impl<'de> Deserialize<'de> for Location {
@@ -92,9 +96,9 @@ impl<'de> Deserialize<'de> for Location {
 
 impl From<Written> for Location {
     fn from(written: Written) -> Self {
-        let Written { url, offers, resolver, licence, version, checksum, size, referer } = written;
+        let Written { url, offers, resolver, licence, version, checksum, size, referer, needs_evidence } = written;
         let known = crate::resolver::order::NAMES.into_iter().chain([DIRECT]).find(|known| *known == resolver);
-        Self { url, offers, resolver: known.unwrap_or("earlier"), licence, version, checksum, size, referer }
+        Self { url, offers, resolver: known.unwrap_or("earlier"), licence, version, checksum, size, referer, needs_evidence }
     }
 }
 
@@ -102,7 +106,7 @@ impl Location {
     /// Names a place of which nothing else is known.
     #[must_use]
     pub const fn new(url: Url, offers: Offers, resolver: &'static str) -> Self {
-        Self { url, offers, resolver, licence: None, version: None, checksum: None, size: None, referer: None }
+        Self { url, offers, resolver, licence: None, version: None, checksum: None, size: None, referer: None, needs_evidence: false }
     }
 
     /// Adds the licence, where it is stated.
@@ -123,6 +127,13 @@ impl Location {
     #[must_use]
     pub fn referer(mut self, page: Url) -> Self {
         self.referer = Some(page);
+        self
+    }
+
+    /// Says that the file itself has to say that it is the work's.
+    #[must_use]
+    pub const fn needing_evidence(mut self, needs: bool) -> Self {
+        self.needs_evidence = needs;
         self
     }
 
@@ -160,6 +171,7 @@ impl Location {
         self.checksum = self.checksum.take().or(other.checksum);
         self.size = self.size.or(other.size);
         self.referer = self.referer.take().or(other.referer);
+        self.needs_evidence &= other.needs_evidence;
     }
 }
 

@@ -37,7 +37,9 @@ fn last_part(work: &Work) -> Option<String> {
     let url = url::Url::parse(&redact(url)).ok()?;
     let part = url.path_segments()?.rfind(|part| !part.is_empty())?;
     let part = percent_encoding::percent_decode_str(part).decode_utf8_lossy();
-    let part = part.rsplit_once('.').map_or(part.as_ref(), |(stem, _)| stem);
+    // An ending has letters: `journal.pone.0000308` has none.
+    let is_ending = |ending: &str| ending.len() <= 5 && ending.bytes().any(|byte| byte.is_ascii_alphabetic());
+    let part = part.rsplit_once('.').filter(|(_, ending)| is_ending(ending)).map_or(part.as_ref(), |(stem, _)| stem);
     Some(slug(part, TITLE_CHARS)).filter(|part| !part.is_empty())
 }
 

@@ -17,6 +17,7 @@ use url::Url;
 
 use crate::location::{DIRECT, Location, Offers, best_first};
 use crate::reason::{Reason, Setback, Stage, decisive};
+use crate::resolver::landing::{NO_DOI, NO_PAGE};
 use crate::resolver::order::{Choice, Plan, is_planned, order};
 use crate::resolver::{Outcome, Resolver};
 use crate::run::Deferral;
@@ -233,6 +234,10 @@ impl Pursuit {
         let mut setback = None;
         match outcome {
             Outcome::Found(found) => self.found(found.locations),
+            // A page that was read and names no file is more than a service that knows nothing.
+            Outcome::NotFound { detail, .. } if stage == Stage::Page && ![NO_PAGE, NO_DOI].contains(&detail.as_str()) => {
+                setback = Some(Setback::new(stage, Reason::HtmlOnly, &detail, None));
+            }
             Outcome::NotFound { detail, .. } => setback = Some(Setback::new(stage, Reason::NotFound, &detail, None)),
             Outcome::Failed(failure) => {
                 if failure.is_about_time() {
@@ -361,7 +366,13 @@ impl Pursuit {
         let places = self.places.iter().filter_map(|place| place.setback.as_ref());
         let asked = self.asked.iter().filter_map(|asked| asked.setback.as_ref());
         let found = self.ended_by.as_ref().or_else(|| decisive(places.chain(asked))).or(self.last.as_ref());
-        found.cloned().unwrap_or_else(|| Setback::new(Stage::Lookup, Reason::NotFound, "no source knows where its file is", None))
+        let mut found = found.cloned().unwrap_or_else(|| Setback::new(Stage::Lookup, Reason::NotFound, "no source knows where its file is", None));
+        // The status of a service is not that of the site which has the file.
+        if found.stage == Stage::Lookup && matches!(found.reason, Reason::HttpStatus | Reason::Timeout | Reason::RequestException) {
+            let is_unknown = matches!(found.http_status, Some(404 | 410));
+            (found.reason, found.http_status) = (if is_unknown { Reason::NotFound } else { Reason::LookupFailed }, None);
+        }
+        found
     }
 
     fn close(&mut self, place: usize) {

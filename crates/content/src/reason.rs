@@ -63,6 +63,8 @@ pub enum Reason {
     XmlError,
     /// A service cannot be asked as things are configured.
     ResolverUnavailable,
+    /// A service that might know where the file is failed, and no other knew.
+    LookupFailed,
     /// The attempts for one work are used up.
     MaxAttemptsReached,
     /// The time for one work is over.
@@ -78,7 +80,7 @@ pub enum Reason {
 }
 
 /// Every reason, with its word, the words of earlier versions and what it means for a person.
-const WORDS: [(Reason, &str, &[&str], &str); 32] = [
+const WORDS: [(Reason, &str, &[&str], &str); 33] = [
     (Reason::NotFound, "not_found", &["resolver_not_found", "resolver_missing", "not-found"], "no open copy found"),
     (Reason::HttpStatus, "http_status", &["http-error"], "the server refused or failed"),
     (Reason::RequestException, "request_exception", &["connection-error"], "the connection failed"),
@@ -105,6 +107,7 @@ const WORDS: [(Reason, &str, &[&str], &str); 32] = [
     (Reason::JsonError, "json_error", &["json-error"], "a service gave an unreadable answer"),
     (Reason::XmlError, "xml_error", &["xml-error"], "a service gave an unreadable answer"),
     (Reason::ResolverUnavailable, "resolver_unavailable", &["resolver-unavailable"], "a service is not configured"),
+    (Reason::LookupFailed, "lookup_failed", &[], "a look-up service failed"),
     (Reason::MaxAttemptsReached, "max_attempts_reached", &[], "too many attempts"),
     (Reason::Deadline, "deadline", &[], "the time for this work was over"),
     (Reason::DuplicateUrlGlobal, "duplicate_url_global", &[], "another work has the same file"),
@@ -218,6 +221,7 @@ impl Setback {
         let at_file = u8::from(self.stage == Stage::File);
         match (self.reason, self.http_status) {
             (Reason::NotFound | Reason::DuplicateUrlGlobal, _) => 0,
+            (Reason::HttpStatus, Some(404 | 410)) if self.stage == Stage::Lookup => 0,
             _ if self.stage == Stage::Lookup => 1,
             (Reason::HttpStatus, Some(404 | 410)) => 2,
             (Reason::HtmlOnly | Reason::DomainDisallowedMime, _) => 3,

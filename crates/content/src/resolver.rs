@@ -19,7 +19,7 @@ mod datacite;
 pub mod endpoints;
 mod europe_pmc;
 mod join;
-mod landing;
+pub(crate) mod landing;
 mod openalex;
 pub mod order;
 mod pmc;
@@ -39,6 +39,7 @@ pub use openalex::OpenAlex;
 pub(crate) use openalex::credits_left;
 pub use pmc::Pmc;
 pub(crate) use reply::OFFLINE_RETRY_MS;
+pub(crate) use reply::doi_path;
 pub use unpaywall::Unpaywall;
 pub use wayback::Wayback;
 

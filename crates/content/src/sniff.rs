@@ -186,6 +186,8 @@ pub struct Received<'a> {
     pub length: u64,
     /// How many the server promised, where it did and no encoding was undone.
     pub declared_length: Option<u64>,
+    /// The end of the transfer was marked, so that a broken one is noticed without a length.
+    pub ends_by_itself: bool,
     /// What was expected.
     pub expected: Expected,
 }
@@ -269,7 +271,8 @@ pub fn judge(received: &Received<'_>, min_pdf_bytes: u64) -> Verdict {
         Payload::Empty => rejected(Flaw::EmptyBody),
         Payload::Pdf => match pdf_tail(received.tail) {
             PdfTail::HtmlTail => rejected(Flaw::HtmlTailDetected),
-            PdfTail::EofMissing if mismatch => rejected(Flaw::PdfEofMissing),
+            // Where the end of the connection is the end of the file, only the file says whether it is whole.
+            PdfTail::EofMissing if mismatch || (received.declared_length.is_none() && !received.ends_by_itself) => rejected(Flaw::PdfEofMissing),
             _ if received.length < min_pdf_bytes => rejected(Flaw::PdfTooSmall),
             PdfTail::EofMissing => Verdict::AcceptedWithoutEof,
             // The end mark is there, so the file is whole, whatever the header promised.

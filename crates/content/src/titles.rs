@@ -137,11 +137,33 @@ pub fn compare(one: &str, other: &str) -> Likeness {
     verdict(one.intersection(&other).count(), fewer)
 }
 
+/// The fewest words that make a title one work's.
+const TELLING_WORDS: usize = 4;
+
+/// Tells whether a title has enough words to name one work and no other.
+#[must_use]
+pub fn is_telling(title: &str) -> bool {
+    // Languages that do not part their words have long ones.
+    telling(title).len() >= TELLING_WORDS || (letters(title).chars().count() >= BEGINNING_CHARS && telling(title).len() <= 2)
+}
+
+/// Tells whether two titles have the same letters and digits.
+#[must_use]
+pub fn is_equal(one: &str, other: &str) -> bool {
+    letters(one) == letters(other)
+}
+
+/// Tells whether the beginning of a title stands in a text as it is, whatever parts its letters there.
+#[must_use]
+pub fn stands_in(title: &str, text: &str) -> bool {
+    let beginning: String = letters(title).chars().take(BEGINNING_CHARS).collect();
+    beginning.len() >= SHORTEST_BEGINNING && letters(text).contains(&beginning)
+}
+
 /// Looks for the words of a title in a longer text, such as the first page of a file.
 #[must_use]
 pub fn find_in(title: &str, text: &str) -> Likeness {
-    let beginning: String = letters(title).chars().take(BEGINNING_CHARS).collect();
-    if beginning.len() >= SHORTEST_BEGINNING && letters(text).contains(&beginning) {
+    if stands_in(title, text) {
         return Likeness::Same;
     }
     let all = words(text);

@@ -28,6 +28,9 @@ const STRONG: [&str; 12] = [
     "enable javascript and cookies to continue",
 ];
 
+/// Those of them that forms on good pages carry, too.
+const ASKED_IN_FORMS: [&str; 4] = ["verify you are human", "verifying you are human", "are you a robot", "px-captcha"];
+
 /// Marks that good pages carry too.
 const WEAK: [&str; 8] = ["challenge-platform", "/cdn-cgi/", "captcha", "perimeterx", "just a moment", "unusual traffic", "access denied", "akamai"];
 
@@ -35,7 +38,7 @@ const WEAK: [&str; 8] = ["challenge-platform", "/cdn-cgi/", "captcha", "perimete
 const INTERSTITIAL: [&str; 4] = ["preparing to download", "your download will begin", "pdf is being generated", "pow_challenge"];
 
 /// Marks of a page that describes an article.
-const ARTICLE: [&str; 5] = ["citation_title", "citation_pdf_url", "citation_doi", "publication_doi", "prism.doi"];
+const ARTICLE: [&str; 6] = ["scholarlyarticle", "citation_title", "citation_pdf_url", "citation_doi", "publication_doi", "prism.doi"];
 
 /// Marks of an article page that Atypon's platform makes: both stand on every one of them.
 const ATYPON_ARTICLE: [&str; 2] = ["\"dc.title\"", "\"dc.identifier\""];
@@ -98,7 +101,10 @@ pub fn detect(status: StatusCode, body: &[u8]) -> Option<Wall> {
         return None;
     }
     let large = body.len() >= LARGE_PAGE_BYTES;
-    let strong = STRONG.iter().copied().find(|marker| page.match_indices(marker).any(|(at, _)| !large || !is_in_url(&page, at)));
+    // A large page that was served may ask for a human in one of its forms.
+    let in_a_form = |marker: &str| large && !refused && ASKED_IN_FORMS.contains(&marker);
+    let mut strong = STRONG.iter().copied().filter(|marker| !in_a_form(marker));
+    let strong = strong.find(|marker| page.match_indices(marker).any(|(at, _)| !large || !is_in_url(&page, at)));
     if let Some(marker) = strong {
         return Some(Wall::Robots { marker });
     }

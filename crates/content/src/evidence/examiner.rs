@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use docstokg_hub::clock::{Runtime, before};
@@ -11,8 +12,11 @@ use super::inside::{Inside, look_inside};
 
 /// How many files are looked into at once.
 const AT_ONCE: usize = 2;
-/// The longest that a file is looked into, the wait for others included.
+/// The longest that a file is looked into. The wait for its turn does not count: whether a file is the wrong one must not
+/// depend on how many others there are.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
+/// How many threads that do not come to an end are left behind before no more files are looked into.
+const MOST_RUNAWAYS: usize = 8;
 /// The name of the threads. A parser that panics in one has read nothing, which is recorded; it need not be shown.
 pub const THREAD_NAME: &str = "pdf-examination";
 
@@ -20,32 +24,48 @@ pub const THREAD_NAME: &str = "pdf-examination";
 pub(crate) struct Examiner {
     runtime: Arc<dyn Runtime>,
     free: Arc<Semaphore>,
+    /// Threads that still read a file for which nobody waits any more.
+    runaways: Arc<AtomicUsize>,
 }
 
 impl Examiner {
     pub(crate) fn new(runtime: Arc<dyn Runtime>) -> Self {
-        Self { runtime, free: Arc::new(Semaphore::new(AT_ONCE)) }
+        Self { runtime, free: Arc::new(Semaphore::new(AT_ONCE)), runaways: Arc::default() }
     }
 
-    /// Looks into a file. One that takes too long has said nothing; the thread that still reads it keeps its place, so that
-    /// files which never end cost two threads and no more.
+    /// Looks into a file. One that takes too long has said nothing; the thread that still reads it is left behind, so that
+    /// the next file has its turn.
     pub(crate) async fn look(&self, path: &Path) -> Inside {
         if !self.runtime.can_stall() {
             // Simulated time has no threads to wait for.
             return look_inside(path);
         }
-        let until = self.runtime.boot() + TIME_LIMIT;
-        let Some(Ok(place)) = before(&*self.runtime, until, Arc::clone(&self.free).acquire_owned()).await else { return Inside::default() };
+        let Ok(_turn) = self.free.acquire().await else { return Inside::default() };
+        if self.runaways.load(Ordering::Relaxed) >= MOST_RUNAWAYS {
+            return Inside::default();
+        }
         let (tell, told) = oneshot::channel();
-        let path = path.to_owned();
+        let (path, runaways) = (path.to_owned(), Arc::clone(&self.runaways));
         let started = std::thread::Builder::new().name(THREAD_NAME.to_owned()).spawn(move || {
             // Whoever asked may have given up.
-            let _ = tell.send(look_inside(&path));
-            drop(place);
+            if tell.send(look_inside(&path)).is_err() {
+                runaways.fetch_sub(1, Ordering::Relaxed);
+            }
         });
-        match started {
-            Ok(_) => before(&*self.runtime, until, told).await.and_then(Result::ok).unwrap_or_default(),
-            Err(_) => Inside::default(),
+        if started.is_err() {
+            return Inside::default();
+        }
+        let mut told = told;
+        match before(&*self.runtime, self.runtime.boot() + TIME_LIMIT, &mut told).await {
+            Some(inside) => inside.unwrap_or_default(),
+            None => {
+                self.runaways.fetch_add(1, Ordering::Relaxed);
+                // It may have ended in this very moment.
+                told.close();
+                let Ok(inside) = told.try_recv() else { return Inside::default() };
+                self.runaways.fetch_sub(1, Ordering::Relaxed);
+                inside
+            }
         }
     }
 }

@@ -6,8 +6,10 @@ use super::Doi;
 use super::spelling::percent_decoded;
 
 /// Parts of a path that publishers put behind the DOI.
-const TRAILING_SEGMENTS: [&str; 20] = [
+const TRAILING_SEGMENTS: [&str; 22] = [
     "pdf",
+    "ampdf",
+    "pdfplus",
     "epdf",
     "pdfft",
     "full",
@@ -30,7 +32,21 @@ const TRAILING_SEGMENTS: [&str; 20] = [
 ];
 
 /// Endings that publishers put behind the DOI.
-const TRAILING_ENDINGS: [&str; 10] = [".full.pdf+html", ".full.pdf", ".full-text", ".full", ".abstract", ".short", ".pdf", ".html", ".xml", ".epub"];
+const TRAILING_ENDINGS: [&str; 13] = [
+    ".article-info",
+    ".article-metrics",
+    ".supplementary-material",
+    ".full.pdf+html",
+    ".full.pdf",
+    ".full-text",
+    ".full",
+    ".abstract",
+    ".short",
+    ".pdf",
+    ".html",
+    ".xml",
+    ".epub",
+];
 
 impl Doi {
     /// Reads the DOI that a URL names in its path or query; `None` when there is none.
@@ -58,24 +74,44 @@ fn within(text: &str) -> Option<Doi> {
 
 /// Takes off what publishers put behind a DOI.
 fn trimmed(text: &str) -> String {
-    let mut text = text.split([';', '&', '?', '#']).next().unwrap_or_default();
-    // A SICI has semicolons of its own; it is read as it stands.
+    // A SICI has semicolons and slashes of its own; it is read as it stands.
     if text.contains("(sici)") {
-        return text.to_owned();
+        return text.split(['&', '?', '#']).next().unwrap_or_default().trim_end_matches('/').to_owned();
+    }
+    let mut text = text.split([';', '&', '?', '#']).next().unwrap_or_default();
+    // From the first part on that no DOI has: `/pdf/...`, `/figures/1`.
+    let mut length = 0;
+    for (place, part) in text.split('/').enumerate() {
+        if place > 1 && TRAILING_SEGMENTS.contains(&part) {
+            text = &text[..length - 1];
+            break;
+        }
+        length += part.len() + 1;
     }
     loop {
         let before = text.len();
         text = text.trim_end_matches('/');
-        text = TRAILING_ENDINGS.iter().find_map(|ending| text.strip_suffix(ending)).unwrap_or(text);
+        // A file behind the DOI; a number may be its own last part.
         if let Some((head, last)) = text.rsplit_once('/')
             && head.contains('/')
-            && (TRAILING_SEGMENTS.contains(&last) || TRAILING_ENDINGS.iter().any(|ending| last.ends_with(ending)))
+            && let Some(name) = TRAILING_ENDINGS.iter().find_map(|ending| last.strip_suffix(ending))
+            && name.bytes().any(|byte| byte.is_ascii_alphabetic())
         {
             text = head;
         }
+        text = TRAILING_ENDINGS.iter().find_map(|ending| text.strip_suffix(ending)).unwrap_or(text);
         if text.len() == before {
             break;
         }
+    }
+    // Oxford puts a number of its own behind it.
+    if text.starts_with("10.1093/")
+        && let Some((head, last)) = text.rsplit_once('/')
+        && head.matches('/').count() > 1
+        && last.len() > 5
+        && last.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        text = head;
     }
     // bioRxiv and medRxiv put the version right behind it.
     if text.starts_with("10.1101/")
@@ -107,6 +143,20 @@ mod tests {
             ("https://x.example/landing?doi=10.1234/a.b", Some("10.1234/a.b")),
             ("https://x.example/landing?DOI=10.1234%2Fa.b", Some("10.1234/a.b")),
             ("https://x.example/doi/abs/10.1234/a;jsessionid=77", Some("10.1234/a")),
+            ("https://academic.oup.com/bib/advance-article/doi/10.1093/bib/bbaa123/5866098", Some("10.1093/bib/bbaa123")),
+            ("https://iopscience.iop.org/article/10.1088/1748-9326/ab1234/ampdf", Some("10.1088/1748-9326/ab1234")),
+            ("https://iopscience.iop.org/article/10.1088/1742-6596/1/1/012.pdf", Some("10.1088/1742-6596/1/1/012")),
+            ("https://www.frontiersin.org/articles/10.3389/fpsyg.2020.00001/pdf/fpsyg-11-00001.pdf", Some("10.3389/fpsyg.2020.00001")),
+            (
+                "https://www.annualreviews.org/docserver/fulltext/soc/10.1146/annurev-soc-073117-041107/soc44.pdf",
+                Some("10.1146/annurev-soc-073117-041107"),
+            ),
+            ("https://www.biorxiv.org/content/10.1101/2020.01.30.927871v2.article-info", Some("10.1101/2020.01.30.927871")),
+            ("https://link.springer.com/article/10.1007/s00134-020-05991-x/figures/1", Some("10.1007/s00134-020-05991-x")),
+            (
+                "https://onlinelibrary.wiley.com/doi/abs/10.1002/(SICI)1097-4636(199823)43:4%3C338::AID-JBM16%3E3.0.CO;2-B",
+                Some("10.1002/(sici)1097-4636(199823)43:4<338::aid-jbm16>3.0.co;2-b"),
+            ),
             ("https://x.example/v10.12/a", None),
             ("https://x.example/10.12/a", None),
             ("https://x.example/release-10.1234/notes", Some("10.1234/notes")),

@@ -63,13 +63,20 @@ impl<R: BufRead> RawLines<R> {
         if self.ended {
             return None;
         }
-        match self.read() {
+        match self.is_wide().and_then(|()| self.read()) {
             Ok(line) => line.map(Ok),
             Err(error) => {
                 self.ended = true;
                 Some(Err((self.number, error)))
             }
         }
+    }
+
+    /// Refuses a file that begins with the mark of UTF-16.
+    fn is_wide(&mut self) -> io::Result<()> {
+        let begins_wide =
+            self.number == 0 && self.reader.fill_buf().is_ok_and(|begin| begin.starts_with(&[0xff, 0xfe]) || begin.starts_with(&[0xfe, 0xff]));
+        if begins_wide { Err(io::Error::other("it is UTF-16 text; save it as UTF-8, for instance with iconv -f UTF-16 -t UTF-8")) } else { Ok(()) }
     }
 
     fn read(&mut self) -> io::Result<Option<Raw>> {

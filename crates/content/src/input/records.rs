@@ -1,6 +1,7 @@
 //! Records that run over several lines: BibTeX and RIS, as reference managers write them.
 
 use super::fields::{Field, Row};
+use super::latex;
 
 /// What a record is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,13 +133,13 @@ fn bibtex(text: &str) -> Result<Option<Row>, String> {
     let (mut eprint, mut is_arxiv) = (None, false);
     for (name, value) in fields(body) {
         match name.as_str() {
-            "doi" => row.take(Field::Doi, &value),
+            "doi" => row.take(Field::Doi, &latex::name(&value)),
             "pmid" => row.take(Field::Pmid, &value),
             "pmcid" | "pmc" => row.take(Field::Pmcid, &value),
-            "title" => row.take(Field::Title, &value.replace(['{', '}'], "")),
+            "title" => row.take(Field::Title, &latex::title(&value)),
             "year" | "date" => row.take(Field::Year, &value),
-            "url" | "howpublished" => row.take_quietly(Field::Url, value.trim_start_matches("\\url{").trim_end_matches('}')),
-            "eprint" => eprint = Some(value),
+            "url" | "howpublished" => row.take_quietly(Field::Url, &latex::name(&value)),
+            "eprint" => eprint = Some(latex::name(&value)),
             "archiveprefix" | "eprinttype" => is_arxiv = value.eq_ignore_ascii_case("arxiv"),
             _ => {}
         }

@@ -4,8 +4,10 @@ use scraper::Html;
 use serde_json::Value;
 use url::Url;
 
-use super::{Meta, each};
+use super::platforms::looks_like_pdf;
+use super::{Described, Meta, each};
 use crate::identifier::{Doi, Identifier};
+use crate::location::Offers;
 use crate::titles;
 use crate::work::Learned;
 
@@ -27,6 +29,22 @@ const ID_METAS: [&str; 5] = ["citation_pii", "citation_id", "dc.identifier", "dc
 
 /// Kinds of JSON-LD objects that describe an article.
 const ARTICLES: [&str; 8] = ["ScholarlyArticle", "MedicalScholarlyArticle", "Article", "Chapter", "Thesis", "Report", "Book", "CreativeWork"];
+
+/// Keys of JSON-LD objects under which other works are described.
+const OTHER_WORKS: [&str; 12] = [
+    "citation",
+    "isPartOf",
+    "hasPart",
+    "mentions",
+    "about",
+    "publisher",
+    "author",
+    "review",
+    "relatedLink",
+    "significantLink",
+    "isBasedOn",
+    "subjectOf",
+];
 
 /// Reads what the page says about the work.
 pub(super) fn learned(metas: &[Meta], linked_data: &[Value], page: &Url) -> Learned {
@@ -72,6 +90,49 @@ fn doi_of_article(value: &Value) -> Option<Doi> {
             ["@graph", "mainEntity", "mainEntityOfPage"].iter().find_map(|key| object.get(*key).and_then(doi_of_article))
         }
         _ => None,
+    }
+}
+
+/// Collects the media of the article that a JSON-LD tree describes, not of organisations or works that it names.
+pub(super) fn media_of_article(value: &Value, described: &mut Vec<Described>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| media_of_article(item, described)),
+        Value::Object(object) => {
+            let kinds = object.get("@type").map(texts).unwrap_or_default();
+            if kinds.iter().any(|kind| ARTICLES.contains(kind)) {
+                media(value, described);
+            } else {
+                let further = ["@graph", "mainEntity", "mainEntityOfPage"].iter().filter_map(|key| object.get(*key));
+                further.for_each(|item| media_of_article(item, described));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Walks an article's JSON-LD for media objects that are a PDF or full text.
+fn media(value: &Value, described: &mut Vec<Described>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| media(item, described)),
+        Value::Object(object) => {
+            let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
+            let url = text("contentUrl");
+            let format = if text("encodingFormat").is_empty() { text("fileFormat") } else { text("encodingFormat") };
+            let offers = if format.contains("pdf") || (format.is_empty() && looks_like_pdf(url)) {
+                Some(Offers::Pdf)
+            } else if format.contains("xml") && !format.contains("html") {
+                Some(Offers::Xml)
+            } else {
+                None
+            };
+            if let Some(offers) = offers.filter(|_| !url.is_empty()) {
+                let is_article = object.get("@type").map(texts).unwrap_or_default().iter().any(|kind| ARTICLES.contains(kind));
+                let name = if is_article { String::new() } else { format!("{} {}", text("name"), text("description")) };
+                described.push(Described { url: url.to_owned(), name, offers, signal: "json_ld" });
+            }
+            object.iter().filter(|(key, _)| !OTHER_WORKS.contains(&key.as_str())).for_each(|(_, item)| media(item, described));
+        }
+        _ => {}
     }
 }
 

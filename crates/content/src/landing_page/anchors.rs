@@ -8,7 +8,7 @@ use scraper::{ElementRef, Html};
 use url::Url;
 
 use super::blocks::{Block, Blocks, is_foreign_heading};
-use super::labels::{Label, is_other_file};
+use super::labels::{Label, is_other_file, is_other_name};
 use super::own::{Carries, Own};
 use super::platforms;
 use crate::titles;
@@ -21,11 +21,15 @@ const MOST_ANCHORS: usize = 8;
 pub(super) struct Links {
     /// Those that name the work, best first.
     pub(super) named: Vec<Url>,
-    /// The one that names the work and something beside it; none where several do.
-    pub(super) doubtful: Option<Url>,
+    /// The one that names the work and something beside it, and whether it is labelled as the file on the page's own host;
+    /// none where several do.
+    pub(super) doubtful: Option<(Url, bool)>,
     /// The one that is only labelled as the file; none where several are.
     pub(super) labelled: Option<Url>,
 }
+
+/// Most links that are looked at: no honest page has more.
+const MOST_LINKS: usize = 10_000;
 
 /// A link as it stands on the page.
 struct Link<'a> {
@@ -35,36 +39,51 @@ struct Link<'a> {
 }
 
 /// Collects the links of a page that may be the article's file.
-pub(super) fn collect(document: &Html, base: &Url, own: &Own) -> Links {
+///
+/// Where the page states a file, a link whose words are not those of a file is not taken for it.
+pub(super) fn collect(document: &Html, base: &Url, own: &Own, states_pdf: bool) -> Links {
     let mut blocks = Blocks::default();
-    let mut named: Vec<((bool, Carries, bool), Url)> = Vec::new();
-    let mut doubtful: Vec<Url> = Vec::new();
+    let mut named: Vec<((bool, bool, Carries), Url)> = Vec::new();
+    let mut doubtful: Vec<(Url, bool)> = Vec::new();
     let mut labelled: Vec<Url> = Vec::new();
-    for link in links(document) {
+    let mut rivals: Vec<Url> = Vec::new();
+    for link in links(document).into_iter().take(MOST_LINKS) {
         let Ok(mut url) = base.join(link.target.trim()) else { continue };
         url.set_fragment(None);
         let label = label(link.element);
-        let Some(url) = platforms::as_file(&url, says_pdf(link.element, &label)) else { continue };
+        let says = Label::read(&label);
+        let Some(url) = platforms::as_file(&url, says_pdf(link.element, &label)) else {
+            // Whatever its URL looks like, to a person it is the file as well.
+            let is_href = link.element.attr("href") == Some(link.target);
+            if rivals.is_empty() && is_href && says == Label::TheFile && titles::words(&label).iter().any(|word| word.contains("pdf")) {
+                rivals.push(url);
+            }
+            continue;
+        };
         let block = blocks.around(link.element);
         if block == Block::Foreign || is_something_else(&url, &label, own) {
+            continue;
+        }
+        if states_pdf && says != Label::TheFile && !own.is_said_by(&label) {
             continue;
         }
         let carries = own.carried_by(&url);
         if carries != Carries::Nothing && !own.is_plainly_named_by(&url) {
             // It is the work's, and may be its data or its slides.
-            if !doubtful.contains(&url) {
-                doubtful.push(url);
+            // More than one say no more than two.
+            if doubtful.len() < 2 && doubtful.iter().all(|(other, _)| *other != url) {
+                let is_labelled = says == Label::TheFile && own.is_home(&url);
+                doubtful.push((url, is_labelled));
             }
             continue;
         }
         if carries != Carries::Nothing {
-            // The current version before earlier ones, the DOI before other names, the page's own host before others.
-            named.push(((platforms::is_old_version(&url), carries, !own.is_home(&url)), url));
+            // The current version before earlier ones, the page's own host before others, the DOI before other names.
+            named.push(((platforms::is_old_version(&url), !own.is_home(&url), carries), url));
             continue;
         }
         let own_place = block == Block::Own && !link.under_foreign_heading && own.is_home(&url);
-        // More than one say no more than two.
-        if own_place && labelled.len() < 2 && Label::read(&label) == Label::TheFile && !labelled.contains(&url) {
+        if own_place && labelled.len() < 2 && says == Label::TheFile && !own.is_anothers(&url) && !labelled.contains(&url) {
             labelled.push(url);
         }
     }
@@ -72,7 +91,7 @@ pub(super) fn collect(document: &Html, base: &Url, own: &Own) -> Links {
     let named: Vec<Url> = named.into_iter().map(|(_, url)| url).take(MOST_ANCHORS).collect();
     let doubtful = if doubtful.len() == 1 { doubtful.pop() } else { None };
     // Several files with the same label are a list, and nothing says which is the article's.
-    let labelled = if labelled.len() == 1 { labelled.pop() } else { None };
+    let labelled = if labelled.len() == 1 && rivals.is_empty() { labelled.pop() } else { None };
     Links { named, doubtful, labelled }
 }
 
@@ -124,7 +143,11 @@ fn says_pdf(element: ElementRef<'_>, label: &str) -> bool {
 ///
 /// Words that the page's own path or the title has are words of the work, and say nothing.
 pub(super) fn is_something_else(url: &Url, label: &str, own: &Own) -> bool {
-    let words = |text: &str| titles::words(text).into_iter().filter(|word| !own.has_word(word)).any(|word| is_other_file(&word));
+    let any = |text: &str, is: fn(&str) -> bool| titles::words(text).into_iter().filter(|word| !own.has_word(word)).any(|word| is(&word));
     let label_is_url = label.contains("://");
-    words(url.path()) || words(url.query().unwrap_or_default()) || (!label_is_url && words(label))
+    let file = url.path_segments().and_then(|mut parts| parts.rfind(|part| !part.is_empty())).unwrap_or_default();
+    any(url.path(), is_other_file)
+        || any(url.query().unwrap_or_default(), is_other_file)
+        || any(file, is_other_name)
+        || (!label_is_url && any(label, is_other_name))
 }

@@ -8,8 +8,8 @@
 const LARGEST: usize = 2 << 20;
 /// How many elements may be open at once.
 const DEEPEST: usize = 400;
-/// How many formatting elements may be open at once.
-const MOST_FORMATTING: usize = 40;
+/// How many formatting elements may be opened anew, all in all: each block opens all that are not closed.
+const MOST_REOPENED: usize = 300_000;
 /// How many attributes an element may have.
 const MOST_ATTRIBUTES: usize = 200;
 
@@ -36,7 +36,9 @@ pub(super) fn readable(html: &str) -> &str {
 fn scan(html: &str) -> usize {
     let bytes = html.as_bytes();
     let mut open: Vec<&str> = Vec::new();
-    let mut formatting = 0usize;
+    let (mut formatting, mut reopened) = (0usize, 0usize);
+    let mut links = 0usize;
+    let mut drawings = 0usize;
     let mut at = 0;
     while let Some(found) = find(bytes, b'<', at) {
         let Some(tag) = Tag::read(html, found) else {
@@ -52,13 +54,27 @@ fn scan(html: &str) -> usize {
             if is(&FORMATTING) {
                 formatting = formatting.saturating_sub(1);
             }
+            links = if is(&["a"]) { 0 } else { links };
+            drawings = if is(&["svg", "math"]) { drawings.saturating_sub(1) } else { drawings };
             if let Some(place) = open.iter().rposition(|name| name.eq_ignore_ascii_case(tag.name)) {
                 open.truncate(place);
             }
             continue;
         }
-        if is(&VOID) {
+        // Within drawings and formulas any element may close itself.
+        if is(&VOID) || (drawings > 0 && tag.closes_itself) {
             continue;
+        }
+        drawings += usize::from(is(&["svg", "math"]));
+        if is(&["a"]) {
+            // A link within a link closes it.
+            if links > 0 {
+                formatting = formatting.saturating_sub(1);
+                if let Some(place) = open.iter().rposition(|name| name.eq_ignore_ascii_case("a")) {
+                    open.remove(place);
+                }
+            }
+            links = 1;
         }
         if is(&RAW) {
             at = after_raw(html, at, tag.name);
@@ -70,8 +86,10 @@ fn scan(html: &str) -> usize {
             open.truncate(open.len() - 1 - place);
         }
         formatting += usize::from(is(&FORMATTING));
+        reopened += formatting;
         open.push(tag.name);
-        if open.len() > DEEPEST || formatting > MOST_FORMATTING {
+        // Unclosed formatting elements are not what makes a page deep.
+        if open.len().saturating_sub(formatting) > DEEPEST || formatting > DEEPEST || reopened > MOST_REOPENED {
             return found;
         }
     }
@@ -82,6 +100,8 @@ fn scan(html: &str) -> usize {
 struct Tag<'a> {
     name: &'a str,
     closes: bool,
+    /// It ends with `/>`.
+    closes_itself: bool,
     attributes: usize,
     /// Where the text after it begins.
     end: usize,
@@ -93,7 +113,7 @@ impl<'a> Tag<'a> {
         let bytes = html.as_bytes();
         if html[start..].starts_with("<!--") {
             let end = html[start + 4..].find("-->").map_or(html.len(), |length| start + 4 + length + 3);
-            return Some(Self { name: "", closes: true, attributes: 0, end });
+            return Some(Self { name: "", closes: true, closes_itself: false, attributes: 0, end });
         }
         let closes = bytes.get(start + 1) == Some(&b'/');
         let from = start + 1 + usize::from(closes);
@@ -124,7 +144,8 @@ impl<'a> Tag<'a> {
             }
             at += 1;
         }
-        Some(Self { name, closes, attributes, end: at })
+        let closes_itself = at >= 2 && bytes.get(at - 2) == Some(&b'/');
+        Some(Self { name, closes, closes_itself, attributes, end: at })
     }
 }
 
@@ -160,6 +181,10 @@ mod tests {
             format!("<table>{table}</table><ul>{list}</ul>"),
             "<script>if (a < b) { document.write('<div><div><div>') }</script>".repeat(1_000),
             "<!-- <div> -->".repeat(2_000),
+            "<a id=x/>text <p>".repeat(500),
+            "<a name=x><p>text".repeat(500),
+            format!("{}{}", "<font size=2>".repeat(45), "<p>text".repeat(2_000)),
+            format!("<svg>{}</svg><a href=/x.pdf>PDF</a>", "<path d='M0 0'/>".repeat(2_000)),
             format!("{}{}", "<div>".repeat(200), "</div>".repeat(200)).repeat(20),
         ] {
             assert_eq!(readable(&page).len(), page.len(), "{}", &page[..60]);

@@ -77,7 +77,7 @@ const GENERIC: [&str; 72] = [
 ];
 
 /// Beginnings of words of links that lead to something else than the article.
-const OTHER_FILES: [&str; 30] = [
+const OTHER_FILES: [&str; 39] = [
     "advert",
     "agreement",
     "appendi",
@@ -86,17 +86,22 @@ const OTHER_FILES: [&str; 30] = [
     "checklist",
     "citation",
     "copyright",
+    "corrig",
     "curriculum",
+    "dataset",
     "disclosure",
     "editorial",
     "errat",
+    "excerpt",
     "figure",
     "flyer",
+    "frontmatter",
     "graphical",
     "guide",
     "instruction",
     "licen",
     "manual",
+    "mdar",
     "moesm",
     "newsletter",
     "permission",
@@ -104,14 +109,22 @@ const OTHER_FILES: [&str; 30] = [
     "prefac",
     "presentation",
     "preview",
+    "rebuttal",
+    "retract",
     "review",
     "slide",
+    "sponsor",
+    "subscription",
     "suppl",
     "supporting",
 ];
 
+/// Beginnings of words that say so on a link or as the name of a file; journals have them in their paths.
+const OTHER_NAMES: [&str; 7] = ["comment", "correspondence", "decision", "letter", "reply", "response", "terms"];
+
 /// Words that count only as they stand, with or without a number behind: longer ones mean something else.
-const OTHER_FILES_EXACT: [&str; 16] = [
+const OTHER_FILES_EXACT: [&str; 21] = [
+    "additional",
     "cover",
     "coverpage",
     "cv",
@@ -119,16 +132,23 @@ const OTHER_FILES_EXACT: [&str; 16] = [
     "figs",
     "form",
     "forms",
-    "frontmatter",
+    "front",
     "kit",
     "mediakit",
     "peer",
     "policies",
     "policy",
-    "si",
+    "press",
+    "supp",
+    "suppdata",
+    "suppfile",
+    "suppinfo",
     "table",
     "toc",
 ];
+
+/// Words that count with a number of one or two digits behind: `rc1` is a referee's comment, `mmc2` a supplement.
+const NUMBERED_FILES: [&str; 7] = ["ac", "add", "cc", "ec", "esm", "mmc", "rc"];
 
 /// Returns whether a word says no more than "the file".
 pub(super) fn is_generic(word: &str) -> bool {
@@ -136,10 +156,22 @@ pub(super) fn is_generic(word: &str) -> bool {
     version || GENERIC.contains(&word) || word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// Returns whether a word of a file's name says no more than "the file": `fulltext01` and the `s2` of `1-s2.0` do not.
+pub(super) fn is_plain_name(word: &str) -> bool {
+    let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
+    is_generic(word) || matches!(word, "s2" | "nihms" | "xml" | "html" | "htm" | "abstract" | "epub") || (stem.len() > 3 && GENERIC.contains(&stem))
+}
+
+/// Returns whether a word on a link, or in the name of its file, names something else than the article.
+pub(super) fn is_other_name(word: &str) -> bool {
+    is_other_file(word) || OTHER_NAMES.iter().any(|other| word.starts_with(other))
+}
+
 /// Returns whether a word names something else than the article.
 pub(super) fn is_other_file(word: &str) -> bool {
     let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
-    OTHER_FILES_EXACT.contains(&stem) || OTHER_FILES.iter().any(|other| word.starts_with(other))
+    let is_numbered = matches!(word.len() - stem.len(), 1..=2) && NUMBERED_FILES.contains(&stem);
+    is_numbered || stem == "si" || OTHER_FILES_EXACT.contains(&stem) || OTHER_FILES.iter().any(|other| word.starts_with(other))
 }
 
 /// What the words on a link say.

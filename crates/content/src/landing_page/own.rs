@@ -6,6 +6,7 @@ use percent_encoding::percent_decode_str;
 use url::Url;
 
 use super::labels;
+use super::link_words::{LinkWords, is_version, ojs_article};
 use crate::titles;
 use crate::work::{Learned, Work};
 
@@ -60,17 +61,27 @@ impl Own {
 
     /// Tells whether a link is about this work.
     pub(super) fn carried_by(&self, link: &Url) -> Carries {
-        let text = normal(&format!("{}?{}", link.path(), link.query().unwrap_or_default()));
-        if self.dois.iter().any(|doi| contains(&text, doi)) {
+        let words = LinkWords::of(link);
+        if self.dois.iter().any(|doi| words.name(doi)) {
             return Carries::Doi;
         }
         let home = self.is_home(link);
         // A short number may be anybody's on another host.
         let telling = |id: &&String| home || id.len() > 4;
-        if self.ids.iter().filter(telling).any(|id| contains(&text, id)) || (home && !self.by_query && self.extended_by(link)) {
+        if self.ids.iter().filter(telling).any(|id| words.name(id)) || (home && !self.by_query && self.extended_by(link)) {
             return Carries::Id;
         }
         Carries::Nothing
+    }
+
+    /// Tells whether a link that does not carry this work names another one: a DOI that is not this one's, a longer name that
+    /// begins as this one's, or another article of the same system.
+    pub(super) fn is_anothers(&self, link: &Url) -> bool {
+        let doi = crate::identifier::Doi::in_url(link).map(|doi| normal(doi.as_str()));
+        let text = normal(link.path());
+        let longer = self.dois.iter().chain(&self.ids).any(|name| text.contains(name.as_str()));
+        let article = ojs_article(link.path()).and_then(|path| path.rsplit('/').next().map(normal));
+        longer || doi.is_some_and(|doi| !self.dois.contains(&doi)) || article.is_some_and(|article| !self.ids.contains(&article))
     }
 
     /// Tells whether a link stays on the page's host.
@@ -79,16 +90,20 @@ impl Own {
     }
 
     /// Tells whether the name of a link's file says no more than "the file of this": beside the work's own names there are only
-    /// generic words, words of the title or path, and words with digits.
+    /// generic words, numbers, versions, and words of the title or path. `f1`, `mmc1` or `supp2` are parts of a work.
     pub(super) fn is_plainly_named_by(&self, link: &Url) -> bool {
         let last = link.path_segments().and_then(|mut parts| parts.rfind(|part| !part.is_empty())).unwrap_or_default();
         let mut name = format!("-{}-", normal(last));
         for own in self.dois.iter().chain(&self.ids) {
             name = name.replace(&format!("-{own}-"), "-");
         }
-        name.split('-')
-            .filter(|word| !word.is_empty())
-            .all(|word| labels::is_generic(word) || word.contains("pdf") || word.bytes().any(|byte| byte.is_ascii_digit()) || self.has_word(word))
+        let is_own_with_version = |word: &str| self.ids.iter().any(|id| word.strip_prefix(id.as_str()).is_some_and(is_version));
+        name.split('-').filter(|word| !word.is_empty()).all(|word| labels::is_plain_name(word) || self.has_word(word) || is_own_with_version(word))
+    }
+
+    /// Tells whether the words on a link are the work's own: its title or names, or nothing at all, as on a picture.
+    pub(super) fn is_said_by(&self, label: &str) -> bool {
+        titles::words(label).iter().all(|word| self.has_word(word) || labels::is_generic(word) || self.ids.contains(word))
     }
 
     /// Tells whether a word is one of the title or of the page's own path.
@@ -166,21 +181,4 @@ fn is_telling(id: &str) -> bool {
 
 fn is_year(text: &str) -> bool {
     text.parse::<u32>().is_ok_and(|number| (1_800..2_200).contains(&number)) && text.len() == 4
-}
-
-/// Tells whether a normal form holds a name as a whole: what follows it is a boundary or a version.
-fn contains(text: &str, name: &str) -> bool {
-    text.match_indices(name).any(|(at, _)| {
-        let before = text[..at].chars().next_back();
-        let behind = &text[at + name.len()..];
-        let version = behind.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-        before.is_none_or(|before| before == '-') && (behind.is_empty() || behind.starts_with('-') || version) && !is_component(behind)
-    })
-}
-
-/// Tells whether what follows a name makes it one of a part: `.s001` is a supplement, `.g001` a figure, `.t001` a table.
-fn is_component(behind: &str) -> bool {
-    let part = behind.strip_prefix('-').and_then(|rest| rest.split('-').next()).unwrap_or_default();
-    let mut letters = part.chars();
-    letters.next().is_some_and(|first| "sgtr".contains(first)) && part.len() == 4 && letters.all(|c| c.is_ascii_digit())
 }

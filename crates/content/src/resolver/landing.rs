@@ -10,6 +10,7 @@ use super::reply::{Unanswered, doi_path, refusal, sort};
 use super::settings::Settings;
 use super::{Applies, Failure, Outcome, Resolver};
 use crate::aside::aside;
+use crate::charset;
 use crate::landing_page::{self, Page};
 use crate::location::{Location, Offers, distinct, joined};
 use crate::reason::Reason;
@@ -19,6 +20,12 @@ use crate::web::{Answer, Ask, BoxFuture, Web};
 use crate::work::{Learned, Work};
 
 const NAME: &str = "landing_page";
+
+/// What is said where there is no page.
+pub(crate) const NO_PAGE: &str = "no page to read";
+
+/// What is said of a DOI that leads nowhere.
+pub(crate) const NO_DOI: &str = "doi.org does not know this DOI";
 
 /// The largest page read, in bytes.
 const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
@@ -53,7 +60,8 @@ impl LandingPage {
         let (mut page, mut at) = match self.visit(start, work, web).await {
             Ok(Behind::File(location)) => return Outcome::of(vec![location], Learned::default(), ""),
             Ok(Behind::Page(page, at)) => (page, at),
-            Err(unanswered) => return unanswered.into_outcome("the site"),
+            Err(Unanswered::Missing(_)) => return Outcome::not_found(NO_DOI),
+            Err(Unanswered::Failed(failure)) => return Outcome::Failed(failure),
         };
         // Stubs that only send browsers on are followed once; a page with links of its own is read as it is.
         if page.candidates.is_empty()
@@ -62,17 +70,20 @@ impl LandingPage {
             match self.visit(next, work, web).await {
                 Ok(Behind::File(location)) => return Outcome::of(vec![location.referer(at)], page.learned, ""),
                 Ok(Behind::Page(further, there)) => (page, at) = (further, there),
-                Err(unanswered) => return unanswered.into_outcome("the site"),
+                Err(Unanswered::Missing(_)) => return Outcome::not_found(NO_DOI),
+                Err(Unanswered::Failed(failure)) => return Outcome::Failed(failure),
             }
         }
+        let is_cut = page.is_cut;
         let locations = Page::places(page.candidates, &at, &self.settings.endpoints.arxiv);
-        Outcome::of(distinct(locations), page.learned, "the page names no file")
+        let nothing = if is_cut { "the page is too costly to read to its end, and what was read names no file" } else { "the page names no file" };
+        Outcome::of(distinct(locations), page.learned, nothing)
     }
 
     async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
         match self.page_of(work) {
             Some(page) => self.read(page, Some(work), web).await,
-            None => Outcome::not_found("no page to read"),
+            None => Outcome::not_found(NO_PAGE),
         }
     }
 
@@ -84,7 +95,13 @@ impl LandingPage {
         {
             return Err(Unanswered::Failed(walled(&self.settings, answer, wall)));
         }
-        let answer = sort(&self.settings, answer, &[404, 410])?;
+        if let Ok(answer) = &answer
+            && matches!(answer.status.as_u16(), 404 | 410)
+            && answer.url.host() == self.settings.endpoints.doi.host()
+        {
+            return Err(Unanswered::Missing(answer.status.as_u16()));
+        }
+        let answer = sort(&self.settings, answer, &[])?;
         match classify(&answer.body) {
             Payload::Pdf => Ok(Behind::File(Location::new(answer.url, Offers::Pdf, NAME))),
             Payload::Jats | Payload::Xml if !says_html(&answer) => Ok(Behind::File(Location::new(answer.url, Offers::Xml, NAME))),
@@ -92,11 +109,16 @@ impl LandingPage {
             Payload::Empty => Err(Unanswered::Failed(super::reply::unreadable(&self.settings, &answer, Reason::HttpStatus, "page"))),
             _ => {
                 let (body, url, headers, work) = (answer.body.clone(), answer.url.clone(), answer.headers.clone(), work.cloned());
-                let page = aside(move || landing_page::extract(&String::from_utf8_lossy(&body), &url, &headers, work.as_ref())).await;
+                let page = aside(move || landing_page::extract(&charset::page(&body, content_type(&headers)), &url, &headers, work.as_ref())).await;
                 Ok(Behind::Page(Box::new(page.unwrap_or_default()), answer.url))
             }
         }
     }
+}
+
+/// Returns what a header says about the kind of an answer.
+pub(crate) fn content_type(headers: &http::HeaderMap) -> Option<&str> {
+    headers.get(CONTENT_TYPE)?.to_str().ok()
 }
 
 fn says_html(answer: &Answer) -> bool {

@@ -176,7 +176,7 @@ pub(super) fn learn_link(identifiers: &mut Identifiers, link: &str) {
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// Writes a DOI as part of a path. Slashes stay, unless parts between them would be taken for steps upwards.
-pub(super) fn doi_path(doi: &Doi) -> String {
+pub(crate) fn doi_path(doi: &Doi) -> String {
     let steps = doi.as_str().split('/').any(|part| matches!(part, "." | ".." | ""));
     utf8_percent_encode(doi.as_str(), if steps { NON_ALPHANUMERIC } else { PATH }).to_string()
 }

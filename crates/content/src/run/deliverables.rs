@@ -18,6 +18,7 @@ use super::Report;
 use crate::identifier::Identifier;
 use crate::queue::{ItemState, Queue, QueueError, WorkRow};
 use crate::reason::{self, Reason};
+use crate::resolver::doi_path;
 
 /// The most works that the page lists of each kind; the files list all.
 const MOST_ROWS: usize = 2_000;
@@ -89,8 +90,8 @@ fn standing(reason: Reason, status: Option<u16>) -> Standing {
 /// Returns where a human finds the work.
 fn link(work_id: &str, doi: Option<&str>) -> String {
     match (Identifier::parse(work_id), doi) {
-        (Ok(Identifier::Doi(doi)), _) => format!("https://doi.org/{doi}"),
-        (_, Some(doi)) => format!("https://doi.org/{doi}"),
+        (Ok(Identifier::Doi(doi)), _) => format!("https://doi.org/{}", doi_path(&doi)),
+        (_, Some(doi)) => doi.parse().map_or_else(|_| String::new(), |doi| format!("https://doi.org/{}", doi_path(&doi))),
         (Ok(Identifier::Arxiv(id)), _) => format!("https://arxiv.org/abs/{id}"),
         (Ok(Identifier::Pmid(id)), _) => format!("https://pubmed.ncbi.nlm.nih.gov/{id}/"),
         (Ok(Identifier::Pmcid(id)), _) => format!("https://pmc.ncbi.nlm.nih.gov/articles/{id}/"),

@@ -27,6 +27,7 @@ mod runs;
 // Single works whose hosts answer oddly: what is asked next, and what is not asked again.
 mod detours;
 // Pages of many shapes: which of their files is the work's, and which never is.
+mod other_files;
 mod pages;
 // Directories of runs that an earlier version began: taken up, with one spelling of reasons.
 mod migration;

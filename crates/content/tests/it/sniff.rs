@@ -41,7 +41,7 @@ fn the_end_of_a_pdf_tells_whether_it_is_whole() {
 
 fn verdict(body: &[u8], declared: Option<u64>, expected: Expected) -> Verdict {
     let length = body.len() as u64;
-    judge(&Received { head: body, tail: body, length, declared_length: declared, expected }, MIN_PDF_BYTES)
+    judge(&Received { head: body, tail: body, length, declared_length: declared, ends_by_itself: true, expected }, MIN_PDF_BYTES)
 }
 
 #[test]
@@ -65,6 +65,6 @@ fn the_verdict_names_the_flaw() {
 proptest! {
     #[test]
     fn no_bytes_panic(head in proptest::collection::vec(any::<u8>(), 0..600), tail in proptest::collection::vec(any::<u8>(), 0..100), length: u64, declared: Option<u64>) {
-        let _ = judge(&Received { head: &head, tail: &tail, length, declared_length: declared, expected: Expected::Pdf }, 1024);
+        let _ = judge(&Received { head: &head, tail: &tail, length, declared_length: declared, ends_by_itself: false, expected: Expected::Pdf }, 1024);
     }
 }

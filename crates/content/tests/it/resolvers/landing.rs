@@ -61,7 +61,7 @@ fn walls_are_named_and_other_failures_have_their_reasons() {
         assert_eq!(shown, format!("bot_challenge Some({status}) None: pub.example keeps robots out (recognised by '<title>just a moment')"));
     }
     assert_eq!(one(&Script::new().on(PAGE, 200, fixture("landing_page/nothing.html")), PAGE), "not found: the page names no file\nlearned ");
-    assert_eq!(one(&Script::new().on(PAGE, 404, "x"), PAGE), "not found: the site does not know it (404)\nlearned ");
+    assert_eq!(one(&Script::new().on(PAGE, 404, "x"), PAGE), "http_status Some(404) None: pub.example answered 404: x");
     assert!(one(&Script::new().on(PAGE, 403, "<h1>Forbidden</h1>"), PAGE).starts_with("http_status Some(403)"));
     assert!(one(&Script::new().on(PAGE, 200, ""), PAGE).starts_with("http_status Some(200)"));
     assert!(one(&Script::new().with(PAGE, 429, "x", &[("retry-after", "9")], PAGE), PAGE).starts_with("rate_limited Some(429) Some(9000)"));

@@ -87,7 +87,7 @@ impl<'a> Downloader<'a> {
 
 fn is_good(body: &[u8], location: &Location) -> bool {
     let length = body.len() as u64;
-    let received = Received { head: body, tail: body, length, declared_length: Some(length), expected: Expected::Pdf };
+    let received = Received { head: body, tail: body, length, declared_length: Some(length), ends_by_itself: false, expected: Expected::Pdf };
     let right = match &location.checksum {
         Some(Checksum::Md5(hex)) => *hex == format!("{:x}", Md5::digest(body)),
         _ => true,
