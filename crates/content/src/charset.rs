@@ -27,7 +27,7 @@ fn label(text: &str) -> Option<&'static Encoding> {
     let (_, behind) = text.split_once("charset")?;
     let name = behind.trim_start().strip_prefix('=')?.trim_start().trim_start_matches(['"', '\'']);
     let end = name.find(|c: char| !c.is_ascii_alphanumeric() && !"-_:".contains(c)).unwrap_or(name.len());
-    Encoding::for_label(name[..end].as_bytes()).filter(|encoding| *encoding != encoding_rs::UTF_8)
+    Encoding::for_label(&name.as_bytes()[..end]).filter(|encoding| *encoding != encoding_rs::UTF_8)
 }
 
 #[cfg(test)]

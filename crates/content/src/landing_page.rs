@@ -243,7 +243,9 @@ impl Found<'_> {
         }
         let items = link_header::pdf_items(headers);
         described.extend(items.into_iter().map(|url| Described { url, name: String::new(), offers: Offers::Pdf, signal: "link_header" }));
-        linked_data.iter().for_each(|value| about::media_of_article(value, &mut described));
+        for value in linked_data {
+            about::media_of_article(value, &mut described);
+        }
         let states_pdf = self.has_pdf();
         for Described { url: text, name, offers, signal } in described {
             let Ok(url) = self.base.join(text.trim()) else { continue };

@@ -84,6 +84,14 @@ pub struct BudgetReport {
     pub waits: Vec<(Duration, Duration)>,
 }
 
+impl BudgetReport {
+    /// Returns the windows in which more was used than this configuration permits: other processes ask under larger limits.
+    /// While they do, requests under this configuration hardly find room.
+    pub fn exceeded(&self) -> impl Iterator<Item = &(Window, u64)> {
+        self.windows.iter().filter(|(window, used)| *used > u64::from(window.limit.get()))
+    }
+}
+
 impl Hub {
     /// Tells for each role of a host how full its budgets are, and what its next request would wait for.
     ///

@@ -258,7 +258,6 @@ impl ErrorKind {
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::BreakerOpen(Refused { by: RefusedBy::Resolver(_), .. }) => "other resolvers are not affected",
-            Self::BreakerOpen(Refused { by: RefusedBy::Network, .. }) => "check the name and this machine's network",
             Self::RateLimited(_) => "a longer max_delay_ms for this host and role (--rate) waits instead of refusing",
             Self::Store { .. } => "on_store_failure: local goes on with a share of the limits while the store is away",
             Self::Deadline { .. } => "--deadline SECONDS allows more time",
@@ -266,7 +265,9 @@ impl ErrorKind {
             Self::Fault { fault: Fault::NoRoute, message, .. } if message.contains("open files") => {
                 "the process may open no more files: raise ulimit -n, or run fewer at once with --max-inflight"
             }
-            Self::Fault { fault: Fault::Dns | Fault::NoRoute, .. } => "check the name and this machine's network",
+            Self::BreakerOpen(Refused { by: RefusedBy::Network, .. }) | Self::Fault { fault: Fault::Dns | Fault::NoRoute, .. } => {
+                "check the name and this machine's network"
+            }
             Self::Internal { .. } => "type the host yourself, map it with --connect-to, or set transport.allow_internal",
             Self::File { .. } => "the directory must exist, be writable and have room; nothing was left half-written",
             Self::TooLarge { .. } => "transport.max_body_bytes and transport.max_file_bytes set the caps",

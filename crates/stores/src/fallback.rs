@@ -154,19 +154,19 @@ impl Site {
         until.max().unwrap_or_default()
     }
 
-    fn fill_budget(&self, charge: &Charge, filled: &mut Filled, change: Change) -> BootInstant {
+    fn fill_budget(&self, charge: &Charge, filled: &mut Filled, last: Change) -> BootInstant {
         let now = self.watch.clock.boot();
-        if filled.weight > 0 && (filled.change != change.number || filled.until <= now) {
+        if filled.weight > 0 && (filled.change != last.number || filled.until <= now) {
             // Nobody used it: it must not count in the long windows.
             self.own.empty_at(charge.budget, filled.weight, filled.at);
             filled.weight = 0;
         }
-        if filled.change != change.number {
+        if filled.change != last.number {
             let (weight, width) = pacing(&charge.windows, self.watch.peers());
             // Others notice a little later.
-            let at = change.at + BELIEVED;
+            let at = last.at + BELIEVED;
             let until = if width.is_zero() { BootInstant::default() } else { at + width };
-            *filled = Filled { change: change.number, weight: if until > now { weight } else { 0 }, at, until };
+            *filled = Filled { change: last.number, weight: if until > now { weight } else { 0 }, at, until };
             self.own.fill_at(charge.budget, &charge.windows, filled.weight, at);
         }
         filled.until
@@ -276,13 +276,13 @@ impl Site {
             Found::Present | Found::Lost => self.alone(&ask, step),
             Found::Unknown => match self.store.check() {
                 Answer::Ready(said) => {
-                    self.watch.hear(said);
+                    self.watch.hear(&said);
                     self.ask_knowing(ask, step)
                 }
                 Answer::Later(coming) => {
                     let site = Arc::clone(self);
                     Answer::Later(Box::pin(async move {
-                        site.watch.hear(coming.await);
+                        site.watch.hear(&coming.await);
                         site.ask_knowing(ask, step).await
                     }))
                 }

@@ -89,6 +89,12 @@ fn text(host: &Host, diagnosis: &Diagnosis) -> String {
             line += &format!("; adaptive rate at {:.0} %", budget.multiplier * 100.0);
         }
         lines.push(line);
+        for (window, used) in budget.exceeded() {
+            lines.push(format!(
+                "    {used} in {window}: other processes ask under a larger limit than this configuration has; while they do, requests under this \
+                 one hardly get a turn (give all processes the same limits)"
+            ));
+        }
         if !budget.waits.is_empty() {
             let waits: Vec<String> = budget.waits.iter().map(|(ago, length)| format!("{} ({} ago)", seconds(*length), seconds(*ago))).collect();
             lines.push(format!("    recent waits: {}", waits.join(", ")));
@@ -107,7 +113,7 @@ fn shown(host: &Host, diagnosis: &Diagnosis) -> Value {
         .iter()
         .map(|budget| {
             let windows: Vec<Value> =
-                budget.windows.iter().map(|(window, used)| json!({ "window": window.to_string(), "limit": window.limit, "used": used })).collect();
+                budget.windows.iter().map(|(window, used)| json!({ "window": window.to_string(), "limit": window.limit, "used": used, "exceeded": *used > u64::from(window.limit.get()) })).collect();
             let waits: Vec<Value> = budget
                 .waits
                 .iter()

@@ -78,6 +78,18 @@ fn a_block_set_by_one_process_holds_for_another_and_ends_in_time() {
 }
 
 #[test]
+fn the_doctor_says_that_a_stricter_configuration_hardly_gets_a_turn() {
+    let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
+    for _ in 0..4 {
+        assert_eq!(fetch(state.path(), &served, &["--rate", "a.example:metadata=rates:9/MINUTE"]).code, 0);
+    }
+    let told = run(state.path(), &["limits", "doctor", "a.example", "--rate", "a.example:metadata=rates:2/MINUTE"]).out;
+    assert!(told.contains("4 in 2/MINUTE: other processes ask under a larger limit"), "{told}");
+    let told = run(state.path(), &["limits", "doctor", "a.example", "--rate", "a.example:metadata=rates:9/MINUTE"]).out;
+    assert!(!told.contains("larger limit"), "{told}");
+}
+
+#[test]
 fn the_doctor_tells_how_full_each_window_is_and_when_there_is_room() {
     let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
     assert!(run(state.path(), &["limits", "doctor"]).out.contains("nothing waits"));

@@ -56,16 +56,14 @@ impl Examiner {
             return Inside::default();
         }
         let mut told = told;
-        match before(&*self.runtime, self.runtime.boot() + TIME_LIMIT, &mut told).await {
-            Some(inside) => inside.unwrap_or_default(),
-            None => {
-                self.runaways.fetch_add(1, Ordering::Relaxed);
-                // It may have ended in this very moment.
-                told.close();
-                let Ok(inside) = told.try_recv() else { return Inside::default() };
-                self.runaways.fetch_sub(1, Ordering::Relaxed);
-                inside
-            }
+        if let Some(inside) = before(&*self.runtime, self.runtime.boot() + TIME_LIMIT, &mut told).await {
+            return inside.unwrap_or_default();
         }
+        self.runaways.fetch_add(1, Ordering::Relaxed);
+        // It may have ended in this very moment.
+        told.close();
+        let Ok(inside) = told.try_recv() else { return Inside::default() };
+        self.runaways.fetch_sub(1, Ordering::Relaxed);
+        inside
     }
 }

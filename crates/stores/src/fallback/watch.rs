@@ -169,7 +169,7 @@ impl Watch {
                 Poll::Pending => break,
                 Poll::Ready(said) => {
                     looking.question = None;
-                    self.take(&mut looking, said, asked, now);
+                    self.take(&mut looking, &said, asked, now);
                 }
             }
         }
@@ -177,7 +177,7 @@ impl Watch {
     }
 
     /// Takes in what a check has just found.
-    pub(super) fn hear(&self, said: Result<(), StoreError>) {
+    pub(super) fn hear(&self, said: &Result<(), StoreError>) {
         let mut looking = self.looking.lock();
         let now = self.clock.boot();
         if self.was_lost() {
@@ -185,7 +185,7 @@ impl Watch {
         }
     }
 
-    fn take(&self, looking: &mut Looking, said: Result<(), StoreError>, as_of: BootInstant, now: BootInstant) {
+    fn take(&self, looking: &mut Looking, said: &Result<(), StoreError>, as_of: BootInstant, now: BootInstant) {
         if said.is_err() {
             looking.lost_at = looking.lost_at.max(as_of);
             return;

@@ -97,7 +97,7 @@ pub fn text(summary: &Summary, checks: &[Check]) -> String {
             .collect();
         out.push_str(&table(&["failed because", "requests", "mostly at"], &rows));
     }
-    for (title, top, unit) in [("waited longest", &summary.top_by_delay, " s"), ("refused most", &summary.top_by_blocks, "")] {
+    for (title, top, unit) in [("waited longest, all requests together", &summary.top_by_delay, " s"), ("refused most", &summary.top_by_blocks, "")] {
         if top.len() > 1 {
             let list: Vec<String> = top.iter().take(5).map(|top| format!("{}:{} {:.1}{unit}", top.host, top.role, top.value)).collect();
             let _ = writeln!(out, "\n{title}: {}", list.join(", "));
