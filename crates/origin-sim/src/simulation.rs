@@ -144,19 +144,25 @@ impl Simulation {
     /// Returns an empty store for a hub in this world.
     #[must_use]
     pub fn store(&self) -> Arc<dyn StateStore> {
-        self.store_for(false)
+        self.store_for(false, None)
     }
 
     /// Returns an empty store that several hubs of this world share as processes do.
     #[must_use]
     pub fn shared_store(&self) -> Arc<dyn StateStore> {
-        self.store_for(true)
+        self.store_for(true, None)
     }
 
-    fn store_for(&self, shared: bool) -> Arc<dyn StateStore> {
+    /// Returns an empty store on another machine that is so far away.
+    #[must_use]
+    pub fn remote_store(&self, round_trip: Duration) -> Arc<dyn StateStore> {
+        self.store_for(true, Some(round_trip))
+    }
+
+    fn store_for(&self, shared: bool, round_trip: Option<Duration>) -> Arc<dyn StateStore> {
         let inner = Arc::new(MemoryStore::new(Arc::new(self.clone())));
         match &self.0.lateness {
-            Some(lateness) => Arc::new(LateStore { inner, simulation: self.clone(), lateness: lateness.clone(), shared }),
+            Some(lateness) => Arc::new(LateStore { inner, simulation: self.clone(), lateness: lateness.clone(), shared, round_trip }),
             None => inner,
         }
     }

@@ -255,12 +255,14 @@ impl<'a> Admission<'a, '_> {
     async fn ask(&mut self) -> Result<Entry, Denied> {
         let (gate, lane) = (self.waiter.gate, self.waiter.lane);
         let (place, mut overlap) = self.place().await?;
+        let asking = (gate.remote && place == Place::Head).then(|| lane.line.begin_round(&self.waiter.seat));
         let ask = lane.ask(self.waiter.charges, &self.terms, place);
         let answer = match self.waiter.reservation {
             Some(id) => gate.site.confirm(&ask, id),
             None => gate.site.enter(&ask),
         };
         let entry = self.waiter.hear(answer.into_future(), self.door, self.track).await?;
+        drop(asking);
         let waits = !matches!(entry, Entry::Go(_));
         if let Some(overlap) = &mut overlap {
             overlap.calls_next = !waits;

@@ -15,11 +15,19 @@ use tokio::sync::Notify;
 const MOST_OVERLAPPING: u32 = 32;
 
 /// A queue of waiters.
+///
+/// While the head asks a remote store, a few of those behind it ask as well: that is a round. As many ask in the next one as
+/// found room in this one and one more, or twice as many where all did: so a queue keeps its rate however far the store is.
 #[derive(Default)]
 pub(super) struct Line {
     seats: Mutex<VecDeque<Arc<Seat>>>,
     weight: AtomicU32,
     overlapping: AtomicU32,
+    round: AtomicU32,
+    /// How many were called in the last round, how many asked, and how many of those found room.
+    called: AtomicU32,
+    asked: AtomicU32,
+    went: AtomicU32,
 }
 
 /// The place of one waiter.
@@ -27,8 +35,10 @@ pub(super) struct Seat {
     weight: u32,
     /// The store counts it already: those behind need not count it again.
     pub(super) holds_reservation: AtomicBool,
-    /// It has asked once while the head's answer was on its way.
-    overlapped: AtomicBool,
+    /// The last round in which it asked beside the head.
+    overlapped_in: AtomicU32,
+    /// It is the head, and its question is on its way.
+    asking: AtomicBool,
     /// It knows what it waits for. A head that does not has only just asked, and may be gone in a moment.
     pub(super) settled_in: AtomicBool,
     /// It waits for the breaker, and knows that.
@@ -47,7 +57,8 @@ impl Line {
         let seat = Arc::new(Seat {
             weight: weight.max(1),
             holds_reservation: AtomicBool::new(false),
-            overlapped: AtomicBool::new(false),
+            overlapped_in: AtomicU32::new(u32::MAX),
+            asking: AtomicBool::new(false),
             settled_in: AtomicBool::new(false),
             awaits_breaker: AtomicBool::new(false),
             called: Notify::new(),
@@ -68,20 +79,42 @@ impl Line {
         Some(before.filter(|other| !other.holds_reservation.load(Ordering::Acquire)).map(|other| other.weight).sum())
     }
 
-    /// Tells whether a seat is behind a head that has only just asked.
+    /// Tells whether a seat is behind a head that has only just asked, or asks again.
     pub(super) fn is_behind_an_asker(&self, seat: &Arc<Seat>) -> bool {
-        self.seats.lock().front().is_some_and(|head| !Arc::ptr_eq(head, seat) && !head.settled_in.load(Ordering::Acquire))
+        let is_asking = |head: &Arc<Seat>| !head.settled_in.load(Ordering::Acquire) || head.asking.load(Ordering::Acquire);
+        self.seats.lock().front().is_some_and(|head| !Arc::ptr_eq(head, seat) && is_asking(head))
     }
 
-    /// Lets a seat ask a remote store beside the head, once, if few do so already.
+    /// Lets a seat ask a remote store beside the head, once in a round, if few do so already.
     pub(super) fn overlap(&self, seat: &Arc<Seat>) -> Option<Overlap<'_>> {
-        if seat.overlapped.load(Ordering::Acquire) {
+        let round = self.round.load(Ordering::Acquire);
+        if seat.overlapped_in.load(Ordering::Acquire) == round {
             return None;
         }
         let more = |count: u32| (count < MOST_OVERLAPPING).then_some(count + 1);
         self.overlapping.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
-        seat.overlapped.store(true, Ordering::Release);
-        Some(Overlap { line: self, calls_next: true })
+        seat.overlapped_in.store(round, Ordering::Release);
+        self.asked.fetch_add(1, Ordering::AcqRel);
+        Some(Overlap { line: self, round, calls_next: true })
+    }
+
+    /// Begins a round: the head asks, and calls those who may ask beside it. The round ends when the answer is there.
+    pub(super) fn begin_round(&self, head: &Arc<Seat>) -> Asking {
+        let (asked, went) = (self.asked.swap(0, Ordering::AcqRel), self.went.swap(0, Ordering::AcqRel));
+        let called = self.called.load(Ordering::Acquire);
+        let called = match asked {
+            0 => called,
+            _ if went == asked => called.saturating_mul(2),
+            _ => went + 1,
+        };
+        let called = called.clamp(1, MOST_OVERLAPPING);
+        self.called.store(called, Ordering::Release);
+        self.round.fetch_add(1, Ordering::AcqRel);
+        head.asking.store(true, Ordering::Release);
+        for seat in self.seats.lock().iter().skip(1).take(called as usize) {
+            seat.called.notify_one();
+        }
+        Asking(Arc::clone(head))
     }
 
     /// Gives up a seat, and calls the new head if it was the head that left.
@@ -126,9 +159,19 @@ impl Line {
     }
 }
 
+/// A head whose question is on its way, until this is dropped.
+pub(super) struct Asking(Arc<Seat>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.asking.store(false, Ordering::Release);
+    }
+}
+
 /// Leave to ask beside the head, given up when dropped.
 pub(super) struct Overlap<'a> {
     line: &'a Line,
+    round: u32,
     /// There was room, or it never asked: the next that has not asked is called.
     pub(super) calls_next: bool,
 }
@@ -136,8 +179,12 @@ pub(super) struct Overlap<'a> {
 impl Drop for Overlap<'_> {
     fn drop(&mut self) {
         self.line.overlapping.fetch_sub(1, Ordering::AcqRel);
+        if !self.calls_next {
+            return;
+        }
+        self.line.went.fetch_add(1, Ordering::AcqRel);
         let seats = self.line.seats.lock();
-        let next = seats.iter().skip(1).find(|seat| self.calls_next && !seat.overlapped.load(Ordering::Acquire));
+        let next = seats.iter().skip(1).find(|seat| seat.overlapped_in.load(Ordering::Acquire) != self.round);
         if let Some(next) = next {
             next.called.notify_one();
         }

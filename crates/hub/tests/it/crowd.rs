@@ -1,6 +1,7 @@
 //! More requests than places, over several processes of one simulation that wake late, stand still and die.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, Random};
 use docstokg_hub::{Hub, RateWait};
@@ -20,9 +21,14 @@ struct Crowd {
 impl Crowd {
     /// Lets `count` processes ask for `each` things at once.
     fn new(seed: u64, count: usize, each: usize, rate: &str) -> Self {
+        Self::on(seed, None, count, each, rate)
+    }
+
+    /// The same with a store so far away.
+    fn on(seed: u64, round_trip: Option<Duration>, count: usize, each: usize, rate: &str) -> Self {
         let simulation = Simulation::seeded(seed);
         let web = Web::new([Origin::new("a.example").latency(ms(30))], simulation.boot());
-        let store = simulation.shared_store();
+        let store = round_trip.map_or_else(|| simulation.shared_store(), |length| simulation.remote_store(length));
         let done = Arc::new(Mutex::new(Vec::new()));
         let mut processes = Vec::new();
         for number in 0..count {
@@ -110,4 +116,20 @@ fn one_process_with_two_hosts_of_one_site_shares_its_budget() {
     assert_eq!(crate::support::count(&outcomes, "200"), 10, "{outcomes:?}");
     let last = outcomes.last().expect("the last").0;
     assert!(last < 9.0 * 1.05 + 1.0, "{last}");
+}
+
+#[test]
+fn a_queue_before_a_distant_store_keeps_its_rate() {
+    for (round_trip, rate, limit, processes, each) in
+        [(50, "100/SECOND", 100, 1, 400), (50, "100/SECOND", 100, 3, 150), (150, "20/SECOND", 20, 1, 80), (150, "20/SECOND", 20, 2, 40)]
+    {
+        let crowd = Crowd::on(7, Some(ms(round_trip)), processes, each, rate);
+        crowd.simulation.run();
+        let total = processes * each;
+        crowd.web.ledger().no_window_exceeded("a.example", limit, seconds(1)).expect("no window is exceeded");
+        let ideal = (total - 1) / limit * 1_010;
+        // Every permit counts as used until its answer is there, a round trip and more: so it is not the ideal.
+        let most = ideal + ideal / 2 + 10 * usize::try_from(round_trip).expect("a short one");
+        assert!(crowd.last() <= most as u64, "{round_trip} ms, {rate}, {processes} processes: {} ms of {ideal}", crowd.last());
+    }
 }

@@ -92,12 +92,14 @@ pub(super) struct LateStore {
     pub(super) lateness: Lateness,
     /// Several hubs of the simulation use it, as processes do.
     pub(super) shared: bool,
+    /// How far away it is, if it lies on another machine.
+    pub(super) round_trip: Option<Duration>,
 }
 
 impl StateStore for LateStore {
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
-        let (simulation, lateness) = (self.simulation.clone(), self.lateness.clone());
-        Arc::new(LateSite { inner: self.inner.site(key), simulation, lateness })
+        let (simulation, lateness, round_trip) = (self.simulation.clone(), self.lateness.clone(), self.round_trip);
+        Arc::new(LateSite { inner: self.inner.site(key), simulation, lateness, round_trip })
     }
 
     fn list(&self) -> Answer<Vec<SiteKey>> {
@@ -106,6 +108,10 @@ impl StateStore for LateStore {
 
     fn is_shared(&self) -> bool {
         self.shared
+    }
+
+    fn is_remote(&self) -> bool {
+        self.round_trip.is_some()
     }
 
     fn flush(&self) -> Answer<()> {
@@ -117,12 +123,18 @@ struct LateSite {
     inner: Arc<dyn SiteHandle>,
     simulation: Simulation,
     lateness: Lateness,
+    round_trip: Option<Duration>,
 }
 
 impl LateSite {
+    /// Returns a sleep as long as an answer takes.
+    fn on_the_way(&self) -> Sleep {
+        self.simulation.sleep(self.round_trip.unwrap_or_default() + self.lateness.of_store())
+    }
+
     /// Does a step now, and brings its answer later.
     fn late<T: Send + Unpin + 'static>(&self, answer: Answer<T>) -> Answer<T> {
-        let sleep = self.simulation.sleep(self.lateness.of_store());
+        let sleep = self.on_the_way();
         Answer::Later(Box::pin(async move {
             sleep.await;
             answer.await
@@ -132,7 +144,7 @@ impl LateSite {
     /// The same for an answer that has to be given back if nobody waits for it any more.
     fn late_entry(&self, ask: &Ask<'_>, answer: Answer<Entered>) -> Answer<Entered> {
         let Answer::Ready(said) = answer else { return answer };
-        let sleep = self.simulation.sleep(self.lateness.of_store());
+        let sleep = self.on_the_way();
         Answer::Later(Box::pin(OnItsWay { sleep, said: Some(said), ask: ask.to_owned(), site: Arc::clone(&self.inner) }))
     }
 }
