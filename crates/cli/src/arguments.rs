@@ -1,5 +1,7 @@
 //! The command line as written.
 
+#![expect(clippy::doc_markdown, reason = "these comments are the help text, which has no markup")]
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -35,15 +37,15 @@ pub(crate) enum Command {
     Fetch(Fetch),
     /// Download works: DOIs, arXiv ids, PMCIDs, URLs, files of them
     Download(Box<Download>),
-    /// Tell whom a work would be looked up with, in which order, and why
+    /// Show which sources would be tried for a work, and why
     Explain(Explain),
     /// Run the main job against a built-in simulated web; no internet is used
     Demo(Demo),
-    /// Show the limits in force, and what waits for them
+    /// Show the limits in force and what waits for them
     Limits(Limits),
     /// Show, open and close circuit breakers, for all processes
     Breaker(Breaker),
-    /// Tell what a run came to: requests, waits, opens, failures
+    /// Summarise a run: requests, waits, paused hosts, failures
     Summary(SummaryArguments),
     /// Show, check and describe the configuration
     Config(ConfigArguments),
@@ -51,51 +53,51 @@ pub(crate) enum Command {
 
 /// Flags that every command takes.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Options of every command")]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Configuration file [env: `DOCSTOKG_CONFIG`]
+    /// Configuration file [env: DOCSTOKG_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Directory of the state that processes share [env: `DOCSTOKG_STATE_DIR`]
+    /// State directory, shared by all processes [env: DOCSTOKG_STATE_DIR]
     #[arg(long, global = true, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
-    /// Limits of one host and role, e.g. `api.crossref.org:metadata=rates:25/SECOND+10000/HOUR,max_delay_ms:150`
+    /// Limits of one host and role, e.g. api.crossref.org:metadata=rates:25/SECOND+10000/HOUR,max_delay_ms:150
     #[arg(long, global = true, value_name = "HOST:ROLE=…")]
     pub rate: Vec<String>,
-    /// Where the state of limits and breakers lives: sqlite, multiprocess, redis or memory
+    /// Store for limits and breakers: sqlite, multiprocess, redis or memory
     #[arg(long, global = true, value_name = "KIND")]
     pub rate_backend: Option<String>,
-    /// Where that store is: a file, or `redis://HOST:PORT/DB`
+    /// Location of that store: a file, or redis://HOST:PORT/DB
     #[arg(long, global = true, value_name = "DSN")]
     pub rate_dsn: Option<String>,
-    /// The most requests in flight at once, over all hosts
+    /// Maximum requests in flight at once, over all hosts
     #[arg(long, global = true, value_name = "N")]
     pub max_inflight: Option<String>,
-    /// Adaptive rate, e.g. `enabled=true,high_429_ratio=0.08,decrease=25,increase=5`
+    /// Adaptive rate, e.g. enabled=true,high_429_ratio=0.08,decrease=25,increase=5
     #[arg(long, global = true, value_name = "KEY=VALUE,…")]
     pub aimd: Option<String>,
-    /// Breaker of one host, e.g. `api.crossref.org=fail_max:5,reset:60,retry_after_cap:900`
+    /// Breaker of one host, e.g. api.crossref.org=fail_max:5,reset:60,retry_after_cap:900
     #[arg(long, global = true, value_name = "HOST=…")]
     pub breaker: Vec<String>,
-    /// Breaker of one resolver, e.g. `landing_page=fail_max:4,reset:45`
+    /// Breaker of one resolver, e.g. landing_page=fail_max:4,reset:45
     #[arg(long, global = true, value_name = "NAME=…")]
     pub breaker_resolver: Vec<String>,
-    /// The longest that a request may take in all, in seconds; 0 for no bound
+    /// Deadline of each request in seconds; 0 for none
     #[arg(long, global = true, value_name = "SECONDS")]
     pub deadline: Option<String>,
-    /// Connect to ADDR:PORT for what is meant for HOST:PORT
+    /// Connect to ADDR:PORT instead of HOST:PORT
     #[arg(long, global = true, value_name = "HOST:PORT=ADDR:PORT")]
     pub connect_to: Vec<String>,
-    /// Trust the certificates in FILE (PEM) beside the machine's
+    /// Also trust the certificates in FILE (PEM)
     #[arg(long, global = true, value_name = "FILE")]
     pub cacert: Vec<PathBuf>,
-    /// Serve the metrics of the run for Prometheus, e.g. `127.0.0.1:9464`
+    /// Serve Prometheus metrics at this address, e.g. 127.0.0.1:9464
     #[arg(long, global = true, value_name = "ADDR")]
     pub metrics: Option<String>,
-    /// Say nothing but errors on stderr
+    /// Print only errors to stderr
     #[arg(long, short, global = true)]
     pub quiet: bool,
-    /// Say more on stderr, such as the full table of limits
+    /// Print more to stderr, such as the full table of limits
     #[arg(long, short, global = true)]
     pub verbose: bool,
     /// Write JSON to stdout
@@ -114,16 +116,16 @@ pub(crate) struct Fetch {
     /// The HTTP method
     #[arg(long, default_value = "GET", value_name = "METHOD")]
     pub method: String,
-    /// The resolver on whose behalf it is; its breaker is asked too
+    /// Resolver that the request belongs to; its breaker applies as well
     #[arg(long, value_name = "NAME")]
     pub resolver: Option<String>,
-    /// Add a header; keys in it stay with the host they are meant for
+    /// Add a header; credentials in it are not sent to other hosts
     #[arg(long, short = 'H', value_name = "NAME: VALUE")]
     pub header: Vec<String>,
-    /// Write the body to FILE, which appears when it is complete
+    /// Write the body to FILE, once it is complete
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Tell every decision and when it was made, on stderr
+    /// Print every decision and its time to stderr
     #[arg(long)]
     pub explain: bool,
 }
@@ -135,40 +137,40 @@ pub(crate) struct Download {
     /// URLs, DOIs, arXiv ids, PMCIDs, PMIDs, OpenAlex ids; files of them (lines, CSV, JSONL, BibTeX, RIS, CSL-JSON); - for stdin
     #[arg(value_name = "INPUT")]
     pub inputs: Vec<String>,
-    /// Where files and the manifest go
+    /// Directory for files and the manifest
     #[arg(long, short, value_name = "DIR")]
     pub out: PathBuf,
-    /// The most works in hand at once, those that wait for a rate included
+    /// Maximum works processed at once, including those waiting for a rate
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
     pub workers: u32,
-    /// What requests for files are counted as: artifact, landing or metadata
+    /// Role of requests for files: artifact, landing or metadata
     #[arg(long, default_value = "artifact")]
     pub role: Role,
-    /// The kinds of files wanted, joined by commas: pdf, xml, html
+    /// Kinds of files to download, comma-separated: pdf, xml, html
     #[arg(long, value_name = "KINDS", default_value = "pdf")]
     pub kinds: String,
     /// Format of input files: auto, lines, csv, jsonl, bibtex, ris or csl-json
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
     pub format: String,
-    /// Go on with an earlier run in the same directory
+    /// Continue an earlier run in the same directory
     #[arg(long)]
     pub resume: bool,
-    /// Try works again that failed
+    /// Retry works that failed
     #[arg(long)]
     pub retry_failed: bool,
-    /// Check the files that are there first, and fetch those anew that are not what they were
+    /// Check existing files first; download changed or missing ones again
     #[arg(long)]
     pub verify: bool,
-    /// Make no request; say what would be asked first
+    /// Send no request; print what would be requested first
     #[arg(long)]
     pub dry_run: bool,
-    /// Look up where files are and list the places; fetch none
+    /// Look up and list the locations of files; download none
     #[arg(long)]
     pub list_only: bool,
-    /// Works on a topic, through `OpenAlex`
+    /// Works on a topic, from OpenAlex
     #[arg(long, value_name = "TEXT", help_heading = "Query")]
     pub topic: Option<String>,
-    /// Works that fit an `OpenAlex` filter, e.g. `type:article,open_access.is_oa:true`
+    /// Works that match an OpenAlex filter, e.g. type:article,open_access.is_oa:true
     #[arg(long, value_name = "FILTER", help_heading = "Query")]
     pub filter: Option<String>,
     /// Published in this year or later
@@ -177,7 +179,7 @@ pub(crate) struct Download {
     /// Published in this year or earlier
     #[arg(long, value_name = "YEAR", help_heading = "Query")]
     pub year_end: Option<i32>,
-    /// The most works that a query gives
+    /// Maximum works of a query
     #[arg(long, value_name = "N", help_heading = "Query")]
     pub max: Option<u64>,
     #[command(flatten)]
@@ -185,28 +187,28 @@ pub(crate) struct Download {
     /// Name files by their checksum: the same bytes are one file
     #[arg(long, help_heading = "Files")]
     pub content_addressed: bool,
-    /// Start no further file once so many bytes of files are there; what is in flight still comes
+    /// Start no more downloads after this many bytes; current downloads finish
     #[arg(long, value_name = "BYTES", help_heading = "Files")]
     pub max_bytes: Option<u64>,
-    /// Stop when less room than this is left on the disk, in MiB
+    /// Stop when less disk space than this is free, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 64, help_heading = "Files")]
     pub min_free: u64,
-    /// The least that a PDF has, in bytes
+    /// Minimum size of a PDF, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1024, help_heading = "Files")]
     pub min_pdf_bytes: u64,
-    /// The most requests for one work
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Patience")]
+    /// Maximum requests for one work
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits of a run")]
     pub max_attempts: u32,
-    /// The most seconds for one work
-    #[arg(long, value_name = "SECONDS", help_heading = "Patience")]
+    /// Maximum seconds for one work
+    #[arg(long, value_name = "SECONDS", help_heading = "Limits of a run")]
     pub item_deadline: Option<u64>,
     /// Longest wait for paused hosts at the end of a run, in seconds; 0 does not wait
-    #[arg(long, alias = "max-park", value_name = "SECONDS", default_value_t = 3600, help_heading = "Patience")]
+    #[arg(long, alias = "max-park", value_name = "SECONDS", default_value_t = 3600, help_heading = "Limits of a run")]
     pub max_wait: u64,
     /// Ignore robots.txt (recorded in the summary)
-    #[arg(long, help_heading = "Patience")]
+    #[arg(long, help_heading = "Limits of a run")]
     pub ignore_robots: bool,
-    /// Treat URLs in inputs as other people's: they may not lead to loopback or private addresses
+    /// Refuse loopback and private addresses for URLs in inputs
     #[arg(long, help_heading = "Inputs")]
     pub untrusted_input: bool,
 }
@@ -214,27 +216,27 @@ pub(crate) struct Download {
 /// Flags that say whom to ask.
 #[derive(Debug, Args)]
 pub(crate) struct ResolverFlags {
-    /// Whom to ask first, joined by commas
-    #[arg(long, value_name = "NAMES", help_heading = "Resolvers")]
+    /// Sources to try first, comma-separated
+    #[arg(long, value_name = "NAMES", help_heading = "Sources")]
     pub resolver_order: Option<String>,
-    /// How far to go: fast or broad
-    #[arg(long, value_name = "PRESET", help_heading = "Resolvers")]
+    /// Sources: fast (APIs only) or broad (also web pages and archives)
+    #[arg(long, value_name = "PRESET", help_heading = "Sources")]
     pub resolver_preset: Option<String>,
-    /// Ask this resolver, too
-    #[arg(long, alias = "enable-resolver", value_name = "NAME", help_heading = "Resolvers")]
+    /// Also use this source
+    #[arg(long, alias = "enable-resolver", value_name = "NAME", help_heading = "Sources")]
     pub enable: Vec<String>,
-    /// Do not ask this resolver
-    #[arg(long, alias = "disable-resolver", value_name = "NAME", help_heading = "Resolvers")]
+    /// Do not use this source
+    #[arg(long, alias = "disable-resolver", value_name = "NAME", help_heading = "Sources")]
     pub disable: Vec<String>,
-    /// Your address, for services that want to be able to reach you [config: identity.mailto]
-    #[arg(long, value_name = "EMAIL", help_heading = "Resolvers")]
+    /// Your e-mail address, sent to services that ask for one [config: identity.mailto]
+    #[arg(long, value_name = "EMAIL", help_heading = "Sources")]
     pub mailto: Option<String>,
 }
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
-    /// A DOI, arXiv id, PMCID, PMID, `OpenAlex` id or URL
+    /// A DOI, arXiv id, PMCID, PMID, OpenAlex id or URL
     pub id: String,
     #[command(flatten)]
     pub choice: ResolverFlags,
@@ -243,16 +245,16 @@ pub(crate) struct Explain {
 /// Arguments of `demo`.
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
-    /// Where files, manifest and report go [default: a new directory among the temporary ones]
+    /// Directory for files, manifest and report [default: a new temporary directory]
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// How many works there are
+    /// Number of works
     #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(10..=5000))]
     pub works: u32,
-    /// What the simulated web is made from: the same seed gives the same one
+    /// Seed of the simulated web
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// By how much the limits of the real services are multiplied
+    /// Factor applied to the limits of the real services
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub scale: u32,
 }
@@ -267,14 +269,14 @@ pub(crate) struct Limits {
 /// What to do with limits.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LimitsCommand {
-    /// Show the limits in force, and where each value came from
+    /// Show the limits in force and the source of each value
     Show {
         /// Only this host
         host: Option<String>,
     },
-    /// Tell how full each budget is, when the next request may go, and why not now
+    /// Show how much of each budget is used, when the next request may go, and why
     Doctor {
-        /// Only this host; otherwise every host that has been asked
+        /// Only this host; otherwise every host with recorded requests
         host: Option<String>,
     },
 }
@@ -298,25 +300,25 @@ pub(crate) enum BreakerCommand {
         #[arg(long, value_name = "HOST")]
         host: Option<String>,
     },
-    /// Leave a host alone for a time
+    /// Pause requests to a host
     Open {
         /// The host, or with --resolver the resolver
         host: String,
-        /// For how long
+        /// Length of the pause
         #[arg(long, value_name = "N")]
         seconds: f64,
-        /// Why, for whoever looks
+        /// Reason, shown by breaker show
         #[arg(long, value_name = "TEXT", default_value = "operator")]
         reason: String,
-        /// It is a resolver
+        /// The name is that of a resolver
         #[arg(long)]
         resolver: bool,
     },
-    /// Clear the block and the failure counts of a host
+    /// Resume requests to a host and reset its failure counts
     Close {
         /// The host, or with --resolver the resolver
         host: String,
-        /// It is a resolver
+        /// The name is that of a resolver
         #[arg(long)]
         resolver: bool,
     },
@@ -325,22 +327,22 @@ pub(crate) enum BreakerCommand {
 /// Arguments of `summary`.
 #[derive(Debug, Args)]
 pub(crate) struct SummaryArguments {
-    /// The run: its id or the beginning of it, the directory of a download, latest or all
+    /// Run id or its beginning, download directory, latest or all
     pub run: Option<String>,
     /// Compare with this earlier run
     #[arg(long, value_name = "RUN")]
     pub compare: Option<String>,
-    /// Check the targets, of FILE or of the configuration; exit 1 if one is broken
+    /// Check the targets in FILE or in the configuration; exit 1 if one fails
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "the flag may stand alone")]
     pub slo: Option<Option<PathBuf>>,
-    /// Write a page to FILE: timeline, histograms, failures
+    /// Write an HTML report to FILE
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// List the ids of all runs, latest first
+    /// List run ids, latest first
     #[arg(long)]
     pub list: bool,
-    /// Read this database instead of the one in the state directory
+    /// Database to read instead of the one in the state directory
     #[arg(long, value_name = "FILE")]
     pub telemetry: Option<PathBuf>,
 }
@@ -355,16 +357,16 @@ pub(crate) struct ConfigArguments {
 /// What to do with the configuration.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Show the configuration in force, all layers merged
+    /// Show the configuration in force, with all layers merged
     Show,
     /// Check the configuration and list every problem
     Check {
         /// The file to check, instead of --config
         file: Option<PathBuf>,
     },
-    /// Write the JSON schema of the configuration file
+    /// Print the JSON schema of the configuration file
     Schema {
-        /// Write a table of all keys instead
+        /// Print a table of all keys instead
         #[arg(long)]
         markdown: bool,
     },

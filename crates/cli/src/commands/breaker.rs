@@ -107,7 +107,7 @@ fn show(global: &Global, config: &Config, open_only: bool, host: Option<&str>) -
     } else if rows.is_empty() {
         output::line("every breaker is closed");
     } else {
-        let header = ["host", "state", "reason", "until", "left_s", "reset_s", "failures", "probes m/l/a", "opened by"];
+        let header = ["host", "state", "reason", "until", "left_s", "reset_s", "failures", "probes (metadata / landing / artifact)", "opened by"];
         output::text(&table(&header, &rows.iter().map(Row::cells).collect::<Vec<_>>()));
     }
     Ok(ExitCode::SUCCESS)

@@ -34,21 +34,21 @@ pub(crate) fn sentence(event: &Event) -> String {
     let role = event.role;
     match &event.what {
         What::Hop { url, method, .. } => format!("{method} {url} as {role}"),
-        What::CacheMiss => "look up: miss, the origin has to be asked".to_owned(),
+        What::CacheMiss => "cache: miss, the origin has to be asked".to_owned(),
         What::Go { attempt, probe, rate_delay, slot_wait, breaker_wait, .. } => {
             let kind = if *probe { " as a probe" } else { "" };
             let (rate, slot, breaker) = (rate_delay.as_secs_f64(), slot_wait.as_secs_f64(), breaker_wait.as_secs_f64());
-            format!("enter: go, attempt {attempt}{kind} (waited {rate:.3} s for the rate, {slot:.3} s for a slot, {breaker:.3} s for the breaker)")
+            format!("limits: go, attempt {attempt}{kind} (waited {rate:.3} s for the rate, {slot:.3} s for a slot, {breaker:.3} s for the breaker)")
         }
-        What::HeadSkipped => "enter: HEAD spends no token here".to_owned(),
-        What::WaitRate { until: at, window: Some(window) } => format!("enter: wait {} for the window {window}", until(event, *at)),
-        What::WaitRate { until: at, window: None } => format!("enter: wait {} so that probes do not come together", until(event, *at)),
-        What::WaitTurn { not_before, ahead } => format!("enter: {ahead} in line before, turn in {} at the earliest", until(event, *not_before)),
-        What::WaitSlot => "enter: wait for a free slot".to_owned(),
-        What::WaitBreaker { probing: true, .. } => "enter: wait for the result of a probe".to_owned(),
-        What::WaitBreaker { until: at, reason, probing: false } => format!("enter: wait {} for the end of a block ({reason})", until(event, *at)),
-        What::Refused { refusal, .. } => format!("enter: refused, {}", reason(event, refusal)),
-        What::Shadowed(refusal) => format!("enter: shadow mode lets through what would be refused, {}", reason(event, refusal)),
+        What::HeadSkipped => "limits: HEAD spends no token here".to_owned(),
+        What::WaitRate { until: at, window: Some(window) } => format!("limits: wait {} for the window {window}", until(event, *at)),
+        What::WaitRate { until: at, window: None } => format!("limits: wait {} so that probes do not come together", until(event, *at)),
+        What::WaitTurn { not_before, ahead } => format!("limits: {ahead} ahead in the queue, at the earliest in {}", until(event, *not_before)),
+        What::WaitSlot => "limits: wait for a free slot".to_owned(),
+        What::WaitBreaker { probing: true, .. } => "limits: wait for the result of a probe".to_owned(),
+        What::WaitBreaker { until: at, reason, probing: false } => format!("limits: wait {} for the end of a block ({reason})", until(event, *at)),
+        What::Refused { refusal, .. } => format!("limits: refused, {}", reason(event, refusal)),
+        What::Shadowed(refusal) => format!("limits: shadow mode lets through what would be refused, {}", reason(event, refusal)),
         What::Dialled { took } => format!("send: connection made in {:.3} s", took.as_secs_f64()),
         What::Headers { status, took, retry_after } => {
             let asked = retry_after.map(|asked| format!(", Retry-After {} s", asked.as_secs())).unwrap_or_default();
@@ -56,7 +56,7 @@ pub(crate) fn sentence(event: &Event) -> String {
         }
         What::Body { received, took } => format!("send: {received} bytes in {:.3} s", took.as_secs_f64()),
         What::Fault { fault, message } => format!("send: failed ({}): {message}", fault.as_str()),
-        What::Settled { outcome } => format!("settle: {}", outcome.as_str()),
+        What::Settled { outcome } => format!("result: {}", outcome.as_str()),
         What::BreakerSeen { key, transition } => {
             let why = transition.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
             let length = transition.reset.map(|reset| format!(" for {:.0} s", reset.as_secs_f64())).unwrap_or_default();
@@ -68,8 +68,8 @@ pub(crate) fn sentence(event: &Event) -> String {
             format!("breaker of {key}: {} -> {}{length}{why}", transition.from.as_str(), transition.to.as_str())
         }
         What::Adapted(adjustment) => format!("adaptive rate: {:.2} -> {:.2} ({})", adjustment.old.share(), adjustment.new.share(), adjustment.reason),
-        What::Retry { at, after } => format!("decide: attempt {} in {}", after + 1, until(event, *at)),
-        What::Stop { reason } => format!("decide: stop ({})", reason.as_str()),
+        What::Retry { at, after } => format!("retry: attempt {} in {}", after + 1, until(event, *at)),
+        What::Stop { reason } => format!("retry: stop ({})", reason.as_str()),
         What::Redirect { to, stripped } => {
             let keys = if *stripped { ", keys left behind" } else { "" };
             format!("follow: {to}{keys}")

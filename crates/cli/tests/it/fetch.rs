@@ -16,7 +16,7 @@ fn the_body_goes_to_stdout_and_nothing_else_does() {
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "the body", ""));
     let explained = fetch(&served, "/x", &["--explain"]);
     assert_eq!(explained.out, "the body");
-    for word in ["look up: miss", "enter: go", "send: connection made", "send: 200 OK", "settle: success"] {
+    for word in ["cache: miss", "limits: go", "send: connection made", "send: 200 OK", "result: success"] {
         assert!(explained.err.contains(word), "{word} is not in\n{}", explained.err);
     }
 }

@@ -86,7 +86,7 @@ fn outcomes(database: &Connection, run: Option<&str>) -> Result<Outcomes, Summar
         ("other 4xx", "muted"),
         ("429", "bad"),
         ("5xx", "worse"),
-        ("no complete answer", "wait"),
+        ("connection broken", "wait"),
         ("denied by a breaker", "open"),
     ];
     Ok((names.into_iter().enumerate().map(|(place, (name, class))| (name, class, count(place))).collect(), count(7), count(8)))

@@ -47,7 +47,7 @@ pub fn text(summary: &Summary, checks: &[Check]) -> String {
     if let (Some(ratio), Some(bottleneck)) = (summary.makespan.ratio, &summary.makespan.bottleneck) {
         let _ = writeln!(
             out,
-            "makespan {} against a minimum of {} ({ratio:.3} x), set by {bottleneck}",
+            "took {}; the limits allow no less than {} ({ratio:.2}x, set by {bottleneck})",
             seconds(summary.makespan.seconds),
             seconds(summary.makespan.minimum_s)
         );
@@ -95,7 +95,7 @@ pub fn text(summary: &Summary, checks: &[Check]) -> String {
             .take(ROWS)
             .map(|failure| vec![failure.reason.clone(), failure.requests.to_string(), failure.hosts.join(", ")])
             .collect();
-        out.push_str(&table(&["failed because", "requests", "mostly at"], &rows));
+        out.push_str(&table(&["failed because", "requests", "top hosts"], &rows));
     }
     for (title, top, unit) in [("waited longest, all requests together", &summary.top_by_delay, " s"), ("refused most", &summary.top_by_blocks, "")] {
         if top.len() > 1 {
@@ -108,9 +108,9 @@ pub fn text(summary: &Summary, checks: &[Check]) -> String {
         let rows: Vec<Vec<String>> = checks
             .iter()
             .map(|check| {
-                let found = check.found.map_or_else(|| "nothing to judge".to_owned(), |found| format!("{found:.3}"));
-                let verdict = if check.ok { "kept" } else { "BROKEN" };
-                vec![check.target.to_owned(), format!("{}", check.wanted), found, verdict.to_owned(), check.place.clone().unwrap_or_default()]
+                let found = check.found.map_or_else(|| "no data".to_owned(), |found| format!("{found:.3}"));
+                let result = if check.ok { "pass" } else { "FAIL" };
+                vec![check.target.to_owned(), format!("{}", check.wanted), found, result.to_owned(), check.place.clone().unwrap_or_default()]
             })
             .collect();
         out.push_str(&table(&["target", "wanted", "found", "", "where"], &rows));
