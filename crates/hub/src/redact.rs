@@ -89,6 +89,26 @@ pub fn redact(url: &Url) -> String {
     shown
 }
 
+/// Returns text that may have a URL in it, or be a part of one, as it may be shown: a line that could not be read is quoted
+/// in messages.
+#[must_use]
+pub fn redact_text(text: &str) -> String {
+    const ENDS: [char; 8] = [' ', '?', '&', ';', '#', ',', '"', '\''];
+    let mut shown = String::with_capacity(text.len());
+    for piece in text.split_inclusive(ENDS) {
+        let end = piece.len() - piece.chars().next_back().filter(|last| ENDS.contains(last)).map_or(0, char::len_utf8);
+        let (word, rest) = piece.split_at(end);
+        // A name and password before a host.
+        match word.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {
+            Some((scheme, host)) => shown.push_str(&format!("{scheme}://{HIDDEN}@{host}")),
+            None if word.contains('=') || word.contains('%') => redact_pair(word, &mut shown),
+            None => shown.push_str(word),
+        }
+        shown.push_str(rest);
+    }
+    shown
+}
+
 fn redact_path(path: &str, shown: &mut String) {
     let mut after_a_name = false;
     for (place, segment) in path.split('/').enumerate() {
@@ -237,6 +257,19 @@ mod tests {
             ("https://example.org/?next=%2Fa%3Fticket%3DSECRET", "https://example.org/?next=***"),
         ] {
             assert_eq!(redact(&Url::parse(url).unwrap()), shown);
+        }
+    }
+
+    #[test]
+    fn secrets_do_not_show_in_text_that_is_no_url() {
+        for (text, shown) in [
+            ("W27R.example/x.pdf?token=SECRET", "W27R.example/x.pdf?token=***"),
+            ("http:/\u{202e}/a.example/x.pdf?a=1&apiKey=SECRET&b", "http:/\u{202e}/a.example/x.pdf?a=1&apiKey=***&b"),
+            ("see http://me:SECRET@a b.example/", "see http://***@a b.example/"),
+            ("10.1000/182 A title; with = signs, and 100 %", "10.1000/182 A title; with = signs, and 100 %"),
+            ("", ""),
+        ] {
+            assert_eq!(redact_text(text), shown);
         }
     }
 

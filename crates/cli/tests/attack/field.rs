@@ -221,8 +221,9 @@ fn interleaved(healthy: &[String], lines: &[String]) -> Vec<String> {
     all
 }
 
-/// The configuration of every run: short patience, and breakers that stay closed, so that every attack is met.
-fn config() -> String {
+/// The configuration of every run: short patience, breakers that stay closed, so that every attack is met, and no service
+/// whose name would have to be looked up.
+pub(crate) fn config() -> String {
     let services = ["openalex", "openalex_content", "crossref", "datacite", "arxiv", "pmc_id_converter", "pmc_bucket", "europe_pmc"];
     let services = services.iter().chain(&["europe_pmc_articles", "doi", "wayback", "unpaywall"]);
     let endpoints: String = services.map(|service| format!("    {service}: \"http://{HOST}/{service}/\"\n")).collect();

@@ -12,13 +12,16 @@ pub(crate) fn is_full() -> bool {
     std::env::var_os(FULL).is_some()
 }
 
-/// Takes all cases, or every so many that the short form has time for, the first always.
+/// Takes all cases, or as many as the short form has time for.
 pub(crate) fn some<T>(cases: Vec<T>, short: usize) -> Vec<T> {
-    if is_full() {
-        return cases;
-    }
-    let step = cases.len().div_ceil(short.max(1)).max(1);
-    cases.into_iter().step_by(step).collect()
+    if is_full() { cases } else { few(cases, short) }
+}
+
+/// Takes so many cases from all parts of the list, the same ones each time.
+pub(crate) fn few<T>(mut cases: Vec<T>, short: usize) -> Vec<T> {
+    fastrand::Rng::with_seed(15).shuffle(&mut cases);
+    cases.truncate(short);
+    cases
 }
 
 /// Only one class at a time: each is measured, and a neighbour that is busy would be measured with it.

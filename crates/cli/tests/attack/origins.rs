@@ -9,7 +9,7 @@ use docstokg_origin_sim::Reply;
 use docstokg_origin_sim::hostile::{Attack, addresses, bombs, loopback, odd_headers, pages, without_end};
 
 use crate::field::Field;
-use crate::form::{alone, conclude, is_full, some};
+use crate::form::{alone, conclude, few, is_full};
 use crate::measured::measure;
 use crate::support::program;
 
@@ -73,48 +73,53 @@ fn run(class: &str, canary: Option<&Canary>, field: Field) {
     conclude(class, cases, &judged.figures(), &problems);
 }
 
-fn files(field: &mut Field, attacks: Vec<Attack>, short: usize) {
-    for attack in some(attacks, short) {
+/// Takes all cases, or so many of them.
+fn taken<T>(all: bool, cases: Vec<T>, short: usize) -> Vec<T> {
+    if all { cases } else { few(cases, short) }
+}
+
+fn files(field: &mut Field, attacks: Vec<Attack>) {
+    for attack in attacks {
         field.file(attack.reply);
     }
 }
 
-fn add_bombs(field: &mut Field) {
-    let size = if is_full() { 512 << 20 } else { 32 << 20 };
-    files(field, bombs(size, "application/pdf", "%PDF-1.4\n"), 16);
-    if is_full() {
-        files(field, bombs(size, "text/html", "<html><head><meta name=citation_pdf_url content=/x.pdf></head>"), 0);
+fn add_bombs(field: &mut Field, all: bool) {
+    let size = if all { 512 << 20 } else { 32 << 20 };
+    files(field, taken(all, bombs(size, "application/pdf", "%PDF-1.4\n"), 16));
+    if all {
+        files(field, taken(all, bombs(size, "text/html", "<html><head><meta name=citation_pdf_url content=/x.pdf></head>"), 0));
     }
-    for attack in some(bombs(16 << 20, "application/json", "{\"doi\":\"10.5555/x\",\"title\":\""), 6) {
+    for attack in taken(all, bombs(16 << 20, "application/json", "{\"doi\":\"10.5555/x\",\"title\":\""), 6) {
         field.record(attack.reply);
     }
-    for attack in some(bombs(16 << 20, "text/plain", "User-agent: *\nDisallow: /x\n"), 4) {
+    for attack in taken(all, bombs(16 << 20, "text/plain", "User-agent: *\nDisallow: /x\n"), 4) {
         field.robots(attack.reply);
     }
 }
 
-fn add_endless(field: &mut Field) {
+fn add_endless(field: &mut Field, all: bool) {
     for path in ["/same", "/longer", "/other"] {
         field.redirects(path);
     }
-    files(field, without_end(), 8);
-    for attack in some(without_end(), 4) {
+    files(field, taken(all, without_end(), 8));
+    for attack in taken(all, without_end(), 4) {
         field.record(attack.reply);
     }
-    for attack in some(without_end(), 4) {
+    for attack in taken(all, without_end(), 4) {
         field.robots(attack.reply);
     }
 }
 
-fn add_headers(field: &mut Field) {
-    files(field, odd_headers(), 50);
-    for attack in some(odd_headers(), 10) {
+fn add_headers(field: &mut Field, all: bool) {
+    files(field, taken(all, odd_headers(), 50));
+    for attack in taken(all, odd_headers(), 10) {
         field.record(attack.reply);
     }
 }
 
-fn add_pages(field: &mut Field) {
-    for (_, body) in some(pages(2 << 20), 4) {
+fn add_pages(field: &mut Field, all: bool) {
+    for (_, body) in taken(all, pages(2 << 20), 4) {
         field.page(format!("<html><head><meta name=citation_title content=T></head><body>{body}"));
     }
 }
@@ -127,7 +132,7 @@ fn a_run_holds_against_all_at_once() {
     behind_a_proxy(&mut field, &canary);
     lead_to(&mut field, &addresses());
     for add in [add_bombs, add_endless, add_headers, add_pages] {
-        add(&mut field);
+        add(&mut field, false);
     }
     run("all at once", Some(&canary), field);
 }
@@ -154,11 +159,11 @@ fn no_answer_leads_into_the_private_network() {
 #[ignore = "for cargo xtask attack: the short form has some of it"]
 fn each_kind_of_answer_by_itself() {
     let _turn = alone();
-    let kinds: [(&str, fn(&mut Field)); 4] =
+    let kinds: [(&str, fn(&mut Field, bool)); 4] =
         [("bombs", add_bombs), ("answers without end", add_endless), ("headers of nonsense", add_headers), ("pages that cost", add_pages)];
     for (class, add) in kinds {
         let mut field = Field::new();
-        add(&mut field);
+        add(&mut field, is_full());
         run(class, None, field);
     }
 }
