@@ -12,6 +12,10 @@ mod support;
 #[allow(dead_code, reason = "shared with the other tests of the program, which use more of it")]
 mod world;
 
+#[path = "../../../stores/tests/it/server.rs"]
+#[allow(dead_code, reason = "the tests of stores use more of it")]
+mod server;
+
 // The length of the suite, and its table of results.
 mod form;
 // A run with its exit, memory and time.
