@@ -155,7 +155,7 @@ impl Field {
         if ended.1 > allowed {
             problems.push(format!("the healthy works took {:?}, {:?} by themselves", ended.1, usual.1));
         }
-        Judged { usual: usual.1, healthy: ended.1, usual_cpu: usual.0.cpu, ended: ended.0, problems, world }
+        Judged { usual: usual.1, healthy: ended.1, ended: ended.0, problems }
     }
 }
 
@@ -164,11 +164,8 @@ pub(crate) struct Judged {
     /// How long the healthy works took by themselves, and beside the others.
     pub(crate) usual: Duration,
     pub(crate) healthy: Duration,
-    /// The processor time of the run with healthy works alone.
-    pub(crate) usual_cpu: Duration,
     pub(crate) ended: Ended,
     pub(crate) problems: Vec<String>,
-    pub(crate) world: World,
 }
 
 impl Judged {

@@ -113,7 +113,9 @@ fn add_endless(field: &mut Field, all: bool) {
 
 fn add_headers(field: &mut Field, all: bool) {
     files(field, taken(all, odd_headers(), 50));
-    for attack in taken(all, odd_headers(), 10) {
+    // Those that speak of their whole host would keep the others from being asked.
+    let of_one_answer = odd_headers().into_iter().filter(|attack| !matches!(attack.reply.status, 429 | 503)).collect();
+    for attack in taken(all, of_one_answer, 10) {
         field.record(attack.reply);
     }
 }
