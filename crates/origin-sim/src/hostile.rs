@@ -9,12 +9,16 @@ use crate::reply::{Piece, Reply};
 
 mod bombs;
 mod headers;
+mod mutations;
 mod pages;
+mod papers;
 mod targets;
 
 pub use bombs::bombs;
 pub use headers::odd_headers;
+pub use mutations::mutated;
 pub use pages::pages;
+pub use papers::{paper, papers};
 pub use targets::{addresses, loopback};
 
 /// An answer, and what is wrong with it.

@@ -90,6 +90,14 @@ impl Field {
         self.replies.insert((HOST.to_owned(), path), reply);
     }
 
+    /// Adds a work whose page leads to this paper, which is looked into.
+    pub(crate) fn paper(&mut self, paper: Vec<u8>) {
+        let path = format!("/paper/{}.pdf", self.lines.len());
+        let about = "<meta name=citation_title content=\"A title of a paper\"><meta name=citation_doi content=10.5555/other>";
+        self.page(format!("<html><head>{about}<meta name=citation_pdf_url content={path}></head></html>"));
+        self.replies.insert((HOST.to_owned(), path), Reply::ok(paper).header("content-type", "application/pdf"));
+    }
+
     /// Adds a work that a service is asked for, and answers so.
     pub(crate) fn record(&mut self, reply: Reply) {
         let number = self.lines.len();

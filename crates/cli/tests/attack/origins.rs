@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use docstokg_origin_sim::Reply;
-use docstokg_origin_sim::hostile::{Attack, addresses, bombs, loopback, odd_headers, pages, without_end};
+use docstokg_origin_sim::hostile::{Attack, addresses, bombs, loopback, odd_headers, pages, paper, papers, without_end};
 
 use crate::field::Field;
 use crate::form::{alone, conclude, few, is_full};
@@ -126,6 +126,13 @@ fn add_pages(field: &mut Field, all: bool) {
     }
 }
 
+fn add_papers(field: &mut Field, all: bool) {
+    field.paper(paper("A title of a paper", "doi:10.5555/other"));
+    for (_, paper) in taken(all, papers(), 8) {
+        field.paper(paper);
+    }
+}
+
 /// The short form: some of everything in one run.
 #[test]
 fn a_run_holds_against_all_at_once() {
@@ -133,7 +140,7 @@ fn a_run_holds_against_all_at_once() {
     let (canary, mut field) = (Canary::listen(), Field::new());
     behind_a_proxy(&mut field, &canary);
     lead_to(&mut field, &addresses());
-    for add in [add_bombs, add_endless, add_headers, add_pages] {
+    for add in [add_bombs, add_endless, add_headers, add_pages, add_papers] {
         add(&mut field, false);
     }
     run("all at once", Some(&canary), field);
@@ -161,8 +168,13 @@ fn no_answer_leads_into_the_private_network() {
 #[ignore = "for cargo xtask attack: the short form has some of it"]
 fn each_kind_of_answer_by_itself() {
     let _turn = alone();
-    let kinds: [(&str, fn(&mut Field, bool)); 4] =
-        [("bombs", add_bombs), ("answers without end", add_endless), ("headers of nonsense", add_headers), ("pages that cost", add_pages)];
+    let kinds: [(&str, fn(&mut Field, bool)); 5] = [
+        ("bombs", add_bombs),
+        ("answers without end", add_endless),
+        ("headers of nonsense", add_headers),
+        ("pages that cost", add_pages),
+        ("papers", add_papers),
+    ];
     for (class, add) in kinds {
         let mut field = Field::new();
         add(&mut field, is_full());
