@@ -1,13 +1,13 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_origin_sim::scholarly::{FileKind, Library, Plan};
-use docstokg_origin_sim::{Listener, Origin, Reply, Security, Web};
+use docstokg_origin_sim::{Origin, Reply};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 

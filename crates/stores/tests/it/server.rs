@@ -32,6 +32,7 @@ impl Server {
     }
 
     /// The id of its process.
+    #[allow(dead_code, reason = "the storms of the attack suite stop it")]
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
