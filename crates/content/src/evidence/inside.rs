@@ -216,6 +216,24 @@ mod tests {
         assert_eq!(inside.title.as_deref(), Some("Reeds & rushes of lakes"));
     }
 
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { cases: std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(100), ..Default::default() })]
+
+        /// The reader itself, without the net below it: what panics there is caught, and what overflows the stack is not.
+        #[test]
+        fn fuzz_papers_are_looked_into_soon(seed in proptest::prelude::any::<u64>(), which in 0..30_usize) {
+            use docstokg_hub::clock::{Clock, SystemClock};
+            let made = docstokg_origin_sim::hostile::papers();
+            let paper = docstokg_origin_sim::hostile::paper("A title", "doi:10.5555/x and more text");
+            let original = made.into_iter().nth(which).map_or(paper, |(_, paper)| paper);
+            let bytes = docstokg_origin_sim::hostile::mutated(seed, &original);
+            let begun = SystemClock.boot();
+            let _ = catch_unwind(AssertUnwindSafe(|| read(&bytes)));
+            let took = SystemClock.boot().since(begun);
+            proptest::prop_assert!(took.as_secs() < 10, "{took:?}");
+        }
+    }
+
     #[test]
     fn no_file_makes_it_panic() {
         let good = pdf("Reeds of the northern coast", "doi:10.1000/a", "Text");
