@@ -42,5 +42,12 @@ pub fn pages(size: usize) -> Vec<(&'static str, String)> {
         ("quotes", filled("<p a=\"", size)),
         ("angles", filled("<", size)),
         ("nul", filled("\0<b>", size)),
+        ("paragraphs", filled("<p>", size)),
+        ("breaks and letters", filled("<br>x", size)),
+        ("elements of a letter", filled("<i>x</i>", size)),
+        ("small comments", filled("<!---->", size)),
+        ("rows", format!("<table>{}", filled("<tr><td>", size))),
+        ("elements of many attributes", numbered(100_000, size, |n| format!("<p a b c d e f g h i j k l m n o p q r s t{n}>"))),
+        ("characters that are replaced", filled("\u{1}&#0;", size)),
     ]
 }
