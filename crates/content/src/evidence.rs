@@ -6,6 +6,7 @@
 
 mod examiner;
 mod inside;
+mod weight;
 
 use serde::{Deserialize, Serialize};
 

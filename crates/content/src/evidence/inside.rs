@@ -5,6 +5,7 @@ use std::path::Path;
 
 use lopdf::{Document, LoadOptions, Object};
 
+use super::weight;
 use crate::identifier::Doi;
 use crate::titles;
 
@@ -42,11 +43,11 @@ pub(crate) fn look_inside(path: &Path) -> Inside {
 }
 
 fn read(bytes: &[u8]) -> Inside {
-    let options = LoadOptions { filter: Some(without_pictures), ..LoadOptions::with_max_decompressed_size(MAX_STREAM_BYTES) };
+    let options = LoadOptions { filter: Some(without_pictures), ..LoadOptions::with_max_decompressed_size(weight::MAX_OBJECTS_BYTES) };
     let mut inside = Inside::default();
     // An uncompressed packet can be read even where the file's structure cannot.
     let packet = xmp_packet(bytes);
-    let document = Document::load_mem_with_options(bytes, options).ok();
+    let document = if weight::is_readable(bytes) { Document::load_mem_with_options(bytes, options).ok() } else { None };
     let stored = document.as_ref().and_then(xmp_stream);
     for xmp in packet.into_iter().chain(stored) {
         take_xmp(&xmp, &mut inside);
@@ -67,6 +68,9 @@ fn without_pictures(id: (u32, u16), object: &mut Object) -> Option<((u32, u16), 
             .and_then(Object::as_name)
             .is_ok_and(|kind| matches!(kind, b"Image" | b"Type1C" | b"CIDFontType0C" | b"OpenType"))
     {
+        return None;
+    }
+    if !weight::fits(object) {
         return None;
     }
     Some((id, object.clone()))

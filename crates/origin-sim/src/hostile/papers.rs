@@ -60,6 +60,8 @@ pub fn papers() -> Vec<(&'static str, Vec<u8>)> {
         ("dictionaries in dictionaries", pdf(&[catalogue(), deep("<</A ", ">>", 200_000)], "")),
         ("an info of arrays", pdf(&[catalogue(), deep("[", "]", 50_000)], "/Info 2 0 R")),
         ("arrays in a trailer", pdf(&[catalogue()], &format!("/Info {}", deep("[", "]", 100_000)))),
+        ("an array that is wide", pdf(&[catalogue(), format!("[{}]", "1 ".repeat(4 << 20))], "")),
+        ("many objects", pdf(&[vec![catalogue()], vec!["[1 1 1 1 1 1 1 1 1 1]".to_owned(); 100_000]].concat(), "")),
         ("brackets in a text", pdf(&[catalogue(), deep("(", ")", 500_000)], "/Info 2 0 R")),
         ("arrays in a page's contents", text(&format!("BT {} TJ ET", deep("[", "]", 200_000)))),
         ("dictionaries in a page's contents", text(&format!("/P {} BDC", deep("<</A ", ">>", 200_000)))),
