@@ -260,9 +260,9 @@ async fn write_reply(stream: &mut impl Connection, reply: &Reply, is_head: bool,
                 stream.write_all(&std::mem::take(&mut out)).await?;
                 let mut again = Vec::new();
                 if reply.framing == Framing::Chunked {
-                    chunk(bytes, &mut again)
+                    chunk(bytes, &mut again);
                 } else {
-                    again.extend_from_slice(bytes)
+                    again.extend_from_slice(bytes);
                 }
                 // A client that hangs up ends it.
                 loop {

@@ -58,12 +58,14 @@ fn a_hostile_paper_costs_a_bounded_time_and_memory() {
     let _turn = alone();
     let (names, hostile): (Vec<&str>, Vec<Vec<u8>>) = some(papers(), 4).into_iter().unzip();
     let all: Vec<Vec<u8>> = [paper("A title", "text")].into_iter().chain(hostile).collect();
-    let answer = move |path: &str| match path[1..].strip_suffix(".pdf") {
-        Some(number) => Some(Reply::ok(all.get(number.parse::<usize>().ok()?)?.clone()).header("content-type", "application/pdf")),
-        None => {
-            let html = format!("<html><head><meta name=citation_title content=T><meta name=citation_pdf_url content={path}.pdf></head></html>");
-            path[1..].parse::<usize>().ok().map(|_| Reply::ok(html).header("content-type", "text/html"))
+    let answer = move |path: &str| {
+        let (number, is_paper) = path[1..].strip_suffix(".pdf").map_or((&path[1..], false), |number| (number, true));
+        let paper = all.get(number.parse::<usize>().ok()?)?;
+        if is_paper {
+            return Some(Reply::ok(paper.clone()).header("content-type", "application/pdf"));
         }
+        let html = format!("<html><head><meta name=citation_title content=T><meta name=citation_pdf_url content={path}.pdf></head></html>");
+        Some(Reply::ok(html).header("content-type", "text/html"))
     };
     judge("one paper", PAPER_MEMORY, &names, beyond_the_first(names.len() + 1, answer));
 }

@@ -139,7 +139,7 @@ impl Field {
             command.env("HOME", world.path("home")).env("TMPDIR", world.path("home")).env("XDG_STATE_HOME", world.path("home"));
             command
         };
-        let usual = measured(&world, &mut command("healthy.txt", "usual").env("DOCSTOKG_STATE_DIR", world.path("usual-state")));
+        let usual = measured(&world, command("healthy.txt", "usual").env("DOCSTOKG_STATE_DIR", world.path("usual-state")));
         let (canary, home) = (Snapshot::of(&world.path("canary")), Snapshot::of(&world.path("home")));
         let ended = measured(&world, &mut command("list.txt", "out"));
         let mut problems = ended.0.problems();
@@ -231,7 +231,7 @@ fn interleaved(healthy: &[String], lines: &[String]) -> Vec<String> {
 pub(crate) fn config() -> String {
     let services = ["openalex", "openalex_content", "crossref", "datacite", "arxiv", "pmc_id_converter", "pmc_bucket", "europe_pmc"];
     let services = services.iter().chain(&["europe_pmc_articles", "doi", "wayback", "unpaywall"]);
-    let endpoints: String = services.map(|service| format!("    {service}: \"http://{HOST}/{service}/\"\n")).collect();
+    let endpoints = services.map(|service| format!("    {service}: \"http://{HOST}/{service}/\"")).collect::<Vec<_>>().join("\n");
     let free = "{ rates: [], max_concurrent: 400 }";
     format!(
         "version: 1
@@ -241,7 +241,8 @@ resolvers:
   openalex_api_key: PLANTED-openalex
   crossref_plus_token: PLANTED-crossref
   endpoints:
-{endpoints}limits:
+{endpoints}
+limits:
   defaults: {{ artifact: {free}, landing: {free}, metadata: {free} }}
   hosts: {{ {HEALTHY_HOST}: {{ artifact: {{ rates: [\"15/SECOND\"], max_concurrent: 8 }} }} }}
 breakers: {{ defaults: {{ fail_max: 100000 }} }}

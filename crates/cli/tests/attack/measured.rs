@@ -65,6 +65,7 @@ fn tail(text: &str) -> String {
 
 /// Runs a command to its end, or ends it after `limit`. Its streams go to files `out` and `err` in a directory.
 #[expect(clippy::disallowed_methods, reason = "a real process takes real time")]
+#[expect(clippy::zombie_processes, reason = "it is waited for in a way that also says what it used")]
 pub(crate) fn measure(command: &mut Command, streams: &Path, limit: Duration) -> Ended {
     let stream = |name: &str| File::create(streams.join(name)).expect("a file");
     command.stdin(Stdio::null()).stdout(stream("out")).stderr(stream("err"));

@@ -84,6 +84,9 @@ fn files(field: &mut Field, attacks: Vec<Attack>) {
     }
 }
 
+/// Adds attacks of one kind: all of them, or some.
+type Add = fn(&mut Field, bool);
+
 fn add_bombs(field: &mut Field, all: bool) {
     let size = if all { 512 << 20 } else { 32 << 20 };
     files(field, taken(all, bombs(size, "application/pdf", "%PDF-1.4\n"), 16));
@@ -168,7 +171,7 @@ fn no_answer_leads_into_the_private_network() {
 #[ignore = "for cargo xtask attack: the short form has some of it"]
 fn each_kind_of_answer_by_itself() {
     let _turn = alone();
-    let kinds: [(&str, fn(&mut Field, bool)); 5] = [
+    let kinds: [(&str, Add); 5] = [
         ("bombs", add_bombs),
         ("answers without end", add_endless),
         ("headers of nonsense", add_headers),

@@ -80,7 +80,7 @@ fn flags_of_nonsense_are_a_sentence() {
         for option in options(command) {
             for value in nonsense() {
                 // Both spellings of a value, in turn.
-                let words = if lines.len() % 2 == 0 { vec![option.clone().into(), value] } else { vec![joined(&option, value)] };
+                let words = if lines.len().is_multiple_of(2) { vec![option.clone().into(), value] } else { vec![joined(&option, value)] };
                 let rest = rest.iter().map(OsString::from);
                 lines.push([OsString::from(command)].into_iter().chain(rest).chain(words).collect());
             }

@@ -227,9 +227,9 @@ mod tests {
         #[test]
         fn fuzz_papers_are_looked_into_soon(seed in proptest::prelude::any::<u64>(), which in 0..30_usize) {
             use docstokg_hub::clock::{Clock, SystemClock};
-            let made = docstokg_origin_sim::hostile::papers();
+            static PAPERS: std::sync::LazyLock<Vec<(&str, Vec<u8>)>> = std::sync::LazyLock::new(docstokg_origin_sim::hostile::papers);
             let paper = docstokg_origin_sim::hostile::paper("A title", "doi:10.5555/x and more text");
-            let original = made.into_iter().nth(which).map_or(paper, |(_, paper)| paper);
+            let original = PAPERS.get(which).map_or(paper, |(_, paper)| paper.clone());
             let bytes = docstokg_origin_sim::hostile::mutated(seed, &original);
             let begun = SystemClock.boot();
             let _ = catch_unwind(AssertUnwindSafe(|| read(&bytes)));

@@ -90,7 +90,7 @@ pub fn papers() -> Vec<(&'static str, Vec<u8>)> {
         ("filters upon filters", pdf(&page(&stream(&format!("/Filter [{}]", "/ASCIIHexDecode ".repeat(10_000)), "00>")), "")),
         ("a font that is a ring", {
             let mut objects = page(&stream("", "BT /F1 12 Tf (a) Tj ET"));
-            objects[4] = "<< /Type /Font /Subtype /Type0 /DescendantFonts [5 0 R] /ToUnicode 5 0 R /Encoding 5 0 R >>".to_owned();
+            "<< /Type /Font /Subtype /Type0 /DescendantFonts [5 0 R] /ToUnicode 5 0 R /Encoding 5 0 R >>".clone_into(&mut objects[4]);
             pdf(&objects, "")
         }),
         ("text without end", text(&format!("BT /F1 12 Tf {} ET", "(aaaaaaaaaaaaaaaaaaaa) Tj ".repeat(100_000)))),
