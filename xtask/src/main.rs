@@ -1,4 +1,4 @@
-//! Project chores: `cargo xtask test | bench | politeness | sharing | bulk | million | sanitize | soak`.
+//! Project chores: `cargo xtask test | bench | politeness | sharing | bulk | million | sanitize | soak | attack`.
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -18,7 +18,9 @@ Usage: cargo xtask COMMAND
   million      measure memory and the first request of runs over a million lines
   sanitize     run the tests of the mapped file, the one place with unsafe code, under AddressSanitizer
   soak         kill processes in the middle of anything, on every store: nothing breaks, nothing overshoots
-               [--kills N (1000)]; then kill downloads a hundred times and resume them to their end";
+               [--kills N (1000)]; then kill downloads a hundred times and resume them to their end
+  attack       answers, pages, files, flags, lists and servers that mean harm, on loopback: nothing crashes, leaks,
+               grows, holds others up or exceeds a limit [words of the names of tests (all)]; then fuzz the readers";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         ["million", rest @ ..] => bench("docstokg-cli", "million", rest),
         ["sanitize"] => sanitize(),
         ["soak", rest @ ..] => need_redis().and_then(|()| all([bench("docstokg-stores", "soak", rest), kill_downloads()])),
+        ["attack", rest @ ..] => need_redis().and_then(|()| need("prlimit", "util-linux")).and_then(|()| all([attack(rest), fuzz()])),
         ["help" | "--help" | "-h"] => {
             say(HELP);
             Ok(())
@@ -121,6 +124,30 @@ fn sanitize() -> anyhow::Result<()> {
 fn kill_downloads() -> anyhow::Result<()> {
     let arguments = ["test", "--release", "--package", "docstokg-cli", "--test", "it", "killed_at_random_points", "--", "--nocapture"];
     cargo_with(&arguments, &[("DOCSTOKG_TEST_KILLS", "100")])
+}
+
+/// Runs the attack suite in full, one class at a time, and shows what came of each.
+fn attack(rest: &[&str]) -> anyhow::Result<()> {
+    let report = std::env::temp_dir().join(format!("docstokg-attack-{}", std::process::id()));
+    let arguments = ["test", "--release", "--package", "docstokg-cli", "--test", "attack", "--", "--include-ignored", "--test-threads", "1"];
+    let path = report.to_string_lossy();
+    let outcome = cargo_with(&[&arguments[..], rest].concat(), &[("DOCSTOKG_ATTACK", "full"), ("DOCSTOKG_ATTACK_REPORT", &path)]);
+    let lines = std::fs::read_to_string(&report).unwrap_or_default();
+    let _ = std::fs::remove_file(&report);
+    say(&format!("\n{:<26} {:>7}  {:<7} figures", "class", "cases", "outcome"));
+    for line in lines.lines() {
+        let mut fields = line.splitn(4, '\t');
+        let [class, cases, held, figures] = std::array::from_fn(|_| fields.next().unwrap_or_default());
+        say(&format!("{class:<26} {cases:>7}  {held:<7} {figures}"));
+    }
+    outcome
+}
+
+/// Runs the property tests of everything that reads what others wrote, with many more cases than CI has time for.
+fn fuzz() -> anyhow::Result<()> {
+    let many = [("PROPTEST_CASES", "20000")];
+    all(["docstokg-content", "docstokg-hub", "docstokg-policy"]
+        .map(|package| cargo_with(&["test", "--release", "--package", package, "fuzz"], &many)))
 }
 
 fn runs(program: &str, arguments: &[&str]) -> bool {

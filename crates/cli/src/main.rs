@@ -24,8 +24,13 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // clap knows where help and errors go and which exit code they have; a closed pipe is nobody's fault.
-            let _ = error.print();
+            // clap knows where help and errors go and which exit code they have; a closed pipe is nobody's fault. What it
+            // repeats of an argument is shown as anything else is: without control characters.
+            if error.use_stderr() && std::env::args_os().any(|argument| argument.to_string_lossy().contains(char::is_control)) {
+                output::tell(error.render().to_string().trim_end());
+            } else {
+                let _ = error.print();
+            }
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
         }
     };

@@ -7,6 +7,7 @@
 
 mod examiner;
 mod inside;
+mod weight;
 
 use serde::{Deserialize, Serialize};
 

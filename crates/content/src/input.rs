@@ -287,7 +287,8 @@ impl<R: BufRead> Iterator for InputReader<R> {
 
 fn bad(number: u64, text: &[u8], problem: &str) -> BadLine {
     let beginning = &text[..text.len().min(400)];
-    let text_preview = String::from_utf8_lossy(beginning).chars().take(80).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let shown: String = String::from_utf8_lossy(beginning).chars().take(80).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text_preview = docstokg_hub::redact_text(&shown);
     BadLine { number, text_preview, problem: problem.to_owned() }
 }
 

@@ -14,6 +14,7 @@ use crate::work::{Learned, Work};
 
 mod arxiv;
 mod atom;
+pub mod contained;
 mod crossref;
 mod datacite;
 pub mod endpoints;

@@ -41,11 +41,15 @@ pub struct Ask {
     pub max_body: Option<u64>,
 }
 
+/// The largest answer of an API. A page of a hundred full records stays below half of it; answers without an end from a few
+/// services at once do not add up to more than a run may take.
+const MAX_RECORD_BYTES: u64 = 16 << 20;
+
 impl Ask {
     /// Asks an API.
     #[must_use]
     pub fn metadata(url: Url, resolver: &'static str) -> Self {
-        Self::new(url, Role::Metadata, resolver)
+        Self::new(url, Role::Metadata, resolver).max_body(MAX_RECORD_BYTES)
     }
 
     /// Asks for a page made for people.

@@ -430,6 +430,46 @@ mod tests {
         assert!(matches!(decode("gzip", b"<html>not gzip</html>", 100, CAPS), Err(DecodeError::Malformed(_))));
     }
 
+    proptest::proptest! {
+        /// Whatever is made of coded bytes, in whatever chain: it ends, within the caps, in a bounded number of steps.
+        #[test]
+        fn fuzz_a_chain_of_decoders_ends_within_its_caps(
+            chain in proptest::collection::vec(0..4_usize, 1..4),
+            claimed in proptest::collection::vec(0..4_usize, 1..4),
+            honest in proptest::prelude::any::<bool>(),
+            seed in proptest::prelude::any::<u64>(),
+            piece in 1..5_000_usize,
+        ) {
+            let names = ["gzip", "deflate", "br", "zstd"];
+            let plain: Vec<u8> = (0..20_000u32).flat_map(|n| (n / 9).to_le_bytes()).collect();
+            let coded = chain.iter().fold(plain, |coded, name| encode(names[*name], &coded));
+            let coded = docstokg_origin_sim::hostile::mutated(seed, &coded);
+            let told = if honest { &chain } else { &claimed };
+            let header = told.iter().map(|name| names[*name]).collect::<Vec<_>>().join(", ");
+            let headers = HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_str(&header).unwrap())]);
+            let caps = Caps { bytes: 1 << 20, ratio: 200 };
+            let mut decoder = Decoder::of(&headers, caps).unwrap().expect("an encoding");
+            let (mut made, mut steps) = (0, 0);
+            'all: for chunk in coded.chunks(piece).map(Some).chain([None]) {
+                match chunk {
+                    Some(chunk) => decoder.push(chunk),
+                    None => decoder.finish(),
+                }
+                loop {
+                    steps += 1;
+                    match decoder.step() {
+                        Ok(Step::Plain(bytes)) => made += bytes.len(),
+                        Ok(Step::Working) => {}
+                        Ok(Step::Idle) => break,
+                        Err(_) => break 'all,
+                    }
+                }
+            }
+            proptest::prop_assert!(made <= (1 << 20) + STEP_OUTPUT, "{made} bytes");
+            proptest::prop_assert!(steps <= 200_000, "{steps} steps for {} bytes", coded.len());
+        }
+    }
+
     #[test]
     fn unknown_encodings_are_left_alone() {
         for none in [headers("aes128gcm"), headers("identity"), HeaderMap::new()] {

@@ -53,7 +53,7 @@ pub use download::Ends;
 pub use error::{ErrorKind, FetchError, Refused, RefusedBy};
 pub use hub::{BuildError, Hub, HubBuilder};
 pub use journey::Journey;
-pub use redact::redact;
+pub use redact::{redact, redact_text};
 pub use request::{Admission, Follow, IsFinal, Provenance, RateWait, Request};
 pub use response::{Downloaded, Head, Response, SavedFile, Streamed};
 pub use watch::HostWatch;

@@ -55,8 +55,8 @@ const SECRET_ENDINGS: [&str; 18] = [
 /// Words that end with `key` and are none.
 const NO_KEYS: [&str; 8] = ["monkey", "turkey", "donkey", "hockey", "jockey", "whiskey", "sortkey", "lackey"];
 
-/// How often a name may be percent-encoded.
-const MOST_ENCODED: usize = 3;
+/// How often a name may be percent-encoded: a URL within a URL within a URL has its own encoded once more each time.
+const MOST_ENCODED: usize = 8;
 
 /// Beginnings of keys that well-known services hand out.
 const KEY_BEGINNINGS: [&str; 9] = ["sk_", "sk-", "pk_", "ghp_", "gho_", "github_pat_", "AKIA", "xoxb-", "eyJ"];
@@ -85,6 +85,26 @@ pub fn redact(url: &Url) -> String {
             redact_pair(&pair[..end], &mut shown);
             shown.push_str(&pair[end..]);
         }
+    }
+    shown
+}
+
+/// Returns text that may have a URL in it, or be a part of one, as it may be shown: a line that could not be read is quoted
+/// in messages.
+#[must_use]
+pub fn redact_text(text: &str) -> String {
+    const ENDS: [char; 8] = [' ', '?', '&', ';', '#', ',', '"', '\''];
+    let mut shown = String::with_capacity(text.len());
+    for piece in text.split_inclusive(ENDS) {
+        let end = piece.len() - piece.chars().next_back().filter(|last| ENDS.contains(last)).map_or(0, char::len_utf8);
+        let (word, rest) = piece.split_at(end);
+        // A name and password before a host.
+        match word.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {
+            Some((scheme, host)) => shown.push_str(&format!("{scheme}://{HIDDEN}@{host}")),
+            None if word.contains('=') || word.contains('%') => redact_pair(word, &mut shown),
+            None => shown.push_str(word),
+        }
+        shown.push_str(rest);
     }
     shown
 }
@@ -135,7 +155,11 @@ fn decoded(text: &str) -> String {
         if !text.contains('%') {
             break;
         }
-        text = percent_encoding::percent_decode_str(&text).decode_utf8_lossy().into_owned();
+        let once = percent_encoding::percent_decode_str(&text).decode_utf8_lossy().into_owned();
+        if once == text {
+            break;
+        }
+        text = once;
     }
     text
 }
@@ -241,6 +265,19 @@ mod tests {
     }
 
     #[test]
+    fn secrets_do_not_show_in_text_that_is_no_url() {
+        for (text, shown) in [
+            ("W27R.example/x.pdf?token=SECRET", "W27R.example/x.pdf?token=***"),
+            ("http:/\u{202e}/a.example/x.pdf?a=1&apiKey=SECRET&b", "http:/\u{202e}/a.example/x.pdf?a=1&apiKey=***&b"),
+            ("see http://me:SECRET@a b.example/", "see http://***@a b.example/"),
+            ("10.1000/182 A title; with = signs, and 100 %", "10.1000/182 A title; with = signs, and 100 %"),
+            ("", ""),
+        ] {
+            assert_eq!(redact_text(text), shown);
+        }
+    }
+
+    #[test]
     fn what_is_no_secret_shows() {
         for url in [
             "https://api.crossref.org/works/10.1016/S0140-6736(20)30183-5",
@@ -291,6 +328,47 @@ mod tests {
             let shown = redact(&url);
             prop_assert!(!shown.contains(&secret), "{url} is shown as {shown}");
             prop_assert!(shown.contains("page=2"));
+        }
+
+        /// The same in the path, before the host, after the fragment's mark, within another URL, and in text that is none.
+        #[test]
+        fn fuzz_a_secret_anywhere_does_not_show(
+            name in prop_oneof![Just("token"), Just("api_key"), Just("sessionToken"), Just("auth%54oken"), Just("X-Amz-Signature"), Just("user[password]"), Just("jwt")],
+            form in 0..7u8,
+            times in 0..3usize,
+            words in "[a-z]{3,8}",
+            secret in "[a-z]{6,9}",
+        ) {
+            // A word of the URL itself is no secret.
+            prop_assume!(!format!("https://example.org/{words}/{name}/next/x/url").contains(&secret));
+            let nested = |times: usize| (0..times).fold(format!("https://other.example/{words}?{name}={secret}"), |url, _| {
+                percent_encoding::utf8_percent_encode(&url, percent_encoding::NON_ALPHANUMERIC).to_string()
+            });
+            let text = match form {
+                0 => format!("https://{words}:{secret}@example.org/{words}"),
+                1 => format!("https://example.org/{words};{name}={secret}/x"),
+                2 => format!("https://example.org/{words}#{name}={secret}"),
+                3 => format!("https://example.org/{words}?next={}", nested(times + 1)),
+                4 => format!("https://example.org/{words}?a=1&{name}={secret}&{name}={secret}"),
+                5 => format!("https://example.org/{words}?{name}%3D{secret}"),
+                _ => format!("https://example.org/{words}?{words}=1;{name}={secret}"),
+            };
+            let url = Url::parse(&text).unwrap();
+            let shown = redact(&url);
+            prop_assert!(!shown.contains(&secret), "{text} is shown as {shown}");
+            let quoted = redact_text(&format!("{words} {text} {words}"));
+            prop_assert!(!quoted.contains(&secret), "{text} is quoted as {quoted}");
+        }
+
+        #[test]
+        fn fuzz_any_text_is_shown_without_a_panic(text in ".{0,200}", seed in any::<u64>()) {
+            let _ = redact_text(&text);
+            let bytes = docstokg_origin_sim::hostile::mutated(seed, b"https://me:pw@example.org:80/a;jsessionid=1/token/x?a[b]=%3D%25&url=http%3A%2F%2Fa%3Fkey%3D1#f");
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let _ = redact_text(&text);
+            if let Ok(url) = Url::parse(&text) {
+                let _ = redact(&url);
+            }
         }
     }
 }

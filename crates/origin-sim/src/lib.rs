@@ -3,6 +3,7 @@
 //! The same [`Origin`] runs in process under virtual time ([`Simulation`], [`SimTransport`]), so that an hour of traffic
 //! takes a second, or on real loopback sockets ([`Listener`]). What counts is the [`Ledger`]: the origin's own view.
 
+pub mod hostile;
 mod ledger;
 mod listener;
 mod origin;

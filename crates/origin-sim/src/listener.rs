@@ -241,26 +241,10 @@ async fn write_reply(stream: &mut impl Connection, reply: &Reply, is_head: bool,
     if let Some(how) = &reply.dead {
         return end_badly(stream, how).await;
     }
-    let reason = http::StatusCode::from_u16(reply.status).ok().and_then(|status| status.canonical_reason()).unwrap_or("Status");
-    let mut head = format!("HTTP/1.1 {} {reason}\r\n", reply.status);
-    if !reply.headers.iter().any(|(name, _)| name == "date") {
-        head.push_str(&format!("date: {}\r\n", format_http_date(clock.wall())));
-    }
-    for (name, value) in &reply.headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
-    }
-    match reply.content_length() {
-        Some(length) => head.push_str(&format!("content-length: {length}\r\n\r\n")),
-        None => head.push_str("transfer-encoding: chunked\r\n\r\n"),
-    }
-    let mut out = head.into_bytes();
+    let mut out = if reply.framing == Framing::Verbatim { Vec::new() } else { head_of(reply, clock) };
     for piece in reply.pieces.iter().filter(|_| !is_head) {
         match piece {
-            Piece::Bytes(bytes) if reply.framing == Framing::Chunked => {
-                out.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
-                out.extend_from_slice(bytes);
-                out.extend_from_slice(b"\r\n");
-            }
+            Piece::Bytes(bytes) if reply.framing == Framing::Chunked => chunk(bytes, &mut out),
             // A large one is sent as it is: a body of gigabytes is not copied first.
             Piece::Bytes(bytes) if bytes.len() >= LARGE => {
                 stream.write_all(&std::mem::take(&mut out)).await?;
@@ -271,6 +255,21 @@ async fn write_reply(stream: &mut impl Connection, reply: &Reply, is_head: bool,
                 stream.write_all(&std::mem::take(&mut out)).await?;
                 stream.flush().await?;
                 pause(*length).await;
+            }
+            Piece::Endless(bytes, length) => {
+                stream.write_all(&std::mem::take(&mut out)).await?;
+                let mut again = Vec::new();
+                if reply.framing == Framing::Chunked {
+                    chunk(bytes, &mut again);
+                } else {
+                    again.extend_from_slice(bytes);
+                }
+                // A client that hangs up ends it.
+                loop {
+                    stream.write_all(&again).await?;
+                    stream.flush().await?;
+                    pause(*length).await;
+                }
             }
             Piece::Cut | Piece::Reset => {
                 stream.write_all(&std::mem::take(&mut out)).await?;
@@ -284,7 +283,34 @@ async fn write_reply(stream: &mut impl Connection, reply: &Reply, is_head: bool,
     stream.write_all(&out).await?;
     stream.flush().await?;
     // A claimed length that is not true leaves nothing to go on with.
-    Ok(!matches!(reply.framing, Framing::Claimed(length) if length != reply.length()))
+    Ok(match reply.framing {
+        Framing::Claimed(length) => length == reply.length(),
+        Framing::Verbatim => false,
+        Framing::Length | Framing::Chunked => true,
+    })
+}
+
+fn chunk(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes the status line and the headers.
+fn head_of(reply: &Reply, clock: SystemClock) -> Vec<u8> {
+    let reason = http::StatusCode::from_u16(reply.status).ok().and_then(|status| status.canonical_reason()).unwrap_or("Status");
+    let mut head = format!("HTTP/1.1 {} {reason}\r\n", reply.status);
+    if !reply.headers.iter().any(|(name, _)| name == "date") {
+        head.push_str(&format!("date: {}\r\n", format_http_date(clock.wall())));
+    }
+    for (name, value) in &reply.headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    match reply.content_length() {
+        Some(length) => head.push_str(&format!("content-length: {length}\r\n\r\n")),
+        None => head.push_str("transfer-encoding: chunked\r\n\r\n"),
+    }
+    head.into_bytes()
 }
 
 async fn end_badly(stream: &mut impl Connection, how: &Piece) -> io::Result<bool> {

@@ -11,7 +11,7 @@ use docstokg_policy::time::{BootInstant, Timestamp};
 use parking_lot::Mutex;
 
 use crate::ledger::{Arrival, Ledger};
-use crate::reply::{Piece, Reply};
+use crate::reply::{Framing, Piece, Reply};
 
 /// How an origin says that it is asked too often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,6 +251,8 @@ impl Reply {
     /// Tells whether the answer breaks off before its end.
     #[must_use]
     pub fn breaks_off(&self) -> bool {
-        self.dead.is_some() || self.pieces.iter().any(|piece| matches!(piece, Piece::Cut | Piece::Reset))
+        self.dead.is_some()
+            || self.framing == Framing::Verbatim
+            || self.pieces.iter().any(|piece| matches!(piece, Piece::Cut | Piece::Reset | Piece::Endless(..)))
     }
 }

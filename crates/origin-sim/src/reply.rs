@@ -12,6 +12,8 @@ pub enum Piece {
     Bytes(Bytes),
     /// A pause.
     Pause(Duration),
+    /// The same bytes again and again, with a pause after each time, until the client hangs up.
+    Endless(Bytes, Duration),
     /// The connection is closed.
     Cut,
     /// The connection is reset.
@@ -27,6 +29,8 @@ pub enum Framing {
     Claimed(u64),
     /// In chunks.
     Chunked,
+    /// Not at all: the pieces are the whole answer from its status line on, sent as they are, and the connection is closed.
+    Verbatim,
 }
 
 /// An answer.
@@ -113,6 +117,12 @@ impl Reply {
         self
     }
 
+    /// Sends exactly these bytes, from the status line on, on a real connection. In process it is a broken one.
+    #[must_use]
+    pub fn verbatim(status: u16, pieces: impl IntoIterator<Item = Piece>) -> Self {
+        Self { framing: Framing::Verbatim, ..Self::status(status).pieces(pieces) }
+    }
+
     /// Compresses a body with gzip and says so.
     #[must_use]
     pub fn gzip(self, body: &[u8]) -> Self {
@@ -141,7 +151,7 @@ impl Reply {
         match self.framing {
             Framing::Length => Some(self.length()),
             Framing::Claimed(length) => Some(length),
-            Framing::Chunked => None,
+            Framing::Chunked | Framing::Verbatim => None,
         }
     }
 }

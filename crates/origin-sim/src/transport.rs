@@ -76,7 +76,7 @@ impl SimTransport {
         };
         let mut ending = Ending { web: self.web.clone(), simulation: self.simulation.clone(), number: served.number, pool: None };
         self.simulation.sleep(served.latency).await;
-        if served.reply.dead.is_some() {
+        if served.reply.dead.is_some() || served.reply.framing == Framing::Verbatim {
             return Err(SendError::Closed { fault: Fault::Read, message: "the connection was closed before an answer".to_owned() });
         }
         if !served.reply.breaks_off() {
@@ -142,6 +142,10 @@ impl Body for SimBody {
                     Some(Piece::Pause(length)) => {
                         self.simulation.sleep(length).await;
                         self.pieces.pop_front();
+                    }
+                    Some(Piece::Endless(bytes, length)) => {
+                        self.simulation.sleep(length).await;
+                        return Ok(Some(bytes));
                     }
                     Some(Piece::Cut | Piece::Reset) => {
                         return Err(SendError::Fault { fault: Fault::Read, message: "the connection was closed within the body".to_owned() });

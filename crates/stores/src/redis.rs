@@ -15,8 +15,7 @@ use docstokg_policy::classify::Outcome;
 use docstokg_policy::site::{Ask, Condition, Entered, Entry, OwnedAsk, Pass, Report, Settled, Standing};
 use docstokg_policy::time::{BootInstant, Clock};
 use parking_lot::Mutex;
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, RedisError, Script, Value};
+use redis::{IntoConnectionInfo, RedisError, Script, Value};
 use tokio::runtime::{Handle, Runtime};
 
 use crate::error::StoreError;
@@ -24,18 +23,17 @@ use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore
 use crate::multiprocess::PerProcess;
 use crate::process;
 
+mod bounded;
+mod link;
 mod lua;
 mod script;
 mod view;
 mod wire;
 
+use link::Link;
 use script::LAYOUT;
 use wire::{Malformed, Reply, Step};
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(2);
-/// How long an answer may take: a server that pauses for a moment is waited for.
-const RESPOND: Duration = Duration::from_secs(3);
 /// How often a step whose connection broke is sent again. What was done twice counts twice: too little is sent, not too
 /// much. Steps that take something back are not sent again.
 const AGAIN: u32 = 3;
@@ -43,6 +41,9 @@ const AGAIN: u32 = 3;
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// For how long it is believed.
 const ALIVE: Duration = Duration::from_secs(20);
+/// How many sites are listed, and how often the server is asked for more of them: a list has an end.
+const MAX_SITES: usize = 1 << 20;
+const MAX_SCANS: u32 = 1 << 17;
 /// What every key begins with.
 const PREFIX: &str = "docstokg";
 
@@ -54,7 +55,7 @@ pub struct RedisStore {
 struct Inner {
     /// Where the server is, without its password.
     name: String,
-    manager: ConnectionManager,
+    link: Link,
     home: Handle,
     script: Script,
     clock: Arc<dyn Clock>,
@@ -126,10 +127,8 @@ impl Inner {
             why,
             remedy: "give it as redis://[USER:PASSWORD@]HOST[:PORT][/DB], or rediss:// for TLS".to_owned(),
         };
-        // Whoever embeds this may have installed another one first.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         // What the library says of a DSN may repeat it.
-        let client = Client::open(dsn).map_err(|_| unusable("its DSN cannot be read".to_owned()))?;
+        let info = dsn.into_connection_info().map_err(|_| unusable("its DSN cannot be read".to_owned()))?;
         let (home, own) = if let Some(home) = home {
             (home, None)
         } else {
@@ -137,19 +136,10 @@ impl Inner {
             let own = own.map_err(|error| unusable(error.to_string()))?;
             (own.handle().clone(), Some(own))
         };
-        let config = ConnectionManagerConfig::new()
-            .set_connection_timeout(Some(CONNECT))
-            .set_response_timeout(Some(RESPOND))
-            .set_number_of_retries(2)
-            .set_min_delay(Duration::from_millis(20))
-            .set_max_delay(Duration::from_millis(200));
-        let manager = {
-            let _entered = home.enter();
-            ConnectionManager::new_lazy_with_config(client, config).map_err(|error| unusable(error.to_string()))?
-        };
+        let link = Link::new(info, home.clone());
         let script = Script::new(&script::text());
         let next_id = AtomicU64::new(process::first_name());
-        Ok(Self { name, manager, home, script, clock, who: process::signature(), next_id, peers: AtomicU32::new(0), own })
+        Ok(Self { name, link, home, script, clock, who: process::signature(), next_id, peers: AtomicU32::new(0), own })
     }
 
     fn away(&self, error: &RedisError) -> StoreError {
@@ -177,13 +167,12 @@ impl Inner {
 
     /// Runs a step. A script that the server has forgotten is told again; a connection that broke is made again.
     async fn run(&self, step: Step, birth: &AtomicU64) -> Result<Value, StoreError> {
-        let mut manager = self.manager.clone();
         let mut broken = 0;
         loop {
-            match manager.send_packed_command(&step.arguments).await.and_then(Value::extract_error) {
+            match self.link.send(&step.arguments).await.and_then(Value::extract_error) {
                 Ok(value) => return Ok(value),
                 Err(error) if error.code() == Some("NOSCRIPT") => {
-                    self.script.load_async(&mut manager).await.map_err(|error| self.away(&error))?;
+                    self.script.load_async(&mut self.link.clone()).await.map_err(|error| self.away(&error))?;
                 }
                 Err(error) if error.is_io_error() && !error.is_timeout() && step.may_repeat && broken < AGAIN => {
                     broken += 1;
@@ -209,7 +198,6 @@ impl Inner {
 
     /// Says that this process lives, and counts who else does.
     async fn beat(&self, member: u64) -> Result<(), RedisError> {
-        let mut manager = self.manager.clone();
         let script = "local t = tonumber(redis.call('TIME')[1]) \
              redis.call('ZADD', KEYS[1], t, ARGV[1]) \
              redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, t - tonumber(ARGV[2])) \
@@ -217,7 +205,7 @@ impl Inner {
              return redis.call('ZCARD', KEYS[1])";
         let mut beat = redis::cmd("EVAL");
         beat.arg(script).arg(1).arg(format!("{PREFIX}:peers")).arg(member).arg(ALIVE.as_secs());
-        if let Value::Int(peers) = manager.send_packed_command(&beat).await?.extract_error()? {
+        if let Value::Int(peers) = self.link.send(&beat).await?.extract_error()? {
             self.peers.store(u32::try_from(peers).unwrap_or(1), Ordering::Relaxed);
         }
         Ok(())
@@ -293,19 +281,23 @@ impl StateStore for RedisStore {
         let work = {
             let inner = Arc::clone(&inner);
             async move {
-                let mut manager = inner.manager.clone();
+                let (mut link, endless) = (inner.link.clone(), "its list of sites has no end");
                 let mut keys = std::collections::BTreeSet::new();
-                let mut cursor = 0u64;
-                loop {
+                let (mut cursor, mut listed) = (0u64, 0);
+                for _ in 0..MAX_SCANS {
                     let mut scan = redis::cmd("SCAN");
                     scan.arg(cursor).arg("MATCH").arg(format!("{PREFIX}:{{*}}")).arg("COUNT").arg(1_000);
-                    let (next, found): (u64, Vec<String>) = scan.query_async(&mut manager).await.map_err(|error| inner.away(&error))?;
+                    let (next, found): (u64, Vec<String>) = scan.query_async(&mut link).await.map_err(|error| inner.away(&error))?;
                     keys.extend(found.iter().filter_map(|key| Some(SiteKey::from(key.strip_prefix(PREFIX)?.strip_prefix(":{")?.strip_suffix('}')?))));
-                    cursor = next;
+                    (cursor, listed) = (next, listed + found.len());
                     if cursor == 0 {
                         return Ok(keys.into_iter().collect());
                     }
+                    if listed > MAX_SITES {
+                        break;
+                    }
                 }
+                Err(StoreError::Away { store: inner.name.clone(), why: endless.to_owned() })
             }
         };
         begin(&inner, work, |_| ())
@@ -325,8 +317,7 @@ impl StateStore for RedisStore {
             let inner = Arc::clone(&inner);
             async move {
                 // Commands are answered in the order in which they were sent.
-                let mut manager = inner.manager.clone();
-                redis::cmd("PING").query_async::<()>(&mut manager).await.map_err(|error| inner.away(&error))
+                redis::cmd("PING").query_async::<()>(&mut inner.link.clone()).await.map_err(|error| inner.away(&error))
             }
         };
         begin(&inner, work, |_| ())
@@ -339,10 +330,9 @@ impl StateStore for RedisStore {
         #[expect(clippy::disallowed_methods, reason = "the store's own background work, in the runtime it was opened in")]
         let checked = home.spawn(async move {
             // A server whose memory is full answers, and takes nothing.
-            let mut manager = inner.manager.clone();
             let mut write = redis::cmd("SET");
             write.arg(format!("{PREFIX}:check")).arg("").arg("EX").arg(ALIVE.as_secs());
-            write.query_async::<()>(&mut manager).await.map_err(|error| inner.away(&error))
+            write.query_async::<()>(&mut inner.link.clone()).await.map_err(|error| inner.away(&error))
         });
         Answer::Later(Box::pin(async move {
             let ended = |_| Err(StoreError::Away { store: name, why: "the runtime that asks it has ended".to_owned() });

@@ -6,8 +6,8 @@ use std::time::Duration;
 use docstokg_origin_sim::{Arrival, Origin, Reply};
 use serde_json::Value;
 
-use crate::download::{World, pdf, text};
 use crate::support::program;
+use crate::world::{World, pdf, text};
 
 /// Downloads thirty files one after the other, and sends the run a signal after the first few.
 fn signalled(signal: &str) -> (World, Output) {

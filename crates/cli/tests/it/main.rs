@@ -16,6 +16,8 @@ mod summary;
 mod state;
 // Starting the program and an origin for it.
 mod support;
+// A web of several hosts, and downloads from it.
+mod world;
 // A real nginx that ends connections in the ordinary ways.
 mod nginx;
 // Answers that are made to harm, and odd ones.

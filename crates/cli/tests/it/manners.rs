@@ -102,3 +102,11 @@ fn a_closed_pipe_is_nobodys_fault() {
     let output = child.wait_with_output().expect("the program");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
+
+/// What an error repeats of the command line does not steer the terminal either, however a control character is spelt.
+#[test]
+fn control_characters_of_arguments_are_shown_and_not_obeyed() {
+    let ran = run(&["breaker", "show", "--verbose", "\u{1b}[2J\u{9b}31m"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("unexpected argument") && !ran.err.contains(|letter: char| letter.is_control() && letter != '\n'), "{:?}", ran.err);
+}

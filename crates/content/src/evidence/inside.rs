@@ -5,6 +5,7 @@ use std::path::Path;
 
 use lopdf::{Document, LoadOptions, Object};
 
+use super::weight;
 use crate::identifier::Doi;
 use crate::titles;
 
@@ -42,11 +43,11 @@ pub(crate) fn look_inside(path: &Path) -> Inside {
 }
 
 fn read(bytes: &[u8]) -> Inside {
-    let options = LoadOptions { filter: Some(without_pictures), ..LoadOptions::with_max_decompressed_size(MAX_STREAM_BYTES) };
+    let options = LoadOptions { filter: Some(without_pictures), ..LoadOptions::with_max_decompressed_size(weight::MAX_OBJECTS_BYTES) };
     let mut inside = Inside::default();
     // An uncompressed packet can be read even where the file's structure cannot.
     let packet = xmp_packet(bytes);
-    let document = Document::load_mem_with_options(bytes, options).ok();
+    let document = if weight::is_readable(bytes) { Document::load_mem_with_options(bytes, options).ok() } else { None };
     let stored = document.as_ref().and_then(xmp_stream);
     for xmp in packet.into_iter().chain(stored) {
         take_xmp(&xmp, &mut inside);
@@ -67,6 +68,9 @@ fn without_pictures(id: (u32, u16), object: &mut Object) -> Option<((u32, u16), 
             .and_then(Object::as_name)
             .is_ok_and(|kind| matches!(kind, b"Image" | b"Type1C" | b"CIDFontType0C" | b"OpenType"))
     {
+        return None;
+    }
+    if !weight::fits(object) {
         return None;
     }
     Some((id, object.clone()))
@@ -214,6 +218,24 @@ mod tests {
         let inside = read(xmp.as_bytes());
         assert_eq!(inside.metadata_dois, ["10.1000/x.1".parse().unwrap(), "10.1000/x.2".parse().unwrap()]);
         assert_eq!(inside.title.as_deref(), Some("Reeds & rushes of lakes"));
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { cases: std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(100), ..Default::default() })]
+
+        /// The reader itself, without the net below it: what panics there is caught, and what overflows the stack is not.
+        #[test]
+        fn fuzz_papers_are_looked_into_soon(seed in proptest::prelude::any::<u64>(), which in 0..30_usize) {
+            use docstokg_hub::clock::{Clock, SystemClock};
+            static PAPERS: std::sync::LazyLock<Vec<(&str, Vec<u8>)>> = std::sync::LazyLock::new(docstokg_origin_sim::hostile::papers);
+            let paper = docstokg_origin_sim::hostile::paper("A title", "doi:10.5555/x and more text");
+            let original = PAPERS.get(which).map_or(paper, |(_, paper)| paper.clone());
+            let bytes = docstokg_origin_sim::hostile::mutated(seed, &original);
+            let begun = SystemClock.boot();
+            let _ = catch_unwind(AssertUnwindSafe(|| read(&bytes)));
+            let took = SystemClock.boot().since(begun);
+            proptest::prop_assert!(took.as_secs() < 10, "{took:?}");
+        }
     }
 
     #[test]

@@ -100,7 +100,8 @@ pub(crate) fn number(text: &str) -> Option<u64> {
 
 /// Returns the beginning of a text, for messages, without control characters.
 pub(crate) fn preview(text: &str) -> String {
-    let mut shown: String = text.chars().take(PREVIEW_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let beginning: String = text.chars().take(PREVIEW_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut shown = docstokg_hub::redact_text(&beginning);
     if text.chars().nth(PREVIEW_CHARS).is_some() {
         shown.push('\u{2026}');
     }

@@ -13,12 +13,23 @@ const MOST_REOPENED: usize = 300_000;
 /// How many attributes an element may have.
 const MOST_ATTRIBUTES: usize = 200;
 
+/// How many nodes a tree may have, an element with many attributes counted as several. Each takes some hundred bytes,
+/// however little of the page it was.
+const MOST_NODES: usize = 80_000;
+/// How many attributes take as much as a node.
+const ATTRIBUTES_PER_NODE: usize = 4;
+
 /// Elements that have no end.
 const VOID: [&str; 14] = ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"];
 /// Elements that the tree builder opens anew in every block until they are closed.
 const FORMATTING: [&str; 14] = ["a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"];
 /// Elements that one of their kind closes.
 const SELF_CLOSING: [&str; 8] = ["p", "li", "dt", "dd", "tr", "td", "th", "option"];
+/// Elements beyond which nothing is closed by one of its kind: a row in a table within a cell ends no row of the outer table.
+const SCOPES: [&str; 14] =
+    ["table", "ul", "ol", "dl", "select", "object", "template", "button", "caption", "marquee", "svg", "math", "foreignobject", "applet"];
+/// The same, for what stands in the cells of a table.
+const CELLS: [&str; 2] = ["td", "th"];
 /// Elements whose contents are text, up to their own end.
 const RAW: [&str; 6] = ["script", "style", "textarea", "title", "noscript", "xmp"];
 
@@ -39,13 +50,17 @@ fn scan(html: &str) -> usize {
     let (mut formatting, mut reopened) = (0usize, 0usize);
     let mut links = 0usize;
     let mut drawings = 0usize;
+    let mut nodes = 0usize;
     let mut at = 0;
     while let Some(found) = find(bytes, b'<', at) {
+        // The text before it.
+        nodes += usize::from(found > at);
         let Some(tag) = Tag::read(html, found) else {
             at = found + 1;
             continue;
         };
-        if tag.attributes > MOST_ATTRIBUTES {
+        nodes += usize::from(!tag.closes || tag.name.is_empty()) + tag.attributes / ATTRIBUTES_PER_NODE;
+        if tag.attributes > MOST_ATTRIBUTES || nodes > MOST_NODES {
             return found;
         }
         at = tag.end;
@@ -81,9 +96,9 @@ fn scan(html: &str) -> usize {
             continue;
         }
         if is(&SELF_CLOSING)
-            && let Some(place) = open.iter().rev().take(8).position(|name| name.eq_ignore_ascii_case(tag.name))
+            && let Some(place) = closed_by(tag.name, &open)
         {
-            open.truncate(open.len() - 1 - place);
+            open.truncate(place);
         }
         formatting += usize::from(is(&FORMATTING));
         reopened += formatting;
@@ -94,6 +109,21 @@ fn scan(html: &str) -> usize {
         }
     }
     html.len()
+}
+
+/// Returns the open element that one of its kind closes.
+fn closed_by(name: &str, open: &[&str]) -> Option<usize> {
+    let is = |one: &str, names: &[&str]| names.iter().any(|other| other.eq_ignore_ascii_case(one));
+    let of_tables = is(name, &["tr", "td", "th"]);
+    for (place, other) in open.iter().enumerate().rev().take(8) {
+        if other.eq_ignore_ascii_case(name) {
+            return Some(place);
+        }
+        if is(other, &SCOPES) || (!of_tables && is(other, &CELLS)) {
+            return None;
+        }
+    }
+    None
 }
 
 /// A tag of a page.
@@ -199,6 +229,11 @@ mod tests {
             "<div>".repeat(400_000),
             format!("<p {attributes}>"),
             (0..10_000).map(|n| format!("<font size={n}><p>")).collect::<Vec<_>>().concat(),
+            // A row closes no row of the table around its own; paragraphs and breaks cost more than their letters.
+            "<table><tr><td>".repeat(1_000),
+            "<ul><li>".repeat(1_000),
+            "<p>".repeat(100_000),
+            "<br>x".repeat(50_000),
             "x".repeat(5 << 20),
             "é".repeat(3 << 20),
         ] {

@@ -86,7 +86,7 @@ impl Inputs for Listed {
 /// Works of files and standard input, read by a thread of their own: a slow pipe keeps nobody waiting.
 pub struct Reading {
     batches: mpsc::Receiver<Vec<Read>>,
-    /// A file could not be opened.
+    /// A file could not be opened, or not be read to its end.
     unopened: Arc<AtomicBool>,
 }
 
@@ -123,9 +123,9 @@ fn read_all(inputs: Vec<Input>, format: Format, send: &mpsc::Sender<Vec<Read>>, 
                 number += 1;
                 send.blocking_send(vec![("command line".into(), Ok(Line { number, work: *work, ignored: Vec::new(), said: None }))]).is_ok()
             }
-            Input::Stdin => read_one("-", std::io::stdin().lock(), format, send),
+            Input::Stdin => read_one("-", std::io::stdin().lock(), format, send, unopened),
             Input::File(path) => match File::open(&path) {
-                Ok(file) => read_one(&path.display().to_string(), BufReader::with_capacity(256 << 10, file), format, send),
+                Ok(file) => read_one(&path.display().to_string(), BufReader::with_capacity(256 << 10, file), format, send, unopened),
                 Err(error) => {
                     unopened.store(true, Ordering::Release);
                     let problem = format!("the file cannot be read: {error}");
@@ -140,12 +140,12 @@ fn read_all(inputs: Vec<Input>, format: Format, send: &mpsc::Sender<Vec<Read>>, 
     }
 }
 
-fn read_one(source: &str, reader: impl BufRead, format: Format, send: &mpsc::Sender<Vec<Read>>) -> bool {
+fn read_one(source: &str, reader: impl BufRead, format: Format, send: &mpsc::Sender<Vec<Read>>, unread: &AtomicBool) -> bool {
     let source: Arc<str> = source.into();
     let mut batch = Vec::with_capacity(BATCH);
     // The first line goes at once: work can begin.
     let mut most = 1;
-    for line in InputReader::new(reader, format) {
+    for line in contained(InputReader::new(reader, format), unread) {
         batch.push((Arc::clone(&source), line));
         if batch.len() >= most {
             most = BATCH;
@@ -155,6 +155,27 @@ fn read_one(source: &str, reader: impl BufRead, format: Format, send: &mpsc::Sen
         }
     }
     batch.is_empty() || send.blocking_send(batch).is_ok()
+}
+
+/// Reads lines up to one at which the reader panics: that is a fault of the program, and it is reported. The works before it
+/// are kept, and the list counts as not read to its end.
+fn contained(mut lines: impl Iterator<Item = Result<Line, BadLine>>, unread: &AtomicBool) -> impl Iterator<Item = Result<Line, BadLine>> {
+    let (mut number, mut ended) = (0, false);
+    std::iter::from_fn(move || {
+        if ended {
+            return None;
+        }
+        let line = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lines.next())).unwrap_or_else(|_| {
+            (ended, number) = (true, number + 1);
+            unread.store(true, Ordering::Release);
+            let problem = "the list cannot be read any further; this is a fault of the program".to_owned();
+            Some(Err(BadLine { number, text_preview: String::new(), problem }))
+        });
+        if let Some(Ok(Line { number: read, .. }) | Err(BadLine { number: read, .. })) = &line {
+            number = *read;
+        }
+        line
+    })
 }
 
 /// Several inputs, one after the other. That they are being read is written down until they have been, so that a later
@@ -194,5 +215,21 @@ impl Inputs for Chained {
             }
             None
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_panics_keeps_what_it_read_and_says_so() {
+        let unread = AtomicBool::new(false);
+        let good = InputReader::new(&b"10.1000/a\n10.1000/b\n"[..], Format::Lines);
+        let lines: Vec<_> = contained(good.chain(std::iter::from_fn(|| panic!("a fault"))), &unread).collect();
+        assert_eq!(lines.iter().filter(|line| line.is_ok()).count(), 2);
+        let told = lines.last().and_then(|line| line.as_ref().err()).expect("it is told");
+        assert!(told.number == 3 && told.problem.contains("fault of the program"), "{told}");
+        assert!(unread.load(Ordering::Acquire));
     }
 }

@@ -19,7 +19,7 @@ use crate::manifest::{Account, Address, Attempt};
 use crate::pursuit::{HOPELESS, LAST_RESORT, LAST_RESORT_WAIT, MOST_REFUSALS, Step};
 use crate::queue::AttemptRow;
 use crate::reason::{Reason, Setback, Stage};
-use crate::resolver::Outcome;
+use crate::resolver::{Outcome, contained};
 use crate::work::Work;
 
 /// How often at most the file system is asked how much room it has.
@@ -134,7 +134,7 @@ impl Engine {
         let Some(resolver) = self.resolvers.iter().find(|resolver| resolver.name() == name) else { return Ok(()) };
         let known: Vec<Work> = works.iter().map(|held| held.pursuit.work.clone()).collect();
         let web = self.web.shown_in(&wait.on_the_wire);
-        let mut outcomes = wait.with(resolver.resolve(&known, &web)).await.into_iter();
+        let mut outcomes = wait.with(contained::resolve(&**resolver, &known, &web)).await.into_iter();
         let elapsed_ms = self.runtime.boot().since(begun).as_secs_f64() * 1_000.0;
         let mut rows = Vec::new();
         for held in works {

@@ -37,5 +37,7 @@ mod waiting;
 mod reopened;
 // Pages that are made to cost time and memory.
 mod hostile;
+// What others wrote, changed at random: every reader ends, and a reader that panics fails one work.
+mod fuzz;
 // Bounds on time hold in every state that a work can wait in.
 mod bounded;

@@ -7,7 +7,7 @@ mod europe_pmc;
 // Pages, stubs and walls.
 mod landing;
 // All of them, with answers that nobody should trust.
-mod mutations;
+pub(crate) mod mutations;
 // Singles, lists, the spent budget, merged works.
 mod openalex;
 // Who is asked, and why.

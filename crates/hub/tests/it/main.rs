@@ -28,6 +28,8 @@ mod cookies;
 mod retries;
 // An hour of traffic in a second.
 mod simulated_hour;
+// Headers changed at random.
+mod fuzz;
 // Real sockets, in real time: few.
 mod wire;
 // A hub in a simulated world.

@@ -13,7 +13,7 @@ use http::{HeaderName, HeaderValue, Request, Response};
 use super::{Connection, pause};
 use crate::ledger::Arrival;
 use crate::origin::Web;
-use crate::reply::{Piece, Reply};
+use crate::reply::{Framing, Piece, Reply};
 
 /// Serves a connection until the client closes it, or until `most` requests have come: then the client is told to go away.
 #[expect(clippy::disallowed_methods, reason = "each stream has a task of its own")]
@@ -64,7 +64,8 @@ async fn answer(arrival: Arrival, mut respond: SendResponse<Bytes>, web: &Web) -
 }
 
 async fn write_reply(respond: &mut SendResponse<Bytes>, reply: &Reply, is_head: bool) -> Result<(), h2::Error> {
-    if let Some(how) = &reply.dead {
+    let broken = (reply.framing == Framing::Verbatim).then_some(&Piece::Reset);
+    if let Some(how) = reply.dead.as_ref().or(broken) {
         respond.send_reset(reason(how));
         return Ok(());
     }
@@ -76,6 +77,10 @@ async fn write_reply(respond: &mut SendResponse<Bytes>, reply: &Reply, is_head: 
         match piece {
             Piece::Bytes(bytes) => send(&mut stream, bytes.clone()).await?,
             Piece::Pause(length) => pause(*length).await,
+            Piece::Endless(bytes, length) => loop {
+                send(&mut stream, bytes.clone()).await?;
+                pause(*length).await;
+            },
             Piece::Cut | Piece::Reset => {
                 stream.send_reset(reason(piece));
                 return Ok(());

@@ -10,5 +10,7 @@ mod limiter;
 mod breaker;
 // Breaker and budgets as one step.
 mod site;
+// Texts that others wrote.
+mod fuzz;
 // Questions with everything that does not matter filled in.
 mod support;

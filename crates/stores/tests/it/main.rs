@@ -12,6 +12,8 @@ mod positions;
 mod layouts;
 // What goes wrong, and the sentence for it.
 mod faults;
+// A server that means harm.
+mod hostile;
 // Killing, for the test and for `cargo xtask soak`.
 mod kills;
 // Four processes, forks, and kills.

@@ -31,6 +31,12 @@ impl Server {
         format!("redis://127.0.0.1:{}/0", self.port)
     }
 
+    /// The id of its process.
+    #[allow(dead_code, reason = "the storms of the attack suite stop it")]
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Ends the server without ado.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();

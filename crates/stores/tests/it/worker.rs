@@ -20,7 +20,7 @@ use docstokg_stores::conformance::arrive;
 use docstokg_stores::multiprocess::MultiprocessStore;
 use docstokg_stores::redis::RedisStore;
 use docstokg_stores::sqlite::SqliteStore;
-use docstokg_stores::{BudgetKey, SiteHandle, StateStore};
+use docstokg_stores::{BudgetKey, SiteHandle, StateStore, StoreError};
 
 /// How long a slot or a probe's place is held by somebody who is gone.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
@@ -59,6 +59,11 @@ impl Client {
 
     pub(crate) fn enter(&self) -> Entry {
         arrive(self.site.enter(&self.ask(BootInstant::ZERO))).entry
+    }
+
+    /// Asks a store that may be lost.
+    pub(crate) async fn try_enter(&self) -> Result<Entry, StoreError> {
+        Ok(self.site.enter(&self.ask(BootInstant::ZERO)).await?.entry)
     }
 
     pub(crate) fn confirm(&self, id: u64) -> Entry {

@@ -54,7 +54,7 @@ fn mutations(path: &str) -> Vec<Vec<u8>> {
     bodies
 }
 
-fn check(resolver: &dyn Resolver, works: &[Work], bodies: impl IntoIterator<Item = Vec<u8>>, script: impl Fn(Vec<u8>) -> Script) {
+pub(crate) fn check(resolver: &dyn Resolver, works: &[Work], bodies: impl IntoIterator<Item = Vec<u8>>, script: impl Fn(Vec<u8>) -> Script) {
     for body in bodies {
         for outcome in resolve(resolver, works, &script(body.clone())) {
             let fetchable =

@@ -1,0 +1,37 @@
+//! The attack suite: origins, files, flags and neighbours that mean harm, on loopback, against the real program.
+//!
+//! Judged by: no crash, memory under a bound, the other works of the run in their usual time, nothing secret written, nothing
+//! outside the output and state directories touched. `cargo test` runs a short form; `cargo xtask attack` all of it.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a failed expectation is a failed test")]
+
+#[path = "../it/support.rs"]
+#[allow(dead_code, reason = "shared with the other tests of the program, which use more of it")]
+mod support;
+#[path = "../it/world.rs"]
+#[allow(dead_code, reason = "shared with the other tests of the program, which use more of it")]
+mod world;
+
+#[path = "../../../stores/tests/it/server.rs"]
+#[allow(dead_code, reason = "the tests of stores use more of it")]
+mod server;
+
+// The length of the suite, and its table of results.
+mod form;
+// A run with its exit, memory and time.
+mod measured;
+// A directory as it was before.
+mod snapshot;
+// Hostile works beside healthy ones, and the judgement.
+mod field;
+
+// What a hostile page costs.
+mod costs;
+// Files of state and output that are damaged, a full disk, symbolic links.
+mod damage;
+// Answers that mean harm.
+mod origins;
+// Several processes on one store while it, or they, are stopped and killed.
+mod storms;
+// Nonsense on the command line and in lists.
+mod words;

@@ -1,0 +1,57 @@
+//! What others wrote, changed at random: most of it is still as it should be, so that readers get far.
+
+/// What formats are made of: brackets, quotes, escapes, line ends, bytes that are no text, beginnings of records, numbers.
+const SPICE: [&[u8]; 26] = [
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"<",
+    b">",
+    b"</",
+    b"\"",
+    b"'",
+    b"\\",
+    b"\\u0000",
+    b"\0",
+    b"\xff",
+    b"\xed\xa0\x80",
+    b"\xe2\x80\xae",
+    b"\r\n",
+    b",",
+    b";",
+    b"=",
+    b"&",
+    b"%",
+    b"@",
+    b"TY  - ",
+    b"10.",
+    b"-1",
+    b"99999999999999999999",
+];
+
+/// Changes bytes at random: some replaced, removed, repeated, moved or cut off.
+#[must_use]
+pub fn mutated(seed: u64, original: &[u8]) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut bytes = original.to_vec();
+    for _ in 0..random.usize(1..8) {
+        let at = random.usize(0..=bytes.len());
+        let end = bytes.len().min(at + random.usize(0..40));
+        match random.u8(0..7) {
+            0 => drop(bytes.splice(at..at, SPICE[random.usize(0..SPICE.len())].iter().copied())),
+            1 => drop(bytes.splice(at..at, SPICE[random.usize(0..SPICE.len())].repeat(random.usize(1..2_000)))),
+            2 => drop(bytes.splice(at..end, SPICE[random.usize(0..SPICE.len())].iter().copied())),
+            3 => drop(bytes.drain(at..end)),
+            4 if at < bytes.len() => bytes[at] = random.u8(..),
+            5 => {
+                let part = bytes[at..end].to_vec();
+                let to = random.usize(0..=bytes.len());
+                bytes.splice(to..to, part.repeat(random.usize(1..200)));
+            }
+            6 if random.u8(0..4) == 0 => bytes.truncate(at),
+            _ => {}
+        }
+    }
+    bytes
+}
