@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rate::Window;
 use crate::ring::EXACT_LIMIT;
-use crate::time::micros;
+use crate::time::{Timestamp, micros};
 
 /// The windows of a budget as a process applies them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +39,15 @@ pub(crate) fn id_of(window: &Window) -> u64 {
     (u64::from(window.limit.get()) << 32) ^ micros(window.per)
 }
 
+/// The longest turn of a process among more than a window allows, in microseconds.
+const LONGEST_TURN: u64 = 100_000;
 /// Windows longer than this are quotas: the adaptive multiplier leaves them alone.
 const PACING: Duration = Duration::from_secs(60);
+
+/// Returns how long a turn lasts: a request that wakes later than that waits for the next one.
+fn turn_length(window: &Window) -> u64 {
+    (micros(window.per) / (3 * u64::from(window.limit.get()))).min(LONGEST_TURN)
+}
 
 impl Windows {
     /// Joins windows that all hold, each widened by `guard` against late arrivals at the origin.
@@ -84,6 +91,21 @@ impl Windows {
             None => Window::new(NonZeroU32::MIN, window.per * processes.div_ceil(window.limit.get())),
         };
         Self::new(self.list.iter().map(share).collect::<Vec<_>>(), self.guard)
+    }
+
+    /// Returns when the next turn of one process among so many begins, for those windows that allow fewer requests than there
+    /// are processes: their shares alone could meet in one window. Zero while its turn lasts; `None` where no window is so
+    /// small. Turns go round by the wall clock, which all machines have in common, and each is for one request.
+    #[must_use]
+    pub fn next_turn(&self, rank: u32, processes: u32, wall: Timestamp) -> Option<Duration> {
+        let small = self.list.iter().filter(|window| window.limit.get() < processes);
+        let length = small.clone().map(turn_length).min()?;
+        // So far apart that no window has more than it allows, though each may come as late as its turn lasts.
+        let spacing = small.map(|window| (micros(window.per + self.guard) + length).div_ceil(window.limit.get().into())).max()?;
+        let cycle = spacing * u64::from(processes);
+        let begin = spacing * u64::from(rank % processes);
+        let since = (wall.as_micros().rem_euclid(i64::try_from(cycle).unwrap_or(i64::MAX)).unsigned_abs() + cycle - begin) % cycle;
+        Some(if since < length { Duration::ZERO } else { Duration::from_micros(cycle - since) })
     }
 
     /// Returns the largest weight that a single request may have.
@@ -146,5 +168,50 @@ impl Multiplier {
 
     fn stretch(self, per: Duration) -> Duration {
         if self == Self::FULL { per } else { per * 1_000 / u32::from(self.0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rate::parse_rates;
+
+    /// Every process sends once in each of its turns, early or late in it: no window has more than it allows, and all get
+    /// their turns at nearly the full rate.
+    #[test]
+    fn turns_of_more_processes_than_a_window_allows_never_meet() {
+        for (rates, processes) in [("4/SECOND", 6), ("1/SECOND", 8), ("2/SECOND+5/10SECOND", 9), ("1/3SECOND", 2), ("7/MINUTE", 40)] {
+            let windows = Windows::new(parse_rates(rates).unwrap(), Duration::from_millis(10));
+            let mut state = 7_u64;
+            let mut random = |most: u64| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                i64::try_from((state >> 33) % most).unwrap()
+            };
+            let mut sent: Vec<(i64, u32)> = Vec::new();
+            let span = 400_000_000;
+            for rank in 0..processes {
+                let mut now = random(1_000_000);
+                while now < span {
+                    let wait = windows.next_turn(rank, processes, Timestamp::from_micros(now)).unwrap();
+                    if wait.is_zero() {
+                        sent.push((now, rank));
+                        // Past this turn.
+                        now += i64::try_from(LONGEST_TURN).unwrap();
+                    } else {
+                        let late = random(40_000);
+                        now += i64::try_from(micros(wait)).unwrap() + late;
+                    }
+                }
+            }
+            sent.sort_unstable();
+            for window in windows.list() {
+                let (limit, width) = (window.limit.get() as usize, i64::try_from(micros(window.per)).unwrap());
+                for many in sent.windows(limit + 1) {
+                    assert!(many[limit].0 - many[0].0 >= width, "{rates}, {processes}: {} in {}", limit + 1, many[limit].0 - many[0].0);
+                }
+            }
+            assert!((0..processes).all(|rank| sent.iter().filter(|(_, other)| *other == rank).count() > 0), "{rates}: everybody gets a turn");
+        }
+        assert_eq!(Windows::new(parse_rates("8/SECOND").unwrap(), Duration::ZERO).next_turn(0, 8, Timestamp::from_micros(0)), None);
     }
 }

@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Charge, Condition, Entered, Entry, OwnedAsk, Pass, Refusal, RefusalReason, Report, Settled, Standing};
+use docstokg_policy::site::{
+    Ask, Charge, Condition, Entered, Entry, OwnedAsk, Pass, Place, Refusal, RefusalReason, Report, Reserved, Settled, Standing,
+};
 use docstokg_policy::time::{BootInstant, Clock};
 use docstokg_policy::windows::Windows;
 use parking_lot::Mutex;
@@ -87,6 +89,10 @@ impl StateStore for Fallback {
         self.shared.peers()
     }
 
+    fn rank(&self) -> u32 {
+        self.shared.rank()
+    }
+
     fn availability(&self) -> Availability {
         Availability { unavailable: self.watch.was_lost(), outages: self.watch.outages() }
     }
@@ -135,6 +141,9 @@ impl Site {
 
     /// Answers without the shared store.
     fn alone(&self, ask: &OwnedAsk, step: Step) -> Answer<Entered> {
+        if let Some(entered) = self.await_turn(&ask.as_ask()) {
+            return Answer::now(entered);
+        }
         let own = self.own_ask(&ask.as_ask(), self.watch.peers());
         let mut ask = own.as_ask();
         // That fullness is our own caution: nobody is refused for it who would wait as long as that.
@@ -143,6 +152,23 @@ impl Site {
             Step::Confirm(id) if id >= LOCAL => self.own.confirm(&ask, id),
             _ => self.own.enter(&ask),
         }
+    }
+
+    /// Where a window allows fewer requests than there are processes, each has its turns: returns the wait for the next one.
+    fn await_turn(&self, ask: &Ask<'_>) -> Option<Entered> {
+        let (rank, peers, wall) = (self.watch.rank(), self.watch.peers(), self.watch.clock.wall());
+        let turns = ask.charges.iter().filter_map(|charge| Some((charge.windows.next_turn(rank, peers, wall)?, charge)));
+        let (wait, charge) = turns.max_by_key(|(wait, _)| *wait).filter(|(wait, _)| !wait.is_zero())?;
+        let (at, because) = (self.watch.clock.boot() + wait, charge.windows.list().first().copied());
+        let entry = if at > ask.latest || at > ask.deadline {
+            Entry::Refused(Refusal { until: at, reason: RefusalReason::Rate { window: because } })
+        } else if ask.place == Place::Head {
+            // Nothing is reserved: the turn is nobody else's.
+            Entry::Wait(Reserved { id: LOCAL | fastrand::u64(..LOCAL), at, because, probe: false })
+        } else {
+            Entry::Queue { at }
+        };
+        Some(Entered { entry, transition: None })
     }
 
     /// Counts the short windows of what a question charges as full, once for each change of mind: what others were granted

@@ -134,6 +134,11 @@ pub trait StateStore: Send + Sync {
         Some(1)
     }
 
+    /// Returns the number of this process among those that share the state, from 0, as last counted.
+    fn rank(&self) -> u32 {
+        0
+    }
+
     /// Returns whether the store answers, as last noticed.
     fn availability(&self) -> Availability {
         Availability::default()

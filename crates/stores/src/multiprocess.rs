@@ -175,6 +175,10 @@ impl StateStore for MultiprocessStore {
         self.peers.lock().as_ref().map(Peers::count)
     }
 
+    fn rank(&self) -> u32 {
+        self.peers.lock().as_ref().map_or(0, Peers::rank)
+    }
+
     fn watch_peers(&self) {
         *self.peers.lock() = Peers::join(self.arena.path());
     }

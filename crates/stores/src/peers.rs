@@ -33,9 +33,17 @@ impl Peers {
 
     /// Counts the processes that live, this one included. What a killed one left is removed.
     pub(crate) fn count(&self) -> u32 {
-        let entries = std::fs::read_dir(&self.directory).into_iter().flatten().flatten();
-        let alive = entries.filter(|entry| entry.path() == self.own || is_held(&entry.path())).count();
-        u32::try_from(alive).unwrap_or(u32::MAX).max(1)
+        u32::try_from(self.alive().count()).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// Counts those of them whose names come before this one's.
+    pub(crate) fn rank(&self) -> u32 {
+        u32::try_from(self.alive().filter(|path| *path < self.own).count()).unwrap_or(0)
+    }
+
+    fn alive(&self) -> impl Iterator<Item = PathBuf> {
+        let entries = std::fs::read_dir(&self.directory).into_iter().flatten().flatten().map(|entry| entry.path());
+        entries.filter(|path| *path == self.own || is_held(path))
     }
 }
 
@@ -68,6 +76,7 @@ mod tests {
         let second = Peers::join(&path).expect("it joins");
         std::fs::write(directory.path().join("state.peers/4711-1"), "").expect("what a killed process left");
         assert_eq!((first.count(), second.count()), (2, 2));
+        assert_eq!(first.rank() + second.rank(), 1);
         drop(second);
         assert_eq!(first.count(), 1);
         assert_eq!(std::fs::read_dir(directory.path().join("state.peers")).expect("a directory").count(), 1);

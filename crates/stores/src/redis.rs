@@ -63,6 +63,8 @@ struct Inner {
     next_id: AtomicU64,
     /// How many processes lived at the last heartbeat; 0 before the first.
     peers: AtomicU32,
+    /// The number of this process among them.
+    rank: AtomicU32,
     /// The runtime of a store that was opened outside of one.
     own: Option<Runtime>,
 }
@@ -139,7 +141,7 @@ impl Inner {
         let link = Link::new(info, home.clone());
         let script = Script::new(&script::text());
         let next_id = AtomicU64::new(process::first_name());
-        Ok(Self { name, link, home, script, clock, who: process::signature(), next_id, peers: AtomicU32::new(0), own })
+        Ok(Self { name, link, home, script, clock, who: process::signature(), next_id, peers: AtomicU32::new(0), rank: AtomicU32::new(0), own })
     }
 
     fn away(&self, error: &RedisError) -> StoreError {
@@ -202,10 +204,15 @@ impl Inner {
              redis.call('ZADD', KEYS[1], t, ARGV[1]) \
              redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, t - tonumber(ARGV[2])) \
              redis.call('EXPIRE', KEYS[1], ARGV[2]) \
-             return redis.call('ZCARD', KEYS[1])";
+             local all, rank = redis.call('ZRANGE', KEYS[1], 0, -1), 0 \
+             for _, other in ipairs(all) do if other < ARGV[1] then rank = rank + 1 end end \
+             return { #all, rank }";
         let mut beat = redis::cmd("EVAL");
         beat.arg(script).arg(1).arg(format!("{PREFIX}:peers")).arg(member).arg(ALIVE.as_secs());
-        if let Value::Int(peers) = self.link.send(&beat).await?.extract_error()? {
+        if let Value::Array(counted) = self.link.send(&beat).await?.extract_error()?
+            && let [Value::Int(peers), Value::Int(rank)] = counted[..]
+        {
+            self.rank.store(u32::try_from(rank).unwrap_or(0), Ordering::Relaxed);
             self.peers.store(u32::try_from(peers).unwrap_or(1), Ordering::Relaxed);
         }
         Ok(())
@@ -342,6 +349,10 @@ impl StateStore for RedisStore {
 
     fn peers(&self) -> Option<u32> {
         Some(self.inner.get().peers.load(Ordering::Relaxed)).filter(|peers| *peers > 0)
+    }
+
+    fn rank(&self) -> u32 {
+        self.inner.get().rank.load(Ordering::Relaxed)
     }
 
     fn watch_peers(&self) {

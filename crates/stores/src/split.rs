@@ -67,6 +67,10 @@ impl StateStore for SplitStore {
         self.limits.peers()
     }
 
+    fn rank(&self) -> u32 {
+        self.limits.rank()
+    }
+
     fn availability(&self) -> Availability {
         let (breakers, limits) = (self.breakers.availability(), self.limits.availability());
         Availability { unavailable: breakers.unavailable || limits.unavailable, outages: breakers.outages + limits.outages }

@@ -268,6 +268,10 @@ impl StateStore for SqliteStore {
         self.peers.lock().as_ref().map(Peers::count)
     }
 
+    fn rank(&self) -> u32 {
+        self.peers.lock().as_ref().map_or(0, Peers::rank)
+    }
+
     fn watch_peers(&self) {
         *self.peers.lock() = Peers::join(&self.path);
     }

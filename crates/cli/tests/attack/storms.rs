@@ -30,8 +30,6 @@ struct Stage {
     backend: &'static str,
     redis: Option<Server>,
     processes: Vec<Option<Child>>,
-    /// When the store forgot what it knew.
-    forgot: Option<BootInstant>,
     works: usize,
 }
 
@@ -55,7 +53,7 @@ impl Stage {
             config().replace("  hosts: {", &format!("  hosts: {{ {HOST}: {{ artifact: {{ rates: [\"{LIMIT}/SECOND\"], max_concurrent: 50 }} }},"));
         let world = World::start(vec![origin], vec![HOST.to_owned()], &config);
         let redis = (backend == "redis").then(Server::start);
-        let mut stage = Self { world, backend, redis, processes: Vec::new(), forgot: None, works };
+        let mut stage = Self { world, backend, redis, processes: Vec::new(), works };
         for number in 0..PROCESSES {
             let urls: Vec<String> = (0..works).map(|work| format!("http://{HOST}/{number}/{work}.pdf")).collect();
             std::fs::write(stage.world.path(&format!("{number}.txt")), urls.join("\n")).expect("a file");
@@ -107,10 +105,6 @@ impl Stage {
         assert!(answer.starts_with('+'), "{answer}");
     }
 
-    fn forget(&mut self) {
-        self.forgot = Some(SystemClock.boot());
-    }
-
     /// Waits for all that live, starts those again that were killed, and judges.
     fn end(mut self) -> (Vec<String>, String) {
         let mut problems = Vec::new();
@@ -124,27 +118,8 @@ impl Stage {
         }
         let times = self.times();
         let (most, at) = most_within(&times, Duration::from_secs(1).saturating_sub(SLACK));
-        match self.forgot {
-            None if most > LIMIT => {
-                problems.push(format!("{most} requests within a second at a limit of {LIMIT}, {at:?} after the first; {}", self.around(at)));
-            }
-            None => {}
-            // What was forgotten may come again, once: before and after it the limit holds.
-            Some(forgot) => {
-                let split = times.partition_point(|time| *time < forgot);
-                let window = Duration::from_secs(1).saturating_sub(SLACK);
-                // What was on its way at that moment was forgotten as well.
-                let after = split + times[split..].partition_point(|time| time.since(forgot) < SLACK);
-                for (part, name) in [(&times[..split], "before"), (&times[after..], "after")] {
-                    let (most, at) = most_within(part, window);
-                    if most > LIMIT {
-                        problems.push(format!("{most} requests within a second at a limit of {LIMIT}, {at:?} into what came {name} it forgot"));
-                    }
-                }
-                if most > 2 * LIMIT {
-                    problems.push(format!("{most} requests within a second: more than what was forgotten"));
-                }
-            }
+        if most > LIMIT {
+            problems.push(format!("{most} requests within a second at a limit of {LIMIT}, {at:?} after the first; {}", self.around(at)));
         }
         (problems, format!("{} requests, at most {most} in a second", times.len()))
     }
@@ -206,7 +181,7 @@ fn of_processes(stage: &mut Stage) {
     stage.stop(3, 0.3);
 }
 
-const STORMS: [Storm; 9] = [
+const STORMS: [Storm; 10] = [
     ("sqlite", "processes killed and stopped", of_processes),
     ("multiprocess", "processes killed and stopped", of_processes),
     ("redis", "processes killed and stopped", of_processes),
@@ -234,9 +209,13 @@ const STORMS: [Storm; 9] = [
         seconds(1.0);
         stage.kill(0);
     }),
+    ("redis", "started again at once", |stage| {
+        stage.redis().restart();
+        seconds(1.0);
+        stage.kill(0);
+    }),
     ("redis", "flushed", |stage| {
         stage.tell("FLUSHALL");
-        stage.forget();
         seconds(1.0);
         stage.kill(0);
     }),

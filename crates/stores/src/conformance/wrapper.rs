@@ -97,6 +97,10 @@ impl StateStore for Wrapped {
     fn peers(&self) -> Option<u32> {
         self.inner.peers()
     }
+
+    fn rank(&self) -> u32 {
+        self.inner.rank()
+    }
 }
 
 struct WrappedSite {

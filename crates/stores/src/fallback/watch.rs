@@ -50,6 +50,8 @@ pub(super) struct Watch {
     outages: AtomicU64,
     /// How many processes shared it when it was lost.
     peers: AtomicU32,
+    /// The number of this one among them.
+    rank: AtomicU32,
     /// How many are assumed where this process never heard.
     assumed_peers: u32,
     /// The number of the last change, to be read without the lock.
@@ -76,6 +78,7 @@ impl Watch {
             lost: AtomicBool::new(false),
             outages: AtomicU64::new(0),
             peers: AtomicU32::new(1),
+            rank: AtomicU32::new(0),
             assumed_peers: assumed_peers.max(1),
             changes: AtomicU64::new(0),
             changed: Mutex::default(),
@@ -98,6 +101,11 @@ impl Watch {
         self.peers.load(Ordering::Acquire)
     }
 
+    /// Returns the number of this process among them.
+    pub(super) fn rank(&self) -> u32 {
+        self.rank.load(Ordering::Acquire)
+    }
+
     /// Returns the last change of mind, if there was any.
     #[inline]
     pub(super) fn last_change(&self) -> Option<Change> {
@@ -112,7 +120,7 @@ impl Watch {
 
     /// Takes note that the store does not answer.
     pub(super) fn lose(&self, error: &StoreError, store: &dyn StateStore) {
-        let known = store.peers();
+        let (known, rank) = (store.peers(), store.rank());
         let peers = known.unwrap_or(self.assumed_peers);
         {
             // Under the lock, so that nobody decides alone before the share and the change are known.
@@ -125,6 +133,7 @@ impl Watch {
             let longer = if matches!(error, StoreError::Unusable { .. }) { UNUSABLE } else { Duration::ZERO };
             *looking = Looking { lost_at: now, longer, question: None };
             self.peers.store(peers, Ordering::Release);
+            self.rank.store(rank, Ordering::Release);
             self.outages.fetch_add(1, Ordering::AcqRel);
             self.change(now);
             self.lost.store(true, Ordering::Release);
