@@ -258,7 +258,7 @@ fn storm(backend: &'static str, name: &'static str, disturb: fn(&mut Stage), wor
 /// The short form: processes on every store.
 #[test]
 fn no_window_is_exceeded_when_processes_are_killed_and_stopped() {
-    rage("storms of processes", &STORMS[..3], 3, if is_full() { 10 } else { 4 });
+    rage("storms of processes", &STORMS[..3], 3, if is_full() { 10 } else { 3 });
 }
 
 #[test]
