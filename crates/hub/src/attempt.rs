@@ -35,6 +35,9 @@ use crate::transport::{Dial, Outgoing, SendError};
 /// How much of an answer that nobody wants is read.
 const PREVIEW: usize = 64 << 10;
 
+/// How long the body of an answer that blocks its site is read: its slots are free by then, and its status says everything.
+const LEFTOVER: Duration = Duration::from_millis(250);
+
 /// How much later than its new connection a request may be read by the origin: a slow accept, a proxy in front, a
 /// handshake that is not over on its side. Its grant counts as used now until the headers are there, or for this long.
 const COLD: Duration = Duration::from_secs(1);
@@ -319,6 +322,12 @@ impl Inner {
             return Attempted::Streaming { head, reader, outcome: class.outcome };
         }
         let content = match delivery {
+            // Its slots are free already: what has not come in a moment is left.
+            _ if open_until.is_some() => {
+                let bound = self.runtime.boot() + LEFTOVER;
+                let read = before(&*self.runtime, bound, reader.preview(PREVIEW)).await;
+                Ok(Content::Bytes(read.and_then(Result::ok).unwrap_or_default()))
+            }
             _ if !wanted => reader.preview(PREVIEW).await.map(Content::Bytes).map_err(ReadError::Body),
             // A part that nobody asked for is no file.
             Delivery::File(file) if head.status.is_success() && !is_head && start != Start::Useless => {

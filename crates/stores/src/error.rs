@@ -11,6 +11,12 @@ pub enum StoreError {
         /// What happened.
         why: String,
     },
+    /// It answers, and does not know any more what was used.
+    #[error("{store} has lost its data: it was emptied, or restarted without it")]
+    Forgot {
+        /// Which store, without its secrets.
+        store: String,
+    },
     /// It cannot be opened, and waiting will not help.
     #[error("{store} cannot be used: {why}; {remedy}")]
     Unusable {

@@ -48,9 +48,14 @@ impl Fallback {
     /// one part in `assumed_peers`.
     #[must_use]
     pub fn new(shared: Arc<dyn StateStore>, clock: Arc<dyn Clock>, notice: Notice, assumed_peers: u32) -> Self {
-        shared.watch_peers();
-        let watch = Watch::new(Arc::clone(&clock), notice, assumed_peers);
-        Self { shared, own: MemoryStore::naming_from(clock, LOCAL), watch: Arc::new(watch) }
+        let watch = Arc::new(Watch::new(Arc::clone(&clock), notice, assumed_peers));
+        let heard = Arc::downgrade(&watch);
+        shared.watch_peers(Arc::new(move |began, said| {
+            if let Some(watch) = heard.upgrade() {
+                watch.heartbeat(began, &said);
+            }
+        }));
+        Self { shared, own: MemoryStore::naming_from(clock, LOCAL), watch }
     }
 }
 
@@ -63,7 +68,7 @@ impl StateStore for Fallback {
             watch: Arc::clone(&self.watch),
             places: Mutex::default(),
             filled: Mutex::default(),
-            owed_block: Mutex::default(),
+            key: Arc::clone(key),
             knows_block: AtomicBool::new(false),
         };
         Arc::new(FallbackSite(Arc::new(site)))
@@ -89,6 +94,10 @@ impl StateStore for Fallback {
         self.shared.peers()
     }
 
+    fn has_settled_peers(&self) -> bool {
+        self.shared.has_settled_peers()
+    }
+
     fn rank(&self) -> u32 {
         self.shared.rank()
     }
@@ -110,7 +119,7 @@ struct Site {
     /// How the budgets of the own store were filled at the last change of mind.
     filled: Mutex<HashMap<usize, Filled>>,
     /// What a server asked for while the shared store was away: it is told when it is back.
-    owed_block: Mutex<Option<BootInstant>>,
+    key: SiteKey,
     /// The own breaker is blocked because the shared one was.
     knows_block: AtomicBool,
 }
@@ -141,13 +150,14 @@ impl Site {
 
     /// Answers without the shared store.
     fn alone(&self, ask: &OwnedAsk, step: Step) -> Answer<Entered> {
-        if let Some(entered) = self.await_turn(&ask.as_ask()) {
+        if let Some(entered) = self.await_turn(&ask.as_ask(), step) {
             return Answer::now(entered);
         }
         let own = self.own_ask(&ask.as_ask(), self.watch.peers());
+        let filled_until = self.fill(&ask.as_ask(), &own.as_ask());
         let mut ask = own.as_ask();
         // That fullness is our own caution: nobody is refused for it who would wait as long as that.
-        ask.latest = ask.latest.max(self.fill(&ask).min(ask.deadline));
+        ask.latest = ask.latest.max(filled_until.min(ask.deadline));
         match step {
             Step::Confirm(id) if id >= LOCAL => self.own.confirm(&ask, id),
             _ => self.own.enter(&ask),
@@ -155,7 +165,7 @@ impl Site {
     }
 
     /// Where a window allows fewer requests than there are processes, each has its turns: returns the wait for the next one.
-    fn await_turn(&self, ask: &Ask<'_>) -> Option<Entered> {
+    fn await_turn(&self, ask: &Ask<'_>, step: Step) -> Option<Entered> {
         let (rank, peers, wall) = (self.watch.rank(), self.watch.peers(), self.watch.clock.wall());
         let turns = ask.charges.iter().filter_map(|charge| Some((charge.windows.next_turn(rank, peers, wall)?, charge)));
         let (wait, charge) = turns.max_by_key(|(wait, _)| *wait).filter(|(wait, _)| !wait.is_zero())?;
@@ -163,8 +173,9 @@ impl Site {
         let entry = if at > ask.latest || at > ask.deadline {
             Entry::Refused(Refusal { until: at, reason: RefusalReason::Rate { window: because } })
         } else if ask.place == Place::Head {
-            // Nothing is reserved: the turn is nobody else's.
-            Entry::Wait(Reserved { id: LOCAL | fastrand::u64(..LOCAL), at, because, probe: false })
+            // A reservation that it has stays; otherwise nothing is reserved: the turn is no other's.
+            let id = if let Step::Confirm(id @ LOCAL..) = step { id } else { LOCAL | fastrand::u64(..LOCAL) };
+            Entry::Wait(Reserved { id, at, because, probe: false })
         } else {
             Entry::Queue { at }
         };
@@ -173,14 +184,15 @@ impl Site {
 
     /// Counts the short windows of what a question charges as full, once for each change of mind: what others were granted
     /// just before it is not known here. Returns until when that lasts.
-    fn fill(&self, ask: &Ask<'_>) -> BootInstant {
+    fn fill(&self, ask: &Ask<'_>, own: &Ask<'_>) -> BootInstant {
         let Some(change) = self.watch.last_change() else { return BootInstant::default() };
         let mut filled = self.filled.lock();
-        let until = ask.charges.iter().map(|charge| self.fill_budget(charge, filled.entry(charge.budget).or_default(), change));
+        let charges = ask.charges.iter().zip(own.charges);
+        let until = charges.map(|(all, share)| self.fill_budget(&all.windows, share, filled.entry(share.budget).or_default(), change));
         until.max().unwrap_or_default()
     }
 
-    fn fill_budget(&self, charge: &Charge, filled: &mut Filled, last: Change) -> BootInstant {
+    fn fill_budget(&self, windows: &Windows, charge: &Charge, filled: &mut Filled, last: Change) -> BootInstant {
         let now = self.watch.clock.boot();
         if filled.weight > 0 && (filled.change != last.number || filled.until <= now) {
             // Nobody used it: it must not count in the long windows.
@@ -188,7 +200,7 @@ impl Site {
             filled.weight = 0;
         }
         if filled.change != last.number {
-            let (weight, width) = pacing(&charge.windows, self.watch.peers());
+            let (weight, width) = pacing(windows, &charge.windows);
             // Others notice a little later.
             let at = last.at + BELIEVED;
             let until = if width.is_zero() { BootInstant::default() } else { at + width };
@@ -202,11 +214,11 @@ impl Site {
     fn is_too_early(&self, ask: &OwnedAsk) -> bool {
         // Almost always there was no change, or none for a long time.
         let Some(change) = self.watch.last_change() else { return false };
-        if change.at + BELIEVED + 2 * SHORT * self.watch.peers().max(1) < self.watch.clock.boot() {
+        if change.at + BELIEVED + 2 * SHORT < self.watch.clock.boot() {
             return false;
         }
         let own = self.own_ask(&ask.as_ask(), self.watch.peers());
-        self.fill(&own.as_ask()) > self.watch.clock.boot()
+        self.fill(&ask.as_ask(), &own.as_ask()) > self.watch.clock.boot()
     }
 
     /// Notes what the shared store granted or refused, for when it is away.
@@ -220,6 +232,7 @@ impl Site {
                 }
                 if self.knows_block.swap(false, Ordering::AcqRel) {
                     let _ = self.own.unblock();
+                    self.watch.forget_block(&self.key);
                 }
             }
             Entry::Refused(Refusal { until, reason: RefusalReason::Open { reason, probing: false } })
@@ -228,26 +241,18 @@ impl Site {
         }
     }
 
-    /// Tells the shared store what a server asked for while it was away. What it answers changes nothing here: if it is
-    /// away again, the own store still knows.
-    fn tell_block(&self) -> Option<Answer<Option<Transition>>> {
-        let until = self.owed_block.lock().take()?;
-        let left = until.since(self.watch.clock.boot());
-        (!left.is_zero()).then(|| self.shared.block(left, &OpenReason::RetryAfter))
-    }
-
     /// Takes note of what a server asked for that the shared store has not heard of.
     fn owe(&self, report: &Report, settled: &Answer<Settled>) {
         if report.retry_after.is_some()
             && let Answer::Ready(Ok(Settled { open_until: Some(until), .. })) = settled
         {
-            let mut owed = self.owed_block.lock();
-            *owed = Some(owed.map_or(*until, |earlier| earlier.max(*until)));
+            self.watch.note_block(&self.key, &self.shared, *until, &OpenReason::RetryAfter);
         }
     }
 
     fn note_block(&self, until: BootInstant, reason: &OpenReason) {
         self.knows_block.store(true, Ordering::Release);
+        self.watch.note_block(&self.key, &self.shared, until, reason);
         let _ = self.own.block(until.since(self.watch.clock.boot()), reason);
     }
 
@@ -270,7 +275,6 @@ impl Site {
 
     /// Asks the shared store.
     fn ask_shared(self: &Arc<Self>, ask: OwnedAsk, step: Step) -> Answer<Entered> {
-        let told = self.tell_block();
         let said = match step {
             Step::Confirm(id) if id < LOCAL => self.shared.confirm(&ask.as_ask(), id),
             Step::Confirm(id) => {
@@ -281,16 +285,11 @@ impl Site {
             }
             Step::Enter => self.shared.enter(&ask.as_ask()),
         };
-        match (told, said) {
-            (None | Some(Answer::Ready(_)), Answer::Ready(said)) => Answer::Ready(self.judged(&ask, said, step)),
-            (told, said) => {
+        match said {
+            Answer::Ready(said) => Answer::Ready(self.judged(&ask, said, step)),
+            Answer::Later(coming) => {
                 let site = Arc::clone(self);
-                Answer::Later(Box::pin(async move {
-                    if let Some(told) = told {
-                        let _ = told.await;
-                    }
-                    site.judged(&ask, said.await, step)
-                }))
+                Answer::Later(Box::pin(async move { site.judged(&ask, coming.await, step) }))
             }
         }
     }
@@ -329,10 +328,11 @@ enum Step {
     Confirm(u64),
 }
 
-/// Returns how many grants fill every short window, and for how long.
-fn pacing(windows: &Windows, peers: u32) -> (u32, Duration) {
-    let short = windows.list().iter().filter(|window| window.per <= SHORT * peers.max(1));
-    let filled = short.map(|window| (window.limit.get(), window.per + windows.guard()));
+/// Returns how many permits fill every short window of a share, and how long what others were granted stays in them. Both
+/// which are short and how long is said by the windows before they were shared: an hour among six is still an hour.
+fn pacing(windows: &Windows, shared: &Windows) -> (u32, Duration) {
+    let short = windows.list().iter().zip(shared.list()).filter(|(window, _)| window.per <= SHORT);
+    let filled = short.map(|(window, share)| (share.limit.get(), window.per + windows.guard()));
     filled.fold((0, Duration::ZERO), |(limit, width), (other, wider)| (limit.max(other), width.max(wider)))
 }
 

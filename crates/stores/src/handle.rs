@@ -95,6 +95,9 @@ impl<T: Unpin> Future for Arriving<T> {
     }
 }
 
+/// Is told what each heartbeat of a store came to, and when it began.
+pub type Heard = Arc<dyn Fn(BootInstant, Result<(), StoreError>) + Send + Sync>;
+
 /// Whether a store answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Availability {
@@ -134,6 +137,11 @@ pub trait StateStore: Send + Sync {
         Some(1)
     }
 
+    /// Tells whether that count has stood long enough that no process is missing in it.
+    fn has_settled_peers(&self) -> bool {
+        true
+    }
+
     /// Returns the number of this process among those that share the state, from 0, as last counted.
     fn rank(&self) -> u32 {
         0
@@ -144,8 +152,8 @@ pub trait StateStore: Send + Sync {
         Availability::default()
     }
 
-    /// Begins to count the processes that share the state, where that takes watching.
-    fn watch_peers(&self) {}
+    /// Begins to count the processes that share the state, where that takes watching, and tells what came of each look.
+    fn watch_peers(&self, _heard: Heard) {}
 }
 
 /// The state of one site. Every method is one atomic step at the instant it happens.

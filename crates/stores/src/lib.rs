@@ -21,7 +21,7 @@ pub mod split;
 pub mod sqlite;
 
 pub use error::StoreError;
-pub use handle::{Answer, Availability, BudgetKey, Coming, SiteHandle, SiteKey, SiteView, StateStore};
+pub use handle::{Answer, Availability, BudgetKey, Coming, Heard, SiteHandle, SiteKey, SiteView, StateStore};
 
 /// How long a shared store keeps a site after its last grant: the longest window there is, and a day.
 pub(crate) const KEEP: std::time::Duration = std::time::Duration::from_secs(docstokg_policy::rate::LONGEST.as_secs() + 86_400);

@@ -18,7 +18,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::KEEP;
 use crate::error::StoreError;
-use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};
+use crate::handle::{Answer, BudgetKey, Heard, SiteHandle, SiteKey, SiteView, StateStore};
 use crate::peers::Peers;
 use crate::replica::{Garbled, Names, Replica};
 use crate::{private, process};
@@ -179,7 +179,7 @@ impl StateStore for MultiprocessStore {
         self.peers.lock().as_ref().map_or(0, Peers::rank)
     }
 
-    fn watch_peers(&self) {
+    fn watch_peers(&self, _heard: Heard) {
         *self.peers.lock() = Peers::join(self.arena.path());
     }
 

@@ -3,6 +3,7 @@
 //! A step is one call of one script, which is the twin of the pure functions (`script/`): one round trip, atomic, on the
 //! server's clock. All keys of a site have one hash tag and run out by themselves.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use redis::{IntoConnectionInfo, RedisError, Script, Value};
 use tokio::runtime::{Handle, Runtime};
 
 use crate::error::StoreError;
-use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, changes_nothing};
+use crate::handle::{Answer, BudgetKey, Heard, SiteHandle, SiteKey, SiteView, StateStore, changes_nothing};
 use crate::multiprocess::PerProcess;
 use crate::process;
 
@@ -44,12 +45,38 @@ const ALIVE: Duration = Duration::from_secs(20);
 /// How many sites are listed, and how often the server is asked for more of them: a list has an end.
 const MAX_SITES: usize = 1 << 20;
 const MAX_SCANS: u32 = 1 << 17;
+/// How long a look at a server that did not answer may take.
+const CHECK: Duration = Duration::from_millis(800);
 /// What every key begins with.
 const PREFIX: &str = "docstokg";
 
 /// A store on a Redis server.
 pub struct RedisStore {
     inner: Arc<PerProcess<Arc<Inner>>>,
+}
+
+/// How many processes were counted, and when: the count falls only when it has been lower for as long as a process is
+/// believed to live. A server that was emptied counts few, and those that have just begun are not counted yet.
+#[derive(Default)]
+struct Counted {
+    first: Option<BootInstant>,
+    recent: VecDeque<(BootInstant, u32)>,
+}
+
+impl Counted {
+    fn note(&mut self, count: u32, now: BootInstant) {
+        self.first.get_or_insert(now);
+        self.recent.retain(|(at, _)| *at + ALIVE > now);
+        self.recent.push_back((now, count));
+    }
+
+    fn most(&self) -> Option<u32> {
+        self.recent.iter().map(|(_, count)| *count).max()
+    }
+
+    fn has_settled(&self, now: BootInstant) -> bool {
+        self.first.is_some_and(|first| first + ALIVE <= now)
+    }
 }
 
 struct Inner {
@@ -61,8 +88,10 @@ struct Inner {
     clock: Arc<dyn Clock>,
     who: Arc<str>,
     next_id: AtomicU64,
-    /// How many processes lived at the last heartbeat; 0 before the first.
-    peers: AtomicU32,
+    /// How many processes lived at the heartbeats of the last seconds.
+    peers: Mutex<Counted>,
+    /// Counts how often the server has lost what it knew, or may have: what was known of sites before does not count.
+    lives: AtomicU32,
     /// The number of this process among them.
     rank: AtomicU32,
     /// The runtime of a store that was opened outside of one.
@@ -141,7 +170,19 @@ impl Inner {
         let link = Link::new(info, home.clone());
         let script = Script::new(&script::text());
         let next_id = AtomicU64::new(process::first_name());
-        Ok(Self { name, link, home, script, clock, who: process::signature(), next_id, peers: AtomicU32::new(0), rank: AtomicU32::new(0), own })
+        Ok(Self {
+            name,
+            link,
+            home,
+            script,
+            clock,
+            who: process::signature(),
+            next_id,
+            peers: Mutex::default(),
+            lives: AtomicU32::new(0),
+            rank: AtomicU32::new(0),
+            own,
+        })
     }
 
     fn away(&self, error: &RedisError) -> StoreError {
@@ -168,7 +209,7 @@ impl Inner {
     }
 
     /// Runs a step. A script that the server has forgotten is told again; a connection that broke is made again.
-    async fn run(&self, step: Step, birth: &AtomicU64) -> Result<Value, StoreError> {
+    async fn run(&self, step: Step) -> Result<Value, StoreError> {
         let mut broken = 0;
         loop {
             match self.link.send(&step.arguments).await.and_then(Value::extract_error) {
@@ -185,17 +226,22 @@ impl Inner {
                     pause(Duration::from_millis(50)).await;
                 }
                 Err(error) if error.code() == Some("FORGOTTEN") => {
-                    // The next question is that of a newcomer.
-                    birth.store(0, Ordering::Release);
-                    return Err(StoreError::Away {
-                        store: self.name.clone(),
-                        why: "it has forgotten what was used: it was emptied, or restarted without its data".to_owned(),
-                    });
+                    // The next questions, of this site and all others, are those of a newcomer.
+                    self.lives.fetch_add(1, Ordering::AcqRel);
+                    return Err(StoreError::Forgot { store: self.name.clone() });
                 }
                 Err(error) if error.code() == Some("LAYOUT") => return Err(self.of_another_version(error.detail().unwrap_or("unknown"))),
                 Err(error) => return Err(self.away(&error)),
             }
         }
+    }
+
+    /// Waits for the answer to a look, but not for long.
+    async fn in_time(&self, look: impl Future<Output = Result<(), RedisError>>) -> Result<(), StoreError> {
+        let late = || StoreError::Away { store: self.name.clone(), why: "it takes too long".to_owned() };
+        #[expect(clippy::disallowed_methods, reason = "a real server that does not answer, in real time")]
+        let looked = tokio::time::timeout(CHECK, look).await;
+        looked.map_err(|_| late())?.map_err(|error| self.away(&error))
     }
 
     /// Says that this process lives, and counts who else does.
@@ -213,7 +259,7 @@ impl Inner {
             && let [Value::Int(peers), Value::Int(rank)] = counted[..]
         {
             self.rank.store(u32::try_from(rank).unwrap_or(0), Ordering::Relaxed);
-            self.peers.store(u32::try_from(peers).unwrap_or(1), Ordering::Relaxed);
+            self.peers.lock().note(u32::try_from(peers).unwrap_or(1), self.clock.boot());
         }
         Ok(())
     }
@@ -339,7 +385,11 @@ impl StateStore for RedisStore {
             // A server whose memory is full answers, and takes nothing.
             let mut write = redis::cmd("SET");
             write.arg(format!("{PREFIX}:check")).arg("").arg("EX").arg(ALIVE.as_secs());
-            write.query_async::<()>(&mut inner.link.clone()).await.map_err(|error| inner.away(&error))
+            let mut link = inner.link.clone();
+            inner.in_time(write.query_async::<()>(&mut link)).await?;
+            // It was away: whether it still knows what it knew is not asked a second time, site by site.
+            inner.lives.fetch_add(1, Ordering::AcqRel);
+            Ok(())
         });
         Answer::Later(Box::pin(async move {
             let ended = |_| Err(StoreError::Away { store: name, why: "the runtime that asks it has ended".to_owned() });
@@ -348,21 +398,35 @@ impl StateStore for RedisStore {
     }
 
     fn peers(&self) -> Option<u32> {
-        Some(self.inner.get().peers.load(Ordering::Relaxed)).filter(|peers| *peers > 0)
+        let inner = self.inner.get();
+        inner.peers.lock().most()
+    }
+
+    fn has_settled_peers(&self) -> bool {
+        let inner = self.inner.get();
+        inner.peers.lock().has_settled(inner.clock.boot())
     }
 
     fn rank(&self) -> u32 {
         self.inner.get().rank.load(Ordering::Relaxed)
     }
 
-    fn watch_peers(&self) {
+    fn watch_peers(&self, heard: Heard) {
         let inner = self.inner.get();
         let (weak, member) = (Arc::downgrade(inner), inner.fresh_id());
+        let mut was_away = false;
         #[expect(clippy::disallowed_methods, reason = "the store's own background work, in the runtime it was opened in")]
         inner.home.spawn(async move {
             while let Some(inner) = weak.upgrade() {
                 // Away now is asked again in a moment: the last known number holds meanwhile.
-                let _ = inner.beat(member).await;
+                let started = inner.clock.boot();
+                let said = inner.in_time(inner.beat(member)).await;
+                if said.is_ok() && was_away {
+                    // Whether it still knows what it knew is not asked again, site by site.
+                    inner.lives.fetch_add(1, Ordering::AcqRel);
+                }
+                was_away = said.is_err();
+                heard(started, said);
                 drop(inner);
                 pause(HEARTBEAT).await;
             }
@@ -376,8 +440,8 @@ struct RedisSite {
     inner: Arc<PerProcess<Arc<Inner>>>,
     key: Arc<str>,
     names: Arc<Mutex<Vec<String>>>,
-    /// When the site was born, on the server's clock; 0 before this process knows.
-    birth: Arc<AtomicU64>,
+    /// When the site was born, on the server's clock, and in which of the server's lives this process learned that.
+    birth: Arc<Mutex<Option<(u64, u32)>>>,
     /// The server is told the time of the caller's clock, and not asked for its own.
     told_time: bool,
 }
@@ -385,6 +449,12 @@ struct RedisSite {
 impl RedisSite {
     fn inner(&self) -> &Arc<Inner> {
         self.inner.get()
+    }
+
+    /// Returns when the site was born, as far as that is known of the life that the server has now; else 0.
+    fn known_birth(&self) -> u64 {
+        let life = self.inner().lives.load(Ordering::Acquire);
+        self.birth.lock().filter(|(_, learned)| *learned == life).map_or(0, |(born, _)| born)
     }
 
     /// Starts a step that asks nothing.
@@ -396,7 +466,7 @@ impl RedisSite {
     fn asking(&self, op: &str, ask: &Ask<'_>) -> Step {
         let inner = self.inner();
         let id = inner.fresh_id();
-        let question = wire::pack(ask, &self.names.lock(), self.birth.load(Ordering::Acquire), id, &inner.who, inner.clock.boot());
+        let question = wire::pack(ask, &self.names.lock(), self.known_birth(), id, &inner.who, inner.clock.boot());
         self.step_with(op, id, &question)
     }
 
@@ -412,10 +482,10 @@ impl RedisSite {
         read: impl FnOnce(&Reply) -> Result<T, Malformed> + Send + 'static,
         unwanted: impl FnOnce(Result<T, StoreError>) + Send + 'static,
     ) -> Answer<T> {
-        let (inner, birth) = (Arc::clone(self.inner()), Arc::clone(&self.birth));
+        let inner = Arc::clone(self.inner());
         let asked = inner.clock.boot();
         let work = async move {
-            let value = inner.run(step, &birth).await?;
+            let value = inner.run(step).await?;
             let reply = Reply::new(value, asked, inner.clock.boot()).map_err(|_| inner.malformed())?;
             read(&reply).map_err(|_| inner.malformed())
         };
@@ -425,10 +495,10 @@ impl RedisSite {
     /// Runs a step whose grant is given back if nobody waits for it any more.
     fn run_in(&self, step: Step, ask: &Ask<'_>) -> Answer<Entered> {
         let question = ask.to_owned();
-        let (again, birth, id) = (self.clone(), Arc::clone(&self.birth), step.id);
+        let (again, birth, id, life) = (self.clone(), Arc::clone(&self.birth), step.id, self.inner().lives.load(Ordering::Acquire));
         let read = move |reply: &Reply| {
             if let Some(born) = reply.birth() {
-                birth.store(born, Ordering::Release);
+                *birth.lock() = Some((born, life));
             }
             reply.entered(id)
         };

@@ -67,6 +67,10 @@ impl StateStore for SplitStore {
         self.limits.peers()
     }
 
+    fn has_settled_peers(&self) -> bool {
+        self.limits.has_settled_peers()
+    }
+
     fn rank(&self) -> u32 {
         self.limits.rank()
     }

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::error::StoreError;
-use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, changes_nothing};
+use crate::handle::{Answer, BudgetKey, Heard, SiteHandle, SiteKey, SiteView, StateStore, changes_nothing};
 use crate::multiprocess::PerProcess;
 use crate::peers::Peers;
 use crate::process;
@@ -264,6 +264,12 @@ impl StateStore for SqliteStore {
         true
     }
 
+    fn check(&self) -> Answer<()> {
+        // Whoever looks again in a moment does not wait for it.
+        let taken = || Err(StoreError::Away { store: "the state database".to_owned(), why: "another process holds its lock".to_owned() });
+        Answer::Ready(at_once(&self.worker, |database| database.touch(Turn::IfFree)).unwrap_or_else(taken))
+    }
+
     fn peers(&self) -> Option<u32> {
         self.peers.lock().as_ref().map(Peers::count)
     }
@@ -272,7 +278,7 @@ impl StateStore for SqliteStore {
         self.peers.lock().as_ref().map_or(0, Peers::rank)
     }
 
-    fn watch_peers(&self) {
+    fn watch_peers(&self, _heard: Heard) {
         *self.peers.lock() = Peers::join(&self.path);
     }
 

@@ -273,6 +273,8 @@ fn why_deferred(setback: &Setback) -> String {
         ("name resolution failed", "name resolution failed"),
         ("could not be resolved", "name resolution failed"),
         ("no connection could be made", "connection failed"),
+        ("(retry-after)", "the host asked for no requests"),
+        ("(cli-open", "paused by an operator"),
     ];
     match setback.reason {
         Reason::Offline => "no network".to_owned(),

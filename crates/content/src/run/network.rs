@@ -52,6 +52,10 @@ impl Network {
     /// answered: later on, a host that cannot be reached is one that fails.
     pub(crate) async fn is_offline_for(&self, host: &str) -> bool {
         let Some(check) = self.check.as_ref().filter(|_| !self.has_answered.load(Ordering::Acquire)) else { return false };
+        // Looking up a host that does not answer takes seconds: those that are not needed are not looked at.
+        if check.is_reachable(host).await {
+            return false;
+        }
         let offline = self.offline.get_or_init(|| async {
             if self.certain.is_empty() {
                 return false;
@@ -59,7 +63,7 @@ impl Network {
             let looks = self.certain.iter().map(|host| -> BoxFuture<'_, bool> { check.is_reachable(host) });
             !crate::resolver::join_all(looks).await.contains(&true)
         });
-        *offline.await && !check.is_reachable(host).await && !self.has_answered.load(Ordering::Acquire)
+        *offline.await && !self.has_answered.load(Ordering::Acquire)
     }
 
     /// Takes in that a host could not be reached from here, and tells whether the network was lost: where hosts that exist

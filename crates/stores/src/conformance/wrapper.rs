@@ -98,6 +98,10 @@ impl StateStore for Wrapped {
         self.inner.peers()
     }
 
+    fn has_settled_peers(&self) -> bool {
+        self.inner.has_settled_peers()
+    }
+
     fn rank(&self) -> u32 {
         self.inner.rank()
     }

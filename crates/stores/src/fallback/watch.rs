@@ -1,28 +1,30 @@
 //! Whether the shared store answers, and since when this process believes so.
 //!
 //! Every change of mind is dangerous: what others were granted before it is not known after it, and they change theirs a
-//! little later. So nobody believes for longer than a second that the store is lost, and whoever changes its mind sends
-//! nothing for that second and one window.
+//! little later. So nobody believes for longer than two seconds that the store is lost, and whoever changes its mind sends
+//! nothing for those two seconds and one window.
 
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use docstokg_policy::breaker::OpenReason;
 use docstokg_policy::time::{BootInstant, Clock};
 use parking_lot::Mutex;
 
 use super::Notice;
 use crate::error::StoreError;
-use crate::handle::{Arriving, StateStore};
+use crate::handle::{Arriving, SiteHandle, SiteKey, StateStore};
 
 /// How often a store that does not answer is asked whether it is back.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// For how long a look is believed that found the store lost.
-pub(super) const BELIEVED: Duration = Duration::from_secs(1);
-/// For how long one is believed that found a store of another version.
-const UNUSABLE: Duration = Duration::from_secs(600);
+pub(super) const BELIEVED: Duration = Duration::from_secs(2);
+/// For how much longer one is believed that found a store which cannot be used: somebody has to do something about it.
+const UNUSABLE: Duration = Duration::from_secs(10);
 
 /// What a look found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +60,16 @@ pub(super) struct Watch {
     changes: AtomicU64,
     changed: Mutex<Change>,
     looking: Mutex<Looking>,
+    /// The blocks that this process knows of, by site.
+    blocks: Mutex<HashMap<SiteKey, Known>>,
     notice: Notice,
+}
+
+/// A block that the store should know of.
+struct Known {
+    site: Arc<dyn SiteHandle>,
+    until: BootInstant,
+    reason: OpenReason,
 }
 
 #[derive(Default)]
@@ -83,6 +94,7 @@ impl Watch {
             changes: AtomicU64::new(0),
             changed: Mutex::default(),
             looking: Mutex::default(),
+            blocks: Mutex::default(),
             notice,
         }
     }
@@ -121,7 +133,8 @@ impl Watch {
     /// Takes note that the store does not answer.
     pub(super) fn lose(&self, error: &StoreError, store: &dyn StateStore) {
         let (known, rank) = (store.peers(), store.rank());
-        let peers = known.unwrap_or(self.assumed_peers);
+        // A count that has not stood for long may miss processes that have just begun.
+        let peers = known.map_or(self.assumed_peers, |count| if store.has_settled_peers() { count } else { count.max(self.assumed_peers) });
         {
             // Under the lock, so that nobody decides alone before the share and the change are known.
             let mut looking = self.looking.lock();
@@ -133,7 +146,8 @@ impl Watch {
             let longer = if matches!(error, StoreError::Unusable { .. }) { UNUSABLE } else { Duration::ZERO };
             *looking = Looking { lost_at: now, longer, question: None };
             self.peers.store(peers, Ordering::Release);
-            self.rank.store(rank, Ordering::Release);
+            // One that never reached the store has no number: any is as good as another.
+            self.rank.store(if known.is_some() { rank } else { fastrand::u32(..peers) }, Ordering::Release);
             self.outages.fetch_add(1, Ordering::AcqRel);
             self.change(now);
             self.lost.store(true, Ordering::Release);
@@ -185,6 +199,40 @@ impl Watch {
         if now < looking.lost_at + BELIEVED + looking.longer { Found::Lost } else { Found::Unknown }
     }
 
+    /// Takes note of a block, to be told when the store is back: it may have forgotten it, or never heard of it.
+    pub(super) fn note_block(&self, key: &SiteKey, site: &Arc<dyn SiteHandle>, until: BootInstant, reason: &OpenReason) {
+        let mut blocks = self.blocks.lock();
+        let now = self.clock.boot();
+        blocks.retain(|_, known| known.until > now);
+        let known = Known { site: Arc::clone(site), until, reason: reason.clone() };
+        let later = blocks.get(key).is_none_or(|earlier| earlier.until < until);
+        if later {
+            blocks.insert(Arc::clone(key), known);
+        }
+    }
+
+    /// Forgets a block that is over.
+    pub(super) fn forget_block(&self, key: &SiteKey) {
+        self.blocks.lock().remove(key);
+    }
+
+    /// Tells the store all blocks that are known here. What is begun is done, though nobody waits for it.
+    fn tell_blocks(&self) {
+        let now = self.clock.boot();
+        for known in self.blocks.lock().values().filter(|known| known.until > now) {
+            drop(known.site.block(known.until.since(now), &known.reason));
+        }
+    }
+
+    /// Takes in what a heartbeat came to that began at an instant: while the store is lost, it says whether it still is.
+    pub(super) fn heartbeat(&self, began: BootInstant, said: &Result<(), StoreError>) {
+        let mut looking = self.looking.lock();
+        // One that was on its way when the store was lost says nothing.
+        if self.was_lost() && (said.is_err() || began >= looking.lost_at) {
+            self.take(&mut looking, said, began, self.clock.boot());
+        }
+    }
+
     /// Takes in what a check has just found.
     pub(super) fn hear(&self, said: &Result<(), StoreError>) {
         let mut looking = self.looking.lock();
@@ -199,6 +247,8 @@ impl Watch {
             looking.lost_at = looking.lost_at.max(as_of);
             return;
         }
+        // Before anything else is asked of it.
+        self.tell_blocks();
         self.change(now);
         self.lost.store(false, Ordering::Release);
         (self.notice)("the shared state is back; its limits hold again");

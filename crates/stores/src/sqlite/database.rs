@@ -98,17 +98,44 @@ pub(super) enum Turn {
     Wait,
 }
 
-/// Holds the lock file. Whoever waits for it is woken in turn, which SQLite's own waiting is not.
+/// How long the lock and the database are waited for, in all: a process that was stopped while it held the lock must not
+/// hold up the others without end.
+const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+/// How long to sleep between two looks at a lock that is held for a moment, and at one that is held for longer.
+const LOOK: [Duration; 3] = [Duration::from_micros(50), Duration::from_micros(500), Duration::from_millis(3)];
+
+/// Waits for something that others hold, for a bounded time.
+#[derive(Default)]
+struct Patience {
+    waited: Duration,
+}
+
+impl Patience {
+    /// Sleeps a little, the longer the longer it has taken; returns whether there is patience left.
+    fn sleep(&mut self) -> bool {
+        let length = match self.waited {
+            waited if waited < Duration::from_millis(2) => LOOK[0],
+            waited if waited < Duration::from_millis(50) => LOOK[1],
+            _ => LOOK[2],
+        };
+        #[expect(clippy::disallowed_methods, reason = "the thread of the store waits for another process, in real time")]
+        std::thread::sleep(length);
+        self.waited += length;
+        self.waited < LOCK_PATIENCE
+    }
+}
+
+/// Holds the lock file: a step waits for it, and not for SQLite, whose own waiting is coarser.
 struct Holding<'a>(&'a File);
 
 impl<'a> Holding<'a> {
-    /// Takes the lock, or returns `None` if it is taken and there is no waiting.
-    fn take(lock: &'a File, turn: Turn) -> std::io::Result<Option<Self>> {
-        let how = if turn == Turn::Wait { FlockOperation::LockExclusive } else { FlockOperation::NonBlockingLockExclusive };
+    /// Takes the lock, or returns `None` if it is taken and there is no waiting, or it was waited for too long.
+    fn take(lock: &'a File, turn: Turn, patience: &mut Patience) -> std::io::Result<Option<Self>> {
         loop {
-            match flock(lock, how) {
+            match flock(lock, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(Some(Self(lock))),
                 Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) if turn == Turn::Wait && patience.sleep() => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
@@ -138,7 +165,7 @@ impl Log {
         let connection = self.connection.take().or_else(|| Connection::open(&self.path).ok());
         if let Some(connection) = connection
             && let Ok(lock) = File::options().write(true).open(self.path.with_extension("lock"))
-            && let Ok(Some(_holding)) = Holding::take(&lock, Turn::Wait)
+            && let Ok(Some(_holding)) = Holding::take(&lock, Turn::Wait, &mut Patience::default())
         {
             // Whatever keeps it from being copied now will not the next time.
             let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
@@ -156,7 +183,8 @@ impl Database {
         let made = private::make_file(&lock_path).and_then(|()| private::make_file(path));
         let lock = made.and_then(|()| File::options().write(true).open(&lock_path)).map_err(|error| cannot_write(path, &error.to_string()))?;
         let opened = (|| {
-            let turn = Holding::take(&lock, Turn::Wait).map_err(|error| cannot_write(path, &error.to_string()))?;
+            let turn = Holding::take(&lock, Turn::Wait, &mut Patience::default()).map_err(|error| cannot_write(path, &error.to_string()))?;
+            let Some(turn) = turn else { return Err(locked(path)) };
             let mut connection = Connection::open(path).map_err(|error| told(path, &error.into()))?;
             prepare(&mut connection, path)?;
             adopt_boot(&mut connection, path, &*clock, boot_id)?;
@@ -223,22 +251,33 @@ impl Database {
 
     fn in_turn<T>(&mut self, turn: Turn, work: impl FnOnce(&Connection, &dyn Clock) -> Result<T, StepError>) -> Result<Option<T>, StoreError> {
         let done = (|| {
-            let holding = Holding::take(&self.lock, turn);
-            let Some(_holding) = holding.map_err(|error| StepError::Sqlite(rusqlite::Error::ToSqlConversionFailure(error.into())))? else {
-                return Ok(None);
-            };
-            // Somebody with other means than ours may be writing: SQLite waits for that, but only where waiting is fine.
-            if self.waits != (turn == Turn::Wait) {
-                self.waits = turn == Turn::Wait;
-                self.connection.busy_timeout(if self.waits { BUSY } else { Duration::ZERO })?;
-            }
             if !self.connection.is_autocommit() {
                 // A step that panicked left its transaction open.
                 self.connection.execute_batch("ROLLBACK")?;
             }
-            match self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]) {
-                Err(error) if turn == Turn::IfFree && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => return Ok(None),
-                begun => begun?,
+            if self.waits {
+                // Another program may be writing: that is waited for here, without the lock.
+                self.connection.busy_timeout(Duration::ZERO)?;
+                self.waits = false;
+            }
+            let mut patience = Patience::default();
+            let _holding = loop {
+                let holding = Holding::take(&self.lock, turn, &mut patience);
+                let Some(holding) = holding.map_err(|error| StepError::Sqlite(rusqlite::Error::ToSqlConversionFailure(error.into())))? else {
+                    return Ok(None);
+                };
+                match self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]) {
+                    Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                        drop(holding);
+                        if turn == Turn::IfFree || !patience.sleep() {
+                            return Ok(None);
+                        }
+                    }
+                    begun => {
+                        begun?;
+                        break holding;
+                    }
+                }
             };
             let done = work(&self.connection, &*self.clock).and_then(|done| {
                 self.connection.prepare_cached("COMMIT")?.execute([])?;
@@ -249,7 +288,10 @@ impl Database {
             }
             done.map(Some)
         })();
-        done.map_err(|error| told(&self.path, &error))
+        match done {
+            Ok(None) if turn == Turn::Wait => Err(locked(&self.path)),
+            done => done.map_err(|error| told(&self.path, &error)),
+        }
     }
 
     /// Returns the log of the database, for whoever copies it into place.
@@ -398,6 +440,11 @@ fn has_room(path: &Path) -> bool {
 }
 
 /// Says what SQLite said, for a person.
+fn locked(path: &Path) -> StoreError {
+    let why = "another process holds its lock and does not go on; it may have been stopped".to_owned();
+    StoreError::Away { store: name(path), why }
+}
+
 fn told(path: &Path, error: &StepError) -> StoreError {
     let unusable = |why: &str, remedy: &str| StoreError::Unusable { store: name(path), why: why.to_owned(), remedy: remedy.to_owned() };
     let full = || unusable("the disk is full", "make room, or choose another directory with --state-dir");
