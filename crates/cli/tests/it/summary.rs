@@ -183,7 +183,7 @@ fn the_password_of_a_store_and_the_keys_of_a_request_are_written_down_nowhere() 
         web.directory().join("m.prom").display()
     );
     std::fs::write(&config, text).expect("a file");
-    let arguments = ["fetch", "http://a.example/x?api_key=PLANTEDKEY", "--header", "Authorization: Bearer PLANTEDKEY", "--deadline", "3"];
+    let arguments = ["fetch", "http://a.example/x?api_key=PLANTEDKEY", "--header", "Authorization: Bearer PLANTEDKEY", "--deadline", "10"];
     let mut command = web.command(&arguments);
     command.arg("--config").arg(&config).args(["--rate-backend", "redis", "--rate-dsn", "redis://user:PLANTEDKEY@127.0.0.1:1/0"]);
     let ran = command.output().expect("the program");

@@ -20,7 +20,7 @@ use docstokg_stores::memory::MemoryStore;
 use docstokg_stores::multiprocess::MultiprocessStore;
 use docstokg_stores::redis::RedisStore;
 use docstokg_stores::sqlite::SqliteStore;
-use docstokg_stores::{BudgetKey, StateStore, StoreError};
+use docstokg_stores::{Answer, BudgetKey, SiteHandle, SiteKey, StateStore, StoreError};
 use parking_lot::Mutex;
 
 use crate::server::Server;
@@ -262,6 +262,55 @@ fn while_the_store_is_away_the_process_goes_on_with_its_share_and_says_so_once()
     assert!(is_go(&client), "then the shared window has room");
     assert_eq!(said.lock().len(), 2, "{:?}", said.lock());
     assert!(said.lock()[1].contains("back"));
+}
+
+/// A store that so many processes share, of which this one is the first.
+struct Crowded(Arc<dyn StateStore>, u32);
+
+impl StateStore for Crowded {
+    fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
+        self.0.site(key)
+    }
+
+    fn list(&self) -> Answer<Vec<SiteKey>> {
+        self.0.list()
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn flush(&self) -> Answer<()> {
+        self.0.flush()
+    }
+
+    fn peers(&self) -> Option<u32> {
+        Some(self.1)
+    }
+}
+
+#[test]
+fn an_hour_among_many_processes_is_not_waited_for() {
+    let away = Arc::new(AtomicBool::new(false));
+    let clock = hands(1_000_000_000, 0);
+    let shared: Arc<dyn StateStore> = Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
+    let store = Crowded(losing(shared, &away), 6);
+    let store = Fallback::new(Arc::new(store), Arc::clone(&clock) as Arc<dyn Clock>, Arc::new(|_: &str| ()), 4);
+    let client = Client::new(&store, "a.example", "2/SECOND+500/HOUR", None);
+    assert!(is_go(&client));
+    away.store(true, Ordering::SeqCst);
+    let (mut sent, begun) = (Vec::new(), clock.boot.load(Ordering::SeqCst));
+    // Its turn comes round every few seconds, and is met by looking often enough.
+    for _ in 0..1_500 {
+        clock.boot.fetch_add(20_000, Ordering::SeqCst);
+        clock.wall.fetch_add(20_000, Ordering::SeqCst);
+        look(&client);
+        if is_go(&client) {
+            sent.push((clock.boot.load(Ordering::SeqCst) - begun) / 1_000);
+        }
+    }
+    assert!(sent.first().is_some_and(|first| *first < 10_000) && sent.len() >= 5, "one sixth of two a second, after a pause: {sent:?}");
+    assert!(sent.windows(2).all(|two| two[1] - two[0] >= 3_000), "{sent:?}");
 }
 
 #[test]
