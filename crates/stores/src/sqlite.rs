@@ -29,6 +29,7 @@ use crate::process;
 use crate::replica::{Names, Replica};
 
 mod database;
+mod lock;
 mod record;
 
 use database::{Copy, Database, Log, Turn};

@@ -8,8 +8,8 @@ use std::time::Duration;
 use docstokg_policy::site::Site;
 use docstokg_policy::time::{BootInstant, Clock};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
-use rustix::fs::{FlockOperation, flock};
 
+use super::lock::Lock;
 use super::record::Row;
 use crate::KEEP;
 use crate::error::StoreError;
@@ -63,7 +63,7 @@ pub(super) struct Copy {
 pub(super) struct Database {
     path: PathBuf,
     connection: Connection,
-    lock: File,
+    lock: Lock,
     clock: Arc<dyn Clock>,
     steps: u32,
     /// Whether SQLite is set to wait.
@@ -101,54 +101,8 @@ pub(super) enum Turn {
 /// How long the lock and the database are waited for, in all: a process that was stopped while it held the lock must not
 /// hold up the others without end.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
-/// How long to sleep between two looks at a lock that is held for a moment, and at one that is held for longer.
-const LOOK: [Duration; 3] = [Duration::from_micros(50), Duration::from_micros(500), Duration::from_millis(3)];
-
-/// Waits for something that others hold, for a bounded time.
-#[derive(Default)]
-struct Patience {
-    waited: Duration,
-}
-
-impl Patience {
-    /// Sleeps a little, the longer the longer it has taken; returns whether there is patience left.
-    fn sleep(&mut self) -> bool {
-        let length = match self.waited {
-            waited if waited < Duration::from_millis(2) => LOOK[0],
-            waited if waited < Duration::from_millis(50) => LOOK[1],
-            _ => LOOK[2],
-        };
-        #[expect(clippy::disallowed_methods, reason = "the thread of the store waits for another process, in real time")]
-        std::thread::sleep(length);
-        self.waited += length;
-        self.waited < LOCK_PATIENCE
-    }
-}
-
-/// Holds the lock file: a step waits for it, and not for SQLite, whose own waiting is coarser.
-struct Holding<'a>(&'a File);
-
-impl<'a> Holding<'a> {
-    /// Takes the lock, or returns `None` if it is taken and there is no waiting, or it was waited for too long.
-    fn take(lock: &'a File, turn: Turn, patience: &mut Patience) -> std::io::Result<Option<Self>> {
-        loop {
-            match flock(lock, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Some(Self(lock))),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::WOULDBLOCK) if turn == Turn::Wait && patience.sleep() => {}
-                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-}
-
-impl Drop for Holding<'_> {
-    fn drop(&mut self) {
-        // It is freed with the file at the latest.
-        let _ = flock(self.0, FlockOperation::Unlock);
-    }
-}
+/// How long to sleep between two looks at a database that another program writes to.
+const LOOK: Duration = Duration::from_millis(3);
 
 /// The log of the database, which grows with every step until it is copied into place.
 pub(super) struct Log {
@@ -165,7 +119,7 @@ impl Log {
         let connection = self.connection.take().or_else(|| Connection::open(&self.path).ok());
         if let Some(connection) = connection
             && let Ok(lock) = File::options().write(true).open(self.path.with_extension("lock"))
-            && let Ok(Some(_holding)) = Holding::take(&lock, Turn::Wait, &mut Patience::default())
+            && let Ok(Some(_holding)) = Lock::new(lock).take_within(LOCK_PATIENCE)
         {
             // Whatever keeps it from being copied now will not the next time.
             let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
@@ -182,8 +136,9 @@ impl Database {
         let lock_path = path.with_extension("lock");
         let made = private::make_file(&lock_path).and_then(|()| private::make_file(path));
         let lock = made.and_then(|()| File::options().write(true).open(&lock_path)).map_err(|error| cannot_write(path, &error.to_string()))?;
+        let mut lock = Lock::new(lock);
         let opened = (|| {
-            let turn = Holding::take(&lock, Turn::Wait, &mut Patience::default()).map_err(|error| cannot_write(path, &error.to_string()))?;
+            let turn = lock.take_within(LOCK_PATIENCE).map_err(|error| cannot_write(path, &error.to_string()))?;
             let Some(turn) = turn else { return Err(locked(path)) };
             let mut connection = Connection::open(path).map_err(|error| told(path, &error.into()))?;
             prepare(&mut connection, path)?;
@@ -260,18 +215,21 @@ impl Database {
                 self.connection.busy_timeout(Duration::ZERO)?;
                 self.waits = false;
             }
-            let mut patience = Patience::default();
+            let mut waited = Duration::ZERO;
             let _holding = loop {
-                let holding = Holding::take(&self.lock, turn, &mut patience);
+                let holding = if turn == Turn::Wait { self.lock.take_within(LOCK_PATIENCE) } else { self.lock.try_take() };
                 let Some(holding) = holding.map_err(|error| StepError::Sqlite(rusqlite::Error::ToSqlConversionFailure(error.into())))? else {
                     return Ok(None);
                 };
                 match self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]) {
                     Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
                         drop(holding);
-                        if turn == Turn::IfFree || !patience.sleep() {
+                        if turn == Turn::IfFree || waited >= LOCK_PATIENCE {
                             return Ok(None);
                         }
+                        #[expect(clippy::disallowed_methods, reason = "the thread of the store waits for another program, in real time")]
+                        std::thread::sleep(LOOK);
+                        waited += LOOK;
                     }
                     begun => {
                         begun?;

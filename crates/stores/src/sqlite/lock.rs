@@ -1,0 +1,168 @@
+//! Waiting for the lock file, in turn and for a bounded time.
+//!
+//! The system wakes those who block on a lock in the order in which they came, and cannot be told to stop after a while. So
+//! a thread blocks, and the step waits for the thread: it gives up when that takes too long, which happens when the holder
+//! was stopped. A lock that comes after that is given back at once.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use rustix::fs::{FlockOperation, flock};
+
+/// How far a wait has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing is waited for.
+    Idle,
+    /// The thread blocks, or is about to; whether a step still waits for it.
+    Blocking { wanted: bool },
+    /// The lock is held, for the step that waits.
+    Taken,
+    /// The lock cannot be taken at all.
+    Failed,
+    /// The thread ends.
+    Ended,
+}
+
+struct Shared {
+    file: File,
+    stage: Mutex<Stage>,
+    changed: Condvar,
+}
+
+/// A lock file that can be waited for.
+pub(super) struct Lock {
+    shared: Arc<Shared>,
+    has_thread: bool,
+}
+
+/// The lock, held until this is dropped.
+pub(super) struct Holding(Arc<Shared>);
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        // It is freed with the file at the latest.
+        let _ = flock(&self.0.file, FlockOperation::Unlock);
+    }
+}
+
+impl Lock {
+    pub(super) fn new(file: File) -> Self {
+        Self { shared: Arc::new(Shared { file, stage: Mutex::new(Stage::Idle), changed: Condvar::new() }), has_thread: false }
+    }
+
+    /// Takes the lock if it is free.
+    pub(super) fn try_take(&self) -> std::io::Result<Option<Holding>> {
+        // The thread may hold it for a step that has given up, for a moment.
+        if *self.shared.stage.lock() != Stage::Idle {
+            return Ok(None);
+        }
+        loop {
+            match flock(&self.shared.file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Some(Holding(Arc::clone(&self.shared)))),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits for the lock, in turn. Returns `None` if it takes longer than that.
+    pub(super) fn take_within(&mut self, patience: Duration) -> std::io::Result<Option<Holding>> {
+        if let Some(holding) = self.try_take()? {
+            return Ok(Some(holding));
+        }
+        if !self.has_thread {
+            let shared = Arc::clone(&self.shared);
+            std::thread::Builder::new().name("state-lock".to_owned()).spawn(move || block(&shared))?;
+            self.has_thread = true;
+        }
+        let mut stage = self.shared.stage.lock();
+        *stage = Stage::Blocking { wanted: true };
+        self.shared.changed.notify_all();
+        let is_blocking = |stage: &mut Stage| matches!(stage, Stage::Blocking { .. });
+        let waited = self.shared.changed.wait_while_for(&mut stage, is_blocking, patience);
+        match *stage {
+            Stage::Taken => {
+                *stage = Stage::Idle;
+                Ok(Some(Holding(Arc::clone(&self.shared))))
+            }
+            Stage::Blocking { .. } if waited.timed_out() => {
+                *stage = Stage::Blocking { wanted: false };
+                Ok(None)
+            }
+            _ => {
+                *stage = Stage::Idle;
+                Err(std::io::Error::other("the lock file cannot be locked"))
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        *self.shared.stage.lock() = Stage::Ended;
+        self.shared.changed.notify_all();
+    }
+}
+
+/// Blocks on the lock whenever a step waits for it.
+fn block(shared: &Shared) {
+    loop {
+        {
+            let mut stage = shared.stage.lock();
+            shared.changed.wait_while(&mut stage, |stage| !matches!(stage, Stage::Blocking { .. } | Stage::Ended));
+            if *stage == Stage::Ended {
+                return;
+            }
+        }
+        let locked = loop {
+            match flock(&shared.file, FlockOperation::LockExclusive) {
+                Err(rustix::io::Errno::INTR) => {}
+                locked => break locked,
+            }
+        };
+        let mut stage = shared.stage.lock();
+        let is_wanted = *stage == Stage::Blocking { wanted: true };
+        match locked {
+            Ok(()) if is_wanted => *stage = Stage::Taken,
+            Ok(()) => {
+                let _ = flock(&shared.file, FlockOperation::Unlock);
+                if *stage != Stage::Ended {
+                    *stage = Stage::Idle;
+                }
+            }
+            Err(_) if is_wanted => *stage = Stage::Failed,
+            Err(_) => {}
+        }
+        shared.changed.notify_all();
+        if *stage == Stage::Ended {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_never_freed_is_given_up_and_found_again() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("lock");
+        let open = || File::options().create(true).truncate(false).write(true).open(&path).expect("a file");
+        let mut lock = Lock::new(open());
+        let other = Lock::new(open());
+        let held = other.try_take().expect("it works").expect("it is free");
+        assert!(lock.try_take().expect("it works").is_none());
+        assert!(lock.take_within(Duration::from_millis(20)).expect("it works").is_none());
+        assert!(lock.take_within(Duration::from_millis(20)).expect("it works").is_none());
+        drop(held);
+        let taken = lock.take_within(Duration::from_secs(5)).expect("it works").expect("it is free again");
+        assert!(other.try_take().expect("it works").is_none());
+        drop(taken);
+        assert!(other.try_take().expect("it works").is_some());
+    }
+}
