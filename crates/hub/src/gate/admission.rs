@@ -48,6 +48,9 @@ const KEEPS_SLOTS_AFTER_LOSS: Duration = Duration::from_secs(1);
 /// A permit that is older than this, and than two usual round trips to the store, is given back when it would be sent: the
 /// process was stopped, and the origin counts arrivals.
 const PERMIT_AGE: Duration = Duration::from_millis(100);
+/// From this round trip on a store is distant: requests behind the head ask beside it. Nearer, the head alone is fast enough,
+/// and processes share more evenly.
+const DISTANT: Duration = Duration::from_millis(5);
 /// How long until the store has heard of a block that this process has just read.
 const BLOCK_HEARD: Duration = Duration::from_millis(10);
 /// How often a permit is given back for its age: a store that always takes that long must not keep a request for ever.
@@ -255,7 +258,8 @@ impl<'a> Admission<'a, '_> {
     async fn ask(&mut self) -> Result<Entry, Denied> {
         let (gate, lane) = (self.waiter.gate, self.waiter.lane);
         let (place, mut overlap) = self.place().await?;
-        let asking = (gate.remote && place == Place::Head).then(|| lane.line.begin_round(&self.waiter.seat));
+        let is_distant = gate.remote && gate.round_trip.usual() >= DISTANT;
+        let asking = (is_distant && place == Place::Head).then(|| lane.line.begin_round(&self.waiter.seat));
         let ask = lane.ask(self.waiter.charges, &self.terms, place);
         let answer = match self.waiter.reservation {
             Some(id) => gate.site.confirm(&ask, id),

@@ -24,7 +24,7 @@ const FIRST_VERSION: i64 = 1;
 /// How many steps there are between two looks for sites to forget.
 const SWEEP_EVERY: u32 = 4_096;
 /// How long SQLite itself waits, for those who look at the database by other means.
-const BUSY: Duration = Duration::from_secs(5);
+const BUSY: Duration = Duration::from_millis(500);
 /// How many steps make the log long enough to be copied: a page each, so it is some megabytes long by then. The step
 /// after the copy waits for the disk, so it is not done more often; and SQLite passes every earlier copy of a page when it
 /// adds one to the log, so it is not done less often.
@@ -210,10 +210,10 @@ impl Database {
                 // A step that panicked left its transaction open.
                 self.connection.execute_batch("ROLLBACK")?;
             }
-            if self.waits {
-                // Another program may be writing: that is waited for here, without the lock.
-                self.connection.busy_timeout(Duration::ZERO)?;
-                self.waits = false;
+            // Another program may be writing: SQLite waits a little for that, but only where waiting is fine.
+            if self.waits != (turn == Turn::Wait) {
+                self.waits = turn == Turn::Wait;
+                self.connection.busy_timeout(if self.waits { BUSY } else { Duration::ZERO })?;
             }
             let mut waited = Duration::ZERO;
             let _holding = loop {
@@ -229,7 +229,7 @@ impl Database {
                         }
                         #[expect(clippy::disallowed_methods, reason = "the thread of the store waits for another program, in real time")]
                         std::thread::sleep(LOOK);
-                        waited += LOOK;
+                        waited += BUSY + LOOK;
                     }
                     begun => {
                         begun?;
