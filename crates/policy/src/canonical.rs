@@ -44,7 +44,7 @@ pub fn for_index(url: &Url) -> Url {
     if path != url.path() {
         canonical.set_path(&path);
     }
-    if let Some(host) = url.host_str().and_then(|host| host.strip_suffix('.')).filter(|host| !host.is_empty()) {
+    if let Some(host) = url.host_str().filter(|host| host.ends_with('.')).map(|host| host.trim_end_matches('.')).filter(|host| !host.is_empty()) {
         // A name that was a host with a dot behind it is one without: the call cannot fail, and if it did the dot stays.
         let _ = canonical.set_host(Some(host));
     }

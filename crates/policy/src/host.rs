@@ -45,7 +45,7 @@ impl Host {
             return Err(HostError::Userinfo);
         }
         let name = url.host_str().unwrap_or_default();
-        let name = name.strip_suffix('.').unwrap_or(name);
+        let name = name.trim_end_matches('.');
         if name.is_empty() {
             return Err(HostError::Malformed { text: url.as_str().to_owned(), why: "it is empty".to_owned() });
         }
