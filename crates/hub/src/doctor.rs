@@ -84,11 +84,17 @@ pub struct BudgetReport {
     pub waits: Vec<(Duration, Duration)>,
 }
 
+/// Tells whether more of a window was used than it permits.
+#[must_use]
+pub fn is_exceeded(window: &Window, used: u64) -> bool {
+    used > u64::from(window.limit.get())
+}
+
 impl BudgetReport {
     /// Returns the windows in which more was used than this configuration permits: other processes ask under larger limits.
     /// While they do, requests under this configuration hardly find room.
     pub fn exceeded(&self) -> impl Iterator<Item = &(Window, u64)> {
-        self.windows.iter().filter(|(window, used)| *used > u64::from(window.limit.get()))
+        self.windows.iter().filter(|(window, used)| is_exceeded(window, *used))
     }
 }
 

@@ -3,8 +3,8 @@
 //! While the shared store answers, this process notes beside it what it was permitted and which hosts are blocked. When it
 //! does not, the process goes on with its share: the count of every window divided by the processes when last counted, and
 //! blocks obeyed as last known. So the shares add up to at most the limit. It says so once, looks again every second, and
-//! says so when the store is back. At the loss and at the return the short windows count as full, for a second longer than
-//! they last: by then all the others have noticed as well.
+//! says so when the store is back. At the loss and at the return the short windows count as full, for two seconds longer
+//! than they last: by then all the others have noticed as well.
 
 use std::collections::HashMap;
 use std::sync::Arc;

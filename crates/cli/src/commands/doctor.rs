@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_hub::config::{Config, read_network_key};
-use docstokg_hub::doctor::{BudgetReport, Diagnosis};
+use docstokg_hub::doctor::{BudgetReport, Diagnosis, is_exceeded};
+use docstokg_hub::policy::rate::Window;
 use docstokg_hub::{Host, Hub};
 use serde_json::{Value, json};
 
@@ -112,8 +113,11 @@ fn shown(host: &Host, diagnosis: &Diagnosis) -> Value {
         .budgets
         .iter()
         .map(|budget| {
-            let windows: Vec<Value> =
-                budget.windows.iter().map(|(window, used)| json!({ "window": window.to_string(), "limit": window.limit, "used": used, "exceeded": *used > u64::from(window.limit.get()) })).collect();
+            let window = |(window, used): &(Window, u64)| {
+                let exceeded = is_exceeded(window, *used);
+                json!({ "window": window.to_string(), "limit": window.limit, "used": used, "exceeded": exceeded })
+            };
+            let windows: Vec<Value> = budget.windows.iter().map(window).collect();
             let waits: Vec<Value> = budget
                 .waits
                 .iter()

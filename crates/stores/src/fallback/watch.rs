@@ -142,7 +142,7 @@ impl Watch {
                 return;
             }
             let now = self.clock.boot();
-            // What another version wrote is there until somebody does something about it.
+            // A disk that is full, or a store of another version, stays so until an operator acts.
             let longer = if matches!(error, StoreError::Unusable { .. }) { UNUSABLE } else { Duration::ZERO };
             *looking = Looking { lost_at: now, longer, question: None };
             self.peers.store(peers, Ordering::Release);
