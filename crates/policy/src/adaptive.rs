@@ -1,7 +1,9 @@
-//! The adaptive rate: slower while an origin throttles, back to the configured rate when it does not.
+//! The adaptive rate: slower while an origin throttles, back to the configured rate when it does
+//! not.
 //!
-//! A finished window with many throttled answers lowers the multiplier by a share, one with few raises it. The
-//! multiplier stretches the pacing windows of a budget; it never rounds a rate down to nothing and forgets no history.
+//! A finished window with many throttled answers lowers the multiplier by a share, one with few
+//! raises it. The multiplier stretches the pacing windows of a budget; it never rounds a rate down
+//! to nothing and forgets no history.
 
 use std::time::Duration;
 
@@ -61,10 +63,24 @@ pub struct Adjustment {
 
 impl Tally {
     /// Takes in an answer, and decides on the multiplier when a window has ended before it.
-    pub fn observe(&mut self, policy: &AdaptivePolicy, multiplier: Multiplier, throttled: bool, now: BootInstant) -> Option<Adjustment> {
-        let adjustment = if self.calls > 0 && self.started + policy.window <= now { self.decide(policy, multiplier) } else { None };
+    pub fn observe(
+        &mut self,
+        policy: &AdaptivePolicy,
+        multiplier: Multiplier,
+        throttled: bool,
+        now: BootInstant,
+    ) -> Option<Adjustment> {
+        let adjustment = if self.calls > 0 && self.started + policy.window <= now {
+            self.decide(policy, multiplier)
+        } else {
+            None
+        };
         if self.calls == 0 || self.started + policy.window <= now {
-            *self = Self { started: now, calls: 0, throttled: 0 };
+            *self = Self {
+                started: now,
+                calls: 0,
+                throttled: 0,
+            };
         }
         self.calls = self.calls.saturating_add(1);
         self.throttled = self.throttled.saturating_add(u32::from(throttled));
@@ -79,9 +95,17 @@ impl Tally {
 
     fn decide(&self, policy: &AdaptivePolicy, old: Multiplier) -> Option<Adjustment> {
         let high = f64::from(self.throttled) / f64::from(self.calls) >= policy.high_ratio;
-        let factor = if high { 1.0 - policy.decrease } else { 1.0 + policy.increase };
+        let factor = if high {
+            1.0 - policy.decrease
+        } else {
+            1.0 + policy.increase
+        };
         let new = Multiplier::from_share(old.share() * factor).clamp(policy.lowest, policy.highest);
-        let reason = if high { "high_429_ratio" } else { "low_429_ratio" };
+        let reason = if high {
+            "high_429_ratio"
+        } else {
+            "low_429_ratio"
+        };
         (new != old).then_some(Adjustment { old, new, reason })
     }
 }
@@ -118,7 +142,9 @@ mod tests {
         let mut tally = Tally::default();
         let mut multiplier = Multiplier::FULL;
         for second in 0..1_000 {
-            multiplier = tally.observe(&policy, multiplier, true, at(second)).map_or(multiplier, |adjustment| adjustment.new);
+            multiplier = tally
+                .observe(&policy, multiplier, true, at(second))
+                .map_or(multiplier, |adjustment| adjustment.new);
         }
         assert_eq!(multiplier, policy.lowest);
     }

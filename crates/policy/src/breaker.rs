@@ -1,9 +1,11 @@
-//! The circuit breaker of a host or resolver: when it opens, whom it lets through, and what closes it again.
+//! The circuit breaker of a host or resolver: when it opens, whom it lets through, and what closes
+//! it again.
 //!
-//! `Closed -> Open { until, reason } -> HalfOpen { leases }`, and beside it a block that a server or an operator stated.
-//! To the outside a blocked host is open, with the reason of the block; when a block ends the host is half-open. Time
-//! alone leads from open to half-open. A result counts only in the era in which its request was let through: what was
-//! sent before an open or a block began neither closes nor lengthens it.
+//! `Closed -> Open { until, reason } -> HalfOpen { leases }`, and beside it a block that a server
+//! or an operator stated. To the outside a blocked host is open, with the reason of the block; when
+//! a block ends the host is half-open. Time alone leads from open to half-open. A result counts
+//! only in the era in which its request was let through: what was sent before an open or a block
+//! began neither closes nor lengthens it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -83,7 +85,9 @@ impl State {
     /// Reads the word used in events and tables.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Closed, Self::Open, Self::HalfOpen].into_iter().find(|state| state.as_str() == word)
+        [Self::Closed, Self::Open, Self::HalfOpen]
+            .into_iter()
+            .find(|state| state.as_str() == word)
     }
 
     /// Returns the word used in events and tables.
@@ -119,7 +123,8 @@ pub enum Admission {
     Pass,
     /// Half-open and a place is free: pass as a probe after up to `jitter`, holding the lease.
     Probe {
-        /// The most that the probe is put off, so that probes of many processes do not come together.
+        /// The most that the probe is put off, so that probes of many processes do not come
+        /// together.
         jitter: Duration,
     },
     /// Open, or half-open with all places taken.
@@ -163,11 +168,20 @@ struct Trip {
 impl Trip {
     /// Starts an open, or a block.
     fn new(open_until: BootInstant, reason: OpenReason, block: Option<Block>) -> Self {
-        Self { open_until, reason, block, half_open: false, leases: Vec::new(), by: None }
+        Self {
+            open_until,
+            reason,
+            block,
+            half_open: false,
+            leases: Vec::new(),
+            by: None,
+        }
     }
 
     fn until(&self) -> BootInstant {
-        self.block.as_ref().map_or(self.open_until, |block| block.until.max(self.open_until))
+        self.block
+            .as_ref()
+            .map_or(self.open_until, |block| block.until.max(self.open_until))
     }
 
     /// Returns the reason of whichever lasts longer, the block or the inferred open.
@@ -179,7 +193,8 @@ impl Trip {
     }
 }
 
-/// The state of one breaker. One that has never failed is a few words; the rest is allocated when it does.
+/// The state of one breaker. One that has never failed is a few words; the rest is allocated when
+/// it does.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Breaker {
     era: u32,
@@ -244,14 +259,20 @@ impl Breaker {
     #[must_use]
     pub fn leases(&self, role: Role, now: BootInstant) -> usize {
         let leases = self.trip.iter().flat_map(|trip| &trip.leases);
-        leases.filter(|lease| lease.role == role && lease.expires > now).count()
+        leases
+            .filter(|lease| lease.role == role && lease.expires > now)
+            .count()
     }
 
-    /// Tells whether nothing it remembers matters any more: closed without failures, or untouched for an hour.
+    /// Tells whether nothing it remembers matters any more: closed without failures, or untouched
+    /// for an hour.
     #[must_use]
     pub fn is_idle(&self, now: BootInstant) -> bool {
         match &self.trip {
-            None => self.past.as_ref().is_none_or(|past| past.failed_at + FORGET <= now),
+            None => self
+                .past
+                .as_ref()
+                .is_none_or(|past| past.failed_at + FORGET <= now),
             Some(trip) => trip.until() + FORGET <= now,
         }
     }
@@ -269,38 +290,76 @@ impl Breaker {
         }
         trip.half_open = true;
         trip.block = None;
-        Some(Transition { from: State::Open, to: State::HalfOpen, fail_count: self.failures, reset: None, reason: None })
+        Some(Transition {
+            from: State::Open,
+            to: State::HalfOpen,
+            fail_count: self.failures,
+            reset: None,
+            reason: None,
+        })
     }
 
-    /// Says whether a request of `role` may pass at `now`. Nothing changes; [`Breaker::lease`] takes the probe's place.
+    /// Says whether a request of `role` may pass at `now`. Nothing changes; [`Breaker::lease`]
+    /// takes the probe's place.
     #[inline]
     #[must_use]
-    pub fn admit(&self, policy: &BreakerPolicy, role: Role, held: Option<u64>, now: BootInstant) -> Admission {
-        let Some(trip) = self.trip.as_deref() else { return Admission::Pass };
+    pub fn admit(
+        &self,
+        policy: &BreakerPolicy,
+        role: Role,
+        held: Option<u64>,
+        now: BootInstant,
+    ) -> Admission {
+        let Some(trip) = self.trip.as_deref() else {
+            return Admission::Pass;
+        };
         if trip.until() > now {
-            return Admission::Refused { until: trip.until(), reason: trip.reason().clone(), probing: false };
+            return Admission::Refused {
+                until: trip.until(),
+                reason: trip.reason().clone(),
+                probing: false,
+            };
         }
-        let mut out = trip.leases.iter().filter(|lease| lease.role == role && lease.expires > now);
+        let mut out = trip
+            .leases
+            .iter()
+            .filter(|lease| lease.role == role && lease.expires > now);
         if let Some(id) = held
             && out.clone().any(|lease| lease.id == id)
         {
-            return Admission::Probe { jitter: Duration::ZERO };
+            return Admission::Probe {
+                jitter: Duration::ZERO,
+            };
         }
         if out.clone().count() < policy.trial_calls[role.index()] as usize {
-            return Admission::Probe { jitter: policy.jitter };
+            return Admission::Probe {
+                jitter: policy.jitter,
+            };
         }
         let until = out.next().map_or(now + policy.reset, |lease| lease.expires);
-        Admission::Refused { until, reason: trip.reason.clone(), probing: true }
+        Admission::Refused {
+            until,
+            reason: trip.reason.clone(),
+            probing: true,
+        }
     }
 
-    /// Returns a breaker without history that is under the same block, for a role that starts to count for itself.
+    /// Returns a breaker without history that is under the same block, for a role that starts to
+    /// count for itself.
     #[must_use]
     pub fn blocked_twin(&self) -> Self {
-        let trip = self.trip.as_deref().and_then(|trip| trip.block.as_ref()).map(|block| {
-            let (until, reason) = (BootInstant::ZERO, block.reason.clone());
-            Box::new(Trip::new(until, reason, Some(block.clone())))
-        });
-        Self { trip, ..Self::default() }
+        let trip = self
+            .trip
+            .as_deref()
+            .and_then(|trip| trip.block.as_ref())
+            .map(|block| {
+                let (until, reason) = (BootInstant::ZERO, block.reason.clone());
+                Box::new(Trip::new(until, reason, Some(block.clone())))
+            });
+        Self {
+            trip,
+            ..Self::default()
+        }
     }
 
     /// Takes a probe's place for `id`, or prolongs the one it has.
@@ -337,7 +396,11 @@ impl Breaker {
     /// Returns how many failures count towards a rolling window at `now`.
     #[must_use]
     pub fn recent_failures(&self, within: Duration, now: BootInstant) -> usize {
-        self.past.iter().flat_map(|past| &past.recent).filter(|failure| **failure + within > now).count()
+        self.past
+            .iter()
+            .flat_map(|past| &past.recent)
+            .filter(|failure| **failure + within > now)
+            .count()
     }
 
     /// Moves every instant to another clock.
@@ -350,7 +413,14 @@ impl Breaker {
             trip.leases.clear();
         }
         if let Some(past) = self.past.as_deref_mut() {
-            for instant in [&mut past.closed_at, &mut past.failed_at, &mut past.throttled_at].into_iter().chain(&mut past.recent) {
+            for instant in [
+                &mut past.closed_at,
+                &mut past.failed_at,
+                &mut past.throttled_at,
+            ]
+            .into_iter()
+            .chain(&mut past.recent)
+            {
                 *instant = shift(*instant);
             }
         }
@@ -358,7 +428,9 @@ impl Breaker {
 
     /// Gives up the place held by `id`, and returns whether there was one.
     pub fn release(&mut self, id: u64) -> bool {
-        let Some(trip) = self.trip.as_deref_mut() else { return false };
+        let Some(trip) = self.trip.as_deref_mut() else {
+            return false;
+        };
         let before = trip.leases.len();
         trip.leases.retain(|lease| lease.id != id);
         trip.leases.len() < before
@@ -366,9 +438,17 @@ impl Breaker {
 
     /// Takes in the outcome of a request that was let through in `era` and sent at `sent`.
     ///
-    /// A result of an older era changes nothing. Success and neutral answers both prove that the origin lives and close
-    /// a half-open breaker; in a closed one a success clears the failures and a neutral answer leaves them.
-    pub fn settle(&mut self, policy: &BreakerPolicy, outcome: Outcome, era: u32, sent: BootInstant, now: BootInstant) -> Option<Transition> {
+    /// A result of an older era changes nothing. Success and neutral answers both prove that the
+    /// origin lives and close a half-open breaker; in a closed one a success clears the failures
+    /// and a neutral answer leaves them.
+    pub fn settle(
+        &mut self,
+        policy: &BreakerPolicy,
+        outcome: Outcome,
+        era: u32,
+        sent: BootInstant,
+        now: BootInstant,
+    ) -> Option<Transition> {
         if era != self.era {
             return None;
         }
@@ -380,7 +460,15 @@ impl Breaker {
                 self.trip.as_ref().filter(|trip| trip.half_open)?;
                 Some(self.shut(now))
             }
-            Outcome::Throttled if policy.one_failure_per_epoch && self.past.as_ref().is_some_and(|past| sent < past.throttled_at) => None,
+            Outcome::Throttled
+                if policy.one_failure_per_epoch
+                    && self
+                        .past
+                        .as_ref()
+                        .is_some_and(|past| sent < past.throttled_at) =>
+            {
+                None
+            }
             Outcome::Failure | Outcome::Throttled => {
                 if outcome == Outcome::Throttled {
                     self.past().throttled_at = now;
@@ -401,33 +489,62 @@ impl Breaker {
         let past = self.past();
         past.recent.clear();
         past.closed_at = now;
-        Transition { from: State::HalfOpen, to: State::Closed, fail_count: 0, reset: None, reason: None }
+        Transition {
+            from: State::HalfOpen,
+            to: State::Closed,
+            fail_count: 0,
+            reset: None,
+            reason: None,
+        }
     }
 
     fn fail(&mut self, policy: &BreakerPolicy, now: BootInstant) -> Option<Transition> {
         self.failures = self.failures.saturating_add(1);
         self.past().failed_at = now;
         if let Some(trip) = &self.trip {
-            return if trip.half_open { Some(self.open(policy, OpenReason::ProbeFailed, None, now)) } else { None };
+            return if trip.half_open {
+                Some(self.open(policy, OpenReason::ProbeFailed, None, now))
+            } else {
+                None
+            };
         }
         if let Some(window) = policy.window {
             let threshold = window.threshold_failures.get() as usize;
             let recent = &mut self.past().recent;
             recent.push_back(now);
-            while recent.len() > threshold || recent.front().is_some_and(|first| *first + window.within <= now) {
+            while recent.len() > threshold
+                || recent
+                    .front()
+                    .is_some_and(|first| *first + window.within <= now)
+            {
                 recent.pop_front();
             }
             if recent.len() >= threshold {
-                return Some(self.open(policy, OpenReason::RollingWindow, Some(window.cooldown), now));
+                return Some(self.open(
+                    policy,
+                    OpenReason::RollingWindow,
+                    Some(window.cooldown),
+                    now,
+                ));
             }
         }
-        (self.failures >= policy.fail_max.get()).then(|| self.open(policy, OpenReason::Consecutive, None, now))
+        (self.failures >= policy.fail_max.get())
+            .then(|| self.open(policy, OpenReason::Consecutive, None, now))
     }
 
-    fn open(&mut self, policy: &BreakerPolicy, reason: OpenReason, length: Option<Duration>, now: BootInstant) -> Transition {
+    fn open(
+        &mut self,
+        policy: &BreakerPolicy,
+        reason: OpenReason,
+        length: Option<Duration>,
+        now: BootInstant,
+    ) -> Transition {
         let (from, was_closed) = (self.state(now), self.trip.is_none());
         let past = self.past();
-        if was_closed && past.opens > 0 && past.closed_at + policy.reset_after(past.opens, past.learned_reset) <= now {
+        if was_closed
+            && past.opens > 0
+            && past.closed_at + policy.reset_after(past.opens, past.learned_reset) <= now
+        {
             past.opens = 0;
         }
         past.opens = past.opens.saturating_add(1);
@@ -435,13 +552,24 @@ impl Breaker {
         let reset = length.unwrap_or_else(|| policy.reset_after(past.opens, past.learned_reset));
         self.era = self.era.wrapping_add(1);
         self.trip = Some(Box::new(Trip::new(now + reset, reason.clone(), None)));
-        Transition { from, to: State::Open, fail_count: self.failures, reset: Some(reset), reason: Some(reason) }
+        Transition {
+            from,
+            to: State::Open,
+            fail_count: self.failures,
+            reset: Some(reset),
+            reason: Some(reason),
+        }
     }
 
     /// Blocks it until `until`: never shortens a block that is there.
     ///
     /// A new block begins an era; one that only lengthens a running open or block does not.
-    pub fn block(&mut self, until: BootInstant, reason: OpenReason, now: BootInstant) -> Option<Transition> {
+    pub fn block(
+        &mut self,
+        until: BootInstant,
+        reason: OpenReason,
+        now: BootInstant,
+    ) -> Option<Transition> {
         if until <= now {
             return None;
         }
@@ -455,12 +583,22 @@ impl Breaker {
             return None;
         }
         self.era = self.era.wrapping_add(1);
-        let block = Some(Block { until, reason: reason.clone() });
+        let block = Some(Block {
+            until,
+            reason: reason.clone(),
+        });
         self.trip = Some(Box::new(Trip::new(now, reason.clone(), block)));
-        Some(Transition { from, to: State::Open, fail_count: self.failures, reset: Some(until.since(now)), reason: Some(reason) })
+        Some(Transition {
+            from,
+            to: State::Open,
+            fail_count: self.failures,
+            reset: Some(until.since(now)),
+            reason: Some(reason),
+        })
     }
 
-    /// Notes how long a server asked to be left alone: asked twice in a row for more than the reset, the reset grows to it.
+    /// Notes how long a server asked to be left alone: asked twice in a row for more than the
+    /// reset, the reset grows to it.
     pub fn learn(&mut self, policy: &BreakerPolicy, asked: Duration) {
         let past = self.past();
         if asked <= policy.reset {
@@ -482,7 +620,16 @@ impl Breaker {
     pub fn close(&mut self, now: BootInstant) -> Option<Transition> {
         let from = self.state(now);
         let era = self.era.wrapping_add(u32::from(from != State::Closed));
-        *self = Self { era, ..Self::default() };
-        (from != State::Closed).then_some(Transition { from, to: State::Closed, fail_count: 0, reset: None, reason: None })
+        *self = Self {
+            era,
+            ..Self::default()
+        };
+        (from != State::Closed).then_some(Transition {
+            from,
+            to: State::Closed,
+            fail_count: 0,
+            reset: None,
+            reason: None,
+        })
     }
 }

@@ -1,8 +1,9 @@
 //! A budget: windows that all hold, the permits used, and the reservations of requests that wait.
 //!
-//! The guarantee: in no interval of the length of a window are more weights permitted than its limit, whatever the
-//! arrival pattern. What a request finds in its way is the history and a list of counted uses to come: those of
-//! requests that are dialling, and of waiting requests with an earlier position (see `site/order.rs`).
+//! The guarantee: in no interval of the length of a window are more weights permitted than its
+//! limit, whatever the arrival pattern. What a request finds in its way is the history and a list
+//! of counted uses to come: those of requests that are dialling, and of waiting requests with an
+//! earlier position (see `site/order.rs`).
 
 use std::time::Duration;
 
@@ -53,7 +54,8 @@ pub struct Wait {
     pub length: Duration,
 }
 
-/// A change of a budget's history. A store that others read writes these down, and not the history anew.
+/// A change of a budget's history. A store that others read writes these down, and not the history
+/// anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// So much was used at an instant.
@@ -72,7 +74,8 @@ pub enum Change {
     },
 }
 
-/// The shared state of a budget. Its history (ring and buckets) is written by its own ways: see [`Change`].
+/// The shared state of a budget. Its history (ring and buckets) is written by its own ways: see
+/// [`Change`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Budget {
     #[serde(skip)]
@@ -90,7 +93,10 @@ pub struct Budget {
     slots: Vec<SlotLease>,
     multiplier: Multiplier,
     tally: Option<Box<Tally>>,
-    #[expect(clippy::box_collection, reason = "one word in each of very many budgets, most of which never have it")]
+    #[expect(
+        clippy::box_collection,
+        reason = "one word in each of very many budgets, most of which never have it"
+    )]
     waits: Option<Box<Vec<Wait>>>,
     /// What later versions add.
     pub(crate) extensions: Extensions,
@@ -141,17 +147,25 @@ impl Budget {
         &self.reservations
     }
 
-    /// Finds the first instant that fits where there are only grants: each window looks so many back, the latest answer
-    /// holds for all. Returns the place of the window that gave it.
+    /// Finds the first instant that fits where there are only grants: each window looks so many
+    /// back, the latest answer holds for all. Returns the place of the window that gave it.
     #[inline]
-    pub(crate) fn plain_fit(&self, windows: &Windows, weight: u32, from: BootInstant) -> (BootInstant, Option<usize>) {
+    pub(crate) fn plain_fit(
+        &self,
+        windows: &Windows,
+        weight: u32,
+        from: BootInstant,
+    ) -> (BootInstant, Option<usize>) {
         let (mut at, mut latest) = (from, None);
         for (place, rule) in windows.rules().iter().enumerate() {
             let k = (rule.limit + 1).saturating_sub(weight);
             let grant = if rule.exact {
                 self.ring.back(k)
             } else {
-                self.coarse.iter().find(|coarse| coarse.id() == rule.id).and_then(|coarse| coarse.back(k))
+                self.coarse
+                    .iter()
+                    .find(|coarse| coarse.id() == rule.id)
+                    .and_then(|coarse| coarse.back(k))
             };
             if let Some(grant) = grant {
                 let free = grant.plus_micros(rule.width);
@@ -163,76 +177,141 @@ impl Budget {
         (at, latest)
     }
 
-    /// Finds the first instant from `from` on at which `weight` fits every window beside what is counted, behind `ahead`
-    /// weights in line. What is counted is sorted by instant, and none of it is earlier than now.
+    /// Finds the first instant from `from` on at which `weight` fits every window beside what is
+    /// counted, behind `ahead` weights in line. What is counted is sorted by instant, and none of
+    /// it is earlier than now.
     ///
-    /// Exact when nothing is ahead; with a queue before it, and several windows, a lower bound. O(windows x counted^2).
+    /// Exact when nothing is ahead; with a queue before it, and several windows, a lower bound.
+    /// O(windows x counted^2).
     #[inline]
     #[must_use]
-    pub(crate) fn first_fit(&self, windows: &Windows, weight: u32, ahead: Option<u32>, counted: &[Counted], from: BootInstant) -> Fit {
+    pub(crate) fn first_fit(
+        &self,
+        windows: &Windows,
+        weight: u32,
+        ahead: Option<u32>,
+        counted: &[Counted],
+        from: BootInstant,
+    ) -> Fit {
         if weight == 0 {
-            return Fit { at: from, because: None };
+            return Fit {
+                at: from,
+                because: None,
+            };
         }
         if counted.is_empty() && self.multiplier == Multiplier::FULL && ahead.is_none() {
             let (at, place) = self.plain_fit(windows, weight, from);
-            return Fit { at, because: place.map(|place| windows.list()[place]) };
+            return Fit {
+                at,
+                because: place.map(|place| windows.list()[place]),
+            };
         }
         self.first_fit_among(windows, weight, ahead, counted, from)
     }
 
     /// Finds the first instant that fits between counted uses, or behind a queue.
     #[cold]
-    fn first_fit_among(&self, windows: &Windows, weight: u32, ahead: Option<u32>, counted: &[Counted], from: BootInstant) -> Fit {
-        let mut fit = Fit { at: from, because: None };
+    fn first_fit_among(
+        &self,
+        windows: &Windows,
+        weight: u32,
+        ahead: Option<u32>,
+        counted: &[Counted],
+        from: BootInstant,
+    ) -> Fit {
+        let mut fit = Fit {
+            at: from,
+            because: None,
+        };
         loop {
             let before = fit.at;
             for (window, width) in windows.in_force(self.multiplier) {
-                // Behind a queue each window is judged by itself: the answer is a lower bound, and asking on would add to it.
+                // Behind a queue each window is judged by itself: the answer is a lower bound, and
+                // asking on would add to it.
                 let start = if ahead.is_none() { fit.at } else { from };
                 let at = self.fit_window(window, width, weight, ahead.unwrap_or(0), counted, start);
                 if at > fit.at {
-                    fit = Fit { at, because: Some(*window) };
+                    fit = Fit {
+                        at,
+                        because: Some(*window),
+                    };
                 }
             }
-            // One pass settles it unless a counted use stands in the way of an earlier window's answer.
+            // One pass settles it unless a counted use stands in the way of an earlier window's
+            // answer.
             if fit.at == before || counted.is_empty() || ahead.is_some() {
                 return fit;
             }
         }
     }
 
-    /// Returns the turn behind the requests that are due, or will be within a turn, if there are any.
+    /// Returns the turn behind the requests that are due, or will be within a turn, if there are
+    /// any.
     ///
-    /// A turn is a quarter of what a permit takes at the rate of the fastest window: a burst that is taken in turns is over in
-    /// a quarter of a window, so nothing of the rate is lost. Where turns would be finer than timers there are none.
+    /// A turn is a quarter of what a permit takes at the rate of the fastest window: a burst that
+    /// is taken in turns is over in a quarter of a window, so nothing of the rate is lost. Where
+    /// turns would be finer than timers there are none.
     pub(crate) fn turn_behind(&self, windows: &Windows, now: BootInstant) -> Option<Fit> {
-        let of_window = |(window, width): (&Window, u64)| width / (4 * u64::from(window.limit.get()));
-        let turn = windows.in_force(self.multiplier).map(of_window).min().filter(|turn| *turn >= SHORTEST_TURN)?.min(LONGEST_TURN);
-        let near = |held: &&Reservation| held.is_waiting() && held.weight > 0 && held.at <= now.plus_micros(turn);
-        let last = self.reservations.iter().filter(near).max_by_key(|held| held.at)?;
-        Some(Fit { at: last.at.max(now).plus_micros(turn), because: windows.list().first().copied() })
+        let of_window =
+            |(window, width): (&Window, u64)| width / (4 * u64::from(window.limit.get()));
+        let turn = windows
+            .in_force(self.multiplier)
+            .map(of_window)
+            .min()
+            .filter(|turn| *turn >= SHORTEST_TURN)?
+            .min(LONGEST_TURN);
+        let near = |held: &&Reservation| {
+            held.is_waiting() && held.weight > 0 && held.at <= now.plus_micros(turn)
+        };
+        let last = self
+            .reservations
+            .iter()
+            .filter(near)
+            .max_by_key(|held| held.at)?;
+        Some(Fit {
+            at: last.at.max(now).plus_micros(turn),
+            because: windows.list().first().copied(),
+        })
     }
 
     #[inline]
-    fn fit_window(&self, window: &Window, width: u64, weight: u32, ahead: u32, counted: &[Counted], from: BootInstant) -> BootInstant {
-        // The last of the `ahead + weight` units comes `turns` whole windows after the unit that has its place in the first.
+    fn fit_window(
+        &self,
+        window: &Window,
+        width: u64,
+        weight: u32,
+        ahead: u32,
+        counted: &[Counted],
+        from: BootInstant,
+    ) -> BootInstant {
+        // The last of the `ahead + weight` units comes `turns` whole windows after the unit that
+        // has its place in the first.
         let last = ahead.saturating_add(weight).saturating_sub(1);
         // Divisions are slow, and almost always the first window has room for all.
         let limit = window.limit.get();
-        let (turns, rest) = if last < limit { (0, last) } else { (last / limit, last % limit) };
+        let (turns, rest) = if last < limit {
+            (0, last)
+        } else {
+            (last / limit, last % limit)
+        };
         let k = limit - rest;
         let mut at = from;
         loop {
-            let before = self.back_at(window, k, counted, at).map_or(at, |used| at.max(used.plus_micros(width)));
+            let before = self
+                .back_at(window, k, counted, at)
+                .map_or(at, |used| at.max(used.plus_micros(width)));
             if before > at {
                 at = before;
                 continue;
             }
-            // A counted use later than this instant must still fit after it: if not, the turn is behind that use.
+            // A counted use later than this instant must still fit after it: if not, the turn is
+            // behind that use.
             let crowded = counted.iter().map(|(expected, _)| *expected).find(|later| {
                 *later > at
                     && *later < at.plus_micros(width)
-                    && self.back_at(window, k, counted, *later).is_some_and(|used| used.plus_micros(width) > *later)
+                    && self
+                        .back_at(window, k, counted, *later)
+                        .is_some_and(|used| used.plus_micros(width) > *later)
             });
             match crowded {
                 Some(later) => at = later,
@@ -241,9 +320,16 @@ impl Budget {
         }
     }
 
-    /// Returns the instant of the `k`-th latest unit at or before `at`: counted uses first, since none is earlier than now.
+    /// Returns the instant of the `k`-th latest unit at or before `at`: counted uses first, since
+    /// none is earlier than now.
     #[inline]
-    fn back_at(&self, window: &Window, mut k: u32, counted: &[Counted], at: BootInstant) -> Option<BootInstant> {
+    fn back_at(
+        &self,
+        window: &Window,
+        mut k: u32,
+        counted: &[Counted],
+        at: BootInstant,
+    ) -> Option<BootInstant> {
         for (expected, weight) in counted.iter().rev().filter(|(expected, _)| *expected <= at) {
             if k <= *weight {
                 return Some(*expected);
@@ -256,7 +342,11 @@ impl Budget {
     /// Returns the instant of the `k`-th latest grant that `window` remembers.
     #[inline]
     fn used_back(&self, window: &Window, k: u32) -> Option<BootInstant> {
-        if window.limit.get() <= EXACT_LIMIT { self.ring.back(k) } else { self.coarse_of(window)?.back(k) }
+        if window.limit.get() <= EXACT_LIMIT {
+            self.ring.back(k)
+        } else {
+            self.coarse_of(window)?.back(k)
+        }
     }
 
     #[inline]
@@ -272,11 +362,22 @@ impl Budget {
         }
         self.remembered = windows.signature;
         let hours = |width: u64| u16::try_from(width.div_ceil(HOUR)).unwrap_or(u16::MAX);
-        self.reach = windows.rules().iter().map(|rule| hours(rule.width)).fold(self.reach, u16::max);
+        self.reach = windows
+            .rules()
+            .iter()
+            .map(|rule| hours(rule.width))
+            .fold(self.reach, u16::max);
         self.keep = self.keep.max(windows.keep);
         if windows.has_coarse {
-            for (window, width) in windows.in_force(Multiplier::FULL).filter(|(window, _)| window.limit.get() > EXACT_LIMIT) {
-                if let Some(coarse) = self.coarse.iter_mut().find(|coarse| coarse.window() == *window) {
+            for (window, width) in windows
+                .in_force(Multiplier::FULL)
+                .filter(|(window, _)| window.limit.get() > EXACT_LIMIT)
+            {
+                if let Some(coarse) = self
+                    .coarse
+                    .iter_mut()
+                    .find(|coarse| coarse.window() == *window)
+                {
                     coarse.widen(width);
                 } else {
                     self.coarse.reserve_exact(1);
@@ -329,7 +430,11 @@ impl Budget {
 
     /// Makes a reservation, or moves the one that its holder has.
     pub(crate) fn reserve(&mut self, reservation: Reservation) {
-        match self.reservations.iter_mut().find(|held| held.id == reservation.id) {
+        match self
+            .reservations
+            .iter_mut()
+            .find(|held| held.id == reservation.id)
+        {
             Some(held) => *held = reservation,
             None => self.reservations.push(reservation),
         }
@@ -337,7 +442,9 @@ impl Budget {
 
     /// Returns the reservation under which `id` waits.
     pub(crate) fn waiting(&self, id: u64) -> Option<&Reservation> {
-        self.reservations.iter().find(|held| held.id == id && held.is_waiting())
+        self.reservations
+            .iter()
+            .find(|held| held.id == id && held.is_waiting())
     }
 
     /// Gives up the reservation of `id`, and returns whether there was one.
@@ -347,30 +454,41 @@ impl Budget {
         self.reservations.len() < before
     }
 
-    /// Notes that the request behind a reservation has left: it counts as used now until `until` at the latest, and then.
+    /// Notes that the request behind a reservation has left: it counts as used now until `until` at
+    /// the latest, and then.
     pub fn sent(&mut self, id: u64, until: BootInstant) {
         for held in self.reservations.iter_mut().filter(|held| held.id == id) {
             (held.stage, held.expires) = (Stage::Sent, until);
         }
     }
 
-    /// Ends the reservations whose time is over: those of dead holders are dropped, those of sent requests are spent.
+    /// Ends the reservations whose time is over: those of dead holders are dropped, those of sent
+    /// requests are spent.
     #[inline]
     pub fn expire(&mut self, now: BootInstant) {
-        while let Some(place) = self.reservations.iter().position(|held| held.expires <= now) {
+        while let Some(place) = self
+            .reservations
+            .iter()
+            .position(|held| held.expires <= now)
+        {
             let held = self.reservations.remove(place);
             if held.stage == Stage::Sent {
                 self.spend(held.weight, held.expires);
             }
         }
         self.slots.retain(|slot| slot.expires > now);
-        if self.multiplier != Multiplier::FULL && self.tally.as_ref().is_none_or(|tally| tally.is_stale(FORGET_RATE, now)) {
+        if self.multiplier != Multiplier::FULL
+            && self
+                .tally
+                .as_ref()
+                .is_none_or(|tally| tally.is_stale(FORGET_RATE, now))
+        {
             (self.multiplier, self.tally) = (Multiplier::FULL, None);
         }
     }
 
-    /// Tells whether a shared slot is there for a request: held by `id` already, or free beyond those that requests with
-    /// an earlier position are about to take.
+    /// Tells whether a shared slot is there for a request: held by `id` already, or free beyond
+    /// those that requests with an earlier position are about to take.
     #[must_use]
     pub(crate) fn has_slot(&self, most: u32, id: Option<u64>, earlier_due: u32) -> bool {
         let taken = self.slots.len() as u64 + u64::from(earlier_due);
@@ -407,7 +525,10 @@ impl Budget {
 
     /// Returns the instants at which waiting requests were told to come back.
     pub fn waiting_until(&self) -> impl Iterator<Item = BootInstant> {
-        self.reservations.iter().filter(|held| held.is_waiting()).map(|held| held.at)
+        self.reservations
+            .iter()
+            .filter(|held| held.is_waiting())
+            .map(|held| held.at)
     }
 
     /// Notes a wait that has ended.
@@ -432,21 +553,36 @@ impl Budget {
     }
 
     /// Takes in an answer for the adaptive rate; the history stays whatever the multiplier becomes.
-    pub fn observe(&mut self, policy: &AdaptivePolicy, throttled: bool, now: BootInstant) -> Option<Adjustment> {
-        let adjustment = self.tally.get_or_insert_default().observe(policy, self.multiplier, throttled, now)?;
+    pub fn observe(
+        &mut self,
+        policy: &AdaptivePolicy,
+        throttled: bool,
+        now: BootInstant,
+    ) -> Option<Adjustment> {
+        let adjustment =
+            self.tally
+                .get_or_insert_default()
+                .observe(policy, self.multiplier, throttled, now)?;
         self.multiplier = adjustment.new;
         Some(adjustment)
     }
 
-    /// Returns how many weights count in `window` at `now`, those of requests that are dialling included.
+    /// Returns how many weights count in `window` at `now`, those of requests that are dialling
+    /// included.
     #[must_use]
     pub fn used(&self, windows: &Windows, window: &Window, now: BootInstant) -> u64 {
         let width = windows.width(window, self.multiplier);
-        let held: u64 = self.reservations.iter().filter(|held| !held.is_waiting()).map(|held| u64::from(held.weight)).sum();
+        let held: u64 = self
+            .reservations
+            .iter()
+            .filter(|held| !held.is_waiting())
+            .map(|held| u64::from(held.weight))
+            .sum();
         let history = if window.limit.get() <= EXACT_LIMIT {
             self.ring.count_within(width, now) as u64
         } else {
-            self.coarse_of(window).map_or(0, |coarse| coarse.count_within(width, now))
+            self.coarse_of(window)
+                .map_or(0, |coarse| coarse.count_within(width, now))
         };
         held + history
     }
@@ -454,7 +590,14 @@ impl Budget {
     /// Tells whether nothing of this budget matters any more: every grant has left every window.
     #[must_use]
     pub fn is_idle(&self, now: BootInstant) -> bool {
-        let latest = self.coarse.iter().filter_map(Coarse::latest).chain(self.ring.latest()).max();
-        self.reservations.is_empty() && self.slots.is_empty() && latest.is_none_or(|latest| latest.plus_micros(u64::from(self.reach) * HOUR) <= now)
+        let latest = self
+            .coarse
+            .iter()
+            .filter_map(Coarse::latest)
+            .chain(self.ring.latest())
+            .max();
+        self.reservations.is_empty()
+            && self.slots.is_empty()
+            && latest.is_none_or(|latest| latest.plus_micros(u64::from(self.reach) * HOUR) <= now)
     }
 }

@@ -1,7 +1,9 @@
-//! The two canonical forms of a URL: for the index (one spelling per resource) and for the request (per role).
+//! The two canonical forms of a URL: for the index (one spelling per resource) and for the request
+//! (per role).
 //!
-//! RFC 3986 section 6.2: case of scheme and host, case of escapes, needless escapes, dot segments, default port, no
-//! fragment. The query is never reordered or re-encoded: servers sign and compare it byte by byte.
+//! RFC 3986 section 6.2: case of scheme and host, case of escapes, needless escapes, dot segments,
+//! default port, no fragment. The query is never reordered or re-encoded: servers sign and compare
+//! it byte by byte.
 
 use url::Url;
 
@@ -44,14 +46,21 @@ pub fn for_index(url: &Url) -> Url {
     if path != url.path() {
         canonical.set_path(&path);
     }
-    if let Some(host) = url.host_str().filter(|host| host.ends_with('.')).map(|host| host.trim_end_matches('.')).filter(|host| !host.is_empty()) {
-        // A name that was a host with a dot behind it is one without: the call cannot fail, and if it did the dot stays.
+    if let Some(host) = url
+        .host_str()
+        .filter(|host| host.ends_with('.'))
+        .map(|host| host.trim_end_matches('.'))
+        .filter(|host| !host.is_empty())
+    {
+        // A name that was a host with a dot behind it is one without: the call cannot fail, and if
+        // it did the dot stays.
         let _ = canonical.set_host(Some(host));
     }
     canonical
 }
 
-/// Returns the form that is sent: the fragment goes, and on landing requests the known trackers go too.
+/// Returns the form that is sent: the fragment goes, and on landing requests the known trackers go
+/// too.
 ///
 /// Path and all other parameters stay as they are, in their order and spelling.
 #[must_use]
@@ -61,7 +70,9 @@ pub fn for_request(url: &Url, role: Role) -> Url {
     if role != Role::Landing {
         return sent;
     }
-    let Some(query) = url.query() else { return sent };
+    let Some(query) = url.query() else {
+        return sent;
+    };
     let kept: Vec<&str> = query.split('&').filter(|pair| !is_tracker(pair)).collect();
     if kept.len() < query.split('&').count() {
         let kept = kept.join("&");
@@ -71,13 +82,19 @@ pub fn for_request(url: &Url, role: Role) -> Url {
 }
 
 fn is_tracker(pair: &str) -> bool {
-    let name = pair.split('=').next().unwrap_or_default().to_ascii_lowercase();
+    let name = pair
+        .split('=')
+        .next()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
     TRACKERS.binary_search(&name.as_str()).is_ok()
 }
 
-/// Upper-cases escapes and undoes those of unreserved characters (RFC 3986 sections 6.2.2.1 and 6.2.2.2).
+/// Upper-cases escapes and undoes those of unreserved characters (RFC 3986 sections 6.2.2.1 and
+/// 6.2.2.2).
 ///
-/// One that stands right behind a `%` which begins no escape stays: undone, it could make one of it.
+/// One that stands right behind a `%` which begins no escape stays: undone, it could make one of
+/// it.
 fn normalise_escapes(path: &str) -> String {
     let mut normal = String::with_capacity(path.len());
     let mut rest = path;
@@ -85,7 +102,9 @@ fn normalise_escapes(path: &str) -> String {
     while let Some(at) = rest.find('%') {
         let (before, escape) = rest.split_at(at);
         normal.push_str(before);
-        let code = escape.get(1..3).filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let code = escape
+            .get(1..3)
+            .filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
         let Some(code) = code else {
             bare = Some(normal.len());
             normal.push('%');
@@ -94,7 +113,9 @@ fn normalise_escapes(path: &str) -> String {
         };
         let is_apart = bare.is_none_or(|bare| normal.len() > bare + 2);
         match u8::from_str_radix(code, 16) {
-            Ok(byte) if is_apart && (byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)) => normal.push(char::from(byte)),
+            Ok(byte) if is_apart && (byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)) => {
+                normal.push(char::from(byte))
+            }
             _ => {
                 normal.push('%');
                 normal.push_str(&code.to_ascii_uppercase());
@@ -123,12 +144,27 @@ mod tests {
     #[test]
     fn one_resource_has_one_index_form() {
         for (text, canonical) in [
-            ("HTTP://Example.ORG:80/a/../b/./c#part", "http://example.org/b/c"),
+            (
+                "HTTP://Example.ORG:80/a/../b/./c#part",
+                "http://example.org/b/c",
+            ),
             ("https://example.org./x", "https://example.org/x"),
-            ("https://example.org/%7euser/%e2%82%ac/%2f", "https://example.org/~user/%E2%82%AC/%2F"),
-            ("https://example.org/100%/x%zz", "https://example.org/100%/x%zz"),
-            ("https://example.org/%3%30/%41", "https://example.org/%3%30/A"),
-            ("https://example.org/a?b=2&a=%7e1#x", "https://example.org/a?b=2&a=%7e1"),
+            (
+                "https://example.org/%7euser/%e2%82%ac/%2f",
+                "https://example.org/~user/%E2%82%AC/%2F",
+            ),
+            (
+                "https://example.org/100%/x%zz",
+                "https://example.org/100%/x%zz",
+            ),
+            (
+                "https://example.org/%3%30/%41",
+                "https://example.org/%3%30/A",
+            ),
+            (
+                "https://example.org/a?b=2&a=%7e1#x",
+                "https://example.org/a?b=2&a=%7e1",
+            ),
             ("https://bücher.example", "https://xn--bcher-kva.example/"),
         ] {
             assert_eq!(index(text), canonical);
@@ -138,9 +174,18 @@ mod tests {
     #[test]
     fn landing_requests_lose_known_trackers_and_nothing_else() {
         let text = "https://example.org/p?utm_source=x&id=7&FBCLID=1&empty=&ref=home&id=8#top";
-        assert_eq!(request(text, Role::Landing), "https://example.org/p?id=7&empty=&ref=home&id=8");
-        assert_eq!(request("https://example.org/p?gclid=1", Role::Landing), "https://example.org/p");
-        assert_eq!(request("https://example.org/p?&a=%20+&", Role::Landing), "https://example.org/p?&a=%20+&");
+        assert_eq!(
+            request(text, Role::Landing),
+            "https://example.org/p?id=7&empty=&ref=home&id=8"
+        );
+        assert_eq!(
+            request("https://example.org/p?gclid=1", Role::Landing),
+            "https://example.org/p"
+        );
+        assert_eq!(
+            request("https://example.org/p?&a=%20+&", Role::Landing),
+            "https://example.org/p?&a=%20+&"
+        );
     }
 
     #[test]

@@ -41,8 +41,8 @@ pub enum Fault {
     Tls,
     /// The request could not be written.
     Write,
-    /// The origin ended a connection that had served before, or would not take another request on it (RFC 9112 section 9.3.1,
-    /// RFC 9113 section 8.7).
+    /// The origin ended a connection that had served before, or would not take another request on
+    /// it (RFC 9112 section 9.3.1, RFC 9113 section 8.7).
     GoingAway,
     /// The answer broke off or was malformed.
     Read,
@@ -66,7 +66,8 @@ impl Fault {
         }
     }
 
-    /// Tells whether the fault is on our side of the network and says nothing about the origin to others.
+    /// Tells whether the fault is on our side of the network and says nothing about the origin to
+    /// others.
     #[must_use]
     pub const fn is_ours(self) -> bool {
         matches!(self, Self::Dns | Self::NoRoute)
@@ -104,7 +105,11 @@ pub struct Classifier {
 
 impl Default for Classifier {
     fn default() -> Self {
-        Self { failure: None, neutral: vec![401, 403, 404, 410, 451], count_408: false }
+        Self {
+            failure: None,
+            neutral: vec![401, 403, 404, 410, 451],
+            count_408: false,
+        }
     }
 }
 
@@ -113,11 +118,17 @@ impl Classifier {
     #[must_use]
     pub fn classify(&self, ending: Ending) -> Class {
         match ending {
-            // Front ends end their connections after so many requests, and whatever was on its way is asked again. Nobody has
-            // answered: breakers are not told of it at all.
-            Ending::Fault(Fault::GoingAway) => Class { outcome: Outcome::Neutral, transient: true },
+            // Front ends end their connections after so many requests, and whatever was on its way
+            // is asked again. Nobody has answered: breakers are not told of it at all.
+            Ending::Fault(Fault::GoingAway) => Class {
+                outcome: Outcome::Neutral,
+                transient: true,
+            },
             // A certificate does not get better by asking again at once.
-            Ending::Fault(fault) => Class { outcome: Outcome::Failure, transient: fault != Fault::Tls },
+            Ending::Fault(fault) => Class {
+                outcome: Outcome::Failure,
+                transient: fault != Fault::Tls,
+            },
             Ending::Status(status) => {
                 let outcome = self.outcome(status.as_u16());
                 let counts = matches!(outcome, Outcome::Failure | Outcome::Throttled);

@@ -16,14 +16,22 @@ pub struct Extension {
 /// The additions to a site or a budget. One word where there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extensions(
-    #[expect(clippy::box_collection, reason = "one word in each of very many budgets, most of which never have it")] Option<Box<Vec<Extension>>>,
+    #[expect(
+        clippy::box_collection,
+        reason = "one word in each of very many budgets, most of which never have it"
+    )]
+    Option<Box<Vec<Extension>>>,
 );
 
 impl Extensions {
     /// Returns the bytes under a tag.
     #[must_use]
     pub fn get(&self, tag: u8) -> Option<&[u8]> {
-        let found = self.0.as_ref()?.iter().find(|extension| extension.tag == tag)?;
+        let found = self
+            .0
+            .as_ref()?
+            .iter()
+            .find(|extension| extension.tag == tag)?;
         Some(&found.bytes)
     }
 
@@ -47,7 +55,10 @@ mod tests {
         extensions.set(7, Some(vec![1, 2]));
         extensions.set(3, Some(vec![9]));
         extensions.set(3, None);
-        assert_eq!((extensions.get(7), extensions.get(3)), (Some(&[1, 2][..]), None));
+        assert_eq!(
+            (extensions.get(7), extensions.get(3)),
+            (Some(&[1, 2][..]), None)
+        );
         extensions.set(7, None);
         assert_eq!(extensions, Extensions::default());
     }

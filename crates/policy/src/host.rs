@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use url::Url;
 
-/// A host in canonical form: lower case, punycode, no trailing dot, a non-default port as part of it.
+/// A host in canonical form: lower case, punycode, no trailing dot, a non-default port as part of
+/// it.
 ///
 /// `api.crossref.org`, `xn--bcher-kva.example`, `127.0.0.1:8080`, `[::1]:8080`. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,7 +34,8 @@ pub enum HostError {
 }
 
 impl Host {
-    /// Names the host of a URL. The default port of the scheme is left out, any other is part of the host.
+    /// Names the host of a URL. The default port of the scheme is left out, any other is part of
+    /// the host.
     ///
     /// # Errors
     /// Refuses schemes other than `http` and `https`, URLs with userinfo and URLs without a host.
@@ -47,7 +49,10 @@ impl Host {
         let name = url.host_str().unwrap_or_default();
         let name = name.trim_end_matches('.');
         if name.is_empty() {
-            return Err(HostError::Malformed { text: url.as_str().to_owned(), why: "it is empty".to_owned() });
+            return Err(HostError::Malformed {
+                text: url.as_str().to_owned(),
+                why: "it is empty".to_owned(),
+            });
         }
         Ok(Self(match url.port() {
             Some(port) => format!("{name}:{port}").into(),
@@ -62,7 +67,10 @@ impl Host {
     /// # Errors
     /// Says what is wrong when the text holds anything but a host and a port.
     pub fn parse(text: &str) -> Result<Self, HostError> {
-        let malformed = |why: &str| HostError::Malformed { text: text.to_owned(), why: why.to_owned() };
+        let malformed = |why: &str| HostError::Malformed {
+            text: text.to_owned(),
+            why: why.to_owned(),
+        };
         let trimmed = text.trim();
         if trimmed.contains('@') {
             return Err(HostError::Userinfo);
@@ -71,13 +79,16 @@ impl Host {
             return Err(malformed("it is empty"));
         }
         if trimmed.contains(['/', '?', '#', '\\']) || trimmed.chars().any(char::is_whitespace) {
-            return Err(malformed("give the host alone, without scheme, path or spaces"));
+            return Err(malformed(
+                "give the host alone, without scheme, path or spaces",
+            ));
         }
         let bracketed = match trimmed.parse::<std::net::Ipv6Addr>() {
             Ok(address) => format!("[{address}]"),
             Err(_) => trimmed.to_owned(),
         };
-        let url = Url::parse(&format!("https://{bracketed}/")).map_err(|error| malformed(&error.to_string()))?;
+        let url = Url::parse(&format!("https://{bracketed}/"))
+            .map_err(|error| malformed(&error.to_string()))?;
         let host = Self::of(&url)?;
         Ok(match host.0.strip_suffix(":80") {
             Some(name) if !name.ends_with(':') => Self(name.into()),
@@ -132,8 +143,9 @@ impl Borrow<str> for Host {
     }
 }
 
-/// Tells whether an address is one that the open internet does not reach: loopback, private, link-local, shared,
-/// unique-local, unspecified, multicast, reserved, and IPv6 forms that embed such an IPv4 address.
+/// Tells whether an address is one that the open internet does not reach: loopback, private,
+/// link-local, shared, unique-local, unspecified, multicast, reserved, and IPv6 forms that embed
+/// such an IPv4 address.
 #[must_use]
 pub fn is_internal(address: IpAddr) -> bool {
     match address {
@@ -154,7 +166,11 @@ pub fn is_internal(address: IpAddr) -> bool {
         }
         IpAddr::V6(v6) => {
             let segments = v6.segments();
-            if embedded_v4(segments).into_iter().flatten().any(|v4| is_internal(IpAddr::V4(v4))) {
+            if embedded_v4(segments)
+                .into_iter()
+                .flatten()
+                .any(|v4| is_internal(IpAddr::V4(v4)))
+            {
                 return true;
             }
             v6.is_loopback()
@@ -170,22 +186,26 @@ pub fn is_internal(address: IpAddr) -> bool {
                 || (segments[0] == 0x3fff && segments[1] < 0x1000)
                 || segments[..3] == [0x2001, 2, 0]
                 || (segments[0] == 0x2001 && (0x10..0x30).contains(&segments[1]))
-                // Mapped and compatible forms of addresses that may be reached are spelled as those.
+                // Mapped and compatible forms of addresses that may be reached are spelled as
+                // those.
                 || segments[..6] == [0, 0, 0, 0, 0, 0]
         }
     }
 }
 
-/// Returns the IPv4 addresses inside a mapped (`::ffff:a.b.c.d`), compatible (`::a.b.c.d`), translated (`::ffff:0:a.b.c.d`),
-/// NAT64 (`64:ff9b::/96`), 6to4 (`2002::/16`) or Teredo (`2001::/32`: server and client) address.
+/// Returns the IPv4 addresses inside a mapped (`::ffff:a.b.c.d`), compatible (`::a.b.c.d`),
+/// translated (`::ffff:0:a.b.c.d`), NAT64 (`64:ff9b::/96`), 6to4 (`2002::/16`) or Teredo
+/// (`2001::/32`: server and client) address.
 fn embedded_v4(segments: [u16; 8]) -> [Option<Ipv4Addr>; 2] {
     let join = |high: u16, low: u16| Some(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)));
     match segments {
-        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
-            [join(high, low), None]
-        }
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => [join(high, low), None],
         [0x2002, high, low, ..] => [join(high, low), None],
-        [0x2001, 0, high, low, _, _, hidden_high, hidden_low] => [join(high, low), join(!hidden_high, !hidden_low)],
+        [0x2001, 0, high, low, _, _, hidden_high, hidden_low] => {
+            [join(high, low), join(!hidden_high, !hidden_low)]
+        }
         _ => [None, None],
     }
 }
@@ -200,10 +220,17 @@ mod tests {
 
     #[test]
     fn one_host_has_one_spelling() {
-        for text in ["https://API.Crossref.ORG/x", "https://api.crossref.org.:443/", "http://api.crossref.org:80/"] {
+        for text in [
+            "https://API.Crossref.ORG/x",
+            "https://api.crossref.org.:443/",
+            "http://api.crossref.org:80/",
+        ] {
             assert_eq!(of(text).unwrap(), "api.crossref.org", "{text}");
         }
-        assert_eq!(of("http://Bücher.example/").unwrap(), "xn--bcher-kva.example");
+        assert_eq!(
+            of("http://Bücher.example/").unwrap(),
+            "xn--bcher-kva.example"
+        );
         assert_eq!(of("http://127.1:8080/").unwrap(), "127.0.0.1:8080");
         assert_eq!(of("http://[0:0::1]:9/").unwrap(), "[::1]:9");
         assert_eq!(of("http://example.org:443/").unwrap(), "example.org:443");
@@ -211,8 +238,14 @@ mod tests {
 
     #[test]
     fn userinfo_and_other_schemes_are_refused() {
-        assert_eq!(of("http://me:secret@example.org/"), Err(HostError::Userinfo));
-        assert_eq!(of("ftp://example.org/"), Err(HostError::Scheme("ftp".to_owned())));
+        assert_eq!(
+            of("http://me:secret@example.org/"),
+            Err(HostError::Userinfo)
+        );
+        assert_eq!(
+            of("ftp://example.org/"),
+            Err(HostError::Scheme("ftp".to_owned()))
+        );
         assert!(!HostError::Userinfo.to_string().contains("secret"));
     }
 
@@ -229,7 +262,15 @@ mod tests {
         ] {
             assert_eq!(Host::parse(text).unwrap().as_str(), canonical, "{text}");
         }
-        for text in ["", "a b", "https://example.org", "me@example.org", "exa mple", "a/b", "example.org:99999"] {
+        for text in [
+            "",
+            "a b",
+            "https://example.org",
+            "me@example.org",
+            "exa mple",
+            "a/b",
+            "example.org:99999",
+        ] {
             assert!(Host::parse(text).is_err(), "{text}");
         }
     }
@@ -239,7 +280,10 @@ mod tests {
         let name = |text: &str| Host::parse(text).unwrap().name().to_owned();
         assert_eq!(name("example.org:81"), "example.org");
         assert_eq!(name("[::1]:81"), "::1");
-        assert_eq!(Host::parse("[::1]:81").unwrap().ip(), Some("::1".parse().unwrap()));
+        assert_eq!(
+            Host::parse("[::1]:81").unwrap().ip(),
+            Some("::1".parse().unwrap())
+        );
         assert_eq!(Host::parse("example.org").unwrap().ip(), None);
     }
 

@@ -1,8 +1,10 @@
-//! Pure decisions of the networking hub: no async, no I/O, no unsafe. Every function that depends on time takes `now`.
+//! Pure decisions of the networking hub: no async, no I/O, no unsafe. Every function that depends
+//! on time takes `now`.
 //!
-//! Read [`site`] first: it joins the breaker and the budgets of one origin into the single step that every attempt
-//! passes. [`budget`] and [`ring`] hold the exact windows, [`breaker`] the states, [`classify`], [`retry`] and
-//! [`retry_after`] what an answer means and what to do next, [`host`] and [`canonical`] the names of things.
+//! Read [`site`] first: it joins the breaker and the budgets of one origin into the single step
+//! that every attempt passes. [`budget`] and [`ring`] hold the exact windows, [`breaker`] the
+//! states, [`classify`], [`retry`] and [`retry_after`] what an answer means and what to do next,
+//! [`host`] and [`canonical`] the names of things.
 
 pub mod adaptive;
 pub mod breaker;

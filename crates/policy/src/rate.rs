@@ -28,7 +28,12 @@ impl fmt::Display for Window {
     /// Writes the form that [`FromStr`] reads: `10/SECOND`, `1/3SECOND`, `5000/HOUR`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let micros = self.per.as_micros();
-        for (unit, length) in [("DAY", 86_400_000_000), ("HOUR", 3_600_000_000), ("MINUTE", 60_000_000), ("SECOND", 1_000_000)] {
+        for (unit, length) in [
+            ("DAY", 86_400_000_000),
+            ("HOUR", 3_600_000_000),
+            ("MINUTE", 60_000_000),
+            ("SECOND", 1_000_000),
+        ] {
             if micros.is_multiple_of(length) {
                 let count = micros / length;
                 return match count {
@@ -43,7 +48,9 @@ impl fmt::Display for Window {
 
 /// Why a text is not a rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is not a rate: {why}; write for instance 10/SECOND, 1/3SECOND or 10/SECOND+5000/HOUR")]
+#[error(
+    "'{text}' is not a rate: {why}; write for instance 10/SECOND, 1/3SECOND or 10/SECOND+5000/HOUR"
+)]
 pub struct RateError {
     /// The text as given.
     pub text: String,
@@ -55,13 +62,20 @@ impl FromStr for Window {
     type Err = RateError;
 
     fn from_str(text: &str) -> Result<Self, RateError> {
-        let wrong = |why| RateError { text: text.trim().to_owned(), why };
-        let (count, per) = text.split_once('/').ok_or_else(|| wrong("there is no '/' in it"))?;
+        let wrong = |why| RateError {
+            text: text.trim().to_owned(),
+            why,
+        };
+        let (count, per) = text
+            .split_once('/')
+            .ok_or_else(|| wrong("there is no '/' in it"))?;
         let count = count.trim();
         if count.starts_with('-') {
             return Err(wrong("the count is negative"));
         }
-        let limit: u32 = count.parse().map_err(|_| wrong("the count before '/' is not a whole number up to 4294967295"))?;
+        let limit: u32 = count
+            .parse()
+            .map_err(|_| wrong("the count before '/' is not a whole number up to 4294967295"))?;
         let limit = NonZeroU32::new(limit).ok_or_else(|| wrong("the count is zero"))?;
 
         let per = per.trim();
@@ -69,13 +83,19 @@ impl FromStr for Window {
         let (multiple, unit) = per.split_at(digits);
         let multiple: u32 = match multiple {
             "" => 1,
-            text => text.parse().map_err(|_| wrong("the number before the unit is too large"))?,
+            text => text
+                .parse()
+                .map_err(|_| wrong("the number before the unit is too large"))?,
         };
         if multiple == 0 {
             return Err(wrong("the time after '/' is zero"));
         }
-        let unit = unit_length(unit.trim()).ok_or_else(|| wrong("the unit is not one of SECOND, MINUTE, HOUR, DAY"))?;
-        let per = unit.checked_mul(multiple).filter(|per| *per <= LONGEST).ok_or_else(|| wrong("the time is longer than 31 days"))?;
+        let unit = unit_length(unit.trim())
+            .ok_or_else(|| wrong("the unit is not one of SECOND, MINUTE, HOUR, DAY"))?;
+        let per = unit
+            .checked_mul(multiple)
+            .filter(|per| *per <= LONGEST)
+            .ok_or_else(|| wrong("the time is longer than 31 days"))?;
         Ok(Self { limit, per })
     }
 }
@@ -105,7 +125,11 @@ pub fn parse_rates(text: &str) -> Result<Vec<Window>, RateError> {
 /// Writes windows the way [`parse_rates`] reads them.
 #[must_use]
 pub fn format_rates(windows: &[Window]) -> String {
-    windows.iter().map(Window::to_string).collect::<Vec<_>>().join("+")
+    windows
+        .iter()
+        .map(Window::to_string)
+        .collect::<Vec<_>>()
+        .join("+")
 }
 
 #[cfg(test)]
@@ -127,7 +151,11 @@ mod tests {
             ("5/10s", 5, 10),
         ] {
             let window: Window = text.parse().unwrap();
-            assert_eq!((window.limit.get(), window.per.as_secs()), (limit, seconds), "{text}");
+            assert_eq!(
+                (window.limit.get(), window.per.as_secs()),
+                (limit, seconds),
+                "{text}"
+            );
         }
         assert_eq!(parse_rates("30/SECOND+12000/HOUR").unwrap().len(), 2);
     }

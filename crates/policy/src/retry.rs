@@ -45,7 +45,11 @@ impl Repeatable {
     /// Judges by the method alone (RFC 9110 section 9.2.2).
     #[must_use]
     pub fn of(method: &Method) -> Self {
-        if method.is_idempotent() { Self::Yes } else { Self::No }
+        if method.is_idempotent() {
+            Self::Yes
+        } else {
+            Self::No
+        }
     }
 }
 
@@ -106,8 +110,8 @@ impl StopReason {
 
 /// Decides on the next step after an attempt. `draw` is a random share in 0..1.
 ///
-/// The server's Retry-After and the breaker's block are minimums: they win over the backoff and are never cut to its
-/// ceiling. Backoff has equal jitter: half of it certain, half of it drawn.
+/// The server's Retry-After and the breaker's block are minimums: they win over the backoff and are
+/// never cut to its ceiling. Backoff has equal jitter: half of it certain, half of it drawn.
 #[must_use]
 pub fn decide(policy: &RetryPolicy, ended: &Ended, now: BootInstant, draw: f64) -> Next {
     if !ended.class.transient {
@@ -120,14 +124,24 @@ pub fn decide(policy: &RetryPolicy, ended: &Ended, now: BootInstant, draw: f64) 
         return Next::Stop(StopReason::Attempts);
     }
     let backoff = now + backoff(policy, ended.class.outcome, ended.attempt, draw);
-    let at = [ended.open_until, ended.asked_until].into_iter().flatten().fold(backoff, BootInstant::max);
-    if at > ended.deadline { Next::Stop(StopReason::Deadline { until: at }) } else { Next::RetryAt(at) }
+    let at = [ended.open_until, ended.asked_until]
+        .into_iter()
+        .flatten()
+        .fold(backoff, BootInstant::max);
+    if at > ended.deadline {
+        Next::Stop(StopReason::Deadline { until: at })
+    } else {
+        Next::RetryAt(at)
+    }
 }
 
 fn backoff(policy: &RetryPolicy, outcome: Outcome, attempt: u32, draw: f64) -> Duration {
     let doublings = 1u32 << attempt.saturating_sub(1).min(20);
     let (full, least) = match outcome {
-        Outcome::Throttled => (policy.throttled_base.saturating_mul(2), policy.throttled_base),
+        Outcome::Throttled => (
+            policy.throttled_base.saturating_mul(2),
+            policy.throttled_base,
+        ),
         _ => (policy.transient_base, Duration::ZERO),
     };
     let full = full.saturating_mul(doublings).min(policy.ceiling);
@@ -145,7 +159,10 @@ mod tests {
     fn ended(attempt: u32, outcome: Outcome) -> Ended {
         Ended {
             attempt,
-            class: Class { outcome, transient: true },
+            class: Class {
+                outcome,
+                transient: true,
+            },
             repeatable: Repeatable::Yes,
             open_until: None,
             asked_until: None,
@@ -172,7 +189,15 @@ mod tests {
 
     #[test]
     fn a_throttled_request_waits_at_least_a_second() {
-        assert_eq!(wait(decide(&RetryPolicy::default(), &ended(1, Outcome::Throttled), NOW, 0.0)), Duration::from_secs(1));
+        assert_eq!(
+            wait(decide(
+                &RetryPolicy::default(),
+                &ended(1, Outcome::Throttled),
+                NOW,
+                0.0
+            )),
+            Duration::from_secs(1)
+        );
     }
 
     #[test]
@@ -180,9 +205,15 @@ mod tests {
         let mut ended = ended(1, Outcome::Throttled);
         ended.deadline = BootInstant::FAR;
         ended.asked_until = Some(NOW + Duration::from_secs(5_000));
-        assert_eq!(wait(decide(&RetryPolicy::default(), &ended, NOW, 0.5)), Duration::from_secs(5_000));
+        assert_eq!(
+            wait(decide(&RetryPolicy::default(), &ended, NOW, 0.5)),
+            Duration::from_secs(5_000)
+        );
         ended.open_until = Some(NOW + Duration::from_secs(6_000));
-        assert_eq!(wait(decide(&RetryPolicy::default(), &ended, NOW, 0.5)), Duration::from_secs(6_000));
+        assert_eq!(
+            wait(decide(&RetryPolicy::default(), &ended, NOW, 0.5)),
+            Duration::from_secs(6_000)
+        );
     }
 
     #[test]
@@ -192,10 +223,31 @@ mod tests {
         let base = ended(1, Outcome::Failure);
         let last = Ended { attempt: 4, ..base };
         assert_eq!(stop(last), Next::Stop(StopReason::Attempts));
-        assert_eq!(stop(Ended { repeatable: Repeatable::No, ..base }), Next::Stop(StopReason::NotRepeatable));
-        assert_eq!(stop(Ended { class: Class { outcome: Outcome::Neutral, transient: false }, ..base }), Next::Stop(StopReason::Final));
+        assert_eq!(
+            stop(Ended {
+                repeatable: Repeatable::No,
+                ..base
+            }),
+            Next::Stop(StopReason::NotRepeatable)
+        );
+        assert_eq!(
+            stop(Ended {
+                class: Class {
+                    outcome: Outcome::Neutral,
+                    transient: false
+                },
+                ..base
+            }),
+            Next::Stop(StopReason::Final)
+        );
         let until = NOW + Duration::from_secs(500);
-        assert_eq!(stop(Ended { open_until: Some(until), ..base }), Next::Stop(StopReason::Deadline { until }));
+        assert_eq!(
+            stop(Ended {
+                open_until: Some(until),
+                ..base
+            }),
+            Next::Stop(StopReason::Deadline { until })
+        );
         assert_eq!(Repeatable::of(&Method::POST), Repeatable::No);
         assert_eq!(Repeatable::of(&Method::PUT), Repeatable::Yes);
     }

@@ -9,21 +9,36 @@ const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 /// Reads a `Retry-After` value: how long from now on the server wants to be left alone.
 ///
-/// Takes delta-seconds and the three date forms of RFC 9110. A date is measured against the response's own `Date` where
-/// that is given, so that a wrong clock on either side does not matter, and against `now` otherwise. A date that has
-/// passed is a wait of zero. Fractions of a second are rounded up. Anything else is no statement at all.
+/// Takes delta-seconds and the three date forms of RFC 9110. A date is measured against the
+/// response's own `Date` where that is given, so that a wrong clock on either side does not matter,
+/// and against `now` otherwise. A date that has passed is a wait of zero. Fractions of a second are
+/// rounded up. Anything else is no statement at all.
 #[must_use]
 pub fn parse_retry_after(value: &str, date: Option<&str>, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
         // Digits that overflow are a very long time, not garbage.
-        return Some(value.parse().map_or(LONGEST, Duration::from_secs).min(LONGEST));
+        return Some(
+            value
+                .parse()
+                .map_or(LONGEST, Duration::from_secs)
+                .min(LONGEST),
+        );
     }
     if let Some((whole, fraction)) = value.split_once('.')
-        && [whole, fraction].iter().all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+        && [whole, fraction]
+            .iter()
+            .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
     {
         let up = u64::from(fraction.bytes().any(|byte| byte != b'0'));
-        return Some(whole.parse::<u64>().map_or(LONGEST, |whole| Duration::from_secs(whole.saturating_add(up))).min(LONGEST));
+        return Some(
+            whole
+                .parse::<u64>()
+                .map_or(LONGEST, |whole| {
+                    Duration::from_secs(whole.saturating_add(up))
+                })
+                .min(LONGEST),
+        );
     }
     let until = http_date(value)?;
     let from = date.and_then(http_date).unwrap_or(now);
@@ -84,17 +99,32 @@ mod tests {
 
     #[test]
     fn all_three_date_forms_are_read() {
-        for value in ["Sun, 06 Nov 1994 08:50:37 GMT", "Sunday, 06-Nov-94 08:50:37 GMT", "Sun Nov  6 08:50:37 1994"] {
+        for value in [
+            "Sun, 06 Nov 1994 08:50:37 GMT",
+            "Sunday, 06-Nov-94 08:50:37 GMT",
+            "Sun Nov  6 08:50:37 1994",
+        ] {
             assert_eq!(seconds(value, None), Some(60), "{value}");
         }
-        assert_eq!(seconds("Sun, 06 Nov 1994 08:00:00 GMT", None), Some(0), "a date that has passed");
+        assert_eq!(
+            seconds("Sun, 06 Nov 1994 08:00:00 GMT", None),
+            Some(0),
+            "a date that has passed"
+        );
     }
 
     #[test]
     fn a_date_is_measured_by_the_servers_own_clock() {
         let date = Some("Sun, 06 Nov 1994 09:49:37 GMT");
-        assert_eq!(seconds("Sun, 06 Nov 1994 09:49:47 GMT", date), Some(10), "server an hour ahead");
-        assert_eq!(seconds("Sun, 06 Nov 1994 08:49:47 GMT", Some("not a date")), Some(10));
+        assert_eq!(
+            seconds("Sun, 06 Nov 1994 09:49:47 GMT", date),
+            Some(10),
+            "server an hour ahead"
+        );
+        assert_eq!(
+            seconds("Sun, 06 Nov 1994 08:49:47 GMT", Some("not a date")),
+            Some(10)
+        );
     }
 
     proptest! {

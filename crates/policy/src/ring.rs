@@ -1,8 +1,9 @@
 //! The history of a budget: when grants were used.
 //!
-//! Windows of up to [`EXACT_LIMIT`] share one [`Ring`] of exact instants. Each larger window has a [`Coarse`] ring of at
-//! most [`COARSE_BUCKETS`] buckets; a bucket carries the instant of its LATEST grant, so that it leaves the window late
-//! and never early: a thousandth of the rate is lost and nothing is ever granted too much.
+//! Windows of up to [`EXACT_LIMIT`] share one [`Ring`] of exact instants. Each larger window has a
+//! [`Coarse`] ring of at most [`COARSE_BUCKETS`] buckets; a bucket carries the instant of its
+//! LATEST grant, so that it leaves the window late and never early: a thousandth of the rate is
+//! lost and nothing is ever granted too much.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -113,7 +114,10 @@ pub struct Bucket {
 impl Bucket {
     /// Moves the bucket to another clock.
     pub(crate) fn moved(self, shift: &dyn Fn(BootInstant) -> BootInstant) -> Self {
-        Self { latest: shift(self.latest), ..self }
+        Self {
+            latest: shift(self.latest),
+            ..self
+        }
     }
 }
 
@@ -121,7 +125,14 @@ impl Coarse {
     /// Starts an empty history of a window.
     #[must_use]
     pub fn new(window: Window, width: u64) -> Self {
-        Self { window, width, id: id_of(&window), buckets: VecDeque::new(), total: 0, share: window.limit.get().div_ceil(COARSE_BUCKETS) }
+        Self {
+            window,
+            width,
+            id: id_of(&window),
+            buckets: VecDeque::new(),
+            total: 0,
+            share: window.limit.get().div_ceil(COARSE_BUCKETS),
+        }
     }
 
     /// Returns the name of the window in one word.
@@ -158,11 +169,14 @@ impl Coarse {
         self.window
     }
 
-    /// Returns the instant at which the `k`-th latest grant is taken to have been used: never earlier than it was.
+    /// Returns the instant at which the `k`-th latest grant is taken to have been used: never
+    /// earlier than it was.
     #[inline]
     #[must_use]
     pub fn back(&self, k: u32) -> Option<BootInstant> {
-        let from_oldest = (self.total + 1).checked_sub(u64::from(k)).filter(|rank| *rank > 0)?;
+        let from_oldest = (self.total + 1)
+            .checked_sub(u64::from(k))
+            .filter(|rank| *rank > 0)?;
         let mut seen = 0;
         self.buckets.iter().find_map(|bucket| {
             seen += u64::from(bucket.count);
@@ -173,7 +187,11 @@ impl Coarse {
     /// Remembers `weight` grants at `at`, and forgets those that have left the window.
     #[inline]
     pub fn push(&mut self, at: BootInstant, weight: u32) {
-        while let Some(oldest) = self.buckets.front().filter(|bucket| bucket.latest.plus_micros(self.width) <= at) {
+        while let Some(oldest) = self
+            .buckets
+            .front()
+            .filter(|bucket| bucket.latest.plus_micros(self.width) <= at)
+        {
             self.total -= u64::from(oldest.count);
             self.buckets.pop_front();
         }
@@ -192,7 +210,10 @@ impl Coarse {
                 if self.buckets.capacity() == 0 {
                     self.buckets.reserve_exact(1);
                 }
-                self.buckets.push_back(Bucket { latest, count: weight });
+                self.buckets.push_back(Bucket {
+                    latest,
+                    count: weight,
+                });
             }
         }
     }
@@ -219,7 +240,11 @@ impl Coarse {
     /// Returns how many grants at `now` count as younger than `width`.
     #[must_use]
     pub fn count_within(&self, width: Duration, now: BootInstant) -> u64 {
-        self.buckets.iter().filter(|bucket| bucket.latest + width > now).map(|bucket| u64::from(bucket.count)).sum()
+        self.buckets
+            .iter()
+            .filter(|bucket| bucket.latest + width > now)
+            .map(|bucket| u64::from(bucket.count))
+            .sum()
     }
 }
 
@@ -239,7 +264,10 @@ mod tests {
         for second in 1..=5 {
             ring.push(at(second), 1, 3);
         }
-        assert_eq!([1, 2, 3, 4].map(|k| ring.back(k)), [Some(at(5)), Some(at(4)), Some(at(3)), None]);
+        assert_eq!(
+            [1, 2, 3, 4].map(|k| ring.back(k)),
+            [Some(at(5)), Some(at(4)), Some(at(3)), None]
+        );
         ring.push(at(2), 1, 3);
         assert_eq!(ring.back(1), Some(at(5)), "history never goes back");
     }
@@ -251,21 +279,34 @@ mod tests {
             ring.push(at(instant), 1, 9);
         }
         ring.take_back(at(2), 2);
-        assert_eq!([1, 2, 3, 4].map(|k| ring.back(k)), [Some(at(3)), Some(at(2)), Some(at(1)), None]);
+        assert_eq!(
+            [1, 2, 3, 4].map(|k| ring.back(k)),
+            [Some(at(3)), Some(at(2)), Some(at(1)), None]
+        );
         ring.take_back(at(7), 1);
         assert_eq!(ring.back(3), Some(at(1)));
     }
 
     #[test]
     fn a_large_window_stays_small_and_never_forgets_early() {
-        let window = Window::new(NonZeroU32::new(1_000_000).unwrap(), Duration::from_secs(86_400));
+        let window = Window::new(
+            NonZeroU32::new(1_000_000).unwrap(),
+            Duration::from_secs(86_400),
+        );
         let mut coarse = Coarse::new(window, 86_400_000_000);
         for grant in 0..1_000_000u64 {
             coarse.push(at(grant * 1_000), 1);
         }
-        assert!(coarse.buckets.len() <= COARSE_BUCKETS as usize + 1, "{}", coarse.buckets.len());
+        assert!(
+            coarse.buckets.len() <= COARSE_BUCKETS as usize + 1,
+            "{}",
+            coarse.buckets.len()
+        );
         let oldest = coarse.back(1_000_000).unwrap();
-        assert!(oldest >= at(0) && oldest <= at(1_000 * 1_000), "late by at most a thousandth: {oldest:?}");
+        assert!(
+            oldest >= at(0) && oldest <= at(1_000 * 1_000),
+            "late by at most a thousandth: {oldest:?}"
+        );
         assert_eq!(coarse.back(1_000_001), None);
         assert_eq!(coarse.back(1), Some(at(999_999_000)));
     }

@@ -52,6 +52,9 @@ impl FromStr for Role {
     type Err = UnknownRole;
 
     fn from_str(word: &str) -> Result<Self, UnknownRole> {
-        Self::ALL.into_iter().find(|role| role.as_str().eq_ignore_ascii_case(word.trim())).ok_or_else(|| UnknownRole(word.trim().to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|role| role.as_str().eq_ignore_ascii_case(word.trim()))
+            .ok_or_else(|| UnknownRole(word.trim().to_owned()))
     }
 }

@@ -1,7 +1,9 @@
-//! A site: one breaker and all budgets of one operator's limit, and the decisions over them as one step.
+//! A site: one breaker and all budgets of one operator's limit, and the decisions over them as one
+//! step.
 //!
-//! `enter` asks breaker and every charged budget together, all or none. `confirm` asks again at the real instant for
-//! whoever waited. A store calls these inside its critical section with a `now` it read there.
+//! `enter` asks breaker and every charged budget together, all or none. `confirm` asks again at the
+//! real instant for whoever waited. A store calls these inside its critical section with a `now` it
+//! read there.
 
 use std::time::Duration;
 
@@ -19,7 +21,9 @@ mod ask;
 mod order;
 mod shared;
 
-pub use ask::{Ask, Charge, Entered, Entry, Pass, Patience, Place, Refusal, RefusalReason, Reserved, Standing};
+pub use ask::{
+    Ask, Charge, Entered, Entry, Pass, Patience, Place, Refusal, RefusalReason, Reserved, Standing,
+};
 use order::{GRACE, Held};
 pub use shared::OwnedAsk;
 
@@ -28,7 +32,10 @@ pub use shared::OwnedAsk;
 pub struct Site {
     breaker: Breaker,
     /// The breakers of roles that count for themselves: one word where there are none.
-    #[expect(clippy::box_collection, reason = "very many sites, few of which have any")]
+    #[expect(
+        clippy::box_collection,
+        reason = "very many sites, few of which have any"
+    )]
     isolated: Option<Box<Vec<(Role, Breaker)>>>,
     budgets: Vec<Budget>,
     next_id: u64,
@@ -78,18 +85,23 @@ pub struct Condition {
 impl Condition {
     /// Tells whether sleeping requests have to look again after `earlier`.
     ///
-    /// A remote store's instants are converted by this machine's clock, a little differently each time: that is no change.
+    /// A remote store's instants are converted by this machine's clock, a little differently each
+    /// time: that is no change.
     #[must_use]
     pub fn has_changed_since(&self, earlier: &Self) -> bool {
         const CONVERSION: Duration = Duration::from_secs(1);
         let same_open = match (&self.open, &earlier.open) {
             (Some((until, reason)), Some((before, because))) => {
-                reason == because && until.since(*before) < CONVERSION && before.since(*until) < CONVERSION
+                reason == because
+                    && until.since(*before) < CONVERSION
+                    && before.since(*until) < CONVERSION
             }
             (None, None) => true,
             _ => false,
         };
-        !same_open || (self.era, self.half_open, self.half_open_roles) != (earlier.era, earlier.half_open, earlier.half_open_roles)
+        !same_open
+            || (self.era, self.half_open, self.half_open_roles)
+                != (earlier.era, earlier.half_open, earlier.half_open_roles)
     }
 }
 
@@ -105,7 +117,8 @@ impl Site {
     /// Asks to send: breaker, blocks and all budgets in one step.
     #[inline]
     pub fn enter(&mut self, ask: &Ask<'_>, now: BootInstant) -> Entered {
-        // Almost always the breaker is closed and nobody waits: then there is nothing but windows to look at.
+        // Almost always the breaker is closed and nobody waits: then there is nothing but windows
+        // to look at.
         if ask.isolated || ask.place.ahead().is_some() || self.breaker.has_tripped() {
             return self.enter_with_care(ask, now);
         }
@@ -126,12 +139,29 @@ impl Site {
                 self.budgets[charge.budget].spend(charge.weight, now);
             }
             let clean = self.breaker.failures() == 0;
-            let pass = Pass { id: self.fresh_id(), era: self.breaker.era(), at: now, stamp: now, probe: false, clean, shadowed: None };
-            return Entered { entry: Entry::Go(pass), transition: None };
+            let pass = Pass {
+                id: self.fresh_id(),
+                era: self.breaker.era(),
+                at: now,
+                stamp: now,
+                probe: false,
+                clean,
+                shadowed: None,
+            };
+            return Entered {
+                entry: Entry::Go(pass),
+                transition: None,
+            };
         }
-        let fit = Fit { at, because: because.map(|(charge, place)| charge.windows.list()[place]) };
+        let fit = Fit {
+            at,
+            because: because.map(|(charge, place)| charge.windows.list()[place]),
+        };
         if is_too_late(ask, None, fit, now) {
-            return Entered { entry: refused(fit), transition: None };
+            return Entered {
+                entry: refused(fit),
+                transition: None,
+            };
         }
         self.enter_with_care(ask, now)
     }
@@ -139,20 +169,27 @@ impl Site {
     #[cold]
     fn enter_with_care(&mut self, ask: &Ask<'_>, now: BootInstant) -> Entered {
         let transition = self.advance(ask, now);
-        Entered { entry: self.judge(ask, None, now), transition }
+        Entered {
+            entry: self.judge(ask, None, now),
+            transition,
+        }
     }
 
-    /// Asks again for a request that waited: still admitted, and do the windows still fit at the real instant?
+    /// Asks again for a request that waited: still admitted, and do the windows still fit at the
+    /// real instant?
     ///
-    /// The reservation is used up by a go or a refusal; until then it keeps its position, whatever instant it gets. One
-    /// that has expired counts as a newcomer.
+    /// The reservation is used up by a go or a refusal; until then it keeps its position, whatever
+    /// instant it gets. One that has expired counts as a newcomer.
     pub fn confirm(&mut self, ask: &Ask<'_>, id: u64, now: BootInstant) -> Entered {
         let transition = self.advance(ask, now);
         for charge in ask.charges {
             self.budgets[charge.budget].free_slot(id);
         }
         let entry = self.judge(ask, Some(id), now);
-        if !matches!(entry, Entry::Go(_) | Entry::Wait(_) | Entry::WaitForSlot { .. }) {
+        if !matches!(
+            entry,
+            Entry::Go(_) | Entry::Wait(_) | Entry::WaitForSlot { .. }
+        ) {
             self.release(ask, id);
             self.breaker_for(ask).release(id);
         }
@@ -186,12 +223,23 @@ impl Site {
         let (from, probe) = match admission {
             Admission::Pass => (now, false),
             Admission::Probe { jitter } => (now + jitter.mul_f64(ask.draw), true),
-            Admission::Refused { until, reason, probing } => {
-                let refusal = |reason| Refusal { until, reason: RefusalReason::Open { reason, probing } };
+            Admission::Refused {
+                until,
+                reason,
+                probing,
+            } => {
+                let refusal = |reason| Refusal {
+                    until,
+                    reason: RefusalReason::Open { reason, probing },
+                };
                 match ask.patience {
                     _ if ask.breaker.shadow => shadowed = Some(Box::new(refusal(reason))),
                     Patience::Wait if now < ask.deadline && (until <= ask.deadline || probing) => {
-                        return Entry::WaitForBreaker { until: until.min(ask.deadline), reason, probing };
+                        return Entry::WaitForBreaker {
+                            until: until.min(ask.deadline),
+                            reason,
+                            probing,
+                        };
                     }
                     _ => return Entry::Refused(refusal(reason)),
                 }
@@ -212,9 +260,14 @@ impl Site {
                 }
                 return self.reserve_until_slot(ask, id, mine, earlier, now);
             }
-            let pass = Pass { probe, shadowed, ..self.grant(ask, id, era, now) };
+            let pass = Pass {
+                probe,
+                shadowed,
+                ..self.grant(ask, id, era, now)
+            };
             if probe {
-                self.breaker_for(ask).lease(pass.id, ask.role, now + ask.lease);
+                self.breaker_for(ask)
+                    .lease(pass.id, ask.role, now + ask.lease);
             }
             return Entry::Go(pass);
         }
@@ -229,22 +282,48 @@ impl Site {
         if probe {
             self.breaker_for(ask).lease(id, ask.role, at + ask.lease);
         }
-        Entry::Wait(Reserved { id, at, because: fit.because, probe })
+        Entry::Wait(Reserved {
+            id,
+            at,
+            because: fit.because,
+            probe,
+        })
     }
 
     /// Reserves a place at `at`, or moves the one that `id` has: its position stays.
-    fn reserve(&mut self, ask: &Ask<'_>, id: Option<u64>, mine: Option<Held>, at: BootInstant, takes_part: impl Fn(&Charge) -> bool) -> u64 {
+    fn reserve(
+        &mut self,
+        ask: &Ask<'_>,
+        id: Option<u64>,
+        mine: Option<Held>,
+        at: BootInstant,
+        takes_part: impl Fn(&Charge) -> bool,
+    ) -> u64 {
         let position = mine.map_or_else(|| self.next_position(ask), |mine| mine.position);
         let id = id.unwrap_or_else(|| self.fresh_id());
         for charge in ask.charges.iter().filter(|charge| takes_part(charge)) {
-            let reservation = Reservation { id, position, at, weight: charge.weight, expires: at + GRACE, stage: Stage::Waiting };
+            let reservation = Reservation {
+                id,
+                position,
+                at,
+                weight: charge.weight,
+                expires: at + GRACE,
+                stage: Stage::Waiting,
+            };
             self.budgets[charge.budget].reserve(reservation);
         }
         id
     }
 
-    /// Tells whether a shared slot is missing, and how many requests with an earlier position are about to take one.
-    fn waits_for_slot(&self, ask: &Ask<'_>, id: Option<u64>, mine: Option<Held>, now: BootInstant) -> Option<u32> {
+    /// Tells whether a shared slot is missing, and how many requests with an earlier position are
+    /// about to take one.
+    fn waits_for_slot(
+        &self,
+        ask: &Ask<'_>,
+        id: Option<u64>,
+        mine: Option<Held>,
+        now: BootInstant,
+    ) -> Option<u32> {
         let mut missing = None;
         for charge in ask.charges {
             let Some(most) = charge.slots else { continue };
@@ -257,8 +336,17 @@ impl Site {
     }
 
     /// Keeps the place of a request for which every window has room and no shared slot is free.
-    fn reserve_until_slot(&mut self, ask: &Ask<'_>, id: Option<u64>, mine: Option<Held>, earlier: u32, now: BootInstant) -> Entry {
-        let id = self.reserve(ask, id, mine, now, |charge| charge.weight > 0 || charge.slots.is_some());
+    fn reserve_until_slot(
+        &mut self,
+        ask: &Ask<'_>,
+        id: Option<u64>,
+        mine: Option<Held>,
+        earlier: u32,
+        now: BootInstant,
+    ) -> Entry {
+        let id = self.reserve(ask, id, mine, now, |charge| {
+            charge.weight > 0 || charge.slots.is_some()
+        });
         Entry::WaitForSlot { id, earlier }
     }
 
@@ -276,15 +364,27 @@ impl Site {
                 budget.take_slot(id, now + ask.lease);
             }
             if held.is_some() && charge.weight > 0 {
-                budget.note_wait(Wait { at: now, length: now.since(ask.asked) });
+                budget.note_wait(Wait {
+                    at: now,
+                    length: now.since(ask.asked),
+                });
             }
         }
         let breaker = self.breaker_for(ask);
         let clean = !breaker.has_tripped() && breaker.failures() == 0;
-        Pass { id, era, at: now, stamp: now, probe: false, clean, shadowed: None }
+        Pass {
+            id,
+            era,
+            at: now,
+            stamp: now,
+            probe: false,
+            clean,
+            shadowed: None,
+        }
     }
 
-    /// Gives up a reservation, or a pass that was never used: its grants and its probe's place are free again.
+    /// Gives up a reservation, or a pass that was never used: its grants and its probe's place are
+    /// free again.
     pub fn leave(&mut self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> bool {
         self.touched = true;
         for charge in ask.charges {
@@ -299,7 +399,8 @@ impl Site {
         self.breaker_for(ask).release(id)
     }
 
-    /// Turns the permits of a pass into a reservation that counts as used now, until its connection is up.
+    /// Turns the permits of a pass into a reservation that counts as used now, until its connection
+    /// is up.
     pub fn hold(&mut self, ask: &Ask<'_>, pass: &Pass, expires: BootInstant) {
         self.touched = true;
         for charge in ask.charges {
@@ -308,15 +409,30 @@ impl Site {
             if charge.weight > 0 {
                 // Whatever becomes of its holder: it may have left, so it counts in the end.
                 let (id, at, weight) = (pass.id, pass.stamp, charge.weight);
-                budget.reserve(Reservation { id, position: 0, at, weight, expires, stage: Stage::Sent });
+                budget.reserve(Reservation {
+                    id,
+                    position: 0,
+                    at,
+                    weight,
+                    expires,
+                    stage: Stage::Sent,
+                });
             }
         }
     }
 
-    /// Notes that the connection of a held pass is up and its request leaves, and says whether it still may.
+    /// Notes that the connection of a held pass is up and its request leaves, and says whether it
+    /// still may.
     ///
-    /// The origin reads it a little later than that: it counts as used now until [`Site::stamp`], for `longest` at most.
-    pub fn sent(&mut self, ask: &Ask<'_>, pass: &Pass, longest: Duration, now: BootInstant) -> Standing {
+    /// The origin reads it a little later than that: it counts as used now until [`Site::stamp`],
+    /// for `longest` at most.
+    pub fn sent(
+        &mut self,
+        ask: &Ask<'_>,
+        pass: &Pass,
+        longest: Duration,
+        now: BootInstant,
+    ) -> Standing {
         self.touched = true;
         for charge in ask.charges {
             self.budgets[charge.budget].sent(pass.id, now + longest);
@@ -324,7 +440,13 @@ impl Site {
         let breaker = self.breaker_for(ask);
         match breaker.open_until(now) {
             Some((until, reason)) if breaker.era() != pass.era && !ask.breaker.shadow => {
-                Standing::Blocked(Refusal { until, reason: RefusalReason::Open { reason: reason.clone(), probing: false } })
+                Standing::Blocked(Refusal {
+                    until,
+                    reason: RefusalReason::Open {
+                        reason: reason.clone(),
+                        probing: false,
+                    },
+                })
             }
             _ => Standing::Good,
         }
@@ -344,8 +466,15 @@ impl Site {
 
     /// Frees the probe's place of a pass once its headers are there, before the body is read.
     ///
-    /// The origin answered: anything but a failure closes a half-open breaker now, so that others need not wait for a body.
-    pub fn settle_headers(&mut self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome, now: BootInstant) -> Settled {
+    /// The origin answered: anything but a failure closes a half-open breaker now, so that others
+    /// need not wait for a body.
+    pub fn settle_headers(
+        &mut self,
+        ask: &Ask<'_>,
+        pass: &Pass,
+        outcome: Outcome,
+        now: BootInstant,
+    ) -> Settled {
         if !pass.probe || matches!(outcome, Outcome::Failure | Outcome::Throttled) {
             return Settled::default();
         }
@@ -353,43 +482,84 @@ impl Site {
         let breaker = self.breaker_for(ask);
         let released = breaker.release(pass.id);
         let transition = breaker.settle(ask.breaker, outcome, pass.era, pass.stamp, now);
-        Settled { wakes: released || transition.is_some(), transition, ..Settled::default() }
+        Settled {
+            wakes: released || transition.is_some(),
+            transition,
+            ..Settled::default()
+        }
     }
 
     /// Takes in what an attempt came to, once, when its body has ended.
     ///
     /// A stated Retry-After blocks the whole site whatever the era: the server means everybody.
-    pub fn settle(&mut self, ask: &Ask<'_>, pass: &Pass, report: &Report, now: BootInstant) -> Settled {
+    pub fn settle(
+        &mut self,
+        ask: &Ask<'_>,
+        pass: &Pass,
+        report: &Report,
+        now: BootInstant,
+    ) -> Settled {
         self.touched = true;
         for charge in ask.charges.iter().filter(|charge| charge.slots.is_some()) {
             self.budgets[charge.budget].free_slot(pass.id);
         }
         let breaker = self.breaker_for(ask);
         let released = pass.probe && breaker.release(pass.id);
-        let mut transition = breaker.settle(ask.breaker, report.outcome, pass.era, report.sent, now);
+        let mut transition =
+            breaker.settle(ask.breaker, report.outcome, pass.era, report.sent, now);
         if matches!(report.outcome, Outcome::Failure | Outcome::Throttled) {
-            let stated = report.retry_after.map(|asked| (asked.min(ask.breaker.retry_after_cap), OpenReason::RetryAfter));
-            let throttled = (report.outcome == Outcome::Throttled).then_some(ask.breaker.throttle_block).flatten();
+            let stated = report.retry_after.map(|asked| {
+                (
+                    asked.min(ask.breaker.retry_after_cap),
+                    OpenReason::RetryAfter,
+                )
+            });
+            let throttled = (report.outcome == Outcome::Throttled)
+                .then_some(ask.breaker.throttle_block)
+                .flatten();
             if let Some(asked) = report.retry_after {
                 self.breaker_for(ask).learn(ask.breaker, asked);
             }
-            if let Some((length, reason)) = stated.or_else(|| throttled.map(|length| (length, OpenReason::Throttled))) {
+            if let Some((length, reason)) =
+                stated.or_else(|| throttled.map(|length| (length, OpenReason::Throttled)))
+            {
                 transition = self.block(now + length, &reason, now).or(transition);
             }
         }
-        let open_until = self.breaker_for(ask).open_until(now).map(|(until, _)| until);
-        let adjusted = ask.adaptive.and_then(|policy| self.adapt(ask, policy, report.outcome == Outcome::Throttled, now));
-        Settled { wakes: released || transition.is_some(), transition, open_until, adjusted }
+        let open_until = self
+            .breaker_for(ask)
+            .open_until(now)
+            .map(|(until, _)| until);
+        let adjusted = ask
+            .adaptive
+            .and_then(|policy| self.adapt(ask, policy, report.outcome == Outcome::Throttled, now));
+        Settled {
+            wakes: released || transition.is_some(),
+            transition,
+            open_until,
+            adjusted,
+        }
     }
 
-    fn adapt(&mut self, ask: &Ask<'_>, policy: &AdaptivePolicy, throttled: bool, now: BootInstant) -> Option<(usize, Adjustment)> {
+    fn adapt(
+        &mut self,
+        ask: &Ask<'_>,
+        policy: &AdaptivePolicy,
+        throttled: bool,
+        now: BootInstant,
+    ) -> Option<(usize, Adjustment)> {
         let charge = ask.charges.first()?;
         let adjustment = self.budgets[charge.budget].observe(policy, throttled, now)?;
         Some((charge.budget, adjustment))
     }
 
     /// Blocks every breaker of the site until `until`.
-    pub fn block(&mut self, until: BootInstant, reason: &OpenReason, now: BootInstant) -> Option<Transition> {
+    pub fn block(
+        &mut self,
+        until: BootInstant,
+        reason: &OpenReason,
+        now: BootInstant,
+    ) -> Option<Transition> {
         self.touched = true;
         for (_, breaker) in self.isolated.as_deref_mut().into_iter().flatten() {
             let _ = breaker.block(until, reason.clone(), now);
@@ -400,8 +570,11 @@ impl Site {
     /// Closes every breaker of the site on an operator's word.
     pub fn unblock(&mut self, now: BootInstant) -> Option<Transition> {
         self.touched = true;
-        // Whoever sleeps for a role's own breaker hears of it by the era, which outgrows all that the roles' had.
-        let roles = self.breakers().1.iter().fold(0, |eras: u32, (_, own)| eras.wrapping_add(own.era()).wrapping_add(1));
+        // Whoever sleeps for a role's own breaker hears of it by the era, which outgrows all that
+        // the roles' had.
+        let roles = self.breakers().1.iter().fold(0, |eras: u32, (_, own)| {
+            eras.wrapping_add(own.era()).wrapping_add(1)
+        });
         self.isolated = None;
         let transition = self.breaker.close(now);
         self.breaker.pass_eras(roles);
@@ -412,25 +585,38 @@ impl Site {
     fn condition(&self, now: BootInstant) -> Condition {
         let own = self.breakers().1;
         Condition {
-            era: own.iter().fold(self.breaker.era(), |eras, (_, breaker)| eras.wrapping_add(breaker.era())),
+            era: own.iter().fold(self.breaker.era(), |eras, (_, breaker)| {
+                eras.wrapping_add(breaker.era())
+            }),
             half_open: self.breaker.state(now) == State::HalfOpen,
-            half_open_roles: own.iter().map(|(_, breaker)| u32::from(breaker.state(now) == State::HalfOpen)).sum(),
-            open: self.breaker.open_until(now).map(|(until, reason)| (until, reason.clone())),
+            half_open_roles: own
+                .iter()
+                .map(|(_, breaker)| u32::from(breaker.state(now) == State::HalfOpen))
+                .sum(),
+            open: self
+                .breaker
+                .open_until(now)
+                .map(|(until, reason)| (until, reason.clone())),
         }
     }
 
-    /// Returns the breaker that a request obeys: the host's, or its role's own where the role is isolated.
+    /// Returns the breaker that a request obeys: the host's, or its role's own where the role is
+    /// isolated.
     #[inline]
     fn breaker_for(&mut self, ask: &Ask<'_>) -> &mut Breaker {
         if !ask.isolated {
             return &mut self.breaker;
         }
         let isolated = self.isolated.get_or_insert_default();
-        let place = isolated.iter().position(|(role, _)| *role == ask.role).unwrap_or_else(|| {
-            // A block that runs already holds for the newcomer too: its own failures start from none.
-            isolated.push((ask.role, self.breaker.blocked_twin()));
-            isolated.len() - 1
-        });
+        let place = isolated
+            .iter()
+            .position(|(role, _)| *role == ask.role)
+            .unwrap_or_else(|| {
+                // A block that runs already holds for the newcomer too: its own failures start from
+                // none.
+                isolated.push((ask.role, self.breaker.blocked_twin()));
+                isolated.len() - 1
+            });
         &mut isolated[place].1
     }
 
@@ -446,7 +632,8 @@ impl Site {
         &self.budgets
     }
 
-    /// Prolongs the shared slots and probes' places of `ids` by `length` from now, and says how the breaker stands.
+    /// Prolongs the shared slots and probes' places of `ids` by `length` from now, and says how the
+    /// breaker stands.
     pub fn renew(&mut self, ids: &[u64], length: Duration, now: BootInstant) -> Condition {
         if !ids.is_empty() {
             self.touched = true;
@@ -465,7 +652,11 @@ impl Site {
     #[must_use]
     pub fn is_idle(&self, now: BootInstant) -> bool {
         self.breaker.is_idle(now)
-            && self.breakers().1.iter().all(|(_, breaker)| breaker.is_idle(now))
+            && self
+                .breakers()
+                .1
+                .iter()
+                .all(|(_, breaker)| breaker.is_idle(now))
             && self.budgets.iter().all(|budget| budget.is_idle(now))
     }
 
@@ -476,9 +667,11 @@ impl Site {
     }
 }
 
-/// Tells whether an instant is beyond what the caller waits for; up to `from` it is not the rate that makes it wait.
+/// Tells whether an instant is beyond what the caller waits for; up to `from` it is not the rate
+/// that makes it wait.
 ///
-/// A request that holds a reservation was let in to wait: it is not turned away because it woke a moment late.
+/// A request that holds a reservation was let in to wait: it is not turned away because it woke a
+/// moment late.
 #[inline]
 fn is_too_late(ask: &Ask<'_>, mine: Option<Held>, fit: Fit, from: BootInstant) -> bool {
     let latest = mine.map_or(ask.latest, |mine| ask.latest.max(mine.at + GRACE));
@@ -487,5 +680,10 @@ fn is_too_late(ask: &Ask<'_>, mine: Option<Held>, fit: Fit, from: BootInstant) -
 
 #[inline]
 fn refused(fit: Fit) -> Entry {
-    Entry::Refused(Refusal { until: fit.at, reason: RefusalReason::Rate { window: fit.because } })
+    Entry::Refused(Refusal {
+        until: fit.at,
+        reason: RefusalReason::Rate {
+            window: fit.because,
+        },
+    })
 }

@@ -1,8 +1,9 @@
 //! Instants, and the seam through which everything learns what time it is.
 //!
-//! Two clocks that must never be mixed up: [`BootInstant`] paces requests and times blocks, one clock for all
-//! processes of a machine, blind to wall-clock steps; [`Timestamp`] is wall time, for HTTP dates and for people.
-//! Both count whole microseconds, so that a shared store can keep them as integers.
+//! Two clocks that must never be mixed up: [`BootInstant`] paces requests and times blocks, one
+//! clock for all processes of a machine, blind to wall-clock steps; [`Timestamp`] is wall time, for
+//! HTTP dates and for people. Both count whole microseconds, so that a shared store can keep them
+//! as integers.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -11,7 +12,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// An instant on the boot clock, in microseconds since some time before the machine started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct BootInstant(u64);
 
@@ -90,7 +93,10 @@ impl Timestamp {
 
     /// Returns the seconds since the Unix epoch.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "microseconds of this century fit")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "microseconds of this century fit"
+    )]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1_000_000.0
     }
@@ -118,7 +124,10 @@ impl fmt::Display for Timestamp {
         let (year, month, day) = civil(days);
         let (seconds, millis) = (within / 1_000_000, within % 1_000_000 / 1_000);
         let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z"
+        )
     }
 }
 
@@ -127,11 +136,16 @@ fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let month = if shifted_month < 10 {
+        shifted_month + 3
+    } else {
+        shifted_month - 9
+    };
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
@@ -155,15 +169,27 @@ mod tests {
 
     #[test]
     fn timestamps_print_as_rfc_3339() {
-        assert_eq!(Timestamp::from_micros(0).to_string(), "1970-01-01T00:00:00.000Z");
-        assert_eq!(Timestamp::from_micros(951_782_400_250_000).to_string(), "2000-02-29T00:00:00.250Z");
-        assert_eq!(Timestamp::from_micros(-1_000).to_string(), "1969-12-31T23:59:59.999Z");
+        assert_eq!(
+            Timestamp::from_micros(0).to_string(),
+            "1970-01-01T00:00:00.000Z"
+        );
+        assert_eq!(
+            Timestamp::from_micros(951_782_400_250_000).to_string(),
+            "2000-02-29T00:00:00.250Z"
+        );
+        assert_eq!(
+            Timestamp::from_micros(-1_000).to_string(),
+            "1969-12-31T23:59:59.999Z"
+        );
     }
 
     #[test]
     fn arithmetic_saturates_at_both_ends() {
         assert_eq!(BootInstant::FAR + Duration::from_secs(1), BootInstant::FAR);
-        assert_eq!(BootInstant::ZERO - Duration::from_secs(1), BootInstant::ZERO);
+        assert_eq!(
+            BootInstant::ZERO - Duration::from_secs(1),
+            BootInstant::ZERO
+        );
         assert_eq!(BootInstant::ZERO.since(BootInstant::FAR), Duration::ZERO);
         assert_eq!(BootInstant::ZERO + Duration::MAX, BootInstant::FAR);
     }

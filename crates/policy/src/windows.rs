@@ -1,4 +1,5 @@
-//! The windows of a budget as a process applies them, and the share of the rate that adaptive pacing leaves.
+//! The windows of a budget as a process applies them, and the share of the rate that adaptive
+//! pacing leaves.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -54,7 +55,10 @@ impl Windows {
     #[must_use]
     pub fn new(list: impl Into<Box<[Window]>>, guard: Duration) -> Self {
         let list = list.into();
-        let exact = list.iter().map(|window| window.limit.get()).filter(|limit| *limit <= EXACT_LIMIT);
+        let exact = list
+            .iter()
+            .map(|window| window.limit.get())
+            .filter(|limit| *limit <= EXACT_LIMIT);
         let keep = exact.max().unwrap_or(0);
         let rule = |window: &Window| Rule {
             limit: window.limit.get(),
@@ -63,10 +67,21 @@ impl Windows {
             id: id_of(window),
         };
         let rules: Box<[Rule]> = list.iter().map(rule).collect();
-        let mix = |mixed: u64, rule: &Rule| mixed.rotate_left(7).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ rule.id ^ rule.width.rotate_left(32);
+        let mix = |mixed: u64, rule: &Rule| {
+            mixed.rotate_left(7).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                ^ rule.id
+                ^ rule.width.rotate_left(32)
+        };
         let signature = rules.iter().fold(1, mix) | 1;
         let has_coarse = list.iter().any(|window| window.limit.get() > EXACT_LIMIT);
-        Self { list, rules, guard, keep, has_coarse, signature }
+        Self {
+            list,
+            rules,
+            guard,
+            keep,
+            has_coarse,
+            signature,
+        }
     }
 
     /// Returns the windows as configured.
@@ -81,42 +96,73 @@ impl Windows {
         self.guard
     }
 
-    /// Returns one process's share of the windows among so many: the count is divided, and only what is less than one is
-    /// made up by a wider window. Shares add up to at most the limit in every interval, also if all burst at once.
+    /// Returns one process's share of the windows among so many: the count is divided, and only
+    /// what is less than one is made up by a wider window. Shares add up to at most the limit in
+    /// every interval, also if all burst at once.
     #[must_use]
     pub fn shared_by(&self, processes: u32) -> Self {
         let processes = processes.max(1);
         let share = |window: &Window| match NonZeroU32::new(window.limit.get() / processes) {
             Some(part) => Window::new(part, window.per),
-            None => Window::new(NonZeroU32::MIN, window.per * processes.div_ceil(window.limit.get())),
+            None => Window::new(
+                NonZeroU32::MIN,
+                window.per * processes.div_ceil(window.limit.get()),
+            ),
         };
         Self::new(self.list.iter().map(share).collect::<Vec<_>>(), self.guard)
     }
 
-    /// Returns when the next turn of one process among so many begins, for those windows that allow fewer requests than there
-    /// are processes: their shares alone could meet in one window. Zero while its turn lasts; `None` where no window is so
-    /// small. Turns go round by the wall clock, which all machines have in common, and each is for one request.
+    /// Returns when the next turn of one process among so many begins, for those windows that allow
+    /// fewer requests than there are processes: their shares alone could meet in one window. Zero
+    /// while its turn lasts; `None` where no window is so small. Turns go round by the wall clock,
+    /// which all machines have in common, and each is for one request.
     #[must_use]
     pub fn next_turn(&self, rank: u32, processes: u32, wall: Timestamp) -> Option<Duration> {
-        let small = self.list.iter().filter(|window| window.limit.get() < processes);
+        let small = self
+            .list
+            .iter()
+            .filter(|window| window.limit.get() < processes);
         let length = small.clone().map(turn_length).min()?;
-        // So far apart that no window has more than it allows, though each may come as late as its turn lasts.
-        let spacing = small.map(|window| (micros(window.per + self.guard) + length).div_ceil(window.limit.get().into())).max()?;
+        // So far apart that no window has more than it allows, though each may come as late as its
+        // turn lasts.
+        let spacing = small
+            .map(|window| {
+                (micros(window.per + self.guard) + length).div_ceil(window.limit.get().into())
+            })
+            .max()?;
         let cycle = spacing * u64::from(processes);
         let begin = spacing * u64::from(rank % processes);
-        let since = (wall.as_micros().rem_euclid(i64::try_from(cycle).unwrap_or(i64::MAX)).unsigned_abs() + cycle - begin) % cycle;
-        Some(if since < length { Duration::ZERO } else { Duration::from_micros(cycle - since) })
+        let since = (wall
+            .as_micros()
+            .rem_euclid(i64::try_from(cycle).unwrap_or(i64::MAX))
+            .unsigned_abs()
+            + cycle
+            - begin)
+            % cycle;
+        Some(if since < length {
+            Duration::ZERO
+        } else {
+            Duration::from_micros(cycle - since)
+        })
     }
 
     /// Returns the largest weight that a single request may have.
     #[must_use]
     pub fn largest_weight(&self) -> u32 {
-        self.list.iter().map(|window| window.limit.get()).min().unwrap_or(u32::MAX)
+        self.list
+            .iter()
+            .map(|window| window.limit.get())
+            .min()
+            .unwrap_or(u32::MAX)
     }
 
     /// Returns the width in force: stretched by the multiplier if it paces, widened by the guard.
     pub(crate) fn width(&self, window: &Window, multiplier: Multiplier) -> Duration {
-        if window.per <= PACING { multiplier.stretch(window.per) + self.guard } else { window.per + self.guard }
+        if window.per <= PACING {
+            multiplier.stretch(window.per) + self.guard
+        } else {
+            window.per + self.guard
+        }
     }
 
     /// Returns the windows at the full rate, in the order of the list.
@@ -129,7 +175,19 @@ impl Windows {
     #[inline]
     pub(crate) fn in_force(&self, multiplier: Multiplier) -> impl Iterator<Item = (&Window, u64)> {
         let full = multiplier == Multiplier::FULL;
-        self.list.iter().zip(&self.rules).map(move |(window, rule)| (window, if full { rule.width } else { micros(self.width(window, multiplier)) }))
+        self.list
+            .iter()
+            .zip(&self.rules)
+            .map(move |(window, rule)| {
+                (
+                    window,
+                    if full {
+                        rule.width
+                    } else {
+                        micros(self.width(window, multiplier))
+                    },
+                )
+            })
     }
 }
 
@@ -143,7 +201,11 @@ impl Multiplier {
 
     /// Makes a multiplier from a share, kept between a hundredth and one.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 10..=1000 first")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped to 10..=1000 first"
+    )]
     pub fn from_share(share: f64) -> Self {
         Self((share * 1_000.0).round().clamp(10.0, 1_000.0) as u16)
     }
@@ -167,7 +229,11 @@ impl Multiplier {
     }
 
     fn stretch(self, per: Duration) -> Duration {
-        if self == Self::FULL { per } else { per * 1_000 / u32::from(self.0) }
+        if self == Self::FULL {
+            per
+        } else {
+            per * 1_000 / u32::from(self.0)
+        }
     }
 }
 
@@ -176,15 +242,23 @@ mod tests {
     use super::*;
     use crate::rate::parse_rates;
 
-    /// Every process sends once in each of its turns, early or late in it: no window has more than it allows, and all get
-    /// their turns at nearly the full rate.
+    /// Every process sends once in each of its turns, early or late in it: no window has more than
+    /// it allows, and all get their turns at nearly the full rate.
     #[test]
     fn turns_of_more_processes_than_a_window_allows_never_meet() {
-        for (rates, processes) in [("4/SECOND", 6), ("1/SECOND", 8), ("2/SECOND+5/10SECOND", 9), ("1/3SECOND", 2), ("7/MINUTE", 40)] {
+        for (rates, processes) in [
+            ("4/SECOND", 6),
+            ("1/SECOND", 8),
+            ("2/SECOND+5/10SECOND", 9),
+            ("1/3SECOND", 2),
+            ("7/MINUTE", 40),
+        ] {
             let windows = Windows::new(parse_rates(rates).unwrap(), Duration::from_millis(10));
             let mut state = 7_u64;
             let mut random = |most: u64| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 i64::try_from((state >> 33) % most).unwrap()
             };
             let mut sent: Vec<(i64, u32)> = Vec::new();
@@ -192,7 +266,9 @@ mod tests {
             for rank in 0..processes {
                 let mut now = random(1_000_000);
                 while now < span {
-                    let wait = windows.next_turn(rank, processes, Timestamp::from_micros(now)).unwrap();
+                    let wait = windows
+                        .next_turn(rank, processes, Timestamp::from_micros(now))
+                        .unwrap();
                     if wait.is_zero() {
                         sent.push((now, rank));
                         // Past this turn.
@@ -205,13 +281,32 @@ mod tests {
             }
             sent.sort_unstable();
             for window in windows.list() {
-                let (limit, width) = (window.limit.get() as usize, i64::try_from(micros(window.per)).unwrap());
+                let (limit, width) = (
+                    window.limit.get() as usize,
+                    i64::try_from(micros(window.per)).unwrap(),
+                );
                 for many in sent.windows(limit + 1) {
-                    assert!(many[limit].0 - many[0].0 >= width, "{rates}, {processes}: {} in {}", limit + 1, many[limit].0 - many[0].0);
+                    assert!(
+                        many[limit].0 - many[0].0 >= width,
+                        "{rates}, {processes}: {} in {}",
+                        limit + 1,
+                        many[limit].0 - many[0].0
+                    );
                 }
             }
-            assert!((0..processes).all(|rank| sent.iter().filter(|(_, other)| *other == rank).count() > 0), "{rates}: everybody gets a turn");
+            assert!(
+                (0..processes)
+                    .all(|rank| sent.iter().filter(|(_, other)| *other == rank).count() > 0),
+                "{rates}: everybody gets a turn"
+            );
         }
-        assert_eq!(Windows::new(parse_rates("8/SECOND").unwrap(), Duration::ZERO).next_turn(0, 8, Timestamp::from_micros(0)), None);
+        assert_eq!(
+            Windows::new(parse_rates("8/SECOND").unwrap(), Duration::ZERO).next_turn(
+                0,
+                8,
+                Timestamp::from_micros(0)
+            ),
+            None
+        );
     }
 }

@@ -33,7 +33,8 @@ pub struct BreakerPolicy {
     pub jitter: Duration,
     /// A block for a throttling answer without Retry-After, where set.
     pub throttle_block: Option<Duration>,
-    /// Throttling answers to requests sent before the last one that counted are the same congestion: they count once.
+    /// Throttling answers to requests sent before the last one that counted are the same
+    /// congestion: they count once.
     pub one_failure_per_epoch: bool,
     /// Decide and record, but refuse nothing.
     pub shadow: bool,
@@ -57,10 +58,14 @@ impl Default for BreakerPolicy {
 }
 
 impl BreakerPolicy {
-    /// Returns how long the `opens`-th open in a row lasts: twice the one before, up to the ceiling.
+    /// Returns how long the `opens`-th open in a row lasts: twice the one before, up to the
+    /// ceiling.
     #[must_use]
     pub fn reset_after(&self, opens: u32, learned: Duration) -> Duration {
         let doublings = opens.saturating_sub(1).min(20);
-        self.reset.max(learned).saturating_mul(1 << doublings).min(self.reset_ceiling.max(self.reset))
+        self.reset
+            .max(learned)
+            .saturating_mul(1 << doublings)
+            .min(self.reset_ceiling.max(self.reset))
     }
 }

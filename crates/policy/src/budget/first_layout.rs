@@ -1,4 +1,5 @@
-//! A budget as the first layout of the stores recorded it, for stores that an earlier version wrote.
+//! A budget as the first layout of the stores recorded it, for stores that an earlier version
+//! wrote.
 
 use serde::Deserialize;
 
@@ -31,11 +32,46 @@ struct FirstReservation {
 }
 
 impl From<FirstLayout> for Budget {
-    /// Keeps everything but the reservations of requests that waited: they have no position, and ask again.
+    /// Keeps everything but the reservations of requests that waited: they have no position, and
+    /// ask again.
     fn from(first: FirstLayout) -> Self {
-        let FirstLayout { keep, coarse, reservations, slots, multiplier, tally, waits } = first;
-        let sent = reservations.into_iter().filter(|held| held.stage == Stage::Sent);
-        let sent = sent.map(|FirstReservation { id, at, weight, expires, stage }| Reservation { id, position: 0, at, weight, expires, stage });
-        Self { keep, coarse, reservations: sent.collect(), slots, multiplier, tally, waits, ..Self::default() }
+        let FirstLayout {
+            keep,
+            coarse,
+            reservations,
+            slots,
+            multiplier,
+            tally,
+            waits,
+        } = first;
+        let sent = reservations
+            .into_iter()
+            .filter(|held| held.stage == Stage::Sent);
+        let sent = sent.map(
+            |FirstReservation {
+                 id,
+                 at,
+                 weight,
+                 expires,
+                 stage,
+             }| Reservation {
+                id,
+                position: 0,
+                at,
+                weight,
+                expires,
+                stage,
+            },
+        );
+        Self {
+            keep,
+            coarse,
+            reservations: sent.collect(),
+            slots,
+            multiplier,
+            tally,
+            waits,
+            ..Self::default()
+        }
     }
 }

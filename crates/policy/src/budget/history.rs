@@ -1,4 +1,5 @@
-//! How the history of a budget is written down and read again by a store that several processes share.
+//! How the history of a budget is written down and read again by a store that several processes
+//! share.
 
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +47,11 @@ impl Budget {
     pub fn history(&self) -> History {
         History {
             grants: self.ring.iter().collect(),
-            coarse: self.coarse.iter().map(|coarse| (coarse.window(), coarse.buckets().collect())).collect(),
+            coarse: self
+                .coarse
+                .iter()
+                .map(|coarse| (coarse.window(), coarse.buckets().collect()))
+                .collect(),
         }
     }
 
@@ -54,7 +59,11 @@ impl Budget {
     pub fn restore(&mut self, history: History) {
         self.ring.restore(history.grants);
         for (window, buckets) in history.coarse {
-            if let Some(coarse) = self.coarse.iter_mut().find(|coarse| coarse.window() == window) {
+            if let Some(coarse) = self
+                .coarse
+                .iter_mut()
+                .find(|coarse| coarse.window() == window)
+            {
                 coarse.restore(buckets);
             }
         }
@@ -62,17 +71,32 @@ impl Budget {
 
     /// Takes over everything but the history from what another process wrote.
     pub fn adopt(&mut self, other: Self) {
-        let Self { keep, coarse, reservations, slots, multiplier, tally, waits, extensions, .. } = other;
+        let Self {
+            keep,
+            coarse,
+            reservations,
+            slots,
+            multiplier,
+            tally,
+            waits,
+            extensions,
+            ..
+        } = other;
         let mut mine = std::mem::take(&mut self.coarse);
         self.coarse = coarse
             .into_iter()
-            .map(|theirs| match mine.iter().position(|coarse| coarse.window() == theirs.window()) {
-                Some(place) => {
-                    let mut same = mine.swap_remove(place);
-                    same.widen(theirs.width());
-                    same
+            .map(|theirs| {
+                match mine
+                    .iter()
+                    .position(|coarse| coarse.window() == theirs.window())
+                {
+                    Some(place) => {
+                        let mut same = mine.swap_remove(place);
+                        same.widen(theirs.width());
+                        same
+                    }
+                    None => theirs,
                 }
-                None => theirs,
             })
             .collect::<Vec<Coarse>>();
         // Another process may have written before it had heard of our windows.
@@ -88,7 +112,8 @@ impl Budget {
     pub fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant, now: BootInstant) {
         let shift = &|instant| shift(instant).min(now);
         let history = self.history();
-        self.ring.restore(history.grants.into_iter().map(shift).collect());
+        self.ring
+            .restore(history.grants.into_iter().map(shift).collect());
         for coarse in &mut self.coarse {
             let buckets: Vec<Bucket> = coarse.buckets().map(|bucket| bucket.moved(shift)).collect();
             coarse.restore(buckets);

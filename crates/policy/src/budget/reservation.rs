@@ -1,4 +1,5 @@
-//! Reservations: the places held by requests that wait for a budget, and by those that are dialling.
+//! Reservations: the places held by requests that wait for a budget, and by those that are
+//! dialling.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,8 @@ use crate::time::BootInstant;
 pub(crate) struct Reservation {
     /// The name of its holder, the same in every budget that the holder charges.
     pub(crate) id: u64,
-    /// Its position among those that wait, the same in every budget. Smaller goes first; kept until it goes or is gone.
+    /// Its position among those that wait, the same in every budget. Smaller goes first; kept until
+    /// it goes or is gone.
     pub(crate) position: u64,
     /// The instant that its holder was told to come back at.
     pub(crate) at: BootInstant,
@@ -26,7 +28,8 @@ pub(crate) struct Reservation {
 pub(crate) enum Stage {
     /// It waits. When its time is over its holder is gone, and the place is free.
     Waiting,
-    /// Its request is dialling or has left: it counts as used now, and when its time is over as used then.
+    /// Its request is dialling or has left: it counts as used now, and when its time is over as
+    /// used then.
     Sent,
 }
 

@@ -15,7 +15,8 @@ pub struct Charge {
     pub weight: u32,
     /// The windows as this process applies them.
     pub windows: std::sync::Arc<Windows>,
-    /// How many requests may run at once over all processes, where that is shared through the store.
+    /// How many requests may run at once over all processes, where that is shared through the
+    /// store.
     pub slots: Option<NonZeroU32>,
 }
 
@@ -33,9 +34,11 @@ pub enum Patience {
 pub enum Place {
     /// First: it may go, or reserve a place.
     Head,
-    /// Behind so many weights that have no reservation yet: it is told when its turn comes at the earliest.
+    /// Behind so many weights that have no reservation yet: it is told when its turn comes at the
+    /// earliest.
     Behind(u32),
-    /// Behind a head whose answer is still on its way from a remote store: it may go at once, and reserves nothing.
+    /// Behind a head whose answer is still on its way from a remote store: it may go at once, and
+    /// reserves nothing.
     Overlapping,
 }
 
@@ -120,8 +123,8 @@ pub enum Entry {
         /// A probe is out.
         probing: bool,
     },
-    /// The windows have room, but every slot that is shared with other processes is taken. The place is reserved: confirm
-    /// it again in a moment, the later the more requests come first.
+    /// The windows have room, but every slot that is shared with other processes is taken. The
+    /// place is reserved: confirm it again in a moment, the later the more requests come first.
     WaitForSlot {
         /// The name of the reservation.
         id: u64,
@@ -176,7 +179,8 @@ pub struct Reserved {
 /// A no that knows when it ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The instant at which the same question with no patience at all would be granted, if nobody else acted.
+    /// The instant at which the same question with no patience at all would be granted, if nobody
+    /// else acted.
     pub until: BootInstant,
     /// Why.
     pub reason: RefusalReason,

@@ -1,4 +1,5 @@
-//! What a store needs that shares a site with other processes: its parts, what has changed, and questions that it can keep.
+//! What a store needs that shares a site with other processes: its parts, what has changed, and
+//! questions that it can keep.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,15 +84,25 @@ fn boxed(isolated: Vec<(Role, Breaker)>) -> Option<Box<Vec<(Role, Breaker)>>> {
 }
 
 impl Site {
-    /// Names reservations and passes from `first` on. Processes that share a site must not use the same names.
+    /// Names reservations and passes from `first` on. Processes that share a site must not use the
+    /// same names.
     pub fn number_from(&mut self, first: u64) {
         self.next_id = first;
     }
 
     /// Puts a site together from its parts.
     #[must_use]
-    pub fn from_parts(breaker: Breaker, isolated: Vec<(Role, Breaker)>, budgets: Vec<Budget>) -> Self {
-        Self { breaker, isolated: boxed(isolated), budgets, ..Self::default() }
+    pub fn from_parts(
+        breaker: Breaker,
+        isolated: Vec<(Role, Breaker)>,
+        budgets: Vec<Budget>,
+    ) -> Self {
+        Self {
+            breaker,
+            isolated: boxed(isolated),
+            budgets,
+            ..Self::default()
+        }
     }
 
     /// Returns whether anything but history may have changed since the last call.
@@ -102,7 +113,10 @@ impl Site {
     /// Returns the breakers: the host's, and those of roles that count for themselves.
     #[must_use]
     pub fn breakers(&self) -> (&Breaker, &[(Role, Breaker)]) {
-        (&self.breaker, self.isolated.as_deref().map_or(&[], Vec::as_slice))
+        (
+            &self.breaker,
+            self.isolated.as_deref().map_or(&[], Vec::as_slice),
+        )
     }
 
     /// Replaces the breakers by those that another process wrote.

@@ -38,7 +38,8 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What an observer can know without looking inside: who is out, what was promised, which state was left how.
+/// What an observer can know without looking inside: who is out, what was promised, which state was
+/// left how.
 #[derive(Default)]
 struct Model {
     out: Vec<(Role, Pass)>,
@@ -54,7 +55,11 @@ fn policy() -> BreakerPolicy {
         reset: ms(1_000),
         reset_ceiling: ms(6_000),
         retry_after_cap: Duration::from_secs(4),
-        window: Some(RollingWindow { threshold_failures: NonZeroU32::new(4).expect("not zero"), within: ms(2_000), cooldown: ms(700) }),
+        window: Some(RollingWindow {
+            threshold_failures: NonZeroU32::new(4).expect("not zero"),
+            within: ms(2_000),
+            cooldown: ms(700),
+        }),
         jitter: Duration::ZERO,
         ..BreakerPolicy::default()
     }
@@ -70,17 +75,25 @@ fn run(steps: &[Step]) -> Result<Model, TestCaseError> {
         match step {
             Step::Advance(millis) => now += ms(*millis),
             Step::Admit(role) => {
-                let question = Ask { role: *role, ..ask(&[], &policy) };
+                let question = Ask {
+                    role: *role,
+                    ..ask(&[], &policy)
+                };
                 match site.enter(&question, now).entry {
                     Entry::Go(pass) => {
-                        prop_assert!(model.promised.is_none_or(|until| until <= now), "let through before the end of a block");
+                        prop_assert!(
+                            model.promised.is_none_or(|until| until <= now),
+                            "let through before the end of a block"
+                        );
                         prop_assert!(before != State::Open, "let through an open breaker");
                         prop_assert_eq!(pass.probe, site.breaker().state(now) == State::HalfOpen);
                         model.out.push((*role, pass));
                     }
                     Entry::Refused(refusal) => {
                         prop_assert!(refusal.until > now, "a refusal that is over already");
-                        let RefusalReason::Open { reason, probing } = refusal.reason else { panic!("no limit here") };
+                        let RefusalReason::Open { reason, probing } = refusal.reason else {
+                            panic!("no limit here")
+                        };
                         prop_assert_eq!(probing, site.breaker().state(now) == State::HalfOpen);
                         model.reasons.insert(reason.to_string());
                     }
@@ -89,26 +102,54 @@ fn run(steps: &[Step]) -> Result<Model, TestCaseError> {
             }
             Step::Settle(n, outcome, after) if !model.out.is_empty() => {
                 let (role, pass) = model.out.remove(n % model.out.len());
-                let question = Ask { role, ..ask(&[], &policy) };
+                let question = Ask {
+                    role,
+                    ..ask(&[], &policy)
+                };
                 let stale = pass.era != site.breaker().era();
-                let retry_after = after.map(Duration::from_secs).filter(|_| *outcome == Outcome::Throttled);
-                site.settle(&question, &pass, &Report { outcome: *outcome, retry_after, sent: pass.at }, now);
+                let retry_after = after
+                    .map(Duration::from_secs)
+                    .filter(|_| *outcome == Outcome::Throttled);
+                site.settle(
+                    &question,
+                    &pass,
+                    &Report {
+                        outcome: *outcome,
+                        retry_after,
+                        sent: pass.at,
+                    },
+                    now,
+                );
                 if let Some(asked) = retry_after {
                     let until = now + asked.min(policy.retry_after_cap);
                     model.promised = model.promised.max(Some(until));
                 }
                 if stale && retry_after.is_none() {
-                    prop_assert_eq!(site.breaker().state(now), before, "a result of an older era changed something");
+                    prop_assert_eq!(
+                        site.breaker().state(now),
+                        before,
+                        "a result of an older era changed something"
+                    );
                 }
             }
             Step::Headers(n, outcome) if !model.out.is_empty() => {
                 let (role, pass) = &model.out[n % model.out.len()];
-                let question = Ask { role: *role, ..ask(&[], &policy) };
+                let question = Ask {
+                    role: *role,
+                    ..ask(&[], &policy)
+                };
                 site.settle_headers(&question, pass, *outcome, now);
             }
             Step::Release(n) if !model.out.is_empty() => {
                 let (role, pass) = model.out.remove(n % model.out.len());
-                site.leave(&Ask { role, ..ask(&[], &policy) }, pass.id, Some(pass.at));
+                site.leave(
+                    &Ask {
+                        role,
+                        ..ask(&[], &policy)
+                    },
+                    pass.id,
+                    Some(pass.at),
+                );
             }
             Step::Block(millis) => {
                 site.block(now + ms(*millis), &OpenReason::Operator("test".into()), now);
@@ -124,7 +165,10 @@ fn run(steps: &[Step]) -> Result<Model, TestCaseError> {
         model.states.insert(site.breaker().state(now).as_str());
         for role in Role::ALL {
             let out = site.breaker().leases(role, now);
-            prop_assert!(out <= policy.trial_calls[role.index()] as usize, "{out} probes of {role} at once");
+            prop_assert!(
+                out <= policy.trial_calls[role.index()] as usize,
+                "{out} probes of {role} at once"
+            );
         }
         if let Some((_, reason)) = site.breaker().open_until(now) {
             model.reasons.insert(reason.to_string());
@@ -132,11 +176,27 @@ fn run(steps: &[Step]) -> Result<Model, TestCaseError> {
     }
     // Nothing is ever stuck: when everybody has let go and time has passed, somebody gets through.
     for (role, pass) in model.out.drain(..) {
-        site.leave(&Ask { role, ..ask(&[], &policy) }, pass.id, Some(pass.at));
+        site.leave(
+            &Ask {
+                role,
+                ..ask(&[], &policy)
+            },
+            pass.id,
+            Some(pass.at),
+        );
     }
     let later = now + Duration::from_secs(60);
     for role in Role::ALL {
-        let entry = site.clone().enter(&Ask { role, ..ask(&[], &policy) }, later).entry;
+        let entry = site
+            .clone()
+            .enter(
+                &Ask {
+                    role,
+                    ..ask(&[], &policy)
+                },
+                later,
+            )
+            .entry;
         prop_assert!(matches!(entry, Entry::Go(_)), "stuck for {role}: {entry:?}");
     }
     Ok(model)
@@ -145,8 +205,14 @@ fn run(steps: &[Step]) -> Result<Model, TestCaseError> {
 /// Random interleavings hold every promise, and between them they have been everywhere.
 #[test]
 fn any_interleaving_keeps_the_promises_and_every_state_is_visited() {
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig { cases: 3_000, ..ProptestConfig::default() });
-    let (states, reasons) = (std::cell::RefCell::new(BTreeSet::new()), std::cell::RefCell::new(BTreeSet::new()));
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: 3_000,
+        ..ProptestConfig::default()
+    });
+    let (states, reasons) = (
+        std::cell::RefCell::new(BTreeSet::new()),
+        std::cell::RefCell::new(BTreeSet::new()),
+    );
     let outcome = runner.run(&proptest::collection::vec(any_step(), 1..80), |steps| {
         let model = run(&steps)?;
         states.borrow_mut().extend(model.states);
@@ -157,19 +223,40 @@ fn any_interleaving_keeps_the_promises_and_every_state_is_visited() {
         panic!("{failure}");
     }
     let words = |set: BTreeSet<String>| set.into_iter().collect::<Vec<_>>().join(" ");
-    assert_eq!(words(states.into_inner().into_iter().map(str::to_owned).collect()), "closed half_open open");
-    assert_eq!(words(reasons.into_inner()), "cli-open:test consecutive probe-failed retry-after rolling-window");
+    assert_eq!(
+        words(states.into_inner().into_iter().map(str::to_owned).collect()),
+        "closed half_open open"
+    );
+    assert_eq!(
+        words(reasons.into_inner()),
+        "cli-open:test consecutive probe-failed retry-after rolling-window"
+    );
 }
 
 fn fail(site: &mut Site, policy: &BreakerPolicy, now: BootInstant) {
     let question = ask(&[], policy);
-    let Entry::Go(pass) = site.enter(&question, now).entry else { panic!("refused") };
-    site.settle(&question, &pass, &Report { outcome: Outcome::Failure, retry_after: None, sent: now }, now);
+    let Entry::Go(pass) = site.enter(&question, now).entry else {
+        panic!("refused")
+    };
+    site.settle(
+        &question,
+        &pass,
+        &Report {
+            outcome: Outcome::Failure,
+            retry_after: None,
+            sent: now,
+        },
+        now,
+    );
 }
 
 #[test]
 fn repeated_opens_last_longer_up_to_the_ceiling_and_a_quiet_time_forgets_them() {
-    let policy = BreakerPolicy { window: None, fail_max: NonZeroU32::MIN, ..policy() };
+    let policy = BreakerPolicy {
+        window: None,
+        fail_max: NonZeroU32::MIN,
+        ..policy()
+    };
     let mut site = Site::default();
     let mut now = at(0);
     let mut lengths = Vec::new();
@@ -181,34 +268,83 @@ fn repeated_opens_last_longer_up_to_the_ceiling_and_a_quiet_time_forgets_them() 
     }
     assert_eq!(lengths, [1_000, 2_000, 4_000, 6_000, 6_000]);
     let question = ask(&[], &policy);
-    let Entry::Go(pass) = site.enter(&question, now).entry else { panic!("refused") };
-    site.settle(&question, &pass, &Report { outcome: Outcome::Success, retry_after: None, sent: now }, now);
+    let Entry::Go(pass) = site.enter(&question, now).entry else {
+        panic!("refused")
+    };
+    site.settle(
+        &question,
+        &pass,
+        &Report {
+            outcome: Outcome::Success,
+            retry_after: None,
+            sent: now,
+        },
+        now,
+    );
     now += Duration::from_secs(10);
     fail(&mut site, &policy, now);
-    assert_eq!(site.breaker().open_until(now).expect("open").0.since(now).as_millis(), 1_000);
+    assert_eq!(
+        site.breaker()
+            .open_until(now)
+            .expect("open")
+            .0
+            .since(now)
+            .as_millis(),
+        1_000
+    );
 }
 
 #[test]
 fn a_server_that_asks_for_more_than_the_reset_teaches_it() {
-    let policy = BreakerPolicy { window: None, fail_max: NonZeroU32::MIN, reset_ceiling: Duration::from_secs(3), ..policy() };
+    let policy = BreakerPolicy {
+        window: None,
+        fail_max: NonZeroU32::MIN,
+        reset_ceiling: Duration::from_secs(3),
+        ..policy()
+    };
     let question = ask(&[], &policy);
     let mut site = Site::default();
     let mut now = at(0);
     for _ in 0..2 {
-        let Entry::Go(pass) = site.enter(&question, now).entry else { panic!("refused") };
-        let report = Report { outcome: Outcome::Throttled, retry_after: Some(Duration::from_secs(2)), sent: now };
+        let Entry::Go(pass) = site.enter(&question, now).entry else {
+            panic!("refused")
+        };
+        let report = Report {
+            outcome: Outcome::Throttled,
+            retry_after: Some(Duration::from_secs(2)),
+            sent: now,
+        };
         site.settle(&question, &pass, &report, now);
         now += Duration::from_secs(60);
     }
-    let Entry::Go(probe) = site.enter(&question, now).entry else { panic!("refused") };
-    site.settle(&question, &probe, &Report { outcome: Outcome::Success, retry_after: None, sent: now }, now);
+    let Entry::Go(probe) = site.enter(&question, now).entry else {
+        panic!("refused")
+    };
+    site.settle(
+        &question,
+        &probe,
+        &Report {
+            outcome: Outcome::Success,
+            retry_after: None,
+            sent: now,
+        },
+        now,
+    );
     now += Duration::from_secs(60);
     let mut other = site.clone();
     fail(&mut site, &policy, now);
-    assert_eq!(site.breaker().open_until(now).expect("open").0.since(now), Duration::from_secs(2), "what it asked for");
+    assert_eq!(
+        site.breaker().open_until(now).expect("open").0.since(now),
+        Duration::from_secs(2),
+        "what it asked for"
+    );
     other.unblock(now);
     fail(&mut other, &policy, now);
-    assert_eq!(other.breaker().open_until(now).expect("open").0.since(now), Duration::from_secs(1), "an operator's close forgets all");
+    assert_eq!(
+        other.breaker().open_until(now).expect("open").0.since(now),
+        Duration::from_secs(1),
+        "an operator's close forgets all"
+    );
 }
 
 #[test]
@@ -216,7 +352,10 @@ fn a_shorter_block_never_shortens_a_longer_one() {
     let mut site = Site::default();
     site.block(at(5_000), &OpenReason::RetryAfter, at(0));
     site.block(at(2_000), &OpenReason::Operator("shorter".into()), at(0));
-    assert_eq!(site.breaker().open_until(at(0)), Some((at(5_000), &OpenReason::RetryAfter)));
+    assert_eq!(
+        site.breaker().open_until(at(0)),
+        Some((at(5_000), &OpenReason::RetryAfter))
+    );
     site.block(at(9_000), &OpenReason::RetryAfter, at(1));
     assert_eq!(site.breaker().open_until(at(1)).expect("open").0, at(9_000));
 }
@@ -226,25 +365,48 @@ fn success_of_a_request_sent_before_a_block_does_not_clear_it() {
     let policy = policy();
     let question = ask(&[], &policy);
     let mut site = Site::default();
-    let Entry::Go(early) = site.enter(&question, at(0)).entry else { panic!("refused") };
+    let Entry::Go(early) = site.enter(&question, at(0)).entry else {
+        panic!("refused")
+    };
     site.block(at(5_000), &OpenReason::RetryAfter, at(10));
-    site.settle(&question, &early, &Report { outcome: Outcome::Success, retry_after: None, sent: at(0) }, at(20));
+    site.settle(
+        &question,
+        &early,
+        &Report {
+            outcome: Outcome::Success,
+            retry_after: None,
+            sent: at(0),
+        },
+        at(20),
+    );
     assert_eq!(site.breaker().state(at(21)), State::Open);
 }
 
 #[test]
 fn shadow_mode_refuses_nothing_and_says_what_it_would_have() {
-    let policy = BreakerPolicy { shadow: true, ..policy() };
+    let policy = BreakerPolicy {
+        shadow: true,
+        ..policy()
+    };
     let question = ask(&[], &policy);
     let mut site = Site::default();
     site.block(at(5_000), &OpenReason::RetryAfter, at(0));
-    let Entry::Go(pass) = site.enter(&question, at(1)).entry else { panic!("refused") };
-    assert_eq!(pass.shadowed.expect("what would have been").until, at(5_000));
+    let Entry::Go(pass) = site.enter(&question, at(1)).entry else {
+        panic!("refused")
+    };
+    assert_eq!(
+        pass.shadowed.expect("what would have been").until,
+        at(5_000)
+    );
 }
 
 #[test]
 fn throttling_of_one_congestion_counts_once_where_the_rate_adapts() {
-    let policy = BreakerPolicy { one_failure_per_epoch: true, window: None, ..policy() };
+    let policy = BreakerPolicy {
+        one_failure_per_epoch: true,
+        window: None,
+        ..policy()
+    };
     let question = ask(&[], &policy);
     let mut site = Site::default();
     let passes: Vec<Pass> = (0..5)
@@ -254,25 +416,68 @@ fn throttling_of_one_congestion_counts_once_where_the_rate_adapts() {
         })
         .collect();
     for pass in &passes {
-        site.settle(&question, pass, &Report { outcome: Outcome::Throttled, retry_after: None, sent: at(0) }, at(10));
+        site.settle(
+            &question,
+            pass,
+            &Report {
+                outcome: Outcome::Throttled,
+                retry_after: None,
+                sent: at(0),
+            },
+            at(10),
+        );
     }
-    assert_eq!((site.breaker().failures(), site.breaker().state(at(10))), (1, State::Closed));
+    assert_eq!(
+        (site.breaker().failures(), site.breaker().state(at(10))),
+        (1, State::Closed)
+    );
 }
 
 #[test]
 fn the_patient_wait_for_the_end_of_a_block_and_for_a_verdict() {
     let policy = policy();
-    let patient = Ask { patience: Patience::Wait, ..ask(&[], &policy) };
+    let patient = Ask {
+        patience: Patience::Wait,
+        ..ask(&[], &policy)
+    };
     let mut site = Site::default();
     site.block(at(5_000), &OpenReason::RetryAfter, at(0));
-    assert_eq!(site.enter(&patient, at(0)).entry, Entry::WaitForBreaker { until: at(5_000), reason: OpenReason::RetryAfter, probing: false });
-    let hurried = Ask { deadline: at(4_999), ..patient.clone() };
-    assert!(matches!(site.enter(&hurried, at(0)).entry, Entry::Refused(_)), "a wait known to end after the deadline");
-    let Entry::Go(probe) = site.enter(&patient, at(5_000)).entry else { panic!("refused") };
+    assert_eq!(
+        site.enter(&patient, at(0)).entry,
+        Entry::WaitForBreaker {
+            until: at(5_000),
+            reason: OpenReason::RetryAfter,
+            probing: false
+        }
+    );
+    let hurried = Ask {
+        deadline: at(4_999),
+        ..patient.clone()
+    };
+    assert!(
+        matches!(site.enter(&hurried, at(0)).entry, Entry::Refused(_)),
+        "a wait known to end after the deadline"
+    );
+    let Entry::Go(probe) = site.enter(&patient, at(5_000)).entry else {
+        panic!("refused")
+    };
     assert!(probe.probe);
-    assert!(matches!(site.enter(&patient, at(5_000)).entry, Entry::WaitForBreaker { probing: true, .. }));
-    assert!(matches!(site.enter(&ask(&[], &policy), at(5_000)).entry, Entry::Refused(_)), "who comes first now is refused");
+    assert!(matches!(
+        site.enter(&patient, at(5_000)).entry,
+        Entry::WaitForBreaker { probing: true, .. }
+    ));
+    assert!(
+        matches!(
+            site.enter(&ask(&[], &policy), at(5_000)).entry,
+            Entry::Refused(_)
+        ),
+        "who comes first now is refused"
+    );
     let settled = site.settle_headers(&patient, &probe, Outcome::Neutral, at(5_010));
     assert!(settled.wakes);
-    assert_eq!(site.breaker().state(at(5_010)), State::Closed, "a neutral answer proves that the origin lives");
+    assert_eq!(
+        site.breaker().state(at(5_010)),
+        State::Closed,
+        "a neutral answer proves that the origin lives"
+    );
 }

@@ -8,8 +8,18 @@ fn table(classifier: &Classifier) -> String {
     let mut lines = String::new();
     let mut run: Option<(u16, u16, String)> = None;
     for status in 100..=599 {
-        let class = classifier.classify(Ending::Status(StatusCode::from_u16(status).expect("a status")));
-        let verdict = format!("{}{}", class.outcome.as_str(), if class.transient { ", worth a retry" } else { "" });
+        let class = classifier.classify(Ending::Status(
+            StatusCode::from_u16(status).expect("a status"),
+        ));
+        let verdict = format!(
+            "{}{}",
+            class.outcome.as_str(),
+            if class.transient {
+                ", worth a retry"
+            } else {
+                ""
+            }
+        );
         match &mut run {
             Some((_, last, known)) if *known == verdict => *last = status,
             _ => {
@@ -31,8 +41,18 @@ fn every_status_has_its_class() {
 
 #[test]
 fn the_sets_are_configurable() {
-    let classifier = Classifier { failure: Some(vec![418, 503]), neutral: vec![429, 204], count_408: true };
-    let outcome = |status: u16| classifier.classify(Ending::Status(StatusCode::from_u16(status).expect("a status"))).outcome;
+    let classifier = Classifier {
+        failure: Some(vec![418, 503]),
+        neutral: vec![429, 204],
+        count_408: true,
+    };
+    let outcome = |status: u16| {
+        classifier
+            .classify(Ending::Status(
+                StatusCode::from_u16(status).expect("a status"),
+            ))
+            .outcome
+    };
     assert_eq!(outcome(418), Outcome::Failure);
     assert_eq!(outcome(503), Outcome::Failure);
     assert_eq!(outcome(500), Outcome::Neutral);
@@ -44,12 +64,27 @@ fn the_sets_are_configurable() {
 
 #[test]
 fn transport_faults_are_failures_and_all_but_tls_may_pass() {
-    for fault in [Fault::Dns, Fault::NoRoute, Fault::Connect, Fault::Tls, Fault::Write, Fault::Read, Fault::Timeout] {
+    for fault in [
+        Fault::Dns,
+        Fault::NoRoute,
+        Fault::Connect,
+        Fault::Tls,
+        Fault::Write,
+        Fault::Read,
+        Fault::Timeout,
+    ] {
         let class = Classifier::default().classify(Ending::Fault(fault));
         assert_eq!(class.outcome, Outcome::Failure);
         assert_eq!(class.transient, fault != Fault::Tls);
-        assert_eq!(fault.is_ours(), matches!(fault, Fault::Dns | Fault::NoRoute));
+        assert_eq!(
+            fault.is_ours(),
+            matches!(fault, Fault::Dns | Fault::NoRoute)
+        );
     }
     let class = Classifier::default().classify(Ending::Fault(Fault::GoingAway));
-    assert_eq!((class.outcome, class.transient), (Outcome::Neutral, true), "a connection that ends says nothing about the origin");
+    assert_eq!(
+        (class.outcome, class.transient),
+        (Outcome::Neutral, true),
+        "a connection that ends says nothing about the origin"
+    );
 }

@@ -1,4 +1,5 @@
-//! Values of headers and texts of rates, hosts and URLs, as nobody should write them: read soon, or not at all.
+//! Values of headers and texts of rates, hosts and URLs, as nobody should write them: read soon, or
+//! not at all.
 
 use docstokg_policy::canonical::{for_index, for_request};
 use docstokg_policy::host::Host;

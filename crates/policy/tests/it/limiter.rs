@@ -13,7 +13,8 @@ const GUARD: Duration = Duration::from_millis(2);
 
 /// A window of a few grants per a few milliseconds, so that everything collides.
 fn any_window() -> impl Strategy<Value = Window> {
-    (1u32..6, 5u64..60).prop_map(|(limit, per)| Window::new(NonZeroU32::new(limit).expect("not zero"), ms(per)))
+    (1u32..6, 5u64..60)
+        .prop_map(|(limit, per)| Window::new(NonZeroU32::new(limit).expect("not zero"), ms(per)))
 }
 
 fn any_budgets() -> impl Strategy<Value = Vec<Vec<Window>>> {
@@ -84,21 +85,47 @@ const COLD: Duration = Duration::from_millis(25);
 impl Step {
     /// Tells whether it is about arriving, waiting and leaving, and not about connections.
     fn is_about_waiting(&self) -> bool {
-        matches!(self, Self::Advance(_) | Self::Enter { .. } | Self::Confirm(_) | Self::Cancel(_))
+        matches!(
+            self,
+            Self::Advance(_) | Self::Enter { .. } | Self::Confirm(_) | Self::Cancel(_)
+        )
     }
 }
 
 impl World {
-    /// Lets every waiting request come back at the instant it was told, up to `until`, in the order of the instants.
-    fn come_when_due(&mut self, policy: &BreakerPolicy, until: BootInstant) -> Result<(), TestCaseError> {
+    /// Lets every waiting request come back at the instant it was told, up to `until`, in the order
+    /// of the instants.
+    fn come_when_due(
+        &mut self,
+        policy: &BreakerPolicy,
+        until: BootInstant,
+    ) -> Result<(), TestCaseError> {
         let mut asks = 0;
         loop {
             self.waiting.sort_by_key(|(_, _, due)| *due);
-            let Some((charges, id, due)) = self.waiting.first().cloned().filter(|(_, _, due)| *due <= until) else { return Ok(()) };
+            let Some((charges, id, due)) = self
+                .waiting
+                .first()
+                .cloned()
+                .filter(|(_, _, due)| *due <= until)
+            else {
+                return Ok(());
+            };
             self.waiting.remove(0);
             asks += 1;
             prop_assert!(asks < 1_000, "requests that wait push each other back");
-            match self.site.confirm(&Ask { latest: BootInstant::FAR, ..ask(&charges, policy) }, id, due).entry {
+            match self
+                .site
+                .confirm(
+                    &Ask {
+                        latest: BootInstant::FAR,
+                        ..ask(&charges, policy)
+                    },
+                    id,
+                    due,
+                )
+                .entry
+            {
                 Entry::Go(pass) => self.go(charges, pass, due),
                 Entry::Wait(reserved) => self.waiting.push((charges, reserved.id, reserved.at)),
                 other => panic!("{other:?}"),
@@ -107,8 +134,14 @@ impl World {
     }
 
     /// Lets these steps happen, and returns the world after them and the time.
-    fn lived<'a>(budgets: &[Vec<Window>], steps: impl IntoIterator<Item = &'a Step>) -> (Self, BootInstant) {
-        let mut world = Self { used: vec![Vec::new(); budgets.len()], ..Self::default() };
+    fn lived<'a>(
+        budgets: &[Vec<Window>],
+        steps: impl IntoIterator<Item = &'a Step>,
+    ) -> (Self, BootInstant) {
+        let mut world = Self {
+            used: vec![Vec::new(); budgets.len()],
+            ..Self::default()
+        };
         world.site.ensure_budgets(budgets.len());
         let mut now = at(0);
         for step in steps {
@@ -131,7 +164,10 @@ impl World {
     fn unnote(&mut self, charges: &[Charge], at: BootInstant) {
         for charge in charges {
             for _ in 0..charge.weight {
-                let place = self.used[charge.budget].iter().rposition(|used| *used == at).expect("noted before");
+                let place = self.used[charge.budget]
+                    .iter()
+                    .rposition(|used| *used == at)
+                    .expect("noted before");
                 self.used[charge.budget].remove(place);
             }
         }
@@ -139,7 +175,11 @@ impl World {
 
     fn go(&mut self, charges: Vec<Charge>, pass: Pass, now: BootInstant) {
         self.note_use(&charges, now);
-        self.sent.push(Sent { charges, pass, stage: Stage::Granted });
+        self.sent.push(Sent {
+            charges,
+            pass,
+            stage: Stage::Granted,
+        });
     }
 
     fn take(&mut self, step: &Step, budgets: &[Vec<Window>], now: BootInstant) {
@@ -147,11 +187,21 @@ impl World {
         match step {
             Step::Advance(_) => {}
             Step::Enter { all, weight, bound } => {
-                let largest = budgets.iter().flatten().map(|window| window.limit.get()).min().expect("a window");
+                let largest = budgets
+                    .iter()
+                    .flatten()
+                    .map(|window| window.limit.get())
+                    .min()
+                    .expect("a window");
                 let weight = (*weight).min(largest);
                 let count = if *all { budgets.len() } else { 1 };
-                let charges: Vec<Charge> = (0..count).map(|budget| charge(budget, weight, &budgets[budget], GUARD)).collect();
-                let question = Ask { latest: now + ms(*bound), ..ask(&charges, &policy) };
+                let charges: Vec<Charge> = (0..count)
+                    .map(|budget| charge(budget, weight, &budgets[budget], GUARD))
+                    .collect();
+                let question = Ask {
+                    latest: now + ms(*bound),
+                    ..ask(&charges, &policy)
+                };
                 match self.site.enter(&question, now).entry {
                     Entry::Go(pass) => self.go(charges, pass, now),
                     Entry::Wait(reserved) => {
@@ -167,7 +217,10 @@ impl World {
                     return;
                 }
                 let (charges, id, _) = self.waiting.remove(n % self.waiting.len());
-                let question = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
+                let question = Ask {
+                    latest: BootInstant::FAR,
+                    ..ask(&charges, &policy)
+                };
                 match self.site.confirm(&question, id, now).entry {
                     Entry::Go(pass) => self.go(charges, pass, now),
                     Entry::Wait(reserved) => self.waiting.push((charges, reserved.id, reserved.at)),
@@ -181,36 +234,64 @@ impl World {
                 }
             }
             Step::Dial(n) | Step::GiveBack(n) => {
-                let granted: Vec<usize> = (0..self.sent.len()).filter(|place| self.sent[*place].stage == Stage::Granted).collect();
-                let Some(place) = granted.get(n % granted.len().max(1)) else { return };
-                let (charges, pass) = (self.sent[*place].charges.clone(), self.sent[*place].pass.clone());
+                let granted: Vec<usize> = (0..self.sent.len())
+                    .filter(|place| self.sent[*place].stage == Stage::Granted)
+                    .collect();
+                let Some(place) = granted.get(n % granted.len().max(1)) else {
+                    return;
+                };
+                let (charges, pass) = (
+                    self.sent[*place].charges.clone(),
+                    self.sent[*place].pass.clone(),
+                );
                 // Only whoever was let through at this very instant has not sent yet.
                 if pass.at != now {
                     return;
                 }
                 self.unnote(&charges, now);
                 if matches!(step, Step::Dial(_)) {
-                    self.site.hold(&ask(&charges, &policy), &pass, BootInstant::FAR);
+                    self.site
+                        .hold(&ask(&charges, &policy), &pass, BootInstant::FAR);
                     self.sent[*place].stage = Stage::Dialling;
                 } else {
-                    self.site.leave(&ask(&charges, &policy), pass.id, Some(pass.at));
+                    self.site
+                        .leave(&ask(&charges, &policy), pass.id, Some(pass.at));
                     self.sent[*place].stage = Stage::Done;
                 }
             }
             Step::Connected(n) => {
-                let dialling: Vec<usize> = (0..self.sent.len()).filter(|place| self.sent[*place].stage == Stage::Dialling).collect();
-                let Some(place) = dialling.get(n % dialling.len().max(1)) else { return };
-                let (charges, pass) = (self.sent[*place].charges.clone(), self.sent[*place].pass.clone());
+                let dialling: Vec<usize> = (0..self.sent.len())
+                    .filter(|place| self.sent[*place].stage == Stage::Dialling)
+                    .collect();
+                let Some(place) = dialling.get(n % dialling.len().max(1)) else {
+                    return;
+                };
+                let (charges, pass) = (
+                    self.sent[*place].charges.clone(),
+                    self.sent[*place].pass.clone(),
+                );
                 self.site.sent(&ask(&charges, &policy), &pass, COLD, now);
                 self.sent[*place].stage = Stage::Connected(now);
             }
             Step::Answered(n) => {
-                let open: Vec<usize> =
-                    (0..self.sent.len()).filter(|place| matches!(self.sent[*place].stage, Stage::Dialling | Stage::Connected(_))).collect();
-                let Some(place) = open.get(n % open.len().max(1)) else { return };
-                let (charges, pass) = (self.sent[*place].charges.clone(), self.sent[*place].pass.clone());
+                let open: Vec<usize> = (0..self.sent.len())
+                    .filter(|place| {
+                        matches!(
+                            self.sent[*place].stage,
+                            Stage::Dialling | Stage::Connected(_)
+                        )
+                    })
+                    .collect();
+                let Some(place) = open.get(n % open.len().max(1)) else {
+                    return;
+                };
+                let (charges, pass) = (
+                    self.sent[*place].charges.clone(),
+                    self.sent[*place].pass.clone(),
+                );
                 self.site.stamp(&ask(&charges, &policy), &pass, now);
-                // The origin read it at some instant up to now, and no later than a while after the connection.
+                // The origin read it at some instant up to now, and no later than a while after the
+                // connection.
                 let seen = match self.sent[*place].stage {
                     Stage::Connected(since) => now.min(since + COLD),
                     _ => now,
@@ -229,7 +310,11 @@ fn check(used: &[BootInstant], window: &Window, guard: Duration) -> Result<(), T
     let limit = window.limit.get() as usize;
     for group in sorted.windows(limit + 1) {
         let apart = group[limit].since(group[0]);
-        prop_assert!(apart >= window.per + guard, "{} uses within {apart:?} at {window}", limit + 1);
+        prop_assert!(
+            apart >= window.per + guard,
+            "{} uses within {apart:?} at {window}",
+            limit + 1
+        );
     }
     Ok(())
 }
@@ -247,12 +332,14 @@ proptest! {
         }
     }
 
-    /// With permits alone in the history, and with reservations whose holders come at the instants they were told.
+    /// With permits alone in the history, and with reservations whose holders come at the instants
+    /// they were told.
     #[test]
     fn a_refusal_says_exactly_until_when(budgets in any_budgets(), steps in proptest::collection::vec(any_step(), 1..60), weight in 1u32..4) {
         let (mut world, now) = World::lived(&budgets, steps.iter().filter(|step| step.is_about_waiting()));
         let policy = BreakerPolicy::default();
-        // Requests that are due come now, so that no reservation stands for a use at an unknown instant.
+        // Requests that are due come now, so that no reservation stands for a use at an unknown
+        // instant.
         world.come_when_due(&policy, now)?;
         let largest = budgets.iter().flatten().map(|window| window.limit.get()).min().expect("a window");
         let charges: Vec<Charge> = budgets.iter().enumerate().map(|(budget, windows)| charge(budget, weight.min(largest), windows, GUARD)).collect();
@@ -276,7 +363,8 @@ proptest! {
         prop_assert!(matches!(site.enter(&question, refusal.until).entry, Entry::Go(_)), "not admitted at the instant it was told");
     }
 
-    /// Whoever is told to queue is never told a later instant than the one its turn really comes at.
+    /// Whoever is told to queue is never told a later instant than the one its turn really comes
+    /// at.
     #[test]
     fn the_place_in_line_is_a_lower_bound(budgets in any_budgets(), steps in proptest::collection::vec(any_step(), 1..40), ahead in 1u32..12) {
         let (mut world, now) = World::lived(&budgets, steps.iter().filter(|step| step.is_about_waiting()));
@@ -355,14 +443,24 @@ fn a_burst_then_one_more_after_exactly_the_window() {
     let policy = BreakerPolicy::default();
     let mut site = of_one_budget();
     for _ in 0..10 {
-        assert!(matches!(site.enter(&ask(&charges, &policy), at(0)).entry, Entry::Go(_)));
+        assert!(matches!(
+            site.enter(&ask(&charges, &policy), at(0)).entry,
+            Entry::Go(_)
+        ));
     }
-    let Entry::Refused(refusal) = site.enter(&ask(&charges, &policy), at(1)).entry else { panic!("let through") };
+    let Entry::Refused(refusal) = site.enter(&ask(&charges, &policy), at(1)).entry else {
+        panic!("let through")
+    };
     assert_eq!(refusal.until, at(1_010));
     for _ in 0..5 {
-        assert!(matches!(site.enter(&ask(&charges, &policy), at(1_010)).entry, Entry::Go(_)));
+        assert!(matches!(
+            site.enter(&ask(&charges, &policy), at(1_010)).entry,
+            Entry::Go(_)
+        ));
     }
-    let Entry::Refused(refusal) = site.enter(&ask(&charges, &policy), at(1_010)).entry else { panic!("let through") };
+    let Entry::Refused(refusal) = site.enter(&ask(&charges, &policy), at(1_010)).entry else {
+        panic!("let through")
+    };
     assert_eq!(refusal.until, at(2_010), "the longer window speaks now");
 }
 
@@ -373,13 +471,30 @@ fn who_arrives_is_judged_on_the_line_before_it() {
     let policy = BreakerPolicy::default();
     let mut site = of_one_budget();
     for _ in 0..2 {
-        assert!(matches!(site.enter(&ask(&charges, &policy), at(0)).entry, Entry::Go(_)));
+        assert!(matches!(
+            site.enter(&ask(&charges, &policy), at(0)).entry,
+            Entry::Go(_)
+        ));
     }
     for (ahead, due) in [(1, 1_000), (2, 2_000), (3, 2_000), (4, 3_000)] {
-        let patient = Ask { place: Place::Behind(ahead), latest: at(due), ..ask(&charges, &policy) };
-        assert_eq!(site.enter(&patient, at(0)).entry, Entry::Queue { at: at(due) }, "{ahead} ahead");
-        let hasty = Ask { place: Place::Behind(ahead), latest: at(due - 1), ..ask(&charges, &policy) };
-        let Entry::Refused(refusal) = site.enter(&hasty, at(0)).entry else { panic!("not refused with {ahead} ahead") };
+        let patient = Ask {
+            place: Place::Behind(ahead),
+            latest: at(due),
+            ..ask(&charges, &policy)
+        };
+        assert_eq!(
+            site.enter(&patient, at(0)).entry,
+            Entry::Queue { at: at(due) },
+            "{ahead} ahead"
+        );
+        let hasty = Ask {
+            place: Place::Behind(ahead),
+            latest: at(due - 1),
+            ..ask(&charges, &policy)
+        };
+        let Entry::Refused(refusal) = site.enter(&hasty, at(0)).entry else {
+            panic!("not refused with {ahead} ahead")
+        };
         assert_eq!(refusal.until, at(due));
     }
 }
@@ -394,83 +509,195 @@ fn one_a_second() -> [Charge; 1] {
     [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)]
 }
 
-/// A holder that wakes late goes then, and the one behind it moves: neither pushes the other back for ever.
+/// A holder that wakes late goes then, and the one behind it moves: neither pushes the other back
+/// for ever.
 #[test]
 fn a_late_holder_goes_before_the_reservation_behind_it() {
     let (charges, policy) = (one_a_second(), BreakerPolicy::default());
-    let patient = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
+    let patient = Ask {
+        latest: BootInstant::FAR,
+        ..ask(&charges, &policy)
+    };
     let mut site = of_one_budget();
     assert!(matches!(site.enter(&patient, at(0)).entry, Entry::Go(_)));
-    let Entry::Wait(first) = site.enter(&patient, at(1)).entry else { panic!("not reserved") };
-    let Entry::Wait(second) = site.enter(&patient, at(2)).entry else { panic!("not reserved") };
+    let Entry::Wait(first) = site.enter(&patient, at(1)).entry else {
+        panic!("not reserved")
+    };
+    let Entry::Wait(second) = site.enter(&patient, at(2)).entry else {
+        panic!("not reserved")
+    };
     assert_eq!((first.at, second.at), (at(1_000), at(2_000)));
-    assert!(matches!(site.confirm(&patient, first.id, at(1_007)).entry, Entry::Go(_)), "7 ms late, and it goes");
-    let Entry::Wait(moved) = site.confirm(&patient, second.id, at(2_003)).entry else { panic!("a window is exceeded") };
-    assert_eq!((moved.id, moved.at), (second.id, at(2_007)), "the window moved with the permit that was used late");
-    assert!(matches!(site.confirm(&patient, second.id, at(2_030)).entry, Entry::Go(_)));
+    assert!(
+        matches!(
+            site.confirm(&patient, first.id, at(1_007)).entry,
+            Entry::Go(_)
+        ),
+        "7 ms late, and it goes"
+    );
+    let Entry::Wait(moved) = site.confirm(&patient, second.id, at(2_003)).entry else {
+        panic!("a window is exceeded")
+    };
+    assert_eq!(
+        (moved.id, moved.at),
+        (second.id, at(2_007)),
+        "the window moved with the permit that was used late"
+    );
+    assert!(matches!(
+        site.confirm(&patient, second.id, at(2_030)).entry,
+        Entry::Go(_)
+    ));
 }
 
-/// A request without a reservation does not take the permit of one that is due and has not come yet.
+/// A request without a reservation does not take the permit of one that is due and has not come
+/// yet.
 #[test]
 fn a_newcomer_waits_behind_a_holder_that_is_due() {
     let (charges, policy) = (one_a_second(), BreakerPolicy::default());
-    let patient = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
+    let patient = Ask {
+        latest: BootInstant::FAR,
+        ..ask(&charges, &policy)
+    };
     let mut site = of_one_budget();
     assert!(matches!(site.enter(&patient, at(0)).entry, Entry::Go(_)));
-    let Entry::Wait(first) = site.enter(&patient, at(1)).entry else { panic!("not reserved") };
-    let Entry::Wait(newcomer) = site.enter(&patient, at(1_050)).entry else { panic!("it took the permit of another") };
+    let Entry::Wait(first) = site.enter(&patient, at(1)).entry else {
+        panic!("not reserved")
+    };
+    let Entry::Wait(newcomer) = site.enter(&patient, at(1_050)).entry else {
+        panic!("it took the permit of another")
+    };
     assert_eq!(newcomer.at, at(2_050));
-    // It may be gone: whoever asks later looks again when its reservation ends, and not a window after that.
-    let Entry::Wait(late) = site.enter(&patient, at(1_900)).entry else { panic!("it took the permit of another") };
+    // It may be gone: whoever asks later looks again when its reservation ends, and not a window
+    // after that.
+    let Entry::Wait(late) = site.enter(&patient, at(1_900)).entry else {
+        panic!("it took the permit of another")
+    };
     assert_eq!(late.at, at(3_900));
-    let Entry::Wait(moved) = site.confirm(&patient, newcomer.id, at(2_050)).entry else { panic!("it took the permit of another") };
+    let Entry::Wait(moved) = site.confirm(&patient, newcomer.id, at(2_050)).entry else {
+        panic!("it took the permit of another")
+    };
     assert_eq!(moved.at, at(3_050));
-    assert!(matches!(site.confirm(&patient, newcomer.id, at(4_000)).entry, Entry::Go(_)), "the dead holder cost its grace");
-    assert!(matches!(site.confirm(&patient, first.id, at(4_001)).entry, Entry::Wait(_)), "one that expired is a newcomer");
+    assert!(
+        matches!(
+            site.confirm(&patient, newcomer.id, at(4_000)).entry,
+            Entry::Go(_)
+        ),
+        "the dead holder cost its grace"
+    );
+    assert!(
+        matches!(
+            site.confirm(&patient, first.id, at(4_001)).entry,
+            Entry::Wait(_)
+        ),
+        "one that expired is a newcomer"
+    );
 }
 
-/// Behind a head whose answer is on its way a request may go at once, and leaves no reservation behind.
+/// Behind a head whose answer is on its way a request may go at once, and leaves no reservation
+/// behind.
 #[test]
 fn an_overlapping_request_goes_or_leaves_nothing() {
     let (charges, policy) = (one_a_second(), BreakerPolicy::default());
-    let overlapping = Ask { latest: BootInstant::FAR, place: Place::Overlapping, ..ask(&charges, &policy) };
+    let overlapping = Ask {
+        latest: BootInstant::FAR,
+        place: Place::Overlapping,
+        ..ask(&charges, &policy)
+    };
     let mut site = of_one_budget();
-    assert!(matches!(site.enter(&overlapping, at(0)).entry, Entry::Go(_)));
-    assert_eq!(site.enter(&overlapping, at(1)).entry, Entry::Queue { at: at(1_000) });
+    assert!(matches!(
+        site.enter(&overlapping, at(0)).entry,
+        Entry::Go(_)
+    ));
+    assert_eq!(
+        site.enter(&overlapping, at(1)).entry,
+        Entry::Queue { at: at(1_000) }
+    );
     assert_eq!(site.budgets()[0].waiting_until().count(), 0);
 }
 
-/// A bound that was met when the place was reserved is not held against a request that woke a moment late.
+/// A bound that was met when the place was reserved is not held against a request that woke a
+/// moment late.
 #[test]
 fn a_reservation_that_lives_is_not_refused_for_being_late() {
     let (charges, policy) = (one_a_second(), BreakerPolicy::default());
     let mut site = of_one_budget();
-    let bounded = Ask { latest: at(2_000), ..ask(&charges, &policy) };
+    let bounded = Ask {
+        latest: at(2_000),
+        ..ask(&charges, &policy)
+    };
     assert!(matches!(site.enter(&bounded, at(0)).entry, Entry::Go(_)));
-    let Entry::Wait(first) = site.enter(&bounded, at(0)).entry else { panic!("not reserved") };
-    let Entry::Wait(second) = site.enter(&bounded, at(0)).entry else { panic!("not reserved") };
-    assert!(matches!(site.confirm(&bounded, first.id, at(1_020)).entry, Entry::Go(_)));
-    let Entry::Wait(moved) = site.confirm(&bounded, second.id, at(2_001)).entry else { panic!("refused for 20 ms") };
+    let Entry::Wait(first) = site.enter(&bounded, at(0)).entry else {
+        panic!("not reserved")
+    };
+    let Entry::Wait(second) = site.enter(&bounded, at(0)).entry else {
+        panic!("not reserved")
+    };
+    assert!(matches!(
+        site.confirm(&bounded, first.id, at(1_020)).entry,
+        Entry::Go(_)
+    ));
+    let Entry::Wait(moved) = site.confirm(&bounded, second.id, at(2_001)).entry else {
+        panic!("refused for 20 ms")
+    };
     assert_eq!(moved.at, at(2_020));
-    assert!(matches!(site.confirm(&bounded, second.id, at(2_025)).entry, Entry::Go(_)));
+    assert!(matches!(
+        site.confirm(&bounded, second.id, at(2_025)).entry,
+        Entry::Go(_)
+    ));
 }
 
-/// A shared slot goes to the one that has waited longest for it, not to the one that asks at the right moment.
+/// A shared slot goes to the one that has waited longest for it, not to the one that asks at the
+/// right moment.
 #[test]
 fn shared_slots_are_taken_in_the_order_of_positions() {
     let list = windows("100/SECOND");
-    let charges = [Charge { slots: NonZeroU32::new(1), ..charge(0, 1, &list, Duration::ZERO) }];
+    let charges = [Charge {
+        slots: NonZeroU32::new(1),
+        ..charge(0, 1, &list, Duration::ZERO)
+    }];
     let policy = BreakerPolicy::default();
     let question = ask(&charges, &policy);
     let mut site = of_one_budget();
-    let Entry::Go(pass) = site.enter(&question, at(0)).entry else { panic!("not let through") };
-    let Entry::WaitForSlot { id: first, earlier: 0 } = site.enter(&question, at(1)).entry else { panic!("no slot is free") };
-    let Entry::WaitForSlot { id: second, earlier: 1 } = site.enter(&question, at(2)).entry else { panic!("no slot is free") };
-    let report = docstokg_policy::site::Report { outcome: docstokg_policy::classify::Outcome::Success, retry_after: None, sent: at(0) };
+    let Entry::Go(pass) = site.enter(&question, at(0)).entry else {
+        panic!("not let through")
+    };
+    let Entry::WaitForSlot {
+        id: first,
+        earlier: 0,
+    } = site.enter(&question, at(1)).entry
+    else {
+        panic!("no slot is free")
+    };
+    let Entry::WaitForSlot {
+        id: second,
+        earlier: 1,
+    } = site.enter(&question, at(2)).entry
+    else {
+        panic!("no slot is free")
+    };
+    let report = docstokg_policy::site::Report {
+        outcome: docstokg_policy::classify::Outcome::Success,
+        retry_after: None,
+        sent: at(0),
+    };
     site.settle(&question, &pass, &report, at(10));
-    assert!(matches!(site.enter(&question, at(11)).entry, Entry::WaitForSlot { earlier: 2, .. }), "two came first");
-    assert_eq!(site.confirm(&question, second, at(12)).entry, Entry::WaitForSlot { id: second, earlier: 1 });
-    assert!(matches!(site.confirm(&question, first, at(13)).entry, Entry::Go(_)));
+    assert!(
+        matches!(
+            site.enter(&question, at(11)).entry,
+            Entry::WaitForSlot { earlier: 2, .. }
+        ),
+        "two came first"
+    );
+    assert_eq!(
+        site.confirm(&question, second, at(12)).entry,
+        Entry::WaitForSlot {
+            id: second,
+            earlier: 1
+        }
+    );
+    assert!(matches!(
+        site.confirm(&question, first, at(13)).entry,
+        Entry::Go(_)
+    ));
 }
 
 #[test]
@@ -481,24 +708,51 @@ fn the_multiplier_stretches_pacing_windows_and_leaves_quotas() {
 
     let list = windows("1/SECOND+1000/HOUR");
     let charges = [charge(0, 1, &list, Duration::ZERO)];
-    let policy = BreakerPolicy { fail_max: NonZeroU32::MAX, ..BreakerPolicy::default() };
-    let adaptive = AdaptivePolicy { window: Duration::from_secs(1), ..AdaptivePolicy::default() };
+    let policy = BreakerPolicy {
+        fail_max: NonZeroU32::MAX,
+        ..BreakerPolicy::default()
+    };
+    let adaptive = AdaptivePolicy {
+        window: Duration::from_secs(1),
+        ..AdaptivePolicy::default()
+    };
     let mut site = of_one_budget();
     let mut now = at(0);
     for _ in 0..20 {
-        let question = Ask { adaptive: Some(&adaptive), latest: BootInstant::FAR, ..ask(&charges, &policy) };
+        let question = Ask {
+            adaptive: Some(&adaptive),
+            latest: BootInstant::FAR,
+            ..ask(&charges, &policy)
+        };
         let pass = match site.enter(&question, now).entry {
             Entry::Go(pass) => pass,
             Entry::Wait(reserved) => {
                 now = reserved.at;
-                let Entry::Go(pass) = site.confirm(&question, reserved.id, now).entry else { panic!("not due") };
+                let Entry::Go(pass) = site.confirm(&question, reserved.id, now).entry else {
+                    panic!("not due")
+                };
                 pass
             }
             other => panic!("{other:?}"),
         };
-        site.settle(&question, &pass, &Report { outcome: Outcome::Throttled, retry_after: None, sent: now }, now);
+        site.settle(
+            &question,
+            &pass,
+            &Report {
+                outcome: Outcome::Throttled,
+                retry_after: None,
+                sent: now,
+            },
+            now,
+        );
     }
     assert!((site.budgets()[0].multiplier().share() - 0.3).abs() < 1e-9);
-    let Entry::Refused(refusal) = site.enter(&ask(&charges, &policy), now).entry else { panic!("let through") };
-    assert_eq!(refusal.until.since(now).as_millis(), 3_333, "one per second at 0.3 is one in 3.33 seconds, not none");
+    let Entry::Refused(refusal) = site.enter(&ask(&charges, &policy), now).entry else {
+        panic!("let through")
+    };
+    assert_eq!(
+        refusal.until.since(now).as_millis(),
+        3_333,
+        "one per second at 0.3 is one in 3.33 seconds, not none"
+    );
 }

@@ -1,6 +1,10 @@
 //! Decisions against independent oracles.
 
-#![allow(clippy::expect_used, clippy::cast_precision_loss, reason = "a failed expectation is a failed test, and its counts are small")]
+#![allow(
+    clippy::expect_used,
+    clippy::cast_precision_loss,
+    reason = "a failed expectation is a failed test, and its counts are small"
+)]
 
 // Every status in one table.
 mod classify;

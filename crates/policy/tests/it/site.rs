@@ -15,44 +15,76 @@ fn half_open() -> Site {
     let charges = [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)];
     let mut site = Site::default();
     site.ensure_budgets(1);
-    let Entry::Go(pass) = site.enter(&ask(&charges, &policy), at(1_000)).entry else { panic!("refused") };
-    let report = Report { outcome: Outcome::Throttled, retry_after: Some(ms(500)), sent: at(1_000) };
+    let Entry::Go(pass) = site.enter(&ask(&charges, &policy), at(1_000)).entry else {
+        panic!("refused")
+    };
+    let report = Report {
+        outcome: Outcome::Throttled,
+        retry_after: Some(ms(500)),
+        sent: at(1_000),
+    };
     site.settle(&ask(&charges, &policy), &pass, &report, at(1_000));
     site
 }
 
 #[test]
 fn a_probe_refused_by_the_limiter_leaves_no_lease() {
-    let policy = BreakerPolicy { jitter: Duration::ZERO, ..BreakerPolicy::default() };
+    let policy = BreakerPolicy {
+        jitter: Duration::ZERO,
+        ..BreakerPolicy::default()
+    };
     let charges = [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)];
     let mut site = half_open();
-    let Entry::Refused(refusal) = site.enter(&ask(&charges, &policy), at(1_600)).entry else { panic!("let through") };
+    let Entry::Refused(refusal) = site.enter(&ask(&charges, &policy), at(1_600)).entry else {
+        panic!("let through")
+    };
     assert!(matches!(refusal.reason, RefusalReason::Rate { .. }));
     assert_eq!(site.breaker().leases(Role::Metadata, at(1_600)), 0);
 }
 
 #[test]
 fn a_probe_that_waits_for_the_rate_holds_its_place_and_gives_it_up_when_it_leaves() {
-    let policy = BreakerPolicy { jitter: Duration::ZERO, ..BreakerPolicy::default() };
+    let policy = BreakerPolicy {
+        jitter: Duration::ZERO,
+        ..BreakerPolicy::default()
+    };
     let charges = [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)];
     let mut site = half_open();
-    let patient = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
-    let Entry::Wait(reserved) = site.enter(&patient, at(1_600)).entry else { panic!("no reservation") };
+    let patient = Ask {
+        latest: BootInstant::FAR,
+        ..ask(&charges, &policy)
+    };
+    let Entry::Wait(reserved) = site.enter(&patient, at(1_600)).entry else {
+        panic!("no reservation")
+    };
     assert!(reserved.probe && reserved.at == at(2_000));
     assert_eq!(site.breaker().leases(Role::Metadata, at(1_600)), 1);
-    assert!(site.leave(&patient, reserved.id, None), "others have reason to ask again");
+    assert!(
+        site.leave(&patient, reserved.id, None),
+        "others have reason to ask again"
+    );
     assert_eq!(site.breaker().leases(Role::Metadata, at(1_600)), 0);
 }
 
 #[test]
 fn jitter_puts_a_probe_off_and_is_no_wait_for_the_rate() {
-    let policy = BreakerPolicy { jitter: ms(150), ..BreakerPolicy::default() };
+    let policy = BreakerPolicy {
+        jitter: ms(150),
+        ..BreakerPolicy::default()
+    };
     let mut site = Site::default();
     site.block(at(100), &OpenReason::RetryAfter, at(0));
-    let question = Ask { draw: 0.5, ..ask(&[], &policy) };
-    let Entry::Wait(reserved) = site.enter(&question, at(100)).entry else { panic!("no reservation") };
+    let question = Ask {
+        draw: 0.5,
+        ..ask(&[], &policy)
+    };
+    let Entry::Wait(reserved) = site.enter(&question, at(100)).entry else {
+        panic!("no reservation")
+    };
     assert_eq!((reserved.at, reserved.because), (at(175), None));
-    let Entry::Go(pass) = site.confirm(&question, reserved.id, at(175)).entry else { panic!("refused") };
+    let Entry::Go(pass) = site.confirm(&question, reserved.id, at(175)).entry else {
+        panic!("refused")
+    };
     assert!(pass.probe);
 }
 
@@ -62,29 +94,72 @@ fn a_request_granted_before_a_block_is_not_sent_after_it() {
     let charges = [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)];
     let mut site = Site::default();
     site.ensure_budgets(1);
-    let question = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
-    let Entry::Go(first) = site.enter(&question, at(0)).entry else { panic!("refused") };
-    let Entry::Wait(reserved) = site.enter(&question, at(1)).entry else { panic!("no reservation") };
+    let question = Ask {
+        latest: BootInstant::FAR,
+        ..ask(&charges, &policy)
+    };
+    let Entry::Go(first) = site.enter(&question, at(0)).entry else {
+        panic!("refused")
+    };
+    let Entry::Wait(reserved) = site.enter(&question, at(1)).entry else {
+        panic!("no reservation")
+    };
     site.hold(&question, &first, BootInstant::FAR);
     site.block(at(9_000), &OpenReason::RetryAfter, at(500));
-    assert!(matches!(site.confirm(&question, reserved.id, at(1_000)).entry, Entry::Refused(_)), "the one that waited");
-    assert!(matches!(site.sent(&question, &first, ms(1), at(600)), Standing::Blocked(_)), "the one that dialled");
+    assert!(
+        matches!(
+            site.confirm(&question, reserved.id, at(1_000)).entry,
+            Entry::Refused(_)
+        ),
+        "the one that waited"
+    );
+    assert!(
+        matches!(
+            site.sent(&question, &first, ms(1), at(600)),
+            Standing::Blocked(_)
+        ),
+        "the one that dialled"
+    );
 }
 
 #[test]
 fn a_role_with_its_own_numbers_opens_for_itself_alone() {
-    let own = BreakerPolicy { fail_max: NonZeroU32::new(2).expect("not zero"), ..BreakerPolicy::default() };
+    let own = BreakerPolicy {
+        fail_max: NonZeroU32::new(2).expect("not zero"),
+        ..BreakerPolicy::default()
+    };
     let host = BreakerPolicy::default();
-    let artifact = Ask { role: Role::Artifact, isolated: true, ..ask(&[], &own) };
+    let artifact = Ask {
+        role: Role::Artifact,
+        isolated: true,
+        ..ask(&[], &own)
+    };
     let metadata = ask(&[], &host);
     let mut site = Site::default();
     for _ in 0..2 {
-        let Entry::Go(pass) = site.enter(&artifact, at(0)).entry else { panic!("refused") };
-        site.settle(&artifact, &pass, &Report { outcome: Outcome::Failure, retry_after: None, sent: at(0) }, at(0));
+        let Entry::Go(pass) = site.enter(&artifact, at(0)).entry else {
+            panic!("refused")
+        };
+        site.settle(
+            &artifact,
+            &pass,
+            &Report {
+                outcome: Outcome::Failure,
+                retry_after: None,
+                sent: at(0),
+            },
+            at(0),
+        );
     }
-    assert!(matches!(site.enter(&artifact, at(1)).entry, Entry::Refused(_)));
+    assert!(matches!(
+        site.enter(&artifact, at(1)).entry,
+        Entry::Refused(_)
+    ));
     assert!(matches!(site.enter(&metadata, at(1)).entry, Entry::Go(_)));
-    assert_eq!((site.breaker().failures(), site.breaker().state(at(1))), (0, State::Closed));
+    assert_eq!(
+        (site.breaker().failures(), site.breaker().state(at(1))),
+        (0, State::Closed)
+    );
 }
 
 #[test]
@@ -92,8 +167,14 @@ fn a_block_holds_for_every_role_even_one_that_counts_for_itself() {
     let policy = BreakerPolicy::default();
     let mut site = Site::default();
     site.block(at(5_000), &OpenReason::RetryAfter, at(0));
-    let artifact = Ask { role: Role::Artifact, isolated: true, ..ask(&[], &policy) };
-    let Entry::Refused(refusal) = site.enter(&artifact, at(1)).entry else { panic!("let through") };
+    let artifact = Ask {
+        role: Role::Artifact,
+        isolated: true,
+        ..ask(&[], &policy)
+    };
+    let Entry::Refused(refusal) = site.enter(&artifact, at(1)).entry else {
+        panic!("let through")
+    };
     assert_eq!(refusal.until, at(5_000));
 }
 
@@ -103,11 +184,24 @@ fn a_reservation_of_a_dead_holder_expires() {
     let charges = [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)];
     let mut site = Site::default();
     site.ensure_budgets(1);
-    let question = Ask { latest: BootInstant::FAR, patience: Patience::Refuse, ..ask(&charges, &policy) };
+    let question = Ask {
+        latest: BootInstant::FAR,
+        patience: Patience::Refuse,
+        ..ask(&charges, &policy)
+    };
     assert!(matches!(site.enter(&question, at(0)).entry, Entry::Go(_)));
     assert!(matches!(site.enter(&question, at(0)).entry, Entry::Wait(_)));
-    assert!(matches!(site.enter(&ask(&charges, &policy), at(3_999)).entry, Entry::Refused(_)), "held as long as it may live");
-    assert!(matches!(site.enter(&ask(&charges, &policy), at(4_001)).entry, Entry::Go(_)));
+    assert!(
+        matches!(
+            site.enter(&ask(&charges, &policy), at(3_999)).entry,
+            Entry::Refused(_)
+        ),
+        "held as long as it may live"
+    );
+    assert!(matches!(
+        site.enter(&ask(&charges, &policy), at(4_001)).entry,
+        Entry::Go(_)
+    ));
 }
 
 /// A process with an endless line, which wakes so long after its turn.
@@ -124,23 +218,38 @@ fn shared<const N: usize>(rates: &str, delays: [u64; N]) -> [u32; N] {
     let charges = [charge(0, 1, &windows(rates), ms(0))];
     let mut site = Site::default();
     site.ensure_budgets(1);
-    let mut lines = delays.map(|micros| Line { wakes: at(0), reserved: None, delay: Duration::from_micros(micros), sent: 0 });
+    let mut lines = delays.map(|micros| Line {
+        wakes: at(0),
+        reserved: None,
+        delay: Duration::from_micros(micros),
+        sent: 0,
+    });
     let end = at(20_000);
     loop {
-        let line = lines.iter_mut().min_by_key(|line| line.wakes).expect("some");
+        let line = lines
+            .iter_mut()
+            .min_by_key(|line| line.wakes)
+            .expect("some");
         let now = line.wakes;
         if now >= end {
             return lines.map(|line| line.sent);
         }
-        let question = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
+        let question = Ask {
+            latest: BootInstant::FAR,
+            ..ask(&charges, &policy)
+        };
         let entered = match line.reserved.take() {
             Some(reserved) => site.confirm(&question, reserved, now),
             None => site.enter(&question, now),
         };
         match entered.entry {
             // The next in line asks a moment later.
-            Entry::Go(_) => (line.sent, line.wakes) = (line.sent + 1, now + Duration::from_micros(20)),
-            Entry::Wait(reserved) => (line.reserved, line.wakes) = (Some(reserved.id), reserved.at + line.delay),
+            Entry::Go(_) => {
+                (line.sent, line.wakes) = (line.sent + 1, now + Duration::from_micros(20))
+            }
+            Entry::Wait(reserved) => {
+                (line.reserved, line.wakes) = (Some(reserved.id), reserved.at + line.delay)
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -149,7 +258,10 @@ fn shared<const N: usize>(rates: &str, delays: [u64; N]) -> [u32; N] {
 #[test]
 fn the_process_that_wakes_first_leaves_the_others_their_share_of_a_burst() {
     let sent = shared("50/SECOND", [50, 300, 600, 1_000]);
-    let (most, least) = (sent.iter().max().expect("four"), sent.iter().min().expect("four"));
+    let (most, least) = (
+        sent.iter().max().expect("four"),
+        sent.iter().min().expect("four"),
+    );
     assert!(f64::from(*most) <= 1.3 * f64::from(*least), "{sent:?}");
     assert!(sent.iter().sum::<u32>() >= 980, "{sent:?}");
 }
@@ -168,12 +280,24 @@ fn a_turn_is_not_worth_a_place() {
     let (first, second, third) = ([common(), own(1)], [common(), own(2)], [common()]);
     let mut site = Site::default();
     site.ensure_budgets(3);
-    let patient = |charges| Ask { latest: BootInstant::FAR, ..ask(charges, &policy) };
-    // Their own budgets put these two at 1,002 and 2,001; the common one has room for another before them, and none between.
-    assert!(matches!(site.enter(&patient(&first), at(2)).entry, Entry::Go(_)));
-    assert!(matches!(site.enter(&patient(&second[1..]), at(1_001)).entry, Entry::Go(_)));
+    let patient = |charges| Ask {
+        latest: BootInstant::FAR,
+        ..ask(charges, &policy)
+    };
+    // Their own budgets put these two at 1,002 and 2,001; the common one has room for another
+    // before them, and none between.
+    assert!(matches!(
+        site.enter(&patient(&first), at(2)).entry,
+        Entry::Go(_)
+    ));
+    assert!(matches!(
+        site.enter(&patient(&second[1..]), at(1_001)).entry,
+        Entry::Go(_)
+    ));
     for (charges, due) in [(&first, 1_002), (&second, 2_001)] {
-        let Entry::Wait(reserved) = site.enter(&patient(charges), at(1_001)).entry else { panic!("no reservation") };
+        let Entry::Wait(reserved) = site.enter(&patient(charges), at(1_001)).entry else {
+            panic!("no reservation")
+        };
         assert_eq!(reserved.at, at(due));
     }
     let entry = site.enter(&patient(&third), at(1_001)).entry;

@@ -20,7 +20,12 @@ pub(crate) fn windows(rates: &str) -> Vec<Window> {
 }
 
 pub(crate) fn charge(budget: usize, weight: u32, list: &[Window], guard: Duration) -> Charge {
-    Charge { budget, weight, windows: Arc::new(Windows::new(list, guard)), slots: None }
+    Charge {
+        budget,
+        weight,
+        windows: Arc::new(Windows::new(list, guard)),
+        slots: None,
+    }
 }
 
 /// A question without patience: go now or be refused.
