@@ -1,6 +1,12 @@
-//! A thousand processes killed in the middle of anything, on every shared store: nothing breaks, nothing overshoots.
+//! A thousand processes killed in the middle of anything, on every shared store: nothing breaks,
+//! nothing overshoots.
 
-#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a soak talks to whoever runs it")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a soak talks to whoever runs it"
+)]
 #![allow(dead_code, reason = "tests use more of what is shared with them")]
 
 use std::time::Instant;
@@ -17,7 +23,10 @@ fn main() {
     if std::env::var_os("WORKER_DOES").is_some() {
         return worker::work();
     }
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let arguments: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--bench")
+        .collect();
     let kills = match arguments.as_slice() {
         [] => 1_000,
         [option, count] if option == "--kills" => count.parse().expect("a number of kills"),
@@ -29,6 +38,9 @@ fn main() {
     for place in [path("limits.shm"), path("state.sqlite"), server.dsn()] {
         let start = Instant::now();
         kills::kill(&place, &*worker::open(&place), kills);
-        println!("ok     {place}: {kills} processes killed, no window exceeded, never wedged ({:.0} s)", start.elapsed().as_secs_f64());
+        println!(
+            "ok     {place}: {kills} processes killed, no window exceeded, never wedged ({:.0} s)",
+            start.elapsed().as_secs_f64()
+        );
     }
 }

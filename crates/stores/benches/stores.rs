@@ -1,7 +1,13 @@
-//! What a step costs on each shared store, as a ratio to a baseline measured in the same run. Exits 1 when a target is
-//! missed.
+//! What a step costs on each shared store, as a ratio to a baseline measured in the same run. Exits
+//! 1 when a target is missed.
 
-#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::cast_precision_loss, reason = "a benchmark talks to whoever runs it")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    reason = "a benchmark talks to whoever runs it"
+)]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
 use std::hint::black_box;
@@ -26,7 +32,10 @@ use docstokg_stores::{Answer, BudgetKey, SiteHandle, StateStore};
 mod server;
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let arguments: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--bench")
+        .collect();
     if let [word, path] = arguments.as_slice()
         && word == "hammer"
     {
@@ -35,9 +44,20 @@ fn main() {
     let mut missed = 0;
     let mut check = |what: &str, cost: &Cost, baseline: &str, target: f64| {
         missed += u32::from(cost.ratio > target);
-        let met = if cost.ratio <= target { "ok    " } else { "MISSED" };
-        let (each, base, rate) = (cost.call / 1_000.0, cost.baseline / 1_000.0, 1e9 / cost.call);
-        println!("{met} {what}: {:.2} x {baseline} (at most {target}); {each:.2} us against {base:.2} us, {rate:.0}/s", cost.ratio);
+        let met = if cost.ratio <= target {
+            "ok    "
+        } else {
+            "MISSED"
+        };
+        let (each, base, rate) = (
+            cost.call / 1_000.0,
+            cost.baseline / 1_000.0,
+            1e9 / cost.call,
+        );
+        println!(
+            "{met} {what}: {:.2} x {baseline} (at most {target}); {each:.2} us against {base:.2} us, {rate:.0}/s",
+            cost.ratio
+        );
     };
     let directory = tempfile::tempdir().expect("a directory");
 
@@ -49,27 +69,55 @@ fn main() {
     other.stop();
     together.ratio = together.call / alone.call;
     together.baseline = alone.call;
-    check("multiprocess enter with another process on the key", &together, "alone", 3.0);
+    check(
+        "multiprocess enter with another process on the key",
+        &together,
+        "alone",
+        3.0,
+    );
 
-    check("sqlite enter", &database(directory.path()), "an immediate transaction with one update", 2.0);
+    check(
+        "sqlite enter",
+        &database(directory.path()),
+        "an immediate transaction with one update",
+        2.0,
+    );
 
     let server = server::Server::start();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    check("redis enter", &runtime.block_on(remote(&server, 1)), "a PING", 1.5);
-    check("redis enter with 64 in flight", &runtime.block_on(remote(&server, 64)), "a PING", 4.0);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    check(
+        "redis enter",
+        &runtime.block_on(remote(&server, 1)),
+        "a PING",
+        1.5,
+    );
+    check(
+        "redis enter with 64 in flight",
+        &runtime.block_on(remote(&server, 64)),
+        "a PING",
+        4.0,
+    );
     // `exit` runs no destructor: the server would stay.
     drop(server);
     std::process::exit(i32::from(missed > 0));
 }
 
-/// Nanoseconds of a call and of its baseline: medians of rounds in turns, since machines change their speed.
+/// Nanoseconds of a call and of its baseline: medians of rounds in turns, since machines change
+/// their speed.
 struct Cost {
     call: f64,
     baseline: f64,
     ratio: f64,
 }
 
-fn compare(rounds: usize, mut call: impl FnMut() -> f64, mut baseline: impl FnMut() -> f64) -> Cost {
+fn compare(
+    rounds: usize,
+    mut call: impl FnMut() -> f64,
+    mut baseline: impl FnMut() -> f64,
+) -> Cost {
     let (mut calls, mut baselines, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
         let (base, cost) = (baseline(), call());
@@ -77,7 +125,11 @@ fn compare(rounds: usize, mut call: impl FnMut() -> f64, mut baseline: impl FnMu
         calls.push(cost);
         ratios.push(cost / base);
     }
-    Cost { call: median(calls), baseline: median(baselines), ratio: median(ratios) }
+    Cost {
+        call: median(calls),
+        baseline: median(baselines),
+        ratio: median(ratios),
+    }
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -104,14 +156,26 @@ struct Client {
 impl Client {
     fn new(store: &dyn StateStore) -> Self {
         let site = store.site(&"bench.example".into());
-        let budget = site.budget(&BudgetKey::Role(Host::parse("bench.example").expect("a host"), Role::Metadata));
+        let budget = site.budget(&BudgetKey::Role(
+            Host::parse("bench.example").expect("a host"),
+            Role::Metadata,
+        ));
         // The shape of the shipped defaults, so short that they never fill.
         let mut windows = parse_rates("100/SECOND+5000/HOUR").expect("rates");
         for window in &mut windows {
             window.per = Duration::from_micros(1);
         }
-        let charges = vec![Charge { budget, weight: 1, windows: Arc::new(Windows::new(windows, Duration::ZERO)), slots: None }];
-        Self { site, charges, breaker: BreakerPolicy::default() }
+        let charges = vec![Charge {
+            budget,
+            weight: 1,
+            windows: Arc::new(Windows::new(windows, Duration::ZERO)),
+            slots: None,
+        }];
+        Self {
+            site,
+            charges,
+            breaker: BreakerPolicy::default(),
+        }
     }
 
     fn enter(&self) -> Answer<docstokg_policy::site::Entered> {
@@ -123,7 +187,9 @@ fn mapped(path: &std::path::Path) -> Cost {
     let store = MultiprocessStore::open(path, Arc::new(SystemClock)).expect("a store");
     let client = Client::new(&store);
     let enter = || {
-        let Answer::Ready(Ok(entered)) = client.enter() else { panic!("mapped memory answers at once") };
+        let Answer::Ready(Ok(entered)) = client.enter() else {
+            panic!("mapped memory answers at once")
+        };
         black_box(&entered);
     };
     let now = || {
@@ -138,7 +204,12 @@ struct Other(Child);
 impl Other {
     fn start(path: &std::path::Path) -> Self {
         let program = std::env::current_exe().expect("this program");
-        let child = Command::new(program).arg("hammer").arg(path).stdout(Stdio::piped()).spawn().expect("another process");
+        let child = Command::new(program)
+            .arg("hammer")
+            .arg(path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("another process");
         std::thread::sleep(Duration::from_millis(200));
         Self(child)
     }
@@ -164,24 +235,41 @@ fn hammer(path: &str) {
 
 fn database(directory: &std::path::Path) -> Cost {
     let bare = rusqlite::Connection::open(directory.join("bare.sqlite")).expect("a database");
-    bare.pragma_update(None, "journal_mode", "WAL").expect("WAL");
-    bare.pragma_update(None, "synchronous", "NORMAL").expect("NORMAL");
-    bare.execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, log BLOB); INSERT INTO t VALUES (1, x'00')").expect("a table");
+    bare.pragma_update(None, "journal_mode", "WAL")
+        .expect("WAL");
+    bare.pragma_update(None, "synchronous", "NORMAL")
+        .expect("NORMAL");
+    bare.execute_batch(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, log BLOB); INSERT INTO t VALUES (1, x'00')",
+    )
+    .expect("a table");
     // A row that becomes what it was is not written at all: each update changes it, as a step does.
     let bytes = std::cell::Cell::new([0u8; 512]);
     let transaction = || {
         let mut changed = bytes.get();
         changed[0] = changed[0].wrapping_add(1);
         bytes.set(changed);
-        let transaction = rusqlite::Transaction::new_unchecked(&bare, rusqlite::TransactionBehavior::Immediate).expect("a transaction");
-        transaction.prepare_cached("UPDATE t SET log = ?1 WHERE id = 1").expect("a statement").execute([&changed[..]]).expect("an update");
+        let transaction =
+            rusqlite::Transaction::new_unchecked(&bare, rusqlite::TransactionBehavior::Immediate)
+                .expect("a transaction");
+        transaction
+            .prepare_cached("UPDATE t SET log = ?1 WHERE id = 1")
+            .expect("a statement")
+            .execute([&changed[..]])
+            .expect("an update");
         transaction.commit().expect("a commit");
     };
-    let store = SqliteStore::open(&directory.join("state.sqlite"), Arc::new(SystemClock)).expect("a store");
+    let store =
+        SqliteStore::open(&directory.join("state.sqlite"), Arc::new(SystemClock)).expect("a store");
     let client = Client::new(&store);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let enter = || {
-        let entered = runtime.block_on(async { client.enter().await }).expect("an answer");
+        let entered = runtime
+            .block_on(async { client.enter().await })
+            .expect("an answer");
         assert!(matches!(entered.entry, Entry::Go(_)));
     };
     compare(15, || round(1_000, enter), || round(1_000, transaction))
@@ -192,7 +280,9 @@ async fn remote(server: &server::Server, in_flight: usize) -> Cost {
     let store = RedisStore::open(&server.dsn(), Arc::new(SystemClock)).expect("a store");
     let client = Arc::new(Client::new(&store));
     let opened = redis::Client::open(server.dsn()).expect("a client");
-    let manager = redis::aio::ConnectionManager::new(opened).await.expect("a connection");
+    let manager = redis::aio::ConnectionManager::new(opened)
+        .await
+        .expect("a connection");
     client.enter().await.expect("the script is there");
     let (mut calls, mut baselines, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..9 {
@@ -202,7 +292,10 @@ async fn remote(server: &server::Server, in_flight: usize) -> Cost {
             let mut manager = manager.clone();
             pings.spawn(async move {
                 for _ in 0..CALLS / in_flight {
-                    redis::cmd("PING").query_async::<()>(&mut manager).await.expect("a pong");
+                    redis::cmd("PING")
+                        .query_async::<()>(&mut manager)
+                        .await
+                        .expect("a pong");
                 }
             });
         }
@@ -224,5 +317,9 @@ async fn remote(server: &server::Server, in_flight: usize) -> Cost {
         calls.push(cost);
         ratios.push(cost / base);
     }
-    Cost { call: median(calls), baseline: median(baselines), ratio: median(ratios) }
+    Cost {
+        call: median(calls),
+        baseline: median(baselines),
+        ratio: median(ratios),
+    }
 }

@@ -14,20 +14,28 @@ const BOOT: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
 const BOOT: ClockId = ClockId::Monotonic;
 
-/// The room before the start of the machine, in microseconds: what an earlier start has granted lies there.
+/// The room before the start of the machine, in microseconds: what an earlier start has granted
+/// lies there.
 const BEFORE: u64 = 40 * 86_400 * 1_000_000;
 
-/// By how much this process's boot clock is ahead of the machine's, in microseconds. In a time namespace of its own, as a
-/// container may have, it is; processes inside and outside that share a state go by the machine's.
+/// By how much this process's boot clock is ahead of the machine's, in microseconds. In a time
+/// namespace of its own, as a container may have, it is; processes inside and outside that share a
+/// state go by the machine's.
 static OFFSET: OnceLock<i64> = OnceLock::new();
 
 fn own_offset() -> i64 {
-    std::fs::read_to_string("/proc/self/timens_offsets").ok().and_then(|text| read_offset(&text)).unwrap_or(0)
+    std::fs::read_to_string("/proc/self/timens_offsets")
+        .ok()
+        .and_then(|text| read_offset(&text))
+        .unwrap_or(0)
 }
 
 /// Reads the line `boottime SECONDS NANOSECONDS`.
 fn read_offset(text: &str) -> Option<i64> {
-    let mut words = text.lines().find_map(|line| line.trim().strip_prefix("boottime"))?.split_ascii_whitespace();
+    let mut words = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("boottime"))?
+        .split_ascii_whitespace();
     let (seconds, nanos): (i64, i64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     seconds.checked_mul(1_000_000)?.checked_add(nanos / 1_000)
 }
@@ -37,7 +45,8 @@ impl Clock for SystemClock {
     fn boot(&self) -> BootInstant {
         // The time since boot is never negative.
         let time = clock_gettime(BOOT);
-        let here = BEFORE + time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_nsec.unsigned_abs() / 1_000;
+        let here =
+            BEFORE + time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_nsec.unsigned_abs() / 1_000;
         BootInstant::from_micros(here.saturating_add_signed(-*OFFSET.get_or_init(own_offset)))
     }
 
@@ -47,14 +56,20 @@ impl Clock for SystemClock {
 }
 
 fn micros(time: Timespec) -> i64 {
-    time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1_000)
+    time.tv_sec
+        .saturating_mul(1_000_000)
+        .saturating_add(time.tv_nsec / 1_000)
 }
 
-/// Returns how instants of an earlier start of the machine are told on the clock of this one, by way of wall time.
+/// Returns how instants of an earlier start of the machine are told on the clock of this one, by
+/// way of wall time.
 ///
-/// Nothing lies further ahead than it did when the anchor was written, however the wall clock was set meanwhile; what
-/// lies before all that the clock can tell counts as its beginning.
-pub(crate) fn shift(anchor: (u64, i64), here: (BootInstant, i64)) -> impl Fn(BootInstant) -> BootInstant {
+/// Nothing lies further ahead than it did when the anchor was written, however the wall clock was
+/// set meanwhile; what lies before all that the clock can tell counts as its beginning.
+pub(crate) fn shift(
+    anchor: (u64, i64),
+    here: (BootInstant, i64),
+) -> impl Fn(BootInstant) -> BootInstant {
     move |instant| {
         let ahead = i128::from(instant.as_micros()) - i128::from(anchor.0);
         let passed = i128::from(here.1) - i128::from(anchor.1);
@@ -70,8 +85,14 @@ mod tests {
 
     #[test]
     fn the_offset_of_a_time_namespace_is_read() {
-        assert_eq!(read_offset("monotonic           0         0\nboottime       100000  500000000\n"), Some(100_000_500_000));
-        assert_eq!(read_offset("monotonic 0 0\nboottime -5 0\n"), Some(-5_000_000));
+        assert_eq!(
+            read_offset("monotonic           0         0\nboottime       100000  500000000\n"),
+            Some(100_000_500_000)
+        );
+        assert_eq!(
+            read_offset("monotonic 0 0\nboottime -5 0\n"),
+            Some(-5_000_000)
+        );
         assert_eq!(read_offset(""), None);
     }
 }

@@ -1,8 +1,15 @@
-//! The contract of a store as functions: every store, and every wrapper around one, runs [`run_all`].
+//! The contract of a store as functions: every store, and every wrapper around one, runs
+//! [`run_all`].
 //!
-//! Each function panics with what was violated. They look only at what a handle answers, never into a store.
+//! Each function panics with what was violated. They look only at what a handle answers, never into
+//! a store.
 
-#![allow(clippy::panic, clippy::expect_used, clippy::missing_panics_doc, reason = "a violated contract ends the test that runs it")]
+#![allow(
+    clippy::panic,
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    reason = "a violated contract ends the test that runs it"
+)]
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -54,16 +61,37 @@ impl Client {
         let charge = |(place, limit): (usize, &u32)| {
             let window = Window::new(NonZeroU32::new(*limit).expect("not zero"), LONG);
             let host = Host::parse("conformance.example").expect("a host");
-            let budget = if place == 0 { BudgetKey::Role(host, Role::Metadata) } else { BudgetKey::Common };
-            Charge { budget: site.budget(&budget), weight: 1, windows: Arc::new(Windows::new([window], Duration::ZERO)), slots: None }
+            let budget = if place == 0 {
+                BudgetKey::Role(host, Role::Metadata)
+            } else {
+                BudgetKey::Common
+            };
+            Charge {
+                budget: site.budget(&budget),
+                weight: 1,
+                windows: Arc::new(Windows::new([window], Duration::ZERO)),
+                slots: None,
+            }
         };
         let charges = limits.iter().enumerate().map(charge).collect();
-        let breaker = BreakerPolicy { fail_max: NonZeroU32::new(3).expect("not zero"), jitter: Duration::ZERO, ..BreakerPolicy::default() };
-        Self { site, charges, breaker }
+        let breaker = BreakerPolicy {
+            fail_max: NonZeroU32::new(3).expect("not zero"),
+            jitter: Duration::ZERO,
+            ..BreakerPolicy::default()
+        };
+        Self {
+            site,
+            charges,
+            breaker,
+        }
     }
 
     fn ask(&self, latest: BootInstant) -> Ask<'_> {
-        Ask { latest, lease: LONG, ..Ask::at_once(&self.charges, &self.breaker) }
+        Ask {
+            latest,
+            lease: LONG,
+            ..Ask::at_once(&self.charges, &self.breaker)
+        }
     }
 
     fn enter(&self) -> Entry {
@@ -92,8 +120,15 @@ impl Client {
     }
 
     fn settle(&self, pass: &Pass, outcome: Outcome) {
-        let report = Report { outcome, retry_after: None, sent: pass.at };
-        arrive(self.site.settle(&self.ask(BootInstant::ZERO), pass, &report));
+        let report = Report {
+            outcome,
+            retry_after: None,
+            sent: pass.at,
+        };
+        arrive(
+            self.site
+                .settle(&self.ask(BootInstant::ZERO), pass, &report),
+        );
     }
 }
 
@@ -124,7 +159,10 @@ impl std::task::Wake for Unpark {
 
 /// Another process may be told a smaller limit than what a waiting request takes at once.
 pub fn a_request_heavier_than_anothers_limit_holds_up_nobody(store: &dyn StateStore) {
-    let (mut one, other) = (Client::new(store, "heavier", &[10]), Client::new(store, "heavier", &[2]));
+    let (mut one, other) = (
+        Client::new(store, "heavier", &[10]),
+        Client::new(store, "heavier", &[2]),
+    );
     let dialling = one.go();
     arrive(one.site.hold(&one.ask(BootInstant::ZERO), &dialling, LONG));
     for _ in 0..8 {
@@ -134,14 +172,24 @@ pub fn a_request_heavier_than_anothers_limit_holds_up_nobody(store: &dyn StateSt
     let heavy = one.wait();
     let reserved = other.wait();
     arrive(one.site.leave(&one.ask(BootInstant::ZERO), heavy.id, None));
-    arrive(other.site.leave(&other.ask(BootInstant::ZERO), reserved.id, None));
+    arrive(
+        other
+            .site
+            .leave(&other.ask(BootInstant::ZERO), reserved.id, None),
+    );
 }
 
 /// Whoever opens the same key shares its history and its breaker.
 pub fn two_handles_of_a_key_see_one_state(store: &dyn StateStore) {
-    let (one, other) = (Client::new(store, "shared", &[1]), Client::new(store, "shared", &[1]));
+    let (one, other) = (
+        Client::new(store, "shared", &[1]),
+        Client::new(store, "shared", &[1]),
+    );
     one.go();
-    assert!(matches!(other.refused(), RefusalReason::Rate { .. }), "the other handle does not know of the grant");
+    assert!(
+        matches!(other.refused(), RefusalReason::Rate { .. }),
+        "the other handle does not know of the grant"
+    );
 }
 
 /// Whoever opens another key does not.
@@ -154,9 +202,18 @@ pub fn sites_do_not_see_each_other(store: &dyn StateStore) {
 pub fn budgets_are_named_once(store: &dyn StateStore) {
     let site = store.site(&"named".into());
     let again = store.site(&"named".into());
-    let (first, second) = (site.budget(&BudgetKey::Common), site.budget(&BudgetKey::Service("s".into())));
+    let (first, second) = (
+        site.budget(&BudgetKey::Common),
+        site.budget(&BudgetKey::Service("s".into())),
+    );
     assert!(first != second, "two budgets, one index");
-    assert_eq!((again.budget(&BudgetKey::Common), again.budget(&BudgetKey::Service("s".into()))), (first, second));
+    assert_eq!(
+        (
+            again.budget(&BudgetKey::Common),
+            again.budget(&BudgetKey::Service("s".into()))
+        ),
+        (first, second)
+    );
 }
 
 /// So many are granted, and not one more.
@@ -165,7 +222,10 @@ pub fn a_window_is_never_exceeded(store: &dyn StateStore) {
     for _ in 0..5 {
         client.go();
     }
-    assert!(matches!(client.refused(), RefusalReason::Rate { window: Some(_) }));
+    assert!(matches!(
+        client.refused(),
+        RefusalReason::Rate { window: Some(_) }
+    ));
 }
 
 /// A refusal spends nothing: what was free before is free after it.
@@ -175,7 +235,11 @@ pub fn a_refusal_changes_nothing(store: &dyn StateStore) {
     for _ in 0..10 {
         client.refused();
     }
-    arrive(client.site.leave(&client.ask(BootInstant::ZERO), first.id, Some(first.stamp)));
+    arrive(
+        client
+            .site
+            .leave(&client.ask(BootInstant::ZERO), first.id, Some(first.stamp)),
+    );
     client.go();
 }
 
@@ -186,7 +250,10 @@ pub fn all_budgets_are_charged_or_none(store: &dyn StateStore) {
     for _ in 0..5 {
         tight.refused();
     }
-    let loose = Client { charges: vec![tight.charges[0].clone()], ..Client::new(store, "atomic", &[3]) };
+    let loose = Client {
+        charges: vec![tight.charges[0].clone()],
+        ..Client::new(store, "atomic", &[3])
+    };
     loose.go();
     loose.go();
     loose.refused();
@@ -197,16 +264,27 @@ pub fn a_reservation_left_is_free_for_others(store: &dyn StateStore) {
     let client = Client::new(store, "reservation", &[1]);
     client.go();
     let reserved = client.wait();
-    arrive(client.site.leave(&client.ask(BootInstant::ZERO), reserved.id, None));
+    arrive(
+        client
+            .site
+            .leave(&client.ask(BootInstant::ZERO), reserved.id, None),
+    );
     let again = client.wait();
-    assert!(again.at < reserved.at + LONG / 2, "the place of the one who left is still taken");
+    assert!(
+        again.at < reserved.at + LONG / 2,
+        "the place of the one who left is still taken"
+    );
 }
 
 /// A grant that was not used is given back whole.
 pub fn a_pass_left_unused_is_free_for_others(store: &dyn StateStore) {
     let client = Client::new(store, "pass", &[1]);
     let pass = client.go();
-    arrive(client.site.leave(&client.ask(BootInstant::ZERO), pass.id, Some(pass.stamp)));
+    arrive(
+        client
+            .site
+            .leave(&client.ask(BootInstant::ZERO), pass.id, Some(pass.stamp)),
+    );
     client.go();
 }
 
@@ -218,31 +296,57 @@ pub fn failures_add_up_over_handles(store: &dyn StateStore) {
         client.settle(&pass, Outcome::Failure);
     }
     for client in &clients {
-        assert!(matches!(client.refused(), RefusalReason::Open { reason: OpenReason::Consecutive, .. }));
+        assert!(matches!(
+            client.refused(),
+            RefusalReason::Open {
+                reason: OpenReason::Consecutive,
+                ..
+            }
+        ));
     }
     assert_eq!(arrive(clients[0].site.view()).state(), State::Open);
 }
 
 /// An operator's word reaches everybody at once, and so does its end.
 pub fn a_block_is_obeyed_by_the_very_next_enter(store: &dyn StateStore) {
-    let (operator, worker) = (Client::new(store, "block", &[100]), Client::new(store, "block", &[100]));
-    arrive(operator.site.block(LONG, &OpenReason::Operator("conformance".into())));
-    assert!(matches!(worker.refused(), RefusalReason::Open { reason: OpenReason::Operator(_), .. }));
+    let (operator, worker) = (
+        Client::new(store, "block", &[100]),
+        Client::new(store, "block", &[100]),
+    );
+    arrive(
+        operator
+            .site
+            .block(LONG, &OpenReason::Operator("conformance".into())),
+    );
+    assert!(matches!(
+        worker.refused(),
+        RefusalReason::Open {
+            reason: OpenReason::Operator(_),
+            ..
+        }
+    ));
     arrive(operator.site.unblock());
     worker.go();
 }
 
-/// While half-open no more probes are out than allowed, through however many handles; a verdict ends it.
+/// While half-open no more probes are out than allowed, through however many handles; a verdict
+/// ends it.
 pub fn half_open_admits_no_more_than_its_trial_calls(store: &dyn StateStore) {
     let clients = [0, 1].map(|_| Client::new(store, "half-open", &[100]));
-    arrive(clients[0].site.block(Duration::from_micros(1), &OpenReason::Operator("conformance".into())));
+    arrive(clients[0].site.block(
+        Duration::from_micros(1),
+        &OpenReason::Operator("conformance".into()),
+    ));
     let probe = loop {
         if let Entry::Go(pass) = clients[0].enter() {
             break pass;
         }
     };
     assert!(probe.probe);
-    assert!(matches!(clients[1].refused(), RefusalReason::Open { probing: true, .. }));
+    assert!(matches!(
+        clients[1].refused(),
+        RefusalReason::Open { probing: true, .. }
+    ));
     clients[0].settle(&probe, Outcome::Success);
     assert!(!clients[1].go().probe);
 }
@@ -252,10 +356,15 @@ pub fn concurrent_callers_are_granted_exactly_the_limit(store: &dyn StateStore) 
     let granted: usize = std::thread::scope(|scope| {
         let caller = || {
             let client = Client::new(store, "crowd", &[1_000]);
-            (0..500).filter(|_| matches!(client.enter(), Entry::Go(_))).count()
+            (0..500)
+                .filter(|_| matches!(client.enter(), Entry::Go(_)))
+                .count()
         };
         let callers: Vec<_> = (0..4).map(|_| scope.spawn(caller)).collect();
-        callers.into_iter().map(|caller| caller.join().expect("no panic")).sum()
+        callers
+            .into_iter()
+            .map(|caller| caller.join().expect("no panic"))
+            .sum()
     });
     assert_eq!(granted, 1_000);
 }

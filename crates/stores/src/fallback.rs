@@ -1,10 +1,11 @@
 //! A store that goes on by itself while the shared one is away.
 //!
-//! While the shared store answers, this process notes beside it what it was permitted and which hosts are blocked. When it
-//! does not, the process goes on with its share: the count of every window divided by the processes when last counted, and
-//! blocks obeyed as last known. So the shares add up to at most the limit. It says so once, looks again every second, and
-//! says so when the store is back. At the loss and at the return the short windows count as full, for two seconds longer
-//! than they last: by then all the others have noticed as well.
+//! While the shared store answers, this process notes beside it what it was permitted and which
+//! hosts are blocked. When it does not, the process goes on with its share: the count of every
+//! window divided by the processes when last counted, and blocks obeyed as last known. So the
+//! shares add up to at most the limit. It says so once, looks again every second, and says so when
+//! the store is back. At the loss and at the return the short windows count as full, for two
+//! seconds longer than they last: by then all the others have noticed as well.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use std::time::Duration;
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::site::{
-    Ask, Charge, Condition, Entered, Entry, OwnedAsk, Pass, Place, Refusal, RefusalReason, Report, Reserved, Settled, Standing,
+    Ask, Charge, Condition, Entered, Entry, OwnedAsk, Pass, Place, Refusal, RefusalReason, Report,
+    Reserved, Settled, Standing,
 };
 use docstokg_policy::time::{BootInstant, Clock};
 use docstokg_policy::windows::Windows;
@@ -44,10 +46,15 @@ pub struct Fallback {
 }
 
 impl Fallback {
-    /// Goes on by itself when `shared` is away, and tells `notice`. A process that never heard how many share the store takes
-    /// one part in `assumed_peers`.
+    /// Goes on by itself when `shared` is away, and tells `notice`. A process that never heard how
+    /// many share the store takes one part in `assumed_peers`.
     #[must_use]
-    pub fn new(shared: Arc<dyn StateStore>, clock: Arc<dyn Clock>, notice: Notice, assumed_peers: u32) -> Self {
+    pub fn new(
+        shared: Arc<dyn StateStore>,
+        clock: Arc<dyn Clock>,
+        notice: Notice,
+        assumed_peers: u32,
+    ) -> Self {
         let watch = Arc::new(Watch::new(Arc::clone(&clock), notice, assumed_peers));
         let heard = Arc::downgrade(&watch);
         shared.watch_peers(Arc::new(move |began, said| {
@@ -55,7 +62,11 @@ impl Fallback {
                 watch.heartbeat(began, &said);
             }
         }));
-        Self { shared, own: MemoryStore::naming_from(clock, LOCAL), watch }
+        Self {
+            shared,
+            own: MemoryStore::naming_from(clock, LOCAL),
+            watch,
+        }
     }
 }
 
@@ -103,7 +114,10 @@ impl StateStore for Fallback {
     }
 
     fn availability(&self) -> Availability {
-        Availability { unavailable: self.watch.was_lost(), outages: self.watch.outages() }
+        Availability {
+            unavailable: self.watch.was_lost(),
+            outages: self.watch.outages(),
+        }
     }
 }
 
@@ -139,10 +153,19 @@ impl Site {
     fn own_ask(&self, ask: &Ask<'_>, peers: u32) -> OwnedAsk {
         let places = self.places.lock();
         let charge = |charge: &Charge| {
-            let windows = if peers > 1 { Arc::new(charge.windows.shared_by(peers)) } else { Arc::clone(&charge.windows) };
+            let windows = if peers > 1 {
+                Arc::new(charge.windows.shared_by(peers))
+            } else {
+                Arc::clone(&charge.windows)
+            };
             // What is heavier than a share takes all of it.
             let weight = charge.weight.min(windows.largest_weight());
-            Charge { budget: places.get(&charge.budget).copied().unwrap_or(0), weight, windows, slots: charge.slots }
+            Charge {
+                budget: places.get(&charge.budget).copied().unwrap_or(0),
+                weight,
+                windows,
+                slots: charge.slots,
+            }
         };
         let charges = ask.charges.iter().map(charge).collect();
         ask.to_owned().charging(charges)
@@ -156,7 +179,8 @@ impl Site {
         let own = self.own_ask(&ask.as_ask(), self.watch.peers());
         let filled_until = self.fill(&ask.as_ask(), &own.as_ask());
         let mut ask = own.as_ask();
-        // That fullness is our own caution: nobody is refused for it who would wait as long as that.
+        // That fullness is our own caution: nobody is refused for it who would wait as long as
+        // that.
         ask.latest = ask.latest.max(filled_until.min(ask.deadline));
         match step {
             Step::Confirm(id) if id >= LOCAL => self.own.confirm(&ask, id),
@@ -164,35 +188,79 @@ impl Site {
         }
     }
 
-    /// Where a window allows fewer requests than there are processes, each has its turns: returns the wait for the next one.
+    /// Where a window allows fewer requests than there are processes, each has its turns: returns
+    /// the wait for the next one.
     fn await_turn(&self, ask: &Ask<'_>, step: Step) -> Option<Entered> {
-        let (rank, peers, wall) = (self.watch.rank(), self.watch.peers(), self.watch.clock.wall());
-        let turns = ask.charges.iter().filter_map(|charge| Some((charge.windows.next_turn(rank, peers, wall)?, charge)));
-        let (wait, charge) = turns.max_by_key(|(wait, _)| *wait).filter(|(wait, _)| !wait.is_zero())?;
-        let (at, because) = (self.watch.clock.boot() + wait, charge.windows.list().first().copied());
+        let (rank, peers, wall) = (
+            self.watch.rank(),
+            self.watch.peers(),
+            self.watch.clock.wall(),
+        );
+        let turns = ask
+            .charges
+            .iter()
+            .filter_map(|charge| Some((charge.windows.next_turn(rank, peers, wall)?, charge)));
+        let (wait, charge) = turns
+            .max_by_key(|(wait, _)| *wait)
+            .filter(|(wait, _)| !wait.is_zero())?;
+        let (at, because) = (
+            self.watch.clock.boot() + wait,
+            charge.windows.list().first().copied(),
+        );
         let entry = if at > ask.latest || at > ask.deadline {
-            Entry::Refused(Refusal { until: at, reason: RefusalReason::Rate { window: because } })
+            Entry::Refused(Refusal {
+                until: at,
+                reason: RefusalReason::Rate { window: because },
+            })
         } else if ask.place == Place::Head {
-            // A reservation that it has stays; otherwise nothing is reserved: the turn is no other's.
-            let id = if let Step::Confirm(id @ LOCAL..) = step { id } else { LOCAL | fastrand::u64(..LOCAL) };
-            Entry::Wait(Reserved { id, at, because, probe: false })
+            // A reservation that it has stays; otherwise nothing is reserved: the turn is no
+            // other's.
+            let id = if let Step::Confirm(id @ LOCAL..) = step {
+                id
+            } else {
+                LOCAL | fastrand::u64(..LOCAL)
+            };
+            Entry::Wait(Reserved {
+                id,
+                at,
+                because,
+                probe: false,
+            })
         } else {
             Entry::Queue { at }
         };
-        Some(Entered { entry, transition: None })
+        Some(Entered {
+            entry,
+            transition: None,
+        })
     }
 
-    /// Counts the short windows of what a question charges as full, once for each change of mind: what others were granted
-    /// just before it is not known here. Returns until when that lasts.
+    /// Counts the short windows of what a question charges as full, once for each change of mind:
+    /// what others were granted just before it is not known here. Returns until when that lasts.
     fn fill(&self, ask: &Ask<'_>, own: &Ask<'_>) -> BootInstant {
-        let Some(change) = self.watch.last_change() else { return BootInstant::default() };
+        let Some(change) = self.watch.last_change() else {
+            return BootInstant::default();
+        };
         let mut filled = self.filled.lock();
         let charges = ask.charges.iter().zip(own.charges);
-        let until = charges.map(|(all, share)| self.fill_budget(&all.windows, share, filled.entry(share.budget).or_default(), change));
+        let until = charges.map(|(all, share)| {
+            self.fill_budget(
+                &all.windows,
+                share,
+                filled.entry(share.budget).or_default(),
+                change,
+            )
+        });
         until.max().unwrap_or_default()
     }
 
-    fn fill_budget(&self, windows: &Windows, charge: &Charge, filled: &mut Filled, last: Change) -> BootInstant {
+    fn fill_budget(
+        &self,
+        windows: &Windows,
+        charge: &Charge,
+        filled: &mut Filled,
+        last: Change,
+    ) -> BootInstant {
         let now = self.watch.clock.boot();
         if filled.weight > 0 && (filled.change != last.number || filled.until <= now) {
             // Nobody used it: it must not count in the long windows.
@@ -203,17 +271,30 @@ impl Site {
             let (weight, width) = pacing(windows, &charge.windows);
             // Others notice a little later.
             let at = last.at + BELIEVED;
-            let until = if width.is_zero() { BootInstant::default() } else { at + width };
-            *filled = Filled { change: last.number, weight: if until > now { weight } else { 0 }, at, until };
-            self.own.fill_at(charge.budget, &charge.windows, filled.weight, at);
+            let until = if width.is_zero() {
+                BootInstant::default()
+            } else {
+                at + width
+            };
+            *filled = Filled {
+                change: last.number,
+                weight: if until > now { weight } else { 0 },
+                at,
+                until,
+            };
+            self.own
+                .fill_at(charge.budget, &charge.windows, filled.weight, at);
         }
         filled.until
     }
 
-    /// Tells whether the shared store came back so short a time ago that others may not have noticed.
+    /// Tells whether the shared store came back so short a time ago that others may not have
+    /// noticed.
     fn is_too_early(&self, ask: &OwnedAsk) -> bool {
         // Almost always there was no change, or none for a long time.
-        let Some(change) = self.watch.last_change() else { return false };
+        let Some(change) = self.watch.last_change() else {
+            return false;
+        };
         if change.at + BELIEVED + 2 * SHORT < self.watch.clock.boot() {
             return false;
         }
@@ -235,8 +316,19 @@ impl Site {
                     self.watch.forget_block(&self.key);
                 }
             }
-            Entry::Refused(Refusal { until, reason: RefusalReason::Open { reason, probing: false } })
-            | Entry::WaitForBreaker { until, reason, probing: false } => self.note_block(*until, reason),
+            Entry::Refused(Refusal {
+                until,
+                reason:
+                    RefusalReason::Open {
+                        reason,
+                        probing: false,
+                    },
+            })
+            | Entry::WaitForBreaker {
+                until,
+                reason,
+                probing: false,
+            } => self.note_block(*until, reason),
             _ => {}
         }
     }
@@ -244,20 +336,30 @@ impl Site {
     /// Takes note of what a server asked for that the shared store has not heard of.
     fn owe(&self, report: &Report, settled: &Answer<Settled>) {
         if report.retry_after.is_some()
-            && let Answer::Ready(Ok(Settled { open_until: Some(until), .. })) = settled
+            && let Answer::Ready(Ok(Settled {
+                open_until: Some(until),
+                ..
+            })) = settled
         {
-            self.watch.note_block(&self.key, &self.shared, *until, &OpenReason::RetryAfter);
+            self.watch
+                .note_block(&self.key, &self.shared, *until, &OpenReason::RetryAfter);
         }
     }
 
     fn note_block(&self, until: BootInstant, reason: &OpenReason) {
         self.knows_block.store(true, Ordering::Release);
-        self.watch.note_block(&self.key, &self.shared, until, reason);
+        self.watch
+            .note_block(&self.key, &self.shared, until, reason);
         let _ = self.own.block(until.since(self.watch.clock.boot()), reason);
     }
 
     /// Takes the shared store's answer, or the own store's if there is none.
-    fn judged(&self, ask: &OwnedAsk, said: Result<Entered, StoreError>, step: Step) -> Result<Entered, StoreError> {
+    fn judged(
+        &self,
+        ask: &OwnedAsk,
+        said: Result<Entered, StoreError>,
+        step: Step,
+    ) -> Result<Entered, StoreError> {
         match said {
             Ok(entered) => {
                 self.note(ask, &entered);
@@ -289,7 +391,9 @@ impl Site {
             Answer::Ready(said) => Answer::Ready(self.judged(&ask, said, step)),
             Answer::Later(coming) => {
                 let site = Arc::clone(self);
-                Answer::Later(Box::pin(async move { site.judged(&ask, coming.await, step) }))
+                Answer::Later(Box::pin(
+                    async move { site.judged(&ask, coming.await, step) },
+                ))
             }
         }
     }
@@ -317,7 +421,11 @@ impl Site {
 
     /// Asks whichever store decides as of a moment ago.
     fn ask_knowing(self: &Arc<Self>, ask: OwnedAsk, step: Step) -> Answer<Entered> {
-        if self.watch.was_lost() || self.is_too_early(&ask) { self.alone(&ask, step) } else { self.ask_shared(ask, step) }
+        if self.watch.was_lost() || self.is_too_early(&ask) {
+            self.alone(&ask, step)
+        } else {
+            self.ask_shared(ask, step)
+        }
     }
 }
 
@@ -328,12 +436,19 @@ enum Step {
     Confirm(u64),
 }
 
-/// Returns how many permits fill every short window of a share, and how long what others were granted stays in them. Both
-/// which are short and how long is said by the windows before they were shared: an hour among six is still an hour.
+/// Returns how many permits fill every short window of a share, and how long what others were
+/// granted stays in them. Both which are short and how long is said by the windows before they were
+/// shared: an hour among six is still an hour.
 fn pacing(windows: &Windows, shared: &Windows) -> (u32, Duration) {
-    let short = windows.list().iter().zip(shared.list()).filter(|(window, _)| window.per <= SHORT);
+    let short = windows
+        .list()
+        .iter()
+        .zip(shared.list())
+        .filter(|(window, _)| window.per <= SHORT);
     let filled = short.map(|(window, share)| (share.limit.get(), window.per + windows.guard()));
-    filled.fold((0, Duration::ZERO), |(limit, width), (other, wider)| (limit.max(other), width.max(wider)))
+    filled.fold((0, Duration::ZERO), |(limit, width), (other, wider)| {
+        (limit.max(other), width.max(wider))
+    })
 }
 
 impl FallbackSite {
@@ -345,7 +460,14 @@ impl FallbackSite {
         shared: impl FnOnce(&dyn SiteHandle) -> Answer<T>,
         own: impl FnOnce(&MemorySite, &Ask<'_>) -> Answer<T>,
     ) -> Answer<T> {
-        if id >= LOCAL { own(&self.0.own, &self.0.own_ask(ask, self.0.watch.peers()).as_ask()) } else { shared(&*self.0.shared) }
+        if id >= LOCAL {
+            own(
+                &self.0.own,
+                &self.0.own_ask(ask, self.0.watch.peers()).as_ask(),
+            )
+        } else {
+            shared(&*self.0.shared)
+        }
     }
 }
 
@@ -365,28 +487,57 @@ impl SiteHandle for FallbackSite {
     }
 
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
-        self.told(id, ask, |shared| shared.leave(ask, id, spent_at), |own, ask| own.leave(ask, id, spent_at))
+        self.told(
+            id,
+            ask,
+            |shared| shared.leave(ask, id, spent_at),
+            |own, ask| own.leave(ask, id, spent_at),
+        )
     }
 
     fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()> {
-        self.told(pass.id, ask, |shared| shared.hold(ask, pass, longest), |own, ask| own.hold(ask, pass, longest))
+        self.told(
+            pass.id,
+            ask,
+            |shared| shared.hold(ask, pass, longest),
+            |own, ask| own.hold(ask, pass, longest),
+        )
     }
 
     fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
-        self.told(pass.id, ask, |shared| shared.sent(ask, pass, longest), |own, ask| own.sent(ask, pass, longest))
+        self.told(
+            pass.id,
+            ask,
+            |shared| shared.sent(ask, pass, longest),
+            |own, ask| own.sent(ask, pass, longest),
+        )
     }
 
     fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()> {
-        self.told(pass.id, ask, |shared| shared.stamp(ask, pass), |own, ask| own.stamp(ask, pass))
+        self.told(
+            pass.id,
+            ask,
+            |shared| shared.stamp(ask, pass),
+            |own, ask| own.stamp(ask, pass),
+        )
     }
 
     fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled> {
-        self.told(pass.id, ask, |shared| shared.settle_headers(ask, pass, outcome), |own, ask| own.settle_headers(ask, pass, outcome))
+        self.told(
+            pass.id,
+            ask,
+            |shared| shared.settle_headers(ask, pass, outcome),
+            |own, ask| own.settle_headers(ask, pass, outcome),
+        )
     }
 
     fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
         if pass.id >= LOCAL {
-            let settled = self.0.own.settle(&self.0.own_ask(ask, self.0.watch.peers()).as_ask(), pass, report);
+            let settled = self.0.own.settle(
+                &self.0.own_ask(ask, self.0.watch.peers()).as_ask(),
+                pass,
+                report,
+            );
             self.0.owe(report, &settled);
             return settled;
         }
@@ -396,13 +547,28 @@ impl SiteHandle for FallbackSite {
         let heard = move |said: Result<Settled, StoreError>| match said {
             Ok(settled) => {
                 if let Some(until) = settled.open_until {
-                    site.note_block(until, settled.transition.as_ref().and_then(|change| change.reason.as_ref()).unwrap_or(&OpenReason::RetryAfter));
+                    site.note_block(
+                        until,
+                        settled
+                            .transition
+                            .as_ref()
+                            .and_then(|change| change.reason.as_ref())
+                            .unwrap_or(&OpenReason::RetryAfter),
+                    );
                 }
                 Ok(settled)
             }
             Err(error) => {
                 site.watch.lose(&error, &*site.store);
-                let settled = site.own.settle(&question.as_ask(), &Pass { era: site.own.era(), probe: false, ..mine }, &report);
+                let settled = site.own.settle(
+                    &question.as_ask(),
+                    &Pass {
+                        era: site.own.era(),
+                        probe: false,
+                        ..mine
+                    },
+                    &report,
+                );
                 site.owe(&report, &settled);
                 match settled {
                     Answer::Ready(settled) => settled,
@@ -419,7 +585,11 @@ impl SiteHandle for FallbackSite {
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
         let (own, shared): (Vec<u64>, Vec<u64>) = ids.iter().partition(|id| **id >= LOCAL);
         let condition = self.0.own.renew(&own, length);
-        if self.0.watch.find(&*self.0.store) == Found::Present { self.0.shared.renew(&shared, length) } else { condition }
+        if self.0.watch.find(&*self.0.store) == Found::Present {
+            self.0.shared.renew(&shared, length)
+        } else {
+            condition
+        }
     }
 
     fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {

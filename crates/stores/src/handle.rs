@@ -46,10 +46,12 @@ impl std::fmt::Display for BudgetKey {
 /// An answer on its way.
 pub type Coming<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
-/// The answer of a store: there already, or on its way. A store in memory neither allocates nor yields.
+/// The answer of a store: there already, or on its way. A store in memory neither allocates nor
+/// yields.
 ///
-/// The operation has begun when the store hands this out. Dropping it takes nothing back, with one exception: what an
-/// `enter` or `confirm` was granted that nobody waits for any more is given back by the store.
+/// The operation has begun when the store hands this out. Dropping it takes nothing back, with one
+/// exception: what an `enter` or `confirm` was granted that nobody waits for any more is given back
+/// by the store.
 pub enum Answer<T> {
     /// There.
     Ready(Result<T, StoreError>),
@@ -115,11 +117,12 @@ pub trait StateStore: Send + Sync {
     /// Lists the sites that have state.
     fn list(&self) -> Answer<Vec<SiteKey>>;
 
-    /// Tells whether other processes see the same state. Their changes call nobody here: whoever waits asks again.
+    /// Tells whether other processes see the same state. Their changes call nobody here: whoever
+    /// waits asks again.
     fn is_shared(&self) -> bool;
 
-    /// Tells whether answers take their time. Then only the head of a line asks: of many who ask at once, each would hold a
-    /// place of its own.
+    /// Tells whether answers take their time. Then only the head of a line asks: of many who ask at
+    /// once, each would hold a place of its own.
     fn is_remote(&self) -> bool {
         false
     }
@@ -132,7 +135,8 @@ pub trait StateStore: Send + Sync {
         self.flush()
     }
 
-    /// Returns how many processes share the state, this one included; `None` where that is not known yet.
+    /// Returns how many processes share the state, this one included; `None` where that is not
+    /// known yet.
     fn peers(&self) -> Option<u32> {
         Some(1)
     }
@@ -142,7 +146,8 @@ pub trait StateStore: Send + Sync {
         true
     }
 
-    /// Returns the number of this process among those that share the state, from 0, as last counted.
+    /// Returns the number of this process among those that share the state, from 0, as last
+    /// counted.
     fn rank(&self) -> u32 {
         0
     }
@@ -152,7 +157,8 @@ pub trait StateStore: Send + Sync {
         Availability::default()
     }
 
-    /// Begins to count the processes that share the state, where that takes watching, and tells what came of each look.
+    /// Begins to count the processes that share the state, where that takes watching, and tells
+    /// what came of each look.
     fn watch_peers(&self, _heard: Heard) {}
 }
 
@@ -167,13 +173,15 @@ pub trait SiteHandle: Send + Sync {
     /// Asks again after a wait. See `Site::confirm`.
     fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered>;
 
-    /// Gives up a reservation, or a pass granted at `spent_at` that was not used. Says whether a probe's place came free.
+    /// Gives up a reservation, or a pass granted at `spent_at` that was not used. Says whether a
+    /// probe's place came free.
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool>;
 
     /// Keeps the grants of a pass pending while its connection is dialled, for at most `longest`.
     fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()>;
 
-    /// Notes that the connection of a held pass is up and its request leaves, unless the site was blocked meanwhile.
+    /// Notes that the connection of a held pass is up and its request leaves, unless the site was
+    /// blocked meanwhile.
     fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing>;
 
     /// Spends what a pass still holds, now.
@@ -185,8 +193,9 @@ pub trait SiteHandle: Send + Sync {
     /// Takes in what an attempt came to, once.
     fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled>;
 
-    /// Prolongs the shared slots and probes' places of passes that are still out, and says how the breaker stands: a
-    /// process's heartbeat, which brings back what other processes and operators did.
+    /// Prolongs the shared slots and probes' places of passes that are still out, and says how the
+    /// breaker stands: a process's heartbeat, which brings back what other processes and operators
+    /// did.
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition>;
 
     /// Blocks the site for `length` on an operator's word.
@@ -199,11 +208,13 @@ pub trait SiteHandle: Send + Sync {
     fn view(&self) -> Answer<SiteView>;
 }
 
-/// Tells whether a good answer to a request that found a healthy breaker leaves everything as it is: then a store that
-/// lies elsewhere need not be told.
+/// Tells whether a good answer to a request that found a healthy breaker leaves everything as it
+/// is: then a store that lies elsewhere need not be told.
 pub(crate) fn changes_nothing(ask: &Ask<'_>, pass: &Pass, report: &Report) -> bool {
     let good = matches!(report.outcome, Outcome::Success | Outcome::Neutral);
-    good && pass.clean && ask.adaptive.is_none() && ask.charges.iter().all(|charge| charge.slots.is_none())
+    good && pass.clean
+        && ask.adaptive.is_none()
+        && ask.charges.iter().all(|charge| charge.slots.is_none())
 }
 
 /// How a site stands: a copy of its state.

@@ -1,8 +1,9 @@
 //! Where the hub's shared state lives.
 //!
-//! A [`StateStore`] hands out one [`SiteHandle`] per site; each operation of a handle is a single atomic step that runs
-//! the pure functions of `docstokg_policy::site` inside its critical section, with a `now` read there. There is no
-//! get-then-set. [`conformance`] is the contract as functions; every store passes it.
+//! A [`StateStore`] hands out one [`SiteHandle`] per site; each operation of a handle is a single
+//! atomic step that runs the pure functions of `docstokg_policy::site` inside its critical section,
+//! with a `now` read there. There is no get-then-set. [`conformance`] is the contract as functions;
+//! every store passes it.
 
 pub mod clock;
 pub mod conformance;
@@ -21,7 +22,11 @@ pub mod split;
 pub mod sqlite;
 
 pub use error::StoreError;
-pub use handle::{Answer, Availability, BudgetKey, Coming, Heard, SiteHandle, SiteKey, SiteView, StateStore};
+pub use handle::{
+    Answer, Availability, BudgetKey, Coming, Heard, SiteHandle, SiteKey, SiteView, StateStore,
+};
 
-/// How long a shared store keeps a site after its last grant: the longest window there is, and a day.
-pub(crate) const KEEP: std::time::Duration = std::time::Duration::from_secs(docstokg_policy::rate::LONGEST.as_secs() + 86_400);
+/// How long a shared store keeps a site after its last grant: the longest window there is, and a
+/// day.
+pub(crate) const KEEP: std::time::Duration =
+    std::time::Duration::from_secs(docstokg_policy::rate::LONGEST.as_secs() + 86_400);

@@ -1,7 +1,8 @@
 //! State in the memory of this process: the library's default.
 //!
-//! Each site lies under its own lock. Entries that nobody holds and that have nothing left to remember are dropped
-//! while new ones are made, so that a run over many hosts does not grow without end.
+//! Each site lies under its own lock. Entries that nobody holds and that have nothing left to
+//! remember are dropped while new ones are made, so that a run over many hosts does not grow
+//! without end.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,12 +36,22 @@ impl MemoryStore {
     /// Makes an empty store that tells time by `clock`.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, first: 0, sites: Mutex::new(Sites { by_key: HashMap::new(), next_sweep: FIRST_SWEEP }) }
+        Self {
+            clock,
+            first: 0,
+            sites: Mutex::new(Sites {
+                by_key: HashMap::new(),
+                next_sweep: FIRST_SWEEP,
+            }),
+        }
     }
 
     /// Makes a store whose reservations and passes are named from `first` on.
     pub(crate) fn naming_from(clock: Arc<dyn Clock>, first: u64) -> Self {
-        Self { first, ..Self::new(clock) }
+        Self {
+            first,
+            ..Self::new(clock)
+        }
     }
 
     /// Returns how many sites are remembered.
@@ -63,10 +74,15 @@ impl MemoryStore {
             return Arc::clone(site);
         }
         if sites.by_key.len() >= sites.next_sweep {
-            sites.by_key.retain(|_, site| Arc::strong_count(site) > 1 || !site.is_idle());
+            sites
+                .by_key
+                .retain(|_, site| Arc::strong_count(site) > 1 || !site.is_idle());
             sites.next_sweep = (sites.by_key.len() * 2).max(FIRST_SWEEP);
         }
-        let site = Arc::new(MemorySite { clock: Arc::clone(&self.clock), state: Mutex::default() });
+        let site = Arc::new(MemorySite {
+            clock: Arc::clone(&self.clock),
+            state: Mutex::default(),
+        });
         site.state.lock().site.number_from(self.first);
         sites.by_key.insert(Arc::clone(key), Arc::clone(&site));
         site
@@ -200,6 +216,10 @@ impl SiteHandle for MemorySite {
     fn view(&self) -> Answer<SiteView> {
         let state = self.state.lock();
         let budgets = state.budgets.iter().map(ToString::to_string).collect();
-        Answer::now(SiteView { site: state.site.clone(), budgets, now: self.clock.boot() })
+        Answer::now(SiteView {
+            site: state.site.clone(),
+            budgets,
+            now: self.clock.boot(),
+        })
     }
 }

@@ -1,8 +1,8 @@
 //! State in a mapped file, shared by all processes of a machine, for those who ask very often.
 //!
-//! Each site lies under a robust lock of its own in the file: a process that is killed while it holds one leaves the
-//! record as it was before its step, and the next process goes on. See `replica.rs` for what a step reads and writes,
-//! and `sys.rs` for everything unsafe.
+//! Each site lies under a robust lock of its own in the file: a process that is killed while it
+//! holds one leaves the record as it was before its step, and the next process goes on. See
+//! `replica.rs` for what a step reads and writes, and `sys.rs` for everything unsafe.
 
 use std::fs::File;
 use std::path::Path;
@@ -32,13 +32,14 @@ use record::Mapped;
 pub(crate) use sys::PerProcess;
 use sys::{Brief, Held, truncation};
 
-/// The name of the file in a state directory: another layout has another file, so that programs of two versions can run
-/// side by side, each with limits of its own.
+/// The name of the file in a state directory: another layout has another file, so that programs of
+/// two versions can run side by side, each with limits of its own.
 pub const FILE_NAME: &str = "limits-4.shm";
 
-/// Survives a mapped file that is cut short while it is in use, which would end the process with SIGBUS: the store says
-/// that it is damaged instead. Likewise a file that grows beyond the limit of the process (SIGXFSZ) is a failed write.
-/// Installs signal handlers for the whole process; programs ask for it, the library does not.
+/// Survives a mapped file that is cut short while it is in use, which would end the process with
+/// SIGBUS: the store says that it is damaged instead. Likewise a file that grows beyond the limit
+/// of the process (SIGXFSZ) is a failed write. Installs signal handlers for the whole process;
+/// programs ask for it, the library does not.
 ///
 /// # Errors
 /// The handler cannot be installed.
@@ -69,15 +70,26 @@ impl MultiprocessStore {
     ///
     /// # Errors
     /// As [`MultiprocessStore::open`].
-    pub fn open_after_boot(path: &Path, clock: Arc<dyn Clock>, boot_id: &str) -> Result<Self, StoreError> {
+    pub fn open_after_boot(
+        path: &Path,
+        clock: Arc<dyn Clock>,
+        boot_id: &str,
+    ) -> Result<Self, StoreError> {
         let arena = open(path, &*clock, boot_id).map_err(|refused| told(path, refused))?;
-        Ok(Self { arena: Arc::new(arena), clock, peers: Mutex::new(None) })
+        Ok(Self {
+            arena: Arc::new(arena),
+            clock,
+            peers: Mutex::new(None),
+        })
     }
 }
 
 /// Opens or makes the file, one process at a time. It gets its name when it is whole.
 fn open(path: &Path, clock: &dyn Clock, boot_id: &str) -> Result<Arena, Refused> {
-    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+    if let Some(directory) = path
+        .parent()
+        .filter(|directory| !directory.as_os_str().is_empty())
+    {
         private::make_directory(directory)?;
     }
     let lock_path = path.with_extension("lock");
@@ -102,7 +114,12 @@ fn open(path: &Path, clock: &dyn Clock, boot_id: &str) -> Result<Arena, Refused>
                 arena
             } else {
                 let moved = Arena::create(&fresh, boot_id, (now.as_micros(), wall))?;
-                carry_over(&arena, &moved, now, &crate::clock::shift(anchor, (now, wall)))?;
+                carry_over(
+                    &arena,
+                    &moved,
+                    now,
+                    &crate::clock::shift(anchor, (now, wall)),
+                )?;
                 std::fs::rename(&fresh, path)?;
                 Arena::open(path)?
             }
@@ -114,7 +131,12 @@ fn open(path: &Path, clock: &dyn Clock, boot_id: &str) -> Result<Arena, Refused>
 /// Copies what an earlier start of the machine wrote into a fresh file, on the clock of this start.
 ///
 /// Nobody uses the old file, and its locks mean nothing any more.
-fn carry_over(old: &Arena, fresh: &Arena, now: BootInstant, shift: &dyn Fn(BootInstant) -> BootInstant) -> Result<(), Refused> {
+fn carry_over(
+    old: &Arena,
+    fresh: &Arena,
+    now: BootInstant,
+    shift: &dyn Fn(BootInstant) -> BootInstant,
+) -> Result<(), Refused> {
     for (key, offset) in old.list()? {
         let (segment, place) = old.at(offset)?;
         let mut replica = Replica::new(0, process::signature());
@@ -129,16 +151,25 @@ fn carry_over(old: &Arena, fresh: &Arena, now: BootInstant, shift: &dyn Fn(BootI
 /// Says what is wrong, for a person.
 fn told(path: &Path, refused: Refused) -> StoreError {
     let store = format!("the shared memory file {}", path.display());
-    let unusable = |why: String, remedy: &str| StoreError::Unusable { store: store.clone(), why, remedy: remedy.to_owned() };
+    let unusable = |why: String, remedy: &str| StoreError::Unusable {
+        store: store.clone(),
+        why,
+        remedy: remedy.to_owned(),
+    };
     let fresh = "end the programs that use it and remove the file to start with fresh limits";
     match refused {
         Refused::Damaged(why) => unusable(why.to_owned(), fresh),
         Refused::Version(other) => unusable(
-            format!("it was written by another version of the program (its layout is version {other}, this one reads {VERSION})"),
+            format!(
+                "it was written by another version of the program (its layout is version {other}, this one reads {VERSION})"
+            ),
             "run the version that wrote it, or end the programs that use it and remove the file to start with fresh limits",
         ),
         Refused::Full => unusable("it has no room for another site".to_owned(), fresh),
-        Refused::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => StoreError::Away { store, why: error.to_string() },
+        Refused::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => StoreError::Away {
+            store,
+            why: error.to_string(),
+        },
         Refused::Io(error) => unusable(
             error.to_string(),
             "make it and its directory writable and make room on the disk, or choose another with --state-dir or --rate-dsn",
@@ -154,7 +185,9 @@ impl StateStore for MultiprocessStore {
             arena: Arc::clone(&self.arena),
             clock: Arc::clone(&self.clock),
             key: Arc::clone(key),
-            local: PerProcess::new(Brief::new(Local::new(&names)), move || Brief::new(Local::new(&inherited))),
+            local: PerProcess::new(Brief::new(Local::new(&names)), move || {
+                Brief::new(Local::new(&inherited))
+            }),
             names,
         })
     }
@@ -162,7 +195,12 @@ impl StateStore for MultiprocessStore {
     fn list(&self) -> Answer<Vec<SiteKey>> {
         let list = || {
             let _directory = self.lock_whole()?;
-            Ok(self.arena.list()?.into_iter().map(|(key, _)| SiteKey::from(key)).collect())
+            Ok(self
+                .arena
+                .list()?
+                .into_iter()
+                .map(|(key, _)| SiteKey::from(key))
+                .collect())
         };
         Answer::Ready(list().map_err(|refused| told(self.arena.path(), refused)))
     }
@@ -185,7 +223,11 @@ impl StateStore for MultiprocessStore {
 
     fn flush(&self) -> Answer<()> {
         // Nothing is ever on its way; but a lock that nobody frees is worth knowing of.
-        Answer::Ready(self.lock_whole().map(drop).map_err(|refused| told(self.arena.path(), refused)))
+        Answer::Ready(
+            self.lock_whole()
+                .map(drop)
+                .map_err(|refused| told(self.arena.path(), refused)),
+        )
     }
 }
 
@@ -209,7 +251,10 @@ struct Local {
 
 impl Local {
     fn new(names: &Names) -> Self {
-        Self { replica: Replica::naming(names), block: None }
+        Self {
+            replica: Replica::naming(names),
+            block: None,
+        }
     }
 }
 
@@ -227,9 +272,12 @@ impl MultiprocessSite {
     #[inline]
     fn step<T>(&self, step: impl FnOnce(&mut Site, BootInstant) -> T) -> Answer<T> {
         let mut local = self.local.get().take();
-        // What is decided goes where it is wanted at once, and is not handed from one to the other with what may go wrong.
+        // What is decided goes where it is wanted at once, and is not handed from one to the other
+        // with what may go wrong.
         let mut answer = None;
-        match self.try_step(&mut local, |site, now| answer = Some(Answer::now(step(site, now)))) {
+        match self.try_step(&mut local, |site, now| {
+            answer = Some(Answer::now(step(site, now)))
+        }) {
             Ok(()) => answer.unwrap_or_else(|| Answer::Ready(Err(self.told(Garbled.into())))),
             Err(refused) => Answer::Ready(Err(self.told(refused))),
         }
@@ -241,7 +289,11 @@ impl MultiprocessSite {
     }
 
     #[inline]
-    fn try_step<T>(&self, local: &mut Local, step: impl FnOnce(&mut Site, BootInstant) -> T) -> Result<T, Refused> {
+    fn try_step<T>(
+        &self,
+        local: &mut Local,
+        step: impl FnOnce(&mut Site, BootInstant) -> T,
+    ) -> Result<T, Refused> {
         loop {
             let (offset, generation) = match local.block {
                 Some(block) => block,
@@ -249,14 +301,22 @@ impl MultiprocessSite {
             };
             let (segment, place) = self.arena.at(offset)?;
             let held = segment.mutex(place + block::LOCK).lock(PATIENCE)?;
-            if segment.word(place + block::GENERATION).load(std::sync::atomic::Ordering::Relaxed) != generation {
+            if segment
+                .word(place + block::GENERATION)
+                .load(std::sync::atomic::Ordering::Relaxed)
+                != generation
+            {
                 drop(held);
                 local.block = None;
                 local.replica.distrust();
                 continue;
             }
             let now = self.clock.boot();
-            let done = local.replica.run(&mut Mapped::new(&self.arena, segment, place, now), |site| step(site, now));
+            let done = local
+                .replica
+                .run(&mut Mapped::new(&self.arena, segment, place, now), |site| {
+                    step(site, now)
+                });
             if truncation::was_seen() {
                 local.replica.distrust();
                 return Err(Refused::Damaged("it was cut short while it was in use"));
@@ -274,12 +334,18 @@ impl MultiprocessSite {
             let used = self.arena.segments_used()?;
             if used >= SWEEP_FROM && used.is_power_of_two() {
                 let now = self.clock.boot();
-                self.arena.sweep((now - KEEP).as_micros(), now.as_micros())?;
+                self.arena
+                    .sweep((now - KEEP).as_micros(), now.as_micros())?;
             }
             self.arena.add(&self.key)?
         };
         let (segment, place) = self.arena.at(offset)?;
-        let block = (offset, segment.word(place + block::GENERATION).load(std::sync::atomic::Ordering::Relaxed));
+        let block = (
+            offset,
+            segment
+                .word(place + block::GENERATION)
+                .load(std::sync::atomic::Ordering::Relaxed),
+        );
         local.block = Some(block);
         Ok(block)
     }
@@ -287,7 +353,11 @@ impl MultiprocessSite {
 
 impl SiteHandle for MultiprocessSite {
     fn budget(&self, key: &BudgetKey) -> usize {
-        self.local.get().take().replica.name(&self.names, &key.to_string())
+        self.local
+            .get()
+            .take()
+            .replica
+            .name(&self.names, &key.to_string())
     }
 
     fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
@@ -336,7 +406,9 @@ impl SiteHandle for MultiprocessSite {
 
     fn view(&self) -> Answer<SiteView> {
         let mut local = self.local.get().take();
-        let now = self.try_step(&mut local, |_, now| now).map_err(|refused| self.told(refused));
+        let now = self
+            .try_step(&mut local, |_, now| now)
+            .map_err(|refused| self.told(refused));
         Answer::Ready(now.map(|now| local.replica.view(now)))
     }
 }

@@ -1,5 +1,5 @@
-//! Files and directories of the state: for their owner alone, or for a group where that is asked for, whatever the umask
-//! says. What is there already keeps the permissions it has.
+//! Files and directories of the state: for their owner alone, or for a group where that is asked
+//! for, whatever the umask says. What is there already keeps the permissions it has.
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io;
@@ -10,12 +10,18 @@ use std::sync::OnceLock;
 /// The group that shares the state of this process, if one does.
 static GROUP: OnceLock<u32> = OnceLock::new();
 
-/// Shares what is made from now on with a group, given by its name or number. Counts once, for the whole process.
+/// Shares what is made from now on with a group, given by its name or number. Counts once, for the
+/// whole process.
 ///
 /// # Errors
 /// There is no such group.
 pub fn share_with(group: &str) -> Result<(), String> {
-    let found = group.parse().ok().or_else(|| number_of(group, &std::fs::read_to_string("/etc/group").unwrap_or_default()));
+    let found = group.parse().ok().or_else(|| {
+        number_of(
+            group,
+            &std::fs::read_to_string("/etc/group").unwrap_or_default(),
+        )
+    });
     let number = found.ok_or_else(|| format!("there is no group '{group}' on this machine"))?;
     let _ = GROUP.set(number);
     Ok(())
@@ -31,7 +37,9 @@ fn number_of(group: &str, list: &str) -> Option<u32> {
 
 /// Sets the permissions of what was opened, and not of what its name may mean by now.
 fn settle(made: &File, alone: u32, shared: u32) -> io::Result<()> {
-    let Some(group) = GROUP.get() else { return made.set_permissions(Permissions::from_mode(alone)) };
+    let Some(group) = GROUP.get() else {
+        return made.set_permissions(Permissions::from_mode(alone));
+    };
     fchown(made, None, Some(*group))?;
     made.set_permissions(Permissions::from_mode(shared))
 }
@@ -65,14 +73,20 @@ fn open_directory(path: &Path) -> io::Result<File> {
 /// # Errors
 /// It cannot be made.
 pub fn make_file(path: &Path) -> io::Result<()> {
-    match File::options().create_new(true).write(true).mode(0o600).open(path) {
+    match File::options()
+        .create_new(true)
+        .write(true)
+        .mode(0o600)
+        .open(path)
+    {
         Ok(made) => settle(&made, 0o600, 0o660),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Tells whether others may read or write what is there: anyone, or a group that it is not shared with.
+/// Tells whether others may read or write what is there: anyone, or a group that it is not shared
+/// with.
 #[must_use]
 pub fn is_open_to_others(path: &Path) -> bool {
     let others = if GROUP.get().is_some() { 0o007 } else { 0o077 };
@@ -84,7 +98,11 @@ mod tests {
     use super::*;
 
     fn mode(path: &Path) -> u32 {
-        std::fs::metadata(path).expect("it is there").permissions().mode() & 0o7777
+        std::fs::metadata(path)
+            .expect("it is there")
+            .permissions()
+            .mode()
+            & 0o7777
     }
 
     #[test]
@@ -93,7 +111,10 @@ mod tests {
         let (new, file) = (directory.path().join("a/b"), directory.path().join("a/b/c"));
         make_directory(&new).expect("it is made");
         make_file(&file).expect("it is made");
-        assert_eq!((mode(&new), mode(&directory.path().join("a")), mode(&file)), (0o700, 0o700, 0o600));
+        assert_eq!(
+            (mode(&new), mode(&directory.path().join("a")), mode(&file)),
+            (0o700, 0o700, 0o600)
+        );
         std::fs::set_permissions(&new, Permissions::from_mode(0o755)).expect("changed");
         make_directory(&new).expect("it is there");
         assert_eq!(mode(&new), 0o755);
@@ -103,6 +124,9 @@ mod tests {
     #[test]
     fn groups_are_found_by_name() {
         let list = "root:x:0:\nlab:x:2001:ann,bob\n";
-        assert_eq!((number_of("lab", list), number_of("la", list)), (Some(2001), None));
+        assert_eq!(
+            (number_of("lab", list), number_of("la", list)),
+            (Some(2001), None)
+        );
     }
 }

@@ -9,8 +9,12 @@ use docstokg_policy::time::Clock;
 #[must_use]
 pub fn boot_id() -> String {
     let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    // Elsewhere than on Linux the start of the machine has no name; its instant, to the minute, is one.
-    read.map_or_else(|_| format!("since {}", wall_at_boot() / 60), |id| id.trim().to_owned())
+    // Elsewhere than on Linux the start of the machine has no name; its instant, to the minute, is
+    // one.
+    read.map_or_else(
+        |_| format!("since {}", wall_at_boot() / 60),
+        |id| id.trim().to_owned(),
+    )
 }
 
 fn wall_at_boot() -> u64 {
@@ -23,17 +27,26 @@ fn wall_at_boot() -> u64 {
 #[must_use]
 pub fn signature() -> Arc<str> {
     let node = rustix::system::uname();
-    format!("pid {} on {}", std::process::id(), node.nodename().to_string_lossy()).into()
+    format!(
+        "pid {} on {}",
+        std::process::id(),
+        node.nodename().to_string_lossy()
+    )
+    .into()
 }
 
-/// Returns the first of a range of names that no other process, and no other handle of this one, uses.
+/// Returns the first of a range of names that no other process, and no other handle of this one,
+/// uses.
 #[must_use]
 pub fn first_name() -> u64 {
     static HANDLES: AtomicU32 = AtomicU32::new(0);
-    // The upper half is drawn; the lower half counts. Names stay below 2^53, which a script's numbers hold exactly.
-    // What is drawn is mixed with the process and the time: a child inherits the state of its parent's dice.
+    // The upper half is drawn; the lower half counts. Names stay below 2^53, which a script's
+    // numbers hold exactly. What is drawn is mixed with the process and the time: a child inherits
+    // the state of its parent's dice.
     let handle = u64::from(HANDLES.fetch_add(1, Ordering::Relaxed));
     let now = crate::clock::SystemClock.boot().as_micros();
-    let mixed = (fastrand::u64(..) ^ now ^ u64::from(std::process::id()).rotate_left(32) ^ handle << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed =
+        (fastrand::u64(..) ^ now ^ u64::from(std::process::id()).rotate_left(32) ^ handle << 48)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((mixed >> 43) | 1) << 32
 }

@@ -1,7 +1,8 @@
 //! State on a Redis or Valkey server, shared by several machines.
 //!
-//! A step is one call of one script, which is the twin of the pure functions (`script/`): one round trip, atomic, on the
-//! server's clock. All keys of a site have one hash tag and run out by themselves.
+//! A step is one call of one script, which is the twin of the pure functions (`script/`): one round
+//! trip, atomic, on the server's clock. All keys of a site have one hash tag and run out by
+//! themselves.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -34,14 +35,16 @@ use script::LAYOUT;
 use site::RedisSite;
 use wire::Step;
 
-/// How often a step whose connection broke is sent again. What was done twice counts twice: too little is sent, not too
-/// much. Steps that take something back are not sent again.
+/// How often a step whose connection broke is sent again. What was done twice counts twice: too
+/// little is sent, not too much. Steps that take something back are not sent again.
 const AGAIN: u32 = 3;
-/// How often this process says that it lives, and hears how many others do: when the server is lost, that many share.
+/// How often this process says that it lives, and hears how many others do: when the server is
+/// lost, that many share.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// For how long it is believed.
 const ALIVE: Duration = Duration::from_secs(20);
-/// How many sites are listed, and how often the server is asked for more of them: a list has an end.
+/// How many sites are listed, and how often the server is asked for more of them: a list has an
+/// end.
 const MAX_SITES: usize = 1 << 20;
 const MAX_SCANS: u32 = 1 << 17;
 /// How long a look at a server that did not answer may take.
@@ -54,8 +57,9 @@ pub struct RedisStore {
     inner: Arc<PerProcess<Arc<Inner>>>,
 }
 
-/// How many processes were counted, and when: the count falls only when it has been lower for as long as a process is
-/// believed to live. A server that was emptied counts few, and those that have just begun are not counted yet.
+/// How many processes were counted, and when: the count falls only when it has been lower for as
+/// long as a process is believed to live. A server that was emptied counts few, and those that have
+/// just begun are not counted yet.
 #[derive(Default)]
 struct Counted {
     first: Option<BootInstant>,
@@ -89,7 +93,8 @@ struct Inner {
     next_id: AtomicU64,
     /// How many processes lived at the heartbeats of the last seconds.
     peers: Mutex<Counted>,
-    /// Counts how often the server has lost what it knew, or may have: what was known of sites before does not count.
+    /// Counts how often the server has lost what it knew, or may have: what was known of sites
+    /// before does not count.
     lives: AtomicU32,
     /// The number of this process among them.
     rank: AtomicU32,
@@ -107,24 +112,37 @@ impl Drop for Inner {
 }
 
 impl RedisStore {
-    /// Names the server of a DSN such as `redis://127.0.0.1:6379/0` or `rediss://user:password@host/`. It is connected to
-    /// when it is first needed.
+    /// Names the server of a DSN such as `redis://127.0.0.1:6379/0` or
+    /// `rediss://user:password@host/`. It is connected to when it is first needed.
     ///
     /// # Errors
     /// The DSN is none.
     pub fn open(dsn: &str, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
-        let inner = Arc::new(Inner::open(dsn, Arc::clone(&clock), Handle::try_current().ok())?);
+        let inner = Arc::new(Inner::open(
+            dsn,
+            Arc::clone(&clock),
+            Handle::try_current().ok(),
+        )?);
         let (dsn, first) = (dsn.to_owned(), Arc::clone(&inner));
-        // A child has neither the connection nor the runtime of its parent. A DSN that was good once stays so: the
-        // parent's connection is the last resort, not the first.
-        let again = move || Inner::open(&dsn, Arc::clone(&clock), None).map_or_else(|_| Arc::clone(&first), Arc::new);
-        Ok(Self { inner: Arc::new(PerProcess::new(inner, again)) })
+        // A child has neither the connection nor the runtime of its parent. A DSN that was good
+        // once stays so: the parent's connection is the last resort, not the first.
+        let again = move || {
+            Inner::open(&dsn, Arc::clone(&clock), None)
+                .map_or_else(|_| Arc::clone(&first), Arc::new)
+        };
+        Ok(Self {
+            inner: Arc::new(PerProcess::new(inner, again)),
+        })
     }
 
-    /// Opens a site on which the script goes by the clock of this store, and not by the server's: for tests that compare
-    /// it with the pure functions. Returns also the name that the next question gets.
+    /// Opens a site on which the script goes by the clock of this store, and not by the server's:
+    /// for tests that compare it with the pure functions. Returns also the name that the next
+    /// question gets.
     #[doc(hidden)]
-    pub fn site_on_own_time(&self, key: &SiteKey) -> (Arc<dyn SiteHandle>, impl Fn() -> u64 + use<>) {
+    pub fn site_on_own_time(
+        &self,
+        key: &SiteKey,
+    ) -> (Arc<dyn SiteHandle>, impl Fn() -> u64 + use<>) {
         let inner = Arc::clone(self.inner.get());
         let site = RedisSite {
             inner: Arc::clone(&self.inner),
@@ -133,7 +151,9 @@ impl RedisStore {
             birth: Arc::default(),
             told_time: true,
         };
-        (Arc::new(site), move || inner.next_id.load(Ordering::Relaxed) + 1)
+        (Arc::new(site), move || {
+            inner.next_id.load(Ordering::Relaxed) + 1
+        })
     }
 }
 
@@ -141,7 +161,9 @@ impl RedisStore {
 #[must_use]
 pub fn without_password(dsn: &str) -> String {
     // What follows a question mark may be a password as well.
-    let (shown, query) = dsn.split_once('?').map_or((dsn, ""), |(shown, _)| (shown, "?***"));
+    let (shown, query) = dsn
+        .split_once('?')
+        .map_or((dsn, ""), |(shown, _)| (shown, "?***"));
     match (shown.split_once("://"), shown.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, place))) => format!("{scheme}://***@{place}{query}"),
         _ => format!("{shown}{query}"),
@@ -155,14 +177,20 @@ impl Inner {
         let unusable = |why: String| StoreError::Unusable {
             store: name.clone(),
             why,
-            remedy: "give it as redis://[USER:PASSWORD@]HOST[:PORT][/DB], or rediss:// for TLS".to_owned(),
+            remedy: "give it as redis://[USER:PASSWORD@]HOST[:PORT][/DB], or rediss:// for TLS"
+                .to_owned(),
         };
         // What the library says of a DSN may repeat it.
-        let info = dsn.into_connection_info().map_err(|_| unusable("its DSN cannot be read".to_owned()))?;
+        let info = dsn
+            .into_connection_info()
+            .map_err(|_| unusable("its DSN cannot be read".to_owned()))?;
         let (home, own) = if let Some(home) = home {
             (home, None)
         } else {
-            let own = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+            let own = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(1)
+                .enable_all()
+                .build();
             let own = own.map_err(|error| unusable(error.to_string()))?;
             (own.handle().clone(), Some(own))
         };
@@ -192,31 +220,55 @@ impl Inner {
         } else {
             error.to_string()
         };
-        StoreError::Away { store: self.name.clone(), why }
+        StoreError::Away {
+            store: self.name.clone(),
+            why,
+        }
     }
 
     fn malformed(&self) -> StoreError {
-        StoreError::Away { store: self.name.clone(), why: "its answer is not one that this version understands".to_owned() }
+        StoreError::Away {
+            store: self.name.clone(),
+            why: "its answer is not one that this version understands".to_owned(),
+        }
     }
 
     fn of_another_version(&self, layout: &str) -> StoreError {
         StoreError::Unusable {
             store: self.name.clone(),
-            why: format!("a site on it was written by another version of the program (its layout is version {layout}, this one reads {LAYOUT})"),
-            remedy: format!("run the version that wrote it, or delete the keys that begin with {PREFIX} to start with fresh limits"),
+            why: format!(
+                "a site on it was written by another version of the program (its layout is version {layout}, this one reads {LAYOUT})"
+            ),
+            remedy: format!(
+                "run the version that wrote it, or delete the keys that begin with {PREFIX} to start with fresh limits"
+            ),
         }
     }
 
-    /// Runs a step. A script that the server has forgotten is told again; a connection that broke is made again.
+    /// Runs a step. A script that the server has forgotten is told again; a connection that broke
+    /// is made again.
     async fn run(&self, step: Step) -> Result<Value, StoreError> {
         let mut broken = 0;
         loop {
-            match self.link.send(&step.arguments).await.and_then(Value::extract_error) {
+            match self
+                .link
+                .send(&step.arguments)
+                .await
+                .and_then(Value::extract_error)
+            {
                 Ok(value) => return Ok(value),
                 Err(error) if error.code() == Some("NOSCRIPT") => {
-                    self.script.load_async(&mut self.link.clone()).await.map_err(|error| self.away(&error))?;
+                    self.script
+                        .load_async(&mut self.link.clone())
+                        .await
+                        .map_err(|error| self.away(&error))?;
                 }
-                Err(error) if error.is_io_error() && !error.is_timeout() && step.may_repeat && broken < AGAIN => {
+                Err(error)
+                    if error.is_io_error()
+                        && !error.is_timeout()
+                        && step.may_repeat
+                        && broken < AGAIN =>
+                {
                     broken += 1;
                     pause(Duration::from_millis(30) * broken).await;
                 }
@@ -227,20 +279,35 @@ impl Inner {
                 Err(error) if error.code() == Some("FORGOTTEN") => {
                     // The next questions, of this site and all others, are those of a newcomer.
                     self.lives.fetch_add(1, Ordering::AcqRel);
-                    return Err(StoreError::Forgot { store: self.name.clone() });
+                    return Err(StoreError::Forgot {
+                        store: self.name.clone(),
+                    });
                 }
-                Err(error) if error.code() == Some("LAYOUT") => return Err(self.of_another_version(error.detail().unwrap_or("unknown"))),
+                Err(error) if error.code() == Some("LAYOUT") => {
+                    return Err(self.of_another_version(error.detail().unwrap_or("unknown")));
+                }
                 Err(error) => return Err(self.away(&error)),
             }
         }
     }
 
     /// Waits for the answer to a look, but not for long.
-    async fn in_time(&self, look: impl Future<Output = Result<(), RedisError>>) -> Result<(), StoreError> {
-        let late = || StoreError::Away { store: self.name.clone(), why: "it takes too long".to_owned() };
-        #[expect(clippy::disallowed_methods, reason = "a real server that does not answer, in real time")]
+    async fn in_time(
+        &self,
+        look: impl Future<Output = Result<(), RedisError>>,
+    ) -> Result<(), StoreError> {
+        let late = || StoreError::Away {
+            store: self.name.clone(),
+            why: "it takes too long".to_owned(),
+        };
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a real server that does not answer, in real time"
+        )]
         let looked = tokio::time::timeout(CHECK, look).await;
-        looked.map_err(|_| late())?.map_err(|error| self.away(&error))
+        looked
+            .map_err(|_| late())?
+            .map_err(|error| self.away(&error))
     }
 
     /// Says that this process lives, and counts who else does.
@@ -253,12 +320,19 @@ impl Inner {
              for _, other in ipairs(all) do if other < ARGV[1] then rank = rank + 1 end end \
              return { #all, rank }";
         let mut beat = redis::cmd("EVAL");
-        beat.arg(script).arg(1).arg(format!("{PREFIX}:peers")).arg(member).arg(ALIVE.as_secs());
+        beat.arg(script)
+            .arg(1)
+            .arg(format!("{PREFIX}:peers"))
+            .arg(member)
+            .arg(ALIVE.as_secs());
         if let Value::Array(counted) = self.link.send(&beat).await?.extract_error()?
             && let [Value::Int(peers), Value::Int(rank)] = counted[..]
         {
-            self.rank.store(u32::try_from(rank).unwrap_or(0), Ordering::Relaxed);
-            self.peers.lock().note(u32::try_from(peers).unwrap_or(1), self.clock.boot());
+            self.rank
+                .store(u32::try_from(rank).unwrap_or(0), Ordering::Relaxed);
+            self.peers
+                .lock()
+                .note(u32::try_from(peers).unwrap_or(1), self.clock.boot());
         }
         Ok(())
     }
@@ -268,12 +342,16 @@ impl Inner {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the server is real, and so is the time it takes to come back")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the server is real, and so is the time it takes to come back"
+)]
 async fn pause(length: Duration) {
     tokio::time::sleep(length).await;
 }
 
-/// A future that runs in the runtime of the store, whoever polls it; and, dropped early, runs to its end there.
+/// A future that runs in the runtime of the store, whoever polls it; and, dropped early, runs to
+/// its end there.
 struct AtHome<T: Send + 'static> {
     home: Handle,
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
@@ -285,7 +363,9 @@ impl<T: Send + 'static> Future for AtHome<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let this = self.get_mut();
-        let Some(work) = &mut this.work else { return Poll::Pending };
+        let Some(work) = &mut this.work else {
+            return Poll::Pending;
+        };
         let _entered = this.home.enter();
         let done = work.as_mut().poll(context);
         if done.is_ready() {
@@ -298,7 +378,10 @@ impl<T: Send + 'static> Future for AtHome<T> {
 impl<T: Send + 'static> Drop for AtHome<T> {
     fn drop(&mut self) {
         if let (Some(work), Some(unwanted)) = (self.work.take(), self.unwanted.take()) {
-            #[expect(clippy::disallowed_methods, reason = "the store's own background work, in the runtime it was opened in")]
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the store's own background work, in the runtime it was opened in"
+            )]
             self.home.spawn(async move { unwanted(work.await) });
         }
     }
@@ -310,7 +393,11 @@ fn begin<T: Send + Unpin + 'static>(
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     unwanted: impl FnOnce(Result<T, StoreError>) + Send + 'static,
 ) -> Answer<T> {
-    let mut work = AtHome { home: inner.home.clone(), work: Some(Box::pin(work)), unwanted: Some(Box::new(unwanted)) };
+    let mut work = AtHome {
+        home: inner.home.clone(),
+        work: Some(Box::pin(work)),
+        unwanted: Some(Box::new(unwanted)),
+    };
     match Pin::new(&mut work).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => Answer::Ready(done),
         Poll::Pending => Answer::Later(Box::pin(work)),
@@ -338,9 +425,22 @@ impl StateStore for RedisStore {
                 let (mut cursor, mut listed) = (0u64, 0);
                 for _ in 0..MAX_SCANS {
                     let mut scan = redis::cmd("SCAN");
-                    scan.arg(cursor).arg("MATCH").arg(format!("{PREFIX}:{{*}}")).arg("COUNT").arg(1_000);
-                    let (next, found): (u64, Vec<String>) = scan.query_async(&mut link).await.map_err(|error| inner.away(&error))?;
-                    keys.extend(found.iter().filter_map(|key| Some(SiteKey::from(key.strip_prefix(PREFIX)?.strip_prefix(":{")?.strip_suffix('}')?))));
+                    scan.arg(cursor)
+                        .arg("MATCH")
+                        .arg(format!("{PREFIX}:{{*}}"))
+                        .arg("COUNT")
+                        .arg(1_000);
+                    let (next, found): (u64, Vec<String>) = scan
+                        .query_async(&mut link)
+                        .await
+                        .map_err(|error| inner.away(&error))?;
+                    keys.extend(found.iter().filter_map(|key| {
+                        Some(SiteKey::from(
+                            key.strip_prefix(PREFIX)?
+                                .strip_prefix(":{")?
+                                .strip_suffix('}')?,
+                        ))
+                    }));
                     (cursor, listed) = (next, listed + found.len());
                     if cursor == 0 {
                         return Ok(keys.into_iter().collect());
@@ -349,7 +449,10 @@ impl StateStore for RedisStore {
                         break;
                     }
                 }
-                Err(StoreError::Away { store: inner.name.clone(), why: endless.to_owned() })
+                Err(StoreError::Away {
+                    store: inner.name.clone(),
+                    why: endless.to_owned(),
+                })
             }
         };
         begin(&inner, work, |_| ())
@@ -369,7 +472,10 @@ impl StateStore for RedisStore {
             let inner = Arc::clone(&inner);
             async move {
                 // Commands are answered in the order in which they were sent.
-                redis::cmd("PING").query_async::<()>(&mut inner.link.clone()).await.map_err(|error| inner.away(&error))
+                redis::cmd("PING")
+                    .query_async::<()>(&mut inner.link.clone())
+                    .await
+                    .map_err(|error| inner.away(&error))
             }
         };
         begin(&inner, work, |_| ())
@@ -378,20 +484,34 @@ impl StateStore for RedisStore {
     fn check(&self) -> Answer<()> {
         let inner = Arc::clone(self.inner.get());
         let (home, name) = (inner.home.clone(), inner.name.clone());
-        // It goes on by itself: whoever looks only now and then must not take its own absence for the server's.
-        #[expect(clippy::disallowed_methods, reason = "the store's own background work, in the runtime it was opened in")]
+        // It goes on by itself: whoever looks only now and then must not take its own absence for
+        // the server's.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the store's own background work, in the runtime it was opened in"
+        )]
         let checked = home.spawn(async move {
             // A server whose memory is full answers, and takes nothing.
             let mut write = redis::cmd("SET");
-            write.arg(format!("{PREFIX}:check")).arg("").arg("EX").arg(ALIVE.as_secs());
+            write
+                .arg(format!("{PREFIX}:check"))
+                .arg("")
+                .arg("EX")
+                .arg(ALIVE.as_secs());
             let mut link = inner.link.clone();
             inner.in_time(write.query_async::<()>(&mut link)).await?;
-            // It was away: whether it still knows what it knew is not asked a second time, site by site.
+            // It was away: whether it still knows what it knew is not asked a second time, site by
+            // site.
             inner.lives.fetch_add(1, Ordering::AcqRel);
             Ok(())
         });
         Answer::Later(Box::pin(async move {
-            let ended = |_| Err(StoreError::Away { store: name, why: "the runtime that asks it has ended".to_owned() });
+            let ended = |_| {
+                Err(StoreError::Away {
+                    store: name,
+                    why: "the runtime that asks it has ended".to_owned(),
+                })
+            };
             checked.await.unwrap_or_else(ended)
         }))
     }
@@ -414,7 +534,10 @@ impl StateStore for RedisStore {
         let inner = self.inner.get();
         let (weak, member) = (Arc::downgrade(inner), inner.fresh_id());
         let mut was_away = false;
-        #[expect(clippy::disallowed_methods, reason = "the store's own background work, in the runtime it was opened in")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the store's own background work, in the runtime it was opened in"
+        )]
         inner.home.spawn(async move {
             while let Some(inner) = weak.upgrade() {
                 // Away now is asked again in a moment: the last known number holds meanwhile.

@@ -1,9 +1,10 @@
 //! One process's copy of a site that several processes share, and how it is kept up to date.
 //!
-//! What is shared is a record of three parts. The HEAD is everything but the history of grants: breakers, reservations,
-//! slots; a few hundred bytes, written whole when it has changed. The PAGE is the history of every budget as it was once.
-//! The LOG is what was spent and taken back since then: an `enter` that goes at once appends sixteen bytes to it and
-//! writes nothing else. When the log is full, a new page takes its place.
+//! What is shared is a record of three parts. The HEAD is everything but the history of grants:
+//! breakers, reservations, slots; a few hundred bytes, written whole when it has changed. The PAGE
+//! is the history of every budget as it was once. The LOG is what was spent and taken back since
+//! then: an `enter` that goes at once appends sixteen bytes to it and writes nothing else. When the
+//! log is full, a new page takes its place.
 //!
 //! A copy that is behind reads the part it lacks; one that is up to date reads nothing.
 
@@ -42,7 +43,8 @@ pub(crate) struct Commit<'a> {
     pub(crate) page: Option<&'a [u8]>,
     /// What is added to the log.
     pub(crate) log: &'a [u8],
-    /// Until when the host is left alone, and why, with a head that has changed; for people who read the record.
+    /// Until when the host is left alone, and why, with a head that has changed; for people who
+    /// read the record.
     pub(crate) open: Option<(BootInstant, String)>,
 }
 
@@ -51,7 +53,8 @@ pub(crate) trait Record {
     /// What can go wrong while it is read or written.
     type Error: From<Garbled>;
 
-    /// Returns how many changes the log holds before a page takes their place, once the position is known.
+    /// Returns how many changes the log holds before a page takes their place, once the position is
+    /// known.
     fn log_entries(&self) -> usize;
 
     /// Returns how far it has come.
@@ -75,7 +78,8 @@ pub(crate) trait Record {
 #[error("the record of the site is garbled")]
 pub(crate) struct Garbled;
 
-/// The names of the budgets that a handle has given out indices for. A child process starts with those of its parent.
+/// The names of the budgets that a handle has given out indices for. A child process starts with
+/// those of its parent.
 pub(crate) type Names = Arc<Mutex<Vec<String>>>;
 
 /// The copy of a site in this process.
@@ -123,19 +127,44 @@ pub(crate) fn from_first_layout(head: &[u8]) -> Result<Vec<u8>, Garbled> {
     if head.is_empty() {
         return Ok(Vec::new());
     }
-    let FirstHead { breaker, isolated, budgets } = postcard::from_bytes(head).map_err(|_| Garbled)?;
-    let budgets: Vec<(String, Budget)> = budgets.into_iter().map(|(name, first)| (name, Budget::from(first))).collect();
-    let budgets = budgets.iter().map(|(name, budget)| (name.as_str(), budget)).collect();
-    let head = HeadRef { breaker: &breaker, isolated: &isolated, budgets, extensions: &Extensions::default() };
+    let FirstHead {
+        breaker,
+        isolated,
+        budgets,
+    } = postcard::from_bytes(head).map_err(|_| Garbled)?;
+    let budgets: Vec<(String, Budget)> = budgets
+        .into_iter()
+        .map(|(name, first)| (name, Budget::from(first)))
+        .collect();
+    let budgets = budgets
+        .iter()
+        .map(|(name, budget)| (name.as_str(), budget))
+        .collect();
+    let head = HeadRef {
+        breaker: &breaker,
+        isolated: &isolated,
+        budgets,
+        extensions: &Extensions::default(),
+    };
     postcard::to_allocvec(&head).map_err(|_| Garbled)
 }
 
 impl Replica {
-    /// Starts an empty copy. Reservations and passes are named from `first` on, which no other process uses; `who` signs opens.
+    /// Starts an empty copy. Reservations and passes are named from `first` on, which no other
+    /// process uses; `who` signs opens.
     pub(crate) fn new(first: u64, who: Arc<str>) -> Self {
         let mut site = Site::default();
         site.number_from(first);
-        Self { site, names: Vec::new(), order: Vec::new(), position: None, head: Vec::new(), scratch: Vec::new(), page: Vec::new(), who }
+        Self {
+            site,
+            names: Vec::new(),
+            order: Vec::new(),
+            position: None,
+            head: Vec::new(),
+            scratch: Vec::new(),
+            page: Vec::new(),
+            who,
+        }
     }
 
     /// Starts an empty copy that knows these budgets by their indices.
@@ -165,8 +194,13 @@ impl Replica {
         self.names.len() - 1
     }
 
-    /// Runs one step on the record: brings the copy up to date, decides, and writes what has changed.
-    pub(crate) fn run<R: Record, T>(&mut self, record: &mut R, step: impl FnOnce(&mut Site) -> T) -> Result<T, R::Error> {
+    /// Runs one step on the record: brings the copy up to date, decides, and writes what has
+    /// changed.
+    pub(crate) fn run<R: Record, T>(
+        &mut self,
+        record: &mut R,
+        step: impl FnOnce(&mut Site) -> T,
+    ) -> Result<T, R::Error> {
         let done = self.try_run(record, step);
         if done.is_err() {
             self.position = None;
@@ -175,14 +209,23 @@ impl Replica {
     }
 
     #[inline]
-    fn try_run<R: Record, T>(&mut self, record: &mut R, step: impl FnOnce(&mut Site) -> T) -> Result<T, R::Error> {
+    fn try_run<R: Record, T>(
+        &mut self,
+        record: &mut R,
+        step: impl FnOnce(&mut Site) -> T,
+    ) -> Result<T, R::Error> {
         let position = record.position()?;
-        let grown = if self.position == Some(position) && self.order.len() == self.names.len() { false } else { self.catch_up(record, position)? };
+        let grown = if self.position == Some(position) && self.order.len() == self.names.len() {
+            false
+        } else {
+            self.catch_up(record, position)?
+        };
         let done = step(&mut self.site);
         let touched = self.site.take_touched() | grown;
         self.scratch.clear();
         for (place, budget) in self.order.iter().enumerate() {
-            self.site.budgets_mut()[*budget].hand_over_journal(|change| self.scratch.extend_from_slice(&entry(place, change)));
+            self.site.budgets_mut()[*budget]
+                .hand_over_journal(|change| self.scratch.extend_from_slice(&entry(place, change)));
         }
         if !touched && self.scratch.is_empty() {
             return Ok(done);
@@ -203,7 +246,12 @@ impl Replica {
         let page = full.then_some(self.page.as_slice());
         let log: &[u8] = if full { &[] } else { &self.scratch };
         let open = if head.is_some() { self.open() } else { None };
-        self.position = Some(record.write(&Commit { head: head.as_deref(), page, log, open })?);
+        self.position = Some(record.write(&Commit {
+            head: head.as_deref(),
+            page,
+            log,
+            open,
+        })?);
         if let Some(head) = head {
             self.head = head;
         }
@@ -212,13 +260,24 @@ impl Replica {
 
     /// Copies the state for somebody who wants to look at it.
     pub(crate) fn view(&self, now: BootInstant) -> SiteView {
-        SiteView { site: self.site.clone(), budgets: self.names.clone(), now }
+        SiteView {
+            site: self.site.clone(),
+            budgets: self.names.clone(),
+            now,
+        }
     }
 
-    /// Reads what is new in the record. Returns whether this process has budgets that the record does not know.
+    /// Reads what is new in the record. Returns whether this process has budgets that the record
+    /// does not know.
     #[cold]
-    fn catch_up<R: Record>(&mut self, record: &mut R, position: Position) -> Result<bool, R::Error> {
-        let known = self.position.filter(|known| known.page == position.page && known.logged <= position.logged);
+    fn catch_up<R: Record>(
+        &mut self,
+        record: &mut R,
+        position: Position,
+    ) -> Result<bool, R::Error> {
+        let known = self
+            .position
+            .filter(|known| known.page == position.page && known.logged <= position.logged);
         if known.is_none_or(|known| known.head != position.head) {
             self.head = record.head()?;
             self.decode_head()?;
@@ -252,9 +311,19 @@ impl Replica {
 
     fn encode_head(&self) -> Vec<u8> {
         let (breaker, isolated) = self.site.breakers();
-        let budgets = self.order.iter().map(|place| (self.names[*place].as_str(), &self.site.budgets()[*place])).collect();
+        let budgets = self
+            .order
+            .iter()
+            .map(|place| (self.names[*place].as_str(), &self.site.budgets()[*place]))
+            .collect();
         // Writing to memory does not fail, and every type of the head can be written.
-        postcard::to_allocvec(&HeadRef { breaker, isolated, budgets, extensions: self.site.extensions() }).unwrap_or_default()
+        postcard::to_allocvec(&HeadRef {
+            breaker,
+            isolated,
+            budgets,
+            extensions: self.site.extensions(),
+        })
+        .unwrap_or_default()
     }
 
     fn decode_head(&mut self) -> Result<(), Garbled> {
@@ -286,14 +355,22 @@ impl Replica {
 
     #[cold]
     fn encode_page(&mut self) {
-        let histories: Vec<History> = self.order.iter().map(|place| self.site.budgets()[*place].history()).collect();
+        let histories: Vec<History> = self
+            .order
+            .iter()
+            .map(|place| self.site.budgets()[*place].history())
+            .collect();
         let mut room = std::mem::take(&mut self.page);
         room.clear();
         self.page = postcard::to_extend(&histories, room).unwrap_or_default();
     }
 
     fn decode_page(&mut self, page: &[u8]) -> Result<(), Garbled> {
-        let mut histories: Vec<History> = if page.is_empty() { Vec::new() } else { postcard::from_bytes(page).map_err(|_| Garbled)? };
+        let mut histories: Vec<History> = if page.is_empty() {
+            Vec::new()
+        } else {
+            postcard::from_bytes(page).map_err(|_| Garbled)?
+        };
         // A budget that was named after the page was written has no history in it.
         histories.resize_with(self.order.len().max(histories.len()), History::default);
         for (place, history) in self.order.iter().zip(histories) {
@@ -323,20 +400,34 @@ impl Replica {
         Ok(())
     }
 
-    /// Moves every instant of the copy to the clock of this start of the machine, and writes it as the record.
-    pub(crate) fn rebase<R: Record>(&mut self, record: &mut R, shift: &dyn Fn(BootInstant) -> BootInstant, now: BootInstant) -> Result<(), R::Error> {
+    /// Moves every instant of the copy to the clock of this start of the machine, and writes it as
+    /// the record.
+    pub(crate) fn rebase<R: Record>(
+        &mut self,
+        record: &mut R,
+        shift: &dyn Fn(BootInstant) -> BootInstant,
+        now: BootInstant,
+    ) -> Result<(), R::Error> {
         record.position()?;
         self.site.rebase(shift, now);
         let head = self.encode_head();
         self.encode_page();
-        self.position = Some(record.write(&Commit { head: Some(&head), page: Some(&self.page), log: &[], open: self.open() })?);
+        self.position = Some(record.write(&Commit {
+            head: Some(&head),
+            page: Some(&self.page),
+            log: &[],
+            open: self.open(),
+        })?);
         self.head = head;
         Ok(())
     }
 }
 
 /// Writes a change: instant, weight, budget, kind.
-#[expect(clippy::cast_possible_truncation, reason = "a site has a handful of budgets")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a site has a handful of budgets"
+)]
 fn entry(place: usize, change: Change) -> [u8; ENTRY] {
     let (kind, weight, at) = match change {
         Change::Spent { weight, at } => (0, weight, at),

@@ -1,8 +1,8 @@
 //! Two stores as one: breakers in the one, limits in the other.
 //!
-//! The breaker's store is asked first; if the limiter's then refuses or waits, a probe's place is given back, so that none
-//! is lost to a request that does not go. Each store is atomic by itself. Probes are not spread by jitter here: the leases
-//! of the breaker's store let few enough through.
+//! The breaker's store is asked first; if the limiter's then refuses or waits, a probe's place is
+//! given back, so that none is lost to a request that does not go. Each store is atomic by itself.
+//! Probes are not spread by jitter here: the leases of the breaker's store let few enough through.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -12,7 +12,9 @@ use std::time::Duration;
 use docstokg_policy::breaker::{Breaker, BreakerPolicy, OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Condition, Entered, Entry, OwnedAsk, Pass, Report, Settled, Site, Standing};
+use docstokg_policy::site::{
+    Ask, Condition, Entered, Entry, OwnedAsk, Pass, Report, Settled, Site, Standing,
+};
 use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
 
@@ -35,16 +37,25 @@ impl SplitStore {
 impl StateStore for SplitStore {
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
         let (breakers, limits) = (self.breakers.site(key), self.limits.site(key));
-        Arc::new(SplitSite(Arc::new(Parts { breakers, limits, passes: Mutex::default(), never: never() })))
+        Arc::new(SplitSite(Arc::new(Parts {
+            breakers,
+            limits,
+            passes: Mutex::default(),
+            never: never(),
+        })))
     }
 
     fn list(&self) -> Answer<Vec<SiteKey>> {
-        both(self.breakers.list(), self.limits.list(), |mut keys, others| {
-            keys.extend(others);
-            keys.sort();
-            keys.dedup();
-            keys
-        })
+        both(
+            self.breakers.list(),
+            self.limits.list(),
+            |mut keys, others| {
+                keys.extend(others);
+                keys.sort();
+                keys.dedup();
+                keys
+            },
+        )
     }
 
     fn is_shared(&self) -> bool {
@@ -77,13 +88,23 @@ impl StateStore for SplitStore {
 
     fn availability(&self) -> Availability {
         let (breakers, limits) = (self.breakers.availability(), self.limits.availability());
-        Availability { unavailable: breakers.unavailable || limits.unavailable, outages: breakers.outages + limits.outages }
+        Availability {
+            unavailable: breakers.unavailable || limits.unavailable,
+            outages: breakers.outages + limits.outages,
+        }
     }
 }
 
-/// The policy of the limiter's side, whose breaker never opens; one that an earlier run left open there refuses nobody.
+/// The policy of the limiter's side, whose breaker never opens; one that an earlier run left open
+/// there refuses nobody.
 fn never() -> BreakerPolicy {
-    BreakerPolicy { fail_max: NonZeroU32::MAX, window: None, throttle_block: None, shadow: true, ..BreakerPolicy::default() }
+    BreakerPolicy {
+        fail_max: NonZeroU32::MAX,
+        window: None,
+        throttle_block: None,
+        shadow: true,
+        ..BreakerPolicy::default()
+    }
 }
 
 /// Joins two answers that are both on their way.
@@ -93,7 +114,9 @@ fn both<A: Send + Unpin + 'static, B: Send + Unpin + 'static, T: Send + Unpin + 
     join: impl FnOnce(A, B) -> T + Send + 'static,
 ) -> Answer<T> {
     match (first, second) {
-        (Answer::Ready(first), Answer::Ready(second)) => Answer::Ready(first.and_then(|first| Ok(join(first, second?)))),
+        (Answer::Ready(first), Answer::Ready(second)) => {
+            Answer::Ready(first.and_then(|first| Ok(join(first, second?))))
+        }
         (first, second) => Answer::Later(Box::pin(async move {
             let (first, second) = (first.await, second.await);
             Ok(join(first?, second?))
@@ -128,27 +151,49 @@ struct Tentative {
 impl Drop for Tentative {
     fn drop(&mut self) {
         if let Some(pass) = self.pass.take() {
-            let _ = self.parts.breakers.leave(&Parts::for_breaker(&self.ask.as_ask()), pass.id, None);
+            let _ =
+                self.parts
+                    .breakers
+                    .leave(&Parts::for_breaker(&self.ask.as_ask()), pass.id, None);
         }
     }
 }
 
 impl Parts {
     fn for_breaker<'a>(ask: &Ask<'a>) -> Ask<'a> {
-        Ask { charges: &[], adaptive: None, draw: 0.0, ..ask.clone() }
+        Ask {
+            charges: &[],
+            adaptive: None,
+            draw: 0.0,
+            ..ask.clone()
+        }
     }
 
     fn for_limits<'a>(&'a self, ask: &Ask<'a>) -> Ask<'a> {
-        Ask { breaker: &self.never, isolated: false, ..ask.clone() }
+        Ask {
+            breaker: &self.never,
+            isolated: false,
+            ..ask.clone()
+        }
     }
 
     /// The pass as the limiter's side knows it: its breaker has one era and no probes.
     fn limits_pass(pass: &Pass) -> Pass {
-        Pass { era: 0, probe: false, shadowed: None, ..pass.clone() }
+        Pass {
+            era: 0,
+            probe: false,
+            shadowed: None,
+            ..pass.clone()
+        }
     }
 
     /// Goes on with the limiter's side after the breaker's answer.
-    fn then_limits(self: &Arc<Self>, ask: &OwnedAsk, how: How, by_breaker: Entered) -> Answer<Entered> {
+    fn then_limits(
+        self: &Arc<Self>,
+        ask: &OwnedAsk,
+        how: How,
+        by_breaker: Entered,
+    ) -> Answer<Entered> {
         let Entered { entry, transition } = by_breaker;
         let pass = match entry {
             Entry::Go(pass) => pass,
@@ -156,10 +201,17 @@ impl Parts {
                 if let How::Confirm(id) = how {
                     let _ = self.limits.leave(&self.for_limits(&ask.as_ask()), id, None);
                 }
-                return Answer::now(Entered { entry: other, transition });
+                return Answer::now(Entered {
+                    entry: other,
+                    transition,
+                });
             }
         };
-        let mut tentative = Tentative { parts: Arc::clone(self), ask: ask.clone(), pass: Some(pass) };
+        let mut tentative = Tentative {
+            parts: Arc::clone(self),
+            ask: ask.clone(),
+            pass: Some(pass),
+        };
         let asked = self.for_limits(&ask.as_ask());
         let answer = match how {
             How::Enter => self.limits.enter(&asked),
@@ -169,15 +221,28 @@ impl Parts {
         let mut join = move |entered: Entered| {
             let entry = match entered.entry {
                 Entry::Go(limits) => {
-                    let Some(pass) = tentative.pass.take() else { return Entered { entry: Entry::Go(limits), transition: None } };
-                    let joined =
-                        Pass { era: pass.era, probe: pass.probe, clean: pass.clean && limits.clean, shadowed: pass.shadowed.clone(), ..limits };
+                    let Some(pass) = tentative.pass.take() else {
+                        return Entered {
+                            entry: Entry::Go(limits),
+                            transition: None,
+                        };
+                    };
+                    let joined = Pass {
+                        era: pass.era,
+                        probe: pass.probe,
+                        clean: pass.clean && limits.clean,
+                        shadowed: pass.shadowed.clone(),
+                        ..limits
+                    };
                     parts.passes.lock().insert(joined.id, pass);
                     Entry::Go(joined)
                 }
                 other => other,
             };
-            Entered { entry, transition: transition.clone() }
+            Entered {
+                entry,
+                transition: transition.clone(),
+            }
         };
         match answer {
             Answer::Ready(said) => Answer::Ready(said.map(&mut join)),
@@ -201,7 +266,11 @@ impl Parts {
     }
 
     fn breaker_pass(&self, pass: &Pass) -> Pass {
-        self.passes.lock().get(&pass.id).cloned().unwrap_or_else(|| pass.clone())
+        self.passes
+            .lock()
+            .get(&pass.id)
+            .cloned()
+            .unwrap_or_else(|| pass.clone())
     }
 }
 
@@ -221,43 +290,87 @@ impl SiteHandle for SplitSite {
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
         let limits = self.0.limits.leave(&self.0.for_limits(ask), id, spent_at);
         match self.0.passes.lock().remove(&id) {
-            Some(pass) => both(self.0.breakers.leave(&Parts::for_breaker(ask), pass.id, None), limits, |freed, _| freed),
+            Some(pass) => both(
+                self.0
+                    .breakers
+                    .leave(&Parts::for_breaker(ask), pass.id, None),
+                limits,
+                |freed, _| freed,
+            ),
             None => limits,
         }
     }
 
     fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()> {
-        self.0.limits.hold(&self.0.for_limits(ask), &Parts::limits_pass(pass), longest)
+        self.0
+            .limits
+            .hold(&self.0.for_limits(ask), &Parts::limits_pass(pass), longest)
     }
 
     fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
-        let standing = self.0.breakers.sent(&Parts::for_breaker(ask), &self.0.breaker_pass(pass), longest);
-        let noted = self.0.limits.sent(&self.0.for_limits(ask), &Parts::limits_pass(pass), longest);
+        let standing = self.0.breakers.sent(
+            &Parts::for_breaker(ask),
+            &self.0.breaker_pass(pass),
+            longest,
+        );
+        let noted = self
+            .0
+            .limits
+            .sent(&self.0.for_limits(ask), &Parts::limits_pass(pass), longest);
         both(standing, noted, |standing, _| standing)
     }
 
     fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()> {
-        self.0.limits.stamp(&self.0.for_limits(ask), &Parts::limits_pass(pass))
+        self.0
+            .limits
+            .stamp(&self.0.for_limits(ask), &Parts::limits_pass(pass))
     }
 
     fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled> {
-        self.0.breakers.settle_headers(&Parts::for_breaker(ask), &self.0.breaker_pass(pass), outcome)
+        self.0.breakers.settle_headers(
+            &Parts::for_breaker(ask),
+            &self.0.breaker_pass(pass),
+            outcome,
+        )
     }
 
     fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
-        let of_breaker = self.0.passes.lock().remove(&pass.id).unwrap_or_else(|| pass.clone());
-        let settled = self.0.breakers.settle(&Parts::for_breaker(ask), &of_breaker, report);
-        let report = Report { retry_after: None, ..*report };
-        let limits = self.0.limits.settle(&self.0.for_limits(ask), &Parts::limits_pass(pass), &report);
-        both(settled, limits, |settled, limits| Settled { adjusted: limits.adjusted, ..settled })
+        let of_breaker = self
+            .0
+            .passes
+            .lock()
+            .remove(&pass.id)
+            .unwrap_or_else(|| pass.clone());
+        let settled = self
+            .0
+            .breakers
+            .settle(&Parts::for_breaker(ask), &of_breaker, report);
+        let report = Report {
+            retry_after: None,
+            ..*report
+        };
+        let limits =
+            self.0
+                .limits
+                .settle(&self.0.for_limits(ask), &Parts::limits_pass(pass), &report);
+        both(settled, limits, |settled, limits| Settled {
+            adjusted: limits.adjusted,
+            ..settled
+        })
     }
 
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
         let of_breaker: Vec<u64> = {
             let passes = self.0.passes.lock();
-            ids.iter().filter_map(|id| passes.get(id).map(|pass| pass.id)).collect()
+            ids.iter()
+                .filter_map(|id| passes.get(id).map(|pass| pass.id))
+                .collect()
         };
-        both(self.0.breakers.renew(&of_breaker, length), self.0.limits.renew(ids, length), |condition, _| condition)
+        both(
+            self.0.breakers.renew(&of_breaker, length),
+            self.0.limits.renew(ids, length),
+            |condition, _| condition,
+        )
     }
 
     fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
@@ -269,22 +382,41 @@ impl SiteHandle for SplitSite {
     }
 
     fn view(&self) -> Answer<SiteView> {
-        both(self.0.breakers.view(), self.0.limits.view(), |breakers, limits| {
-            let (breaker, isolated) = breakers.site.breakers();
-            let moved = |breaker: &Breaker| on_clock_of(breaker, breakers.now, limits.now);
-            let isolated: Vec<(Role, Breaker)> = isolated.iter().map(|(role, breaker)| (*role, moved(breaker))).collect();
-            let site = Site::from_parts(moved(breaker), isolated, limits.site.budgets().to_vec());
-            SiteView { site, budgets: limits.budgets, now: limits.now }
-        })
+        both(
+            self.0.breakers.view(),
+            self.0.limits.view(),
+            |breakers, limits| {
+                let (breaker, isolated) = breakers.site.breakers();
+                let moved = |breaker: &Breaker| on_clock_of(breaker, breakers.now, limits.now);
+                let isolated: Vec<(Role, Breaker)> = isolated
+                    .iter()
+                    .map(|(role, breaker)| (*role, moved(breaker)))
+                    .collect();
+                let site =
+                    Site::from_parts(moved(breaker), isolated, limits.site.budgets().to_vec());
+                SiteView {
+                    site,
+                    budgets: limits.budgets,
+                    now: limits.now,
+                }
+            },
+        )
     }
 }
 
-/// Moves the instants of a breaker to the clock of the other store, where they do not go by the same.
+/// Moves the instants of a breaker to the clock of the other store, where they do not go by the
+/// same.
 fn on_clock_of(breaker: &Breaker, theirs: BootInstant, ours: BootInstant) -> Breaker {
     let (ahead, behind) = (theirs.since(ours), ours.since(theirs));
     let mut breaker = breaker.clone();
     if ahead.max(behind) > Duration::from_secs(1) {
-        breaker.rebase(&|instant| if instant >= theirs { ours + instant.since(theirs) } else { ours - theirs.since(instant) });
+        breaker.rebase(&|instant| {
+            if instant >= theirs {
+                ours + instant.since(theirs)
+            } else {
+                ours - theirs.since(instant)
+            }
+        });
     }
     breaker
 }

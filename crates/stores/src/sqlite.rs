@@ -1,9 +1,10 @@
-//! State in a database of the state directory, shared by all processes of a machine. The programs' default.
+//! State in a database of the state directory, shared by all processes of a machine. The programs'
+//! default.
 //!
-//! A step is one immediate transaction behind a lock file, and takes microseconds: it is written to the log of the
-//! database, which a thread of its own copies into place. Whoever finds the lock free does the step at once; who would
-//! have to wait leaves that to the thread, so that nobody waits on the executor. See `replica.rs` for what a step reads
-//! and writes.
+//! A step is one immediate transaction behind a lock file, and takes microseconds: it is written to
+//! the log of the database, which a thread of its own copies into place. Whoever finds the lock
+//! free does the step at once; who would have to wait leaves that to the thread, so that nobody
+//! waits on the executor. See `replica.rs` for what a step reads and writes.
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -16,13 +17,17 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Condition, Entered, Entry, Pass, Report, Settled, Site, Standing};
+use docstokg_policy::site::{
+    Ask, Condition, Entered, Entry, Pass, Report, Settled, Site, Standing,
+};
 use docstokg_policy::time::{BootInstant, Clock};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::error::StoreError;
-use crate::handle::{Answer, BudgetKey, Heard, SiteHandle, SiteKey, SiteView, StateStore, changes_nothing};
+use crate::handle::{
+    Answer, BudgetKey, Heard, SiteHandle, SiteKey, SiteView, StateStore, changes_nothing,
+};
 use crate::multiprocess::PerProcess;
 use crate::peers::Peers;
 use crate::process;
@@ -44,8 +49,8 @@ pub struct SqliteStore {
     peers: Mutex<Option<Peers>>,
 }
 
-/// The database, and the thread that waits for it. A child process has none of its parent's threads, and must not use
-/// its connection: it opens its own.
+/// The database, and the thread that waits for it. A child process has none of its parent's
+/// threads, and must not use its connection: it opens its own.
 struct Worker {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -63,7 +68,8 @@ impl SqliteStore {
     /// Opens the database at `path`, and makes it if it is not there.
     ///
     /// # Errors
-    /// It cannot be written, lies on a network file system, is damaged, or was written by another version.
+    /// It cannot be written, lies on a network file system, is damaged, or was written by another
+    /// version.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         Self::open_after_boot(path, clock, &process::boot_id())
     }
@@ -72,11 +78,21 @@ impl SqliteStore {
     ///
     /// # Errors
     /// As [`SqliteStore::open`].
-    pub fn open_after_boot(path: &Path, clock: Arc<dyn Clock>, boot_id: &str) -> Result<Self, StoreError> {
+    pub fn open_after_boot(
+        path: &Path,
+        clock: Arc<dyn Clock>,
+        boot_id: &str,
+    ) -> Result<Self, StoreError> {
         let worker = Worker::start(path, Arc::clone(&clock), boot_id)?;
         let (place, boot_id) = (path.to_owned(), boot_id.to_owned());
-        let again = move || Worker::start(&place, Arc::clone(&clock), &boot_id).unwrap_or_else(Worker::broken);
-        Ok(Self { worker: Arc::new(PerProcess::new(worker, again)), path: path.to_owned(), peers: Mutex::new(None) })
+        let again = move || {
+            Worker::start(&place, Arc::clone(&clock), &boot_id).unwrap_or_else(Worker::broken)
+        };
+        Ok(Self {
+            worker: Arc::new(PerProcess::new(worker, again)),
+            path: path.to_owned(),
+            peers: Mutex::new(None),
+        })
     }
 }
 
@@ -85,16 +101,35 @@ impl Worker {
         let database = Database::open(path, clock, boot_id)?;
         let log = database.log();
         let (jobs, queue) = mpsc::channel::<Job>();
-        let shared = Arc::new(Shared { database: Mutex::new(Ok(database)), jobs: Mutex::new(Ok(jobs)), waiting: AtomicUsize::new(0) });
+        let shared = Arc::new(Shared {
+            database: Mutex::new(Ok(database)),
+            jobs: Mutex::new(Ok(jobs)),
+            waiting: AtomicUsize::new(0),
+        });
         let mine = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("docstokg-state".to_owned()).spawn(move || serve(&mine, &queue, log));
-        let thread = thread.map_err(|error| StoreError::Away { store: "the state database".to_owned(), why: error.to_string() })?;
-        Ok(Self { shared, thread: Some(thread) })
+        let thread = std::thread::Builder::new()
+            .name("docstokg-state".to_owned())
+            .spawn(move || serve(&mine, &queue, log));
+        let thread = thread.map_err(|error| StoreError::Away {
+            store: "the state database".to_owned(),
+            why: error.to_string(),
+        })?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
     }
 
     fn broken(error: StoreError) -> Self {
-        let shared = Shared { database: Mutex::new(Err(error.clone())), jobs: Mutex::new(Err(error)), waiting: AtomicUsize::new(0) };
-        Self { shared: Arc::new(shared), thread: None }
+        let shared = Shared {
+            database: Mutex::new(Err(error.clone())),
+            jobs: Mutex::new(Err(error)),
+            waiting: AtomicUsize::new(0),
+        };
+        Self {
+            shared: Arc::new(shared),
+            thread: None,
+        }
     }
 }
 
@@ -108,7 +143,8 @@ fn serve(shared: &Shared, queue: &Receiver<Job>, mut log: Log) {
         let done = Done(&shared.waiting);
         let is_long = match &mut *shared.database.lock() {
             Ok(database) => {
-                // A step that panics is a bug, and must not end the thread that everybody waits for.
+                // A step that panics is a bug, and must not end the thread that everybody waits
+                // for.
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(database)));
                 database.has_long_log()
             }
@@ -140,11 +176,17 @@ impl Drop for Worker {
 }
 
 fn away() -> StoreError {
-    StoreError::Away { store: "the state database".to_owned(), why: "its thread has ended".to_owned() }
+    StoreError::Away {
+        store: "the state database".to_owned(),
+        why: "its thread has ended".to_owned(),
+    }
 }
 
 /// Does a job at once if nobody is in the way. `None` if it has to wait: then nothing has happened.
-fn at_once<T>(worker: &PerProcess<Worker>, job: impl FnOnce(&mut Database) -> Result<Option<T>, StoreError>) -> Option<Result<T, StoreError>> {
+fn at_once<T>(
+    worker: &PerProcess<Worker>,
+    job: impl FnOnce(&mut Database) -> Result<Option<T>, StoreError>,
+) -> Option<Result<T, StoreError>> {
     let shared = &worker.get().shared;
     if shared.waiting.load(Ordering::Acquire) > 0 {
         return None;
@@ -163,7 +205,8 @@ fn at_once<T>(worker: &PerProcess<Worker>, job: impl FnOnce(&mut Database) -> Re
     Some(done)
 }
 
-/// Does a job at once if nobody is in the way; otherwise the thread does it, and the answer comes when it is done.
+/// Does a job at once if nobody is in the way; otherwise the thread does it, and the answer comes
+/// when it is done.
 fn ask<T: Send + 'static>(
     worker: &PerProcess<Worker>,
     job: impl FnOnce(&mut Database, Turn) -> Result<Option<T>, StoreError> + Clone + Send + 'static,
@@ -194,7 +237,11 @@ fn in_turn<T: Send + 'static>(
         }
     }));
     match queued {
-        Ok(()) => Answer::Later(Box::pin(Waiting { answer, unwanted, shared: Arc::clone(shared) })),
+        Ok(()) => Answer::Later(Box::pin(Waiting {
+            answer,
+            unwanted,
+            shared: Arc::clone(shared),
+        })),
         Err(error) => Answer::Ready(Err(error)),
     }
 }
@@ -235,12 +282,15 @@ impl<T: Send + 'static> Future for Waiting<T> {
 
 impl<T: Send + 'static> Drop for Waiting<T> {
     fn drop(&mut self) {
-        // From now on the thread finds out by itself; what it has said already and nobody has heard is undone here.
+        // From now on the thread finds out by itself; what it has said already and nobody has heard
+        // is undone here.
         self.answer.close();
         if let Ok(Ok(unheard)) = self.answer.try_recv()
             && let Some(undo) = self.unwanted.lock().take()
         {
-            let _ = self.shared.queue(Box::new(move |database| undo(database, unheard)));
+            let _ = self
+                .shared
+                .queue(Box::new(move |database| undo(database, unheard)));
         }
     }
 }
@@ -250,7 +300,12 @@ impl StateStore for SqliteStore {
         let names = Names::default();
         let inherited = Arc::clone(&names);
         let copy = PerProcess::new(fresh_copy(&names), move || fresh_copy(&inherited));
-        Arc::new(SqliteSite { key: Arc::clone(key), worker: Arc::clone(&self.worker), copy, names })
+        Arc::new(SqliteSite {
+            key: Arc::clone(key),
+            worker: Arc::clone(&self.worker),
+            copy,
+            names,
+        })
     }
 
     fn list(&self) -> Answer<Vec<SiteKey>> {
@@ -267,8 +322,15 @@ impl StateStore for SqliteStore {
 
     fn check(&self) -> Answer<()> {
         // Whoever looks again in a moment does not wait for it.
-        let taken = || Err(StoreError::Away { store: "the state database".to_owned(), why: "another process holds its lock".to_owned() });
-        Answer::Ready(at_once(&self.worker, |database| database.touch(Turn::IfFree)).unwrap_or_else(taken))
+        let taken = || {
+            Err(StoreError::Away {
+                store: "the state database".to_owned(),
+                why: "another process holds its lock".to_owned(),
+            })
+        };
+        Answer::Ready(
+            at_once(&self.worker, |database| database.touch(Turn::IfFree)).unwrap_or_else(taken),
+        )
     }
 
     fn peers(&self) -> Option<u32> {
@@ -298,23 +360,46 @@ struct SqliteSite {
 }
 
 fn fresh_copy(names: &Names) -> Arc<Mutex<Copy>> {
-    Arc::new(Mutex::new(Copy { replica: Replica::naming(names), row: 0 }))
+    Arc::new(Mutex::new(Copy {
+        replica: Replica::naming(names),
+        row: 0,
+    }))
 }
 
 impl SqliteSite {
     /// Runs one step in one transaction.
-    fn step<T: Send + 'static>(&self, step: impl FnOnce(&mut Site, BootInstant) -> T + Clone + Send + 'static) -> Answer<T> {
+    fn step<T: Send + 'static>(
+        &self,
+        step: impl FnOnce(&mut Site, BootInstant) -> T + Clone + Send + 'static,
+    ) -> Answer<T> {
         let (key, copy) = (Arc::clone(&self.key), Arc::clone(self.copy.get()));
-        ask(&self.worker, move |database, turn| database.step(turn, &key, &mut copy.lock(), step))
+        ask(&self.worker, move |database, turn| {
+            database.step(turn, &key, &mut copy.lock(), step)
+        })
     }
 
     /// Runs a step whose grant is given back if nobody waits for it any more.
-    fn step_in(&self, ask: &Ask<'_>, step: impl Fn(&mut Site, &Ask<'_>, BootInstant) -> Entered + Send + 'static) -> Answer<Entered> {
-        let now = |database: &mut Database| database.step(Turn::IfFree, &self.key, &mut self.copy.get().lock(), |site, now| step(site, ask, now));
+    fn step_in(
+        &self,
+        ask: &Ask<'_>,
+        step: impl Fn(&mut Site, &Ask<'_>, BootInstant) -> Entered + Send + 'static,
+    ) -> Answer<Entered> {
+        let now = |database: &mut Database| {
+            database.step(
+                Turn::IfFree,
+                &self.key,
+                &mut self.copy.get().lock(),
+                |site, now| step(site, ask, now),
+            )
+        };
         if let Some(entered) = at_once(&self.worker, now) {
             return Answer::Ready(entered);
         }
-        let (key, copy, question) = (Arc::clone(&self.key), Arc::clone(self.copy.get()), ask.to_owned());
+        let (key, copy, question) = (
+            Arc::clone(&self.key),
+            Arc::clone(self.copy.get()),
+            ask.to_owned(),
+        );
         let (again, asked) = ((Arc::clone(&key), Arc::clone(&copy)), question.clone());
         let unwanted = move |database: &mut Database, entered: Entered| {
             let (id, spent) = match entered.entry {
@@ -323,16 +408,26 @@ impl SqliteSite {
                 Entry::WaitForSlot { id, .. } => (id, None),
                 _ => return,
             };
-            let _ = database.step(Turn::Wait, &again.0, &mut again.1.lock(), |site, _| site.leave(&asked.as_ask(), id, spent));
+            let _ = database.step(Turn::Wait, &again.0, &mut again.1.lock(), |site, _| {
+                site.leave(&asked.as_ask(), id, spent)
+            });
         };
-        let later = move |database: &mut Database, turn| database.step(turn, &key, &mut copy.lock(), |site, now| step(site, &question.as_ask(), now));
+        let later = move |database: &mut Database, turn| {
+            database.step(turn, &key, &mut copy.lock(), |site, now| {
+                step(site, &question.as_ask(), now)
+            })
+        };
         in_turn(&self.worker, later, unwanted)
     }
 }
 
 impl SiteHandle for SqliteSite {
     fn budget(&self, key: &BudgetKey) -> usize {
-        self.copy.get().lock().replica.name(&self.names, &key.to_string())
+        self.copy
+            .get()
+            .lock()
+            .replica
+            .name(&self.names, &key.to_string())
     }
 
     fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
@@ -392,6 +487,8 @@ impl SiteHandle for SqliteSite {
 
     fn view(&self) -> Answer<SiteView> {
         let (key, copy) = (Arc::clone(&self.key), Arc::clone(self.copy.get()));
-        ask(&self.worker, move |database, turn| database.view(turn, &key, &mut copy.lock()))
+        ask(&self.worker, move |database, turn| {
+            database.view(turn, &key, &mut copy.lock())
+        })
     }
 }

@@ -1,4 +1,5 @@
-//! A store around another one: counts, delays or fails what is asked of it. It keeps the contract as far as it answers.
+//! A store around another one: counts, delays or fails what is asked of it. It keeps the contract
+//! as far as it answers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -27,7 +28,8 @@ pub enum Treatment {
 
 type Hook = Arc<dyn Fn(&'static str) -> Treatment + Send + Sync>;
 
-/// A store that treats every operation as its hook says. The hook is told the name of the operation.
+/// A store that treats every operation as its hook says. The hook is told the name of the
+/// operation.
 pub struct Wrapped {
     inner: Arc<dyn StateStore>,
     hook: Hook,
@@ -35,8 +37,14 @@ pub struct Wrapped {
 
 impl Wrapped {
     /// Wraps a store.
-    pub fn new(inner: Arc<dyn StateStore>, hook: impl Fn(&'static str) -> Treatment + Send + Sync + 'static) -> Self {
-        Self { inner, hook: Arc::new(hook) }
+    pub fn new(
+        inner: Arc<dyn StateStore>,
+        hook: impl Fn(&'static str) -> Treatment + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            inner,
+            hook: Arc::new(hook),
+        }
     }
 }
 
@@ -59,7 +67,11 @@ impl<T> Future for Delayed<T> {
     }
 }
 
-fn treat<T: Send + 'static>(hook: &Hook, op: &'static str, ask: impl FnOnce() -> Answer<T>) -> Answer<T> {
+fn treat<T: Send + 'static>(
+    hook: &Hook,
+    op: &'static str,
+    ask: impl FnOnce() -> Answer<T>,
+) -> Answer<T> {
     match hook(op) {
         Treatment::Pass => ask(),
         Treatment::Fail(error) => Answer::Ready(Err(error)),
@@ -75,7 +87,10 @@ fn treat<T: Send + 'static>(hook: &Hook, op: &'static str, ask: impl FnOnce() ->
 
 impl StateStore for Wrapped {
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
-        Arc::new(WrappedSite { inner: self.inner.site(key), hook: Arc::clone(&self.hook) })
+        Arc::new(WrappedSite {
+            inner: self.inner.site(key),
+            hook: Arc::clone(&self.hook),
+        })
     }
 
     fn list(&self) -> Answer<Vec<SiteKey>> {
@@ -142,11 +157,15 @@ impl SiteHandle for WrappedSite {
     }
 
     fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled> {
-        treat(&self.hook, "settle_headers", || self.inner.settle_headers(ask, pass, outcome))
+        treat(&self.hook, "settle_headers", || {
+            self.inner.settle_headers(ask, pass, outcome)
+        })
     }
 
     fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
-        treat(&self.hook, "settle", || self.inner.settle(ask, pass, report))
+        treat(&self.hook, "settle", || {
+            self.inner.settle(ask, pass, report)
+        })
     }
 
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {

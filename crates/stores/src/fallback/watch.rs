@@ -1,8 +1,8 @@
 //! Whether the shared store answers, and since when this process believes so.
 //!
-//! Every change of mind is dangerous: what others were granted before it is not known after it, and they change theirs a
-//! little later. So nobody believes for longer than two seconds that the store is lost, and whoever changes its mind sends
-//! nothing for those two seconds and one window.
+//! Every change of mind is dangerous: what others were granted before it is not known after it, and
+//! they change theirs a little later. So nobody believes for longer than two seconds that the store
+//! is lost, and whoever changes its mind sends nothing for those two seconds and one window.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -23,7 +23,8 @@ use crate::handle::{Arriving, SiteHandle, SiteKey, StateStore};
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// For how long a look is believed that found the store lost.
 pub(super) const BELIEVED: Duration = Duration::from_secs(2);
-/// For how much longer one is believed that found a store which cannot be used: somebody has to do something about it.
+/// For how much longer one is believed that found a store which cannot be used: somebody has to do
+/// something about it.
 const UNUSABLE: Duration = Duration::from_secs(10);
 
 /// What a look found.
@@ -126,7 +127,10 @@ impl Watch {
 
     fn change(&self, now: BootInstant) {
         let mut changed = self.changed.lock();
-        *changed = Change { number: changed.number + 1, at: now };
+        *changed = Change {
+            number: changed.number + 1,
+            at: now,
+        };
         self.changes.store(changed.number, Ordering::Release);
     }
 
@@ -134,20 +138,42 @@ impl Watch {
     pub(super) fn lose(&self, error: &StoreError, store: &dyn StateStore) {
         let (known, rank) = (store.peers(), store.rank());
         // A count that has not stood for long may miss processes that have just begun.
-        let peers = known.map_or(self.assumed_peers, |count| if store.has_settled_peers() { count } else { count.max(self.assumed_peers) });
+        let peers = known.map_or(self.assumed_peers, |count| {
+            if store.has_settled_peers() {
+                count
+            } else {
+                count.max(self.assumed_peers)
+            }
+        });
         {
-            // Under the lock, so that nobody decides alone before the share and the change are known.
+            // Under the lock, so that nobody decides alone before the share and the change are
+            // known.
             let mut looking = self.looking.lock();
             if self.was_lost() {
                 return;
             }
             let now = self.clock.boot();
             // A disk that is full, or a store of another version, stays so until an operator acts.
-            let longer = if matches!(error, StoreError::Unusable { .. }) { UNUSABLE } else { Duration::ZERO };
-            *looking = Looking { lost_at: now, longer, question: None };
+            let longer = if matches!(error, StoreError::Unusable { .. }) {
+                UNUSABLE
+            } else {
+                Duration::ZERO
+            };
+            *looking = Looking {
+                lost_at: now,
+                longer,
+                question: None,
+            };
             self.peers.store(peers, Ordering::Release);
             // One that never reached the store has no number: any is as good as another.
-            self.rank.store(if known.is_some() { rank } else { fastrand::u32(..peers) }, Ordering::Release);
+            self.rank.store(
+                if known.is_some() {
+                    rank
+                } else {
+                    fastrand::u32(..peers)
+                },
+                Ordering::Release,
+            );
             self.outages.fetch_add(1, Ordering::AcqRel);
             self.change(now);
             self.lost.store(true, Ordering::Release);
@@ -155,7 +181,9 @@ impl Watch {
         let share = match (peers, known) {
             (1, Some(_)) => "the limits for this process alone".to_owned(),
             (_, Some(_)) => format!("1/{peers} of the limits, since {peers} processes shared it"),
-            (_, None) => format!("1/{peers} of the limits, since it was never reached (limits.backend.assumed_peers)"),
+            (_, None) => format!(
+                "1/{peers} of the limits, since it was never reached (limits.backend.assumed_peers)"
+            ),
         };
         (self.notice)(&format!("{error}; going on with {share} until it is back"));
     }
@@ -163,7 +191,11 @@ impl Watch {
     /// Tells whether the store is there, after a look if it was lost.
     #[inline]
     pub(super) fn find(&self, shared: &dyn StateStore) -> Found {
-        if self.was_lost() { self.look(shared) } else { Found::Present }
+        if self.was_lost() {
+            self.look(shared)
+        } else {
+            Found::Present
+        }
     }
 
     #[cold]
@@ -181,7 +213,9 @@ impl Watch {
                 }
                 looking.question = Some((now, shared.check().into_future()));
             }
-            let Some((asked, question)) = &mut looking.question else { break };
+            let Some((asked, question)) = &mut looking.question else {
+                break;
+            };
             let asked = *asked;
             match Pin::new(question).poll(&mut Context::from_waker(Waker::noop())) {
                 // It has not answered up to now.
@@ -196,15 +230,30 @@ impl Watch {
                 }
             }
         }
-        if now < looking.lost_at + BELIEVED + looking.longer { Found::Lost } else { Found::Unknown }
+        if now < looking.lost_at + BELIEVED + looking.longer {
+            Found::Lost
+        } else {
+            Found::Unknown
+        }
     }
 
-    /// Takes note of a block, to be told when the store is back: it may have forgotten it, or never heard of it.
-    pub(super) fn note_block(&self, key: &SiteKey, site: &Arc<dyn SiteHandle>, until: BootInstant, reason: &OpenReason) {
+    /// Takes note of a block, to be told when the store is back: it may have forgotten it, or never
+    /// heard of it.
+    pub(super) fn note_block(
+        &self,
+        key: &SiteKey,
+        site: &Arc<dyn SiteHandle>,
+        until: BootInstant,
+        reason: &OpenReason,
+    ) {
         let mut blocks = self.blocks.lock();
         let now = self.clock.boot();
         blocks.retain(|_, known| known.until > now);
-        let known = Known { site: Arc::clone(site), until, reason: reason.clone() };
+        let known = Known {
+            site: Arc::clone(site),
+            until,
+            reason: reason.clone(),
+        };
         let later = blocks.get(key).is_none_or(|earlier| earlier.until < until);
         if later {
             blocks.insert(Arc::clone(key), known);
@@ -216,15 +265,22 @@ impl Watch {
         self.blocks.lock().remove(key);
     }
 
-    /// Tells the store all blocks that are known here. What is begun is done, though nobody waits for it.
+    /// Tells the store all blocks that are known here. What is begun is done, though nobody waits
+    /// for it.
     fn tell_blocks(&self) {
         let now = self.clock.boot();
-        for known in self.blocks.lock().values().filter(|known| known.until > now) {
+        for known in self
+            .blocks
+            .lock()
+            .values()
+            .filter(|known| known.until > now)
+        {
             drop(known.site.block(known.until.since(now), &known.reason));
         }
     }
 
-    /// Takes in what a heartbeat came to that began at an instant: while the store is lost, it says whether it still is.
+    /// Takes in what a heartbeat came to that began at an instant: while the store is lost, it says
+    /// whether it still is.
     pub(super) fn heartbeat(&self, began: BootInstant, said: &Result<(), StoreError>) {
         let mut looking = self.looking.lock();
         // One that was on its way when the store was lost says nothing.
@@ -242,7 +298,13 @@ impl Watch {
         }
     }
 
-    fn take(&self, looking: &mut Looking, said: &Result<(), StoreError>, as_of: BootInstant, now: BootInstant) {
+    fn take(
+        &self,
+        looking: &mut Looking,
+        said: &Result<(), StoreError>,
+        as_of: BootInstant,
+        now: BootInstant,
+    ) {
         if said.is_err() {
             looking.lost_at = looking.lost_at.max(as_of);
             return;

@@ -1,7 +1,8 @@
 //! The mapped file: its header, the directory of sites, and the room that is given out.
 //!
-//! The file grows by whole segments and never shrinks. A site is a block of fixed size that never moves, with its lock
-//! in it, and an area for its record that is replaced by a larger one when the record outgrows it.
+//! The file grows by whole segments and never shrinks. A site is a block of fixed size that never
+//! moves, with its lock in it, and an area for its record that is replaced by a larger one when the
+//! record outgrows it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -63,7 +64,8 @@ pub(super) mod block {
     pub(in super::super) const LONGEST_KEY: usize = LENGTH - KEY;
 }
 
-/// The room of an area: two heads, two pages and two logs, each doubled with the class; logs up to a length.
+/// The room of an area: two heads, two pages and two logs, each doubled with the class; logs up to
+/// a length.
 #[derive(Clone, Copy)]
 pub(super) struct Class(pub(super) usize);
 
@@ -78,9 +80,15 @@ impl Class {
         512 << self.0
     }
 
-    /// Returns how many changes the log holds: the longer a page takes to write, the less often it is written.
+    /// Returns how many changes the log holds: the longer a page takes to write, the less often it
+    /// is written.
     pub(super) const fn log_entries(self) -> usize {
-        LOG_ENTRIES << if self.0 < LONGEST_LOG { self.0 } else { LONGEST_LOG }
+        LOG_ENTRIES
+            << if self.0 < LONGEST_LOG {
+                self.0
+            } else {
+                LONGEST_LOG
+            }
     }
 
     pub(super) const fn log(self) -> usize {
@@ -93,7 +101,9 @@ impl Class {
 
     /// Returns the smallest class that holds a head and a page of these lengths.
     pub(super) fn for_lengths(head: usize, page: usize) -> Option<Self> {
-        (0..=Self::LARGEST.0).map(Self).find(|class| class.head() >= head && class.page() >= page)
+        (0..=Self::LARGEST.0)
+            .map(Self)
+            .find(|class| class.head() >= head && class.page() >= page)
     }
 }
 
@@ -131,7 +141,9 @@ impl Arena {
         let arena = Self::over(path, file);
         let first = arena.segment(0)?;
         first.make_mutex(header::LOCK)?;
-        first.word(header::NEXT_FREE).store(header::END as u64, Relaxed);
+        first
+            .word(header::NEXT_FREE)
+            .store(header::END as u64, Relaxed);
         first.word(header::MAGIC).store(MAGIC, Relaxed);
         first.word(header::VERSION).store(VERSION, Relaxed);
         arena.sign(boot_id, anchor)?;
@@ -161,19 +173,32 @@ impl Arena {
     }
 
     fn over(path: &Path, file: File) -> Self {
-        Self { path: path.to_owned(), file, segments: (0..MOST_SEGMENTS).map(|_| OnceLock::new()).collect() }
+        Self {
+            path: path.to_owned(),
+            file,
+            segments: (0..MOST_SEGMENTS).map(|_| OnceLock::new()).collect(),
+        }
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the start of the machine that the instants in the file belong to, and its anchor in wall time.
+    /// Returns the start of the machine that the instants in the file belong to, and its anchor in
+    /// wall time.
     pub(super) fn boot(&self) -> Result<(String, (u64, i64)), Refused> {
         let first = self.segment(0)?;
         let id = first.read(header::BOOT_ID, header::BOOT_ID_LENGTH);
-        let id = String::from_utf8_lossy(&id).trim_end_matches('\0').to_owned();
-        Ok((id, (first.word(header::ANCHOR_BOOT).load(Relaxed), first.word(header::ANCHOR_WALL).load(Relaxed).cast_signed())))
+        let id = String::from_utf8_lossy(&id)
+            .trim_end_matches('\0')
+            .to_owned();
+        Ok((
+            id,
+            (
+                first.word(header::ANCHOR_BOOT).load(Relaxed),
+                first.word(header::ANCHOR_WALL).load(Relaxed).cast_signed(),
+            ),
+        ))
     }
 
     /// Writes the start of the machine that the instants belong to from now on.
@@ -183,7 +208,9 @@ impl Arena {
         let length = boot_id.len().min(id.len());
         id[..length].copy_from_slice(&boot_id.as_bytes()[..length]);
         first.word(header::ANCHOR_BOOT).store(anchor.0, Relaxed);
-        first.word(header::ANCHOR_WALL).store(anchor.1.cast_unsigned(), Relaxed);
+        first
+            .word(header::ANCHOR_WALL)
+            .store(anchor.1.cast_unsigned(), Relaxed);
         first.write(header::BOOT_ID, &id);
         Ok(())
     }
@@ -233,10 +260,16 @@ impl Arena {
     pub(super) fn list(&self) -> Result<Vec<(String, u64)>, Refused> {
         let mut sites = Vec::new();
         for number in 0..BUCKETS {
-            let mut offset = self.segment(0)?.word(header::BUCKETS + 8 * number).load(Relaxed);
+            let mut offset = self
+                .segment(0)?
+                .word(header::BUCKETS + 8 * number)
+                .load(Relaxed);
             while offset != 0 {
                 let (segment, place) = self.at(offset)?;
-                sites.push((String::from_utf8_lossy(&key_at(segment, place)).into_owned(), offset));
+                sites.push((
+                    String::from_utf8_lossy(&key_at(segment, place)).into_owned(),
+                    offset,
+                ));
                 offset = segment.word(place + block::NEXT).load(Relaxed);
             }
         }
@@ -257,7 +290,8 @@ impl Arena {
                 segment.make_mutex(place + block::LOCK)?;
                 offset
             }
-            // The lock of a block is made once: somebody with an old place may still be waiting for it.
+            // The lock of a block is made once: somebody with an old place may still be waiting for
+            // it.
             free => {
                 let (segment, place) = self.at(free)?;
                 list.store(segment.word(place + block::NEXT).load(Relaxed), Relaxed);
@@ -268,29 +302,40 @@ impl Arena {
         let (segment, place) = self.at(offset)?;
         let held = segment.mutex(place + block::LOCK).lock(PATIENCE)?;
         segment.write(place + block::ACTIVE, &[0; block::LENGTH - block::ACTIVE]);
-        segment.word(place + block::GENERATION).fetch_add(1, Relaxed);
-        segment.word(place + block::KEY_LENGTH).store(key.len() as u64, Relaxed);
+        segment
+            .word(place + block::GENERATION)
+            .fetch_add(1, Relaxed);
+        segment
+            .word(place + block::KEY_LENGTH)
+            .store(key.len() as u64, Relaxed);
         segment.write(place + block::KEY, key.as_bytes());
         segment.word(place + block::RECORDS).store(area, Relaxed);
         drop(held);
         let bucket = first.word(bucket(key));
-        segment.word(place + block::NEXT).store(bucket.load(Relaxed), Relaxed);
+        segment
+            .word(place + block::NEXT)
+            .store(bucket.load(Relaxed), Relaxed);
         bucket.store(offset, Relaxed);
         Ok(offset)
     }
 
-    /// Drops the sites that nobody has used since `before`, and that are open. The caller holds the directory's lock.
+    /// Drops the sites that nobody has used since `before`, and that are open. The caller holds the
+    /// directory's lock.
     pub(super) fn sweep(&self, before: u64, now: u64) -> Result<(), Refused> {
         for (key, offset) in self.list()? {
             let (segment, place) = self.at(offset)?;
             // Whoever is at it right now uses it.
-            let Ok(held) = segment.mutex(place + block::LOCK).lock(Duration::ZERO) else { continue };
+            let Ok(held) = segment.mutex(place + block::LOCK).lock(Duration::ZERO) else {
+                continue;
+            };
             let word = |at: usize| segment.word(place + at).load(Relaxed);
             if word(block::USED) >= before || word(block::OPEN_UNTIL) >= now {
                 continue;
             }
             // Whoever still has the place of the block sees by this that it is another's now.
-            segment.word(place + block::GENERATION).fetch_add(1, Relaxed);
+            segment
+                .word(place + block::GENERATION)
+                .fetch_add(1, Relaxed);
             self.unlink(&key, offset)?;
             let record = block::RECORDS + block::RECORD * usize::from(word(block::ACTIVE) == 1);
             let (area, class) = (word(record), usize::try_from(word(record + 8)).unwrap_or(0));
@@ -299,7 +344,9 @@ impl Arena {
                 self.free_area(Class(class), area)?;
             }
             let list = self.segment(0)?.word(header::FREE_BLOCKS);
-            segment.word(place + block::NEXT).store(list.load(Relaxed), Relaxed);
+            segment
+                .word(place + block::NEXT)
+                .store(list.load(Relaxed), Relaxed);
             list.store(offset, Relaxed);
         }
         Ok(())
@@ -307,7 +354,11 @@ impl Arena {
 
     /// Returns how many segments there are.
     pub(super) fn segments_used(&self) -> Result<usize, Refused> {
-        Ok(usize::try_from(self.segment(0)?.word(header::NEXT_FREE).load(Relaxed)).unwrap_or(0).div_ceil(SEGMENT))
+        Ok(
+            usize::try_from(self.segment(0)?.word(header::NEXT_FREE).load(Relaxed))
+                .unwrap_or(0)
+                .div_ceil(SEGMENT),
+        )
     }
 
     fn unlink(&self, key: &str, offset: u64) -> Result<(), Refused> {
@@ -353,7 +404,9 @@ impl Arena {
     /// Takes room that was never used.
     fn take(&self, length: usize) -> Result<u64, Refused> {
         let next = self.segment(0)?.word(header::NEXT_FREE);
-        let mut offset = usize::try_from(next.load(Relaxed)).map_err(|_| Refused::Full)?.next_multiple_of(64);
+        let mut offset = usize::try_from(next.load(Relaxed))
+            .map_err(|_| Refused::Full)?
+            .next_multiple_of(64);
         if offset % SEGMENT + length > SEGMENT {
             offset = offset.next_multiple_of(SEGMENT);
         }
@@ -366,7 +419,8 @@ impl Arena {
 
 /// Reads the key of the block at a place.
 fn key_at(segment: &Segment, place: usize) -> Vec<u8> {
-    let length = usize::try_from(segment.word(place + block::KEY_LENGTH).load(Relaxed)).unwrap_or(0);
+    let length =
+        usize::try_from(segment.word(place + block::KEY_LENGTH).load(Relaxed)).unwrap_or(0);
     segment.read(place + block::KEY, length.min(block::LONGEST_KEY))
 }
 

@@ -1,7 +1,9 @@
-//! The record of a site in mapped memory, twice: one half counts, the other is written and then made to count.
+//! The record of a site in mapped memory, twice: one half counts, the other is written and then
+//! made to count.
 //!
-//! A process that is killed between two instructions leaves the half that counts as it was. What is added to the log
-//! lies behind the entries that count until one word, the number of them, says otherwise.
+//! A process that is killed between two instructions leaves the half that counts as it was. What is
+//! added to the log lies behind the entries that count until one word, the number of them, says
+//! otherwise.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -49,17 +51,34 @@ pub(super) struct Mapped<'a> {
 }
 
 impl<'a> Mapped<'a> {
-    pub(super) fn new(arena: &'a Arena, segment: &'a Segment, place: usize, now: BootInstant) -> Self {
-        Self { arena, segment, place, now, active: 0, position: Position::default(), half: None }
+    pub(super) fn new(
+        arena: &'a Arena,
+        segment: &'a Segment,
+        place: usize,
+        now: BootInstant,
+    ) -> Self {
+        Self {
+            arena,
+            segment,
+            place,
+            now,
+            active: 0,
+            position: Position::default(),
+            half: None,
+        }
     }
 
     #[inline]
     fn word(&self, half: usize, at: usize) -> u64 {
-        self.segment.word(self.place + block::RECORDS + block::RECORD * half + at).load(Relaxed)
+        self.segment
+            .word(self.place + block::RECORDS + block::RECORD * half + at)
+            .load(Relaxed)
     }
 
     fn set(&self, half: usize, at: usize, value: u64) {
-        self.segment.word(self.place + block::RECORDS + block::RECORD * half + at).store(value, Relaxed);
+        self.segment
+            .word(self.place + block::RECORDS + block::RECORD * half + at)
+            .store(value, Relaxed);
     }
 
     /// Reads the half that counts, and checks that it means something.
@@ -121,21 +140,41 @@ impl<'a> Mapped<'a> {
             self.set(other, at, value);
         }
         // Everything above is written before this, also for whoever inherits the lock.
-        self.segment.word(self.place + block::ACTIVE).store(other as u64, Release);
+        self.segment
+            .word(self.place + block::ACTIVE)
+            .store(other as u64, Release);
         (self.active, self.half) = (other, Some(half));
     }
 
     /// Moves the record to a larger area, where all of it is written anew.
     #[cold]
-    fn grow(&mut self, half: Half, head: &[u8], page: &[u8], log: &[u8], class: Class) -> Result<Half, Refused> {
+    fn grow(
+        &mut self,
+        half: Half,
+        head: &[u8],
+        page: &[u8],
+        log: &[u8],
+        class: Class,
+    ) -> Result<Half, Refused> {
         let directory = self.arena.lock()?;
         let area = self.arena.take_area(class)?;
         let (segment, place) = self.arena.at(area)?;
         segment.write(place + head_at(class, 0), head);
         segment.write(place + page_at(class, 0), page);
         segment.write(place + log_at(class, 0), log);
-        let position = Position { logged: log.len() / ENTRY, ..half.position };
-        let grown = Half { area, class, head_slot: 0, head_length: head.len(), page_slot: 0, page_length: page.len(), position };
+        let position = Position {
+            logged: log.len() / ENTRY,
+            ..half.position
+        };
+        let grown = Half {
+            area,
+            class,
+            head_slot: 0,
+            head_length: head.len(),
+            page_slot: 0,
+            page_length: page.len(),
+            position,
+        };
         self.flip(grown);
         self.arena.free_area(half.class, half.area)?;
         drop(directory);
@@ -166,7 +205,8 @@ impl Record for Mapped<'_> {
 
     #[inline]
     fn log_entries(&self) -> usize {
-        Class(usize::try_from(self.word(self.active, half::CLASS)).unwrap_or(usize::MAX)).log_entries()
+        Class(usize::try_from(self.word(self.active, half::CLASS)).unwrap_or(usize::MAX))
+            .log_entries()
     }
 
     /// Reads no more than it is asked for: a copy that is up to date needs nothing else.
@@ -174,7 +214,11 @@ impl Record for Mapped<'_> {
     fn position(&mut self) -> Result<Position, Refused> {
         self.active = usize::from(self.segment.word(self.place + block::ACTIVE).load(Relaxed) == 1);
         let logged = usize::try_from(self.word(self.active, half::LOGGED)).unwrap_or(usize::MAX);
-        self.position = Position { page: self.word(self.active, half::PAGE_NUMBER), head: self.word(self.active, half::HEAD_NUMBER), logged };
+        self.position = Position {
+            page: self.word(self.active, half::PAGE_NUMBER),
+            head: self.word(self.active, half::HEAD_NUMBER),
+            logged,
+        };
         Ok(self.position)
     }
 
@@ -191,12 +235,18 @@ impl Record for Mapped<'_> {
     fn log(&mut self, from: usize) -> Result<Vec<u8>, Refused> {
         let half = self.current()?;
         let length = half.position.logged.saturating_sub(from) * ENTRY;
-        self.read_at(half, log_at(half.class, half.page_slot) + from * ENTRY, length)
+        self.read_at(
+            half,
+            log_at(half.class, half.page_slot) + from * ENTRY,
+            length,
+        )
     }
 
     #[inline]
     fn write(&mut self, commit: &Commit<'_>) -> Result<Position, Refused> {
-        self.segment.word(self.place + block::USED).store(self.now.as_micros(), Relaxed);
+        self.segment
+            .word(self.place + block::USED)
+            .store(self.now.as_micros(), Relaxed);
         if commit.head.is_none() && commit.page.is_none() {
             return self.append(commit.log);
         }
@@ -205,7 +255,8 @@ impl Record for Mapped<'_> {
 }
 
 impl Mapped<'_> {
-    /// Adds to the log of the half that counts, whose position has been read. Reads no more of it than that takes.
+    /// Adds to the log of the half that counts, whose position has been read. Reads no more of it
+    /// than that takes.
     #[inline]
     fn append(&mut self, log: &[u8]) -> Result<Position, Refused> {
         let mut position = self.position;
@@ -218,7 +269,9 @@ impl Mapped<'_> {
         let (segment, place) = self.arena.at(self.word(self.active, half::AREA))?;
         segment.write_words(place + log_at(class, slot) + position.logged * ENTRY, log);
         position.logged = logged;
-        let count = self.segment.word(self.place + block::RECORDS + block::RECORD * self.active + half::LOGGED);
+        let count = self
+            .segment
+            .word(self.place + block::RECORDS + block::RECORD * self.active + half::LOGGED);
         count.store(logged as u64, Release);
         Ok(position)
     }
@@ -228,17 +281,34 @@ impl Mapped<'_> {
     fn replace(&mut self, commit: &Commit<'_>) -> Result<Position, Refused> {
         let mut half = self.current()?;
         if commit.head.is_some() {
-            let until = commit.open.as_ref().map_or(0, |(until, _)| until.as_micros());
-            self.segment.word(self.place + block::OPEN_UNTIL).store(until, Relaxed);
+            let until = commit
+                .open
+                .as_ref()
+                .map_or(0, |(until, _)| until.as_micros());
+            self.segment
+                .word(self.place + block::OPEN_UNTIL)
+                .store(until, Relaxed);
         }
         half.position.head += u64::from(commit.head.is_some());
         half.position.page += u64::from(commit.page.is_some());
-        let (head_length, page_length) = (commit.head.map_or(half.head_length, <[u8]>::len), commit.page.map_or(half.page_length, <[u8]>::len));
-        let class = Class::for_lengths(head_length, page_length).ok_or(Refused::Damaged("the record of a site has outgrown it"))?;
+        let (head_length, page_length) = (
+            commit.head.map_or(half.head_length, <[u8]>::len),
+            commit.page.map_or(half.page_length, <[u8]>::len),
+        );
+        let class = Class::for_lengths(head_length, page_length)
+            .ok_or(Refused::Damaged("the record of a site has outgrown it"))?;
         if class.0 > half.class.0 {
-            let head = commit.head.map_or_else(|| self.head(), |head| Ok(head.to_vec()))?;
-            let page = commit.page.map_or_else(|| self.page(), |page| Ok(page.to_vec()))?;
-            let mut log = if commit.page.is_some() { Vec::new() } else { self.log(0)? };
+            let head = commit
+                .head
+                .map_or_else(|| self.head(), |head| Ok(head.to_vec()))?;
+            let page = commit
+                .page
+                .map_or_else(|| self.page(), |page| Ok(page.to_vec()))?;
+            let mut log = if commit.page.is_some() {
+                Vec::new()
+            } else {
+                self.log(0)?
+            };
             log.extend_from_slice(commit.log);
             return Ok(self.grow(half, &head, &page, &log, class)?.position);
         }
@@ -254,7 +324,10 @@ impl Mapped<'_> {
             half.position.logged = 0;
             segment.write(place + page_at(half.class, half.page_slot), page);
         }
-        segment.write(place + log_at(half.class, half.page_slot) + half.position.logged * ENTRY, commit.log);
+        segment.write(
+            place + log_at(half.class, half.page_slot) + half.position.logged * ENTRY,
+            commit.log,
+        );
         half.position.logged += commit.log.len() / ENTRY;
         self.flip(half);
         Ok(half.position)

@@ -1,5 +1,6 @@
-//! A connection whose answers are bounded. The library reads whatever a server announces: one line that announces a
-//! billion values reserves memory for them, and a text without an end is collected until the memory is gone.
+//! A connection whose answers are bounded. The library reads whatever a server announces: one line
+//! that announces a billion values reserves memory for them, and a text without an end is collected
+//! until the memory is gone.
 
 use std::io;
 use std::pin::Pin;
@@ -13,7 +14,8 @@ pub(super) const MAX_ANSWER: u64 = 8 << 20;
 const MAX_LINE: u64 = 64 << 10;
 /// How many values an answer may announce, at all depths together. `SCAN` is asked for a thousand.
 const MAX_VALUES: u64 = 64 << 10;
-/// How deep values may lie within each other. The script's answers are flat, and those to `SCAN` have one level more.
+/// How deep values may lie within each other. The script's answers are flat, and those to `SCAN`
+/// have one level more.
 const MAX_DEPTH: usize = 16;
 
 /// Follows the framing of answers, and nothing of their content.
@@ -34,7 +36,12 @@ enum At {
     #[default]
     Kind,
     /// In the line after it.
-    Line { kind: u8, length: u64, number: Option<u64>, negative: bool },
+    Line {
+        kind: u8,
+        length: u64,
+        number: Option<u64>,
+        negative: bool,
+    },
     /// In a text of which so many bytes are left, with the end of its line.
     Text { left: u64 },
 }
@@ -45,11 +52,21 @@ impl Framing {
         while let Some((first, rest)) = bytes.split_first() {
             match self.at {
                 At::Kind => {
-                    self.at = At::Line { kind: *first, length: 0, number: Some(0), negative: false };
+                    self.at = At::Line {
+                        kind: *first,
+                        length: 0,
+                        number: Some(0),
+                        negative: false,
+                    };
                     self.count(1)?;
                     bytes = rest;
                 }
-                At::Line { kind, length, number, negative } => {
+                At::Line {
+                    kind,
+                    length,
+                    number,
+                    negative,
+                } => {
                     if length >= MAX_LINE {
                         return Err("a line of its answer is too long");
                     }
@@ -59,11 +76,21 @@ impl Framing {
                         self.line_ended(kind, number.filter(|_| !negative))?;
                     } else {
                         let (number, negative) = match first {
-                            b'0'..=b'9' => (number.and_then(|number| number.checked_mul(10)?.checked_add(u64::from(first - b'0'))), negative),
+                            b'0'..=b'9' => (
+                                number.and_then(|number| {
+                                    number.checked_mul(10)?.checked_add(u64::from(first - b'0'))
+                                }),
+                                negative,
+                            ),
                             b'-' => (number, true),
                             _ => (number, negative),
                         };
-                        self.at = At::Line { kind, length: length + 1, number, negative };
+                        self.at = At::Line {
+                            kind,
+                            length: length + 1,
+                            number,
+                            negative,
+                        };
                     }
                 }
                 At::Text { left } => {
@@ -82,7 +109,11 @@ impl Framing {
 
     fn count(&mut self, bytes: u64) -> Result<(), &'static str> {
         self.bytes += bytes;
-        if self.bytes > MAX_ANSWER { Err("its answer is too large") } else { Ok(()) }
+        if self.bytes > MAX_ANSWER {
+            Err("its answer is too large")
+        } else {
+            Ok(())
+        }
     }
 
     /// Goes on after a line. A number that is negative or none means that nothing follows.
@@ -95,8 +126,11 @@ impl Framing {
                 self.at = At::Text { left: length + 2 };
             }
             (b'*' | b'~' | b'>' | b'%' | b'|', Some(number)) => {
-                // A map has two values for each entry; attributes stand before the value that they belong to.
-                let number = number.saturating_mul(if matches!(kind, b'%' | b'|') { 2 } else { 1 }).saturating_add(u64::from(kind == b'|'));
+                // A map has two values for each entry; attributes stand before the value that they
+                // belong to.
+                let number = number
+                    .saturating_mul(if matches!(kind, b'%' | b'|') { 2 } else { 1 })
+                    .saturating_add(u64::from(kind == b'|'));
                 self.values = self.values.saturating_add(number);
                 if self.values > MAX_VALUES {
                     return Err("it announces too many values");
@@ -152,22 +186,38 @@ pub(super) struct Bounded {
 
 impl Bounded {
     pub(super) fn new(socket: impl Socket + 'static) -> Self {
-        Self { socket: Box::new(socket), framing: Framing::default() }
+        Self {
+            socket: Box::new(socket),
+            framing: Framing::default(),
+        }
     }
 }
 
 impl AsyncRead for Bounded {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.socket).poll_read(context, buffer))?;
-        // The kind is that of a lost connection: the library drops it, and the store is asked anew or is away.
+        // The kind is that of a lost connection: the library drops it, and the store is asked anew
+        // or is away.
         let refused = |why| io::Error::new(io::ErrorKind::ConnectionAborted, why);
-        Poll::Ready(self.framing.take(&buffer.filled()[before..]).map_err(refused))
+        Poll::Ready(
+            self.framing
+                .take(&buffer.filled()[before..])
+                .map_err(refused),
+        )
     }
 }
 
 impl AsyncWrite for Bounded {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.socket).poll_write(context, bytes)
     }
 
@@ -184,7 +234,8 @@ impl AsyncWrite for Bounded {
 mod tests {
     use super::*;
 
-    /// Takes an answer in pieces of every size, and tells what is wrong with it, and whether it has ended.
+    /// Takes an answer in pieces of every size, and tells what is wrong with it, and whether it has
+    /// ended.
     fn judge(answer: &[u8]) -> (Option<&'static str>, bool) {
         let whole = judge_in(answer, answer.len().max(1));
         for size in [1, 2, 7] {
@@ -195,8 +246,13 @@ mod tests {
 
     fn judge_in(answer: &[u8], size: usize) -> (Option<&'static str>, bool) {
         let mut framing = Framing::default();
-        let wrong = answer.chunks(size).find_map(|piece| framing.take(piece).err());
-        (wrong, matches!(framing.at, At::Kind) && framing.missing.is_empty() && framing.bytes == 0)
+        let wrong = answer
+            .chunks(size)
+            .find_map(|piece| framing.take(piece).err());
+        (
+            wrong,
+            matches!(framing.at, At::Kind) && framing.missing.is_empty() && framing.bytes == 0,
+        )
     }
 
     #[test]
@@ -216,7 +272,10 @@ mod tests {
             "*2\r\n$1\r\n0\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n+next\r\n",
         ] {
             assert_eq!(judge(answer.as_bytes()), (None, true), "{answer:?}");
-            assert!(!judge(&answer.as_bytes()[..answer.len() - 1]).1, "{answer:?}");
+            assert!(
+                !judge(&answer.as_bytes()[..answer.len() - 1]).1,
+                "{answer:?}"
+            );
         }
     }
 
@@ -226,18 +285,30 @@ mod tests {
         let values = format!("*{}\r\n", MAX_VALUES + 1);
         for (answer, why) in [
             ("$9999999999\r\n", "it announces a text that is too long"),
-            ("$99999999999999999999999\r\n", "it announces a length that is no number"),
+            (
+                "$99999999999999999999999\r\n",
+                "it announces a length that is no number",
+            ),
             (&values, "it announces too many values"),
             ("*2\r\n*65000\r\n", "nothing yet"),
             ("%9223372036854775807\r\n", "it announces too many values"),
             (&line, "a line of its answer is too long"),
-            (&"*1\r\n".repeat(17), "the values of its answer are nested too deeply"),
+            (
+                &"*1\r\n".repeat(17),
+                "the values of its answer are nested too deeply",
+            ),
         ] {
             assert_eq!(judge(answer.as_bytes()).0.unwrap_or("nothing yet"), why);
         }
-        let many = format!("*9000\r\n{}", format!("$1000\r\n{}\r\n", "x".repeat(1_000)).repeat(9_000));
+        let many = format!(
+            "*9000\r\n{}",
+            format!("$1000\r\n{}\r\n", "x".repeat(1_000)).repeat(9_000)
+        );
         assert_eq!(judge(many.as_bytes()).0, Some("its answer is too large"));
         let in_parts = format!("*3\r\n{}", "*40000\r\n".repeat(2));
-        assert_eq!(judge(in_parts.as_bytes()).0, Some("it announces too many values"));
+        assert_eq!(
+            judge(in_parts.as_bytes()).0,
+            Some("it announces too many values")
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The connection to the server: made when it is first needed, shared by all, and made anew when it was lost.
+//! The connection to the server: made when it is first needed, shared by all, and made anew when it
+//! was lost.
 
 use std::io;
 use std::sync::Arc;
@@ -6,7 +7,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, Pipeline, RedisError, RedisFuture, Value};
+use redis::{
+    AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, Pipeline, RedisError, RedisFuture,
+    Value,
+};
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
@@ -36,7 +40,11 @@ pub(super) struct Link {
 impl Link {
     /// Connects nothing yet. What is in the background runs in `home`.
     pub(super) fn new(info: ConnectionInfo, home: Handle) -> Self {
-        Self { info: Arc::new(info), home, current: Arc::default() }
+        Self {
+            info: Arc::new(info),
+            home,
+            current: Arc::default(),
+        }
     }
 
     /// Sends a command on the connection there is.
@@ -57,8 +65,12 @@ impl Link {
                 let (told, attempt) = watch::channel(None);
                 let (info, home) = (Arc::clone(&self.info), self.home.clone());
                 // A task of its own: callers that stop waiting do not stop it for the others.
-                #[expect(clippy::disallowed_methods, reason = "the store's own background work, in the runtime it was opened in")]
-                self.home.spawn(async move { told.send_replace(Some(connect(&info, &home).await)) });
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "the store's own background work, in the runtime it was opened in"
+                )]
+                self.home
+                    .spawn(async move { told.send_replace(Some(connect(&info, &home).await)) });
                 attempt
             })
             .clone()
@@ -66,10 +78,15 @@ impl Link {
 
     /// Forgets a connection that is of no more use, unless another one was made already.
     fn judge<T>(&self, attempt: &Attempt, sent: Result<T, RedisError>) -> Result<T, RedisError> {
-        let is_lost = |error: &RedisError| error.is_unrecoverable_error() || matches!(&*attempt.borrow(), Some(Err(_)));
+        let is_lost = |error: &RedisError| {
+            error.is_unrecoverable_error() || matches!(&*attempt.borrow(), Some(Err(_)))
+        };
         if sent.as_ref().is_err_and(is_lost) {
             let mut current = self.current.lock();
-            if current.as_ref().is_some_and(|now| now.same_channel(attempt)) {
+            if current
+                .as_ref()
+                .is_some_and(|now| now.same_channel(attempt))
+            {
                 *current = None;
             }
         }
@@ -82,11 +99,20 @@ impl ConnectionLike for Link {
         Box::pin(self.send(command))
     }
 
-    fn req_packed_commands<'a>(&'a mut self, commands: &'a Pipeline, offset: usize, count: usize) -> RedisFuture<'a, Vec<Value>> {
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        commands: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
         Box::pin(async move {
             let attempt = self.attempt();
             let sent = match ready(attempt.clone()).await {
-                Ok(mut connection) => connection.send_packed_commands(commands, offset, count).await,
+                Ok(mut connection) => {
+                    connection
+                        .send_packed_commands(commands, offset, count)
+                        .await
+                }
                 Err(error) => Err(error),
             };
             self.judge(&attempt, sent)
@@ -101,7 +127,12 @@ impl ConnectionLike for Link {
 /// Waits for the end of an attempt.
 async fn ready(mut attempt: Attempt) -> Outcome {
     let ended = |outcome: &Option<Outcome>| outcome.is_some();
-    match attempt.wait_for(ended).await.ok().and_then(|outcome| outcome.clone()) {
+    match attempt
+        .wait_for(ended)
+        .await
+        .ok()
+        .and_then(|outcome| outcome.clone())
+    {
         Some(outcome) => outcome,
         // The runtime ended while it connected.
         None => Err(io::Error::from(io::ErrorKind::ConnectionAborted).into()),
@@ -113,7 +144,9 @@ async fn connect(info: &ConnectionInfo, home: &Handle) -> Outcome {
     let mut again = AGAIN.into_iter();
     loop {
         let outcome = connect_once(info, home).await;
-        let (Err(error), Some(wait)) = (&outcome, again.next()) else { return outcome };
+        let (Err(error), Some(wait)) = (&outcome, again.next()) else {
+            return outcome;
+        };
         if !error.is_io_error() {
             return outcome;
         }
@@ -122,14 +155,27 @@ async fn connect(info: &ConnectionInfo, home: &Handle) -> Outcome {
 }
 
 async fn connect_once(info: &ConnectionInfo, home: &Handle) -> Outcome {
-    #[expect(clippy::disallowed_methods, reason = "the server is real, and so is the time it takes to answer")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the server is real, and so is the time it takes to answer"
+    )]
     let connected = tokio::time::timeout(CONNECT, async {
         let config = AsyncConnectionConfig::new().set_response_timeout(Some(RESPOND));
-        MultiplexedConnection::new_with_config(info.redis_settings(), dial(info.addr()).await?, config).await
+        MultiplexedConnection::new_with_config(
+            info.redis_settings(),
+            dial(info.addr()).await?,
+            config,
+        )
+        .await
     });
-    let (connection, driver) = connected.await.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))?;
+    let (connection, driver) = connected
+        .await
+        .unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))?;
     // It ends with the last copy of the connection.
-    #[expect(clippy::disallowed_methods, reason = "the store's own background work, in the runtime it was opened in")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the store's own background work, in the runtime it was opened in"
+    )]
     home.spawn(driver);
     Ok(connection)
 }
@@ -143,14 +189,26 @@ async fn dial(address: &ConnectionAddr) -> Result<Bounded, RedisError> {
     };
     match address {
         ConnectionAddr::Tcp(host, port) => Ok(Bounded::new(tcp(host, *port).await?)),
-        ConnectionAddr::TcpTls { host, port, insecure: false, .. } => {
+        ConnectionAddr::TcpTls {
+            host,
+            port,
+            insecure: false,
+            ..
+        } => {
             let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
             let connector = tokio_rustls::TlsConnector::from(Arc::new(trust()?));
-            Ok(Bounded::new(connector.connect(name, tcp(host, *port).await?).await?))
+            Ok(Bounded::new(
+                connector.connect(name, tcp(host, *port).await?).await?,
+            ))
         }
         #[cfg(unix)]
-        ConnectionAddr::Unix(path) => Ok(Bounded::new(tokio::net::UnixStream::connect(path).await?)),
-        _ => Err(io::Error::other("a server is connected to by TCP, by TLS with a valid certificate, or by a socket file").into()),
+        ConnectionAddr::Unix(path) => {
+            Ok(Bounded::new(tokio::net::UnixStream::connect(path).await?))
+        }
+        _ => Err(io::Error::other(
+            "a server is connected to by TCP, by TLS with a valid certificate, or by a socket file",
+        )
+        .into()),
     }
 }
 
@@ -158,6 +216,12 @@ async fn dial(address: &ConnectionAddr) -> Result<Bounded, RedisError> {
 fn trust() -> io::Result<rustls::ClientConfig> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
-    Ok(config.with_safe_default_protocol_versions().map_err(io::Error::other)?.with_root_certificates(roots).with_no_client_auth())
+    let config = rustls::ClientConfig::builder_with_provider(Arc::new(
+        rustls::crypto::ring::default_provider(),
+    ));
+    Ok(config
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_root_certificates(roots)
+        .with_no_client_auth())
 }

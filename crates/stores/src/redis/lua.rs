@@ -1,4 +1,5 @@
-//! Lua's tables, read from `MessagePack` as JSON: its strings may be any bytes, and its tables lists or maps.
+//! Lua's tables, read from `MessagePack` as JSON: its strings may be any bytes, and its tables
+//! lists or maps.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
@@ -62,7 +63,10 @@ impl<'de> Visitor<'de> for Any {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some((Lua(key), Lua(value))) = entries.next_entry()? {
-            map.insert(key.as_str().map_or_else(|| key.to_string(), str::to_owned), value);
+            map.insert(
+                key.as_str().map_or_else(|| key.to_string(), str::to_owned),
+                value,
+            );
         }
         Ok(Value::Object(map))
     }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Condition, Entered, Entry, OwnedAsk, Pass, Report, Settled, Standing};
+use docstokg_policy::site::{
+    Ask, Condition, Entered, Entry, OwnedAsk, Pass, Report, Settled, Standing,
+};
 use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
 
@@ -22,7 +24,8 @@ pub(super) struct RedisSite {
     pub(super) inner: Arc<PerProcess<Arc<Inner>>>,
     pub(super) key: Arc<str>,
     pub(super) names: Arc<Mutex<Vec<String>>>,
-    /// When the site was born, on the server's clock, and in which of the server's lives this process learned that.
+    /// When the site was born, on the server's clock, and in which of the server's lives this
+    /// process learned that.
     pub(super) birth: Arc<Mutex<Option<(u64, u32)>>>,
     /// The server is told the time of the caller's clock, and not asked for its own.
     pub(super) told_time: bool,
@@ -33,10 +36,14 @@ impl RedisSite {
         self.inner.get()
     }
 
-    /// Returns when the site was born, as far as that is known of the life that the server has now; else 0.
+    /// Returns when the site was born, as far as that is known of the life that the server has now;
+    /// else 0.
     fn known_birth(&self) -> u64 {
         let life = self.inner().lives.load(Ordering::Acquire);
-        self.birth.lock().filter(|(_, learned)| *learned == life).map_or(0, |(born, _)| born)
+        self.birth
+            .lock()
+            .filter(|(_, learned)| *learned == life)
+            .map_or(0, |(born, _)| born)
     }
 
     /// Starts a step that asks nothing.
@@ -48,7 +55,14 @@ impl RedisSite {
     fn asking(&self, op: &str, ask: &Ask<'_>) -> Step {
         let inner = self.inner();
         let id = inner.fresh_id();
-        let question = wire::pack(ask, &self.names.lock(), self.known_birth(), id, &inner.who, inner.clock.boot());
+        let question = wire::pack(
+            ask,
+            &self.names.lock(),
+            self.known_birth(),
+            id,
+            &inner.who,
+            inner.clock.boot(),
+        );
         self.step_with(op, id, &question)
     }
 
@@ -68,7 +82,8 @@ impl RedisSite {
         let asked = inner.clock.boot();
         let work = async move {
             let value = inner.run(step).await?;
-            let reply = Reply::new(value, asked, inner.clock.boot()).map_err(|_| inner.malformed())?;
+            let reply =
+                Reply::new(value, asked, inner.clock.boot()).map_err(|_| inner.malformed())?;
             read(&reply).map_err(|_| inner.malformed())
         };
         begin(self.inner(), work, unwanted)
@@ -77,14 +92,21 @@ impl RedisSite {
     /// Runs a step whose grant is given back if nobody waits for it any more.
     fn run_in(&self, step: Step, ask: &Ask<'_>) -> Answer<Entered> {
         let question = ask.to_owned();
-        let (again, birth, id, life) = (self.clone(), Arc::clone(&self.birth), step.id, self.inner().lives.load(Ordering::Acquire));
+        let (again, birth, id, life) = (
+            self.clone(),
+            Arc::clone(&self.birth),
+            step.id,
+            self.inner().lives.load(Ordering::Acquire),
+        );
         let read = move |reply: &Reply| {
             if let Some(born) = reply.birth() {
                 *birth.lock() = Some((born, life));
             }
             reply.entered(id)
         };
-        self.run(step, read, move |entered| again.give_back(&question, entered))
+        self.run(step, read, move |entered| {
+            again.give_back(&question, entered)
+        })
     }
 
     fn give_back(&self, ask: &OwnedAsk, entered: Result<Entered, StoreError>) {
@@ -101,10 +123,13 @@ impl RedisSite {
 impl SiteHandle for RedisSite {
     fn budget(&self, key: &BudgetKey) -> usize {
         let (mut names, name) = (self.names.lock(), key.to_string());
-        names.iter().position(|known| *known == name).unwrap_or_else(|| {
-            names.push(name);
-            names.len() - 1
-        })
+        names
+            .iter()
+            .position(|known| *known == name)
+            .unwrap_or_else(|| {
+                names.push(name);
+                names.len() - 1
+            })
     }
 
     fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
@@ -129,13 +154,17 @@ impl SiteHandle for RedisSite {
 
     fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()> {
         let mut step = self.asking("hold", ask);
-        step.number(pass.id).number(pass.stamp.as_micros()).length(longest);
+        step.number(pass.id)
+            .number(pass.stamp.as_micros())
+            .length(longest);
         self.run(step, |_| Ok(()), |_| ())
     }
 
     fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
         let mut step = self.asking("sent", ask);
-        step.number(pass.id).number(u64::from(pass.era)).length(longest);
+        step.number(pass.id)
+            .number(u64::from(pass.era))
+            .length(longest);
         self.run(step, Reply::standing, |_| ())
     }
 
@@ -150,7 +179,10 @@ impl SiteHandle for RedisSite {
             return Answer::now(Settled::default());
         }
         let mut step = self.asking("settle_headers", ask);
-        step.number(pass.id).number(u64::from(pass.era)).number(pass.stamp.as_micros()).outcome(outcome);
+        step.number(pass.id)
+            .number(u64::from(pass.era))
+            .number(pass.stamp.as_micros())
+            .outcome(outcome);
         self.run(step, Reply::settled, |_| ())
     }
 
@@ -159,14 +191,20 @@ impl SiteHandle for RedisSite {
             return Answer::now(Settled::default());
         }
         let mut step = self.asking("settle", ask);
-        step.number(pass.id).number(u64::from(pass.era)).flag(pass.probe).outcome(report.outcome);
-        step.optional(report.retry_after).length(self.inner().clock.boot().since(report.sent));
+        step.number(pass.id)
+            .number(u64::from(pass.era))
+            .flag(pass.probe)
+            .outcome(report.outcome);
+        step.optional(report.retry_after)
+            .length(self.inner().clock.boot().since(report.sent));
         self.run(step, Reply::settled, |_| ())
     }
 
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
         let mut step = self.step("renew");
-        step.text(&self.inner().who).length(length).number(ids.len() as u64);
+        step.text(&self.inner().who)
+            .length(length)
+            .number(ids.len() as u64);
         for id in ids {
             step.number(*id);
         }
@@ -175,7 +213,9 @@ impl SiteHandle for RedisSite {
 
     fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
         let mut step = self.step("block");
-        step.text(&self.inner().who).length(length).text(&reason.to_string());
+        step.text(&self.inner().who)
+            .length(length)
+            .text(&reason.to_string());
         self.run(step, |reply| reply.transition(1), |_| ())
     }
 
@@ -187,6 +227,10 @@ impl SiteHandle for RedisSite {
 
     fn view(&self) -> Answer<SiteView> {
         let names = self.names.lock().clone();
-        self.run(self.step("view"), move |reply| view::read(reply, &names), |_| ())
+        self.run(
+            self.step("view"),
+            move |reply| view::read(reply, &names),
+            |_| (),
+        )
     }
 }

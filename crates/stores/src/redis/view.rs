@@ -14,32 +14,59 @@ use crate::handle::SiteView;
 /// Reads the answer to `view`. The budgets named first come first.
 pub(super) fn read(reply: &Reply, names: &[String]) -> Result<SiteView, Malformed> {
     let now = reply.stamp(0)?;
-    let Some(Redis::BulkString(packed)) = reply.rest(1).first() else { return Err(Malformed) };
+    let Some(Redis::BulkString(packed)) = reply.rest(1).first() else {
+        return Err(Malformed);
+    };
     let state = match packed.as_slice() {
         [] => json!({ "b": { "e": 0, "f": 0 } }),
-        packed => rmp_serde::from_slice::<Lua>(packed).map_err(|_| Malformed)?.0,
+        packed => {
+            rmp_serde::from_slice::<Lua>(packed)
+                .map_err(|_| Malformed)?
+                .0
+        }
     };
     let mut found: Vec<(String, Budget)> = Vec::new();
     for (name, written) in state["u"].as_object().into_iter().flatten() {
         let mut read: Budget = serde_json::from_value(budget_of(written)).map_err(|_| Malformed)?;
-        let history = json!({ "grants": words(&bytes(&written["g"])), "coarse": coarse_of(written) });
+        let history =
+            json!({ "grants": words(&bytes(&written["g"])), "coarse": coarse_of(written) });
         read.restore(serde_json::from_value::<History>(history).map_err(|_| Malformed)?);
         found.push((name.clone(), read));
     }
     let (mut order, mut budgets) = (names.to_vec(), Vec::new());
-    order.extend(found.iter().map(|(name, _)| name.clone()).filter(|name| !names.contains(name)));
+    order.extend(
+        found
+            .iter()
+            .map(|(name, _)| name.clone())
+            .filter(|name| !names.contains(name)),
+    );
     for name in &order {
         let place = found.iter().position(|(known, _)| known == name);
         budgets.push(place.map_or_else(Budget::default, |place| found.swap_remove(place).1));
     }
-    let isolated = Role::ALL.into_iter().filter_map(|role| Some((role, state["i"].get(role.as_str())?)));
-    let isolated = isolated.map(|(role, own)| Ok((role, breaker_of(own)?))).collect::<Result<_, Malformed>>()?;
-    Ok(SiteView { site: Site::from_parts(breaker_of(&state["b"])?, isolated, budgets), budgets: order, now })
+    let isolated = Role::ALL
+        .into_iter()
+        .filter_map(|role| Some((role, state["i"].get(role.as_str())?)));
+    let isolated = isolated
+        .map(|(role, own)| Ok((role, breaker_of(own)?)))
+        .collect::<Result<_, Malformed>>()?;
+    Ok(SiteView {
+        site: Site::from_parts(breaker_of(&state["b"])?, isolated, budgets),
+        budgets: order,
+        now,
+    })
 }
 
 /// Reads the little-endian words of a string.
 fn words(bytes: &[u8]) -> Vec<u64> {
-    bytes.chunks_exact(8).map(|word| word.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))).collect()
+    bytes
+        .chunks_exact(8)
+        .map(|word| {
+            word.iter()
+                .rev()
+                .fold(0, |number, byte| number << 8 | u64::from(*byte))
+        })
+        .collect()
 }
 
 fn length(micros: &Value) -> Value {
@@ -48,9 +75,16 @@ fn length(micros: &Value) -> Value {
 }
 
 /// Reads a number, which `MessagePack` may have written as a whole one or not.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "instants and counts are whole and small")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "instants and counts are whole and small"
+)]
 fn whole(number: &Value) -> u64 {
-    number.as_u64().or_else(|| number.as_f64().map(|number| number as u64)).unwrap_or(0)
+    number
+        .as_u64()
+        .or_else(|| number.as_f64().map(|number| number as u64))
+        .unwrap_or(0)
 }
 
 /// Lists what a Lua table holds; an empty one may have been written as a list or a map.
@@ -63,12 +97,20 @@ fn list(table: &Value) -> Vec<&Value> {
 }
 
 fn reason_of(word: &Value) -> Value {
-    word.as_str().and_then(OpenReason::from_word).map_or(Value::Null, |reason| serde_json::to_value(reason).unwrap_or(Value::Null))
+    word.as_str()
+        .and_then(OpenReason::from_word)
+        .map_or(Value::Null, |reason| {
+            serde_json::to_value(reason).unwrap_or(Value::Null)
+        })
 }
 
 fn role_of(word: &Value) -> Value {
-    let role = Role::ALL.into_iter().find(|role| word.as_str() == Some(role.as_str()));
-    role.map_or(Value::Null, |role| serde_json::to_value(role).unwrap_or(Value::Null))
+    let role = Role::ALL
+        .into_iter()
+        .find(|role| word.as_str() == Some(role.as_str()));
+    role.map_or(Value::Null, |role| {
+        serde_json::to_value(role).unwrap_or(Value::Null)
+    })
 }
 
 fn breaker_of(table: &Value) -> Result<Breaker, Malformed> {
@@ -104,7 +146,11 @@ fn window_of(coarse: &Value) -> Value {
 
 fn budget_of(table: &Value) -> Value {
     let reservation = |held: &Value| {
-        let stage = if held["s"].as_bool() == Some(true) { "Sent" } else { "Waiting" };
+        let stage = if held["s"].as_bool() == Some(true) {
+            "Sent"
+        } else {
+            "Waiting"
+        };
         json!({
             "id": whole(&held["i"]),
             "position": whole(&held["p"]),
@@ -116,8 +162,16 @@ fn budget_of(table: &Value) -> Value {
     };
     let slot = |held: &Value| json!({ "id": whole(&held["i"]), "expires": whole(&held["x"]) });
     let coarse = |coarse: &Value| json!({ "window": window_of(coarse), "width": whole(&coarse["w"]), "id": whole(&coarse["l"]) << 32 ^ whole(&coarse["p"]), "share": whole(&coarse["s"]) });
-    let all = |field: &str, read: &dyn Fn(&Value) -> Value| list(&table[field]).into_iter().map(read).collect::<Vec<_>>();
-    let waits = all("w", &|wait| json!({ "at": whole(&wait["a"]), "length": length(&wait["l"]) }));
+    let all = |field: &str, read: &dyn Fn(&Value) -> Value| {
+        list(&table[field])
+            .into_iter()
+            .map(read)
+            .collect::<Vec<_>>()
+    };
+    let waits = all(
+        "w",
+        &|wait| json!({ "at": whole(&wait["a"]), "length": length(&wait["l"]) }),
+    );
     let tally = table.get("y").map(|tally| json!({ "started": whole(&tally["s"]), "calls": whole(&tally["c"]), "throttled": whole(&tally["t"]) }));
     let mut budget = Map::new();
     budget.insert("keep".to_owned(), json!(whole(&table["cap"])));
@@ -127,7 +181,14 @@ fn budget_of(table: &Value) -> Value {
     budget.insert("multiplier".to_owned(), json!(whole(&table["m"])));
     budget.insert("tally".to_owned(), json!(tally));
     budget.insert("extensions".to_owned(), Value::Null);
-    budget.insert("waits".to_owned(), if waits.is_empty() { Value::Null } else { json!(waits) });
+    budget.insert(
+        "waits".to_owned(),
+        if waits.is_empty() {
+            Value::Null
+        } else {
+            json!(waits)
+        },
+    );
     Value::Object(budget)
 }
 
@@ -135,17 +196,25 @@ fn budget_of(table: &Value) -> Value {
 fn coarse_of(table: &Value) -> Value {
     let history = |coarse: &Value| {
         let pairs = words(&bytes(&coarse["b"]));
-        let buckets: Vec<Value> = pairs.chunks_exact(2).map(|pair| json!({ "latest": pair[0], "count": pair[1] })).collect();
+        let buckets: Vec<Value> = pairs
+            .chunks_exact(2)
+            .map(|pair| json!({ "latest": pair[0], "count": pair[1] }))
+            .collect();
         json!([window_of(coarse), buckets])
     };
     list(&table["c"]).into_iter().map(history).collect()
 }
 
-/// Reads a string of bytes, which JSON knows as a list of numbers, or as text if it happens to be one.
+/// Reads a string of bytes, which JSON knows as a list of numbers, or as text if it happens to be
+/// one.
 fn bytes(value: &Value) -> Vec<u8> {
     match value {
         Value::String(text) => text.as_bytes().to_vec(),
-        Value::Array(items) => items.iter().filter_map(Value::as_u64).filter_map(|byte| u8::try_from(byte).ok()).collect(),
+        Value::Array(items) => items
+            .iter()
+            .filter_map(Value::as_u64)
+            .filter_map(|byte| u8::try_from(byte).ok())
+            .collect(),
         _ => Vec::new(),
     }
 }

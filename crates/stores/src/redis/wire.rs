@@ -1,4 +1,5 @@
-//! What is said to the script and what it says: lengths of time, since the server has a clock of its own.
+//! What is said to the script and what it says: lengths of time, since the server has a clock of
+//! its own.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,7 +8,10 @@ use docstokg_policy::adaptive::Adjustment;
 use docstokg_policy::breaker::{OpenReason, State, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::rate::Window;
-use docstokg_policy::site::{Ask, Charge, Condition, Entered, Entry, Pass, Patience, Place, Refusal, RefusalReason, Reserved, Settled, Standing};
+use docstokg_policy::site::{
+    Ask, Charge, Condition, Entered, Entry, Pass, Patience, Place, Refusal, RefusalReason,
+    Reserved, Settled, Standing,
+};
 use docstokg_policy::time::{BootInstant, micros};
 use docstokg_policy::windows::Multiplier;
 use redis::{Cmd, Value};
@@ -30,17 +34,34 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// Starts a call of the script with this hash on a site. `now` is for tests; otherwise the server knows.
-    pub(super) fn new(hash: &str, key: &str, op: &str, now: Option<u64>, id: u64, question: &[u8]) -> Self {
+    /// Starts a call of the script with this hash on a site. `now` is for tests; otherwise the
+    /// server knows.
+    pub(super) fn new(
+        hash: &str,
+        key: &str,
+        op: &str,
+        now: Option<u64>,
+        id: u64,
+        question: &[u8],
+    ) -> Self {
         let mut arguments = Cmd::with_capacity(8, 128 + key.len() + question.len());
-        arguments.arg("EVALSHA").arg(hash).arg("1").arg(key).arg(question);
+        arguments
+            .arg("EVALSHA")
+            .arg(hash)
+            .arg("1")
+            .arg(key)
+            .arg(question);
         // What goes without saying is not said: a plain `enter` is as short as it can be.
         match now {
             Some(now) => drop(arguments.arg(op).arg(now)),
             None if op == "enter" => {}
             None => drop(arguments.arg(op).arg("-1")),
         }
-        Self { arguments, may_repeat: !matches!(op, "hold" | "leave"), id }
+        Self {
+            arguments,
+            may_repeat: !matches!(op, "hold" | "leave"),
+            id,
+        }
     }
 
     pub(super) fn text(&mut self, text: &str) -> &mut Self {
@@ -101,7 +122,11 @@ impl Packer {
     }
 
     fn until(&mut self, at: BootInstant, now: BootInstant) -> &mut Self {
-        self.long(if at == BootInstant::FAR { FAR } else { in_micros(at.since(now)) })
+        self.long(if at == BootInstant::FAR {
+            FAR
+        } else {
+            in_micros(at.since(now))
+        })
     }
 
     fn share(&mut self, value: f64) -> &mut Self {
@@ -116,58 +141,117 @@ impl Packer {
     }
 }
 
-/// Packs a question, in the order in which `read_ask` reads it: what a plain `enter` needs comes first. `birth` is that of
-/// the site as this process knows it, or 0.
-#[expect(clippy::cast_possible_truncation, reason = "a request charges a handful of budgets with a handful of windows")]
-pub(super) fn pack(ask: &Ask<'_>, names: &[String], birth: u64, id: u64, who: &str, now: BootInstant) -> Vec<u8> {
+/// Packs a question, in the order in which `read_ask` reads it: what a plain `enter` needs comes
+/// first. `birth` is that of the site as this process knows it, or 0.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a request charges a handful of budgets with a handful of windows"
+)]
+pub(super) fn pack(
+    ask: &Ask<'_>,
+    names: &[String],
+    birth: u64,
+    id: u64,
+    who: &str,
+    now: BootInstant,
+) -> Vec<u8> {
     let mut packer = Packer(Vec::with_capacity(320));
-    packer.byte(birth > 0 && is_quick(ask)).long(0).byte(ask.charges.len() as u8);
+    packer
+        .byte(birth > 0 && is_quick(ask))
+        .long(0)
+        .byte(ask.charges.len() as u8);
     for charge in ask.charges {
         let windows = charge.windows.list();
-        packer.text(names.get(charge.budget).map_or("", String::as_str)).byte(windows.len() as u8);
+        packer
+            .text(names.get(charge.budget).map_or("", String::as_str))
+            .byte(windows.len() as u8);
         for window in windows {
-            packer.short(window.limit.get()).length(window.per).length(charge.windows.guard());
+            packer
+                .short(window.limit.get())
+                .length(window.per)
+                .length(charge.windows.guard());
         }
     }
-    // The kind of the question: the same budgets under the same windows, on the same site. To a site that was born anew
-    // the questions of those who knew the old one are of a kind that it has never seen.
+    // The kind of the question: the same budgets under the same windows, on the same site. To a
+    // site that was born anew the questions of those who knew the old one are of a kind that it has
+    // never seen.
     let kind = (fnv(&packer.0[9..]) ^ birth.wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_le_bytes();
     packer.0[1..9].copy_from_slice(&kind);
     packer.long(birth);
     for charge in ask.charges {
-        packer.short(charge.weight).short(charge.slots.map_or(0, NonZeroU32::get));
+        packer
+            .short(charge.weight)
+            .short(charge.slots.map_or(0, NonZeroU32::get));
     }
-    packer.long(id).until(ask.latest, now).until(ask.deadline, now).length(now.since(ask.asked));
+    packer
+        .long(id)
+        .until(ask.latest, now)
+        .until(ask.deadline, now)
+        .length(now.since(ask.asked));
     packer.byte(ask.isolated).short(match ask.place {
         Place::Head => 0,
         Place::Behind(ahead) => ahead.saturating_add(1).min(OVERLAPPING - 1),
         Place::Overlapping => OVERLAPPING,
     });
-    packer.text(who).byte(ask.role.index() as u8).byte(ask.patience == Patience::Wait).share(ask.draw).length(ask.lease);
+    packer
+        .text(who)
+        .byte(ask.role.index() as u8)
+        .byte(ask.patience == Patience::Wait)
+        .share(ask.draw)
+        .length(ask.lease);
     let policy = ask.breaker;
-    packer.short(policy.fail_max.get()).length(policy.reset).length(policy.reset_ceiling).length(policy.retry_after_cap);
+    packer
+        .short(policy.fail_max.get())
+        .length(policy.reset)
+        .length(policy.reset_ceiling)
+        .length(policy.retry_after_cap);
     match policy.window {
-        Some(window) => packer.short(window.threshold_failures.get()).length(window.within).length(window.cooldown),
+        Some(window) => packer
+            .short(window.threshold_failures.get())
+            .length(window.within)
+            .length(window.cooldown),
         None => packer.short(0).long(0).long(0),
     };
     for trials in policy.trial_calls {
         packer.short(trials);
     }
     #[expect(clippy::cast_precision_loss, reason = "numbers up to FAR are exact")]
-    let block = policy.throttle_block.map_or(-1.0, |block| in_micros(block) as f64);
-    packer.length(policy.jitter).share(block).byte(policy.one_failure_per_epoch).byte(policy.shadow).byte(ask.adaptive.is_some());
+    let block = policy
+        .throttle_block
+        .map_or(-1.0, |block| in_micros(block) as f64);
+    packer
+        .length(policy.jitter)
+        .share(block)
+        .byte(policy.one_failure_per_epoch)
+        .byte(policy.shadow)
+        .byte(ask.adaptive.is_some());
     if let Some(adaptive) = ask.adaptive {
-        packer.length(adaptive.window).share(adaptive.high_ratio).share(adaptive.increase).share(adaptive.decrease);
-        packer.short(adaptive.lowest.thousandths().into()).short(adaptive.highest.thousandths().into());
+        packer
+            .length(adaptive.window)
+            .share(adaptive.high_ratio)
+            .share(adaptive.increase)
+            .share(adaptive.decrease);
+        packer
+            .short(adaptive.lowest.thousandths().into())
+            .short(adaptive.highest.thousandths().into());
     }
     packer.0
 }
 
-/// Tells whether a question may be answered by a look at windows alone: one of each budget, from whoever is next.
+/// Tells whether a question may be answered by a look at windows alone: one of each budget, from
+/// whoever is next.
 fn is_quick(ask: &Ask<'_>) -> bool {
-    let alone = |place: usize, charge: &Charge| ask.charges[..place].iter().all(|other| other.budget != charge.budget);
-    let is_plain = |(place, charge): (usize, &Charge)| charge.weight == 1 && charge.slots.is_none() && alone(place, charge);
-    !ask.isolated && !matches!(ask.place, Place::Behind(_)) && ask.charges.iter().enumerate().all(is_plain)
+    let alone = |place: usize, charge: &Charge| {
+        ask.charges[..place]
+            .iter()
+            .all(|other| other.budget != charge.budget)
+    };
+    let is_plain = |(place, charge): (usize, &Charge)| {
+        charge.weight == 1 && charge.slots.is_none() && alone(place, charge)
+    };
+    !ask.isolated
+        && !matches!(ask.place, Place::Behind(_))
+        && ask.charges.iter().enumerate().all(is_plain)
 }
 
 /// What the script said.
@@ -184,9 +268,17 @@ pub(super) struct Reply {
 pub(super) struct Malformed;
 
 impl Reply {
-    pub(super) fn new(value: Value, asked: BootInstant, here: BootInstant) -> Result<Self, Malformed> {
+    pub(super) fn new(
+        value: Value,
+        asked: BootInstant,
+        here: BootInstant,
+    ) -> Result<Self, Malformed> {
         match value {
-            Value::Array(values) if !values.is_empty() => Ok(Self { values, here, asked }),
+            Value::Array(values) if !values.is_empty() => Ok(Self {
+                values,
+                here,
+                asked,
+            }),
             _ => Err(Malformed),
         }
     }
@@ -230,7 +322,11 @@ impl Reply {
             return Ok(BootInstant::FAR);
         }
         let here = self.here.as_micros();
-        Ok(BootInstant::from_micros(if at >= now { here + (at - now) } else { here.saturating_sub(now - at) }))
+        Ok(BootInstant::from_micros(if at >= now {
+            here + (at - now)
+        } else {
+            here.saturating_sub(now - at)
+        }))
     }
 
     fn reason(&self, place: usize) -> Result<OpenReason, Malformed> {
@@ -257,10 +353,24 @@ impl Reply {
         // A plain go is short: when, in which era, whether the breaker has no failures.
         if self.values.len() == 3 {
             let era = u32::try_from(self.int(1)?).map_err(|_| Malformed)?;
-            let pass = Pass { id, era, at: self.asked, stamp: self.stamp(0)?, probe: false, clean: self.flag(2)?, shadowed: None };
-            return Ok(Entered { entry: Entry::Go(pass), transition: None });
+            let pass = Pass {
+                id,
+                era,
+                at: self.asked,
+                stamp: self.stamp(0)?,
+                probe: false,
+                clean: self.flag(2)?,
+                shadowed: None,
+            };
+            return Ok(Entered {
+                entry: Entry::Go(pass),
+                transition: None,
+            });
         }
-        let because = match (u32::try_from(self.int(7)?).ok().and_then(NonZeroU32::new), self.number(8)?) {
+        let because = match (
+            u32::try_from(self.int(7)?).ok().and_then(NonZeroU32::new),
+            self.number(8)?,
+        ) {
             (Some(limit), per) => Some(Window::new(limit, Duration::from_micros(per))),
             (None, _) => None,
         };
@@ -269,8 +379,8 @@ impl Reply {
             "go" => Entry::Go(Pass {
                 id: self.number(3)?,
                 era: u32::try_from(self.int(4)?).map_err(|_| Malformed)?,
-                // It was granted at some time between question and answer: whoever wants to know how late it leaves counts
-                // from the question on.
+                // It was granted at some time between question and answer: whoever wants to know
+                // how late it leaves counts from the question on.
                 at: self.asked,
                 stamp: self.stamp(2)?,
                 probe: self.flag(5)?,
@@ -279,54 +389,117 @@ impl Reply {
                     -1 => None,
                     _ => Some(Box::new(Refusal {
                         until: self.instant(11)?,
-                        reason: RefusalReason::Open { reason: self.reason(12)?, probing: self.flag(13)? },
+                        reason: RefusalReason::Open {
+                            reason: self.reason(12)?,
+                            probing: self.flag(13)?,
+                        },
                     })),
                 },
             }),
-            "wait" => Entry::Wait(Reserved { id: self.number(3)?, at, because, probe: self.flag(5)? }),
+            "wait" => Entry::Wait(Reserved {
+                id: self.number(3)?,
+                at,
+                because,
+                probe: self.flag(5)?,
+            }),
             "queue" => Entry::Queue { at },
-            "await" => Entry::WaitForBreaker { until: at, reason: self.reason(9)?, probing: self.flag(10)? },
-            "slot" => Entry::WaitForSlot { id: self.number(3)?, earlier: u32::try_from(self.int(2)?).map_err(|_| Malformed)? },
-            "rate" => Entry::Refused(Refusal { until: at, reason: RefusalReason::Rate { window: because } }),
+            "await" => Entry::WaitForBreaker {
+                until: at,
+                reason: self.reason(9)?,
+                probing: self.flag(10)?,
+            },
+            "slot" => Entry::WaitForSlot {
+                id: self.number(3)?,
+                earlier: u32::try_from(self.int(2)?).map_err(|_| Malformed)?,
+            },
+            "rate" => Entry::Refused(Refusal {
+                until: at,
+                reason: RefusalReason::Rate { window: because },
+            }),
             "open" => {
-                let reason = RefusalReason::Open { reason: self.reason(9)?, probing: self.flag(10)? };
+                let reason = RefusalReason::Open {
+                    reason: self.reason(9)?,
+                    probing: self.flag(10)?,
+                };
                 Entry::Refused(Refusal { until: at, reason })
             }
             _ => return Err(Malformed),
         };
-        Ok(Entered { entry, transition: self.transition(15)?.map(Box::new) })
+        Ok(Entered {
+            entry,
+            transition: self.transition(15)?.map(Box::new),
+        })
     }
 
-    /// Returns when the site was born, on the server's clock, where the answer to an `enter` or a `confirm` says so.
+    /// Returns when the site was born, on the server's clock, where the answer to an `enter` or a
+    /// `confirm` says so.
     pub(super) fn birth(&self) -> Option<u64> {
-        if self.values.len() == 3 { None } else { self.number(14).ok() }
+        if self.values.len() == 3 {
+            None
+        } else {
+            self.number(14).ok()
+        }
     }
 
     pub(super) fn condition(&self) -> Result<Condition, Malformed> {
         let era = u32::try_from(self.int(1)?).map_err(|_| Malformed)?;
         let half_open_roles = u32::try_from(self.int(3)?).map_err(|_| Malformed)?;
-        let open = if self.values.len() > 4 { Some((self.instant(4)?, self.reason(5)?)) } else { None };
-        Ok(Condition { era, half_open: self.flag(2)?, half_open_roles, open })
+        let open = if self.values.len() > 4 {
+            Some((self.instant(4)?, self.reason(5)?))
+        } else {
+            None
+        };
+        Ok(Condition {
+            era,
+            half_open: self.flag(2)?,
+            half_open_roles,
+            open,
+        })
     }
 
     pub(super) fn standing(&self) -> Result<Standing, Malformed> {
         if !self.flag(1)? {
             return Ok(Standing::Good);
         }
-        Ok(Standing::Blocked(Refusal { until: self.instant(2)?, reason: RefusalReason::Open { reason: self.reason(3)?, probing: false } }))
+        Ok(Standing::Blocked(Refusal {
+            until: self.instant(2)?,
+            reason: RefusalReason::Open {
+                reason: self.reason(3)?,
+                probing: false,
+            },
+        }))
     }
 
     pub(super) fn settled(&self) -> Result<Settled, Malformed> {
-        let share = |place| Ok(Multiplier::from_thousandths(u16::try_from(self.int(place)?).map_err(|_| Malformed)?));
+        let share = |place| {
+            Ok(Multiplier::from_thousandths(
+                u16::try_from(self.int(place)?).map_err(|_| Malformed)?,
+            ))
+        };
         let adjusted = if self.int(3)? == -1 {
             None
         } else {
-            let reason = if self.text(6)? == "high_429_ratio" { "high_429_ratio" } else { "low_429_ratio" };
-            Some((0, Adjustment { old: share(4)?, new: share(5)?, reason }))
+            let reason = if self.text(6)? == "high_429_ratio" {
+                "high_429_ratio"
+            } else {
+                "low_429_ratio"
+            };
+            Some((
+                0,
+                Adjustment {
+                    old: share(4)?,
+                    new: share(5)?,
+                    reason,
+                },
+            ))
         };
         Ok(Settled {
             wakes: self.flag(1)?,
-            open_until: if self.int(2)? < 0 { None } else { Some(self.instant(2)?) },
+            open_until: if self.int(2)? < 0 {
+                None
+            } else {
+                Some(self.instant(2)?)
+            },
             adjusted,
             transition: self.transition(7)?,
         })

@@ -25,9 +25,9 @@ const FIRST_VERSION: i64 = 1;
 const SWEEP_EVERY: u32 = 4_096;
 /// How long SQLite itself waits, for those who look at the database by other means.
 const BUSY: Duration = Duration::from_millis(500);
-/// How many steps make the log long enough to be copied: a page each, so it is some megabytes long by then. The step
-/// after the copy waits for the disk, so it is not done more often; and SQLite passes every earlier copy of a page when it
-/// adds one to the log, so it is not done less often.
+/// How many steps make the log long enough to be copied: a page each, so it is some megabytes long
+/// by then. The step after the copy waits for the disk, so it is not done more often; and SQLite
+/// passes every earlier copy of a page when it adds one to the log, so it is not done less often.
 const LONG_LOG: u32 = 2_000;
 /// The size of a page. A step writes one: it holds a site with a full log, and not much more.
 const PAGE: i64 = 2_048;
@@ -98,8 +98,8 @@ pub(super) enum Turn {
     Wait,
 }
 
-/// How long the lock and the database are waited for, in all: a process that was stopped while it held the lock must not
-/// hold up the others without end.
+/// How long the lock and the database are waited for, in all: a process that was stopped while it
+/// held the lock must not hold up the others without end.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 /// How long to sleep between two looks at a database that another program writes to.
 const LOOK: Duration = Duration::from_millis(3);
@@ -113,12 +113,18 @@ pub(super) struct Log {
 impl Log {
     /// Copies the log into place.
     ///
-    /// It holds the lock meanwhile: only a log that was copied whole is begun anew by the next step, and does not grow
-    /// without end. Whoever comes in these milliseconds waits in the thread of its process.
+    /// It holds the lock meanwhile: only a log that was copied whole is begun anew by the next
+    /// step, and does not grow without end. Whoever comes in these milliseconds waits in the thread
+    /// of its process.
     pub(super) fn copy(&mut self) {
-        let connection = self.connection.take().or_else(|| Connection::open(&self.path).ok());
+        let connection = self
+            .connection
+            .take()
+            .or_else(|| Connection::open(&self.path).ok());
         if let Some(connection) = connection
-            && let Ok(lock) = File::options().write(true).open(self.path.with_extension("lock"))
+            && let Ok(lock) = File::options()
+                .write(true)
+                .open(self.path.with_extension("lock"))
             && let Ok(Some(_holding)) = Lock::new(lock).take_within(LOCK_PATIENCE)
         {
             // Whatever keeps it from being copied now will not the next time.
@@ -130,28 +136,48 @@ impl Log {
 
 impl Database {
     /// Opens the database, and makes it if it is not there.
-    pub(super) fn open(path: &Path, clock: Arc<dyn Clock>, boot_id: &str) -> Result<Self, StoreError> {
-        private::make_directory(directory_of(path)).map_err(|error| cannot_write(path, &error.to_string()))?;
+    pub(super) fn open(
+        path: &Path,
+        clock: Arc<dyn Clock>,
+        boot_id: &str,
+    ) -> Result<Self, StoreError> {
+        private::make_directory(directory_of(path))
+            .map_err(|error| cannot_write(path, &error.to_string()))?;
         refuse_network(path)?;
         let lock_path = path.with_extension("lock");
         let made = private::make_file(&lock_path).and_then(|()| private::make_file(path));
-        let lock = made.and_then(|()| File::options().write(true).open(&lock_path)).map_err(|error| cannot_write(path, &error.to_string()))?;
+        let lock = made
+            .and_then(|()| File::options().write(true).open(&lock_path))
+            .map_err(|error| cannot_write(path, &error.to_string()))?;
         let mut lock = Lock::new(lock);
         let opened = (|| {
-            let turn = lock.take_within(LOCK_PATIENCE).map_err(|error| cannot_write(path, &error.to_string()))?;
-            let Some(turn) = turn else { return Err(locked(path)) };
-            let mut connection = Connection::open(path).map_err(|error| told(path, &error.into()))?;
+            let turn = lock
+                .take_within(LOCK_PATIENCE)
+                .map_err(|error| cannot_write(path, &error.to_string()))?;
+            let Some(turn) = turn else {
+                return Err(locked(path));
+            };
+            let mut connection =
+                Connection::open(path).map_err(|error| told(path, &error.into()))?;
             prepare(&mut connection, path)?;
             adopt_boot(&mut connection, path, &*clock, boot_id)?;
             drop(turn);
             Ok(connection)
         })();
-        Ok(Self { path: path.to_owned(), connection: opened?, lock, clock, steps: 0, waits: true })
+        Ok(Self {
+            path: path.to_owned(),
+            connection: opened?,
+            lock,
+            clock,
+            steps: 0,
+            waits: true,
+        })
     }
 
     /// Runs one step on a site, in one transaction, with the time read inside it.
     ///
-    /// Returns `None` if another process is at it and there is no waiting: then nothing has happened.
+    /// Returns `None` if another process is at it and there is no waiting: then nothing has
+    /// happened.
     pub(super) fn step<T>(
         &mut self,
         turn: Turn,
@@ -177,7 +203,12 @@ impl Database {
     }
 
     /// Copies the state of a site.
-    pub(super) fn view(&mut self, turn: Turn, key: &SiteKey, copy: &mut Copy) -> Result<Option<SiteView>, StoreError> {
+    pub(super) fn view(
+        &mut self,
+        turn: Turn,
+        key: &SiteKey,
+        copy: &mut Copy,
+    ) -> Result<Option<SiteView>, StoreError> {
         let now = self.step(turn, key, copy, |_, now| now)?;
         Ok(now.map(|now| copy.replica.view(now)))
     }
@@ -190,7 +221,9 @@ impl Database {
     /// Writes something that changes nothing: fails if writing does.
     pub(super) fn touch(&mut self, turn: Turn) -> Result<Option<()>, StoreError> {
         self.in_turn(turn, |transaction, _| {
-            transaction.prepare_cached("UPDATE boot SET anchor_boot = anchor_boot")?.execute([])?;
+            transaction
+                .prepare_cached("UPDATE boot SET anchor_boot = anchor_boot")?
+                .execute([])?;
             Ok(())
         })
     }
@@ -200,34 +233,56 @@ impl Database {
         self.in_turn(turn, |transaction, _| {
             let mut statement = transaction.prepare_cached("SELECT key FROM sites ORDER BY key")?;
             let keys = statement.query_map([], |row| row.get::<_, String>(0))?;
-            Ok(keys.map(|key| key.map(SiteKey::from)).collect::<Result<_, _>>()?)
+            Ok(keys
+                .map(|key| key.map(SiteKey::from))
+                .collect::<Result<_, _>>()?)
         })
     }
 
-    fn in_turn<T>(&mut self, turn: Turn, work: impl FnOnce(&Connection, &dyn Clock) -> Result<T, StepError>) -> Result<Option<T>, StoreError> {
+    fn in_turn<T>(
+        &mut self,
+        turn: Turn,
+        work: impl FnOnce(&Connection, &dyn Clock) -> Result<T, StepError>,
+    ) -> Result<Option<T>, StoreError> {
         let done = (|| {
             if !self.connection.is_autocommit() {
                 // A step that panicked left its transaction open.
                 self.connection.execute_batch("ROLLBACK")?;
             }
-            // Another program may be writing: SQLite waits a little for that, but only where waiting is fine.
+            // Another program may be writing: SQLite waits a little for that, but only where
+            // waiting is fine.
             if self.waits != (turn == Turn::Wait) {
                 self.waits = turn == Turn::Wait;
-                self.connection.busy_timeout(if self.waits { BUSY } else { Duration::ZERO })?;
+                self.connection
+                    .busy_timeout(if self.waits { BUSY } else { Duration::ZERO })?;
             }
             let mut waited = Duration::ZERO;
             let _holding = loop {
-                let holding = if turn == Turn::Wait { self.lock.take_within(LOCK_PATIENCE) } else { self.lock.try_take() };
-                let Some(holding) = holding.map_err(|error| StepError::Sqlite(rusqlite::Error::ToSqlConversionFailure(error.into())))? else {
+                let holding = if turn == Turn::Wait {
+                    self.lock.take_within(LOCK_PATIENCE)
+                } else {
+                    self.lock.try_take()
+                };
+                let Some(holding) = holding.map_err(|error| {
+                    StepError::Sqlite(rusqlite::Error::ToSqlConversionFailure(error.into()))
+                })?
+                else {
                     return Ok(None);
                 };
-                match self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]) {
+                match self
+                    .connection
+                    .prepare_cached("BEGIN IMMEDIATE")?
+                    .execute([])
+                {
                     Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
                         drop(holding);
                         if turn == Turn::IfFree || waited >= LOCK_PATIENCE {
                             return Ok(None);
                         }
-                        #[expect(clippy::disallowed_methods, reason = "the thread of the store waits for another program, in real time")]
+                        #[expect(
+                            clippy::disallowed_methods,
+                            reason = "the thread of the store waits for another program, in real time"
+                        )]
                         std::thread::sleep(LOOK);
                         waited += BUSY + LOOK;
                     }
@@ -255,7 +310,10 @@ impl Database {
     /// Returns the log of the database, for whoever copies it into place.
     #[must_use]
     pub(super) fn log(&self) -> Log {
-        Log { path: self.path.clone(), connection: None }
+        Log {
+            path: self.path.clone(),
+            connection: None,
+        }
     }
 }
 
@@ -278,7 +336,8 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
         FIRST_VERSION => adopt_first_version(connection).map_err(|error| told(path, &error)),
         0 => {
             let make = |connection: &mut Connection| {
-                let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+                let transaction =
+                    connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
                 transaction.execute_batch(TABLES)?;
                 transaction.pragma_update(None, "user_version", VERSION)?;
                 transaction.commit()
@@ -287,23 +346,35 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
         }
         other => Err(StoreError::Unusable {
             store: name(path),
-            why: format!("it was written by another version of the program (its tables are version {other}, this one reads {VERSION})"),
-            remedy: "run the version that wrote it, or move the file away to start with fresh limits".to_owned(),
+            why: format!(
+                "it was written by another version of the program (its tables are version {other}, this one reads {VERSION})"
+            ),
+            remedy:
+                "run the version that wrote it, or move the file away to start with fresh limits"
+                    .to_owned(),
         }),
     }
 }
 
-/// Rewrites what the first version of the tables held: blocks, breakers and history stay, reservations of waiting requests
-/// are dropped. A process of that version that is still running may write such heads again: `replica.rs` reads both.
+/// Rewrites what the first version of the tables held: blocks, breakers and history stay,
+/// reservations of waiting requests are dropped. A process of that version that is still running
+/// may write such heads again: `replica.rs` reads both.
 fn adopt_first_version(connection: &mut Connection) -> Result<(), StepError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut select = transaction.prepare("SELECT id, head FROM sites")?;
-    let heads = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<Vec<(i64, Vec<u8>)>, _>>()?;
+    let heads = select
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<Vec<(i64, Vec<u8>)>, _>>()?;
     drop(select);
     for (id, head) in heads {
         // One that cannot be read is reported when its site is asked for, as in any version.
-        let Ok(head) = from_first_layout(&head) else { continue };
-        transaction.execute("UPDATE sites SET head = ?2, head_no = head_no + 1 WHERE id = ?1", params![id, head])?;
+        let Ok(head) = from_first_layout(&head) else {
+            continue;
+        };
+        transaction.execute(
+            "UPDATE sites SET head = ?2, head_no = head_no + 1 WHERE id = ?1",
+            params![id, head],
+        )?;
     }
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit()?;
@@ -311,13 +382,22 @@ fn adopt_first_version(connection: &mut Connection) -> Result<(), StepError> {
 }
 
 /// Moves what an earlier start of the machine wrote to the clock of this one, by way of wall time.
-fn adopt_boot(connection: &mut Connection, path: &Path, clock: &dyn Clock, boot_id: &str) -> Result<(), StoreError> {
+fn adopt_boot(
+    connection: &mut Connection,
+    path: &Path,
+    clock: &dyn Clock,
+    boot_id: &str,
+) -> Result<(), StoreError> {
     let adopt = |connection: &mut Connection| -> Result<(), StepError> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let (now, wall) = (clock.boot(), clock.wall().as_micros());
         let anchor = transaction
             .query_row("SELECT id, anchor_boot, anchor_wall FROM boot", [], |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?.unsigned_abs(), row.get::<_, i64>(2)?))
+                Ok((
+                    row.get::<_, String>(0)?,
+                    row.get::<_, i64>(1)?.unsigned_abs(),
+                    row.get::<_, i64>(2)?,
+                ))
             })
             .optional()?;
         if let Some((id, anchor_boot, anchor_wall)) = anchor
@@ -325,7 +405,9 @@ fn adopt_boot(connection: &mut Connection, path: &Path, clock: &dyn Clock, boot_
         {
             let shift = crate::clock::shift((anchor_boot, anchor_wall), (now, wall));
             let mut keys = transaction.prepare("SELECT key FROM sites")?;
-            let keys = keys.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+            let keys = keys
+                .query_map([], |row| row.get::<_, String>(0))?
+                .collect::<Result<Vec<_>, _>>()?;
             for key in keys {
                 let key = SiteKey::from(key);
                 let mut replica = Replica::new(0, crate::process::signature());
@@ -336,7 +418,10 @@ fn adopt_boot(connection: &mut Connection, path: &Path, clock: &dyn Clock, boot_
             }
         }
         transaction.execute("DELETE FROM boot", [])?;
-        transaction.execute("INSERT INTO boot VALUES (?1, ?2, ?3)", params![boot_id, now.as_micros().cast_signed(), wall])?;
+        transaction.execute(
+            "INSERT INTO boot VALUES (?1, ?2, ?3)",
+            params![boot_id, now.as_micros().cast_signed(), wall],
+        )?;
         forget(&transaction, now)?;
         transaction.commit()?;
         Ok(())
@@ -347,8 +432,14 @@ fn adopt_boot(connection: &mut Connection, path: &Path, clock: &dyn Clock, boot_
 /// Forgets sites that nobody has used for longer than any window, and that nothing keeps closed.
 fn forget(transaction: &Connection, now: BootInstant) -> Result<(), StepError> {
     let before = (now - KEEP).as_micros().cast_signed();
-    transaction.execute("DELETE FROM sites WHERE used < ?1 AND (until_wall IS NULL OR until_wall < unixepoch())", [before])?;
-    transaction.execute("DELETE FROM pages WHERE site NOT IN (SELECT id FROM sites)", [])?;
+    transaction.execute(
+        "DELETE FROM sites WHERE used < ?1 AND (until_wall IS NULL OR until_wall < unixepoch())",
+        [before],
+    )?;
+    transaction.execute(
+        "DELETE FROM pages WHERE site NOT IN (SELECT id FROM sites)",
+        [],
+    )?;
     Ok(())
 }
 
@@ -367,8 +458,14 @@ const NETWORKS: [(u32, &str); 9] = [
 
 /// WAL needs memory that all who use the database share; over a network they do not.
 fn refuse_network(path: &Path) -> Result<(), StoreError> {
-    let Ok(found) = rustix::fs::statfs(directory_of(path)) else { return Ok(()) };
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the magic numbers have 32 bits")]
+    let Ok(found) = rustix::fs::statfs(directory_of(path)) else {
+        return Ok(());
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the magic numbers have 32 bits"
+    )]
     let kind = found.f_type as u32;
     match NETWORKS.iter().find(|(magic, _)| *magic == kind) {
         None => Ok(()),
@@ -381,7 +478,9 @@ fn refuse_network(path: &Path) -> Result<(), StoreError> {
 }
 
 fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|directory| !directory.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 fn name(path: &Path) -> String {
@@ -389,40 +488,71 @@ fn name(path: &Path) -> String {
 }
 
 fn cannot_write(path: &Path, why: &str) -> StoreError {
-    StoreError::Unusable { store: name(path), why: why.to_owned(), remedy: "choose a directory that can be written with --state-dir".to_owned() }
+    StoreError::Unusable {
+        store: name(path),
+        why: why.to_owned(),
+        remedy: "choose a directory that can be written with --state-dir".to_owned(),
+    }
 }
 
 /// Tells whether the disk has room for a few pages.
 fn has_room(path: &Path) -> bool {
-    rustix::fs::statvfs(directory_of(path)).is_ok_and(|found| found.f_bavail * found.f_frsize >= 1 << 17)
+    rustix::fs::statvfs(directory_of(path))
+        .is_ok_and(|found| found.f_bavail * found.f_frsize >= 1 << 17)
 }
 
 /// Says what SQLite said, for a person.
 fn locked(path: &Path) -> StoreError {
-    let why = "another process holds its lock and does not go on; it may have been stopped".to_owned();
-    StoreError::Away { store: name(path), why }
+    let why =
+        "another process holds its lock and does not go on; it may have been stopped".to_owned();
+    StoreError::Away {
+        store: name(path),
+        why,
+    }
 }
 
 fn told(path: &Path, error: &StepError) -> StoreError {
-    let unusable = |why: &str, remedy: &str| StoreError::Unusable { store: name(path), why: why.to_owned(), remedy: remedy.to_owned() };
-    let full = || unusable("the disk is full", "make room, or choose another directory with --state-dir");
+    let unusable = |why: &str, remedy: &str| StoreError::Unusable {
+        store: name(path),
+        why: why.to_owned(),
+        remedy: remedy.to_owned(),
+    };
+    let full = || {
+        unusable(
+            "the disk is full",
+            "make room, or choose another directory with --state-dir",
+        )
+    };
     let error = match error {
-        StepError::Garbled => return unusable("a record in it is garbled", "move the file away to start with fresh limits"),
+        StepError::Garbled => {
+            return unusable(
+                "a record in it is garbled",
+                "move the file away to start with fresh limits",
+            );
+        }
         StepError::Sqlite(error) => error,
     };
     match error.sqlite_error_code() {
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            unusable("it cannot be written", "make it and its directory writable, or choose another with --state-dir")
+            unusable(
+                "it cannot be written",
+                "make it and its directory writable, or choose another with --state-dir",
+            )
         }
         // What SQLite keeps in mapped memory meets a full disk by another name.
         Some(ErrorCode::SystemIoFailure) if !has_room(path) => full(),
         Some(ErrorCode::DiskFull) => full(),
-        Some(ErrorCode::SystemIoFailure) => {
-            unusable("its disk cannot be read or written", "check the disk, or choose another directory with --state-dir")
-        }
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            unusable("the file is not a database, or is damaged", "move the file away to start with fresh limits")
-        }
-        _ => StoreError::Away { store: name(path), why: error.to_string() },
+        Some(ErrorCode::SystemIoFailure) => unusable(
+            "its disk cannot be read or written",
+            "check the disk, or choose another directory with --state-dir",
+        ),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => unusable(
+            "the file is not a database, or is damaged",
+            "move the file away to start with fresh limits",
+        ),
+        _ => StoreError::Away {
+            store: name(path),
+            why: error.to_string(),
+        },
     }
 }

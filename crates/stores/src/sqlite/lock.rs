@@ -1,8 +1,9 @@
 //! Waiting for the lock file, in turn and for a bounded time.
 //!
-//! The system wakes those who block on a lock in the order in which they came, and cannot be told to stop after a while. So
-//! a thread blocks, and the step waits for the thread: it gives up when that takes too long, which happens when the holder
-//! was stopped. A lock that comes after that is given back at once.
+//! The system wakes those who block on a lock in the order in which they came, and cannot be told
+//! to stop after a while. So a thread blocks, and the step waits for the thread: it gives up when
+//! that takes too long, which happens when the holder was stopped. A lock that comes after that is
+//! given back at once.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -50,7 +51,14 @@ impl Drop for Holding {
 
 impl Lock {
     pub(super) fn new(file: File) -> Self {
-        Self { shared: Arc::new(Shared { file, stage: Mutex::new(Stage::Idle), changed: Condvar::new() }), has_thread: false }
+        Self {
+            shared: Arc::new(Shared {
+                file,
+                stage: Mutex::new(Stage::Idle),
+                changed: Condvar::new(),
+            }),
+            has_thread: false,
+        }
     }
 
     /// Takes the lock if it is free.
@@ -76,14 +84,19 @@ impl Lock {
         }
         if !self.has_thread {
             let shared = Arc::clone(&self.shared);
-            std::thread::Builder::new().name("state-lock".to_owned()).spawn(move || block(&shared))?;
+            std::thread::Builder::new()
+                .name("state-lock".to_owned())
+                .spawn(move || block(&shared))?;
             self.has_thread = true;
         }
         let mut stage = self.shared.stage.lock();
         *stage = Stage::Blocking { wanted: true };
         self.shared.changed.notify_all();
         let is_blocking = |stage: &mut Stage| matches!(stage, Stage::Blocking { .. });
-        let waited = self.shared.changed.wait_while_for(&mut stage, is_blocking, patience);
+        let waited = self
+            .shared
+            .changed
+            .wait_while_for(&mut stage, is_blocking, patience);
         match *stage {
             Stage::Taken => {
                 *stage = Stage::Idle;
@@ -113,7 +126,9 @@ fn block(shared: &Shared) {
     loop {
         {
             let mut stage = shared.stage.lock();
-            shared.changed.wait_while(&mut stage, |stage| !matches!(stage, Stage::Blocking { .. } | Stage::Ended));
+            shared.changed.wait_while(&mut stage, |stage| {
+                !matches!(stage, Stage::Blocking { .. } | Stage::Ended)
+            });
             if *stage == Stage::Ended {
                 return;
             }
@@ -152,15 +167,33 @@ mod tests {
     fn a_lock_that_is_never_freed_is_given_up_and_found_again() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("lock");
-        let open = || File::options().create(true).truncate(false).write(true).open(&path).expect("a file");
+        let open = || {
+            File::options()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .open(&path)
+                .expect("a file")
+        };
         let mut lock = Lock::new(open());
         let other = Lock::new(open());
         let held = other.try_take().expect("it works").expect("it is free");
         assert!(lock.try_take().expect("it works").is_none());
-        assert!(lock.take_within(Duration::from_millis(20)).expect("it works").is_none());
-        assert!(lock.take_within(Duration::from_millis(20)).expect("it works").is_none());
+        assert!(
+            lock.take_within(Duration::from_millis(20))
+                .expect("it works")
+                .is_none()
+        );
+        assert!(
+            lock.take_within(Duration::from_millis(20))
+                .expect("it works")
+                .is_none()
+        );
         drop(held);
-        let taken = lock.take_within(Duration::from_secs(5)).expect("it works").expect("it is free again");
+        let taken = lock
+            .take_within(Duration::from_secs(5))
+            .expect("it works")
+            .expect("it is free again");
         assert!(other.try_take().expect("it works").is_none());
         drop(taken);
         assert!(other.try_take().expect("it works").is_some());

@@ -11,7 +11,8 @@ use crate::replica::{Commit, ENTRY, Position, Record};
 pub(super) struct Row<'a> {
     transaction: &'a Connection,
     key: &'a SiteKey,
-    /// The row, once it is known. It is looked at together with the key: a forgotten site's row may be another's now.
+    /// The row, once it is known. It is looked at together with the key: a forgotten site's row may
+    /// be another's now.
     id: &'a mut i64,
     clock: &'a dyn Clock,
     now: BootInstant,
@@ -19,8 +20,21 @@ pub(super) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    pub(super) fn new(transaction: &'a Connection, key: &'a SiteKey, id: &'a mut i64, clock: &'a dyn Clock, now: BootInstant) -> Self {
-        Self { transaction, key, id, clock, now, position: Position::default() }
+    pub(super) fn new(
+        transaction: &'a Connection,
+        key: &'a SiteKey,
+        id: &'a mut i64,
+        clock: &'a dyn Clock,
+        now: BootInstant,
+    ) -> Self {
+        Self {
+            transaction,
+            key,
+            id,
+            clock,
+            now,
+            position: Position::default(),
+        }
     }
 
     fn wall(&self) -> f64 {
@@ -32,16 +46,25 @@ impl<'a> Row<'a> {
     /// Finds the row by the key, and makes it if there is none.
     #[cold]
     fn find(&mut self) -> Result<(i64, i64, i64), StepError> {
-        let mut select = self.transaction.prepare_cached("SELECT id, page_no, head_no, length(log) FROM sites WHERE key = ?1")?;
-        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
-        let (id, page, head, length) = if let Some(found) = select.query_row([&**self.key], read).optional()? {
+        let mut select = self
+            .transaction
+            .prepare_cached("SELECT id, page_no, head_no, length(log) FROM sites WHERE key = ?1")?;
+        let read =
+            |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+        let (id, page, head, length) = if let Some(found) =
+            select.query_row([&**self.key], read).optional()?
+        {
             found
         } else {
             // Drawn, so that nobody's old copy of a forgotten site is taken for a copy of this one.
             let page = i64::from(fastrand::u32(..)) << 20;
             let mut insert =
                 self.transaction.prepare_cached("INSERT INTO sites (key, page_no, head_no, head, log, used) VALUES (?1, ?2, 0, x'', x'', ?3)")?;
-            insert.execute(params![&**self.key, page, self.now.as_micros().cast_signed()])?;
+            insert.execute(params![
+                &**self.key,
+                page,
+                self.now.as_micros().cast_signed()
+            ])?;
             (self.transaction.last_insert_rowid(), page, 0, 0)
         };
         *self.id = id;
@@ -58,25 +81,49 @@ impl Record for Row<'_> {
     }
 
     fn position(&mut self) -> Result<Position, StepError> {
-        let mut select = self.transaction.prepare_cached("SELECT page_no, head_no, length(log) FROM sites WHERE id = ?1 AND key = ?2")?;
-        let found = select.query_row(params![*self.id, &**self.key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()?;
-        let (page, head, length): (i64, i64, i64) = if let Some(found) = found { found } else { self.find()? };
+        let mut select = self.transaction.prepare_cached(
+            "SELECT page_no, head_no, length(log) FROM sites WHERE id = ?1 AND key = ?2",
+        )?;
+        let found = select
+            .query_row(params![*self.id, &**self.key], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })
+            .optional()?;
+        let (page, head, length): (i64, i64, i64) = if let Some(found) = found {
+            found
+        } else {
+            self.find()?
+        };
         let logged = usize::try_from(length).unwrap_or(0) / ENTRY;
-        self.position = Position { page: page.cast_unsigned(), head: head.cast_unsigned(), logged };
+        self.position = Position {
+            page: page.cast_unsigned(),
+            head: head.cast_unsigned(),
+            logged,
+        };
         Ok(self.position)
     }
 
     fn head(&mut self) -> Result<Vec<u8>, StepError> {
-        Ok(self.transaction.prepare_cached("SELECT head FROM sites WHERE id = ?1")?.query_row([*self.id], |row| row.get(0))?)
+        Ok(self
+            .transaction
+            .prepare_cached("SELECT head FROM sites WHERE id = ?1")?
+            .query_row([*self.id], |row| row.get(0))?)
     }
 
     fn page(&mut self) -> Result<Vec<u8>, StepError> {
-        let page = self.transaction.prepare_cached("SELECT page FROM pages WHERE site = ?1")?.query_row([*self.id], |row| row.get(0)).optional()?;
+        let page = self
+            .transaction
+            .prepare_cached("SELECT page FROM pages WHERE site = ?1")?
+            .query_row([*self.id], |row| row.get(0))
+            .optional()?;
         Ok(page.unwrap_or_default())
     }
 
     fn log(&mut self, from: usize) -> Result<Vec<u8>, StepError> {
-        let mut log: Vec<u8> = self.transaction.prepare_cached("SELECT log FROM sites WHERE id = ?1")?.query_row([*self.id], |row| row.get(0))?;
+        let mut log: Vec<u8> = self
+            .transaction
+            .prepare_cached("SELECT log FROM sites WHERE id = ?1")?
+            .query_row([*self.id], |row| row.get(0))?;
         Ok(log.split_off((from * ENTRY).min(log.len())))
     }
 
@@ -84,15 +131,21 @@ impl Record for Row<'_> {
         let used = self.now.as_micros().cast_signed();
         let id = *self.id;
         if let Some(page) = commit.page {
-            self.transaction.prepare_cached("INSERT OR REPLACE INTO pages (site, page) VALUES (?1, ?2)")?.execute(params![id, page])?;
-            self.transaction.prepare_cached("UPDATE sites SET page_no = page_no + 1, log = x'' WHERE id = ?1")?.execute([id])?;
+            self.transaction
+                .prepare_cached("INSERT OR REPLACE INTO pages (site, page) VALUES (?1, ?2)")?
+                .execute(params![id, page])?;
+            self.transaction
+                .prepare_cached("UPDATE sites SET page_no = page_no + 1, log = x'' WHERE id = ?1")?
+                .execute([id])?;
             self.position.page += 1;
             self.position.logged = 0;
         }
         self.position.logged += commit.log.len() / ENTRY;
         match commit.head {
             None => {
-                let mut update = self.transaction.prepare_cached("UPDATE sites SET log = CAST(log || ?2 AS BLOB), used = ?3 WHERE id = ?1")?;
+                let mut update = self.transaction.prepare_cached(
+                    "UPDATE sites SET log = CAST(log || ?2 AS BLOB), used = ?3 WHERE id = ?1",
+                )?;
                 update.execute(params![id, commit.log, used])?;
             }
             Some(head) => {
@@ -101,9 +154,21 @@ impl Record for Row<'_> {
                     "UPDATE sites SET log = CAST(log || ?2 AS BLOB), used = ?3, head_no = ?4, head = ?5, updated_at = ?6, until_wall = ?7, reason = ?8 WHERE id = ?1",
                 )?;
                 let wall = self.wall();
-                let until = commit.open.as_ref().map(|(until, _)| wall + until.since(self.now).as_secs_f64() - self.now.since(*until).as_secs_f64());
+                let until = commit.open.as_ref().map(|(until, _)| {
+                    wall + until.since(self.now).as_secs_f64()
+                        - self.now.since(*until).as_secs_f64()
+                });
                 let reason = commit.open.as_ref().map(|(_, reason)| reason);
-                update.execute(params![id, commit.log, used, self.position.head.cast_signed(), head, wall, until, reason])?;
+                update.execute(params![
+                    id,
+                    commit.log,
+                    used,
+                    self.position.head.cast_signed(),
+                    head,
+                    wall,
+                    until,
+                    reason
+                ])?;
             }
         }
         Ok(self.position)

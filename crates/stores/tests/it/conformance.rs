@@ -27,14 +27,20 @@ fn the_memory_store_keeps_the_contract() {
 #[test]
 fn the_sqlite_store_keeps_the_contract() {
     let directory = tempfile::tempdir().expect("a directory");
-    let store = SqliteStore::open(&directory.path().join("state.sqlite"), Arc::new(SystemClock)).expect("a store");
+    let store = SqliteStore::open(
+        &directory.path().join("state.sqlite"),
+        Arc::new(SystemClock),
+    )
+    .expect("a store");
     conformance::run_all(&store);
 }
 
 #[test]
 fn the_multiprocess_store_keeps_the_contract() {
     let directory = tempfile::tempdir().expect("a directory");
-    let store = MultiprocessStore::open(&directory.path().join("limits.shm"), Arc::new(SystemClock)).expect("a store");
+    let store =
+        MultiprocessStore::open(&directory.path().join("limits.shm"), Arc::new(SystemClock))
+            .expect("a store");
     conformance::run_all(&store);
 }
 
@@ -48,7 +54,15 @@ fn the_redis_store_keeps_the_contract() {
 #[test]
 fn breakers_and_limits_in_two_stores_keep_the_contract() {
     let directory = tempfile::tempdir().expect("a directory");
-    let sqlite = || Arc::new(SqliteStore::open(&directory.path().join("state.sqlite"), Arc::new(SystemClock)).expect("a store"));
+    let sqlite = || {
+        Arc::new(
+            SqliteStore::open(
+                &directory.path().join("state.sqlite"),
+                Arc::new(SystemClock),
+            )
+            .expect("a store"),
+        )
+    };
     let memory = || Arc::new(MemoryStore::new(Arc::new(SystemClock)));
     conformance::run_all(&SplitStore::new(sqlite(), memory()));
     conformance::run_all(&SplitStore::new(memory(), memory()));
@@ -63,14 +77,27 @@ fn a_probe_is_not_lost_to_a_limit_in_another_store() {
     let memory = || Arc::new(MemoryStore::new(Arc::new(SystemClock)));
     let store = SplitStore::new(memory(), memory());
     let client = crate::worker::Client::new(&store, "a.example", "1/HOUR", None);
-    let Entry::Go(pass) = client.enter() else { panic!("the first") };
-    arrive(store.site(&"a.example".into()).block(Duration::from_millis(1), &OpenReason::Operator("test".into())));
+    let Entry::Go(pass) = client.enter() else {
+        panic!("the first")
+    };
+    arrive(store.site(&"a.example".into()).block(
+        Duration::from_millis(1),
+        &OpenReason::Operator("test".into()),
+    ));
     client.settle(&pass, Outcome::Success);
-    #[expect(clippy::disallowed_methods, reason = "a block of a millisecond ends in real time")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a block of a millisecond ends in real time"
+    )]
     std::thread::sleep(Duration::from_millis(5));
     for _ in 0..3 {
-        let Entry::Refused(refusal) = client.enter() else { panic!("the window is full") };
-        assert!(matches!(refusal.reason, RefusalReason::Rate { .. }), "the probe's place is free each time: {refusal:?}");
+        let Entry::Refused(refusal) = client.enter() else {
+            panic!("the window is full")
+        };
+        assert!(
+            matches!(refusal.reason, RefusalReason::Rate { .. }),
+            "the probe's place is free each time: {refusal:?}"
+        );
     }
 }
 
@@ -84,16 +111,34 @@ fn wrappers_keep_the_contract() {
         Treatment::Pass
     });
     conformance::run_all(&counting);
-    assert!(counted.load(Ordering::SeqCst) > 2_000, "everything was counted");
+    assert!(
+        counted.load(Ordering::SeqCst) > 2_000,
+        "everything was counted"
+    );
     conformance::run_all(&Wrapped::new(inner(), |_| Treatment::Delay(3)));
-    conformance::run_all(&Fallback::new(inner(), Arc::new(SystemClock), Arc::new(|_: &str| ()), 4));
+    conformance::run_all(&Fallback::new(
+        inner(),
+        Arc::new(SystemClock),
+        Arc::new(|_: &str| ()),
+        4,
+    ));
     // Every tenth question fails: whoever goes on alone is as strict as the contract asks.
     let asked = AtomicUsize::new(0);
-    let failing = Wrapped::new(inner(), move |op| match asked.fetch_add(1, Ordering::SeqCst) % 10 {
-        9 if op == "enter" => Treatment::Fail(StoreError::Away { store: "the store".to_owned(), why: "a test".to_owned() }),
-        _ => Treatment::Pass,
+    let failing = Wrapped::new(inner(), move |op| {
+        match asked.fetch_add(1, Ordering::SeqCst) % 10 {
+            9 if op == "enter" => Treatment::Fail(StoreError::Away {
+                store: "the store".to_owned(),
+                why: "a test".to_owned(),
+            }),
+            _ => Treatment::Pass,
+        }
     });
-    let failing = Fallback::new(Arc::new(failing), Arc::new(SystemClock), Arc::new(|_: &str| ()), 4);
+    let failing = Fallback::new(
+        Arc::new(failing),
+        Arc::new(SystemClock),
+        Arc::new(|_: &str| ()),
+        4,
+    );
     conformance::a_block_is_obeyed_by_the_very_next_enter(&failing);
     conformance::sites_do_not_see_each_other(&failing);
 }

@@ -46,15 +46,25 @@ impl Clock for Hands {
 const HOUR: i64 = 3_600_000_000;
 
 fn hands(boot: u64, wall: i64) -> Arc<Hands> {
-    Arc::new(Hands { boot: AtomicU64::new(boot), wall: AtomicI64::new(wall) })
+    Arc::new(Hands {
+        boot: AtomicU64::new(boot),
+        wall: AtomicI64::new(wall),
+    })
 }
 
 /// Wraps a store that does not answer while `away` is set.
 fn losing(store: Arc<dyn StateStore>, away: &Arc<AtomicBool>) -> Arc<dyn StateStore> {
     let away = Arc::clone(away);
     Arc::new(Wrapped::new(store, move |_| {
-        let error = StoreError::Away { store: "the store".to_owned(), why: "a test".to_owned() };
-        if away.load(Ordering::SeqCst) { Treatment::Fail(error) } else { Treatment::Pass }
+        let error = StoreError::Away {
+            store: "the store".to_owned(),
+            why: "a test".to_owned(),
+        };
+        if away.load(Ordering::SeqCst) {
+            Treatment::Fail(error)
+        } else {
+            Treatment::Pass
+        }
     }))
 }
 
@@ -63,16 +73,22 @@ fn redis(server: &Server) -> RedisStore {
 }
 
 fn command(server: &Server, words: &str) {
-    let mut connection = std::net::TcpStream::connect(("127.0.0.1", server.port)).expect("a connection");
+    let mut connection =
+        std::net::TcpStream::connect(("127.0.0.1", server.port)).expect("a connection");
     write!(connection, "{words}\r\n").expect("it listens");
     let mut answer = String::new();
-    BufReader::new(connection).read_line(&mut answer).expect("an answer");
+    BufReader::new(connection)
+        .read_line(&mut answer)
+        .expect("an answer");
     assert!(answer.starts_with(['+', ':']), "{answer}");
 }
 
 /// Lets a process look whether the store is back, as its heartbeat does.
 fn look(client: &Client) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let _ = runtime.block_on(async { client.site.renew(&[], Duration::from_secs(1)).await });
 }
 
@@ -102,7 +118,10 @@ fn redis_forgets_its_scripts_and_is_told_them_again() {
     let client = Client::new(&store, "flush", "3/HOUR", None);
     assert!(is_go(&client));
     command(&server, "SCRIPT FLUSH");
-    assert!(is_go(&client) && is_go(&client) && !is_go(&client), "the history is still there");
+    assert!(
+        is_go(&client) && is_go(&client) && !is_go(&client),
+        "the history is still there"
+    );
 }
 
 #[test]
@@ -132,14 +151,26 @@ fn a_redis_server_that_has_forgotten_what_was_used_is_told_apart_from_a_new_one(
     let client = Client::new(&store, "restart", "3/HOUR", None);
     let enter = || {
         let answer = client.site.enter(&client.ask(BootInstant::ZERO));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(async { answer.await.map(|entered| matches!(entered.entry, Entry::Go(_))) })
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(async {
+            answer
+                .await
+                .map(|entered| matches!(entered.entry, Entry::Go(_)))
+        })
     };
     assert!(enter().expect("an answer") && enter().expect("an answer"));
     server.restart();
-    let said = enter().expect_err("what it knew is gone with it").to_string();
+    let said = enter()
+        .expect_err("what it knew is gone with it")
+        .to_string();
     assert!(said.contains("has lost its data"), "{said}");
-    assert!(enter().expect("an answer"), "to those who know it is a new one");
+    assert!(
+        enter().expect("an answer"),
+        "to those who know it is a new one"
+    );
     command(&server, "FLUSHALL");
     // Somebody else was first on the emptied server: whoever knows the old site is still told.
     let other = redis(&server);
@@ -151,12 +182,24 @@ fn a_redis_server_that_has_forgotten_what_was_used_is_told_apart_from_a_new_one(
 fn when_a_redis_server_is_emptied_nobody_sends_for_a_window() {
     let server = Server::start();
     let clock = Arc::new(SystemClock);
-    let stores = [(), ()].map(|()| Fallback::new(Arc::new(redis(&server)), Arc::clone(&clock) as Arc<dyn Clock>, Arc::new(|_: &str| ()), 2));
-    let clients = stores.each_ref().map(|store| Client::new(store, "emptied", "2/MINUTE", None));
+    let stores = [(), ()].map(|()| {
+        Fallback::new(
+            Arc::new(redis(&server)),
+            Arc::clone(&clock) as Arc<dyn Clock>,
+            Arc::new(|_: &str| ()),
+            2,
+        )
+    });
+    let clients = stores
+        .each_ref()
+        .map(|store| Client::new(store, "emptied", "2/MINUTE", None));
     assert!(clients.iter().all(is_go));
     command(&server, "FLUSHALL");
     for _ in 0..3 {
-        assert!(!clients.iter().any(is_go), "two were granted a moment ago, whatever the server knows");
+        assert!(
+            !clients.iter().any(is_go),
+            "two were granted a moment ago, whatever the server knows"
+        );
         clients.iter().for_each(look);
     }
 }
@@ -165,22 +208,39 @@ fn when_a_redis_server_is_emptied_nobody_sends_for_a_window() {
 fn what_the_first_layout_remembers_on_redis_counts_and_an_unknown_one_is_refused_with_a_sentence() {
     let server = Server::start();
     let store = redis(&server);
-    // As the first version wrote it: a map of breakers and budgets, whose grants are a string of little-endian words.
+    // As the first version wrote it: a map of breakers and budgets, whose grants are a string of
+    // little-endian words.
     let script = "local t = redis.call('TIME') local now = t[1] * 1000000 + t[2] \
         local budget = { cap = 3, g = struct.pack('<I8I8', now - 2000000, now - 1000000), c = {}, t = {}, s = {}, m = 1000, w = {} } \
         redis.call('SET', KEYS[1], cmsgpack.pack({ b = { e = 7, f = 1 }, i = {}, u = { ['a.example metadata'] = budget } })) return 1";
     let say = |words: &[&str]| {
-        let lines: Vec<String> = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
-        command(&server, &format!("*{}\r\n{}", words.len(), lines.concat().trim_end()));
+        let lines: Vec<String> = words
+            .iter()
+            .map(|word| format!("${}\r\n{word}\r\n", word.len()))
+            .collect();
+        command(
+            &server,
+            &format!("*{}\r\n{}", words.len(), lines.concat().trim_end()),
+        );
     };
     say(&["EVAL", script, "1", "docstokg:{old}"]);
     let client = Client::new(&store, "old", "3/HOUR", None);
-    let Entry::Go(pass) = client.enter() else { panic!("there was room for one more") };
-    assert_eq!((pass.era, pass.clean), (7, false), "the breaker is the one that was written");
+    let Entry::Go(pass) = client.enter() else {
+        panic!("there was room for one more")
+    };
+    assert_eq!(
+        (pass.era, pass.clean),
+        (7, false),
+        "the breaker is the one that was written"
+    );
     assert!(!is_go(&client), "two of three were granted before");
     say(&["SETRANGE", "docstokg:{x}", "0", "\u{4}later"]);
     let said = wait_for(&store);
-    assert!(said.contains("its layout is version 4, this one reads 3") && said.contains("run the version that wrote it"), "{said}");
+    assert!(
+        said.contains("its layout is version 4, this one reads 3")
+            && said.contains("run the version that wrote it"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -192,13 +252,22 @@ fn a_client_whose_clock_is_an_hour_off_shares_the_same_windows() {
     let clients = [&right, &early, &late].map(|store| Client::new(store, "skew", "3/HOUR", None));
     assert!(clients.iter().all(is_go));
     for client in &clients {
-        let Entry::Refused(refusal) = client.enter() else { panic!("a fourth") };
-        let here = [SystemClock.boot(), BootInstant::from_micros(1), BootInstant::from_micros(7_200_000_000_000)];
+        let Entry::Refused(refusal) = client.enter() else {
+            panic!("a fourth")
+        };
+        let here = [
+            SystemClock.boot(),
+            BootInstant::from_micros(1),
+            BootInstant::from_micros(7_200_000_000_000),
+        ];
         let left = here
             .map(|now| refusal.until.since(now))
             .into_iter()
             .find(|left| *left > Duration::from_secs(3_500) && *left < Duration::from_secs(3_601));
-        assert!(left.is_some(), "told on the caller's own clock: {refusal:?}");
+        assert!(
+            left.is_some(),
+            "told on the caller's own clock: {refusal:?}"
+        );
     }
 }
 
@@ -208,15 +277,27 @@ fn a_password_is_used_and_never_said() {
     let dsn = format!("redis://:SECRET@127.0.0.1:{}/0", server.port);
     let store = RedisStore::open(&dsn, Arc::new(SystemClock)).expect("a store");
     assert!(is_go(&Client::new(&store, "password", "1/HOUR", None)));
-    let wrong = RedisStore::open(&dsn.replace("SECRET", "WRONG-SECRET"), Arc::new(SystemClock)).expect("a store");
+    let wrong = RedisStore::open(
+        &dsn.replace("SECRET", "WRONG-SECRET"),
+        Arc::new(SystemClock),
+    )
+    .expect("a store");
     let said = wait_for(&wrong);
-    assert!(!said.contains("SECRET") && said.contains("redis://***@127.0.0.1"), "{said}");
-    assert!(!sentence(RedisStore::open("redis://:SECRET@[", Arc::new(SystemClock))).contains("SECRET"));
+    assert!(
+        !said.contains("SECRET") && said.contains("redis://***@127.0.0.1"),
+        "{said}"
+    );
+    assert!(
+        !sentence(RedisStore::open("redis://:SECRET@[", Arc::new(SystemClock))).contains("SECRET")
+    );
 }
 
 fn wait_for(store: &dyn StateStore) -> String {
     let answer = store.site(&"x".into()).view();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     runtime.block_on(async { answer.await.expect_err("away").to_string() })
 }
 
@@ -225,37 +306,61 @@ fn a_server_that_is_not_there_is_said_so() {
     let mut server = Server::start();
     server.kill();
     let said = wait_for(&redis(&server));
-    assert!(said.contains(&format!("the redis server redis://127.0.0.1:{}/0 does not answer", server.port)), "{said}");
+    assert!(
+        said.contains(&format!(
+            "the redis server redis://127.0.0.1:{}/0 does not answer",
+            server.port
+        )),
+        "{said}"
+    );
 }
 
 #[test]
 fn while_the_store_is_away_the_process_goes_on_with_its_share_and_says_so_once() {
     let away = Arc::new(AtomicBool::new(false));
     let clock = hands(1_000_000_000, 0);
-    let shared: Arc<dyn StateStore> = Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
+    let shared: Arc<dyn StateStore> =
+        Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
     let said: Arc<Mutex<Vec<String>>> = Arc::default();
     let notice = {
         let said = Arc::clone(&said);
         Arc::new(move |text: &str| said.lock().push(text.to_owned()))
     };
-    let store = Fallback::new(losing(shared, &away), Arc::clone(&clock) as Arc<dyn Clock>, notice, 4);
+    let store = Fallback::new(
+        losing(shared, &away),
+        Arc::clone(&clock) as Arc<dyn Clock>,
+        notice,
+        4,
+    );
     let client = Client::new(&store, "a.example", "2/SECOND+5/HOUR", None);
     assert!(is_go(&client) && is_go(&client) && !is_go(&client));
     away.store(true, Ordering::SeqCst);
-    assert!(matches!(client.enter(), Entry::Wait(_)), "the short window counts as full, and is waited for");
+    assert!(
+        matches!(client.enter(), Entry::Wait(_)),
+        "the short window counts as full, and is waited for"
+    );
     pass(&clock, &client, 6_000);
     assert!(is_go(&client), "and is free again in its time");
     pass(&clock, &client, 5_000);
-    assert!(is_go(&client), "what filled the short window does not count in the long one");
+    assert!(
+        is_go(&client),
+        "what filled the short window does not count in the long one"
+    );
     pass(&clock, &client, 5_000);
     assert!(is_go(&client), "the fifth in this hour");
     pass(&clock, &client, 5_000);
-    assert!(!is_go(&client), "what was granted before the outage counts in the long one");
+    assert!(
+        !is_go(&client),
+        "what was granted before the outage counts in the long one"
+    );
     assert_eq!(said.lock().len(), 1, "{:?}", said.lock());
     assert!(said.lock()[0].contains("the store does not answer: a test"));
     away.store(false, Ordering::SeqCst);
     clock.boot.fetch_add(1_000_000, Ordering::SeqCst);
-    assert!(!is_go(&client), "others may not have noticed: nothing is sent for a look and a window");
+    assert!(
+        !is_go(&client),
+        "others may not have noticed: nothing is sent for a look and a window"
+    );
     clock.boot.fetch_add(2_900_000, Ordering::SeqCst);
     assert!(!is_go(&client));
     clock.boot.fetch_add(100_000, Ordering::SeqCst);
@@ -293,9 +398,15 @@ impl StateStore for Crowded {
 fn an_hour_among_many_processes_is_not_waited_for() {
     let away = Arc::new(AtomicBool::new(false));
     let clock = hands(1_000_000_000, 0);
-    let shared: Arc<dyn StateStore> = Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
+    let shared: Arc<dyn StateStore> =
+        Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
     let store = Crowded(losing(shared, &away), 6);
-    let store = Fallback::new(Arc::new(store), Arc::clone(&clock) as Arc<dyn Clock>, Arc::new(|_: &str| ()), 4);
+    let store = Fallback::new(
+        Arc::new(store),
+        Arc::clone(&clock) as Arc<dyn Clock>,
+        Arc::new(|_: &str| ()),
+        4,
+    );
     let client = Client::new(&store, "a.example", "2/SECOND+500/HOUR", None);
     assert!(is_go(&client));
     away.store(true, Ordering::SeqCst);
@@ -309,39 +420,95 @@ fn an_hour_among_many_processes_is_not_waited_for() {
             sent.push((clock.boot.load(Ordering::SeqCst) - begun) / 1_000);
         }
     }
-    assert!(sent.first().is_some_and(|first| *first < 10_000) && sent.len() >= 5, "one sixth of two a second, after a pause: {sent:?}");
-    assert!(sent.windows(2).all(|two| two[1] - two[0] >= 3_000), "{sent:?}");
+    assert!(
+        sent.first().is_some_and(|first| *first < 10_000) && sent.len() >= 5,
+        "one sixth of two a second, after a pause: {sent:?}"
+    );
+    assert!(
+        sent.windows(2).all(|two| two[1] - two[0] >= 3_000),
+        "{sent:?}"
+    );
 }
 
 #[test]
 fn a_block_is_obeyed_while_the_store_is_away() {
     let away = Arc::new(AtomicBool::new(false));
     let shared: Arc<dyn StateStore> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
-    let store = Fallback::new(losing(Arc::clone(&shared), &away), Arc::new(SystemClock), Arc::new(|_: &str| ()), 4);
+    let store = Fallback::new(
+        losing(Arc::clone(&shared), &away),
+        Arc::new(SystemClock),
+        Arc::new(|_: &str| ()),
+        4,
+    );
     let client = Client::new(&store, "a.example", "1000/HOUR", None);
-    arrive(shared.site(&"a.example".into()).block(Duration::from_secs(60), &OpenReason::Operator("lunch".into())));
+    arrive(shared.site(&"a.example".into()).block(
+        Duration::from_secs(60),
+        &OpenReason::Operator("lunch".into()),
+    ));
     assert!(!is_go(&client));
     away.store(true, Ordering::SeqCst);
-    let Entry::Refused(refusal) = client.enter() else { panic!("sent to a blocked host") };
-    assert!(matches!(refusal.reason, RefusalReason::Open { reason: OpenReason::Operator(_), .. }));
+    let Entry::Refused(refusal) = client.enter() else {
+        panic!("sent to a blocked host")
+    };
+    assert!(matches!(
+        refusal.reason,
+        RefusalReason::Open {
+            reason: OpenReason::Operator(_),
+            ..
+        }
+    ));
 }
 
 #[test]
 fn what_a_server_asked_for_during_an_outage_is_told_when_the_store_is_back() {
     let away = Arc::new(AtomicBool::new(true));
     let clock = hands(1_000_000_000, 0);
-    let shared: Arc<dyn StateStore> = Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
-    let store = Fallback::new(losing(Arc::clone(&shared), &away), Arc::clone(&clock) as Arc<dyn Clock>, Arc::new(|_: &str| ()), 4);
-    let (client, other) = (Client::new(&store, "a.example", "1000/HOUR", None), Client::new(&*shared, "a.example", "1000/HOUR", None));
-    let Entry::Go(pass) = client.enter() else { panic!("it goes on alone") };
-    let report = Report { outcome: Outcome::Throttled, retry_after: Some(Duration::from_secs(600)), sent: pass.at };
-    arrive(client.site.settle(&client.ask(BootInstant::ZERO), &pass, &report));
+    let shared: Arc<dyn StateStore> =
+        Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
+    let store = Fallback::new(
+        losing(Arc::clone(&shared), &away),
+        Arc::clone(&clock) as Arc<dyn Clock>,
+        Arc::new(|_: &str| ()),
+        4,
+    );
+    let (client, other) = (
+        Client::new(&store, "a.example", "1000/HOUR", None),
+        Client::new(&*shared, "a.example", "1000/HOUR", None),
+    );
+    let Entry::Go(pass) = client.enter() else {
+        panic!("it goes on alone")
+    };
+    let report = Report {
+        outcome: Outcome::Throttled,
+        retry_after: Some(Duration::from_secs(600)),
+        sent: pass.at,
+    };
+    arrive(
+        client
+            .site
+            .settle(&client.ask(BootInstant::ZERO), &pass, &report),
+    );
     away.store(false, Ordering::SeqCst);
     clock.boot.fetch_add(2_000_000, Ordering::SeqCst);
     for client in [&client, &other] {
-        let Entry::Refused(refusal) = client.enter() else { panic!("asked again before Retry-After") };
-        assert!(matches!(refusal.reason, RefusalReason::Open { reason: OpenReason::RetryAfter, .. }), "{refusal:?}");
-        assert_eq!(refusal.until.as_micros(), 1_000_000_000 + 600_000_000, "to the moment that the server named");
+        let Entry::Refused(refusal) = client.enter() else {
+            panic!("asked again before Retry-After")
+        };
+        assert!(
+            matches!(
+                refusal.reason,
+                RefusalReason::Open {
+                    reason: OpenReason::RetryAfter,
+                    ..
+                }
+            ),
+            "{refusal:?}"
+        );
+        assert_eq!(
+            refusal.until.as_micros(),
+            1_000_000_000 + 600_000_000,
+            "to the moment that the server named"
+        );
     }
 }
 
@@ -349,23 +516,43 @@ fn what_a_server_asked_for_during_an_outage_is_told_when_the_store_is_back() {
 fn every_budget_counts_as_full_when_the_store_goes_away() {
     let away = Arc::new(AtomicBool::new(false));
     let clock = hands(1_000_000_000, 0);
-    let shared: Arc<dyn StateStore> = Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
-    let store = Fallback::new(losing(shared, &away), Arc::clone(&clock) as Arc<dyn Clock>, Arc::new(|_: &str| ()), 1);
+    let shared: Arc<dyn StateStore> =
+        Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
+    let store = Fallback::new(
+        losing(shared, &away),
+        Arc::clone(&clock) as Arc<dyn Clock>,
+        Arc::new(|_: &str| ()),
+        1,
+    );
     let metadata = Client::new(&store, "a.example", "8/SECOND", None);
     let mut artifact = Client::new(&store, "a.example", "8/SECOND", None);
     artifact.site = Arc::clone(&metadata.site);
-    artifact.charges[0].budget = artifact.site.budget(&BudgetKey::Role(Host::parse("a.example").expect("a host"), Role::Artifact));
+    artifact.charges[0].budget = artifact.site.budget(&BudgetKey::Role(
+        Host::parse("a.example").expect("a host"),
+        Role::Artifact,
+    ));
     away.store(true, Ordering::SeqCst);
-    assert!(!is_go(&metadata) && !is_go(&artifact), "neither knows what others were granted a moment ago");
+    assert!(
+        !is_go(&metadata) && !is_go(&artifact),
+        "neither knows what others were granted a moment ago"
+    );
     clock.boot.fetch_add(2_100_000, Ordering::SeqCst);
-    assert!(!is_go(&metadata), "others may lose the store a moment later");
+    assert!(
+        !is_go(&metadata),
+        "others may lose the store a moment later"
+    );
     clock.boot.fetch_add(1_000_000, Ordering::SeqCst);
-    let Entry::Go(_) = metadata.enter() else { panic!("it waits behind nobody") };
+    let Entry::Go(_) = metadata.enter() else {
+        panic!("it waits behind nobody")
+    };
     assert!(is_go(&artifact), "and both are free again in their time");
     // Nobody asks for a while. The store has been back since, and others go by it.
     away.store(false, Ordering::SeqCst);
     clock.boot.fetch_add(60_000_000, Ordering::SeqCst);
-    assert!(!is_go(&metadata), "what was last seen a minute ago is not believed");
+    assert!(
+        !is_go(&metadata),
+        "what was last seen a minute ago is not believed"
+    );
 }
 
 #[test]
@@ -377,17 +564,31 @@ fn the_wall_clock_may_be_set_as_it_likes() {
         let clock = hands(now, 1_700_000_000_000_000 + step);
         let store = SqliteStore::open(&path, clock).expect("a store");
         let client = Client::new(&store, "wall", "2/HOUR", None);
-        assert_eq!(is_go(&client), step != -HOUR, "two an hour, whatever the wall clock says");
+        assert_eq!(
+            is_go(&client),
+            step != -HOUR,
+            "two an hour, whatever the wall clock says"
+        );
     }
 }
 
 #[test]
 fn another_start_of_the_machine_goes_on_by_wall_time() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (file, database) = (directory.path().join("limits.shm"), directory.path().join("state.sqlite"));
+    let (file, database) = (
+        directory.path().join("limits.shm"),
+        directory.path().join("state.sqlite"),
+    );
     let open = |clock: Arc<Hands>, boot: &str| -> [Arc<dyn StateStore>; 2] {
         [
-            Arc::new(MultiprocessStore::open_after_boot(&file, Arc::clone(&clock) as Arc<dyn Clock>, boot).expect("a store")),
+            Arc::new(
+                MultiprocessStore::open_after_boot(
+                    &file,
+                    Arc::clone(&clock) as Arc<dyn Clock>,
+                    boot,
+                )
+                .expect("a store"),
+            ),
             Arc::new(SqliteStore::open_after_boot(&database, clock, boot).expect("a store")),
         ]
     };
@@ -397,7 +598,10 @@ fn another_start_of_the_machine_goes_on_by_wall_time() {
         let client = Client::new(&*store, "quota", "2/HOUR", None);
         assert!(is_go(&client) && is_go(&client));
         let blocked = store.site(&"blocked".into());
-        arrive(blocked.block(Duration::from_secs(3_600), &OpenReason::Operator("test".into())));
+        arrive(blocked.block(
+            Duration::from_secs(3_600),
+            &OpenReason::Operator("test".into()),
+        ));
     }
     // The machine starts again twenty minutes later: its clock counts from nothing.
     for store in open(hands(day + 5_000_000, HOUR / 3), "second") {
@@ -405,10 +609,17 @@ fn another_start_of_the_machine_goes_on_by_wall_time() {
         assert!(!is_go(&client), "the quota is remembered");
         let view = arrive(store.site(&"blocked".into()).view());
         let (until, _) = view.open_until().expect("still blocked");
-        assert_eq!(until.since(view.now), Duration::from_secs(2_400), "and so is the block");
+        assert_eq!(
+            until.since(view.now),
+            Duration::from_secs(2_400),
+            "and so is the block"
+        );
     }
     for store in open(hands(day + 1_000_000, HOUR + HOUR / 60), "third") {
-        assert!(is_go(&Client::new(&*store, "quota", "2/HOUR", None)), "in its time it is free again");
+        assert!(
+            is_go(&Client::new(&*store, "quota", "2/HOUR", None)),
+            "in its time it is free again"
+        );
     }
 }
 
@@ -417,19 +628,37 @@ fn an_operator_reads_cooldowns_with_plain_sql() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("state.sqlite");
     let store = SqliteStore::open(&path, Arc::new(SystemClock)).expect("a store");
-    arrive(store.site(&"a.example".into()).block(Duration::from_secs(90), &OpenReason::Operator("lunch".into())));
+    arrive(store.site(&"a.example".into()).block(
+        Duration::from_secs(90),
+        &OpenReason::Operator("lunch".into()),
+    ));
     arrive(store.site(&"b.example".into()).view());
     let connection = rusqlite::Connection::open(&path).expect("the database");
     let query = "SELECT host, until_wall - unixepoch('subsec'), reason, updated_at > 0 FROM breaker_cooldowns";
     let rows: Vec<(String, f64, String, bool)> = connection
         .prepare(query)
-        .and_then(|mut query| query.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?.collect())
+        .and_then(|mut query| {
+            query
+                .query_map([], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+                })?
+                .collect()
+        })
         .expect("rows");
-    let [(host, left, reason, updated)] = rows.as_slice() else { panic!("{rows:?}") };
-    assert_eq!((host.as_str(), reason.as_str(), *updated), ("a.example", "cli-open:lunch", true));
+    let [(host, left, reason, updated)] = rows.as_slice() else {
+        panic!("{rows:?}")
+    };
+    assert_eq!(
+        (host.as_str(), reason.as_str(), *updated),
+        ("a.example", "cli-open:lunch", true)
+    );
     assert!((80.0..=90.1).contains(left), "{left}");
     arrive(store.site(&"a.example".into()).unblock());
-    let count: i64 = connection.query_row("SELECT count(*) FROM breaker_cooldowns", [], |row| row.get(0)).expect("a count");
+    let count: i64 = connection
+        .query_row("SELECT count(*) FROM breaker_cooldowns", [], |row| {
+            row.get(0)
+        })
+        .expect("a count");
     assert_eq!(count, 0);
 }
 
@@ -442,25 +671,57 @@ fn files_that_are_not_ours_are_refused_with_a_sentence() {
     let base = |path: &Path| SqliteStore::open(path, clock());
 
     std::fs::write(at("garbage.shm"), [7; 100]).expect("a file");
-    assert!(sentence(map(&at("garbage.shm"))).contains("remove the file"), "garbage");
+    assert!(
+        sentence(map(&at("garbage.shm"))).contains("remove the file"),
+        "garbage"
+    );
     std::fs::write(at("long.shm"), vec![7; 1 << 20]).expect("a file");
-    assert!(sentence(map(&at("long.shm"))).contains("it is something else"), "long garbage");
+    assert!(
+        sentence(map(&at("long.shm"))).contains("it is something else"),
+        "long garbage"
+    );
     drop(map(&at("cut.shm")).expect("a store"));
-    std::fs::OpenOptions::new().write(true).open(at("cut.shm")).and_then(|file| file.set_len(5_000)).expect("cut");
-    assert!(sentence(map(&at("cut.shm"))).contains("it has been cut"), "cut");
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(at("cut.shm"))
+        .and_then(|file| file.set_len(5_000))
+        .expect("cut");
+    assert!(
+        sentence(map(&at("cut.shm"))).contains("it has been cut"),
+        "cut"
+    );
     drop(map(&at("old.shm")).expect("a store"));
     let mut bytes = std::fs::read(at("old.shm")).expect("a file");
     bytes[8] = 0;
     std::fs::write(at("old.shm"), bytes).expect("a file");
-    assert!(sentence(map(&at("old.shm"))).contains("layout is version 0, this one reads 4"), "older");
-    assert!(sentence(map(Path::new("/proc/nowhere/limits.shm"))).contains("make it and its directory writable"), "read-only");
+    assert!(
+        sentence(map(&at("old.shm"))).contains("layout is version 0, this one reads 4"),
+        "older"
+    );
+    assert!(
+        sentence(map(Path::new("/proc/nowhere/limits.shm")))
+            .contains("make it and its directory writable"),
+        "read-only"
+    );
 
     std::fs::write(at("garbage.sqlite"), [7; 5_000]).expect("a file");
-    assert!(sentence(base(&at("garbage.sqlite"))).contains("not a database"), "garbage");
+    assert!(
+        sentence(base(&at("garbage.sqlite"))).contains("not a database"),
+        "garbage"
+    );
     drop(base(&at("old.sqlite")).expect("a store"));
-    rusqlite::Connection::open(at("old.sqlite")).and_then(|old| old.pragma_update(None, "user_version", 99)).expect("another version");
-    assert!(sentence(base(&at("old.sqlite"))).contains("tables are version 99, this one reads 2"), "another version");
-    assert!(sentence(base(Path::new("/proc/nowhere/state.sqlite"))).contains("can be written with --state-dir"), "read-only");
+    rusqlite::Connection::open(at("old.sqlite"))
+        .and_then(|old| old.pragma_update(None, "user_version", 99))
+        .expect("another version");
+    assert!(
+        sentence(base(&at("old.sqlite"))).contains("tables are version 99, this one reads 2"),
+        "another version"
+    );
+    assert!(
+        sentence(base(Path::new("/proc/nowhere/state.sqlite")))
+            .contains("can be written with --state-dir"),
+        "read-only"
+    );
 }
 
 #[test]
@@ -470,13 +731,20 @@ fn a_garbled_record_is_an_error_and_no_panic() {
     let store = SqliteStore::open(&path, Arc::new(SystemClock)).expect("a store");
     assert!(is_go(&Client::new(&store, "a.example", "2/HOUR", None)));
     let garble = "UPDATE sites SET head = x'ffffffffffffffffffff', head_no = head_no + 1";
-    rusqlite::Connection::open(&path).and_then(|connection| connection.execute(garble, [])).expect("garbled");
+    rusqlite::Connection::open(&path)
+        .and_then(|connection| connection.execute(garble, []))
+        .expect("garbled");
     let said = wait_for_view(&store, "a.example");
-    assert!(said.contains("garbled") && said.contains("move the file away"), "{said}");
+    assert!(
+        said.contains("garbled") && said.contains("move the file away"),
+        "{said}"
+    );
 }
 
 fn wait_for_view(store: &dyn StateStore, key: &str) -> String {
     let answer = store.site(&key.into()).view();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime");
     runtime.block_on(async { answer.await.expect_err("garbled").to_string() })
 }

@@ -1,4 +1,5 @@
-//! A Redis server that means harm: what it announces is refused as a lost store, before it costs memory.
+//! A Redis server that means harm: what it announces is refused as a lost store, before it costs
+//! memory.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +17,8 @@ use crate::worker::Client;
 /// What one connection may cost the one who sends: the bound of an answer, and what sockets hold.
 const SENT: usize = 32 << 20;
 
-/// A server that greets as Redis does, and then answers each command with `first` and `then` without an end.
+/// A server that greets as Redis does, and then answers each command with `first` and `then`
+/// without an end.
 struct Hostile {
     port: u16,
     connections: Arc<AtomicUsize>,
@@ -27,21 +29,31 @@ impl Hostile {
     fn start(first: &[u8], then: &[u8]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let hostile = Self { port, connections: Arc::default(), most: Arc::default() };
+        let hostile = Self {
+            port,
+            connections: Arc::default(),
+            most: Arc::default(),
+        };
         let (connections, most) = (Arc::clone(&hostile.connections), Arc::clone(&hostile.most));
         let (first, then) = (first.to_vec(), then.repeat((1 << 16) / then.len().max(1)));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 connections.fetch_add(1, Ordering::SeqCst);
                 let (first, then, most) = (first.clone(), then.clone(), Arc::clone(&most));
-                std::thread::spawn(move || most.fetch_max(answer(stream, &first, &then), Ordering::SeqCst));
+                std::thread::spawn(move || {
+                    most.fetch_max(answer(stream, &first, &then), Ordering::SeqCst)
+                });
             }
         });
         hostile
     }
 
     fn store(&self) -> RedisStore {
-        RedisStore::open(&format!("redis://127.0.0.1:{}/0", self.port), Arc::new(SystemClock)).expect("a store")
+        RedisStore::open(
+            &format!("redis://127.0.0.1:{}/0", self.port),
+            Arc::new(SystemClock),
+        )
+        .expect("a store")
     }
 }
 
@@ -51,7 +63,9 @@ fn answer(mut stream: TcpStream, first: &[u8], then: &[u8]) -> usize {
     let limit = Duration::from_secs(20);
     let _ = stream.set_write_timeout(Some(limit));
     while let Ok(length @ 1..) = stream.read(&mut buffer) {
-        let greetings = String::from_utf8_lossy(&buffer[..length]).matches("SETINFO").count();
+        let greetings = String::from_utf8_lossy(&buffer[..length])
+            .matches("SETINFO")
+            .count();
         if greetings > 0 {
             let _ = stream.write_all("+OK\r\n".repeat(greetings).as_bytes());
             continue;
@@ -71,14 +85,54 @@ fn answer(mut stream: TcpStream, first: &[u8], then: &[u8]) -> usize {
 fn answers_without_measure_are_a_lost_store() {
     let deep = "*1\r\n".repeat(100_000);
     let cases: [(&str, &[u8], &[u8], &str); 8] = [
-        ("a text of an exabyte", b"$1000000000000000000\r\n", b"x", "it announces a text that is too long"),
-        ("a text that is too long, in full", b"$8388609\r\n", b"x", "it announces a text that is too long"),
-        ("a billion values", b"*1000000000\r\n:1\r\n", b"", "it announces too many values"),
-        ("more values than there are numbers", b"*9223372036854775807\r\n:1\r\n", b":1\r\n", "it announces too many values"),
-        ("a map of them", b"%9223372036854775807\r\n:1\r\n", b":1\r\n", "it announces too many values"),
-        ("values in values", deep.as_bytes(), b"", "nested too deeply"),
-        ("a line without an end", b"+", b"x", "a line of its answer is too long"),
-        ("an error without an end", b"-ERR ", b"x", "a line of its answer is too long"),
+        (
+            "a text of an exabyte",
+            b"$1000000000000000000\r\n",
+            b"x",
+            "it announces a text that is too long",
+        ),
+        (
+            "a text that is too long, in full",
+            b"$8388609\r\n",
+            b"x",
+            "it announces a text that is too long",
+        ),
+        (
+            "a billion values",
+            b"*1000000000\r\n:1\r\n",
+            b"",
+            "it announces too many values",
+        ),
+        (
+            "more values than there are numbers",
+            b"*9223372036854775807\r\n:1\r\n",
+            b":1\r\n",
+            "it announces too many values",
+        ),
+        (
+            "a map of them",
+            b"%9223372036854775807\r\n:1\r\n",
+            b":1\r\n",
+            "it announces too many values",
+        ),
+        (
+            "values in values",
+            deep.as_bytes(),
+            b"",
+            "nested too deeply",
+        ),
+        (
+            "a line without an end",
+            b"+",
+            b"x",
+            "a line of its answer is too long",
+        ),
+        (
+            "an error without an end",
+            b"-ERR ",
+            b"x",
+            "a line of its answer is too long",
+        ),
     ];
     let runtime = runtime();
     for (name, first, then, why) in cases {
@@ -87,22 +141,36 @@ fn answers_without_measure_are_a_lost_store() {
         let client = Client::new(&store, "hostile", "3/HOUR", None);
         let begun = SystemClock.boot();
         match runtime.block_on(client.try_enter()) {
-            Err(StoreError::Away { why: told, .. }) => assert!(told.contains(why), "{name}: {told}"),
+            Err(StoreError::Away { why: told, .. }) => {
+                assert!(told.contains(why), "{name}: {told}")
+            }
             other => panic!("{name}: {other:?}"),
         }
         let took = SystemClock.boot().since(begun);
         assert!(took < Duration::from_secs(10), "{name} took {took:?}");
         drop((client, store));
-        let (sent, connections) = (server.most.load(Ordering::SeqCst), server.connections.load(Ordering::SeqCst));
-        assert!(sent < SENT, "{name}: {sent} bytes were read from one connection");
-        assert!((1..=8).contains(&connections), "{name}: {connections} connections");
+        let (sent, connections) = (
+            server.most.load(Ordering::SeqCst),
+            server.connections.load(Ordering::SeqCst),
+        );
+        assert!(
+            sent < SENT,
+            "{name}: {sent} bytes were read from one connection"
+        );
+        assert!(
+            (1..=8).contains(&connections),
+            "{name}: {connections} connections"
+        );
     }
 }
 
 /// A list of keys that never ends, whose every part is small.
 #[test]
 fn a_list_without_an_end_is_a_lost_store() {
-    let part = (0..60_000).map(|number| format!("$16\r\ndocstokg:{{{number:05}}}\r\n")).collect::<Vec<_>>().concat();
+    let part = (0..60_000)
+        .map(|number| format!("$16\r\ndocstokg:{{{number:05}}}\r\n"))
+        .collect::<Vec<_>>()
+        .concat();
     let server = Hostile::start(format!("*2\r\n$1\r\n7\r\n*60000\r\n{part}").as_bytes(), b"");
     let store = server.store();
     match runtime().block_on(async { store.list().await }) {
@@ -112,5 +180,7 @@ fn a_list_without_an_end_is_a_lost_store() {
 }
 
 fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().build().expect("a runtime")
+    tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime")
 }

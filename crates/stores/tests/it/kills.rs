@@ -7,26 +7,40 @@ use docstokg_stores::conformance::arrive;
 
 use crate::worker::{Client, Worker};
 
-/// Kills so many processes that use a store without pause, and checks after each that it answers and has granted no more
-/// than it may.
-#[expect(clippy::disallowed_methods, reason = "processes are killed in real time")]
+/// Kills so many processes that use a store without pause, and checks after each that it answers
+/// and has granted no more than it may.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "processes are killed in real time"
+)]
 pub(crate) fn kill(place: &str, store: &dyn StateStore, times: u64) {
     let client = Client::new(store, "hammer", "300/SECOND+2000/HOUR", Some(3));
-    let mut workers: Vec<Worker> = (0..2).map(|_| Worker::start("hammer", place, "hammer")).collect();
+    let mut workers: Vec<Worker> = (0..2)
+        .map(|_| Worker::start("hammer", place, "hammer"))
+        .collect();
     for round in 0..times {
         workers[0].hear("holding");
-        // Not a random instant, but one that differs each time; what the victim does then is random enough.
-        std::thread::sleep(Duration::from_micros(500 + 1_777 * (round % 24) + 13 * round));
+        // Not a random instant, but one that differs each time; what the victim does then is random
+        // enough.
+        std::thread::sleep(Duration::from_micros(
+            500 + 1_777 * (round % 24) + 13 * round,
+        ));
         workers[0].kill();
         workers.remove(0);
         let start = Instant::now();
         let _ = client.enter();
-        assert!(start.elapsed() < Duration::from_secs(1), "{place}: wedged after kill {round}");
+        assert!(
+            start.elapsed() < Duration::from_secs(1),
+            "{place}: wedged after kill {round}"
+        );
         let view = arrive(client.site.view());
         let windows = &client.charges[0].windows;
         for window in windows.list() {
             let used = view.site.budgets()[0].used(windows, window, view.now);
-            assert!(used <= u64::from(window.limit.get()), "{place}: {used} in {window} after kill {round}");
+            assert!(
+                used <= u64::from(window.limit.get()),
+                "{place}: {used} in {window} after kill {round}"
+            );
         }
         workers.push(Worker::start("hammer", place, "hammer"));
     }

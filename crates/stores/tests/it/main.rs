@@ -1,6 +1,10 @@
 //! Stores as processes meet them: real files, a real server, real processes that are really killed.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a failed expectation is a failed test")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failed expectation is a failed test"
+)]
 
 // Every store keeps the contract.
 mod conformance;

@@ -14,7 +14,11 @@ use crate::worker::{Client, LEASE, Worker, open};
 fn on_every_store(test: impl Fn(&str, &dyn StateStore)) {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Server::start();
-    for place in [path(&directory, "limits.shm"), path(&directory, "state.sqlite"), server.dsn()] {
+    for place in [
+        path(&directory, "limits.shm"),
+        path(&directory, "state.sqlite"),
+        server.dsn(),
+    ] {
         let store = open(&place);
         test(&place, &*store);
     }
@@ -29,7 +33,10 @@ fn path(directory: &tempfile::TempDir, name: &str) -> String {
 fn within(limit: Duration, what: &str, mut happens: impl FnMut() -> bool) {
     let start = Instant::now();
     while !happens() {
-        assert!(start.elapsed() < limit, "{what} takes longer than {limit:?}");
+        assert!(
+            start.elapsed() < limit,
+            "{what} takes longer than {limit:?}"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -37,13 +44,19 @@ fn within(limit: Duration, what: &str, mut happens: impl FnMut() -> bool) {
 #[test]
 fn four_processes_are_granted_exactly_the_limit() {
     on_every_store(|place, store| {
-        let workers: Vec<Worker> = (0..4).map(|_| Worker::start("fill", place, "fill")).collect();
+        let workers: Vec<Worker> = (0..4)
+            .map(|_| Worker::start("fill", place, "fill"))
+            .collect();
         let granted: usize = workers.into_iter().map(Worker::granted).sum();
         assert_eq!(granted, 2_000, "{place}");
         let view = arrive(store.site(&"fill".into()).view());
         let client = Client::new(store, "fill", "2000/HOUR", None);
         let window = client.charges[0].windows.list()[0];
-        assert_eq!(view.site.budgets()[0].used(&client.charges[0].windows, &window, view.now), 2_000, "{place}: the store agrees");
+        assert_eq!(
+            view.site.budgets()[0].used(&client.charges[0].windows, &window, view.now),
+            2_000,
+            "{place}: the store agrees"
+        );
     });
 }
 
@@ -54,12 +67,28 @@ fn failures_seen_by_four_processes_add_up() {
             Worker::start("fail", place, "failures").granted();
         }
         let client = Client::new(store, "failures", "1000/SECOND", None);
-        let Entry::Go(pass) = client.enter() else { panic!("{place}: open before the fifth failure") };
+        let Entry::Go(pass) = client.enter() else {
+            panic!("{place}: open before the fifth failure")
+        };
         client.settle(&pass, docstokg_policy::classify::Outcome::Failure);
-        let Entry::Refused(refusal) = client.enter() else { panic!("{place}: five failures and not open") };
-        assert!(matches!(refusal.reason, RefusalReason::Open { reason: OpenReason::Consecutive, .. }));
+        let Entry::Refused(refusal) = client.enter() else {
+            panic!("{place}: five failures and not open")
+        };
+        assert!(matches!(
+            refusal.reason,
+            RefusalReason::Open {
+                reason: OpenReason::Consecutive,
+                ..
+            }
+        ));
         let view = arrive(client.site.view());
-        assert!(view.site.breaker().opened_by().is_some_and(|who| who.contains(&format!("pid {}", std::process::id()))), "{place}");
+        assert!(
+            view.site
+                .breaker()
+                .opened_by()
+                .is_some_and(|who| who.contains(&format!("pid {}", std::process::id()))),
+            "{place}"
+        );
     });
 }
 
@@ -70,8 +99,16 @@ fn a_killed_process_leaves_a_reservation_that_runs_out() {
         worker.hear("holding");
         worker.kill();
         let client = Client::new(store, "reservation", "1/SECOND", None);
-        assert_eq!(arrive(client.site.view()).site.budgets()[0].waiting_until().count(), 1, "{place}");
-        within(Duration::from_secs(8), "a dead reservation", || matches!(client.enter(), Entry::Go(_)));
+        assert_eq!(
+            arrive(client.site.view()).site.budgets()[0]
+                .waiting_until()
+                .count(),
+            1,
+            "{place}"
+        );
+        within(Duration::from_secs(8), "a dead reservation", || {
+            matches!(client.enter(), Entry::Go(_))
+        });
     });
 }
 
@@ -81,9 +118,13 @@ fn a_killed_process_leaves_a_shared_slot_that_runs_out() {
         let mut worker = Worker::start("hold a slot", place, "slot");
         worker.hear("holding");
         let client = Client::new(store, "slot", "1000/SECOND", Some(1));
-        let Entry::WaitForSlot { id, .. } = client.enter() else { panic!("{place}: the slot is taken") };
+        let Entry::WaitForSlot { id, .. } = client.enter() else {
+            panic!("{place}: the slot is taken")
+        };
         worker.kill();
-        within(LEASE * 2, "a dead slot", || matches!(client.confirm(id), Entry::Go(_)));
+        within(LEASE * 2, "a dead slot", || {
+            matches!(client.confirm(id), Entry::Go(_))
+        });
     });
 }
 
@@ -93,9 +134,14 @@ fn a_killed_process_leaves_the_only_probe_to_others() {
         let mut worker = Worker::start("hold the probe", place, "probe");
         worker.hear("holding");
         let client = Client::new(store, "probe", "1000/SECOND", None);
-        assert!(matches!(client.enter(), Entry::Refused(_)), "{place}: the probe is out");
+        assert!(
+            matches!(client.enter(), Entry::Refused(_)),
+            "{place}: the probe is out"
+        );
         worker.kill();
-        within(LEASE * 2, "a dead probe", || matches!(client.enter(), Entry::Go(Pass { probe: true, .. })));
+        within(LEASE * 2, "a dead probe", || {
+            matches!(client.enter(), Entry::Go(Pass { probe: true, .. }))
+        });
         assert_eq!(arrive(client.site.view()).state(), State::HalfOpen);
     });
 }
@@ -113,6 +159,10 @@ fn a_child_after_a_fork_has_handles_of_its_own() {
         let client = Client::new(store, "fork", "2000/HOUR", None);
         let view = arrive(client.site.view());
         let window = client.charges[0].windows.list()[0];
-        assert_eq!(view.site.budgets()[0].used(&client.charges[0].windows, &window, view.now), 201, "{place}");
+        assert_eq!(
+            view.site.budgets()[0].used(&client.charges[0].windows, &window, view.now),
+            201,
+            "{place}"
+        );
     });
 }

@@ -18,10 +18,18 @@ impl Server {
     }
 
     pub(crate) fn with_password(password: Option<&str>) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .expect("a port")
+            .port();
         let directory = tempfile::tempdir().expect("a directory");
         let child = spawn(port, &directory, password);
-        let server = Self { child, port, directory, password: password.map(str::to_owned) };
+        let server = Self {
+            child,
+            port,
+            directory,
+            password: password.map(str::to_owned),
+        };
         server.wait();
         server
     }
@@ -50,7 +58,10 @@ impl Server {
         self.wait();
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a real process takes real time to start")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a real process takes real time to start"
+    )]
     fn wait(&self) {
         for _ in 0..500 {
             if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
@@ -69,12 +80,28 @@ impl Drop for Server {
 }
 
 fn spawn(port: u16, directory: &tempfile::TempDir, password: Option<&str>) -> Child {
-    let program = ["redis-server", "valkey-server"].into_iter().find(|program| Command::new(program).arg("--version").output().is_ok());
+    let program = ["redis-server", "valkey-server"]
+        .into_iter()
+        .find(|program| Command::new(program).arg("--version").output().is_ok());
     let program = program.expect("redis-server or valkey-server: `cargo xtask test` installs it");
     let mut command = Command::new(program);
-    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+    command.args([
+        "--port",
+        &port.to_string(),
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+    ]);
     if let Some(password) = password {
         command.args(["--requirepass", password]);
     }
-    command.current_dir(directory.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the server")
+    command
+        .current_dir(directory.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the server")
 }

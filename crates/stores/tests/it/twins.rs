@@ -1,4 +1,5 @@
-//! The script and the pure functions agree: the same steps at the same instants give the same answers and the same state.
+//! The script and the pure functions agree: the same steps at the same instants give the same
+//! answers and the same state.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -39,23 +40,58 @@ impl Clock for Hands {
 /// One thing that happens. Numbers choose among what is there.
 #[derive(Clone, Debug)]
 enum Happening {
-    Pass { micros: u64 },
-    Enter { role: usize, weight: u32, patient: bool, latest_ms: Option<u64>, ahead: Option<u32>, halves: u8 },
-    Confirm { which: usize },
-    LeaveReserved { which: usize },
-    GiveBack { which: usize },
-    Hold { which: usize, longest_ms: u64 },
-    Sent { which: usize, longest_ms: u64 },
-    Stamp { which: usize },
-    Headers { which: usize, outcome: usize },
-    Settle { which: usize, outcome: usize, retry_after_ms: Option<u64> },
+    Pass {
+        micros: u64,
+    },
+    Enter {
+        role: usize,
+        weight: u32,
+        patient: bool,
+        latest_ms: Option<u64>,
+        ahead: Option<u32>,
+        halves: u8,
+    },
+    Confirm {
+        which: usize,
+    },
+    LeaveReserved {
+        which: usize,
+    },
+    GiveBack {
+        which: usize,
+    },
+    Hold {
+        which: usize,
+        longest_ms: u64,
+    },
+    Sent {
+        which: usize,
+        longest_ms: u64,
+    },
+    Stamp {
+        which: usize,
+    },
+    Headers {
+        which: usize,
+        outcome: usize,
+    },
+    Settle {
+        which: usize,
+        outcome: usize,
+        retry_after_ms: Option<u64>,
+    },
     Renew,
-    Block { millis: u64 },
+    Block {
+        millis: u64,
+    },
     Unblock,
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
-    use Happening::{Block, Confirm, Enter, GiveBack, Headers, Hold, LeaveReserved, Pass, Renew, Sent, Settle, Stamp, Unblock};
+    use Happening::{
+        Block, Confirm, Enter, GiveBack, Headers, Hold, LeaveReserved, Pass, Renew, Sent, Settle,
+        Stamp, Unblock,
+    };
     let which = 0..8usize;
     prop_oneof![
         6 => prop_oneof![1..2_000u64, 100_000..700_000u64, 1_000_000..9_000_000u64, Just(1_010_000u64), Just(1_009_999u64), Just(5_010_000u64)].prop_map(|micros| Pass { micros }),
@@ -91,22 +127,55 @@ struct Rules {
 }
 
 fn rules() -> impl Strategy<Value = Rules> {
-    let rates = || prop_oneof![Just("2/SECOND"), Just("1/3SECOND"), Just("3/SECOND+5/10SECOND"), Just("5000/SECOND"), Just("4/2SECOND+4100/5SECOND")];
+    let rates = || {
+        prop_oneof![
+            Just("2/SECOND"),
+            Just("1/3SECOND"),
+            Just("3/SECOND+5/10SECOND"),
+            Just("5000/SECOND"),
+            Just("4/2SECOND+4100/5SECOND")
+        ]
+    };
     let slots = || proptest::option::weighted(0.2, 1..3u32);
-    (rates(), rates(), slots(), slots(), proptest::option::weighted(0.3, 0..3usize), any::<[bool; 3]>(), proptest::bool::weighted(0.1), 2..6u32)
-        .prop_map(|(first, second, one, two, isolated, [adaptive, rolling, throttle_block], shadow, fail_max)| Rules {
-            rates: [first, second],
-            slots: [one, two],
-            isolated,
-            adaptive,
-            rolling,
-            shadow,
-            throttle_block,
-            fail_max,
-        })
+    (
+        rates(),
+        rates(),
+        slots(),
+        slots(),
+        proptest::option::weighted(0.3, 0..3usize),
+        any::<[bool; 3]>(),
+        proptest::bool::weighted(0.1),
+        2..6u32,
+    )
+        .prop_map(
+            |(
+                first,
+                second,
+                one,
+                two,
+                isolated,
+                [adaptive, rolling, throttle_block],
+                shadow,
+                fail_max,
+            )| Rules {
+                rates: [first, second],
+                slots: [one, two],
+                isolated,
+                adaptive,
+                rolling,
+                shadow,
+                throttle_block,
+                fail_max,
+            },
+        )
 }
 
-const OUTCOMES: [Outcome; 4] = [Outcome::Success, Outcome::Failure, Outcome::Neutral, Outcome::Throttled];
+const OUTCOMES: [Outcome; 4] = [
+    Outcome::Success,
+    Outcome::Failure,
+    Outcome::Neutral,
+    Outcome::Throttled,
+];
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -128,17 +197,27 @@ struct World {
 impl World {
     fn new(store: &RedisStore, clock: &Arc<Hands>, key: &str, rules: &Rules) -> Self {
         let (script, next_id) = store.site_on_own_time(&key.into());
-        let keys = [BudgetKey::Role(Host::parse("a.example").expect("a host"), Role::Metadata), BudgetKey::Common];
+        let keys = [
+            BudgetKey::Role(Host::parse("a.example").expect("a host"), Role::Metadata),
+            BudgetKey::Common,
+        ];
         let charge = |place: usize| Charge {
             budget: script.budget(&keys[place]),
             weight: 1,
-            windows: Arc::new(Windows::new(parse_rates(rules.rates[place]).expect("rates"), Duration::from_millis(10))),
+            windows: Arc::new(Windows::new(
+                parse_rates(rules.rates[place]).expect("rates"),
+                Duration::from_millis(10),
+            )),
             slots: rules.slots[place].and_then(NonZeroU32::new),
         };
         let charges = vec![charge(0), charge(1)];
         let mut pure = Site::default();
         pure.ensure_budgets(2);
-        let rolling = RollingWindow { threshold_failures: NonZeroU32::new(3).expect("three"), within: seconds(8), cooldown: seconds(4) };
+        let rolling = RollingWindow {
+            threshold_failures: NonZeroU32::new(3).expect("three"),
+            within: seconds(8),
+            cooldown: seconds(4),
+        };
         let breaker = BreakerPolicy {
             fail_max: NonZeroU32::new(rules.fail_max).expect("some"),
             reset: seconds(2),
@@ -150,14 +229,34 @@ impl World {
             shadow: rules.shadow,
             ..BreakerPolicy::default()
         };
-        let adaptive = rules.adaptive.then(|| AdaptivePolicy { window: seconds(3), ..AdaptivePolicy::default() });
+        let adaptive = rules.adaptive.then(|| AdaptivePolicy {
+            window: seconds(3),
+            ..AdaptivePolicy::default()
+        });
         let clock = Arc::clone(clock);
         let (reserved, passes) = (Vec::new(), Vec::new());
-        Self { clock, pure, script, next_id: Box::new(next_id), charges, breaker, adaptive, isolated: rules.isolated, reserved, passes }
+        Self {
+            clock,
+            pure,
+            script,
+            next_id: Box::new(next_id),
+            charges,
+            breaker,
+            adaptive,
+            isolated: rules.isolated,
+            reserved,
+            passes,
+        }
     }
 
     fn charges(&self, weight: u32) -> Vec<Charge> {
-        self.charges.iter().map(|charge| Charge { weight, ..charge.clone() }).collect()
+        self.charges
+            .iter()
+            .map(|charge| Charge {
+                weight,
+                ..charge.clone()
+            })
+            .collect()
     }
 
     fn ask<'a>(&'a self, charges: &'a [Charge], role: Role) -> Ask<'a> {
@@ -193,16 +292,34 @@ impl World {
             Happening::Pass { micros } => {
                 self.clock.0.fetch_add(micros, Ordering::SeqCst);
             }
-            Happening::Enter { role, weight, patient, latest_ms, ahead, halves } => {
+            Happening::Enter {
+                role,
+                weight,
+                patient,
+                latest_ms,
+                ahead,
+                halves,
+            } => {
                 // No more than every window can ever grant.
-                let most = self.charges.iter().map(|charge| charge.windows.largest_weight()).min().unwrap_or(1);
+                let most = self
+                    .charges
+                    .iter()
+                    .map(|charge| charge.windows.largest_weight())
+                    .min()
+                    .unwrap_or(1);
                 let weight = weight.min(most);
                 let (role, charges) = (Role::ALL[role], self.charges(weight));
                 self.same_names();
                 let mut pure = self.pure.clone();
                 let ask = Ask {
-                    latest: latest_ms.map_or(BootInstant::FAR, |millis| now + Duration::from_millis(millis)),
-                    patience: if patient { Patience::Wait } else { Patience::Refuse },
+                    latest: latest_ms.map_or(BootInstant::FAR, |millis| {
+                        now + Duration::from_millis(millis)
+                    }),
+                    patience: if patient {
+                        Patience::Wait
+                    } else {
+                        Patience::Refuse
+                    },
                     place: match ahead {
                         None => Place::Head,
                         Some(0) => Place::Overlapping,
@@ -221,8 +338,14 @@ impl World {
                 let charges = self.charges(weight);
                 self.same_names();
                 let mut pure = self.pure.clone();
-                let ask = Ask { latest: BootInstant::FAR, ..self.ask(&charges, role) };
-                let (theirs, ours) = (arrive(self.script.confirm(&ask, id)), pure.confirm(&ask, id, now));
+                let ask = Ask {
+                    latest: BootInstant::FAR,
+                    ..self.ask(&charges, role)
+                };
+                let (theirs, ours) = (
+                    arrive(self.script.confirm(&ask, id)),
+                    pure.confirm(&ask, id, now),
+                );
                 prop_assert_eq!(&theirs, &ours);
                 self.pure = pure;
                 self.took(&ours, role, weight);
@@ -232,7 +355,10 @@ impl World {
                 let charges = self.charges(weight);
                 let mut pure = self.pure.clone();
                 let ask = self.ask(&charges, role);
-                prop_assert_eq!(arrive(self.script.leave(&ask, id, None)), pure.leave(&ask, id, None));
+                prop_assert_eq!(
+                    arrive(self.script.leave(&ask, id, None)),
+                    pure.leave(&ask, id, None)
+                );
                 self.pure = pure;
             }
             Happening::GiveBack { which } if which < self.passes.len() => {
@@ -240,11 +366,17 @@ impl World {
                 let charges = self.charges(weight);
                 let mut pure = self.pure.clone();
                 let ask = self.ask(&charges, role);
-                prop_assert_eq!(arrive(self.script.leave(&ask, pass.id, Some(pass.stamp))), pure.leave(&ask, pass.id, Some(pass.stamp)));
+                prop_assert_eq!(
+                    arrive(self.script.leave(&ask, pass.id, Some(pass.stamp))),
+                    pure.leave(&ask, pass.id, Some(pass.stamp))
+                );
                 self.pure = pure;
             }
             Happening::Hold { which, longest_ms } if which < self.passes.len() => {
-                let ((pass, role, weight), longest) = (self.passes[which].clone(), Duration::from_millis(longest_ms));
+                let ((pass, role, weight), longest) = (
+                    self.passes[which].clone(),
+                    Duration::from_millis(longest_ms),
+                );
                 let charges = self.charges(weight);
                 let mut pure = self.pure.clone();
                 let ask = self.ask(&charges, role);
@@ -253,11 +385,17 @@ impl World {
                 self.pure = pure;
             }
             Happening::Sent { which, longest_ms } if which < self.passes.len() => {
-                let ((pass, role, weight), longest) = (self.passes[which].clone(), Duration::from_millis(longest_ms));
+                let ((pass, role, weight), longest) = (
+                    self.passes[which].clone(),
+                    Duration::from_millis(longest_ms),
+                );
                 let charges = self.charges(weight);
                 let mut pure = self.pure.clone();
                 let ask = self.ask(&charges, role);
-                prop_assert_eq!(arrive(self.script.sent(&ask, &pass, longest)), pure.sent(&ask, &pass, longest, now));
+                prop_assert_eq!(
+                    arrive(self.script.sent(&ask, &pass, longest)),
+                    pure.sent(&ask, &pass, longest, now)
+                );
                 self.pure = pure;
             }
             Happening::Stamp { which } if which < self.passes.len() => {
@@ -275,27 +413,54 @@ impl World {
                 let mut pure = self.pure.clone();
                 let ask = self.ask(&charges, role);
                 let ours = pure.settle_headers(&ask, &pass, OUTCOMES[outcome], now);
-                prop_assert_eq!(arrive(self.script.settle_headers(&ask, &pass, OUTCOMES[outcome])), ours);
+                prop_assert_eq!(
+                    arrive(self.script.settle_headers(&ask, &pass, OUTCOMES[outcome])),
+                    ours
+                );
                 self.pure = pure;
             }
-            Happening::Settle { which, outcome, retry_after_ms } if which < self.passes.len() => {
+            Happening::Settle {
+                which,
+                outcome,
+                retry_after_ms,
+            } if which < self.passes.len() => {
                 let (pass, role, weight) = self.passes.remove(which);
                 let charges = self.charges(weight);
                 let mut pure = self.pure.clone();
                 let ask = self.ask(&charges, role);
-                // A good answer to a clean pass is not told to the server at all: that is another test's business.
-                let pass = Pass { clean: false, ..pass };
-                let report = Report { outcome: OUTCOMES[outcome], retry_after: retry_after_ms.map(Duration::from_millis), sent: pass.at };
-                prop_assert_eq!(arrive(self.script.settle(&ask, &pass, &report)), pure.settle(&ask, &pass, &report, now));
+                // A good answer to a clean pass is not told to the server at all: that is another
+                // test's business.
+                let pass = Pass {
+                    clean: false,
+                    ..pass
+                };
+                let report = Report {
+                    outcome: OUTCOMES[outcome],
+                    retry_after: retry_after_ms.map(Duration::from_millis),
+                    sent: pass.at,
+                };
+                prop_assert_eq!(
+                    arrive(self.script.settle(&ask, &pass, &report)),
+                    pure.settle(&ask, &pass, &report, now)
+                );
                 self.pure = pure;
             }
             Happening::Renew => {
                 let ids: Vec<u64> = self.passes.iter().map(|(pass, ..)| pass.id).collect();
-                prop_assert_eq!(arrive(self.script.renew(&ids, seconds(20))), self.pure.renew(&ids, seconds(20), now));
+                prop_assert_eq!(
+                    arrive(self.script.renew(&ids, seconds(20))),
+                    self.pure.renew(&ids, seconds(20), now)
+                );
             }
             Happening::Block { millis } => {
-                let (length, reason) = (Duration::from_millis(millis), OpenReason::Operator("a word".into()));
-                prop_assert_eq!(arrive(self.script.block(length, &reason)), self.pure.block(now + length, &reason, now));
+                let (length, reason) = (
+                    Duration::from_millis(millis),
+                    OpenReason::Operator("a word".into()),
+                );
+                prop_assert_eq!(
+                    arrive(self.script.block(length, &reason)),
+                    self.pure.block(now + length, &reason, now)
+                );
             }
             Happening::Unblock => {
                 prop_assert_eq!(arrive(self.script.unblock()), self.pure.unblock(now));
@@ -304,17 +469,30 @@ impl World {
         }
         self.pure.sign(&process::signature());
         let theirs = arrive(self.script.view());
-        prop_assert_eq!(state(&theirs.site), state(&self.pure), "after {:?}", happening);
+        prop_assert_eq!(
+            state(&theirs.site),
+            state(&self.pure),
+            "after {:?}",
+            happening
+        );
         Ok(())
     }
 }
 
-/// Writes a state down, in a form that can be compared. Breakers that were never asked for do not count.
+/// Writes a state down, in a form that can be compared. Breakers that were never asked for do not
+/// count.
 fn state(site: &Site) -> Value {
     let (breaker, isolated) = site.breakers();
-    let mut isolated: Vec<Value> = isolated.iter().map(|(role, own)| json!([role.as_str(), own])).collect();
+    let mut isolated: Vec<Value> = isolated
+        .iter()
+        .map(|(role, own)| json!([role.as_str(), own]))
+        .collect();
     isolated.sort_by_key(|own| own[0].as_str().unwrap_or_default().to_owned());
-    let budgets: Vec<Value> = site.budgets().iter().map(|budget| json!([budget, budget.history()])).collect();
+    let budgets: Vec<Value> = site
+        .budgets()
+        .iter()
+        .map(|budget| json!([budget, budget.history()]))
+        .collect();
     json!({ "breaker": breaker, "isolated": isolated, "budgets": budgets })
 }
 
@@ -322,25 +500,43 @@ fn state(site: &Site) -> Value {
 fn the_script_and_the_pure_functions_agree() {
     let server = Server::start();
     let clock = Arc::new(Hands(AtomicU64::new(1)));
-    let store = RedisStore::open(&server.dsn(), Arc::clone(&clock) as Arc<dyn Clock>).expect("a store");
+    let store =
+        RedisStore::open(&server.dsn(), Arc::clone(&clock) as Arc<dyn Clock>).expect("a store");
     let runs = AtomicU64::new(0);
-    let mut runner = TestRunner::new(Config { cases: 160, max_shrink_iters: 400, failure_persistence: None, ..Config::default() });
-    let outcome = runner.run(&(rules(), proptest::collection::vec(happening(), 1..120)), |(rules, happenings)| {
-        let run = runs.fetch_add(1, Ordering::SeqCst);
-        clock.0.store(1_700_000_000_000_000, Ordering::SeqCst);
-        let mut world = World::new(&store, &clock, &format!("twins-{run}"), &rules);
-        for happening in &happenings {
-            world.step(happening)?;
-        }
-        Ok(())
+    let mut runner = TestRunner::new(Config {
+        cases: 160,
+        max_shrink_iters: 400,
+        failure_persistence: None,
+        ..Config::default()
     });
+    let outcome = runner.run(
+        &(rules(), proptest::collection::vec(happening(), 1..120)),
+        |(rules, happenings)| {
+            let run = runs.fetch_add(1, Ordering::SeqCst);
+            clock.0.store(1_700_000_000_000_000, Ordering::SeqCst);
+            let mut world = World::new(&store, &clock, &format!("twins-{run}"), &rules);
+            for happening in &happenings {
+                world.step(happening)?;
+            }
+            Ok(())
+        },
+    );
     if let Err(error) = outcome {
         panic!("{error}");
     }
 }
 
 fn plain(rates: [&'static str; 2]) -> Rules {
-    Rules { rates, slots: [None, None], isolated: None, adaptive: false, rolling: false, shadow: false, throttle_block: false, fail_max: 5 }
+    Rules {
+        rates,
+        slots: [None, None],
+        isolated: None,
+        adaptive: false,
+        rolling: false,
+        shadow: false,
+        throttle_block: false,
+        fail_max: 5,
+    }
 }
 
 /// More requests wait than are fitted one by one.
@@ -348,24 +544,55 @@ fn plain(rates: [&'static str; 2]) -> Rules {
 fn crowds_agree_as_well() {
     let server = Server::start();
     let clock = Arc::new(Hands(AtomicU64::new(1_700_000_000_000_000)));
-    let store = RedisStore::open(&server.dsn(), Arc::clone(&clock) as Arc<dyn Clock>).expect("a store");
-    for (run, rates) in [["2/SECOND", "3/2SECOND+90/MINUTE"], ["200/SECOND", "5000/SECOND"]].into_iter().enumerate() {
+    let store =
+        RedisStore::open(&server.dsn(), Arc::clone(&clock) as Arc<dyn Clock>).expect("a store");
+    for (run, rates) in [
+        ["2/SECOND", "3/2SECOND+90/MINUTE"],
+        ["200/SECOND", "5000/SECOND"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
         let mut world = World::new(&store, &clock, &format!("crowd-{run}"), &plain(rates));
         let both = world.charges.clone();
         for step in 0..260usize {
-            world.charges = if step % 5 == 3 { both[1..].to_vec() } else { both.clone() };
+            world.charges = if step % 5 == 3 {
+                both[1..].to_vec()
+            } else {
+                both.clone()
+            };
             let weight = 1 + u32::from(step % 9 == 4);
             let happening = match step {
-                0..90 => Happening::Enter { role: 0, weight, patient: true, latest_ms: None, ahead: None, halves: 0 },
-                _ if step % 4 == 0 => {
-                    Happening::Enter { role: 0, weight, patient: true, latest_ms: None, ahead: (step % 8 == 0).then_some(3), halves: 0 }
-                }
-                _ => Happening::Confirm { which: step * 7 % world.reserved.len().max(1) },
+                0..90 => Happening::Enter {
+                    role: 0,
+                    weight,
+                    patient: true,
+                    latest_ms: None,
+                    ahead: None,
+                    halves: 0,
+                },
+                _ if step % 4 == 0 => Happening::Enter {
+                    role: 0,
+                    weight,
+                    patient: true,
+                    latest_ms: None,
+                    ahead: (step % 8 == 0).then_some(3),
+                    halves: 0,
+                },
+                _ => Happening::Confirm {
+                    which: step * 7 % world.reserved.len().max(1),
+                },
             };
-            let outcome = world.step(&happening).and_then(|()| world.step(&Happening::Pass { micros: 20_000 }));
+            let outcome = world
+                .step(&happening)
+                .and_then(|()| world.step(&Happening::Pass { micros: 20_000 }));
             outcome.unwrap_or_else(|error| panic!("run {run}, step {step}: {error}"));
         }
-        assert!(run == 1 || world.reserved.len() > 60, "a crowd: {}", world.reserved.len());
+        assert!(
+            run == 1 || world.reserved.len() > 60,
+            "a crowd: {}",
+            world.reserved.len()
+        );
     }
 }
 
@@ -373,19 +600,42 @@ fn crowds_agree_as_well() {
 fn long_plain_runs_agree_as_well() {
     let server = Server::start();
     let clock = Arc::new(Hands(AtomicU64::new(1_700_000_000_000_000)));
-    let store = RedisStore::open(&server.dsn(), Arc::clone(&clock) as Arc<dyn Clock>).expect("a store");
-    // Rings that fill and go round, buckets that fill and leave, logs that are folded, a day that ends; under two kinds
-    // of questions that share one budget, and a clock that is set back once.
-    for (run, rates) in
-        [["100/SECOND+5000/HOUR", "300/SECOND"], ["20/SECOND", "5000/SECOND"], ["4/2SECOND+4100/5SECOND", "4096/HOUR"]].into_iter().enumerate()
+    let store =
+        RedisStore::open(&server.dsn(), Arc::clone(&clock) as Arc<dyn Clock>).expect("a store");
+    // Rings that fill and go round, buckets that fill and leave, logs that are folded, a day that
+    // ends; under two kinds of questions that share one budget, and a clock that is set back once.
+    for (run, rates) in [
+        ["100/SECOND+5000/HOUR", "300/SECOND"],
+        ["20/SECOND", "5000/SECOND"],
+        ["4/2SECOND+4100/5SECOND", "4096/HOUR"],
+    ]
+    .into_iter()
+    .enumerate()
     {
         let mut world = World::new(&store, &clock, &format!("plain-{run}"), &plain(rates));
         let both = world.charges.clone();
         for step in 0..1_500u64 {
-            world.charges = if step % 7 == 3 { both[1..].to_vec() } else { both.clone() };
-            let enter = Happening::Enter { role: 0, weight: 1, patient: false, latest_ms: Some(0), ahead: None, halves: 0 };
-            let micros = if step % 400 == 399 { 1_200_000 } else { 3_000 + step % 11 * 1_000 };
-            let outcome = world.step(&enter).and_then(|()| world.step(&Happening::Pass { micros }));
+            world.charges = if step % 7 == 3 {
+                both[1..].to_vec()
+            } else {
+                both.clone()
+            };
+            let enter = Happening::Enter {
+                role: 0,
+                weight: 1,
+                patient: false,
+                latest_ms: Some(0),
+                ahead: None,
+                halves: 0,
+            };
+            let micros = if step % 400 == 399 {
+                1_200_000
+            } else {
+                3_000 + step % 11 * 1_000
+            };
+            let outcome = world
+                .step(&enter)
+                .and_then(|()| world.step(&Happening::Pass { micros }));
             outcome.unwrap_or_else(|error| panic!("run {run}, step {step}: {error}"));
             world.passes.clear();
             if step == 700 {

@@ -31,8 +31,13 @@ pub(crate) fn open(place: &str) -> Arc<dyn StateStore> {
     if place.starts_with("redis://") {
         return Arc::new(RedisStore::open(place, clock).expect("a redis store"));
     }
-    match Path::new(place).extension().and_then(|ending| ending.to_str()) {
-        Some("shm") => Arc::new(MultiprocessStore::open(Path::new(place), clock).expect("a multiprocess store")),
+    match Path::new(place)
+        .extension()
+        .and_then(|ending| ending.to_str())
+    {
+        Some("shm") => Arc::new(
+            MultiprocessStore::open(Path::new(place), clock).expect("a multiprocess store"),
+        ),
         _ => Arc::new(SqliteStore::open(Path::new(place), clock).expect("a sqlite store")),
     }
 }
@@ -47,14 +52,36 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn new(store: &dyn StateStore, key: &str, rates: &str, slots: Option<u32>) -> Self {
         let site = store.site(&key.into());
-        let budget = site.budget(&BudgetKey::Role(Host::parse("a.example").expect("a host"), Role::Metadata));
-        let windows = Arc::new(Windows::new(parse_rates(rates).expect("rates"), Duration::ZERO));
-        let charges = vec![Charge { budget, weight: 1, windows, slots: slots.and_then(NonZeroU32::new) }];
-        Self { site, charges, breaker: BreakerPolicy { jitter: Duration::ZERO, ..BreakerPolicy::default() } }
+        let budget = site.budget(&BudgetKey::Role(
+            Host::parse("a.example").expect("a host"),
+            Role::Metadata,
+        ));
+        let windows = Arc::new(Windows::new(
+            parse_rates(rates).expect("rates"),
+            Duration::ZERO,
+        ));
+        let charges = vec![Charge {
+            budget,
+            weight: 1,
+            windows,
+            slots: slots.and_then(NonZeroU32::new),
+        }];
+        Self {
+            site,
+            charges,
+            breaker: BreakerPolicy {
+                jitter: Duration::ZERO,
+                ..BreakerPolicy::default()
+            },
+        }
     }
 
     pub(crate) fn ask(&self, latest: BootInstant) -> Ask<'_> {
-        Ask { latest, lease: LEASE, ..Ask::at_once(&self.charges, &self.breaker) }
+        Ask {
+            latest,
+            lease: LEASE,
+            ..Ask::at_once(&self.charges, &self.breaker)
+        }
     }
 
     pub(crate) fn enter(&self) -> Entry {
@@ -75,8 +102,15 @@ impl Client {
     }
 
     pub(crate) fn settle(&self, pass: &Pass, outcome: Outcome) {
-        let report = Report { outcome, retry_after: None, sent: pass.at };
-        arrive(self.site.settle(&self.ask(BootInstant::ZERO), pass, &report));
+        let report = Report {
+            outcome,
+            retry_after: None,
+            sent: pass.at,
+        };
+        arrive(
+            self.site
+                .settle(&self.ask(BootInstant::ZERO), pass, &report),
+        );
     }
 }
 
@@ -90,7 +124,13 @@ impl Worker {
     /// Starts a worker that does `what` on a store.
     pub(crate) fn start(what: &str, place: &str, key: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["as_a_worker", "--exact", "--ignored", "--nocapture", "--quiet"])
+            .args([
+                "as_a_worker",
+                "--exact",
+                "--ignored",
+                "--nocapture",
+                "--quiet",
+            ])
             .env("WORKER_DOES", what)
             .env("WORKER_PLACE", place)
             .env("WORKER_KEY", key)
@@ -127,7 +167,10 @@ impl Worker {
         for line in self.lines.by_ref().lines() {
             granted += line.expect("its output").matches("granted").count();
         }
-        assert!(self.child.wait().expect("its end").success(), "the worker failed");
+        assert!(
+            self.child.wait().expect("its end").success(),
+            "the worker failed"
+        );
         granted
     }
 }
@@ -148,7 +191,11 @@ fn say(word: &str) {
 #[expect(clippy::disallowed_methods, reason = "a worker lives in real time")]
 pub(crate) fn work() {
     let variable = |name: &str| std::env::var(name).expect("started by another test");
-    let (what, place, key) = (variable("WORKER_DOES"), variable("WORKER_PLACE"), variable("WORKER_KEY"));
+    let (what, place, key) = (
+        variable("WORKER_DOES"),
+        variable("WORKER_PLACE"),
+        variable("WORKER_KEY"),
+    );
     let store = open(&place);
     let forever = || loop {
         std::thread::sleep(Duration::from_secs(60));
@@ -181,7 +228,10 @@ pub(crate) fn work() {
         }
         "hold the probe" => {
             let client = Client::new(&*store, &key, "1000/SECOND", None);
-            arrive(client.site.block(Duration::from_micros(1), &OpenReason::Operator("test".into())));
+            arrive(client.site.block(
+                Duration::from_micros(1),
+                &OpenReason::Operator("test".into()),
+            ));
             while !matches!(client.enter(), Entry::Go(Pass { probe: true, .. })) {}
             say("holding");
             forever();
@@ -201,9 +251,14 @@ pub(crate) fn work() {
                     }
                     Entry::Go(pass) => client.settle(&pass, Outcome::Success),
                     Entry::Wait(reserved) => {
-                        arrive(client.site.leave(&client.ask(BootInstant::FAR), reserved.id, None));
+                        arrive(
+                            client
+                                .site
+                                .leave(&client.ask(BootInstant::FAR), reserved.id, None),
+                        );
                     }
-                    // Those that wait for a slot are left behind, hundreds of them, as by processes that are killed then.
+                    // Those that wait for a slot are left behind, hundreds of them, as by processes
+                    // that are killed then.
                     _ => {}
                 }
             }
@@ -217,7 +272,8 @@ pub(crate) fn work() {
 #[expect(unsafe_code, reason = "a fork has no safe interface")]
 fn fork(client: &Client) {
     assert!(matches!(client.enter(), Entry::Go(_)));
-    // SAFETY: the child uses the store, which is what is tested, writes, and leaves without running anything else.
+    // SAFETY: the child uses the store, which is what is tested, writes, and leaves without running
+    // anything else.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "a child");
     for _ in 0..100 {

@@ -1,8 +1,9 @@
-//! What happens when somebody cuts the mapped file short while it is in use: the kernel raises SIGBUS at the next access.
+//! What happens when somebody cuts the mapped file short while it is in use: the kernel raises
+//! SIGBUS at the next access.
 //!
-//! A program that asks for it survives that. The handler puts a page of zeros where the fault was and takes note; the store
-//! looks at the note after every step and says that it is damaged. A fault elsewhere is none of ours and ends the program
-//! as it would have.
+//! A program that asks for it survives that. The handler puts a page of zeros where the fault was
+//! and takes note; the store looks at the note after every step and says that it is damaged. A
+//! fault elsewhere is none of ours and ends the program as it would have.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -26,7 +27,10 @@ pub(in super::super) fn was_seen() -> bool {
 /// Makes a mapping known to the handler.
 pub(super) fn add(start: usize, length: usize) {
     for (place, known) in STARTS.iter().enumerate() {
-        if known.compare_exchange(0, start, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+        if known
+            .compare_exchange(0, start, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+        {
             LENGTHS[place].store(length, Ordering::Release);
             return;
         }
@@ -35,29 +39,36 @@ pub(super) fn add(start: usize, length: usize) {
 
 /// Forgets a mapping before it is unmapped.
 pub(super) fn remove(start: usize) {
-    if let Some(place) = STARTS.iter().position(|known| known.load(Ordering::Acquire) == start) {
+    if let Some(place) = STARTS
+        .iter()
+        .position(|known| known.load(Ordering::Acquire) == start)
+    {
         LENGTHS[place].store(0, Ordering::Release);
         STARTS[place].store(0, Ordering::Release);
     }
 }
 
-/// Survives a mapped file that is cut short, and a file that grows too large, from now on, in the whole process.
+/// Survives a mapped file that is cut short, and a file that grows too large, from now on, in the
+/// whole process.
 ///
 /// # Errors
 /// The handler cannot be installed.
 pub(in super::super) fn survive() -> io::Result<()> {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: all zeros is a valid action; the handler has the signature that SA_SIGINFO asks for, and does only what a
-    // handler may do: atomics, and system calls.
+    // SAFETY: all zeros is a valid action; the handler has the signature that SA_SIGINFO asks for,
+    // and does only what a handler may do: atomics, and system calls.
     unsafe {
         let raw = action.as_mut_ptr();
-        (*raw).sa_sigaction = on_fault as extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) as usize;
+        (*raw).sa_sigaction = on_fault
+            as extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void)
+            as usize;
         (*raw).sa_flags = libc::SA_SIGINFO;
         libc::sigemptyset(&raw mut (*raw).sa_mask);
         if libc::sigaction(libc::SIGBUS, raw, ptr::null_mut()) != 0 {
             return Err(io::Error::last_os_error());
         }
-        // A file that grows beyond what the process may write is an error of that write (EFBIG), not the end of the program.
+        // A file that grows beyond what the process may write is an error of that write (EFBIG),
+        // not the end of the program.
         if libc::signal(libc::SIGXFSZ, libc::SIG_IGN) == libc::SIG_ERR {
             return Err(io::Error::last_os_error());
         }
@@ -69,24 +80,38 @@ extern "C" fn on_fault(signal: libc::c_int, about: *mut libc::siginfo_t, _: *mut
     // SAFETY: the kernel hands a valid record to a handler with SA_SIGINFO.
     let address = unsafe { (*about).si_addr() } as usize;
     // SAFETY: asks the system for a constant.
-    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4_096).max(1);
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) })
+        .unwrap_or(4_096)
+        .max(1);
     for (start, length) in STARTS.iter().zip(&LENGTHS) {
-        let (start, length) = (start.load(Ordering::Acquire), length.load(Ordering::Acquire));
+        let (start, length) = (
+            start.load(Ordering::Acquire),
+            length.load(Ordering::Acquire),
+        );
         if start == 0 || address < start || address >= start + length {
             continue;
         }
         DAMAGED.store(true, Ordering::Release);
         let place = address / page * page;
-        // SAFETY: the page lies within a mapping of ours, which nothing else uses, and takes its place.
+        // SAFETY: the page lies within a mapping of ours, which nothing else uses, and takes its
+        // place.
         let zeros = unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-            libc::mmap(ptr::with_exposed_provenance_mut(place), page, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+            libc::mmap(
+                ptr::with_exposed_provenance_mut(place),
+                page,
+                libc::PROT_READ | libc::PROT_WRITE,
+                flags,
+                -1,
+                0,
+            )
         };
         if zeros != libc::MAP_FAILED {
             return;
         }
     }
-    // SAFETY: puts back what happens without a handler; the access is repeated and ends the program.
+    // SAFETY: puts back what happens without a handler; the access is repeated and ends the
+    // program.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
     }
