@@ -1,6 +1,12 @@
-//! The hot paths, each as a ratio to a baseline measured in the same run. Exits 1 when a target is missed.
+//! The hot paths, each as a ratio to a baseline measured in the same run. Exits 1 when a target is
+//! missed.
 
-#![allow(clippy::expect_used, clippy::print_stdout, clippy::cast_precision_loss, reason = "a benchmark talks to whoever runs it")]
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    reason = "a benchmark talks to whoever runs it"
+)]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
 use std::hint::black_box;
@@ -25,30 +31,65 @@ use http::header::{ACCEPT, ACCEPT_ENCODING};
 fn main() {
     let mut missed = 0;
     let mut check = |what: &str, value: f64, unit: &str, target: f64, at_most: bool| {
-        let met = if at_most { value <= target } else { value >= target };
+        let met = if at_most {
+            value <= target
+        } else {
+            value >= target
+        };
         missed += u32::from(!met);
         let bound = if at_most { "at most" } else { "at least" };
-        println!("{} {what}: {value:.3} {unit} ({bound} {target})", if met { "ok    " } else { "MISSED" });
+        println!(
+            "{} {what}: {value:.3} {unit} ({bound} {target})",
+            if met { "ok    " } else { "MISSED" }
+        );
     };
     for (what, limit) in [("enter, go", 1_000_000), ("enter, refuse", 1)] {
         let cost = enter(limit, 1);
-        println!("       {what}: {:.1} ns; Instant::now(): {:.1} ns; the boot clock under a lock: {:.1} ns", cost.call, cost.now, cost.floor);
-        check(&format!("{what} on a handle, breaker closed and two windows"), cost.ratio, "x Instant::now()", 2.0, true);
+        println!(
+            "       {what}: {:.1} ns; Instant::now(): {:.1} ns; the boot clock under a lock: {:.1} ns",
+            cost.call, cost.now, cost.floor
+        );
+        check(
+            &format!("{what} on a handle, breaker closed and two windows"),
+            cost.ratio,
+            "x Instant::now()",
+            2.0,
+            true,
+        );
     }
     let (few, many) = (enter(1_000_000, 1), enter(1_000_000, 100_000));
-    check("enter with 100,000 other hosts", many.ratio / few.ratio, "x alone", 1.5, true);
+    check(
+        "enter with 100,000 other hosts",
+        many.ratio / few.ratio,
+        "x alone",
+        1.5,
+        true,
+    );
 
     let (bare, hub) = overhead();
     println!("       GET of 1 KiB on one core: bare reqwest {bare:.2} us, hub {hub:.2} us");
-    check("overhead of the hub per uncached GET of 1 KiB", hub - bare, "us", 5.0, true);
+    check(
+        "overhead of the hub per uncached GET of 1 KiB",
+        hub - bare,
+        "us",
+        5.0,
+        true,
+    );
 
     let (bare, hub) = throughput();
     println!("       16 callers, origin of 20 ms: bare reqwest {bare:.0}/s, hub {hub:.0}/s");
-    check("throughput of 16 callers", hub / bare, "x bare reqwest", 0.99, false);
+    check(
+        "throughput of 16 callers",
+        hub / bare,
+        "x bare reqwest",
+        0.99,
+        false,
+    );
     std::process::exit(i32::from(missed > 0));
 }
 
-/// What `enter` costs, and what it is compared with: medians of rounds in turns, since machines change their speed.
+/// What `enter` costs, and what it is compared with: medians of rounds in turns, since machines
+/// change their speed.
 struct Cost {
     call: f64,
     now: f64,
@@ -70,7 +111,8 @@ fn round(mut call: impl FnMut()) -> f64 {
 fn compare(mut call: impl FnMut()) -> Cost {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let state = parking_lot::Mutex::new(0u64);
-    let (mut calls, mut nows, mut floors, mut ratios) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut calls, mut nows, mut floors, mut ratios) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..19 {
         let now = round(|| {
             black_box(Instant::now());
@@ -81,7 +123,12 @@ fn compare(mut call: impl FnMut()) -> Cost {
         ratios.push(cost / now);
         floors.push(round(|| *state.lock() += clock.boot().as_micros()));
     }
-    Cost { call: median(&mut calls), now: median(&mut nows), floor: median(&mut floors), ratio: median(&mut ratios) }
+    Cost {
+        call: median(&mut calls),
+        now: median(&mut nows),
+        floor: median(&mut floors),
+        ratio: median(&mut ratios),
+    }
 }
 
 /// Times `enter` on one of `hosts` sites.
@@ -90,61 +137,120 @@ fn enter(limit: u32, hosts: usize) -> Cost {
     let sites: Vec<Arc<dyn SiteHandle>> = (0..hosts)
         .map(|n| {
             let site = store.site(&format!("h{n}.example").into());
-            site.budget(&BudgetKey::Role(Host::parse(&format!("h{n}.example")).expect("a host"), Role::Metadata));
+            site.budget(&BudgetKey::Role(
+                Host::parse(&format!("h{n}.example")).expect("a host"),
+                Role::Metadata,
+            ));
             site
         })
         .collect();
     let site = &sites[hosts / 2];
     let limit = NonZeroU32::new(limit).expect("not zero");
-    let paced =
-        [Window::new(limit.min(NonZeroU32::new(4_000).expect("not zero")), Duration::from_micros(1)), Window::new(limit, Duration::from_secs(3_600))];
+    let paced = [
+        Window::new(
+            limit.min(NonZeroU32::new(4_000).expect("not zero")),
+            Duration::from_micros(1),
+        ),
+        Window::new(limit, Duration::from_secs(3_600)),
+    ];
     let windows = Arc::new(Windows::new(paced, Duration::ZERO));
-    let charges = [Charge { budget: 0, weight: 1, windows, slots: None }];
+    let charges = [Charge {
+        budget: 0,
+        weight: 1,
+        windows,
+        slots: None,
+    }];
     let breaker = BreakerPolicy::default();
     let ask = Ask::at_once(&charges, &breaker);
     compare(|| {
-        let Answer::Ready(Ok(entered)) = site.enter(black_box(&ask)) else { panic!("memory answers at once") };
+        let Answer::Ready(Ok(entered)) = site.enter(black_box(&ask)) else {
+            panic!("memory answers at once")
+        };
         black_box(&entered);
     })
 }
 
 fn web(latency: Duration) -> Web {
     let body = vec![b'x'; 1_024];
-    Web::new([Origin::new("bench.example").latency(latency).handler(move |_, _| Reply::ok(body.clone()))], SystemClock.boot())
+    Web::new(
+        [Origin::new("bench.example")
+            .latency(latency)
+            .handler(move |_, _| Reply::ok(body.clone()))],
+        SystemClock.boot(),
+    )
 }
 
 /// Starts an origin in a runtime of its own.
 fn serve(latency: Duration) -> (tokio::runtime::Runtime, Listener) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-    let listener = runtime.block_on(Listener::start(&web(latency), Security::Plain)).expect("a port");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let listener = runtime
+        .block_on(Listener::start(&web(latency), Security::Plain))
+        .expect("a port");
     (runtime, listener)
 }
 
 fn hub_for(address: &str) -> Hub {
-    let rate = vec![format!("{address}:metadata=rates:1000000/SECOND+1000000000/HOUR,max_concurrent:1000")];
-    let (config, _) = load(&Sources { flags: Flags { rate, ..Flags::default() }, ..Sources::default() }).expect("a configuration");
+    let rate = vec![format!(
+        "{address}:metadata=rates:1000000/SECOND+1000000000/HOUR,max_concurrent:1000"
+    )];
+    let (config, _) = load(&Sources {
+        flags: Flags {
+            rate,
+            ..Flags::default()
+        },
+        ..Sources::default()
+    })
+    .expect("a configuration");
     Hub::builder(config).build().expect("a hub")
 }
 
 fn bare_client() -> reqwest::Client {
-    let tls = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_root_certificates(rustls::RootCertStore::empty())
-        .with_no_client_auth();
+    let tls = rustls::ClientConfig::builder_with_provider(Arc::new(
+        rustls::crypto::ring::default_provider(),
+    ))
+    .with_safe_default_protocol_versions()
+    .expect("versions")
+    .with_root_certificates(rustls::RootCertStore::empty())
+    .with_no_client_auth();
     // The same request as the hub's: the origin shares the core, and reads what it is sent.
-    let headers = [(ACCEPT, "application/json, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.5"), (ACCEPT_ENCODING, "gzip, deflate, br, zstd")];
-    let headers = headers.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
-    let agent = shipped().expect("a configuration").identity.user_agent(Role::Metadata);
-    reqwest::Client::builder().tls_backend_preconfigured(tls).user_agent(agent).default_headers(headers).build().expect("a client")
+    let headers = [
+        (
+            ACCEPT,
+            "application/json, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.5",
+        ),
+        (ACCEPT_ENCODING, "gzip, deflate, br, zstd"),
+    ];
+    let headers = headers
+        .into_iter()
+        .map(|(name, value)| (name, HeaderValue::from_static(value)))
+        .collect();
+    let agent = shipped()
+        .expect("a configuration")
+        .identity
+        .user_agent(Role::Metadata);
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(tls)
+        .user_agent(agent)
+        .default_headers(headers)
+        .build()
+        .expect("a client")
 }
 
 /// Times one GET after another on one core: bare and through the hub, in turns; the median of each.
 fn overhead() -> (f64, f64) {
     const CALLS: u32 = 3_000;
     // One thread for both sides: what is measured is work, not the waking of another core.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let listener = runtime.block_on(Listener::start(&web(Duration::ZERO), Security::Plain)).expect("a port");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let listener = runtime
+        .block_on(Listener::start(&web(Duration::ZERO), Security::Plain))
+        .expect("a port");
     let url = format!("http://{}/", listener.address);
     let (client, hub) = (bare_client(), hub_for(&listener.address.to_string()));
     let parsed: url::Url = url.parse().expect("a URL");
@@ -161,7 +267,12 @@ fn overhead() -> (f64, f64) {
         through.push(runtime.block_on(async {
             let start = Instant::now();
             for _ in 0..CALLS {
-                black_box(hub.fetch(Request::get(parsed.clone())).await.expect("an answer").body);
+                black_box(
+                    hub.fetch(Request::get(parsed.clone()))
+                        .await
+                        .expect("an answer")
+                        .body,
+                );
             }
             start.elapsed().as_micros() as f64 / f64::from(CALLS)
         }));
@@ -174,8 +285,14 @@ fn throughput() -> (f64, f64) {
     const CALLERS: usize = 16;
     const EACH: usize = 100;
     let (_server, listener) = serve(Duration::from_millis(20));
-    let url: url::Url = format!("http://{}/", listener.address).parse().expect("a URL");
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let url: url::Url = format!("http://{}/", listener.address)
+        .parse()
+        .expect("a URL");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let (client, hub) = (bare_client(), hub_for(&listener.address.to_string()));
     let (mut bare, mut through) = (Vec::new(), Vec::new());
     for _ in 0..3 {
@@ -188,9 +305,23 @@ fn throughput() -> (f64, f64) {
                     callers.spawn(async move {
                         for _ in 0..EACH {
                             if with_hub {
-                                black_box(hub.fetch(Request::get(url.clone())).await.expect("an answer").body);
+                                black_box(
+                                    hub.fetch(Request::get(url.clone()))
+                                        .await
+                                        .expect("an answer")
+                                        .body,
+                                );
                             } else {
-                                black_box(client.get(url.clone()).send().await.expect("an answer").bytes().await.expect("a body"));
+                                black_box(
+                                    client
+                                        .get(url.clone())
+                                        .send()
+                                        .await
+                                        .expect("an answer")
+                                        .bytes()
+                                        .await
+                                        .expect("a body"),
+                                );
                             }
                         }
                     });
@@ -200,7 +331,11 @@ fn throughput() -> (f64, f64) {
                 }
                 (CALLERS * EACH) as f64 / start.elapsed().as_secs_f64()
             });
-            if with_hub { through.push(rate) } else { bare.push(rate) }
+            if with_hub {
+                through.push(rate)
+            } else {
+                bare.push(rate)
+            }
         }
     }
     (median(&mut bare), median(&mut through))

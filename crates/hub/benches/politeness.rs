@@ -1,9 +1,14 @@
-//! What an origin on loopback sees of 64 callers: no window exceeded, and how much of the rate is used.
+//! What an origin on loopback sees of 64 callers: no window exceeded, and how much of the rate is
+//! used.
 //!
-//! Warm and with new connections delayed by 100 ms, idle and with both cores busy. Exits 1 when a window is exceeded or
-//! the median of the runs uses less than 98 % of the rate.
+//! Warm and with new connections delayed by 100 ms, idle and with both cores busy. Exits 1 when a
+//! window is exceeded or the median of the runs uses less than 98 % of the rate.
 
-#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark talks to whoever runs it")]
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a benchmark talks to whoever runs it"
+)]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
 use std::sync::Arc;
@@ -28,10 +33,20 @@ struct Plan {
 }
 
 fn plan() -> Plan {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    let mut plan = Plan { seconds: 20, runs: 5, limits: vec![10, 50, 200] };
+    let arguments: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--bench")
+        .collect();
+    let mut plan = Plan {
+        seconds: 20,
+        runs: 5,
+        limits: vec![10, 50, 200],
+    };
     for pair in arguments.chunks(2) {
-        let value: u64 = pair.get(1).and_then(|value| value.parse().ok()).expect("a number behind each option");
+        let value: u64 = pair
+            .get(1)
+            .and_then(|value| value.parse().ok())
+            .expect("a number behind each option");
         match pair[0].as_str() {
             "--seconds" => plan.seconds = value,
             "--runs" => plan.runs = usize::try_from(value).expect("small"),
@@ -48,12 +63,20 @@ fn main() {
     for limit in &plan.limits {
         for cold in [false, true] {
             for busy in [false, true] {
-                let mut used: Vec<f64> = (0..plan.runs).map(|_| run(*limit, cold, busy, plan.seconds, &mut failed)).collect();
+                let mut used: Vec<f64> = (0..plan.runs)
+                    .map(|_| run(*limit, cold, busy, plan.seconds, &mut failed))
+                    .collect();
                 used.sort_by(f64::total_cmp);
                 let median = used[used.len() / 2];
                 failed |= median < 0.98;
-                let (cold, busy) = (if cold { "cold" } else { "warm" }, if busy { "busy" } else { "idle" });
-                let all: Vec<String> = used.iter().map(|used| format!("{:.2}", used * 100.0)).collect();
+                let (cold, busy) = (
+                    if cold { "cold" } else { "warm" },
+                    if busy { "busy" } else { "idle" },
+                );
+                let all: Vec<String> = used
+                    .iter()
+                    .map(|used| format!("{:.2}", used * 100.0))
+                    .collect();
                 println!(
                     "{} {limit:>3}/s {cold} {busy}: {:.2} % of the rate used (runs: {})",
                     if median < 0.98 { "MISSED" } else { "ok    " },
@@ -78,9 +101,18 @@ fn run(limit: usize, cold: bool, busy: bool, seconds: u64, failed: &mut bool) ->
             })
         })
         .collect();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-    // The origin has a thread of its own: what it is late by is the machine's doing, not its callers'.
-    let origin = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    // The origin has a thread of its own: what it is late by is the machine's doing, not its
+    // callers'.
+    let origin = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let (exceeded, used) = runtime.block_on(traffic(limit, cold, seconds, origin.handle()));
     origin.shutdown_background();
     stop.store(true, Ordering::Relaxed);
@@ -94,8 +126,17 @@ fn run(limit: usize, cold: bool, busy: bool, seconds: u64, failed: &mut bool) ->
     used
 }
 
-async fn traffic(limit: usize, cold: bool, seconds: u64, origin_home: &tokio::runtime::Handle) -> (Result<(), String>, f64) {
-    let origin = Origin::new(HOST).dial_delay(if cold { Duration::from_millis(100) } else { Duration::ZERO });
+async fn traffic(
+    limit: usize,
+    cold: bool,
+    seconds: u64,
+    origin_home: &tokio::runtime::Handle,
+) -> (Result<(), String>, f64) {
+    let origin = Origin::new(HOST).dial_delay(if cold {
+        Duration::from_millis(100)
+    } else {
+        Duration::ZERO
+    });
     let web = Web::new([origin], SystemClock.boot());
     // A delay of new connections is the handshake's: the client is not connected before it is over.
     let (tls, certificate) = Security::self_signed(HOST);
@@ -106,10 +147,23 @@ async fn traffic(limit: usize, cold: bool, seconds: u64, origin_home: &tokio::ru
     };
     let listener = started.await.expect("no panic").expect("a port");
     let (scheme, port) = if cold { ("https", 443) } else { ("http", 80) };
-    let flags = Flags { rate: vec![format!("{HOST}:metadata=rates:{limit}/SECOND,max_delay_ms:600000,max_concurrent:1000")], ..Flags::default() };
-    let (config, _) = load(&Sources { flags, ..Sources::default() }).expect("a configuration");
+    let flags = Flags {
+        rate: vec![format!(
+            "{HOST}:metadata=rates:{limit}/SECOND,max_delay_ms:600000,max_concurrent:1000"
+        )],
+        ..Flags::default()
+    };
+    let (config, _) = load(&Sources {
+        flags,
+        ..Sources::default()
+    })
+    .expect("a configuration");
     let wire = WireOptions {
-        connect_to: vec![format!("{HOST}:{port}={}", listener.address).parse().expect("a mapping")],
+        connect_to: vec![
+            format!("{HOST}:{port}={}", listener.address)
+                .parse()
+                .expect("a mapping"),
+        ],
         certificates: vec![certificate.into_bytes()],
         ..WireOptions::default()
     };
@@ -121,12 +175,17 @@ async fn traffic(limit: usize, cold: bool, seconds: u64, origin_home: &tokio::ru
         let (hub, url) = (hub.clone(), url.clone());
         callers.spawn(async move {
             while Instant::now() < end {
-                hub.fetch(Request::get(url.clone())).await.expect("an answer");
+                hub.fetch(Request::get(url.clone()))
+                    .await
+                    .expect("an answer");
             }
         });
     }
     while let Some(done) = callers.join_next().await {
         done.expect("no panic");
     }
-    (web.ledger().no_window_exceeded(HOST, limit, WINDOW), web.ledger().rate_used(HOST, limit, WINDOW))
+    (
+        web.ledger().no_window_exceeded(HOST, limit, WINDOW),
+        web.ledger().rate_used(HOST, limit, WINDOW),
+    )
 }

@@ -1,9 +1,15 @@
-//! Four processes with one limit, on every store that processes share: exact, fair, and how much of the rate is used.
+//! Four processes with one limit, on every store that processes share: exact, fair, and how much of
+//! the rate is used.
 //!
-//! Exits 1 when a window is exceeded, or when the median of the runs uses less than 98 % of the rate or lets the busiest
-//! process have more than 1.3 times what the least busy one has.
+//! Exits 1 when a window is exceeded, or when the median of the runs uses less than 98 % of the
+//! rate or lets the busiest process have more than 1.3 times what the least busy one has.
 
-#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a measurement talks to whoever runs it")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a measurement talks to whoever runs it"
+)]
 
 #[path = "../tests/sharing/run.rs"]
 mod run;
@@ -12,7 +18,10 @@ mod run;
 mod server;
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let arguments: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--bench")
+        .collect();
     if arguments.first().is_some_and(|first| first == "worker") {
         return run::work();
     }
@@ -39,7 +48,11 @@ fn main() {
             let outcomes: Vec<run::Outcome> = (0..runs)
                 .map(|number| {
                     let file = directory.path().join(format!("{kind}-{block}-{number}"));
-                    let place = if kind == "redis" { format!("redis://127.0.0.1:{}/{}", server.port, number) } else { file.display().to_string() };
+                    let place = if kind == "redis" {
+                        format!("redis://127.0.0.1:{}/{}", server.port, number)
+                    } else {
+                        file.display().to_string()
+                    };
                     let plan = run::Plan {
                         store: (kind, place),
                         limit: 50,
@@ -66,13 +79,17 @@ fn main() {
                     failed = true;
                 }
                 if outcome.arrived != outcome.sent {
-                    println!("MISSED {kind}: {} arrived of {} sent", outcome.arrived, outcome.sent);
+                    println!(
+                        "MISSED {kind}: {} arrived of {} sent",
+                        outcome.arrived, outcome.sent
+                    );
                     failed = true;
                 }
             }
             let used = median(outcomes.iter().map(|outcome| outcome.used).collect());
             let spread = median(outcomes.iter().map(|outcome| outcome.spread).collect());
-            // Who does not wait for its turn gets what it happens to find: fairness is for those who do.
+            // Who does not wait for its turn gets what it happens to find: fairness is for those
+            // who do.
             let met = !block || (used >= 0.98 && spread <= 1.3);
             failed |= !met;
             println!(

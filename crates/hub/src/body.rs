@@ -102,15 +102,42 @@ impl BodyReader {
         runtime: &Arc<dyn Runtime>,
         deadline: BootInstant,
     ) -> Self {
-        let caps = Caps { bytes: cap, ratio: config.max_decode_ratio };
-        let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|value| value.trim().parse().ok());
+        let caps = Caps {
+            bytes: cap,
+            ratio: config.max_decode_ratio,
+        };
+        let length = headers
+            .get(CONTENT_LENGTH)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.trim().parse().ok());
         let expected = length.filter(|_| !bodiless && !headers.contains_key(TRANSFER_ENCODING));
-        let pace =
-            Pace { idle: config.idle_timeout, least: config.min_throughput, window: config.throughput_window, since: runtime.boot(), bytes: 0 };
-        let decoder = if bodiless { Ok(None) } else { Decoder::of(headers, caps) };
+        let pace = Pace {
+            idle: config.idle_timeout,
+            least: config.min_throughput,
+            window: config.throughput_window,
+            since: runtime.boot(),
+            bytes: 0,
+        };
+        let decoder = if bodiless {
+            Ok(None)
+        } else {
+            Decoder::of(headers, caps)
+        };
         let is_refused = decoder.is_err();
         let decoder = decoder.unwrap_or_default();
-        Self { body, decoder, is_refused, runtime: Arc::clone(runtime), pace, deadline, cap, expected, received: 0, delivered: 0, ended: false }
+        Self {
+            body,
+            decoder,
+            is_refused,
+            runtime: Arc::clone(runtime),
+            pace,
+            deadline,
+            cap,
+            expected,
+            received: 0,
+            delivered: 0,
+            ended: false,
+        }
     }
 
     /// Returns the bytes that came over the wire so far.
@@ -123,10 +150,13 @@ impl BodyReader {
         self.expected
     }
 
-    /// Refuses a body that says of itself that it is too large, or coded too often, before any of it is read.
+    /// Refuses a body that says of itself that it is too large, or coded too often, before any of
+    /// it is read.
     pub(crate) fn check_announced(&mut self) -> Result<(), BodyError> {
         match self.expected {
-            Some(length) if self.decoder.is_none() && length > self.cap => Err(BodyError::TooLarge(self.cap)),
+            Some(length) if self.decoder.is_none() && length > self.cap => {
+                Err(BodyError::TooLarge(self.cap))
+            }
             _ => Ok(()),
         }
     }
@@ -145,18 +175,33 @@ impl BodyReader {
             }
             let now = self.runtime.boot();
             let patience = now + self.pace.idle;
-            let chunk = before(&*self.runtime, patience.min(self.deadline), self.body.chunk()).await;
+            let chunk = before(
+                &*self.runtime,
+                patience.min(self.deadline),
+                self.body.chunk(),
+            )
+            .await;
             let now = self.runtime.boot();
             let chunk = match chunk {
                 Some(Ok(chunk)) => chunk,
-                // Whatever the origin told: in the middle of an answer it is the answer that broke off.
-                Some(Err(SendError::Fault { fault, message } | SendError::Closed { fault, message })) => {
+                // Whatever the origin told: in the middle of an answer it is the answer that broke
+                // off.
+                Some(Err(
+                    SendError::Fault { fault, message } | SendError::Closed { fault, message },
+                )) => {
                     return Err(BodyError::Fault(fault, message));
                 }
-                Some(Err(SendError::Unprocessed { message })) => return Err(BodyError::Fault(Fault::Read, message)),
+                Some(Err(SendError::Unprocessed { message })) => {
+                    return Err(BodyError::Fault(Fault::Read, message));
+                }
                 Some(Err(other)) => return Err(BodyError::Unsendable(other.to_string())),
                 None if now >= self.deadline => return Err(BodyError::Deadline),
-                None => return Err(BodyError::Fault(Fault::Timeout, format!("no bytes for {} s", self.pace.idle.as_secs_f64()))),
+                None => {
+                    return Err(BodyError::Fault(
+                        Fault::Timeout,
+                        format!("no bytes for {} s", self.pace.idle.as_secs_f64()),
+                    ));
+                }
             };
             let Some(chunk) = chunk else {
                 self.end()?;
@@ -165,7 +210,10 @@ impl BodyReader {
             self.received += chunk.len() as u64;
             if self.pace.is_too_slow(chunk.len() as u64, now) {
                 let least = self.pace.least;
-                return Err(BodyError::Fault(Fault::Timeout, format!("less than {least} bytes a second")));
+                return Err(BodyError::Fault(
+                    Fault::Timeout,
+                    format!("less than {least} bytes a second"),
+                ));
             }
             match &mut self.decoder {
                 Some(decoder) => decoder.push(&chunk),
@@ -178,7 +226,8 @@ impl BodyReader {
         }
     }
 
-    /// Decodes what has come, up to the next piece. Looks at the deadline, and lets others run, every few steps.
+    /// Decodes what has come, up to the next piece. Looks at the deadline, and lets others run,
+    /// every few steps.
     async fn decode(&mut self) -> Result<Option<Bytes>, BodyError> {
         let mut begun = self.runtime.boot();
         while let Some(decoder) = &mut self.decoder {
@@ -208,7 +257,10 @@ impl BodyReader {
         self.ended = true;
         if let Some(expected) = self.expected.filter(|expected| *expected != self.received) {
             let received = self.received;
-            return Err(BodyError::Fault(Fault::Read, format!("the body ended after {received} of {expected} bytes")));
+            return Err(BodyError::Fault(
+                Fault::Read,
+                format!("the body ended after {received} of {expected} bytes"),
+            ));
         }
         if let Some(decoder) = &mut self.decoder {
             decoder.finish();
@@ -227,16 +279,24 @@ impl BodyReader {
     fn decode_error(&self, error: DecodeError) -> BodyError {
         match error {
             DecodeError::TooLarge => BodyError::TooLarge(self.cap),
-            DecodeError::Bomb { ratio } => BodyError::Decode(format!("it grows to more than {ratio} times what was sent")),
-            DecodeError::TooMany => BodyError::Decode("it names more than three content encodings".to_owned()),
+            DecodeError::Bomb { ratio } => {
+                BodyError::Decode(format!("it grows to more than {ratio} times what was sent"))
+            }
+            DecodeError::TooMany => {
+                BodyError::Decode("it names more than three content encodings".to_owned())
+            }
             DecodeError::Malformed(why) => BodyError::Decode(why),
         }
     }
 
     /// Reads everything into memory.
     pub(crate) async fn collect(&mut self) -> Result<Bytes, BodyError> {
-        let Some(first) = self.next().await? else { return Ok(Bytes::new()) };
-        let Some(second) = self.next().await? else { return Ok(first) };
+        let Some(first) = self.next().await? else {
+            return Ok(Bytes::new());
+        };
+        let Some(second) = self.next().await? else {
+            return Ok(first);
+        };
         let mut all = Vec::with_capacity(first.len() + second.len());
         all.extend_from_slice(&first);
         all.extend_from_slice(&second);
@@ -251,7 +311,9 @@ impl BodyReader {
         let mut kept = Vec::new();
         while kept.len() < most {
             match self.next().await {
-                Ok(Some(piece)) => kept.extend_from_slice(&piece[..piece.len().min(most - kept.len())]),
+                Ok(Some(piece)) => {
+                    kept.extend_from_slice(&piece[..piece.len().min(most - kept.len())])
+                }
                 Ok(None) => break,
                 Err(BodyError::Deadline) => return Err(BodyError::Deadline),
                 Err(_) if !kept.is_empty() => break,
@@ -262,7 +324,8 @@ impl BodyReader {
     }
 }
 
-/// A body in the hands of the caller. Holds the slots; settles at its end, at an error, or when dropped.
+/// A body in the hands of the caller. Holds the slots; settles at its end, at an error, or when
+/// dropped.
 pub struct BodyStream {
     rest: Rest,
 }
@@ -295,14 +358,24 @@ pub(crate) struct Held {
 
 impl Held {
     /// Holds grants on behalf of a consumer, and gives them up when it stops reading for `longest`.
-    pub(crate) fn watched(granted: Vec<Granted>, longest: Duration, runtime: &Arc<dyn Runtime>) -> Arc<Mutex<Self>> {
-        let held = Arc::new(Mutex::new(Self { granted, paused_since: Some(runtime.boot()), given_up: false }));
+    pub(crate) fn watched(
+        granted: Vec<Granted>,
+        longest: Duration,
+        runtime: &Arc<dyn Runtime>,
+    ) -> Arc<Mutex<Self>> {
+        let held = Arc::new(Mutex::new(Self {
+            granted,
+            paused_since: Some(runtime.boot()),
+            given_up: false,
+        }));
         let (watched, watch) = (Arc::downgrade(&held), Arc::clone(runtime));
         runtime.spawn(Box::pin(async move {
             let mut wake = watch.boot() + longest;
             loop {
                 watch.sleep_until(wake).await;
-                let Some(held) = watched.upgrade() else { return };
+                let Some(held) = watched.upgrade() else {
+                    return;
+                };
                 let mut held = held.lock();
                 if held.granted.is_empty() {
                     return;
@@ -334,31 +407,49 @@ pub struct StreamError(String);
 
 impl BodyStream {
     pub(crate) fn whole(bytes: Bytes) -> Self {
-        Self { rest: Rest::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())) }
+        Self {
+            rest: Rest::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
+        }
     }
 
     pub(crate) fn live(live: Live) -> Self {
-        Self { rest: Rest::Live(Box::new(live)) }
+        Self {
+            rest: Rest::Live(Box::new(live)),
+        }
     }
 
     /// Returns the next decoded piece, or `None` at the end.
     ///
     /// # Errors
-    /// The origin broke off, was too slow, or sent more than allowed; or the caller paused for too long.
+    /// The origin broke off, was too slow, or sent more than allowed; or the caller paused for too
+    /// long.
     pub async fn next(&mut self) -> Result<Option<Bytes>, StreamError> {
         let live = match &mut self.rest {
             Rest::Whole(bytes) => return Ok(bytes.take()),
             Rest::Live(live) => live,
         };
         live.held.lock().paused_since = None;
-        let piece =
-            if live.held.lock().given_up { Err(BodyError::Unsendable("it was not read for too long".to_owned())) } else { live.reader.next().await };
+        let piece = if live.held.lock().given_up {
+            Err(BodyError::Unsendable(
+                "it was not read for too long".to_owned(),
+            ))
+        } else {
+            live.reader.next().await
+        };
         live.held.lock().paused_since = Some(live.track.now());
         match piece {
             Ok(Some(piece)) => Ok(Some(piece)),
             Ok(None) => {
                 live.ended(None);
-                settle(&live.held, &live.track, &live.host, live.role, live.outcome, live.sent).await;
+                settle(
+                    &live.held,
+                    &live.track,
+                    &live.host,
+                    live.role,
+                    live.outcome,
+                    live.sent,
+                )
+                .await;
                 live.track.end(None);
                 self.rest = Rest::Whole(None);
                 Ok(None)
@@ -366,14 +457,24 @@ impl BodyStream {
             Err(error) => {
                 let (class, fault, why) = match error {
                     BodyError::Fault(fault, why) => (fault.as_str(), Some(fault), why),
-                    BodyError::TooLarge(cap) => ("too_large", None, format!("it is larger than {cap} bytes")),
+                    BodyError::TooLarge(cap) => {
+                        ("too_large", None, format!("it is larger than {cap} bytes"))
+                    }
                     BodyError::Deadline => ("deadline", None, "the deadline passed".to_owned()),
                     BodyError::Decode(why) => ("decode", None, why),
                     BodyError::Unsendable(why) => ("unsendable", None, why),
                 };
                 live.ended(fault.map(|fault| (fault, why.as_str())));
                 if fault.is_some() {
-                    settle(&live.held, &live.track, &live.host, live.role, Outcome::Failure, live.sent).await;
+                    settle(
+                        &live.held,
+                        &live.track,
+                        &live.host,
+                        live.role,
+                        Outcome::Failure,
+                        live.sent,
+                    )
+                    .await;
                 }
                 live.track.end(Some(class));
                 self.rest = Rest::Whole(None);
@@ -387,17 +488,39 @@ impl Live {
     /// Tells that the body has ended, and how.
     fn ended(&self, fault: Option<(Fault, &str)>) {
         let took = self.track.now().since(self.answered);
-        self.track.note(&self.host, self.role, || What::Body { received: self.reader.received(), took });
+        self.track.note(&self.host, self.role, || What::Body {
+            received: self.reader.received(),
+            took,
+        });
         if let Some((fault, message)) = fault {
-            self.track.note(&self.host, self.role, || What::Fault { fault, message: message.to_owned() });
+            self.track.note(&self.host, self.role, || What::Fault {
+                fault,
+                message: message.to_owned(),
+            });
         }
     }
 }
 
-async fn settle(held: &Mutex<Held>, track: &Track, host: &Host, role: Role, outcome: Outcome, sent: BootInstant) {
+async fn settle(
+    held: &Mutex<Held>,
+    track: &Track,
+    host: &Host,
+    role: Role,
+    outcome: Outcome,
+    sent: BootInstant,
+) {
     let granted = std::mem::take(&mut held.lock().granted);
     for granted in granted {
-        granted.settle(&Report { outcome, retry_after: None, sent }, track).await;
+        granted
+            .settle(
+                &Report {
+                    outcome,
+                    retry_after: None,
+                    sent,
+                },
+                track,
+            )
+            .await;
     }
     track.note(host, role, || What::Settled { outcome });
 }

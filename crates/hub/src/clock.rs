@@ -1,4 +1,5 @@
-//! The seams of time, chance and background work. Nothing else in the hub waits, draws or spawns by itself.
+//! The seams of time, chance and background work. Nothing else in the hub waits, draws or spawns by
+//! itself.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -57,7 +58,8 @@ impl Runtime for TokioRuntime {
     fn sleep_until(&self, at: BootInstant) -> Sleep {
         let clock = self.0;
         Box::pin(async move {
-            // tokio's timer rounds to a millisecond and knows no suspend: ask the boot clock whether it is really over.
+            // tokio's timer rounds to a millisecond and knows no suspend: ask the boot clock
+            // whether it is really over.
             loop {
                 let left = at.since(clock.boot());
                 if left.is_zero() {
@@ -70,7 +72,11 @@ impl Runtime for TokioRuntime {
 }
 
 /// Waits for `work`, but not beyond `until`. A timer is made only if the work is not done at once.
-pub async fn before<T>(runtime: &dyn Runtime, until: BootInstant, work: impl Future<Output = T>) -> Option<T> {
+pub async fn before<T>(
+    runtime: &dyn Runtime,
+    until: BootInstant,
+    work: impl Future<Output = T>,
+) -> Option<T> {
     let mut work = pin!(work);
     let mut sleep: Option<Sleep> = None;
     std::future::poll_fn(|context| {

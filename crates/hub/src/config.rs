@@ -1,7 +1,8 @@
 //! The hub's configuration, resolved and ready to use.
 //!
-//! Two steps: [`settings`] is what was written, field by field, with the place it was written at; [`resolve`] turns
-//! that into this [`Config`] or into every problem at once. The hub itself only ever sees a `Config`.
+//! Two steps: [`settings`] is what was written, field by field, with the place it was written at;
+//! [`resolve`] turns that into this [`Config`] or into every problem at once. The hub itself only
+//! ever sees a `Config`.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -169,7 +170,8 @@ pub struct TransportConfig {
     pub header_timeout: Duration,
     /// The longest between two chunks of a body.
     pub idle_timeout: Duration,
-    /// The fewest bytes a second that a body may come in, measured over `throughput_window`; zero for any.
+    /// The fewest bytes a second that a body may come in, measured over `throughput_window`; zero
+    /// for any.
     pub min_throughput: u64,
     /// The time over which the throughput is measured.
     pub throughput_window: Duration,
@@ -269,15 +271,26 @@ impl Config {
     /// Returns the key in the store of the site that a host belongs to.
     #[must_use]
     pub fn site_key(&self, host: &Host) -> SiteKey {
-        self.sites.iter().find(|site| site.hosts.contains(host)).map_or_else(|| host.shared(), SiteConfig::key)
+        self.sites
+            .iter()
+            .find(|site| site.hosts.contains(host))
+            .map_or_else(|| host.shared(), SiteConfig::key)
     }
 
-    /// Returns the budgets that a request charges, each with its name: `host:role`, `host#kind`, `site:name`.
+    /// Returns the budgets that a request charges, each with its name: `host:role`, `host#kind`,
+    /// `site:name`.
     #[must_use]
     pub fn budgets(&self, host: &Host, role: Role, kind: Option<&str>) -> Vec<(String, &[Window])> {
-        let mut budgets = vec![(format!("{host}:{role}"), self.limits.of(host, role).rates.value.as_slice())];
+        let mut budgets = vec![(
+            format!("{host}:{role}"),
+            self.limits.of(host, role).rates.value.as_slice(),
+        )];
         if let Some(kind) = kind
-            && let Some(limits) = self.limits.hosts.get(host).and_then(|limits| limits.kinds.get(kind))
+            && let Some(limits) = self
+                .limits
+                .hosts
+                .get(host)
+                .and_then(|limits| limits.kinds.get(kind))
         {
             budgets.push((format!("{host}#{kind}"), &limits.rates.value));
         }
@@ -308,7 +321,8 @@ pub fn is_pace(key: &str) -> bool {
 /// What the keys of breakers of a process's local connectivity begin with.
 const NETWORK: &str = "network:";
 
-/// Returns the key under which a process shows the breaker of its own connectivity to a host to other processes.
+/// Returns the key under which a process shows the breaker of its own connectivity to a host to
+/// other processes.
 #[must_use]
 pub(crate) fn network_key(host: &Host, who: &str) -> SiteKey {
     format!("{NETWORK}{host} {who}").into()
@@ -344,14 +358,23 @@ impl Breakers {
 impl Identity {
     /// Writes the `User-Agent` for a role: `docstokg/0.1.0 (+https://…; mailto:…)`.
     ///
-    /// Nothing is named that was not configured; the address goes to services, and to every host where that is wanted.
+    /// Nothing is named that was not configured; the address goes to services, and to every host
+    /// where that is wanted.
     #[must_use]
     pub fn user_agent(&self, role: Role) -> String {
         let url = self.url.as_ref().map(|url| format!("+{url}"));
         let is_told = role == Role::Metadata || self.contact == Contact::Everywhere;
-        let mailto = self.mailto.as_ref().filter(|_| is_told).map(|mailto| format!("mailto:{mailto}"));
+        let mailto = self
+            .mailto
+            .as_ref()
+            .filter(|_| is_told)
+            .map(|mailto| format!("mailto:{mailto}"));
         let about: Vec<String> = url.into_iter().chain(mailto).collect();
         let name = concat!("docstokg/", env!("CARGO_PKG_VERSION"));
-        if about.is_empty() { name.to_owned() } else { format!("{name} ({})", about.join("; ")) }
+        if about.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{name} ({})", about.join("; "))
+        }
     }
 }

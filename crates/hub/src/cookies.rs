@@ -1,9 +1,12 @@
-//! Cookies of one run, in memory (RFC 6265): what a site sets on the way is sent back to that site, and to no other.
+//! Cookies of one run, in memory (RFC 6265): what a site sets on the way is sent back to that site,
+//! and to no other.
 //!
-//! Publishers set a cookie on the first answer, or on their identity host, and refuse whoever comes without it. A jar is
-//! given to requests that want one ([`Request::cookies`](crate::Request::cookies)); requests for metadata never use it. It is
-//! bounded in count and size, and never persisted, recorded or shown. A cookie for a public suffix (`co.uk`, `github.io`) is
-//! kept for the host that set it, or not at all, so that no site can set or read another's.
+//! Publishers set a cookie on the first answer, or on their identity host, and refuse whoever comes
+//! without it. A jar is given to requests that want one
+//! ([`Request::cookies`](crate::Request::cookies)); requests for metadata never use it. It is
+//! bounded in count and size, and never persisted, recorded or shown. A cookie for a public suffix
+//! (`co.uk`, `github.io`) is kept for the host that set it, or not at all, so that no site can set
+//! or read another's.
 
 use std::fmt;
 
@@ -46,7 +49,10 @@ impl CookieJar {
     /// Returns the `Cookie` header for a request; `None` where there is no cookie for it.
     pub(crate) fn header(&self, url: &Url) -> Option<HeaderValue> {
         let store = self.store.lock();
-        let mut pairs: Vec<String> = store.get_request_values(url).map(|(name, value)| format!("{name}={value}")).collect();
+        let mut pairs: Vec<String> = store
+            .get_request_values(url)
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
         drop(store);
         pairs.sort_unstable();
         let mut text = String::new();
@@ -59,14 +65,20 @@ impl CookieJar {
             }
             text.push_str(&pair);
         }
-        let mut value = HeaderValue::from_str(&text).ok().filter(|value| !value.is_empty())?;
+        let mut value = HeaderValue::from_str(&text)
+            .ok()
+            .filter(|value| !value.is_empty())?;
         value.set_sensitive(true);
         Some(value)
     }
 
     /// Keeps the cookies that an answer of `url` sets, as far as it may set them.
     pub(crate) fn keep(&self, url: &Url, headers: &HeaderMap) {
-        let set = headers.get_all(SET_COOKIE).iter().filter_map(|value| value.to_str().ok()).filter(|text| text.len() <= MAX_COOKIE_BYTES);
+        let set = headers
+            .get_all(SET_COOKIE)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .filter(|text| text.len() <= MAX_COOKIE_BYTES);
         for text in set.take(MAX_PER_ANSWER) {
             if let Ok(cookie) = RawCookie::parse(text)
                 && let Some(cookie) = acceptable(cookie.into_owned(), url)
@@ -78,8 +90,17 @@ impl CookieJar {
 
     fn insert(&self, cookie: &RawCookie<'static>, url: &Url) {
         let mut store = self.store.lock();
-        let domain = cookie.domain().map_or_else(|| url.host_str().unwrap_or_default(), |domain| domain.trim_start_matches('.')).to_owned();
-        let of_domain = store.iter_any().filter(|kept| String::from(&kept.domain) == domain).count();
+        let domain = cookie
+            .domain()
+            .map_or_else(
+                || url.host_str().unwrap_or_default(),
+                |domain| domain.trim_start_matches('.'),
+            )
+            .to_owned();
+        let of_domain = store
+            .iter_any()
+            .filter(|kept| String::from(&kept.domain) == domain)
+            .count();
         let is_known = store.contains_any(&domain, cookie.path().unwrap_or("/"), cookie.name());
         if !is_known && (of_domain >= MAX_PER_DOMAIN || store.iter_any().count() >= MAX_COOKIES) {
             return;
@@ -100,10 +121,14 @@ fn acceptable(mut cookie: RawCookie<'static>, url: &Url) -> Option<RawCookie<'st
     if cookie.name().starts_with("__Secure-") && !secure {
         return None;
     }
-    if cookie.name().starts_with("__Host-") && !(secure && cookie.domain().is_none() && cookie.path() == Some("/")) {
+    if cookie.name().starts_with("__Host-")
+        && !(secure && cookie.domain().is_none() && cookie.path() == Some("/"))
+    {
         return None;
     }
-    let domain = cookie.domain().map(|domain| domain.trim_start_matches('.').to_ascii_lowercase());
+    let domain = cookie
+        .domain()
+        .map(|domain| domain.trim_start_matches('.').to_ascii_lowercase());
     if let Some(domain) = domain.filter(|domain| is_public_suffix(domain)) {
         if domain != host {
             return None;
@@ -128,18 +153,32 @@ mod tests {
     }
 
     fn set(jar: &CookieJar, at: &str, cookies: &[&str]) {
-        let headers = cookies.iter().map(|text| (SET_COOKIE, HeaderValue::from_str(text).unwrap())).collect();
+        let headers = cookies
+            .iter()
+            .map(|text| (SET_COOKIE, HeaderValue::from_str(text).unwrap()))
+            .collect();
         jar.keep(&url(at), &headers);
     }
 
     fn sent(jar: &CookieJar, to: &str) -> String {
-        jar.header(&url(to)).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
+        jar.header(&url(to))
+            .map(|value| value.to_str().unwrap().to_owned())
+            .unwrap_or_default()
     }
 
     #[test]
     fn cookies_go_back_to_their_site_and_no_other() {
         let jar = CookieJar::new();
-        set(&jar, "https://www.pub.example/a", &["host=1", "site=2; Domain=pub.example", "other=3; Domain=other.example", "up=4; Domain=example"]);
+        set(
+            &jar,
+            "https://www.pub.example/a",
+            &[
+                "host=1",
+                "site=2; Domain=pub.example",
+                "other=3; Domain=other.example",
+                "up=4; Domain=example",
+            ],
+        );
         assert_eq!(sent(&jar, "https://www.pub.example/b"), "host=1; site=2");
         assert_eq!(sent(&jar, "https://idp.pub.example/"), "site=2");
         assert_eq!(sent(&jar, "https://other.example/"), "");
@@ -149,11 +188,26 @@ mod tests {
     #[test]
     fn no_site_sets_a_cookie_for_a_public_suffix() {
         let jar = CookieJar::new();
-        set(&jar, "https://evil.co.uk/", &["a=1; Domain=co.uk", "b=2; Domain=.co.uk"]);
+        set(
+            &jar,
+            "https://evil.co.uk/",
+            &["a=1; Domain=co.uk", "b=2; Domain=.co.uk"],
+        );
         set(&jar, "https://evil.github.io/", &["c=3; Domain=github.io"]);
-        assert_eq!(sent(&jar, "https://bank.co.uk/") + &sent(&jar, "https://good.github.io/") + &sent(&jar, "https://evil.co.uk/"), "");
+        assert_eq!(
+            sent(&jar, "https://bank.co.uk/")
+                + &sent(&jar, "https://good.github.io/")
+                + &sent(&jar, "https://evil.co.uk/"),
+            ""
+        );
         set(&jar, "https://github.io/", &["own=1; Domain=github.io"]);
-        assert_eq!((sent(&jar, "https://github.io/"), sent(&jar, "https://x.github.io/")), ("own=1".to_owned(), String::new()));
+        assert_eq!(
+            (
+                sent(&jar, "https://github.io/"),
+                sent(&jar, "https://x.github.io/")
+            ),
+            ("own=1".to_owned(), String::new())
+        );
     }
 
     #[test]
@@ -162,13 +216,26 @@ mod tests {
         set(
             &jar,
             "https://a.example/p/q",
-            &["s=1; Secure; HttpOnly", "deep=2; Path=/p", "old=3; Max-Age=0", "__Host-x=4; Secure; Path=/; Domain=a.example"],
+            &[
+                "s=1; Secure; HttpOnly",
+                "deep=2; Path=/p",
+                "old=3; Max-Age=0",
+                "__Host-x=4; Secure; Path=/; Domain=a.example",
+            ],
         );
-        set(&jar, "http://a.example/", &["forged=5; Secure", "__Secure-y=6"]);
+        set(
+            &jar,
+            "http://a.example/",
+            &["forged=5; Secure", "__Secure-y=6"],
+        );
         assert_eq!(sent(&jar, "https://a.example/p/r"), "deep=2; s=1");
         assert_eq!(sent(&jar, "http://a.example/p/r"), "deep=2");
         assert_eq!(sent(&jar, "https://a.example/"), "");
-        set(&jar, "https://a.example/p/q", &["deep=2; Path=/p; Max-Age=0"]);
+        set(
+            &jar,
+            "https://a.example/p/q",
+            &["deep=2; Path=/p; Max-Age=0"],
+        );
         assert_eq!(sent(&jar, "https://a.example/p/r"), "s=1");
     }
 
@@ -178,10 +245,21 @@ mod tests {
         for n in 0..200 {
             set(&jar, "https://a.example/", &[&format!("n{n}=secret-value")]);
         }
-        assert_eq!(sent(&jar, "https://a.example/").split("; ").count(), MAX_PER_DOMAIN);
-        set(&jar, "https://b.example/", &[&format!("big={}", "x".repeat(MAX_COOKIE_BYTES))]);
+        assert_eq!(
+            sent(&jar, "https://a.example/").split("; ").count(),
+            MAX_PER_DOMAIN
+        );
+        set(
+            &jar,
+            "https://b.example/",
+            &[&format!("big={}", "x".repeat(MAX_COOKIE_BYTES))],
+        );
         assert_eq!(sent(&jar, "https://b.example/"), "");
-        assert!(jar.header(&url("https://a.example/")).unwrap().is_sensitive());
+        assert!(
+            jar.header(&url("https://a.example/"))
+                .unwrap()
+                .is_sensitive()
+        );
         assert!(!format!("{jar:?}").contains("secret"));
     }
 }

@@ -1,8 +1,9 @@
 //! Content encodings undone in small steps, with caps that a bomb cannot get around.
 //!
-//! Each encoding is a stage with its own input and output. A step gives one stage a few kilobytes, so that a caller can look
-//! at its deadline and let others run in between, whatever the stages make of them. The caps hold inside the decoder's own
-//! writes, at every stage: a piece that wants to become gigabytes is stopped at the cap, not after the piece.
+//! Each encoding is a stage with its own input and output. A step gives one stage a few kilobytes,
+//! so that a caller can look at its deadline and let others run in between, whatever the stages
+//! make of them. The caps hold inside the decoder's own writes, at every stage: a piece that wants
+//! to become gigabytes is stopped at the cap, not after the piece.
 
 use std::io::{self, Write};
 
@@ -13,7 +14,8 @@ use http::header::CONTENT_ENCODING;
 const RATIO_FREE: u64 = 1 << 20;
 /// How much a stage is given in one step.
 const STEP: usize = 4 << 10;
-/// How much a stage may make of that. Honest encoders make no more than a thousandfold, which is a quarter of this.
+/// How much a stage may make of that. Honest encoders make no more than a thousandfold, which is a
+/// quarter of this.
 const STEP_OUTPUT: usize = 16 << 20;
 /// How many encodings are undone at most. Honest answers have one, some have two.
 const MOST_ENCODINGS: usize = 3;
@@ -95,21 +97,40 @@ impl Input {
 }
 
 impl Decoder {
-    /// Reads `Content-Encoding`; `None` when there is nothing to undo. Encodings we did not ask for stay as they are.
+    /// Reads `Content-Encoding`; `None` when there is nothing to undo. Encodings we did not ask for
+    /// stay as they are.
     ///
     /// # Errors
     /// It names more encodings than are undone.
     pub(crate) fn of(headers: &HeaderMap, caps: Caps) -> Result<Option<Self>, DecodeError> {
-        let values = headers.get_all(CONTENT_ENCODING).iter().filter_map(|value| value.to_str().ok());
-        let names = values.flat_map(|value| value.split(',')).map(|name| name.trim().to_ascii_lowercase());
-        let names: Vec<String> = names.filter(|name| !matches!(name.as_str(), "" | "identity")).take(MOST_ENCODINGS + 1).collect();
+        let values = headers
+            .get_all(CONTENT_ENCODING)
+            .iter()
+            .filter_map(|value| value.to_str().ok());
+        let names = values
+            .flat_map(|value| value.split(','))
+            .map(|name| name.trim().to_ascii_lowercase());
+        let names: Vec<String> = names
+            .filter(|name| !matches!(name.as_str(), "" | "identity"))
+            .take(MOST_ENCODINGS + 1)
+            .collect();
         if names.len() > MOST_ENCODINGS {
             return Err(DecodeError::TooMany);
         }
-        let stages: Option<Vec<Box<dyn Stage>>> = names.iter().rev().map(|name| stage(name)).collect();
-        let Some(stages) = stages.filter(|stages| !stages.is_empty()) else { return Ok(None) };
+        let stages: Option<Vec<Box<dyn Stage>>> =
+            names.iter().rev().map(|name| stage(name)).collect();
+        let Some(stages) = stages.filter(|stages| !stages.is_empty()) else {
+            return Ok(None);
+        };
         let inputs = stages.iter().map(|_| Input::default()).collect();
-        Ok(Some(Self { stages, inputs, caps, received: 0, finishing: false, ended: 0 }))
+        Ok(Some(Self {
+            stages,
+            inputs,
+            caps,
+            received: 0,
+            finishing: false,
+            ended: 0,
+        }))
     }
 
     /// Takes a chunk that came over the wire.
@@ -171,8 +192,15 @@ impl Decoder {
 fn stage(name: &str) -> Option<Box<dyn Stage>> {
     Some(match name {
         "br" => Box::new(brotli::DecompressorWriter::new(Out::default(), 8 << 10)),
-        "zstd" => Box::new(zstd::stream::zio::Writer::new(Out::default(), zstd::stream::raw::Decoder::new().ok()?)),
-        "deflate" => Box::new(Inflate { engine: None, out: Out::default(), ended: false }),
+        "zstd" => Box::new(zstd::stream::zio::Writer::new(
+            Out::default(),
+            zstd::stream::raw::Decoder::new().ok()?,
+        )),
+        "deflate" => Box::new(Inflate {
+            engine: None,
+            out: Out::default(),
+            ended: false,
+        }),
         "gzip" | "x-gzip" => Box::new(flate2::write::MultiGzDecoder::new(Out::default())),
         _ => return None,
     })
@@ -267,13 +295,19 @@ struct Inflate {
 
 impl Stage for Inflate {
     fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Some(first) = bytes.first().filter(|_| !self.ended) else { return Ok(()) };
-        let engine = self.engine.get_or_insert_with(|| flate2::Decompress::new(first & 0x0f == 8));
+        let Some(first) = bytes.first().filter(|_| !self.ended) else {
+            return Ok(());
+        };
+        let engine = self
+            .engine
+            .get_or_insert_with(|| flate2::Decompress::new(first & 0x0f == 8));
         let mut rest = bytes;
         loop {
             let mut plain = Vec::with_capacity(16 << 10);
             let before = engine.total_in();
-            let status = engine.decompress_vec(rest, &mut plain, flate2::FlushDecompress::None).map_err(io::Error::other)?;
+            let status = engine
+                .decompress_vec(rest, &mut plain, flate2::FlushDecompress::None)
+                .map_err(io::Error::other)?;
             let taken = usize::try_from(engine.total_in() - before).unwrap_or(rest.len());
             rest = &rest[taken..];
             self.out.write_all(&plain)?;
@@ -302,7 +336,10 @@ mod tests {
 
     use super::*;
 
-    const CAPS: Caps = Caps { bytes: 64 << 20, ratio: 200 };
+    const CAPS: Caps = Caps {
+        bytes: 64 << 20,
+        ratio: 200,
+    };
 
     fn headers(encoding: &'static str) -> HeaderMap {
         HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static(encoding))])
@@ -311,30 +348,40 @@ mod tests {
     fn encode(name: &str, plain: &[u8]) -> Vec<u8> {
         match name {
             "gzip" => {
-                let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+                let mut writer =
+                    flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
                 writer.write_all(plain).unwrap();
                 writer.finish().unwrap()
             }
             "deflate" => {
-                let mut writer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+                let mut writer =
+                    flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
                 writer.write_all(plain).unwrap();
                 writer.finish().unwrap()
             }
             "bare" => {
-                let mut writer = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
+                let mut writer =
+                    flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
                 writer.write_all(plain).unwrap();
                 writer.finish().unwrap()
             }
             "br" => {
                 let mut out = Vec::new();
-                brotli::CompressorWriter::new(&mut out, 4096, 9, 22).write_all(plain).unwrap();
+                brotli::CompressorWriter::new(&mut out, 4096, 9, 22)
+                    .write_all(plain)
+                    .unwrap();
                 out
             }
             _ => zstd::encode_all(plain, 3).unwrap(),
         }
     }
 
-    fn decode(encoding: &'static str, coded: &[u8], piece: usize, caps: Caps) -> Result<Vec<u8>, DecodeError> {
+    fn decode(
+        encoding: &'static str,
+        coded: &[u8],
+        piece: usize,
+        caps: Caps,
+    ) -> Result<Vec<u8>, DecodeError> {
         let mut decoder = Decoder::of(&headers(encoding), caps)?.expect("an encoding");
         let mut plain = Vec::new();
         for chunk in coded.chunks(piece) {
@@ -361,22 +408,38 @@ mod tests {
     fn more_than_three_encodings_are_refused_however_many_are_named() {
         let plain = b"three times";
         let thrice = encode("gzip", &encode("gzip", &encode("gzip", plain)));
-        assert_eq!(decode("gzip, gzip, identity, gzip", &thrice, 100, CAPS).as_deref(), Ok(&plain[..]));
-        let many = HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_str(&vec!["gzip"; 5_000].join(",")).unwrap())]);
+        assert_eq!(
+            decode("gzip, gzip, identity, gzip", &thrice, 100, CAPS).as_deref(),
+            Ok(&plain[..])
+        );
+        let many = HeaderMap::from_iter([(
+            CONTENT_ENCODING,
+            HeaderValue::from_str(&vec!["gzip"; 5_000].join(",")).unwrap(),
+        )]);
         assert_eq!(Decoder::of(&many, CAPS).err(), Some(DecodeError::TooMany));
         let mut repeated = HeaderMap::new();
         for _ in 0..5_000 {
             repeated.append(CONTENT_ENCODING, HeaderValue::from_static("br"));
         }
-        assert_eq!(Decoder::of(&repeated, CAPS).err(), Some(DecodeError::TooMany));
+        assert_eq!(
+            Decoder::of(&repeated, CAPS).err(),
+            Some(DecodeError::TooMany)
+        );
     }
 
-    /// Members without contents cost time and give nothing: each step does little, also where they come out of another stage.
+    /// Members without contents cost time and give nothing: each step does little, also where they
+    /// come out of another stage.
     #[test]
     fn empty_members_are_decoded_in_small_steps() {
         let members: Vec<u8> = encode("gzip", b"").repeat(8_000);
-        for (header, coded) in [("gzip", members.clone()), ("gzip, br", encode("br", &members)), ("gzip, zstd", encode("zstd", &members))] {
-            let mut decoder = Decoder::of(&headers(header), CAPS).unwrap().expect("an encoding");
+        for (header, coded) in [
+            ("gzip", members.clone()),
+            ("gzip, br", encode("br", &members)),
+            ("gzip, zstd", encode("zstd", &members)),
+        ] {
+            let mut decoder = Decoder::of(&headers(header), CAPS)
+                .unwrap()
+                .expect("an encoding");
             decoder.push(&coded);
             decoder.finish();
             let mut steps = 0;
@@ -392,20 +455,37 @@ mod tests {
     fn a_bomb_between_two_stages_is_stopped() {
         let inner: Vec<u8> = encode("gzip", b"").repeat(1 << 20);
         let coded = encode("zstd", &inner);
-        assert_eq!(decode("gzip, zstd", &coded, coded.len(), CAPS), Err(DecodeError::Bomb { ratio: 200 }));
+        assert_eq!(
+            decode("gzip, zstd", &coded, coded.len(), CAPS),
+            Err(DecodeError::Bomb { ratio: 200 })
+        );
     }
 
     #[test]
     fn every_encoding_is_undone_in_chunks_of_any_size() {
         let plain: Vec<u8> = (0..50_000u32).flat_map(|n| (n / 7).to_le_bytes()).collect();
-        for (header, name) in [("gzip", "gzip"), ("deflate", "deflate"), ("deflate", "bare"), ("br", "br"), ("zstd", "zstd"), ("X-GZIP", "gzip")] {
+        for (header, name) in [
+            ("gzip", "gzip"),
+            ("deflate", "deflate"),
+            ("deflate", "bare"),
+            ("br", "br"),
+            ("zstd", "zstd"),
+            ("X-GZIP", "gzip"),
+        ] {
             let coded = encode(name, &plain);
             for piece in [1, 7, 4096, coded.len()] {
-                assert_eq!(decode(header, &coded, piece, CAPS).as_deref(), Ok(&*plain), "{name} in pieces of {piece}");
+                assert_eq!(
+                    decode(header, &coded, piece, CAPS).as_deref(),
+                    Ok(&*plain),
+                    "{name} in pieces of {piece}"
+                );
             }
         }
         let twice = encode("br", &encode("gzip", &plain));
-        assert_eq!(decode("gzip, br", &twice, 100, CAPS).as_deref(), Ok(&*plain));
+        assert_eq!(
+            decode("gzip, br", &twice, 100, CAPS).as_deref(),
+            Ok(&*plain)
+        );
     }
 
     #[test]
@@ -413,25 +493,50 @@ mod tests {
         let plain = vec![0; 32 << 20];
         for name in ["gzip", "br", "zstd"] {
             let coded = encode(name, &plain);
-            assert_eq!(decode(name, &coded, coded.len(), CAPS), Err(DecodeError::Bomb { ratio: 200 }), "{name}");
-            let caps = Caps { bytes: 1 << 20, ratio: u64::MAX };
-            assert_eq!(decode(name, &coded, coded.len(), caps), Err(DecodeError::TooLarge), "{name}");
+            assert_eq!(
+                decode(name, &coded, coded.len(), CAPS),
+                Err(DecodeError::Bomb { ratio: 200 }),
+                "{name}"
+            );
+            let caps = Caps {
+                bytes: 1 << 20,
+                ratio: u64::MAX,
+            };
+            assert_eq!(
+                decode(name, &coded, coded.len(), caps),
+                Err(DecodeError::TooLarge),
+                "{name}"
+            );
         }
     }
 
     #[test]
     fn garbage_and_cut_bodies_are_malformed() {
         let plain: Vec<u8> = (0..10_000u32).flat_map(u32::to_le_bytes).collect();
-        for (header, name) in [("gzip", "gzip"), ("deflate", "deflate"), ("deflate", "bare"), ("br", "br"), ("zstd", "zstd")] {
+        for (header, name) in [
+            ("gzip", "gzip"),
+            ("deflate", "deflate"),
+            ("deflate", "bare"),
+            ("br", "br"),
+            ("zstd", "zstd"),
+        ] {
             let coded = encode(name, &plain);
             let cut = decode(header, &coded[..coded.len() / 2], 1000, CAPS);
-            assert!(matches!(cut, Err(DecodeError::Malformed(_))), "{name}: {:?}", cut.map(|plain| plain.len()));
+            assert!(
+                matches!(cut, Err(DecodeError::Malformed(_))),
+                "{name}: {:?}",
+                cut.map(|plain| plain.len())
+            );
         }
-        assert!(matches!(decode("gzip", b"<html>not gzip</html>", 100, CAPS), Err(DecodeError::Malformed(_))));
+        assert!(matches!(
+            decode("gzip", b"<html>not gzip</html>", 100, CAPS),
+            Err(DecodeError::Malformed(_))
+        ));
     }
 
     proptest::proptest! {
-        /// Whatever is made of coded bytes, in whatever chain: it ends, within the caps, in a bounded number of steps.
+        /// Whatever is made of coded bytes, in whatever chain: it ends, within the caps, in a
+        /// bounded number of steps.
         #[test]
         fn fuzz_a_chain_of_decoders_ends_within_its_caps(
             chain in proptest::collection::vec(0..4_usize, 1..4),

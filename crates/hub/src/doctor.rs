@@ -1,4 +1,5 @@
-//! Why a host waits: its budgets and what stands in the way of the next request, as the store sees it now.
+//! Why a host waits: its budgets and what stands in the way of the next request, as the store sees
+//! it now.
 
 use std::time::Duration;
 
@@ -60,7 +61,9 @@ impl std::fmt::Display for Obstacle {
         match self {
             Self::Window(window) => write!(f, "window {window} is full"),
             Self::Queue(1, window) => write!(f, "1 waiting request comes first (window {window})"),
-            Self::Queue(waiting, window) => write!(f, "{waiting} waiting requests come first (window {window})"),
+            Self::Queue(waiting, window) => {
+                write!(f, "{waiting} waiting requests come first (window {window})")
+            }
             Self::Breaker(reason) => write!(f, "breaker: {reason}"),
             Self::Slots => f.write_str("every shared slot is taken"),
         }
@@ -91,15 +94,18 @@ pub fn is_exceeded(window: &Window, used: u64) -> bool {
 }
 
 impl BudgetReport {
-    /// Returns the windows in which more was used than this configuration permits: other processes ask under larger limits.
-    /// While they do, requests under this configuration hardly find room.
+    /// Returns the windows in which more was used than this configuration permits: other processes
+    /// ask under larger limits. While they do, requests under this configuration hardly find room.
     pub fn exceeded(&self) -> impl Iterator<Item = &(Window, u64)> {
-        self.windows.iter().filter(|(window, used)| is_exceeded(window, *used))
+        self.windows
+            .iter()
+            .filter(|(window, used)| is_exceeded(window, *used))
     }
 }
 
 impl Hub {
-    /// Tells for each role of a host how full its budgets are, and what its next request would wait for.
+    /// Tells for each role of a host how full its budgets are, and what its next request would wait
+    /// for.
     ///
     /// # Errors
     /// The store does not answer.
@@ -112,26 +118,55 @@ impl Hub {
             let now = view.now;
             let budgets = lane.charges.iter().filter_map(|charge| {
                 let budget = view.site.budgets().get(charge.budget)?;
-                let windows = charge.windows.list().iter().map(|window| (*window, budget.used(&charge.windows, window, now)));
+                let windows = charge
+                    .windows
+                    .list()
+                    .iter()
+                    .map(|window| (*window, budget.used(&charge.windows, window, now)));
                 Some(BudgetReport {
                     name: view.budgets.get(charge.budget)?.clone(),
                     windows: windows.collect(),
                     waiting: budget.waiting_until().count(),
-                    slots: charge.slots.map(|most| (budget.slots_held(now), most.get())),
+                    slots: charge
+                        .slots
+                        .map(|most| (budget.slots_held(now), most.get())),
                     multiplier: budget.multiplier().share(),
-                    waits: budget.waits().iter().map(|wait: &Wait| (now.since(wait.at), wait.length)).collect(),
+                    waits: budget
+                        .waits()
+                        .iter()
+                        .map(|wait: &Wait| (now.since(wait.at), wait.length))
+                        .collect(),
                 })
             });
             let budgets: Vec<BudgetReport> = budgets.collect();
-            let ask = Ask { role, isolated: lane.rules.isolated, ..Ask::at_once(&lane.charges, &lane.rules.breaker) };
+            let ask = Ask {
+                role,
+                isolated: lane.rules.isolated,
+                ..Ask::at_once(&lane.charges, &lane.rules.breaker)
+            };
             let (until, because) = match view.site.clone().enter(&ask, now).entry {
                 Entry::Refused(refusal) => (refusal.until, obstacle(&refusal.reason, &budgets)),
                 Entry::WaitForSlot { .. } => (now, Some(Obstacle::Slots)),
-                Entry::Go(_) | Entry::Wait(_) | Entry::Queue { .. } | Entry::WaitForBreaker { .. } => (BootInstant::ZERO, None),
+                Entry::Go(_)
+                | Entry::Wait(_)
+                | Entry::Queue { .. }
+                | Entry::WaitForBreaker { .. } => (BootInstant::ZERO, None),
             };
-            let own = view.site.breakers().1.iter().find(|(isolated, _)| lane.rules.isolated && *isolated == role);
+            let own = view
+                .site
+                .breakers()
+                .1
+                .iter()
+                .find(|(isolated, _)| lane.rules.isolated && *isolated == role);
             let state = own.map_or_else(|| view.state(), |(_, breaker)| breaker.state(now));
-            found.push(Diagnosis { role, budgets, state, eligible_in: until.since(now), because, unreachable: unreachable.clone() });
+            found.push(Diagnosis {
+                role,
+                budgets,
+                state,
+                eligible_in: until.since(now),
+                because,
+                unreachable: unreachable.clone(),
+            });
         }
         Ok(found)
     }
@@ -140,10 +175,16 @@ impl Hub {
     async fn unreachable(&self, host: &Host) -> Result<Vec<Unreachable>, StoreError> {
         let mut found = Vec::new();
         for key in self.store().list().await? {
-            let Some((_, who)) = read_network_key(&key).filter(|(other, _)| other == host) else { continue };
+            let Some((_, who)) = read_network_key(&key).filter(|(other, _)| other == host) else {
+                continue;
+            };
             let view = self.store().site(&key).view().await?;
             if let Some((until, reason)) = view.open_until() {
-                found.push(Unreachable { who: who.to_owned(), reason: reason.to_string(), retry_in: until.since(view.now) });
+                found.push(Unreachable {
+                    who: who.to_owned(),
+                    reason: reason.to_string(),
+                    retry_in: until.since(view.now),
+                });
             }
         }
         Ok(found)
@@ -152,14 +193,30 @@ impl Hub {
 
 fn obstacle(reason: &RefusalReason, budgets: &[BudgetReport]) -> Option<Obstacle> {
     match reason {
-        RefusalReason::Rate { window: Some(window) } => {
-            let is_full =
-                |budget: &BudgetReport| budget.windows.iter().any(|(other, used)| other == window && *used >= u64::from(window.limit.get()));
-            let waiting = budgets.iter().map(|budget| budget.waiting).max().unwrap_or(0);
-            Some(if waiting > 0 && !budgets.iter().any(is_full) { Obstacle::Queue(waiting, *window) } else { Obstacle::Window(*window) })
+        RefusalReason::Rate {
+            window: Some(window),
+        } => {
+            let is_full = |budget: &BudgetReport| {
+                budget
+                    .windows
+                    .iter()
+                    .any(|(other, used)| other == window && *used >= u64::from(window.limit.get()))
+            };
+            let waiting = budgets
+                .iter()
+                .map(|budget| budget.waiting)
+                .max()
+                .unwrap_or(0);
+            Some(if waiting > 0 && !budgets.iter().any(is_full) {
+                Obstacle::Queue(waiting, *window)
+            } else {
+                Obstacle::Window(*window)
+            })
         }
         RefusalReason::Rate { window: None } => None,
-        RefusalReason::Open { probing: true, .. } => Some(Obstacle::Breaker("half-open, its probes are out".to_owned())),
+        RefusalReason::Open { probing: true, .. } => Some(Obstacle::Breaker(
+            "half-open, its probes are out".to_owned(),
+        )),
         RefusalReason::Open { reason, .. } => Some(Obstacle::Breaker(format!("open ({reason})"))),
         RefusalReason::Slots => Some(Obstacle::Slots),
     }

@@ -1,7 +1,8 @@
 //! A body to a file: under a temporary name, hashed on the way, then renamed into its place.
 //!
-//! Whatever happens, the final name is either absent, the old file, or the new one complete. Temporary files are
-//! removed when a download fails; what a killed process leaves is named `.NAME.part-…` and recognisable.
+//! Whatever happens, the final name is either absent, the old file, or the new one complete.
+//! Temporary files are removed when a download fails; what a killed process leaves is named
+//! `.NAME.part-…` and recognisable.
 
 use std::fs::{File, FileType};
 use std::io::{self, Write};
@@ -54,7 +55,9 @@ impl PartFile {
         {
             return Self::device(path, found.file_type());
         }
-        let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
+        let name = path
+            .file_name()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
         let mut part_name = std::ffi::OsString::from(".");
         part_name.push(shortened(name));
         part_name.push(format!(".part-{tag:016x}"));
@@ -65,22 +68,46 @@ impl PartFile {
 
     /// Opens the part file of a download that may go on where it broke off.
     pub(crate) fn resume(path: &Path, mut partial: Partial, start: Start) -> io::Result<Self> {
-        let Begun { file, hash, ends, bytes } = partial.open(start)?;
+        let Begun {
+            file,
+            hash,
+            ends,
+            bytes,
+        } = partial.open(start)?;
         let part = Some(partial.part().to_owned());
-        Ok(Self { file, part, path: path.to_owned(), hash: Hashing::from(hash), ends, bytes, done: false, partial: Some(partial) })
+        Ok(Self {
+            file,
+            part,
+            path: path.to_owned(),
+            hash: Hashing::from(hash),
+            ends,
+            bytes,
+            done: false,
+            partial: Some(partial),
+        })
     }
 
     /// Writes down how to go on, where there is a way.
-    pub(crate) fn note(&mut self, url: &Url, headers: &HeaderMap, expected: Option<u64>, broke_off: bool) {
+    pub(crate) fn note(
+        &mut self,
+        url: &Url,
+        headers: &HeaderMap,
+        expected: Option<u64>,
+        broke_off: bool,
+    ) {
         if let Some(partial) = &mut self.partial {
             partial.note(url, headers, expected, broke_off);
         }
     }
 
-    /// Opens a device such as `/dev/null`. A file renamed into its place would take it away from everybody.
+    /// Opens a device such as `/dev/null`. A file renamed into its place would take it away from
+    /// everybody.
     fn device(path: &Path, kind: FileType) -> io::Result<Self> {
         if !kind.is_char_device() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is neither a file nor a device"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is neither a file nor a device",
+            ));
         }
         let file = File::options().write(true).open(path)?;
         Ok(Self::new(file, None, path))
@@ -88,7 +115,16 @@ impl PartFile {
 
     fn new(file: File, part: Option<PathBuf>, path: &Path) -> Self {
         let (hash, ends) = (Hashing::from(Sha256::new()), Ends::default());
-        Self { file, part, path: path.to_owned(), hash, ends, bytes: 0, done: false, partial: None }
+        Self {
+            file,
+            part,
+            path: path.to_owned(),
+            hash,
+            ends,
+            bytes: 0,
+            done: false,
+            partial: None,
+        }
     }
 
     /// Appends a piece.
@@ -101,14 +137,30 @@ impl PartFile {
     }
 
     /// Makes the file durable as asked, and gives it its name.
-    pub(crate) async fn finish(mut self, durability: Durability, syncer: &Syncer) -> io::Result<SavedFile> {
-        let hash = std::mem::replace(&mut self.hash, Hashing::from(Sha256::new())).finish().await;
-        let hash = hash.ok_or_else(|| io::Error::other("the thread that computes its checksum ended early"))?;
-        let saved = SavedFile { path: self.path.clone(), bytes: self.bytes, sha256: hex(&hash), ends: std::mem::take(&mut self.ends) };
+    pub(crate) async fn finish(
+        mut self,
+        durability: Durability,
+        syncer: &Syncer,
+    ) -> io::Result<SavedFile> {
+        let hash = std::mem::replace(&mut self.hash, Hashing::from(Sha256::new()))
+            .finish()
+            .await;
+        let hash = hash
+            .ok_or_else(|| io::Error::other("the thread that computes its checksum ended early"))?;
+        let saved = SavedFile {
+            path: self.path.clone(),
+            bytes: self.bytes,
+            sha256: hex(&hash),
+            ends: std::mem::take(&mut self.ends),
+        };
         if let Some(part) = &self.part {
             match durability {
                 Durability::None => std::fs::rename(part, &self.path)?,
-                Durability::Batched => syncer.commit(self.file.try_clone()?, part, &self.path).await?,
+                Durability::Batched => {
+                    syncer
+                        .commit(self.file.try_clone()?, part, &self.path)
+                        .await?
+                }
             }
         }
         self.done = true;
@@ -125,7 +177,8 @@ impl Drop for PartFile {
             return;
         }
         if let Some(part) = &self.part {
-            // Nothing more can be done about a temporary file that cannot be removed; it is recognisable by its name.
+            // Nothing more can be done about a temporary file that cannot be removed; it is
+            // recognisable by its name.
             let _ = std::fs::remove_file(part);
         }
     }

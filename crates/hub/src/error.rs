@@ -1,4 +1,5 @@
-//! Why a fetch did not end with an answer. Every message says what, where and why; hints say what to do.
+//! Why a fetch did not end with an answer. Every message says what, where and why; hints say what
+//! to do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -161,14 +162,32 @@ impl RefusedBy {
     /// Returns the resolver, when it was its breaker.
     #[must_use]
     pub fn resolver(&self) -> Option<&str> {
-        if let Self::Resolver(name) = self { Some(name) } else { None }
+        if let Self::Resolver(name) = self {
+            Some(name)
+        } else {
+            None
+        }
     }
 }
 
 impl Refused {
-    pub(crate) fn new(host: &Host, role: Role, by: RefusedBy, refusal: Refusal, now: BootInstant, wall: Timestamp) -> Self {
+    pub(crate) fn new(
+        host: &Host,
+        role: Role,
+        by: RefusedBy,
+        refusal: Refusal,
+        now: BootInstant,
+        wall: Timestamp,
+    ) -> Self {
         let cooldown_remaining = refusal.until.since(now);
-        Self { host: host.clone(), role, by, refusal, until: wall + cooldown_remaining, cooldown_remaining }
+        Self {
+            host: host.clone(),
+            role,
+            by,
+            refusal,
+            until: wall + cooldown_remaining,
+            cooldown_remaining,
+        }
     }
 
     /// Returns the reason in one word or two, as events have it.
@@ -177,7 +196,9 @@ impl Refused {
         match &self.refusal.reason {
             RefusalReason::Open { probing: true, .. } => "half-open".to_owned(),
             RefusalReason::Open { reason, .. } => reason.to_string(),
-            RefusalReason::Rate { window: Some(window) } => window.to_string(),
+            RefusalReason::Rate {
+                window: Some(window),
+            } => window.to_string(),
             RefusalReason::Rate { window: None } => "rate".to_owned(),
             RefusalReason::Slots => "max_concurrent".to_owned(),
         }
@@ -194,19 +215,39 @@ impl std::fmt::Display for Refused {
         };
         match &self.refusal.reason {
             RefusalReason::Open { probing: true, .. } => {
-                write!(f, "{whose}: the breaker is half-open and its probes for {role} requests are out")?;
+                write!(
+                    f,
+                    "{whose}: the breaker is half-open and its probes for {role} requests are out"
+                )?;
             }
             RefusalReason::Open { .. } => write!(f, "{whose}: the breaker is open ({reason})")?,
-            RefusalReason::Rate { .. } => write!(f, "{whose}: the limit for {role} requests ({reason}) asks for a longer wait than allowed")?,
-            RefusalReason::Slots => return write!(f, "{whose}: no slot for {role} requests came free before the deadline"),
+            RefusalReason::Rate { .. } => write!(
+                f,
+                "{whose}: the limit for {role} requests ({reason}) asks for a longer wait than allowed"
+            )?,
+            RefusalReason::Slots => {
+                return write!(
+                    f,
+                    "{whose}: no slot for {role} requests came free before the deadline"
+                );
+            }
         }
-        write!(f, "; try again at {} (in {})", self.until, seconds(self.cooldown_remaining))
+        write!(
+            f,
+            "; try again at {} (in {})",
+            self.until,
+            seconds(self.cooldown_remaining)
+        )
     }
 }
 
 /// Writes a duration for a person: `0.250 s`, `61 s`.
 pub(crate) fn seconds(length: Duration) -> String {
-    if length < Duration::from_secs(10) { format!("{:.3} s", length.as_secs_f64()) } else { format!("{:.0} s", length.as_secs_f64().ceil()) }
+    if length < Duration::from_secs(10) {
+        format!("{:.3} s", length.as_secs_f64())
+    } else {
+        format!("{:.0} s", length.as_secs_f64().ceil())
+    }
 }
 
 fn fault_sentence(fault: Fault) -> &'static str {
@@ -257,20 +298,44 @@ impl ErrorKind {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
-            Self::BreakerOpen(Refused { by: RefusedBy::Resolver(_), .. }) => "other resolvers are not affected",
-            Self::RateLimited(_) => "a longer max_delay_ms for this host and role (--rate) waits instead of refusing",
-            Self::Store { .. } => "on_store_failure: local goes on with a share of the limits while the store is away",
+            Self::BreakerOpen(Refused {
+                by: RefusedBy::Resolver(_),
+                ..
+            }) => "other resolvers are not affected",
+            Self::RateLimited(_) => {
+                "a longer max_delay_ms for this host and role (--rate) waits instead of refusing"
+            }
+            Self::Store { .. } => {
+                "on_store_failure: local goes on with a share of the limits while the store is away"
+            }
             Self::Deadline { .. } => "--deadline SECONDS allows more time",
-            Self::Fault { fault: Fault::Tls, .. } => "--cacert FILE trusts a further certificate",
-            Self::Fault { fault: Fault::NoRoute, message, .. } if message.contains("open files") => {
+            Self::Fault {
+                fault: Fault::Tls, ..
+            } => "--cacert FILE trusts a further certificate",
+            Self::Fault {
+                fault: Fault::NoRoute,
+                message,
+                ..
+            } if message.contains("open files") => {
                 "the process may open no more files: raise ulimit -n, or run fewer at once with --max-inflight"
             }
-            Self::BreakerOpen(Refused { by: RefusedBy::Network, .. }) | Self::Fault { fault: Fault::Dns | Fault::NoRoute, .. } => {
-                "check the name and this machine's network"
+            Self::BreakerOpen(Refused {
+                by: RefusedBy::Network,
+                ..
+            })
+            | Self::Fault {
+                fault: Fault::Dns | Fault::NoRoute,
+                ..
+            } => "check the name and this machine's network",
+            Self::Internal { .. } => {
+                "type the host yourself, map it with --connect-to, or set transport.allow_internal"
             }
-            Self::Internal { .. } => "type the host yourself, map it with --connect-to, or set transport.allow_internal",
-            Self::File { .. } => "the directory must exist, be writable and have room; nothing was left half-written",
-            Self::TooLarge { .. } => "transport.max_body_bytes and transport.max_file_bytes set the caps",
+            Self::File { .. } => {
+                "the directory must exist, be writable and have room; nothing was left half-written"
+            }
+            Self::TooLarge { .. } => {
+                "transport.max_body_bytes and transport.max_file_bytes set the caps"
+            }
             _ => return None,
         })
     }

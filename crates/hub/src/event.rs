@@ -178,7 +178,8 @@ pub enum What {
     },
     /// The journey is over. Always the last event of a request.
     End {
-        /// What kept it from an answer: the class of its error, or `cancelled` when nobody waited for it any more.
+        /// What kept it from an answer: the class of its error, or `cancelled` when nobody waited
+        /// for it any more.
         error: Option<&'static str>,
     },
 }

@@ -13,8 +13,8 @@
 //!     follow or return
 //! ```
 //!
-//! This file asks and acts; it computes nothing. Decisions are in `docstokg_policy`, the waiting in `gate.rs`,
-//! the sending in `attempt.rs`, the reading of redirects in `redirect.rs`.
+//! This file asks and acts; it computes nothing. Decisions are in `docstokg_policy`, the waiting in
+//! `gate.rs`, the sending in `attempt.rs`, the reading of redirects in `redirect.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,14 +75,24 @@ pub(crate) struct Arrived {
 
 impl Inner {
     /// Takes a request all the way: hop by hop to its final answer.
-    pub(crate) async fn journey(&self, request: &Request, delivery: &Delivery) -> Result<Arrived, FetchError> {
+    pub(crate) async fn journey(
+        &self,
+        request: &Request,
+        delivery: &Delivery,
+    ) -> Result<Arrived, FetchError> {
         let mut track = self.begin(request);
         let mut hop = self.first_hop(request);
         let mut visited = Vec::new();
         loop {
-            let told = |kind: ErrorKind, track: &mut Track| FetchError { url: redact(&hop.url), journey: track.end(Some(kind.class())), kind };
+            let told = |kind: ErrorKind, track: &mut Track| FetchError {
+                url: redact(&hop.url),
+                journey: track.end(Some(kind.class())),
+                kind,
+            };
 
-            let target = self.name(&hop, request).map_err(|kind| told(kind, &mut track))?;
+            let target = self
+                .name(&hop, request)
+                .map_err(|kind| told(kind, &mut track))?;
             track.hop(&target.host, target.role, || What::Hop {
                 url: redact(&target.url),
                 method: hop.method.clone(),
@@ -93,12 +103,23 @@ impl Inner {
             });
 
             if let (Some(judge), true) = (&request.redirects, !visited.is_empty()) {
-                // A site that was stated by http is judged as stated: whether it serves https is not known yet.
-                let mut judged = judge.judge(hop.or_else.as_ref().unwrap_or(&target.url)).await;
+                // A site that was stated by http is judged as stated: whether it serves https is
+                // not known yet.
+                let mut judged = judge
+                    .judge(hop.or_else.as_ref().unwrap_or(&target.url))
+                    .await;
                 if judged.is_err() && hop.or_else.is_some() {
                     judged = judge.judge(&target.url).await;
                 }
-                judged.map_err(|why| told(ErrorKind::Disallowed { host: target.host.clone(), why }, &mut track))?;
+                judged.map_err(|why| {
+                    told(
+                        ErrorKind::Disallowed {
+                            host: target.host.clone(),
+                            why,
+                        },
+                        &mut track,
+                    )
+                })?;
             }
 
             match cache::look_up(&target.url) {
@@ -106,7 +127,10 @@ impl Inner {
             }
 
             let sent = request.jar().and_then(|jar| jar.header(&hop.url));
-            let (head, content) = match self.attempts(&target, &hop, request, delivery, &mut track).await {
+            let (head, content) = match self
+                .attempts(&target, &hop, request, delivery, &mut track)
+                .await
+            {
                 Err(ErrorKind::Fault { .. }) if hop.or_else.is_some() => {
                     self.remember_plain(target.host);
                     hop = hop.into_stated();
@@ -125,18 +149,46 @@ impl Inner {
             let redirected = match request.follow {
                 Follow::Redirects => {
                     let is_plain = |url: &Url| self.is_plain(url);
-                    redirect::read(&hop, head.status, &head.headers, &request.secret_headers, self.config.transport.allow_downgrade, is_plain)
+                    redirect::read(
+                        &hop,
+                        head.status,
+                        &head.headers,
+                        &request.secret_headers,
+                        self.config.transport.allow_downgrade,
+                        is_plain,
+                    )
                 }
                 Follow::Nothing => Redirected::No,
             };
             match redirected {
-                Redirected::No => return Ok(Arrived { head, content, track }),
-                Redirected::Refused(why) => return Err(told(ErrorKind::Redirect { host: target.host, why }, &mut track)),
-                Redirected::To { hop: next, stripped } => {
+                Redirected::No => {
+                    return Ok(Arrived {
+                        head,
+                        content,
+                        track,
+                    });
+                }
+                Redirected::Refused(why) => {
+                    return Err(told(
+                        ErrorKind::Redirect {
+                            host: target.host,
+                            why,
+                        },
+                        &mut track,
+                    ));
+                }
+                Redirected::To {
+                    hop: next,
+                    stripped,
+                } => {
                     visited.push((hop.url.clone(), sent));
                     let carries = request.jar().and_then(|jar| jar.header(&next.url));
-                    self.check_redirect(&target.host, &visited, &next, carries).map_err(|kind| told(kind, &mut track))?;
-                    track.note(&target.host, target.role, || What::Redirect { to: redact(&next.url), stripped });
+                    self.check_redirect(&target.host, &visited, &next, carries)
+                        .map_err(|kind| told(kind, &mut track))?;
+                    track.note(&target.host, target.role, || What::Redirect {
+                        to: redact(&next.url),
+                        stripped,
+                    });
                     track.journey.redirects += 1;
                     hop = *next;
                 }
@@ -153,32 +205,70 @@ impl Inner {
         delivery: &Delivery,
         track: &mut Track,
     ) -> Result<(Box<Head>, Content), ErrorKind> {
-        let repeatable = request.repeatable.unwrap_or_else(|| Repeatable::of(&hop.method));
+        let repeatable = request
+            .repeatable
+            .unwrap_or_else(|| Repeatable::of(&hop.method));
         let note = |track: &Track, what: What| track.note(&target.host, target.role, || what);
         let mut attempt = 1;
         let mut unprocessed = Unprocessed::default();
         loop {
             // enter, wait, confirm
-            let Passed { granted, mut resolver, network } = self.enter(target, request, attempt, track).await?;
+            let Passed {
+                granted,
+                mut resolver,
+                network,
+            } = self.enter(target, request, attempt, track).await?;
 
             // send, and read the body as the delivery says
             let sent = self.runtime.boot();
             let wire = OnTheWire::show(request.on_the_wire.as_ref());
-            let finish = match self.attempt(target, self.outgoing(hop, target, request), &granted, delivery, track).await {
+            let finish = match self
+                .attempt(
+                    target,
+                    self.outgoing(hop, target, request),
+                    &granted,
+                    delivery,
+                    track,
+                )
+                .await
+            {
                 Attempted::Finished(finish) => finish.judged_at(attempt),
                 Attempted::Abandoned(kind) => return Err(kind),
-                Attempted::Streaming { head, reader, outcome } => {
-                    // Retrying ends with the headers of a stream: what it holds is settled at the end of its body.
+                Attempted::Streaming {
+                    head,
+                    reader,
+                    outcome,
+                } => {
+                    // Retrying ends with the headers of a stream: what it holds is settled at the
+                    // end of its body.
                     let grants = std::iter::once(granted).chain(resolver).collect();
                     if let Some(network) = network {
-                        network.settle(&Report { outcome: Outcome::Success, retry_after: None, sent }, track).await;
+                        network
+                            .settle(
+                                &Report {
+                                    outcome: Outcome::Success,
+                                    retry_after: None,
+                                    sent,
+                                },
+                                track,
+                            )
+                            .await;
                     }
                     return Ok((
                         head,
-                        Content::Open(Box::new(OpenBody { reader, grants, outcome, sent, host: target.host.clone(), role: target.role })),
+                        Content::Open(Box::new(OpenBody {
+                            reader,
+                            grants,
+                            outcome,
+                            sent,
+                            host: target.host.clone(),
+                            role: target.role,
+                        })),
                     ));
                 }
-                Attempted::Unprocessed(_) if unprocessed.may_send_again(target.lane.answers.load(Ordering::Relaxed)) => {
+                Attempted::Unprocessed(_)
+                    if unprocessed.may_send_again(target.lane.answers.load(Ordering::Relaxed)) =>
+                {
                     granted.give_back();
                     note(track, What::GivenBack);
                     continue;
@@ -186,10 +276,14 @@ impl Inner {
                 // No other is served any more: that is a fault like others.
                 Attempted::Unprocessed(message) => {
                     track.journey.attempts += 1;
-                    Finish::Fault { fault: Fault::Read, message }
+                    Finish::Fault {
+                        fault: Fault::Read,
+                        message,
+                    }
                 }
                 Attempted::Blocked => {
-                    // Nothing was sent. Ask again: the patient wait for the end of the block, the others are refused.
+                    // Nothing was sent. Ask again: the patient wait for the end of the block, the
+                    // others are refused.
                     granted.give_back();
                     note(track, What::GivenBack);
                     continue;
@@ -198,44 +292,92 @@ impl Inner {
 
             // settle
             if let Finish::Fault { fault, message } = &finish {
-                note(track, What::Fault { fault: *fault, message: message.clone() });
+                note(
+                    track,
+                    What::Fault {
+                        fault: *fault,
+                        message: message.clone(),
+                    },
+                );
             }
-            let (mut class, retry_after) = (finish.class(&target.lane.rules.classifier), finish.retry_after());
+            let (mut class, retry_after) = (
+                finish.class(&target.lane.rules.classifier),
+                finish.retry_after(),
+            );
             let is_tentative = hop.or_else.is_some() && matches!(finish, Finish::Fault { .. });
             class.transient &= !is_tentative;
             let ours = matches!(finish, Finish::Fault { fault, .. } if fault.is_ours());
-            let report = Report { outcome: class.outcome, retry_after, sent };
+            let report = Report {
+                outcome: class.outcome,
+                retry_after,
+                sent,
+            };
             let open_until = match network {
-                // Neither does a connection that ends: only an answer, or the next attempt, tells how the origin is.
-                // So does a try of https where http was stated: that it fails says nothing about the site.
+                // Neither does a connection that ends: only an answer, or the next attempt, tells
+                // how the origin is. So does a try of https where http was stated: that it fails
+                // says nothing about the site.
                 network if finish.says_nothing() || is_tentative => {
                     drop((granted, resolver.take(), network));
                     None
                 }
-                // A failure of our own network says nothing about the origin: others who share its breaker may reach it.
+                // A failure of our own network says nothing about the origin: others who share its
+                // breaker may reach it.
                 Some(network) if ours => {
                     drop((granted, resolver.take()));
                     network.settle(&report, track).await
                 }
                 Some(network) => {
-                    network.settle(&Report { outcome: Outcome::Success, retry_after: None, sent }, track).await;
+                    network
+                        .settle(
+                            &Report {
+                                outcome: Outcome::Success,
+                                retry_after: None,
+                                sent,
+                            },
+                            track,
+                        )
+                        .await;
                     granted.settle(&report, track).await.or(finish.open_until())
                 }
                 None => granted.settle(&report, track).await.or(finish.open_until()),
             };
             if let Some(resolver) = resolver {
-                resolver.settle(&Report { outcome: class.outcome, retry_after: None, sent }, track).await;
+                resolver
+                    .settle(
+                        &Report {
+                            outcome: class.outcome,
+                            retry_after: None,
+                            sent,
+                        },
+                        track,
+                    )
+                    .await;
             }
-            note(track, What::Settled { outcome: class.outcome });
+            note(
+                track,
+                What::Settled {
+                    outcome: class.outcome,
+                },
+            );
 
             // decide
             if finish.is_final(request.is_final) {
                 return finish.into_answer(&target.host);
             }
             let now = self.runtime.boot();
-            let asked_until = retry_after.map(|asked| now + asked.min(target.lane.rules.breaker.retry_after_cap));
-            let deadline = request.retry_wait.map_or(track.deadline, |most| track.deadline.min(now + most));
-            let ended = Ended { attempt, class, repeatable, open_until, asked_until, deadline };
+            let asked_until =
+                retry_after.map(|asked| now + asked.min(target.lane.rules.breaker.retry_after_cap));
+            let deadline = request
+                .retry_wait
+                .map_or(track.deadline, |most| track.deadline.min(now + most));
+            let ended = Ended {
+                attempt,
+                class,
+                repeatable,
+                open_until,
+                asked_until,
+                deadline,
+            };
             match retry::decide(&self.config.retry, &ended, now, self.random.share()) {
                 Next::Stop(StopReason::Final) => return finish.into_answer(&target.host),
                 Next::Stop(reason) => {
@@ -254,20 +396,33 @@ impl Inner {
         }
     }
 
-    /// Passes the breakers of the resolver and of our own network, where there are such, and the gate of the site.
-    async fn enter(&self, target: &Target, request: &Request, attempt: u32, track: &mut Track) -> Result<Passed, ErrorKind> {
+    /// Passes the breakers of the resolver and of our own network, where there are such, and the
+    /// gate of the site.
+    async fn enter(
+        &self,
+        target: &Target,
+        request: &Request,
+        attempt: u32,
+        track: &mut Track,
+    ) -> Result<Passed, ErrorKind> {
         let now = self.runtime.boot();
         let retrying = attempt > 1;
-        // Who bounds the wait for its own retry does not wait for a host that was paused meanwhile: it comes back.
+        // Who bounds the wait for its own retry does not wait for a host that was paused meanwhile:
+        // it comes back.
         let deadline = match request.retry_wait {
             Some(most) if retrying => track.deadline.min(now + most.max(RETRY_ENTRY)),
             _ => track.deadline,
         };
         let terms = Terms {
             asked: now,
-            patience: if retrying { Patience::Wait } else { request.patience },
+            patience: if retrying {
+                Patience::Wait
+            } else {
+                request.patience
+            },
             latest: match request.rate_wait {
-                // Who has been let through once is not turned away for its retry: only the deadline bounds that.
+                // Who has been let through once is not turned away for its retry: only the deadline
+                // bounds that.
                 _ if retrying => deadline,
                 RateWait::Policy => now + target.lane.rules.max_delay,
                 RateWait::None => now,
@@ -279,7 +434,11 @@ impl Inner {
             weight: request.weight,
         };
         let mut waits = Waits::default();
-        let beside = Doorkeeper { runtime: &self.runtime, process_slots: None, random: &self.random };
+        let beside = Doorkeeper {
+            runtime: &self.runtime,
+            process_slots: None,
+            random: &self.random,
+        };
         let mut passed = [None, None];
         for (place, other) in [&target.resolver, &target.network].into_iter().enumerate() {
             let Some((gate, lane)) = other else { continue };
@@ -288,13 +447,21 @@ impl Inner {
                 Err(denied) => {
                     give_back(passed);
                     let resolver = request.resolver.as_deref().filter(|_| place == 0);
-                    let by = resolver.map_or(RefusedBy::Network, |name| RefusedBy::Resolver(name.into()));
+                    let by = resolver
+                        .map_or(RefusedBy::Network, |name| RefusedBy::Resolver(name.into()));
                     return Err(self.denied(target, by, denied, waits.rate, track));
                 }
             }
         }
-        let door = Doorkeeper { runtime: &self.runtime, process_slots: Some(&self.process_slots), random: &self.random };
-        let admitted = target.gate.admit(&target.lane, terms, &door, track, &mut waits).await;
+        let door = Doorkeeper {
+            runtime: &self.runtime,
+            process_slots: Some(&self.process_slots),
+            random: &self.random,
+        };
+        let admitted = target
+            .gate
+            .admit(&target.lane, terms, &door, track, &mut waits)
+            .await;
         track.journey.rate_delay += waits.rate;
         track.journey.slot_wait += waits.slots;
         track.journey.breaker_wait += waits.breaker;
@@ -302,7 +469,11 @@ impl Inner {
             Ok(granted) => {
                 let [resolver, network] = passed;
                 note_entry(target, &granted, resolver.as_ref(), attempt, waits, track);
-                Ok(Passed { granted, resolver, network })
+                Ok(Passed {
+                    granted,
+                    resolver,
+                    network,
+                })
             }
             Err(denied) => {
                 give_back(passed);
@@ -311,20 +482,59 @@ impl Inner {
         }
     }
 
-    fn denied(&self, target: &Target, by: RefusedBy, denied: Denied, waited: Duration, track: &Track) -> ErrorKind {
+    fn denied(
+        &self,
+        target: &Target,
+        by: RefusedBy,
+        denied: Denied,
+        waited: Duration,
+        track: &Track,
+    ) -> ErrorKind {
         let refusal = match denied {
             Denied::Refused(refusal) => refusal,
-            Denied::Store(error) => return ErrorKind::Store { host: target.host.clone(), error },
+            Denied::Store(error) => {
+                return ErrorKind::Store {
+                    host: target.host.clone(),
+                    error,
+                };
+            }
         };
-        track.note(&target.host, target.role, || What::Refused { refusal: refusal.clone(), by: by.clone(), waited });
+        track.note(&target.host, target.role, || What::Refused {
+            refusal: refusal.clone(),
+            by: by.clone(),
+            waited,
+        });
         let is_breaker = matches!(refusal.reason, RefusalReason::Open { .. });
-        let refused = Refused::new(&target.host, target.role, by, refusal, self.runtime.boot(), self.runtime.wall());
-        if is_breaker { ErrorKind::BreakerOpen(refused) } else { ErrorKind::RateLimited(refused) }
+        let refused = Refused::new(
+            &target.host,
+            target.role,
+            by,
+            refusal,
+            self.runtime.boot(),
+            self.runtime.wall(),
+        );
+        if is_breaker {
+            ErrorKind::BreakerOpen(refused)
+        } else {
+            ErrorKind::RateLimited(refused)
+        }
     }
 
-    /// Refuses chains that lead nowhere. The same URL again is no circle while its cookies have changed.
-    fn check_redirect(&self, host: &Host, visited: &[Visited], next: &Hop, carries: Option<HeaderValue>) -> Result<(), ErrorKind> {
-        let refused = |why: String| Err(ErrorKind::Redirect { host: host.clone(), why });
+    /// Refuses chains that lead nowhere. The same URL again is no circle while its cookies have
+    /// changed.
+    fn check_redirect(
+        &self,
+        host: &Host,
+        visited: &[Visited],
+        next: &Hop,
+        carries: Option<HeaderValue>,
+    ) -> Result<(), ErrorKind> {
+        let refused = |why: String| {
+            Err(ErrorKind::Redirect {
+                host: host.clone(),
+                why,
+            })
+        };
         if visited.contains(&(next.url.clone(), carries)) {
             return refused("it redirects in a circle".to_owned());
         }
@@ -374,7 +584,11 @@ const MOST_IN_VAIN: u32 = 5;
 impl Unprocessed {
     /// Tells whether it may be sent again, given how many answers others have had.
     fn may_send_again(&mut self, answers: u32) -> bool {
-        self.in_vain = if answers == self.answers { self.in_vain + 1 } else { 0 };
+        self.in_vain = if answers == self.answers {
+            self.in_vain + 1
+        } else {
+            0
+        };
         self.answers = answers;
         self.in_vain < MOST_IN_VAIN
     }
@@ -400,7 +614,8 @@ impl Drop for OnTheWire<'_> {
     }
 }
 
-/// Gives back what was passed before a refusal: a place among a resolver's probes must not be lost to one of the host.
+/// Gives back what was passed before a refusal: a place among a resolver's probes must not be lost
+/// to one of the host.
 fn give_back(passed: [Option<Granted>; 2]) {
     for granted in passed.into_iter().flatten() {
         granted.give_back();
@@ -408,10 +623,19 @@ fn give_back(passed: [Option<Granted>; 2]) {
 }
 
 /// Tells the observers on which terms an attempt goes.
-fn note_entry(target: &Target, granted: &Granted, resolver: Option<&Granted>, attempt: u32, waits: Waits, track: &Track) {
+fn note_entry(
+    target: &Target,
+    granted: &Granted,
+    resolver: Option<&Granted>,
+    attempt: u32,
+    waits: Waits,
+    track: &Track,
+) {
     let pass = &granted.grant().pass;
     if let Some(refusal) = &pass.shadowed {
-        track.note(&target.host, target.role, || What::Shadowed((**refusal).clone()));
+        track.note(&target.host, target.role, || {
+            What::Shadowed((**refusal).clone())
+        });
     }
     if target.lane.key.free {
         track.note(&target.host, target.role, || What::HeadSkipped);
@@ -423,6 +647,12 @@ fn note_entry(target: &Target, granted: &Granted, resolver: Option<&Granted>, at
         rate_delay: waits.rate,
         slot_wait: waits.slots,
         breaker_wait: waits.breaker,
-        resolver: resolver.map(|granted| if granted.grant().pass.probe { State::HalfOpen } else { State::Closed }),
+        resolver: resolver.map(|granted| {
+            if granted.grant().pass.probe {
+                State::HalfOpen
+            } else {
+                State::Closed
+            }
+        }),
     });
 }

@@ -9,10 +9,13 @@ use std::path::{Path, PathBuf};
 /// It cannot be written or renamed.
 pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let beside = beside(path);
-    std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path)).inspect_err(|_| {
-        // Nothing more can be done about one that cannot be removed; it is recognisable by its name.
-        let _ = std::fs::remove_file(&beside);
-    })
+    std::fs::write(&beside, text)
+        .and_then(|()| std::fs::rename(&beside, path))
+        .inspect_err(|_| {
+            // Nothing more can be done about one that cannot be removed; it is recognisable by its
+            // name.
+            let _ = std::fs::remove_file(&beside);
+        })
 }
 
 /// Returns the name under which a file is written before it is complete.
@@ -27,5 +30,9 @@ pub fn beside(path: &Path) -> PathBuf {
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .map(|digit| char::from(DIGITS[usize::from(digit)]))
+        .collect()
 }

@@ -1,7 +1,8 @@
 //! The gate of a site: who may send now, who waits in line, who holds a slot.
 //!
-//! A [`Gate`] joins the store's state of one site with what belongs to this process alone: the lanes, one per host, role
-//! and kind, each with its line of waiters; and the slots. [`admission`] is the way through it.
+//! A [`Gate`] joins the store's state of one site with what belongs to this process alone: the
+//! lanes, one per host, role and kind, each with its line of waiters; and the slots. [`admission`]
+//! is the way through it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -51,8 +52,8 @@ pub(crate) struct Gate {
     heartbeat: lease::Heartbeat,
     /// How the breaker stood when this process last heard of it.
     seen: seen::Seen,
-    /// When this process last read an answer that blocks the site, in microseconds: permits from before that are not used,
-    /// though the store hears of it a moment later.
+    /// When this process last read an answer that blocks the site, in microseconds: permits from
+    /// before that are not used, though the store hears of it a moment later.
     blocked_at: AtomicU64,
     news: Arc<News>,
     /// Where a breaker of this process alone is shown to others: they see it, and do not obey it.
@@ -94,7 +95,8 @@ pub(crate) struct LaneKey {
     pub(crate) role: Role,
     pub(crate) kind: Option<Arc<str>>,
     pub(crate) service: Option<Arc<str>>,
-    /// HEAD where it is free: passes the breaker and takes slots, but charges nothing and waits for no rate.
+    /// HEAD where it is free: passes the breaker and takes slots, but charges nothing and waits for
+    /// no rate.
     pub(crate) free: bool,
 }
 
@@ -105,7 +107,8 @@ pub(crate) struct Lane {
     pub(crate) rules: Arc<Rules>,
     slots: Box<[Arc<Semaphore>]>,
     line: Line,
-    /// The origin closes its connections: every request is dialled, and none is later than the others.
+    /// The origin closes its connections: every request is dialled, and none is later than the
+    /// others.
     pub(crate) closes: AtomicBool,
     /// Counts the answers: while others are served, a request that was not looked at is sent again.
     pub(crate) answers: AtomicU32,
@@ -138,7 +141,14 @@ impl Lane {
         match terms.weight {
             _ if self.key.free => Cow::Borrowed(&self.charges),
             1 => Cow::Borrowed(&self.charges),
-            weight => self.charges.iter().map(|charge| Charge { weight, ..charge.clone() }).collect(),
+            weight => self
+                .charges
+                .iter()
+                .map(|charge| Charge {
+                    weight,
+                    ..charge.clone()
+                })
+                .collect(),
         }
     }
 
@@ -162,7 +172,8 @@ impl Lane {
 }
 
 impl Gate {
-    /// Wakes everybody in line: the state of the site has changed, and they have reason to ask again.
+    /// Wakes everybody in line: the state of the site has changed, and they have reason to ask
+    /// again.
     pub(crate) fn wake_all(&self) {
         for lane in &*self.lanes.lock() {
             lane.line.wake_all();
@@ -181,7 +192,9 @@ impl Gate {
 
     /// Shows a transition of this process's own breaker to other processes.
     fn show(&self, transition: &Transition) {
-        let Some((store, key)) = &self.shown else { return };
+        let Some((store, key)) = &self.shown else {
+            return;
+        };
         // A store that does not answer shows nothing; the breaker holds all the same.
         match (transition.to, transition.reset, &transition.reason) {
             (State::Open, Some(reset), Some(reason)) => drop(store.site(key).block(reset, reason)),
@@ -190,9 +203,11 @@ impl Gate {
         }
     }
 
-    /// Takes note of an answer that asks for no requests: those that were permitted before it are not sent after it.
+    /// Takes note of an answer that asks for no requests: those that were permitted before it are
+    /// not sent after it.
     fn note_block(&self) {
-        self.blocked_at.store(self.runtime.boot().as_micros(), Ordering::Release);
+        self.blocked_at
+            .store(self.runtime.boot().as_micros(), Ordering::Release);
     }
 
     /// Tells whether a block began after a permit was given.
@@ -202,7 +217,12 @@ impl Gate {
 
     /// Wakes the heads of the site's other queues: a place before them has come free.
     fn wake_heads_beside(&self, lane: &Arc<Lane>) {
-        for other in self.lanes.lock().iter().filter(|other| !Arc::ptr_eq(other, lane)) {
+        for other in self
+            .lanes
+            .lock()
+            .iter()
+            .filter(|other| !Arc::ptr_eq(other, lane))
+        {
             other.line.wake_head();
         }
     }
@@ -223,13 +243,23 @@ impl Gate {
         }
     }
 
-    /// Reports that another process or an operator has changed the breaker, and wakes the requests that wait for it.
+    /// Reports that another process or an operator has changed the breaker, and wakes the requests
+    /// that wait for it.
     fn report_change(&self, transition: Option<Transition>) {
         self.wake_all();
         let lane = self.lanes.lock().first().map(Arc::clone);
         if let (Some(transition), Some(lane)) = (transition, lane) {
-            let what = What::BreakerSeen { key: Arc::clone(&self.key), transition };
-            let event = Event { at: self.runtime.boot(), request: 0, host: lane.key.host.clone(), role: lane.key.role, what };
+            let what = What::BreakerSeen {
+                key: Arc::clone(&self.key),
+                transition,
+            };
+            let event = Event {
+                at: self.runtime.boot(),
+                request: 0,
+                host: lane.key.host.clone(),
+                role: lane.key.role,
+                what,
+            };
             for observer in &*self.news.observers {
                 observer.note(&event);
             }
@@ -239,6 +269,9 @@ impl Gate {
 
     /// Tells whether somebody waits at the gate or is on the way through it.
     fn is_used(&self) -> bool {
-        self.lanes.lock().iter().any(|lane| Arc::strong_count(lane) > 1)
+        self.lanes
+            .lock()
+            .iter()
+            .any(|lane| Arc::strong_count(lane) > 1)
     }
 }

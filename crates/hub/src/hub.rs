@@ -40,7 +40,8 @@ use crate::store;
 use crate::transport::wire::WireOptions;
 use crate::transport::{Outgoing, Reach, Transport, TransportError, WireTransport};
 
-/// How many hosts that users typed are remembered. Those beyond may lie in the own network only when asked for directly.
+/// How many hosts that users typed are remembered. Those beyond may lie in the own network only
+/// when asked for directly.
 const MOST_TYPED: usize = 65_536;
 
 /// One polite client for everything. Cheap to clone; clones share all limits.
@@ -170,21 +171,44 @@ impl HubBuilder {
     pub fn build(self) -> Result<Hub, BuildError> {
         let transport = match self.transport {
             Some(transport) => transport,
-            None => Arc::new(WireTransport::new(&WireOptions { connect_timeout: self.config.transport.connect_timeout, ..self.wire })?),
+            None => Arc::new(WireTransport::new(&WireOptions {
+                connect_timeout: self.config.transport.connect_timeout,
+                ..self.wire
+            })?),
         };
         let clock = Arc::new(RuntimeClock(Arc::clone(&self.runtime)));
         let store = match self.store {
             Some(store) => store,
-            None => store::open_for_library(&self.config, self.state_dir.as_deref(), clock, &self.notice)?,
+            None => store::open_for_library(
+                &self.config,
+                self.state_dir.as_deref(),
+                clock,
+                &self.notice,
+            )?,
         };
-        let user_agent =
-            |role| HeaderValue::from_str(&self.config.identity.user_agent(role)).map_err(|error| TransportError::Client(error.to_string()));
-        let user_agents = [user_agent(Role::Metadata)?, user_agent(Role::Landing)?, user_agent(Role::Artifact)?];
+        let user_agent = |role| {
+            HeaderValue::from_str(&self.config.identity.user_agent(role))
+                .map_err(|error| TransportError::Client(error.to_string()))
+        };
+        let user_agents = [
+            user_agent(Role::Metadata)?,
+            user_agent(Role::Landing)?,
+            user_agent(Role::Artifact)?,
+        ];
         let observers: Arc<[Arc<dyn Observer>]> = self.observers.into();
-        let news = News { observers: Arc::clone(&observers), changes: watch::Sender::new(0) };
+        let news = News {
+            observers: Arc::clone(&observers),
+            changes: watch::Sender::new(0),
+        };
         Ok(Hub(Arc::new(Inner {
             registry: Registry::new(&self.config, store, Arc::clone(&self.runtime), news),
-            process_slots: Arc::new(Semaphore::new(self.config.limits.max_inflight.value.map_or(Semaphore::MAX_PERMITS, |most| most.get() as usize))),
+            process_slots: Arc::new(Semaphore::new(
+                self.config
+                    .limits
+                    .max_inflight
+                    .value
+                    .map_or(Semaphore::MAX_PERMITS, |most| most.get() as usize),
+            )),
             config: self.config,
             runtime: self.runtime,
             random: self.random,
@@ -210,14 +234,23 @@ impl Hub {
     /// Fetches into memory. Any final status is an answer; look at it.
     ///
     /// # Errors
-    /// Refused by a breaker or the limiter, a fault that retries did not mend, a body that may not be kept.
+    /// Refused by a breaker or the limiter, a fault that retries did not mend, a body that may not
+    /// be kept.
     pub async fn fetch(&self, request: Request) -> Result<Response, FetchError> {
-        let Arrived { head, content, mut track } = self.0.journey(&request, &Delivery::Buffer).await?;
+        let Arrived {
+            head,
+            content,
+            mut track,
+        } = self.0.journey(&request, &Delivery::Buffer).await?;
         let body = match content {
             Content::Bytes(body) => body,
             Content::File(_) | Content::Open(_) => bytes::Bytes::new(),
         };
-        Ok(Response { head: *head, body, journey: track.end(None) })
+        Ok(Response {
+            head: *head,
+            body,
+            journey: track.end(None),
+        })
     }
 
     /// Fetches into a file, which appears under its name when it is complete.
@@ -227,22 +260,44 @@ impl Hub {
     pub async fn download(&self, request: Request, path: &Path) -> Result<Downloaded, FetchError> {
         // A file that cannot be written costs the origin nothing.
         PartFile::create(path, self.0.random.number()).map_err(|source| FetchError {
-            kind: ErrorKind::File { path: path.display().to_string(), source },
+            kind: ErrorKind::File {
+                path: path.display().to_string(),
+                source,
+            },
             url: crate::redact::redact(&request.url),
             journey: Journey::default(),
         })?;
-        self.to_file(request, FileTarget { path: path.into(), resume: false }).await
+        self.to_file(
+            request,
+            FileTarget {
+                path: path.into(),
+                resume: false,
+            },
+        )
+        .await
     }
 
-    /// Fetches into a file as [`Hub::download`], going on where an earlier attempt broke off if the origin allows.
+    /// Fetches into a file as [`Hub::download`], going on where an earlier attempt broke off if the
+    /// origin allows.
     ///
-    /// What is there of an unfinished file is `PATH.part`, with a note beside it. The finished file is not durable yet:
-    /// [`Hub::keep`] makes it so.
+    /// What is there of an unfinished file is `PATH.part`, with a note beside it. The finished file
+    /// is not durable yet: [`Hub::keep`] makes it so.
     ///
     /// # Errors
     /// As [`Hub::download`].
-    pub async fn download_resumable(&self, request: Request, path: &Path) -> Result<Downloaded, FetchError> {
-        self.to_file(request, FileTarget { path: path.into(), resume: true }).await
+    pub async fn download_resumable(
+        &self,
+        request: Request,
+        path: &Path,
+    ) -> Result<Downloaded, FetchError> {
+        self.to_file(
+            request,
+            FileTarget {
+                path: path.into(),
+                resume: true,
+            },
+        )
+        .await
     }
 
     /// Gives a finished file its final name, made durable as config says.
@@ -252,19 +307,37 @@ impl Hub {
     pub async fn keep(&self, file: &Path, path: &Path) -> std::io::Result<()> {
         match self.0.config.transport.durability {
             Durability::None => std::fs::rename(file, path),
-            Durability::Batched => self.0.syncer.commit(std::fs::File::open(file)?, file, path).await,
+            Durability::Batched => {
+                self.0
+                    .syncer
+                    .commit(std::fs::File::open(file)?, file, path)
+                    .await
+            }
         }
     }
 
-    async fn to_file(&self, request: Request, target: FileTarget) -> Result<Downloaded, FetchError> {
+    async fn to_file(
+        &self,
+        request: Request,
+        target: FileTarget,
+    ) -> Result<Downloaded, FetchError> {
         let delivery = Delivery::File(target);
-        let Arrived { head, content, mut track } = self.0.journey(&request, &delivery).await?;
+        let Arrived {
+            head,
+            content,
+            mut track,
+        } = self.0.journey(&request, &delivery).await?;
         let (file, preview) = match content {
             Content::File(file) => (Some(file), bytes::Bytes::new()),
             Content::Bytes(preview) => (None, preview),
             Content::Open(_) => (None, bytes::Bytes::new()),
         };
-        Ok(Downloaded { head: *head, file, preview, journey: track.end(None) })
+        Ok(Downloaded {
+            head: *head,
+            file,
+            preview,
+            journey: track.end(None),
+        })
     }
 
     /// Fetches up to the headers and leaves the body to the caller. Retrying ends with the headers.
@@ -272,13 +345,37 @@ impl Hub {
     /// # Errors
     /// As [`Hub::fetch`].
     pub async fn stream(&self, request: Request) -> Result<Streamed, FetchError> {
-        let Arrived { head, content, mut track } = self.0.journey(&request, &Delivery::Stream).await?;
+        let Arrived {
+            head,
+            content,
+            mut track,
+        } = self.0.journey(&request, &Delivery::Stream).await?;
         let journey = track.so_far();
         let body = match content {
             Content::Open(mut open) => {
-                let held = Held::watched(std::mem::take(&mut open.grants), self.0.config.transport.consumer_timeout, &self.0.runtime);
-                let OpenBody { reader, outcome, sent, host, role, .. } = *open;
-                BodyStream::live(Live { reader, held, answered: track.now(), track, outcome, sent, host, role })
+                let held = Held::watched(
+                    std::mem::take(&mut open.grants),
+                    self.0.config.transport.consumer_timeout,
+                    &self.0.runtime,
+                );
+                let OpenBody {
+                    reader,
+                    outcome,
+                    sent,
+                    host,
+                    role,
+                    ..
+                } = *open;
+                BodyStream::live(Live {
+                    reader,
+                    held,
+                    answered: track.now(),
+                    track,
+                    outcome,
+                    sent,
+                    host,
+                    role,
+                })
             }
             other => {
                 track.end(None);
@@ -288,16 +385,27 @@ impl Hub {
                 }
             }
         };
-        Ok(Streamed { head: *head, body, journey })
+        Ok(Streamed {
+            head: *head,
+            body,
+            journey,
+        })
     }
 
     /// Blocks a host for a time, on an operator's word.
     ///
     /// # Errors
     /// The store does not answer.
-    pub async fn block(&self, host: &Host, length: Duration, reason: &str) -> Result<(), StoreError> {
+    pub async fn block(
+        &self,
+        host: &Host,
+        length: Duration,
+        reason: &str,
+    ) -> Result<(), StoreError> {
         let (gate, _) = self.0.registry.lane(&lane_key(host, Role::Metadata));
-        gate.site.block(length, &OpenReason::Operator(reason.into())).await?;
+        gate.site
+            .block(length, &OpenReason::Operator(reason.into()))
+            .await?;
         gate.wake_all();
         Ok(())
     }
@@ -318,10 +426,17 @@ impl Hub {
     /// # Errors
     /// The store does not answer.
     pub async fn view(&self, host: &Host) -> Result<SiteView, StoreError> {
-        self.0.registry.lane(&lane_key(host, Role::Metadata)).0.site.view().await
+        self.0
+            .registry
+            .lane(&lane_key(host, Role::Metadata))
+            .0
+            .site
+            .view()
+            .await
     }
 
-    /// Waits until everything that was said to the store has reached it. A program calls this before it ends.
+    /// Waits until everything that was said to the store has reached it. A program calls this
+    /// before it ends.
     ///
     /// # Errors
     /// The store does not answer.
@@ -351,15 +466,25 @@ impl Hub {
         self.0.registry.len()
     }
 
-    /// Takes the next turn at a host that wants `every` to pass between requests, as its robots.txt may say; over all
-    /// processes that share the store, and apart from the limits.
+    /// Takes the next turn at a host that wants `every` to pass between requests, as its robots.txt
+    /// may say; over all processes that share the store, and apart from the limits.
     ///
     /// # Errors
     /// It is too early by so much.
     pub async fn turn(&self, host: &Host, every: Duration) -> Result<(), Duration> {
-        let Some(once) = NonZeroU32::new(1).filter(|_| !every.is_zero()) else { return Ok(()) };
-        let (gate, lane) = self.0.registry.pace_lane(host, Window { limit: once, per: every });
-        gate.take_turn(&lane, self.0.random.share()).await.map_err(|until| until.since(self.0.runtime.boot()))
+        let Some(once) = NonZeroU32::new(1).filter(|_| !every.is_zero()) else {
+            return Ok(());
+        };
+        let (gate, lane) = self.0.registry.pace_lane(
+            host,
+            Window {
+                limit: once,
+                per: every,
+            },
+        );
+        gate.take_turn(&lane, self.0.random.share())
+            .await
+            .map_err(|until| until.since(self.0.runtime.boot()))
     }
 
     /// Returns the configuration.
@@ -370,7 +495,13 @@ impl Hub {
 }
 
 pub(crate) fn lane_key(host: &Host, role: Role) -> LaneKey {
-    LaneKey { host: host.clone(), role, kind: None, service: None, free: false }
+    LaneKey {
+        host: host.clone(),
+        role,
+        kind: None,
+        service: None,
+        free: false,
+    }
 }
 
 impl Inner {
@@ -391,7 +522,13 @@ impl Inner {
                 typed.insert(host);
             }
         }
-        Hop { method: request.method.clone(), url: request.url.clone(), headers: request.headers.clone(), body: request.body.clone(), or_else: None }
+        Hop {
+            method: request.method.clone(),
+            url: request.url.clone(),
+            headers: request.headers.clone(),
+            body: request.body.clone(),
+            or_else: None,
+        }
     }
 
     /// Names a hop: its host, site and role, and the gate it has to pass.
@@ -399,48 +536,111 @@ impl Inner {
         let host = Host::of(&hop.url)?;
         let role = request.role;
         let url = canonical::for_request(&hop.url, role);
-        let free = hop.method == Method::HEAD && !self.config.limits.of(&host, role).count_head.value;
-        let key = LaneKey { host: host.clone(), role, kind: request.kind.clone(), service: request.service.clone(), free };
+        let free =
+            hop.method == Method::HEAD && !self.config.limits.of(&host, role).count_head.value;
+        let key = LaneKey {
+            host: host.clone(),
+            role,
+            kind: request.kind.clone(),
+            service: request.service.clone(),
+            free,
+        };
         let (gate, lane) = self.registry.lane(&key);
-        let limit = lane.charges.iter().map(|charge| charge.windows.largest_weight()).min().unwrap_or(u32::MAX);
+        let limit = lane
+            .charges
+            .iter()
+            .map(|charge| charge.windows.largest_weight())
+            .min()
+            .unwrap_or(u32::MAX);
         if request.weight > limit {
-            return Err(ErrorKind::Weight { host, weight: request.weight, limit });
+            return Err(ErrorKind::Weight {
+                host,
+                weight: request.weight,
+                limit,
+            });
         }
-        let resolver = request.resolver.as_ref().map(|name| self.registry.resolver_lane(name, &host, role));
+        let resolver = request
+            .resolver
+            .as_ref()
+            .map(|name| self.registry.resolver_lane(name, &host, role));
         let network = self.registry.network_lane(&host, role);
-        Ok(Target { url, host, role, gate, lane, resolver, network, max_body: request.max_body })
+        Ok(Target {
+            url,
+            host,
+            role,
+            gate,
+            lane,
+            resolver,
+            network,
+            max_body: request.max_body,
+        })
     }
 
     /// Dresses a hop for the outside: the headers that every request carries.
     pub(crate) fn outgoing(&self, hop: &Hop, target: &Target, request: &Request) -> Outgoing {
         let mut headers = hop.headers.clone();
         // Worked out anew for each hop: what its own origin may hear is not for the next one.
-        let page = headers.remove(REFERER).and_then(|page| Url::parse(page.to_str().ok()?).ok());
+        let page = headers
+            .remove(REFERER)
+            .and_then(|page| Url::parse(page.to_str().ok()?).ok());
         if let Some(referer) = page.and_then(|page| referer::of(&page, &target.url)) {
             headers.insert(REFERER, referer);
         }
         let (accept, encoding) = accept_of(request.role);
-        for (name, value) in [(USER_AGENT, self.user_agents[request.role.index()].clone()), (ACCEPT, accept), (ACCEPT_ENCODING, encoding)] {
+        for (name, value) in [
+            (USER_AGENT, self.user_agents[request.role.index()].clone()),
+            (ACCEPT, accept),
+            (ACCEPT_ENCODING, encoding),
+        ] {
             headers.entry(name).or_insert(value);
         }
         if let Some(cookies) = request.jar().and_then(|jar| jar.header(&target.url)) {
             headers.entry(COOKIE).or_insert(cookies);
         }
-        let asked_for = || request.provenance == Provenance::Typed && Host::of(&request.url).is_ok_and(|host| host == target.host);
-        let typed = self.config.transport.allow_internal || self.typed_hosts.read().contains(&target.host) || asked_for();
-        let reach = if typed { Reach::Anywhere } else { Reach::PublicOnly };
-        Outgoing { method: hop.method.clone(), url: target.url.clone(), headers, body: hop.body.clone(), reach }
+        let asked_for = || {
+            request.provenance == Provenance::Typed
+                && Host::of(&request.url).is_ok_and(|host| host == target.host)
+        };
+        let typed = self.config.transport.allow_internal
+            || self.typed_hosts.read().contains(&target.host)
+            || asked_for();
+        let reach = if typed {
+            Reach::Anywhere
+        } else {
+            Reach::PublicOnly
+        };
+        Outgoing {
+            method: hop.method.clone(),
+            url: target.url.clone(),
+            headers,
+            body: hop.body.clone(),
+            reach,
+        }
     }
 }
 
-/// Returns the `Accept` and `Accept-Encoding` of a role. Files come as they are: their length and hash must mean something.
+/// Returns the `Accept` and `Accept-Encoding` of a role. Files come as they are: their length and
+/// hash must mean something.
 fn accept_of(role: Role) -> (HeaderValue, HeaderValue) {
     let coded = HeaderValue::from_static("gzip, deflate, br, zstd");
     match role {
-        Role::Metadata => (HeaderValue::from_static("application/json, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.5"), coded),
-        Role::Landing => (HeaderValue::from_static("text/html, application/xhtml+xml, application/xml;q=0.9, */*;q=0.5"), coded),
-        Role::Artifact => {
-            (HeaderValue::from_static("application/pdf, application/xml;q=0.9, text/html;q=0.7, */*;q=0.5"), HeaderValue::from_static("identity"))
-        }
+        Role::Metadata => (
+            HeaderValue::from_static(
+                "application/json, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.5",
+            ),
+            coded,
+        ),
+        Role::Landing => (
+            HeaderValue::from_static(
+                "text/html, application/xhtml+xml, application/xml;q=0.9, */*;q=0.5",
+            ),
+            coded,
+        ),
+        Role::Artifact => (
+            HeaderValue::from_static(
+                "application/pdf, application/xml;q=0.9, text/html;q=0.7, */*;q=0.5",
+            ),
+            HeaderValue::from_static("identity"),
+        ),
     }
 }

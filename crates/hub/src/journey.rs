@@ -49,7 +49,12 @@ pub(crate) struct Track {
 }
 
 impl Track {
-    pub(crate) fn begin(request: u64, deadline: Option<Duration>, runtime: &Arc<dyn Runtime>, observers: &Arc<[Arc<dyn Observer>]>) -> Self {
+    pub(crate) fn begin(
+        request: u64,
+        deadline: Option<Duration>,
+        runtime: &Arc<dyn Runtime>,
+        observers: &Arc<[Arc<dyn Observer>]>,
+    ) -> Self {
         let started = runtime.boot();
         Self {
             journey: Journey::default(),
@@ -69,7 +74,13 @@ impl Track {
     /// Tells the observers, if there are any; `what` is made only then.
     pub(crate) fn note(&self, host: &Host, role: Role, what: impl FnOnce() -> What) {
         if !self.observers.is_empty() {
-            let event = Event { at: self.runtime.boot(), request: self.request, host: host.clone(), role, what: what() };
+            let event = Event {
+                at: self.runtime.boot(),
+                request: self.request,
+                host: host.clone(),
+                role,
+                what: what(),
+            };
             for observer in &*self.observers {
                 observer.note(&event);
             }
@@ -77,7 +88,11 @@ impl Track {
     }
 
     pub(crate) fn deadline_error(&self, host: &Host, during: &'static str) -> ErrorKind {
-        ErrorKind::Deadline { host: host.clone(), deadline: self.deadline.since(self.started), during }
+        ErrorKind::Deadline {
+            host: host.clone(),
+            deadline: self.deadline.since(self.started),
+            during,
+        }
     }
 
     /// Goes on to a hop.

@@ -1,6 +1,8 @@
-//! JSON that is shown to people and kept in files: no control characters in it, not even those that JSON allows.
+//! JSON that is shown to people and kept in files: no control characters in it, not even those that
+//! JSON allows.
 
-/// Escapes DEL and the C1 control characters in JSON text. They can only stand in strings, where an escape means the same.
+/// Escapes DEL and the C1 control characters in JSON text. They can only stand in strings, where an
+/// escape means the same.
 #[must_use]
 pub fn escape_controls(json: String) -> String {
     let is_control = |letter: char| matches!(letter, '\u{7f}'..='\u{9f}');

@@ -1,7 +1,8 @@
 //! One networking hub through which every request passes: cache, breaker, limiter, retry, send.
 //!
-//! A [`Hub`] is polite by construction: no request leaves without passing the breaker and the budgets of the site it
-//! goes to, redirects and retries included. Read [`fetch`] first: it is the journey of one request, top to bottom.
+//! A [`Hub`] is polite by construction: no request leaves without passing the breaker and the
+//! budgets of the site it goes to, redirects and retries included. Read [`fetch`] first: it is the
+//! journey of one request, top to bottom.
 //!
 //! ```no_run
 //! use docstokg_hub::{Hub, Request, config};

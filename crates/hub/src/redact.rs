@@ -1,9 +1,10 @@
 //! URLs as they may be shown: without credentials, keys and tokens, wherever in the URL they are.
 //!
-//! Credentials and the fragment go. In the query, values whose name says that they are secret become `***`; in the
-//! path, what follows such a name (`/token/…`, `;jsessionid=…`) and segments that look like a key: long, and of a
-//! mixture that words and identifiers do not have. A URL that is hidden too much is read once more in the run's own
-//! input; one that is hidden too little is a leak.
+//! Credentials and the fragment go. In the query, values whose name says that they are secret
+//! become `***`; in the path, what follows such a name (`/token/…`, `;jsessionid=…`) and segments
+//! that look like a key: long, and of a mixture that words and identifiers do not have. A URL that
+//! is hidden too much is read once more in the run's own input; one that is hidden too little is a
+//! leak.
 
 use url::Url;
 
@@ -30,7 +31,8 @@ const SECRET_NAMES: [&str; 19] = [
     "csrf",
 ];
 
-/// Words that make a name secret if it ends with them, in whatever spelling: `authtoken`, `sessionToken`, `X-Amz-Signature`.
+/// Words that make a name secret if it ends with them, in whatever spelling: `authtoken`,
+/// `sessionToken`, `X-Amz-Signature`.
 const SECRET_ENDINGS: [&str; 18] = [
     "token",
     "apikey",
@@ -53,13 +55,26 @@ const SECRET_ENDINGS: [&str; 18] = [
 ];
 
 /// Words that end with `key` and are none.
-const NO_KEYS: [&str; 8] = ["monkey", "turkey", "donkey", "hockey", "jockey", "whiskey", "sortkey", "lackey"];
+const NO_KEYS: [&str; 8] = [
+    "monkey", "turkey", "donkey", "hockey", "jockey", "whiskey", "sortkey", "lackey",
+];
 
-/// How often a name may be percent-encoded: a URL within a URL within a URL has its own encoded once more each time.
+/// How often a name may be percent-encoded: a URL within a URL within a URL has its own encoded
+/// once more each time.
 const MOST_ENCODED: usize = 8;
 
 /// Beginnings of keys that well-known services hand out.
-const KEY_BEGINNINGS: [&str; 9] = ["sk_", "sk-", "pk_", "ghp_", "gho_", "github_pat_", "AKIA", "xoxb-", "eyJ"];
+const KEY_BEGINNINGS: [&str; 9] = [
+    "sk_",
+    "sk-",
+    "pk_",
+    "ghp_",
+    "gho_",
+    "github_pat_",
+    "AKIA",
+    "xoxb-",
+    "eyJ",
+];
 
 /// The fewest characters that make a segment of letters and digits look like a key.
 const LONG: usize = 20;
@@ -89,17 +104,25 @@ pub fn redact(url: &Url) -> String {
     shown
 }
 
-/// Returns text that may have a URL in it, or be a part of one, as it may be shown: a line that could not be read is quoted
-/// in messages.
+/// Returns text that may have a URL in it, or be a part of one, as it may be shown: a line that
+/// could not be read is quoted in messages.
 #[must_use]
 pub fn redact_text(text: &str) -> String {
     const ENDS: [char; 8] = [' ', '?', '&', ';', '#', ',', '"', '\''];
     let mut shown = String::with_capacity(text.len());
     for piece in text.split_inclusive(ENDS) {
-        let end = piece.len() - piece.chars().next_back().filter(|last| ENDS.contains(last)).map_or(0, char::len_utf8);
+        let end = piece.len()
+            - piece
+                .chars()
+                .next_back()
+                .filter(|last| ENDS.contains(last))
+                .map_or(0, char::len_utf8);
         let (word, rest) = piece.split_at(end);
         // A name and password before a host.
-        match word.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {
+        match word
+            .split_once("://")
+            .and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1)))
+        {
             Some((scheme, host)) => shown.push_str(&format!("{scheme}://{HIDDEN}@{host}")),
             None if word.contains('=') || word.contains('%') => redact_pair(word, &mut shown),
             None => shown.push_str(word),
@@ -132,7 +155,13 @@ fn redact_path(path: &str, shown: &mut String) {
 
 fn redact_pair(pair: &str, shown: &mut String) {
     match pair.split_once('=').or_else(|| split_encoded(pair)) {
-        Some((name, value)) if !value.is_empty() && (is_secret(name) || is_key(value) || hides_a_url(value) || hides_a_pair(value)) => {
+        Some((name, value))
+            if !value.is_empty()
+                && (is_secret(name)
+                    || is_key(value)
+                    || hides_a_url(value)
+                    || hides_a_pair(value)) =>
+        {
             shown.push_str(name);
             shown.push('=');
             shown.push_str(HIDDEN);
@@ -155,7 +184,9 @@ fn decoded(text: &str) -> String {
         if !text.contains('%') {
             break;
         }
-        let once = percent_encoding::percent_decode_str(&text).decode_utf8_lossy().into_owned();
+        let once = percent_encoding::percent_decode_str(&text)
+            .decode_utf8_lossy()
+            .into_owned();
         if once == text {
             break;
         }
@@ -172,13 +203,20 @@ fn is_secret(name: &str) -> bool {
 
 /// Judges a name in any spelling: `api_key`, `apiKey`, `API-KEY`, `x.api.key`.
 fn is_secret_name(name: &str) -> bool {
-    let word: String = name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect();
+    let word: String = name
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|letter| letter.to_ascii_lowercase())
+        .collect();
     if word.is_empty() {
         return false;
     }
     let last = last_word(name).to_ascii_lowercase();
-    let is_key = last == "key" || (word.ends_with("key") && !NO_KEYS.iter().any(|other| word.ends_with(other)));
-    let endings = SECRET_ENDINGS.iter().chain(["sig", "auth", "pwd", "session", "email"].iter());
+    let is_key = last == "key"
+        || (word.ends_with("key") && !NO_KEYS.iter().any(|other| word.ends_with(other)));
+    let endings = SECRET_ENDINGS
+        .iter()
+        .chain(["sig", "auth", "pwd", "session", "email"].iter());
     is_key
         || SECRET_NAMES.contains(&word.as_str())
         || SECRET_ENDINGS.iter().any(|ending| word.ends_with(ending))
@@ -188,18 +226,27 @@ fn is_secret_name(name: &str) -> bool {
 /// Returns the last word of a name, by its separators or its capitals.
 fn last_word(name: &str) -> &str {
     let name = name.trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric());
-    let start = name.rfind(|letter: char| !letter.is_ascii_alphanumeric()).map_or(0, |place| place + 1);
+    let start = name
+        .rfind(|letter: char| !letter.is_ascii_alphanumeric())
+        .map_or(0, |place| place + 1);
     let word = name.get(start..).unwrap_or(name);
     let bytes = word.as_bytes();
-    let capital = (1..bytes.len()).rev().find(|place| bytes[*place].is_ascii_uppercase() && bytes[place - 1].is_ascii_lowercase());
+    let capital = (1..bytes.len())
+        .rev()
+        .find(|place| bytes[*place].is_ascii_uppercase() && bytes[place - 1].is_ascii_lowercase());
     capital.and_then(|place| word.get(place..)).unwrap_or(word)
 }
 
 /// Tells whether a value holds pairs of its own, one of which is a secret.
 fn hides_a_pair(value: &str) -> bool {
     let value = decoded(value);
-    let mut pairs = value.split(['&', ';', '?', '#', '~', ' ']).filter_map(|pair| pair.split_once('='));
-    pairs.any(|(name, value)| !value.is_empty() && (is_secret_name(name.rsplit(['/', ':']).next().unwrap_or(name)) || is_key(value)))
+    let mut pairs = value
+        .split(['&', ';', '?', '#', '~', ' '])
+        .filter_map(|pair| pair.split_once('='));
+    pairs.any(|(name, value)| {
+        !value.is_empty()
+            && (is_secret_name(name.rsplit(['/', ':']).next().unwrap_or(name)) || is_key(value))
+    })
 }
 
 /// Tells whether a value is a URL that has something to hide itself.
@@ -207,7 +254,9 @@ fn hides_a_url(value: &str) -> bool {
     if !value.contains("://") && !value.contains("%3A") && !value.contains("%3a") {
         return false;
     }
-    let decoded: String = url::form_urlencoded::parse(format!("u={value}").as_bytes()).map(|(_, value)| value.into_owned()).collect();
+    let decoded: String = url::form_urlencoded::parse(format!("u={value}").as_bytes())
+        .map(|(_, value)| value.into_owned())
+        .collect();
     Url::parse(&decoded).is_ok_and(|inner| redact(&inner) != inner.as_str())
 }
 
@@ -216,19 +265,34 @@ fn is_key(text: &str) -> bool {
     if text.len() >= 16 && KEY_BEGINNINGS.iter().any(|start| text.starts_with(start)) {
         return true;
     }
-    if text.len() < LONG || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'~')) {
+    if text.len() < LONG
+        || !text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'~'))
+    {
         return false;
     }
     let has = |class: fn(&u8) -> bool| text.as_bytes().iter().any(class);
-    let (lower, upper, digit) = (has(u8::is_ascii_lowercase), has(u8::is_ascii_uppercase), has(u8::is_ascii_digit));
-    let hex = text.len() >= 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') && digit;
+    let (lower, upper, digit) = (
+        has(u8::is_ascii_lowercase),
+        has(u8::is_ascii_uppercase),
+        has(u8::is_ascii_digit),
+    );
+    let hex = text.len() >= 32
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+        && digit;
     let mixed = digit && lower && upper && !looks_like_words(text);
     hex || mixed || (text.len() >= 32 && digit && (lower || upper) && !looks_like_words(text))
 }
 
 /// Words joined by hyphens or underscores, as titles in URLs are.
 fn looks_like_words(text: &str) -> bool {
-    let pieces: Vec<&str> = text.split(['-', '_']).filter(|piece| !piece.is_empty()).collect();
+    let pieces: Vec<&str> = text
+        .split(['-', '_'])
+        .filter(|piece| !piece.is_empty())
+        .collect();
     pieces.len() > 2 && pieces.iter().all(|piece| piece.len() <= 16)
 }
 
@@ -239,26 +303,74 @@ mod tests {
     #[test]
     fn secrets_do_not_show() {
         for (url, shown) in [
-            ("https://me:pw@example.org/a?b=1#f", "https://example.org/a?b=1"),
-            ("https://example.org/?api_key=SECRET&q=x&X-Amz-Signature=abc", "https://example.org/?api_key=***&q=x&X-Amz-Signature=***"),
-            ("https://example.org/?email=me@home.org&keyword=x&token=", "https://example.org/?email=***&keyword=x&token="),
-            ("https://example.org:8443/token/abc/file.pdf", "https://example.org:8443/token/***/file.pdf"),
-            ("https://example.org/a;jsessionid=12AB/b", "https://example.org/a;jsessionid=***/b"),
-            ("https://example.org/d/eyJhbGciOi.eyJzdWIi.c2ln/x.pdf", "https://example.org/d/***/x.pdf"),
-            ("https://example.org/s/aB3dE5fG7hI9jK1lM3nO5/x.pdf", "https://example.org/s/***/x.pdf"),
-            ("https://example.org/s/d41d8cd98f00b204e9800998ecf8427e", "https://example.org/s/***"),
-            ("https://example.org/f?u=aB3dE5fG7hI9jK1lM3nO5", "https://example.org/f?u=***"),
-            ("https://example.org/cdx?url=http%3A%2F%2Fa.org%2Fx%3Fapi_key%3DSECRET&x=1", "https://example.org/cdx?url=***&x=1"),
-            ("https://example.org/?a=1;token=SECRET;b=2", "https://example.org/?a=1;token=***;b=2"),
-            ("https://example.org/?auth[token]=SECRET&user%5Bpassword%5D=SECRET", "https://example.org/?auth[token]=***&user%5Bpassword%5D=***"),
-            ("https://example.org/?%74oken=SECRET&apiKey=SECRET&sessionToken=SECRET", "https://example.org/?%74oken=***&apiKey=***&sessionToken=***"),
-            ("https://example.org/?insttoken=SECRET&httpAccept=x&hdnea=SECRET", "https://example.org/?insttoken=***&httpAccept=x&hdnea=***"),
+            (
+                "https://me:pw@example.org/a?b=1#f",
+                "https://example.org/a?b=1",
+            ),
+            (
+                "https://example.org/?api_key=SECRET&q=x&X-Amz-Signature=abc",
+                "https://example.org/?api_key=***&q=x&X-Amz-Signature=***",
+            ),
+            (
+                "https://example.org/?email=me@home.org&keyword=x&token=",
+                "https://example.org/?email=***&keyword=x&token=",
+            ),
+            (
+                "https://example.org:8443/token/abc/file.pdf",
+                "https://example.org:8443/token/***/file.pdf",
+            ),
+            (
+                "https://example.org/a;jsessionid=12AB/b",
+                "https://example.org/a;jsessionid=***/b",
+            ),
+            (
+                "https://example.org/d/eyJhbGciOi.eyJzdWIi.c2ln/x.pdf",
+                "https://example.org/d/***/x.pdf",
+            ),
+            (
+                "https://example.org/s/aB3dE5fG7hI9jK1lM3nO5/x.pdf",
+                "https://example.org/s/***/x.pdf",
+            ),
+            (
+                "https://example.org/s/d41d8cd98f00b204e9800998ecf8427e",
+                "https://example.org/s/***",
+            ),
+            (
+                "https://example.org/f?u=aB3dE5fG7hI9jK1lM3nO5",
+                "https://example.org/f?u=***",
+            ),
+            (
+                "https://example.org/cdx?url=http%3A%2F%2Fa.org%2Fx%3Fapi_key%3DSECRET&x=1",
+                "https://example.org/cdx?url=***&x=1",
+            ),
+            (
+                "https://example.org/?a=1;token=SECRET;b=2",
+                "https://example.org/?a=1;token=***;b=2",
+            ),
+            (
+                "https://example.org/?auth[token]=SECRET&user%5Bpassword%5D=SECRET",
+                "https://example.org/?auth[token]=***&user%5Bpassword%5D=***",
+            ),
+            (
+                "https://example.org/?%74oken=SECRET&apiKey=SECRET&sessionToken=SECRET",
+                "https://example.org/?%74oken=***&apiKey=***&sessionToken=***",
+            ),
+            (
+                "https://example.org/?insttoken=SECRET&httpAccept=x&hdnea=SECRET",
+                "https://example.org/?insttoken=***&httpAccept=x&hdnea=***",
+            ),
             (
                 "https://example.org/?Policy=SECRET&Signature=SECRET&Key-Pair-Id=SECRET",
                 "https://example.org/?Policy=***&Signature=***&Key-Pair-Id=***",
             ),
-            ("https://example.org/?sv=2020&sig=SECRET&se=2026", "https://example.org/?sv=2020&sig=***&se=2026"),
-            ("https://example.org/?next=%2Fa%3Fticket%3DSECRET", "https://example.org/?next=***"),
+            (
+                "https://example.org/?sv=2020&sig=SECRET&se=2026",
+                "https://example.org/?sv=2020&sig=***&se=2026",
+            ),
+            (
+                "https://example.org/?next=%2Fa%3Fticket%3DSECRET",
+                "https://example.org/?next=***",
+            ),
         ] {
             assert_eq!(redact(&Url::parse(url).unwrap()), shown);
         }
@@ -267,10 +379,22 @@ mod tests {
     #[test]
     fn secrets_do_not_show_in_text_that_is_no_url() {
         for (text, shown) in [
-            ("W27R.example/x.pdf?token=SECRET", "W27R.example/x.pdf?token=***"),
-            ("http:/\u{202e}/a.example/x.pdf?a=1&apiKey=SECRET&b", "http:/\u{202e}/a.example/x.pdf?a=1&apiKey=***&b"),
-            ("see http://me:SECRET@a b.example/", "see http://***@a b.example/"),
-            ("10.1000/182 A title; with = signs, and 100 %", "10.1000/182 A title; with = signs, and 100 %"),
+            (
+                "W27R.example/x.pdf?token=SECRET",
+                "W27R.example/x.pdf?token=***",
+            ),
+            (
+                "http:/\u{202e}/a.example/x.pdf?a=1&apiKey=SECRET&b",
+                "http:/\u{202e}/a.example/x.pdf?a=1&apiKey=***&b",
+            ),
+            (
+                "see http://me:SECRET@a b.example/",
+                "see http://***@a b.example/",
+            ),
+            (
+                "10.1000/182 A title; with = signs, and 100 %",
+                "10.1000/182 A title; with = signs, and 100 %",
+            ),
             ("", ""),
         ] {
             assert_eq!(redact_text(text), shown);
@@ -298,7 +422,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// A planted secret never appears, however its name is spelled and wherever the pair stands.
+        /// A planted secret never appears, however its name is spelled and wherever the pair
+        /// stands.
         #[test]
         fn a_secret_under_any_spelling_does_not_show(
             start in prop_oneof![Just(""), Just("x"), Just("amz"), Just("inst"), Just("user")],
@@ -330,7 +455,8 @@ mod tests {
             prop_assert!(shown.contains("page=2"));
         }
 
-        /// The same in the path, before the host, after the fragment's mark, within another URL, and in text that is none.
+        /// The same in the path, before the host, after the fragment's mark, within another URL,
+        /// and in text that is none.
         #[test]
         fn fuzz_a_secret_anywhere_does_not_show(
             name in prop_oneof![Just("token"), Just("api_key"), Just("sessionToken"), Just("auth%54oken"), Just("X-Amz-Signature"), Just("user[password]"), Just("jwt")],

@@ -1,7 +1,10 @@
 //! Where a redirect leads, and what may go along. Pure.
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, LOCATION, PROXY_AUTHORIZATION};
+use http::header::{
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, LOCATION,
+    PROXY_AUTHORIZATION,
+};
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 use url::Url;
 
@@ -25,7 +28,8 @@ pub(crate) struct Hop {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// Where to go instead if this one cannot be reached: the URL as it was stated, before `https` was tried.
+    /// Where to go instead if this one cannot be reached: the URL as it was stated, before `https`
+    /// was tried.
     pub(crate) or_else: Option<Url>,
 }
 
@@ -33,7 +37,11 @@ impl Hop {
     /// Returns the hop as it was stated, before `https` was tried.
     pub(crate) fn into_stated(self) -> Self {
         let url = self.or_else.clone().unwrap_or_else(|| self.url.clone());
-        Self { url, or_else: None, ..self }
+        Self {
+            url,
+            or_else: None,
+            ..self
+        }
     }
 }
 
@@ -53,17 +61,26 @@ pub(crate) enum Redirected {
     Refused(String),
 }
 
-/// Hosts that resolve DOIs and handles. They carry no credentials, and lead to what publishers registered long ago.
-const LINK_RESOLVERS: [&str; 5] = ["doi.org", "dx.doi.org", "www.doi.org", "hdl.handle.net", "handle.net"];
+/// Hosts that resolve DOIs and handles. They carry no credentials, and lead to what publishers
+/// registered long ago.
+const LINK_RESOLVERS: [&str; 5] = [
+    "doi.org",
+    "dx.doi.org",
+    "www.doi.org",
+    "hdl.handle.net",
+    "handle.net",
+];
 
 fn is_link_resolver(url: &Url) -> bool {
-    url.host_str().is_some_and(|host| LINK_RESOLVERS.contains(&host))
+    url.host_str()
+        .is_some_and(|host| LINK_RESOLVERS.contains(&host))
 }
 
 /// Reads a redirect (RFC 9110 section 15.4).
 ///
-/// 301 and 302 turn POST into GET as every client does, 303 turns everything but HEAD into GET, 307 and 308 keep method
-/// and body. Authorization, cookies and key headers stay behind when the origin changes.
+/// 301 and 302 turn POST into GET as every client does, 303 turns everything but HEAD into GET, 307
+/// and 308 keep method and body. Authorization, cookies and key headers stay behind when the origin
+/// changes.
 pub(crate) fn read(
     hop: &Hop,
     status: StatusCode,
@@ -75,11 +92,17 @@ pub(crate) fn read(
     if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Redirected::No;
     }
-    let Some(location) = headers.get(LOCATION) else { return Redirected::No };
+    let Some(location) = headers.get(LOCATION) else {
+        return Redirected::No;
+    };
     let location = String::from_utf8_lossy(location.as_bytes());
     let mut url = match hop.url.join(location.trim()) {
         Ok(url) => url,
-        Err(error) => return Redirected::Refused(format!("it redirects to something that is no URL ({error})")),
+        Err(error) => {
+            return Redirected::Refused(format!(
+                "it redirects to something that is no URL ({error})"
+            ));
+        }
     };
     if !matches!(url.scheme(), "http" | "https") {
         return Redirected::Refused(format!("it redirects to a {} URL", url.scheme()));
@@ -87,9 +110,13 @@ pub(crate) fn read(
     let mut or_else = None;
     if hop.url.scheme() == "https" && url.scheme() == "http" && !allow_downgrade {
         if !is_link_resolver(&hop.url) {
-            return Redirected::Refused("it redirects from https to http, which is not allowed (transport.allow_downgrade)".to_owned());
+            return Redirected::Refused(
+                "it redirects from https to http, which is not allowed (transport.allow_downgrade)"
+                    .to_owned(),
+            );
         }
-        // A third of registered URLs begin with http, and nothing secret goes along: https first, then as registered.
+        // A third of registered URLs begin with http, and nothing secret goes along: https first,
+        // then as registered.
         if url.port().is_none() && !is_plain(&url) {
             or_else = Some(url.clone());
             let _ = url.set_scheme("https");
@@ -99,7 +126,13 @@ pub(crate) fn read(
     if url.fragment().is_none() {
         url.set_fragment(hop.url.fragment());
     }
-    let mut next = Hop { method: hop.method.clone(), url, headers: hop.headers.clone(), body: hop.body.clone(), or_else };
+    let mut next = Hop {
+        method: hop.method.clone(),
+        url,
+        headers: hop.headers.clone(),
+        body: hop.body.clone(),
+        or_else,
+    };
     let becomes_get = match status.as_u16() {
         303 => hop.method != Method::HEAD && hop.method != Method::GET,
         301 | 302 => hop.method == Method::POST,
@@ -120,7 +153,10 @@ pub(crate) fn read(
             stripped |= next.headers.remove(name).is_some();
         }
     }
-    Redirected::To { hop: Box::new(next), stripped }
+    Redirected::To {
+        hop: Box::new(next),
+        stripped,
+    }
 }
 
 #[cfg(test)]
@@ -131,15 +167,35 @@ mod tests {
 
     fn hop(method: Method, url: &str) -> Hop {
         let mut headers = HeaderMap::new();
-        for name in ["authorization", "cookie", "x-els-apikey", "accept", "content-type", "x-mine"] {
+        for name in [
+            "authorization",
+            "cookie",
+            "x-els-apikey",
+            "accept",
+            "content-type",
+            "x-mine",
+        ] {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static("v"));
         }
-        Hop { method, url: Url::parse(url).unwrap(), headers, body: Bytes::from_static(b"b"), or_else: None }
+        Hop {
+            method,
+            url: Url::parse(url).unwrap(),
+            headers,
+            body: Bytes::from_static(b"b"),
+            or_else: None,
+        }
     }
 
     fn go(from: &Hop, status: u16, to: &str) -> Redirected {
         let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_str(to).unwrap())]);
-        read(from, StatusCode::from_u16(status).unwrap(), &headers, &[HeaderName::from_static("x-mine")], false, |_| false)
+        read(
+            from,
+            StatusCode::from_u16(status).unwrap(),
+            &headers,
+            &[HeaderName::from_static("x-mine")],
+            false,
+            |_| false,
+        )
     }
 
     fn next(from: &Hop, status: u16, to: &str) -> (Hop, bool) {
@@ -162,18 +218,31 @@ mod tests {
             (303, "HEAD", "HEAD"),
             (302, "GET", "GET"),
         ] {
-            let (hop, _) = next(&hop(method.parse().unwrap(), "https://a.org/x"), status, "/y");
+            let (hop, _) = next(
+                &hop(method.parse().unwrap(), "https://a.org/x"),
+                status,
+                "/y",
+            );
             assert_eq!(hop.method.as_str(), becomes, "{status} {method}");
             assert_eq!(hop.body.is_empty(), becomes != method, "{status} {method}");
-            assert_eq!(hop.headers.contains_key(CONTENT_TYPE), becomes == method, "{status} {method}");
+            assert_eq!(
+                hop.headers.contains_key(CONTENT_TYPE),
+                becomes == method,
+                "{status} {method}"
+            );
         }
     }
 
     #[test]
     fn keys_stay_behind_when_the_origin_changes() {
         let from = hop(Method::GET, "https://a.org/x");
-        for (to, kept) in [("/y", true), ("https://a.org/y", true), ("https://b.org/", false), ("https://a.org:8443/", false), ("//c.a.org/", false)]
-        {
+        for (to, kept) in [
+            ("/y", true),
+            ("https://a.org/y", true),
+            ("https://b.org/", false),
+            ("https://a.org:8443/", false),
+            ("//c.a.org/", false),
+        ] {
             let (hop, stripped) = next(&from, 302, to);
             for name in ["authorization", "cookie", "x-els-apikey", "x-mine"] {
                 assert_eq!(hop.headers.contains_key(name), kept, "{to} {name}");
@@ -186,22 +255,45 @@ mod tests {
     #[test]
     fn some_redirects_are_not_followed() {
         let from = hop(Method::GET, "https://a.org/x");
-        assert!(matches!(go(&from, 302, "http://a.org/"), Redirected::Refused(why) if why.contains("https to http")));
-        assert!(matches!(go(&from, 302, "file:///etc/passwd"), Redirected::Refused(_)));
+        assert!(
+            matches!(go(&from, 302, "http://a.org/"), Redirected::Refused(why) if why.contains("https to http"))
+        );
+        assert!(matches!(
+            go(&from, 302, "file:///etc/passwd"),
+            Redirected::Refused(_)
+        ));
         assert!(matches!(go(&from, 302, "http://["), Redirected::Refused(_)));
         assert!(matches!(go(&from, 304, "/y"), Redirected::No));
-        assert!(matches!(read(&from, StatusCode::FOUND, &HeaderMap::new(), &[], false, |_| false), Redirected::No));
+        assert!(matches!(
+            read(
+                &from,
+                StatusCode::FOUND,
+                &HeaderMap::new(),
+                &[],
+                false,
+                |_| false
+            ),
+            Redirected::No
+        ));
     }
 
     #[test]
     fn the_fragment_is_inherited() {
         let from = hop(Method::GET, "https://a.org/x#page=3");
-        assert_eq!(next(&from, 302, "/y").0.url.as_str(), "https://a.org/y#page=3");
+        assert_eq!(
+            next(&from, 302, "/y").0.url.as_str(),
+            "https://a.org/y#page=3"
+        );
         assert_eq!(next(&from, 302, "/y#z").0.url.as_str(), "https://a.org/y#z");
     }
 
     #[test]
     fn the_key_headers_are_sorted_and_lower_case() {
-        assert!(KEY_HEADERS.is_sorted() && KEY_HEADERS.iter().all(|name| *name == name.to_ascii_lowercase()));
+        assert!(
+            KEY_HEADERS.is_sorted()
+                && KEY_HEADERS
+                    .iter()
+                    .all(|name| *name == name.to_ascii_lowercase())
+        );
     }
 }

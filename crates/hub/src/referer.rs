@@ -1,7 +1,8 @@
 //! What a request tells about the page that led to it. Pure.
 //!
-//! As browsers do it by default (strict-origin-when-cross-origin): the page to its own origin, only the origin to others,
-//! nothing from https to http; and nothing at all where the page's URL carries a credential.
+//! As browsers do it by default (strict-origin-when-cross-origin): the page to its own origin, only
+//! the origin to others, nothing from https to http; and nothing at all where the page's URL
+//! carries a credential.
 
 use http::HeaderValue;
 use url::Url;
@@ -12,10 +13,17 @@ use crate::redact::redact;
 pub(crate) fn of(page: &Url, target: &Url) -> Option<HeaderValue> {
     let mut page = page.clone();
     page.set_fragment(None);
-    if !matches!(page.scheme(), "http" | "https") || redact(&page) != page.as_str() || (page.scheme() == "https" && target.scheme() == "http") {
+    if !matches!(page.scheme(), "http" | "https")
+        || redact(&page) != page.as_str()
+        || (page.scheme() == "https" && target.scheme() == "http")
+    {
         return None;
     }
-    let text = if page.origin() == target.origin() { page.to_string() } else { format!("{}/", page.origin().ascii_serialization()) };
+    let text = if page.origin() == target.origin() {
+        page.to_string()
+    } else {
+        format!("{}/", page.origin().ascii_serialization())
+    };
     HeaderValue::from_str(&text).ok()
 }
 
@@ -27,7 +35,11 @@ mod tests {
     fn other_origins_hear_only_where_it_came_from_and_no_one_hears_a_credential() {
         let page = "https://a.org/article/1?view=full#top";
         for (page, target, sent) in [
-            (page, "https://a.org/pdf/1", Some("https://a.org/article/1?view=full")),
+            (
+                page,
+                "https://a.org/pdf/1",
+                Some("https://a.org/article/1?view=full"),
+            ),
             (page, "https://b.org/pdf/1", Some("https://a.org/")),
             (page, "https://a.org:8443/pdf/1", Some("https://a.org/")),
             (page, "http://a.org/pdf/1", None),
@@ -37,7 +49,11 @@ mod tests {
             ("file:///etc/passwd", "https://b.org/pdf", None),
         ] {
             let found = of(&Url::parse(page).unwrap(), &Url::parse(target).unwrap());
-            assert_eq!(found.as_ref().map(|value| value.to_str().unwrap()), sent, "{page} to {target}");
+            assert_eq!(
+                found.as_ref().map(|value| value.to_str().unwrap()),
+                sent,
+                "{page} to {target}"
+            );
         }
     }
 }

@@ -15,7 +15,8 @@ use url::Url;
 
 use crate::cookies::CookieJar;
 
-/// Where a URL came from: what the user wrote may point into the own network, what a server said may not.
+/// Where a URL came from: what the user wrote may point into the own network, what a server said
+/// may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provenance {
     /// The user or the embedding program named this host.
@@ -64,19 +65,27 @@ pub struct Request {
     pub(crate) cookies: Option<Arc<CookieJar>>,
 }
 
-/// Tells by status and beginning of an answer whether there is no point in asking again, whatever the status says.
+/// Tells by status and beginning of an answer whether there is no point in asking again, whatever
+/// the status says.
 pub type IsFinal = fn(StatusCode, &[u8]) -> bool;
 
 /// Judges the hops that redirects lead to, before they are made.
 pub trait Admission: Send + Sync {
     /// Returns why a URL may not be asked for, if so. May take its time.
-    fn judge<'a>(&'a self, url: &'a Url) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
+    fn judge<'a>(
+        &'a self,
+        url: &'a Url,
+    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
 }
 
 impl std::fmt::Debug for Request {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let url = crate::redact::redact(&self.url);
-        f.debug_struct("Request").field("method", &self.method).field("url", &url).field("role", &self.role).finish_non_exhaustive()
+        f.debug_struct("Request")
+            .field("method", &self.method)
+            .field("url", &url)
+            .field("role", &self.role)
+            .finish_non_exhaustive()
     }
 }
 
@@ -175,7 +184,8 @@ impl Request {
         self
     }
 
-    /// Names the service: its budget (`limits.services`) is charged beside the host's, in the same step.
+    /// Names the service: its budget (`limits.services`) is charged beside the host's, in the same
+    /// step.
     #[must_use]
     pub fn service(mut self, name: &str) -> Self {
         self.service = Some(name.into());
@@ -231,7 +241,8 @@ impl Request {
         self
     }
 
-    /// Bounds the wait before a retry: one that would be longer ends the journey, which says when to come back.
+    /// Bounds the wait before a retry: one that would be longer ends the journey, which says when
+    /// to come back.
     #[must_use]
     pub fn retry_wait(mut self, most: Duration) -> Self {
         self.retry_wait = Some(most);
@@ -245,22 +256,24 @@ impl Request {
         self
     }
 
-    /// Takes answers as final that a failing status would have asked for again: a wall against robots answers 503, and
-    /// does not fall when it is asked once more.
+    /// Takes answers as final that a failing status would have asked for again: a wall against
+    /// robots answers 503, and does not fall when it is asked once more.
     #[must_use]
     pub fn final_when(mut self, is_final: IsFinal) -> Self {
         self.is_final = Some(is_final);
         self
     }
 
-    /// Shows in `flag` whether the request is on the wire, or only waits: what only waits can be dropped without loss.
+    /// Shows in `flag` whether the request is on the wire, or only waits: what only waits can be
+    /// dropped without loss.
     #[must_use]
     pub fn shown_in(mut self, flag: Arc<AtomicBool>) -> Self {
         self.on_the_wire = Some(flag);
         self
     }
 
-    /// Sends the cookies of a jar, and keeps in it what answers set, redirects included. Requests for metadata use none.
+    /// Sends the cookies of a jar, and keeps in it what answers set, redirects included. Requests
+    /// for metadata use none.
     #[must_use]
     pub fn cookies(mut self, jar: Arc<CookieJar>) -> Self {
         self.cookies = Some(jar);
@@ -269,7 +282,9 @@ impl Request {
 
     /// Returns the jar that the request uses.
     pub(crate) fn jar(&self) -> Option<&CookieJar> {
-        self.cookies.as_deref().filter(|_| self.role != Role::Metadata)
+        self.cookies
+            .as_deref()
+            .filter(|_| self.role != Role::Metadata)
     }
 
     /// Bounds the decoded body, in bytes.

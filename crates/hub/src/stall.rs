@@ -1,8 +1,9 @@
 //! Stalls: times in which this process, or the whole machine, stood still.
 //!
-//! The origin counts arrivals. A request that was granted just before a stall arrives after it, closer to those granted
-//! later than its stamp says. While requests are out, a watch ticks; when a tick comes late, whatever was on its way
-//! meanwhile is stamped anew once its answer is there. Without stalls nothing is stamped twice, and no rate is lost.
+//! The origin counts arrivals. A request that was granted just before a stall arrives after it,
+//! closer to those granted later than its stamp says. While requests are out, a watch ticks; when a
+//! tick comes late, whatever was on its way meanwhile is stamped anew once its answer is there.
+//! Without stalls nothing is stamped twice, and no rate is lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,7 +13,8 @@ use crate::clock::{BootInstant, Runtime};
 
 /// How often the watch ticks.
 const TICK: Duration = Duration::from_millis(4);
-/// How late a tick must be to be a stall. Timers are late by a millisecond or two; the guard of the windows covers that.
+/// How late a tick must be to be a stall. Timers are late by a millisecond or two; the guard of the
+/// windows covers that.
 const LATE: Duration = Duration::from_millis(4);
 
 /// The watch of a hub.
@@ -32,7 +34,11 @@ pub(crate) struct Out<'a> {
 
 impl Stalls {
     /// A request leaves; its grant is from `since`.
-    pub(crate) fn leave<'a>(self: &'a Arc<Self>, runtime: &Arc<dyn Runtime>, since: BootInstant) -> Option<Out<'a>> {
+    pub(crate) fn leave<'a>(
+        self: &'a Arc<Self>,
+        runtime: &Arc<dyn Runtime>,
+        since: BootInstant,
+    ) -> Option<Out<'a>> {
         if !runtime.can_stall() {
             return None;
         }
@@ -41,7 +47,10 @@ impl Stalls {
             let (stalls, watch) = (Arc::clone(self), Arc::clone(runtime));
             runtime.spawn(Box::pin(async move { stalls.watch(&*watch).await }));
         }
-        Some(Out { stalls: self, since })
+        Some(Out {
+            stalls: self,
+            since,
+        })
     }
 
     async fn watch(&self, runtime: &dyn Runtime) {
@@ -55,7 +64,9 @@ impl Stalls {
             if self.out.load(Ordering::Acquire) == 0 {
                 self.watching.store(false, Ordering::Release);
                 // Somebody may have left between the two: then one of us goes on.
-                if self.out.load(Ordering::Acquire) == 0 || self.watching.swap(true, Ordering::AcqRel) {
+                if self.out.load(Ordering::Acquire) == 0
+                    || self.watching.swap(true, Ordering::AcqRel)
+                {
                     return;
                 }
             }

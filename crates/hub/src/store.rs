@@ -14,19 +14,34 @@ use docstokg_stores::{StateStore, StoreError};
 use crate::clock::Clock;
 use crate::config::{Backend, BackendKind, Config, OnStoreFailure};
 
-/// Opens the store that a configuration names: one for limits and breakers, or one for each where it names two.
+/// Opens the store that a configuration names: one for limits and breakers, or one for each where
+/// it names two.
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_for(config: &Config, state_dir: &Path, clock: Arc<dyn Clock>, notice: &Notice) -> Result<Arc<dyn StateStore>, StoreError> {
-    let limits = open(&config.limits.backend, state_dir, Arc::clone(&clock), Arc::clone(notice))?;
+pub fn open_for(
+    config: &Config,
+    state_dir: &Path,
+    clock: Arc<dyn Clock>,
+    notice: &Notice,
+) -> Result<Arc<dyn StateStore>, StoreError> {
+    let limits = open(
+        &config.limits.backend,
+        state_dir,
+        Arc::clone(&clock),
+        Arc::clone(notice),
+    )?;
     Ok(match &config.breakers.backend {
         None => limits,
-        Some(breakers) => Arc::new(SplitStore::new(open(breakers, state_dir, clock, Arc::clone(notice))?, limits)),
+        Some(breakers) => Arc::new(SplitStore::new(
+            open(breakers, state_dir, clock, Arc::clone(notice))?,
+            limits,
+        )),
     })
 }
 
-/// Opens the store of a configuration for a program that embeds the hub: files need a place that it names.
+/// Opens the store of a configuration for a program that embeds the hub: files need a place that it
+/// names.
 ///
 /// # Errors
 /// As [`open`], and where a file is to be used and no directory or DSN is given.
@@ -36,9 +51,16 @@ pub(crate) fn open_for_library(
     clock: Arc<dyn Clock>,
     notice: &Notice,
 ) -> Result<Arc<dyn StateStore>, StoreError> {
-    let backends = [Some(&config.limits.backend), config.breakers.backend.as_ref()];
-    let needs_place =
-        |backend: &&Backend| matches!(backend.kind.value, BackendKind::Sqlite | BackendKind::Multiprocess) && backend.dsn.trim().is_empty();
+    let backends = [
+        Some(&config.limits.backend),
+        config.breakers.backend.as_ref(),
+    ];
+    let needs_place = |backend: &&Backend| {
+        matches!(
+            backend.kind.value,
+            BackendKind::Sqlite | BackendKind::Multiprocess
+        ) && backend.dsn.trim().is_empty()
+    };
     if let (None, Some(backend)) = (state_dir, backends.into_iter().flatten().find(needs_place)) {
         return Err(StoreError::Unusable {
             store: format!("the {} store of limits", backend.kind.value.as_str()),
@@ -49,11 +71,16 @@ pub(crate) fn open_for_library(
     open_for(config, state_dir.unwrap_or(Path::new(".")), clock, notice)
 }
 
-/// Opens the store of a configuration for an operator, and nothing in its place while it does not answer.
+/// Opens the store of a configuration for an operator, and nothing in its place while it does not
+/// answer.
 ///
 /// # Errors
 /// As [`open`].
-pub fn reach_for(config: &Config, state_dir: &Path, clock: Arc<dyn Clock>) -> Result<Arc<dyn StateStore>, StoreError> {
+pub fn reach_for(
+    config: &Config,
+    state_dir: &Path,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn StateStore>, StoreError> {
     let limits = reach(&config.limits.backend, state_dir, Arc::clone(&clock))?;
     Ok(match &config.breakers.backend {
         None => limits,
@@ -61,15 +88,22 @@ pub fn reach_for(config: &Config, state_dir: &Path, clock: Arc<dyn Clock>) -> Re
     })
 }
 
-/// Opens the store that `backend` names, and goes on without it while it is away if `backend` says so; `notice` hears of
-/// that. Files lie in `state_dir` unless its DSN says otherwise.
+/// Opens the store that `backend` names, and goes on without it while it is away if `backend` says
+/// so; `notice` hears of that. Files lie in `state_dir` unless its DSN says otherwise.
 ///
 /// # Errors
 /// The store cannot be used: the message says why and what to do.
-pub fn open(backend: &Backend, state_dir: &Path, clock: Arc<dyn Clock>, notice: Notice) -> Result<Arc<dyn StateStore>, StoreError> {
+pub fn open(
+    backend: &Backend,
+    state_dir: &Path,
+    clock: Arc<dyn Clock>,
+    notice: Notice,
+) -> Result<Arc<dyn StateStore>, StoreError> {
     let store = reach(backend, state_dir, Arc::clone(&clock))?;
     Ok(match backend.on_failure {
-        OnStoreFailure::Local if store.is_shared() => Arc::new(Fallback::new(store, clock, notice, backend.assumed_peers)),
+        OnStoreFailure::Local if store.is_shared() => {
+            Arc::new(Fallback::new(store, clock, notice, backend.assumed_peers))
+        }
         OnStoreFailure::Local | OnStoreFailure::Refuse => store,
     })
 }
@@ -78,11 +112,21 @@ pub fn open(backend: &Backend, state_dir: &Path, clock: Arc<dyn Clock>, notice: 
 ///
 /// # Errors
 /// As [`open`].
-pub fn reach(backend: &Backend, state_dir: &Path, clock: Arc<dyn Clock>) -> Result<Arc<dyn StateStore>, StoreError> {
+pub fn reach(
+    backend: &Backend,
+    state_dir: &Path,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn StateStore>, StoreError> {
     Ok(match backend.kind.value {
         BackendKind::Memory => Arc::new(MemoryStore::new(clock)),
-        BackendKind::Sqlite => Arc::new(SqliteStore::open(&place(backend, state_dir, "state.sqlite"), clock)?),
-        BackendKind::Multiprocess => Arc::new(MultiprocessStore::open(&place(backend, state_dir, docstokg_stores::multiprocess::FILE_NAME), clock)?),
+        BackendKind::Sqlite => Arc::new(SqliteStore::open(
+            &place(backend, state_dir, "state.sqlite"),
+            clock,
+        )?),
+        BackendKind::Multiprocess => Arc::new(MultiprocessStore::open(
+            &place(backend, state_dir, docstokg_stores::multiprocess::FILE_NAME),
+            clock,
+        )?),
         BackendKind::Redis => Arc::new(RedisStore::open(&backend.dsn, clock)?),
     })
 }
@@ -90,6 +134,10 @@ pub fn reach(backend: &Backend, state_dir: &Path, clock: Arc<dyn Clock>) -> Resu
 fn place(backend: &Backend, state_dir: &Path, name: &str) -> PathBuf {
     match backend.dsn.trim() {
         "" => state_dir.join(name),
-        dsn => PathBuf::from(dsn.strip_prefix("sqlite://").or_else(|| dsn.strip_prefix("file://")).unwrap_or(dsn)),
+        dsn => PathBuf::from(
+            dsn.strip_prefix("sqlite://")
+                .or_else(|| dsn.strip_prefix("file://"))
+                .unwrap_or(dsn),
+        ),
     }
 }

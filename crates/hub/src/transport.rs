@@ -1,7 +1,9 @@
-//! The way to the outside: one request out, headers and a body back. No redirects, no retries, no decoding.
+//! The way to the outside: one request out, headers and a body back. No redirects, no retries, no
+//! decoding.
 //!
-//! The hub speaks to a [`Transport`]; [`reqwest`](self::wire) is the real one, the simulator another. A transport tells
-//! the [`Dial`] of a request when it has to make a connection first, since the origin counts arrivals and not grants.
+//! The hub speaks to a [`Transport`]; [`reqwest`](self::wire) is the real one, the simulator
+//! another. A transport tells the [`Dial`] of a request when it has to make a connection first,
+//! since the origin counts arrivals and not grants.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -63,7 +65,9 @@ pub struct Incoming {
 /// A body that arrives in chunks.
 pub trait Body: Send {
     /// Returns the next chunk, or `None` at the end. Safe to drop and call again.
-    fn chunk(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, SendError>> + Send + '_>>;
+    fn chunk(
+        &mut self,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, SendError>> + Send + '_>>;
 }
 
 /// Why there is no answer, or no more of it.
@@ -85,8 +89,8 @@ pub enum SendError {
         /// What happened, for a person.
         message: String,
     },
-    /// The origin has said that it did not look at the request, or the request never left: it may be sent again as if it
-    /// had not been.
+    /// The origin has said that it did not look at the request, or the request never left: it may
+    /// be sent again as if it had not been.
     #[error("{message}")]
     Unprocessed {
         /// What happened, for a person.
@@ -123,5 +127,9 @@ pub trait Dial: Send + Sync {
 /// Sends one request.
 pub trait Transport: Send + Sync {
     /// Sends `request` and waits for the headers of the answer.
-    fn send(&self, request: Outgoing, dial: Arc<dyn Dial>) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>>;
+    fn send(
+        &self,
+        request: Outgoing,
+        dial: Arc<dyn Dial>,
+    ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>>;
 }

@@ -1,4 +1,5 @@
-//! What the hub keeps per host, counted by the allocator. A program of its own: the allocator is global.
+//! What the hub keeps per host, counted by the allocator. A program of its own: the allocator is
+//! global.
 
 #![allow(clippy::expect_used, reason = "a failed expectation is a failed test")]
 
@@ -32,7 +33,12 @@ fn kept<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let region = Region::new(ALLOCATOR);
     let value = work();
     let change = region.change();
-    (value, change.bytes_allocated.saturating_sub(change.bytes_deallocated))
+    (
+        value,
+        change
+            .bytes_allocated
+            .saturating_sub(change.bytes_deallocated),
+    )
 }
 
 /// One test, so that nothing else allocates meanwhile.
@@ -48,14 +54,25 @@ struct Instant;
 struct Nothing;
 
 impl Body for Nothing {
-    fn chunk(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, SendError>> + Send + '_>> {
+    fn chunk(
+        &mut self,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, SendError>> + Send + '_>> {
         Box::pin(async { Ok(None) })
     }
 }
 
 impl Transport for Instant {
-    fn send(&self, _: Outgoing, _: Arc<dyn Dial>) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
-        let answer = Incoming { status: StatusCode::OK, version: Version::HTTP_11, headers: HeaderMap::new(), body: Box::new(Nothing) };
+    fn send(
+        &self,
+        _: Outgoing,
+        _: Arc<dyn Dial>,
+    ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
+        let answer = Incoming {
+            status: StatusCode::OK,
+            version: Version::HTTP_11,
+            headers: HeaderMap::new(),
+            body: Box::new(Nothing),
+        };
         Box::pin(async { Ok(answer) })
     }
 }
@@ -72,25 +89,45 @@ fn idle_hosts() {
         .build()
         .expect("a hub");
     let touch = |n: usize| {
-        let request = Request::get(format!("http://h{n}.example/").parse().expect("a URL")).discovered();
+        let request =
+            Request::get(format!("http://h{n}.example/").parse().expect("a URL")).discovered();
         let hub = hub.clone();
         simulation.block_on(async move { hub.fetch(request).await.expect("an answer") });
     };
     (0..1_000).for_each(touch);
     let ((), bytes) = kept(|| (1_000..1_000 + HOSTS).for_each(touch));
     let each = bytes / HOSTS;
-    assert!(each <= 512, "{each} bytes per idle host and role, its one grant included");
-    assert_eq!(store.len(), HOSTS + 1_000, "none is forgotten while its windows matter");
+    assert!(
+        each <= 512,
+        "{each} bytes per idle host and role, its one grant included"
+    );
+    assert_eq!(
+        store.len(),
+        HOSTS + 1_000,
+        "none is forgotten while its windows matter"
+    );
 
     simulation.run_for(Duration::from_secs(3 * 86_400));
     (50_000..50_000 + HOSTS).for_each(touch);
-    assert!(store.len() <= HOSTS + 1_000, "idle hosts were not dropped: {}", store.len());
+    assert!(
+        store.len() <= HOSTS + 1_000,
+        "idle hosts were not dropped: {}",
+        store.len()
+    );
 }
 
 fn full_rings() {
     for (limit, per) in [(5_000u32, 3_600u64), (1_000_000, 86_400), (4_096, 3_600)] {
-        let window = Window::new(NonZeroU32::new(limit).expect("not zero"), Duration::from_secs(per));
-        let charges = [Charge { budget: 0, weight: 1, windows: Arc::new(Windows::new([window], Duration::from_millis(10))), slots: None }];
+        let window = Window::new(
+            NonZeroU32::new(limit).expect("not zero"),
+            Duration::from_secs(per),
+        );
+        let charges = [Charge {
+            budget: 0,
+            weight: 1,
+            windows: Arc::new(Windows::new([window], Duration::from_millis(10))),
+            slots: None,
+        }];
         let breaker = BreakerPolicy::default();
         let ask = Ask::at_once(&charges, &breaker);
         let (site, bytes) = kept(|| {

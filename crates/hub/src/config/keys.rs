@@ -4,8 +4,9 @@ use serde_json::{Value as Json, json};
 
 use super::reader::FromNode;
 use super::settings::{
-    AimdSettings, BackendSettings, BreakerSettings, GlobalSettings, IdentitySettings, ResolverSettings, RetrySettings, RoleSettings, SharedSettings,
-    SiteSettings, TelemetrySettings, TransportSettings,
+    AimdSettings, BackendSettings, BreakerSettings, GlobalSettings, IdentitySettings,
+    ResolverSettings, RetrySettings, RoleSettings, SharedSettings, SiteSettings, TelemetrySettings,
+    TransportSettings,
 };
 use super::words::BackendKind;
 
@@ -35,7 +36,12 @@ pub(crate) trait Described {
 /// Returns every key.
 #[must_use]
 pub fn all() -> Vec<Key> {
-    let mut keys = vec![Key { path: "version".to_owned(), kind: "1", default: "1", about: "The version of this format" }];
+    let mut keys = vec![Key {
+        path: "version".to_owned(),
+        kind: "1",
+        default: "1",
+        about: "The version of this format",
+    }];
     for prefix in ["limits.defaults.ROLE.", "limits.hosts.HOST.ROLE."] {
         RoleSettings::keys(prefix, &mut keys);
     }
@@ -46,13 +52,29 @@ pub fn all() -> Vec<Key> {
     GlobalSettings::keys("limits.global.", &mut keys);
     BreakerSettings::keys("breakers.defaults.", &mut keys);
     for (path, about) in [
-        ("breakers.hosts.HOST", "The same keys as `breakers.defaults`, for one host"),
-        ("breakers.resolvers.NAME", "The same keys as `breakers.defaults`, for one resolver; `resolver_overrides` is another name for `resolvers`"),
+        (
+            "breakers.hosts.HOST",
+            "The same keys as `breakers.defaults`, for one host",
+        ),
+        (
+            "breakers.resolvers.NAME",
+            "The same keys as `breakers.defaults`, for one resolver; `resolver_overrides` is another name for `resolvers`",
+        ),
     ] {
-        keys.push(Key { path: path.to_owned(), kind: "group", default: "`breakers.defaults`", about });
+        keys.push(Key {
+            path: path.to_owned(),
+            kind: "group",
+            default: "`breakers.defaults`",
+            about,
+        });
     }
     let about = "Where breakers are kept; its kind may be written as one word. One store given, here or as `limits.backend`, serves both";
-    keys.push(Key { path: "breakers.cooldown_store".to_owned(), kind: "word or group", default: "`limits.backend`", about });
+    keys.push(Key {
+        path: "breakers.cooldown_store".to_owned(),
+        kind: "word or group",
+        default: "`limits.backend`",
+        about,
+    });
     BackendSettings::keys("breakers.cooldown_store.", &mut keys);
     SiteSettings::keys("sites.NAME.", &mut keys);
     RetrySettings::keys("retry.", &mut keys);
@@ -66,9 +88,13 @@ pub fn all() -> Vec<Key> {
 /// Writes the keys as a table.
 #[must_use]
 pub fn markdown() -> String {
-    let mut text = String::from("| key | value | default | what it is for |\n| --- | --- | --- | --- |\n");
+    let mut text =
+        String::from("| key | value | default | what it is for |\n| --- | --- | --- | --- |\n");
     for key in all() {
-        text.push_str(&format!("| `{}` | {} | {} | {} |\n", key.path, key.kind, key.default, key.about));
+        text.push_str(&format!(
+            "| `{}` | {} | {} | {} |\n",
+            key.path, key.kind, key.default, key.about
+        ));
     }
     text
 }

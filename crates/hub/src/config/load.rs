@@ -34,7 +34,11 @@ pub struct Sources {
 pub struct Problems(pub Vec<Problem>);
 
 fn lines(problems: &[Problem]) -> String {
-    problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
+    problems
+        .iter()
+        .map(Problem::to_string)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Returns the configuration that the program ships with.
@@ -64,10 +68,14 @@ pub fn load(sources: &Sources) -> Result<(Config, Settings), Problems> {
         written = read_whole_or_section(node, path, &mut problems);
     }
     if let Some(path) = &environment.limits {
-        written = part::<LimitsPart>(path, &mut problems, "limits").0.over(written);
+        written = part::<LimitsPart>(path, &mut problems, "limits")
+            .0
+            .over(written);
     }
     if let Some(path) = &environment.breakers {
-        written = part::<BreakersPart>(path, &mut problems, "breakers").0.over(written);
+        written = part::<BreakersPart>(path, &mut problems, "breakers")
+            .0
+            .over(written);
     }
     let below = written.over(shipped);
     let from_environment = environment.settings(&below, &mut problems);
@@ -81,16 +89,28 @@ pub fn load(sources: &Sources) -> Result<(Config, Settings), Problems> {
     Err(Problems(problems))
 }
 
-/// Reads a configuration file. One that holds a single section without its name is read as that, and says so.
+/// Reads a configuration file. One that holds a single section without its name is read as that,
+/// and says so.
 fn read_whole_or_section(node: Node, path: &Path, problems: &mut Vec<Problem>) -> Settings {
-    let Some(section) = SectionFile::of(&node) else { return read("", node, &[], problems) };
+    let Some(section) = SectionFile::of(&node) else {
+        return read("", node, &[], problems);
+    };
     let source = node.source.clone();
     let mut settings = match section {
         SectionFile::Limits => read::<LimitsPart>("limits", node, &[], problems).0,
         SectionFile::Breakers => read::<BreakersPart>("breakers", node, &[], problems).0,
     };
-    let message = format!("{} holds the keys of one section and was read as `{}:`", path.display(), section.name());
-    settings.warnings.push(Problem { source, key: String::new(), message, suggestion: None });
+    let message = format!(
+        "{} holds the keys of one section and was read as `{}:`",
+        path.display(),
+        section.name()
+    );
+    settings.warnings.push(Problem {
+        source,
+        key: String::new(),
+        message,
+        suggestion: None,
+    });
     settings
 }
 
@@ -101,11 +121,17 @@ fn read_whole_or_section(node: Node, path: &Path, problems: &mut Vec<Problem>) -
 pub fn slo(path: &Path, below: &SloSettings) -> Result<SloSettings, Problems> {
     let mut problems = Vec::new();
     let read: SloSettings = part(path, &mut problems, "slo");
-    if problems.is_empty() { Ok(read.over(below.clone())) } else { Err(Problems(problems)) }
+    if problems.is_empty() {
+        Ok(read.over(below.clone()))
+    } else {
+        Err(Problems(problems))
+    }
 }
 
 fn part<T: Section>(path: &Path, problems: &mut Vec<Problem>, name: &str) -> T {
-    let Some(node) = read_file(path, problems) else { return T::default() };
+    let Some(node) = read_file(path, problems) else {
+        return T::default();
+    };
     read(name, node, &[], problems)
 }
 
@@ -114,8 +140,16 @@ fn read_file(path: &Path, problems: &mut Vec<Problem>) -> Option<Node> {
     match std::fs::read_to_string(path) {
         Ok(text) => node::parse(&text, &shown, problems),
         Err(error) => {
-            let source = Source::File { path: Arc::from(shown.as_str()), line: 1 };
-            problems.push(Problem { source, key: String::new(), message: format!("the file cannot be read: {error}"), suggestion: None });
+            let source = Source::File {
+                path: Arc::from(shown.as_str()),
+                line: 1,
+            };
+            problems.push(Problem {
+                source,
+                key: String::new(),
+                message: format!("the file cannot be read: {error}"),
+                suggestion: None,
+            });
             None
         }
     }
@@ -123,7 +157,9 @@ fn read_file(path: &Path, problems: &mut Vec<Problem>) -> Option<Node> {
 
 /// Reads what is built in. Values for known hosts are marked as shipped, the rest as defaults.
 fn shipped_settings(problems: &mut Vec<Problem>) -> Settings {
-    let Some(mut node) = node::parse(SHIPPED, "shipped.yaml", problems) else { return Settings::default() };
+    let Some(mut node) = node::parse(SHIPPED, "shipped.yaml", problems) else {
+        return Settings::default();
+    };
     mark(&mut node, &Source::Default);
     read("", node, &[], problems)
 }
@@ -136,7 +172,10 @@ fn mark(node: &mut Node, source: &Source) {
             for entry in entries {
                 entry.source = source.clone();
                 let known = matches!(entry.key.as_str(), "hosts" | "sites");
-                mark(&mut entry.node, if known { &Source::Shipped } else { source });
+                mark(
+                    &mut entry.node,
+                    if known { &Source::Shipped } else { source },
+                );
             }
         }
         _ => {}

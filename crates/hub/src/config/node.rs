@@ -1,4 +1,5 @@
-//! Written configuration as a tree in which every value knows its place. The one module that touches the YAML library.
+//! Written configuration as a tree in which every value knows its place. The one module that
+//! touches the YAML library.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,24 +39,41 @@ pub(crate) struct Entry {
 impl Node {
     /// Makes a text, as flags and variables have it.
     pub(crate) fn text(text: &str, source: &Source) -> Self {
-        Self { source: source.clone(), value: Value::Text(text.to_owned()) }
+        Self {
+            source: source.clone(),
+            value: Value::Text(text.to_owned()),
+        }
     }
 
     /// Makes a mapping with one line.
     pub(crate) fn nested(path: &[&str], leaf: Self) -> Self {
         path.iter().rev().fold(leaf, |node, key| {
             let source = node.source.clone();
-            let entry = Entry { key: (*key).to_owned(), source: source.clone(), node };
-            Self { source, value: Value::Map(vec![entry]) }
+            let entry = Entry {
+                key: (*key).to_owned(),
+                source: source.clone(),
+                node,
+            };
+            Self {
+                source,
+                value: Value::Map(vec![entry]),
+            }
         })
     }
 
-    /// Reads `key:value,key:value` (or with `=`), as flags and variables have it. A dot in a key leads into a group of keys.
+    /// Reads `key:value,key:value` (or with `=`), as flags and variables have it. A dot in a key
+    /// leads into a group of keys.
     pub(crate) fn pairs(text: &str, source: &Source, problems: &mut Vec<Problem>) -> Self {
         let mut entries = Vec::new();
-        for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+        for pair in text
+            .split(',')
+            .map(str::trim)
+            .filter(|pair| !pair.is_empty())
+        {
             match pair.split_once([':', '=']) {
-                Some((key, value)) => put(&mut entries, key.trim(), Self::text(value.trim(), source)),
+                Some((key, value)) => {
+                    put(&mut entries, key.trim(), Self::text(value.trim(), source))
+                }
                 None => problems.push(Problem {
                     source: source.clone(),
                     key: String::new(),
@@ -64,7 +82,10 @@ impl Node {
                 }),
             }
         }
-        Self { source: source.clone(), value: Value::Map(entries) }
+        Self {
+            source: source.clone(),
+            value: Value::Map(entries),
+        }
     }
 
     /// Says what kind of value it is, for messages.
@@ -85,12 +106,25 @@ impl Node {
 fn put(entries: &mut Vec<Entry>, path: &str, node: Node) {
     let source = node.source.clone();
     let Some((group, rest)) = path.split_once('.') else {
-        return entries.push(Entry { key: path.to_owned(), source, node });
+        return entries.push(Entry {
+            key: path.to_owned(),
+            source,
+            node,
+        });
     };
-    let place = entries.iter().position(|entry| entry.key == group && matches!(entry.node.value, Value::Map(_)));
+    let place = entries
+        .iter()
+        .position(|entry| entry.key == group && matches!(entry.node.value, Value::Map(_)));
     let place = place.unwrap_or_else(|| {
-        let empty = Node { source: source.clone(), value: Value::Map(Vec::new()) };
-        entries.push(Entry { key: group.to_owned(), source, node: empty });
+        let empty = Node {
+            source: source.clone(),
+            value: Value::Map(Vec::new()),
+        };
+        entries.push(Entry {
+            key: group.to_owned(),
+            source,
+            node: empty,
+        });
         entries.len() - 1
     });
     if let Value::Map(inner) = &mut entries[place].node.value {
@@ -98,27 +132,44 @@ fn put(entries: &mut Vec<Entry>, path: &str, node: Node) {
     }
 }
 
-/// Reads YAML text. Says what is wrong and where; a duplicate key is reported and the rest is read all the same.
+/// Reads YAML text. Says what is wrong and where; a duplicate key is reported and the rest is read
+/// all the same.
 pub(crate) fn parse(text: &str, path: &str, problems: &mut Vec<Problem>) -> Option<Node> {
     let path: Arc<str> = path.into();
-    let place = |line: u64| Source::File { path: Arc::clone(&path), line };
+    let place = |line: u64| Source::File {
+        path: Arc::clone(&path),
+        line,
+    };
     if text.trim().is_empty() {
-        return Some(Node { source: place(1), value: Value::Map(Vec::new()) });
+        return Some(Node {
+            source: place(1),
+            value: Value::Map(Vec::new()),
+        });
     }
     let mut complain = |error: &serde_saphyr::Error| {
         let line = error.location().map_or(1, |location| location.line());
         let full = error.to_string();
-        let first = full.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let first = full
+            .lines()
+            .find(|line| !line.trim().is_empty())
+            .unwrap_or_default();
         let message = first.strip_prefix("error: ").unwrap_or(first);
         let message = message.split(" at line ").next().unwrap_or(message);
-        problems.push(Problem { source: place(line), key: String::new(), message: message.trim().to_owned(), suggestion: None });
+        problems.push(Problem {
+            source: place(line),
+            key: String::new(),
+            message: message.trim().to_owned(),
+            suggestion: None,
+        });
     };
     let read = |policy| serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options(policy));
     match read(DuplicateKeyPolicy::Error) {
         Ok(raw) => Some(placed(raw, &path)),
         Err(error) => {
             complain(&error);
-            read(DuplicateKeyPolicy::FirstWins).ok().map(|raw| placed(raw, &path))
+            read(DuplicateKeyPolicy::FirstWins)
+                .ok()
+                .map(|raw| placed(raw, &path))
         }
     }
 }
@@ -128,7 +179,10 @@ fn options(policy: DuplicateKeyPolicy) -> Options {
 }
 
 fn placed(raw: Spanned<Raw>, path: &Arc<str>) -> Node {
-    let source = Source::File { path: Arc::clone(path), line: raw.referenced.line().max(1) };
+    let source = Source::File {
+        path: Arc::clone(path),
+        line: raw.referenced.line().max(1),
+    };
     let value = match raw.value {
         Raw::Null => Value::Null,
         Raw::Bool(value) => Value::Bool(value),
@@ -139,13 +193,20 @@ fn placed(raw: Spanned<Raw>, path: &Arc<str>) -> Node {
         Raw::Map(map) => Value::Map(
             map.into_iter()
                 .map(|(key, node)| {
-                    let source = Source::File { path: Arc::clone(path), line: key.referenced.line().max(1) };
+                    let source = Source::File {
+                        path: Arc::clone(path),
+                        line: key.referenced.line().max(1),
+                    };
                     let mut node = placed(node, path);
                     // The line of a nested mapping is that of its key: it is where a person looks.
                     if matches!(node.value, Value::Map(_) | Value::List(_) | Value::Null) {
                         node.source = source.clone();
                     }
-                    Entry { key: key.value, source, node }
+                    Entry {
+                        key: key.value,
+                        source,
+                        node,
+                    }
                 })
                 .collect(),
         ),

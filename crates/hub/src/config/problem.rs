@@ -28,7 +28,11 @@ pub enum Source {
 impl Source {
     /// Returns the line in a file; what is not in a file comes after all that is.
     pub(crate) fn line(&self) -> u64 {
-        if let Self::File { line, .. } = self { *line } else { u64::MAX }
+        if let Self::File { line, .. } = self {
+            *line
+        } else {
+            u64::MAX
+        }
     }
 }
 
@@ -62,7 +66,10 @@ impl<T> Sourced<T> {
 
     /// Changes the value and keeps the place.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Sourced<U> {
-        Sourced { value: change(self.value), source: self.source }
+        Sourced {
+            value: change(self.value),
+            source: self.source,
+        }
     }
 }
 
@@ -97,7 +104,12 @@ impl fmt::Display for Problem {
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let lower = word.to_lowercase();
-    let scored = known.into_iter().map(|known| (strsim::damerau_levenshtein(&lower, &known.to_lowercase()), known));
+    let scored = known.into_iter().map(|known| {
+        (
+            strsim::damerau_levenshtein(&lower, &known.to_lowercase()),
+            known,
+        )
+    });
     let (distance, best) = scored.min_by_key(|(distance, _)| *distance)?;
     (distance <= 1 + best.len().min(word.len()) / 3).then(|| best.to_owned())
 }

@@ -42,7 +42,12 @@ pub(crate) trait Section: Default {
 pub(crate) type Aliases<const N: usize> = [(&'static str, &'static str); N];
 
 /// Reads one group of keys, and complains about the keys that it does not know.
-pub(crate) fn read<T: Section>(path: &str, node: Node, aliases: &[(&str, &str)], problems: &mut Vec<Problem>) -> T {
+pub(crate) fn read<T: Section>(
+    path: &str,
+    node: Node,
+    aliases: &[(&str, &str)],
+    problems: &mut Vec<Problem>,
+) -> T {
     let mut reader = MapReader::new(path, node, problems);
     for (short, name) in aliases {
         reader.alias(short, name);
@@ -59,15 +64,29 @@ impl<'a> MapReader<'a> {
             Value::Null => Vec::new(),
             _ => {
                 let message = format!("expected a mapping of keys, found {}", node.describe());
-                problems.push(Problem { source: node.source, key: path.to_owned(), message, suggestion: None });
+                problems.push(Problem {
+                    source: node.source,
+                    key: path.to_owned(),
+                    message,
+                    suggestion: None,
+                });
                 Vec::new()
             }
         };
-        Self { path: path.to_owned(), entries, known: Vec::new(), problems }
+        Self {
+            path: path.to_owned(),
+            entries,
+            known: Vec::new(),
+            problems,
+        }
     }
 
     fn key(&self, name: &str) -> String {
-        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+        if self.path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}.{name}", self.path)
+        }
     }
 
     fn pull(&mut self, name: &'static str) -> Option<Entry> {
@@ -90,26 +109,41 @@ impl<'a> MapReader<'a> {
 
     /// Takes a nested group of keys.
     pub(crate) fn section<T: Section>(&mut self, name: &'static str) -> T {
-        let Some(entry) = self.pull(name) else { return T::default() };
+        let Some(entry) = self.pull(name) else {
+            return T::default();
+        };
         read(&self.key(name), entry.node, &[], self.problems)
     }
 
     /// Takes a nested group of keys that may be written as one word: the value of `key`.
     pub(crate) fn section_or_word<T: Section>(&mut self, name: &'static str, key: &str) -> T {
-        let Some(entry) = self.pull(name) else { return T::default() };
-        let node = if matches!(entry.node.value, Value::Text(_)) { Node::nested(&[key], entry.node) } else { entry.node };
+        let Some(entry) = self.pull(name) else {
+            return T::default();
+        };
+        let node = if matches!(entry.node.value, Value::Text(_)) {
+            Node::nested(&[key], entry.node)
+        } else {
+            entry.node
+        };
         read(&self.key(name), node, &[], self.problems)
     }
 
     /// Takes a nested mapping whose keys are names of the user's.
     pub(crate) fn named<T: Section>(&mut self, name: &'static str) -> Vec<(String, Source, T)> {
-        let Some(entry) = self.pull(name) else { return Vec::new() };
+        let Some(entry) = self.pull(name) else {
+            return Vec::new();
+        };
         let path = self.key(name);
         let entries = MapReader::new(&path, entry.node, self.problems).entries;
         entries
             .into_iter()
             .map(|entry| {
-                let section = read(&format!("{path}.{}", entry.key), entry.node, &[], self.problems);
+                let section = read(
+                    &format!("{path}.{}", entry.key),
+                    entry.node,
+                    &[],
+                    self.problems,
+                );
                 (entry.key, entry.source, section)
             })
             .collect()
@@ -122,10 +156,17 @@ impl<'a> MapReader<'a> {
         for (key, source, section) in self.named(name) {
             match Host::parse(&key) {
                 Ok(host) if hosts.iter().any(|(known, _)| *known == host) => {
-                    self.complain(&format!("{path}.{key}"), source, format!("the host {host} is there twice"), None);
+                    self.complain(
+                        &format!("{path}.{key}"),
+                        source,
+                        format!("the host {host} is there twice"),
+                        None,
+                    );
                 }
                 Ok(host) => hosts.push((host, section)),
-                Err(error) => self.complain(&format!("{path}.{key}"), source, error.to_string(), None),
+                Err(error) => {
+                    self.complain(&format!("{path}.{key}"), source, error.to_string(), None)
+                }
             }
         }
         hosts
@@ -138,8 +179,19 @@ impl<'a> MapReader<'a> {
         }
     }
 
-    pub(crate) fn complain(&mut self, key: &str, source: Source, message: String, suggestion: Option<String>) {
-        self.problems.push(Problem { source, key: key.to_owned(), message, suggestion });
+    pub(crate) fn complain(
+        &mut self,
+        key: &str,
+        source: Source,
+        message: String,
+        suggestion: Option<String>,
+    ) {
+        self.problems.push(Problem {
+            source,
+            key: key.to_owned(),
+            message,
+            suggestion,
+        });
     }
 
     /// Complains about every key that nobody took.
@@ -162,9 +214,14 @@ fn whole(node: &Node) -> Result<u64, String> {
         _ => None,
     };
     match number {
-        Some(number) if number < 0 => Err(format!("{number} is negative; expected a whole number of zero or more")),
+        Some(number) if number < 0 => Err(format!(
+            "{number} is negative; expected a whole number of zero or more"
+        )),
         Some(number) => u64::try_from(number).map_err(|_| format!("{number} is too large")),
-        None => Err(format!("expected a whole number, found {}", node.describe())),
+        None => Err(format!(
+            "expected a whole number, found {}",
+            node.describe()
+        )),
     }
 }
 
@@ -183,7 +240,9 @@ impl FromNode for Hidden {
 
     fn from_node(node: &Node) -> Result<Self, String> {
         // The value may be a key: it is not repeated in the message.
-        String::from_node(node).map(Self).map_err(|_| "expected a text".to_owned())
+        String::from_node(node)
+            .map(Self)
+            .map_err(|_| "expected a text".to_owned())
     }
 
     fn schema() -> Json {
@@ -238,7 +297,11 @@ impl FromNode for Ceiling {
     fn from_node(node: &Node) -> Result<Self, String> {
         match &node.value {
             Value::Null => Ok(Self(None)),
-            Value::Text(text) if matches!(text.trim().to_ascii_lowercase().as_str(), "null" | "none") => Ok(Self(None)),
+            Value::Text(text)
+                if matches!(text.trim().to_ascii_lowercase().as_str(), "null" | "none") =>
+            {
+                Ok(Self(None))
+            }
             _ => u32::from_node(node).map(|number| Self(NonZeroU32::new(number))),
         }
     }
@@ -256,7 +319,8 @@ impl FromNode for NonZeroU32 {
     const KIND: &'static str = "whole number from 1";
 
     fn from_node(node: &Node) -> Result<Self, String> {
-        Self::new(u32::from_node(node)?).ok_or_else(|| "0 is too small; expected 1 or more".to_owned())
+        Self::new(u32::from_node(node)?)
+            .ok_or_else(|| "0 is too small; expected 1 or more".to_owned())
     }
 
     fn schema() -> Json {
@@ -273,7 +337,10 @@ impl FromNode for f64 {
 
     fn from_node(node: &Node) -> Result<Self, String> {
         let number = match &node.value {
-            #[expect(clippy::cast_precision_loss, reason = "a setting beyond 2^53 is refused by its range")]
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "a setting beyond 2^53 is refused by its range"
+            )]
             Value::Int(number) => Some(*number as Self),
             Value::Float(number) => Some(*number),
             Value::Text(text) => text.trim().parse().ok(),
@@ -281,7 +348,9 @@ impl FromNode for f64 {
         };
         match number {
             Some(number) if number.is_finite() && number >= 0.0 => Ok(number),
-            Some(number) => Err(format!("{number} is negative or not finite; expected zero or more")),
+            Some(number) => Err(format!(
+                "{number} is negative or not finite; expected zero or more"
+            )),
             None => Err(format!("expected a number, found {}", node.describe())),
         }
     }
@@ -301,7 +370,11 @@ impl FromNode for bool {
     fn from_node(node: &Node) -> Result<Self, String> {
         match &node.value {
             Value::Bool(value) => Ok(*value),
-            Value::Text(text) => text.trim().to_ascii_lowercase().parse().map_err(|_| format!("expected true or false, found '{text}'")),
+            Value::Text(text) => text
+                .trim()
+                .to_ascii_lowercase()
+                .parse()
+                .map_err(|_| format!("expected true or false, found '{text}'")),
             _ => Err(format!("expected true or false, found {}", node.describe())),
         }
     }
@@ -349,8 +422,15 @@ impl FromNode for Rates {
         };
         let mut windows = Vec::new();
         for item in texts {
-            let Value::Text(text) = &item.value else { return Err(format!("expected a rate such as 10/SECOND, found {}", item.describe())) };
-            windows.extend(docstokg_policy::rate::parse_rates(text).map_err(|error| error.to_string())?);
+            let Value::Text(text) = &item.value else {
+                return Err(format!(
+                    "expected a rate such as 10/SECOND, found {}",
+                    item.describe()
+                ));
+            };
+            windows.extend(
+                docstokg_policy::rate::parse_rates(text).map_err(|error| error.to_string())?,
+            );
         }
         Ok(Self(windows))
     }
@@ -360,7 +440,11 @@ impl FromNode for Rates {
     }
 
     fn show(&self) -> Json {
-        if self.0.is_empty() { json!([]) } else { json!(format_rates(&self.0).split('+').collect::<Vec<_>>()) }
+        if self.0.is_empty() {
+            json!([])
+        } else {
+            json!(format_rates(&self.0).split('+').collect::<Vec<_>>())
+        }
     }
 }
 
@@ -372,10 +456,18 @@ impl FromNode for Statuses {
     const KIND: &'static str = "list of statuses";
 
     fn from_node(node: &Node) -> Result<Self, String> {
-        let Value::List(items) = &node.value else { return Err(format!("expected a list of statuses, found {}", node.describe())) };
+        let Value::List(items) = &node.value else {
+            return Err(format!(
+                "expected a list of statuses, found {}",
+                node.describe()
+            ));
+        };
         let status = |item: &Node| {
             let number = whole(item)?;
-            u16::try_from(number).ok().filter(|status| (100..=599).contains(status)).ok_or_else(|| format!("{number} is no HTTP status (100 to 599)"))
+            u16::try_from(number)
+                .ok()
+                .filter(|status| (100..=599).contains(status))
+                .ok_or_else(|| format!("{number} is no HTTP status (100 to 599)"))
         };
         items.iter().map(status).collect::<Result<_, _>>().map(Self)
     }
@@ -397,8 +489,14 @@ impl FromNode for Hosts {
     const KIND: &'static str = "list of hosts";
 
     fn from_node(node: &Node) -> Result<Self, String> {
-        let Value::List(items) = &node.value else { return Err(format!("expected a list of hosts, found {}", node.describe())) };
-        let host = |item: &Node| Host::parse(&String::from_node(item)?).map_err(|error| error.to_string());
+        let Value::List(items) = &node.value else {
+            return Err(format!(
+                "expected a list of hosts, found {}",
+                node.describe()
+            ));
+        };
+        let host =
+            |item: &Node| Host::parse(&String::from_node(item)?).map_err(|error| error.to_string());
         items.iter().map(host).collect::<Result<_, _>>().map(Self)
     }
 

@@ -1,4 +1,5 @@
-//! A file that holds a single section, as `ratelimits.yaml` and `breakers.yaml` do: which one it is.
+//! A file that holds a single section, as `ratelimits.yaml` and `breakers.yaml` do: which one it
+//! is.
 
 use super::node::{Node, Value};
 
@@ -10,14 +11,33 @@ pub(super) enum SectionFile {
 }
 
 /// The keys of a whole configuration: a file with one of them is one.
-const WHOLE: [&str; 8] = ["limits", "breakers", "sites", "retry", "transport", "identity", "telemetry", "cache"];
+const WHOLE: [&str; 8] = [
+    "limits",
+    "breakers",
+    "sites",
+    "retry",
+    "transport",
+    "identity",
+    "telemetry",
+    "cache",
+];
 /// Keys that only a `limits` section has, and keys that only a `breakers` section has.
 const OF_LIMITS: [&str; 3] = ["backend", "aimd", "global"];
 const OF_BREAKERS: [&str; 2] = ["resolver_overrides", "cooldown_store"];
 /// The same, one level deeper: below `defaults`, and below each host.
 const ROLES: [&str; 3] = ["metadata", "landing", "artifact"];
-const OF_BREAKER: [&str; 10] =
-    ["fail_max", "reset_timeout_s", "reset_ceiling_s", "retry_after_cap_s", "window", "trial_calls", "jitter_ms", "classify", "shadow", "roles"];
+const OF_BREAKER: [&str; 10] = [
+    "fail_max",
+    "reset_timeout_s",
+    "reset_ceiling_s",
+    "retry_after_cap_s",
+    "window",
+    "trial_calls",
+    "jitter_ms",
+    "classify",
+    "shadow",
+    "roles",
+];
 
 impl SectionFile {
     pub(super) fn name(self) -> &'static str {
@@ -38,7 +58,8 @@ impl SectionFile {
         let of_hosts: Vec<&str> = hosts.into_iter().flat_map(self::keys).collect();
         let has = |keys: &[&str], own: &[&str]| keys.iter().any(|key| own.contains(key));
         let limits = has(&keys, &OF_LIMITS) || has(&below, &ROLES) || has(&of_hosts, &ROLES);
-        let breakers = has(&keys, &OF_BREAKERS) || has(&below, &OF_BREAKER) || has(&of_hosts, &OF_BREAKER);
+        let breakers =
+            has(&keys, &OF_BREAKERS) || has(&below, &OF_BREAKER) || has(&of_hosts, &OF_BREAKER);
         match (limits, breakers) {
             (true, false) => Some(Self::Limits),
             (false, true) => Some(Self::Breakers),
@@ -63,7 +84,10 @@ fn values(node: &Node) -> Vec<&Node> {
 
 fn value<'a>(node: &'a Node, key: &str) -> Option<&'a Node> {
     match &node.value {
-        Value::Map(entries) => entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node),
+        Value::Map(entries) => entries
+            .iter()
+            .find(|entry| entry.key == key)
+            .map(|entry| &entry.node),
         _ => None,
     }
 }

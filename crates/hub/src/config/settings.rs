@@ -1,7 +1,8 @@
 //! The configuration as written: every field optional, every value with its place.
 //!
-//! Each group of keys is declared once, with the documentation and the default of every key; reading, layering, the JSON
-//! schema and the table in `docs/configuration.md` all come from that declaration.
+//! Each group of keys is declared once, with the documentation and the default of every key;
+//! reading, layering, the JSON schema and the table in `docs/configuration.md` all come from that
+//! declaration.
 
 use std::num::NonZeroU32;
 
@@ -92,15 +93,18 @@ fn with_about(mut schema: Json, about: &str) -> Json {
 section! {
     /// The limits of one host and role.
     RoleSettings {
-        /// Windows that all hold: `10/SECOND`, `1/3SECOND`, `5000/HOUR`, joined by `+` or as a list; an empty list is no limit
+        /// Windows that all hold: `10/SECOND`, `1/3SECOND`, `5000/HOUR`, joined by `+` or as a
+        /// list; an empty list is no limit
         rates: Rates = "by role",
-        /// The longest that a request waits for the rate before it is refused, in milliseconds; `fetch` and callers that ask for it obey this, a bulk run waits in line instead
+        /// The longest that a request waits for the rate before it is refused, in milliseconds;
+        /// `fetch` and callers that ask for it obey this, a bulk run waits in line instead
         max_delay_ms: u64 = "by role",
         /// Whether HEAD requests spend tokens
         count_head: bool = "false",
         /// The most requests at once; `null` or 0 for no bound
         max_concurrent: Ceiling = "by role",
-        /// Over what that bound holds: `local` (this process) or `shared` (all processes that share the store)
+        /// Over what that bound holds: `local` (this process) or `shared` (all processes that share
+        /// the store)
         concurrency: Concurrency = "local",
     }
 }
@@ -112,7 +116,8 @@ section! {
         rates: Rates = "none",
         /// The most requests at once; `null` or 0 for no bound
         max_concurrent: Ceiling = "none",
-        /// Over what that bound holds: `local` (this process) or `shared` (all processes that share the store)
+        /// Over what that bound holds: `local` (this process) or `shared` (all processes that share
+        /// the store)
         concurrency: Concurrency = "local",
     }
 }
@@ -120,15 +125,20 @@ section! {
 section! {
     /// Where the state of limits and breakers lives.
     BackendSettings {
-        /// The store: `memory` (this process only), `multiprocess` (this machine, a mapped file), `sqlite` (this machine, a database) or `redis` (several machines, also Valkey)
+        /// The store: `memory` (this process only), `multiprocess` (this machine, a mapped file),
+        /// `sqlite` (this machine, a database) or `redis` (several machines, also Valkey)
         kind: BackendKind = "sqlite; memory in the library",
-        /// Where it is: a file for `multiprocess` and `sqlite`, `redis://[USER:PASSWORD@]HOST[:PORT][/DB]` or `rediss://` for `redis`
+        /// Where it is: a file for `multiprocess` and `sqlite`,
+        /// `redis://[USER:PASSWORD@]HOST[:PORT][/DB]` or `rediss://` for `redis`
         dsn: String = "in the state directory",
-        /// What to do while the store does not answer: `local` (go on with this process's share of the limits) or `refuse` (send nothing)
+        /// What to do while the store does not answer: `local` (go on with this process's share of
+        /// the limits) or `refuse` (send nothing)
         on_store_failure: OnStoreFailure = "local",
-        /// With `local`: the share of the limits, one in so many, of a process that never reached the store
+        /// With `local`: the share of the limits, one in so many, of a process that never reached
+        /// the store
         assumed_peers: NonZeroU32 = "4",
-        /// A group of users that share the state directory, by name or number; without it state is for its owner alone
+        /// A group of users that share the state directory, by name or number; without it state is
+        /// for its owner alone
         group: String = "none",
     }
 }
@@ -287,7 +297,8 @@ section! {
         allow_internal: bool = "false",
         /// The deadline of a request, in seconds; 0 for none
         deadline_s: f64 = "120",
-        /// What has reached the disk before a file appears: `batched` (contents and name, many files in one go) or `none`
+        /// What has reached the disk before a file appears: `batched` (contents and name, many
+        /// files in one go) or `none`
         durability: Durability = "batched",
     }
 }
@@ -295,7 +306,8 @@ section! {
 section! {
     /// Who is asking: the User-Agent.
     IdentitySettings {
-        /// An e-mail address at which operators can reach you; several services serve you better with one
+        /// An e-mail address at which operators can reach you; several services serve you better
+        /// with one
         mailto: String = "none",
         /// A page about your project
         url: String = "none",
@@ -324,14 +336,28 @@ pub struct HostSettings {
 
 impl Section for HostSettings {
     fn read(reader: &mut MapReader<'_>) -> Self {
-        let roles = [reader.section("metadata"), reader.section("landing"), reader.section("artifact")];
-        Self { roles, kinds: reader.named("kinds").into_iter().map(|(name, _, kind)| (name, kind)).collect() }
+        let roles = [
+            reader.section("metadata"),
+            reader.section("landing"),
+            reader.section("artifact"),
+        ];
+        Self {
+            roles,
+            kinds: reader
+                .named("kinds")
+                .into_iter()
+                .map(|(name, _, kind)| (name, kind))
+                .collect(),
+        }
     }
 }
 
 impl Layer for HostSettings {
     fn over(self, lower: Self) -> Self {
-        Self { roles: self.roles.over(lower.roles), kinds: self.kinds.over(lower.kinds) }
+        Self {
+            roles: self.roles.over(lower.roles),
+            kinds: self.kinds.over(lower.kinds),
+        }
     }
 }
 
@@ -427,7 +453,11 @@ struct DefaultRoles([RoleSettings; 3]);
 
 impl Section for DefaultRoles {
     fn read(reader: &mut MapReader<'_>) -> Self {
-        Self([reader.section("metadata"), reader.section("landing"), reader.section("artifact")])
+        Self([
+            reader.section("metadata"),
+            reader.section("landing"),
+            reader.section("artifact"),
+        ])
     }
 }
 
@@ -438,7 +468,11 @@ impl Section for Settings {
         let limits: LimitsPart = reader.section("limits");
         let breakers: BreakersPart = reader.section("breakers");
         Self {
-            sites: reader.named("sites").into_iter().map(|(name, _, site)| (name, site)).collect(),
+            sites: reader
+                .named("sites")
+                .into_iter()
+                .map(|(name, _, site)| (name, site))
+                .collect(),
             retry: reader.section("retry"),
             transport: reader.section("transport"),
             identity: reader.section("identity"),
@@ -459,8 +493,20 @@ impl Section for LimitsPart {
         let DefaultRoles(defaults) = reader.section("defaults");
         let hosts = reader.hosts("hosts");
         let (backend, global) = (reader.section("backend"), reader.section("global"));
-        let services = reader.named("services").into_iter().map(|(name, _, budget)| (name, budget)).collect();
-        Self(Settings { defaults, hosts, backend, aimd: reader.section("aimd"), global, services, ..Settings::default() })
+        let services = reader
+            .named("services")
+            .into_iter()
+            .map(|(name, _, budget)| (name, budget))
+            .collect();
+        Self(Settings {
+            defaults,
+            hosts,
+            backend,
+            aimd: reader.section("aimd"),
+            global,
+            services,
+            ..Settings::default()
+        })
     }
 }
 
@@ -474,7 +520,11 @@ impl Section for BreakersPart {
         let resolvers: Vec<(String, Source, BreakerSettings)> = reader.named("resolvers");
         // Seed 000 has another name for them.
         let overrides: Vec<(String, Source, BreakerSettings)> = reader.named("resolver_overrides");
-        let named = |list: Vec<(String, Source, BreakerSettings)>| list.into_iter().map(|(name, _, breaker)| (name, breaker)).collect::<Vec<_>>();
+        let named = |list: Vec<(String, Source, BreakerSettings)>| {
+            list.into_iter()
+                .map(|(name, _, breaker)| (name, breaker))
+                .collect::<Vec<_>>()
+        };
         Self(Settings {
             breaker_defaults: reader.section("defaults"),
             breaker_hosts: reader.hosts("hosts"),
@@ -490,7 +540,10 @@ fn version(reader: &mut MapReader<'_>) {
     if let Some(version) = reader.take::<u64>("version")
         && version.value != 1
     {
-        let message = format!("version {} is not known; this program reads version 1", version.value);
+        let message = format!(
+            "version {} is not known; this program reads version 1",
+            version.value
+        );
         reader.complain("version", version.source, message, None);
     }
 }

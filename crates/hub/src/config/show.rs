@@ -27,15 +27,30 @@ pub struct LimitRow {
 /// Returns the effective limits: the defaults first, then each known host, by name.
 #[must_use]
 pub fn limit_rows(config: &Config, only: Option<&Host>) -> Vec<LimitRow> {
-    let row = |host: &str, role: Role, limits: &RoleLimits| LimitRow { host: host.to_owned(), role, limits: limits.clone() };
+    let row = |host: &str, role: Role, limits: &RoleLimits| LimitRow {
+        host: host.to_owned(),
+        role,
+        limits: limits.clone(),
+    };
     if let Some(host) = only {
-        return Role::ALL.into_iter().map(|role| row(host.as_str(), role, config.limits.of(host, role))).collect();
+        return Role::ALL
+            .into_iter()
+            .map(|role| row(host.as_str(), role, config.limits.of(host, role)))
+            .collect();
     }
-    let defaults = Role::ALL.into_iter().map(|role| row("*", role, &config.limits.defaults[role.index()]));
+    let defaults = Role::ALL
+        .into_iter()
+        .map(|role| row("*", role, &config.limits.defaults[role.index()]));
     let by_name: BTreeMap<_, _> = config.limits.hosts.iter().collect();
     let hosts = by_name.into_iter().flat_map(|(host, limits)| {
-        let said = Role::ALL.into_iter().filter(|role| says_something(&limits.roles[role.index()], &config.limits.defaults[role.index()]));
-        said.map(|role| row(host.as_str(), role, &limits.roles[role.index()])).collect::<Vec<_>>()
+        let said = Role::ALL.into_iter().filter(|role| {
+            says_something(
+                &limits.roles[role.index()],
+                &config.limits.defaults[role.index()],
+            )
+        });
+        said.map(|role| row(host.as_str(), role, &limits.roles[role.index()]))
+            .collect::<Vec<_>>()
     });
     defaults.chain(hosts).collect()
 }
@@ -47,7 +62,11 @@ fn says_something(limits: &RoleLimits, defaults: &RoleLimits) -> bool {
 /// Writes rates for a person; none at all is `unlimited`.
 #[must_use]
 pub fn rates_text(limits: &RoleLimits) -> String {
-    if limits.rates.value.is_empty() { "unlimited".to_owned() } else { format_rates(&limits.rates.value) }
+    if limits.rates.value.is_empty() {
+        "unlimited".to_owned()
+    } else {
+        format_rates(&limits.rates.value)
+    }
 }
 
 /// Returns the merged settings as JSON, secrets left out.
@@ -58,7 +77,11 @@ pub fn settings_json(settings: &Settings) -> Json {
         .iter()
         .map(|(host, limits)| {
             let mut shown = roles_json(&limits.roles);
-            let kinds: serde_json::Map<String, Json> = limits.kinds.iter().map(|(name, kind)| (name.clone(), kind.show())).collect();
+            let kinds: serde_json::Map<String, Json> = limits
+                .kinds
+                .iter()
+                .map(|(name, kind)| (name.clone(), kind.show()))
+                .collect();
             if !kinds.is_empty() {
                 shown.insert("kinds".to_owned(), Json::Object(kinds));
             }
@@ -101,6 +124,10 @@ fn store_json(store: &BackendSettings) -> Json {
 }
 
 fn roles_json(roles: &[super::settings::RoleSettings; 3]) -> serde_json::Map<String, Json> {
-    let shown = Role::ALL.into_iter().map(|role| (role.as_str().to_owned(), roles[role.index()].show()));
-    shown.filter(|(_, json)| json.as_object().is_some_and(|map| !map.is_empty())).collect()
+    let shown = Role::ALL
+        .into_iter()
+        .map(|role| (role.as_str().to_owned(), roles[role.index()].show()));
+    shown
+        .filter(|(_, json)| json.as_object().is_some_and(|map| !map.is_empty()))
+        .collect()
 }

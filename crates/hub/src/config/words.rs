@@ -54,12 +54,18 @@ fn read_word<T: Copy>(node: &Node, words: &[(&str, T)]) -> Result<T, String> {
             None => String::new(),
         }
     };
-    let Value::Text(text) = &node.value else { return Err(format!("expected {}, found {}", list(), node.describe())) };
+    let Value::Text(text) = &node.value else {
+        return Err(format!("expected {}, found {}", list(), node.describe()));
+    };
     let text = text.trim();
-    if let Some((_, found)) = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)) {
+    if let Some((_, found)) = words
+        .iter()
+        .find(|(word, _)| word.eq_ignore_ascii_case(text))
+    {
         return Ok(*found);
     }
-    let meant = nearest(text, words.iter().map(|(word, _)| *word)).map_or_else(String::new, |word| format!("; did you mean '{word}'?"));
+    let meant = nearest(text, words.iter().map(|(word, _)| *word))
+        .map_or_else(String::new, |word| format!("; did you mean '{word}'?"));
     Err(format!("'{text}' is not {}{meant}", list()))
 }
 

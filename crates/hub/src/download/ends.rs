@@ -1,4 +1,5 @@
-//! The beginning and the end of a file, kept while it is written: what it is can be told without reading it back.
+//! The beginning and the end of a file, kept while it is written: what it is can be told without
+//! reading it back.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -22,7 +23,8 @@ impl Ends {
     /// Takes in the next piece.
     pub(crate) fn take(&mut self, piece: &[u8]) {
         let room = Self::FIRST - self.first.len();
-        self.first.extend_from_slice(&piece[..piece.len().min(room)]);
+        self.first
+            .extend_from_slice(&piece[..piece.len().min(room)]);
         let new = &piece[piece.len().saturating_sub(Self::LAST)..];
         let stale = (self.last.len() + new.len()).saturating_sub(Self::LAST);
         self.last.drain(..stale);
@@ -36,7 +38,9 @@ impl Ends {
     pub fn of(path: &Path) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let mut ends = Self::default();
-        (&mut file).take(Self::FIRST as u64).read_to_end(&mut ends.first)?;
+        (&mut file)
+            .take(Self::FIRST as u64)
+            .read_to_end(&mut ends.first)?;
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(Self::LAST as u64)))?;
         file.take(Self::LAST as u64).read_to_end(&mut ends.last)?;

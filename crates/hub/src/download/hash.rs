@@ -1,5 +1,5 @@
-//! The SHA-256 of a body on its way. Small ones are hashed where they are read; a large one gets a thread, so that the
-//! next piece is read while the last one is hashed.
+//! The SHA-256 of a body on its way. Small ones are hashed where they are read; a large one gets a
+//! thread, so that the next piece is read while the last one is hashed.
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -7,7 +7,8 @@ use tokio::sync::{mpsc, oneshot};
 
 /// From how many bytes on a body is large.
 const LARGE: u64 = 4 << 20;
-/// How many bytes are handed over at once: two threads that wake each other for every piece do little else.
+/// How many bytes are handed over at once: two threads that wake each other for every piece do
+/// little else.
 const HANDED_OVER: usize = 1 << 20;
 /// How many such heaps may wait to be hashed.
 const WAITING: usize = 8;
@@ -20,7 +21,11 @@ pub(crate) struct Hashing {
 
 enum Place {
     Here(Box<Sha256>),
-    Beside { heap: Heap, heaps: mpsc::Sender<Vec<Bytes>>, digest: oneshot::Receiver<Sha256> },
+    Beside {
+        heap: Heap,
+        heaps: mpsc::Sender<Vec<Bytes>>,
+        digest: oneshot::Receiver<Sha256>,
+    },
 }
 
 /// Pieces that are handed over together.
@@ -46,7 +51,10 @@ impl Heap {
 impl Hashing {
     /// Goes on from a hash of what is there already.
     pub(crate) fn from(hash: Sha256) -> Self {
-        Self { seen: 0, place: Place::Here(Box::new(hash)) }
+        Self {
+            seen: 0,
+            place: Place::Here(Box::new(hash)),
+        }
     }
 
     /// Takes in a piece.
@@ -62,7 +70,8 @@ impl Hashing {
             Place::Here(hash) => hash.update(piece),
             Place::Beside { heap, heaps, .. } => {
                 if let Some(full) = heap.put(piece.clone()) {
-                    // The thread ends only after this side has: there is always somebody to take it.
+                    // The thread ends only after this side has: there is always somebody to take
+                    // it.
                     let _ = heaps.send(full).await;
                 }
             }
@@ -73,7 +82,11 @@ impl Hashing {
     pub(crate) async fn finish(self) -> Option<Vec<u8>> {
         let hash = match self.place {
             Place::Here(hash) => *hash,
-            Place::Beside { heap, heaps, digest } => {
+            Place::Beside {
+                heap,
+                heaps,
+                digest,
+            } => {
                 heaps.send(heap.pieces).await.ok()?;
                 drop(heaps);
                 digest.await.ok()?
@@ -96,6 +109,13 @@ fn beside(mut hash: Box<Sha256>) -> Option<Place> {
         // Whoever wanted to know may have given up.
         let _ = done.send(*hash);
     };
-    std::thread::Builder::new().name("docstokg-hash".to_owned()).spawn(work).ok()?;
-    Some(Place::Beside { heap: Heap::default(), heaps, digest })
+    std::thread::Builder::new()
+        .name("docstokg-hash".to_owned())
+        .spawn(work)
+        .ok()?;
+    Some(Place::Beside {
+        heap: Heap::default(),
+        heaps,
+        digest,
+    })
 }

@@ -1,14 +1,17 @@
 //! A download that may go on where it broke off: RFC 9110 sections 13.1.5 and 14.
 //!
-//! The part file has a stable name beside the final one, and a note beside it says which URL it came from and by which
-//! strong validator the origin may be asked for the rest. Without one the next attempt starts anew.
+//! The part file has a stable name beside the final one, and a note beside it says which URL it
+//! came from and by which strong validator the origin may be asked for the rest. Without one the
+//! next attempt starts anew.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use http::header::{ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_RANGE, DATE, ETAG, IF_RANGE, LAST_MODIFIED, RANGE};
+use http::header::{
+    ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_RANGE, DATE, ETAG, IF_RANGE, LAST_MODIFIED, RANGE,
+};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -17,7 +20,8 @@ use url::Url;
 use super::Ends;
 use crate::files::hex;
 
-/// Bodies of this size get their note at once: a killed process should not have to fetch them again.
+/// Bodies of this size get their note at once: a killed process should not have to fetch them
+/// again.
 const NOTED_AT_ONCE: u64 = 1 << 20;
 /// How much older than the answer a date must be to tell two versions apart (RFC 9110, 8.8.2.2).
 const CERTAIN_AGE: Duration = Duration::from_secs(60);
@@ -68,32 +72,49 @@ impl Partial {
             name.push(ending);
             PathBuf::from(name)
         };
-        Self { part: beside(".part"), note: beside(".part.note"), noted: false, asked_by: None }
+        Self {
+            part: beside(".part"),
+            note: beside(".part.note"),
+            noted: false,
+            asked_by: None,
+        }
     }
 
     pub(crate) fn part(&self) -> &Path {
         &self.part
     }
 
-    /// Adds what asks for the rest, if there is a beginning that can be gone on with. Returns its length.
+    /// Adds what asks for the rest, if there is a beginning that can be gone on with. Returns its
+    /// length.
     pub(crate) fn ask_for_rest(&mut self, url: &Url, headers: &mut HeaderMap) -> Option<u64> {
         let text = std::fs::read(&self.note);
         // One that cannot be read is in the way all the same.
-        self.noted = !text.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        self.noted = !text
+            .as_ref()
+            .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         let note: Note = serde_json::from_slice(&text.ok()?).ok()?;
         let length = std::fs::metadata(&self.part).ok()?.len();
         if length == 0 || note.url != fingerprint(url) {
             return None;
         }
         let validator = HeaderValue::from_str(&note.validator).ok()?;
-        headers.insert(RANGE, HeaderValue::from_str(&format!("bytes={length}-")).ok()?);
+        headers.insert(
+            RANGE,
+            HeaderValue::from_str(&format!("bytes={length}-")).ok()?,
+        );
         headers.insert(IF_RANGE, validator);
         self.asked_by = Some(note);
         Some(length)
     }
 
-    /// Reads what the answer means for what is there. Only all of the rest, of the same version, may be appended.
-    pub(crate) fn start(&self, asked: Option<u64>, status: StatusCode, headers: &HeaderMap) -> Start {
+    /// Reads what the answer means for what is there. Only all of the rest, of the same version,
+    /// may be appended.
+    pub(crate) fn start(
+        &self,
+        asked: Option<u64>,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Start {
         match (asked, status) {
             (Some(length), StatusCode::PARTIAL_CONTENT) => {
                 if self.is_the_rest(length, headers) {
@@ -103,41 +124,79 @@ impl Partial {
                 }
             }
             // Nobody asked for a part, or what is there is as long as the whole or longer.
-            (None, StatusCode::PARTIAL_CONTENT) | (Some(_), StatusCode::RANGE_NOT_SATISFIABLE) => Start::Useless,
+            (None, StatusCode::PARTIAL_CONTENT) | (Some(_), StatusCode::RANGE_NOT_SATISFIABLE) => {
+                Start::Useless
+            }
             _ => Start::Anew,
         }
     }
 
     /// Checks `Content-Range` and the validators of a 206 (RFC 9110, 14.4 and 15.3.7.3).
     fn is_the_rest(&self, length: u64, headers: &HeaderMap) -> bool {
-        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).map(str::trim);
-        let range = text(CONTENT_RANGE).and_then(|text| text.strip_prefix("bytes ")).and_then(|text| {
-            let (range, total) = text.split_once('/')?;
-            let (first, last) = range.trim().split_once('-')?;
-            Some((first.trim().parse::<u64>().ok()?, last.trim().parse::<u64>().ok()?, total.trim().parse::<u64>().ok()?))
-        });
-        let Some((first, last, total)) = range else { return false };
-        let Some(note) = &self.asked_by else { return false };
-        let own = if note.validator.starts_with('"') { text(ETAG) } else { text(LAST_MODIFIED) };
-        first == length && last.checked_add(1) == Some(total) && own.is_none_or(|own| own == note.validator)
+        let text = |name| {
+            headers
+                .get(name)
+                .and_then(|value: &HeaderValue| value.to_str().ok())
+                .map(str::trim)
+        };
+        let range = text(CONTENT_RANGE)
+            .and_then(|text| text.strip_prefix("bytes "))
+            .and_then(|text| {
+                let (range, total) = text.split_once('/')?;
+                let (first, last) = range.trim().split_once('-')?;
+                Some((
+                    first.trim().parse::<u64>().ok()?,
+                    last.trim().parse::<u64>().ok()?,
+                    total.trim().parse::<u64>().ok()?,
+                ))
+            });
+        let Some((first, last, total)) = range else {
+            return false;
+        };
+        let Some(note) = &self.asked_by else {
+            return false;
+        };
+        let own = if note.validator.starts_with('"') {
+            text(ETAG)
+        } else {
+            text(LAST_MODIFIED)
+        };
+        first == length
+            && last.checked_add(1) == Some(total)
+            && own.is_none_or(|own| own == note.validator)
     }
 
-    /// Opens the part file to go on after `length` bytes, or anew; returns it with the hash of what is there.
+    /// Opens the part file to go on after `length` bytes, or anew; returns it with the hash of what
+    /// is there.
     pub(crate) fn open(&mut self, start: Start) -> io::Result<Begun> {
         let (mut hash, mut ends) = (Sha256::new(), Ends::default());
         let Start::After(length) = start else {
             self.forget();
-            let file = File::options().write(true).create(true).truncate(true).open(&self.part)?;
-            return Ok(Begun { file, hash, ends, bytes: 0 });
+            let file = File::options()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(&self.part)?;
+            return Ok(Begun {
+                file,
+                hash,
+                ends,
+                bytes: 0,
+            });
         };
         let mut file = File::options().read(true).write(true).open(&self.part)?;
         let mut buffer = vec![0; 256 << 10];
         let mut left = length;
         while left > 0 {
-            let most = usize::try_from(left).unwrap_or(buffer.len()).min(buffer.len());
+            let most = usize::try_from(left)
+                .unwrap_or(buffer.len())
+                .min(buffer.len());
             let read = file.read(&mut buffer[..most])?;
             if read == 0 {
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the part file became shorter"));
+                return Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "the part file became shorter",
+                ));
             }
             hash.update(&buffer[..read]);
             ends.take(&buffer[..read]);
@@ -145,16 +204,31 @@ impl Partial {
         }
         file.set_len(length)?;
         file.seek(SeekFrom::End(0))?;
-        Ok(Begun { file, hash, ends, bytes: length })
+        Ok(Begun {
+            file,
+            hash,
+            ends,
+            bytes: length,
+        })
     }
 
-    /// Writes down how to go on, where the origin says enough: at once for a large body, in the end for any that broke off.
-    pub(crate) fn note(&mut self, url: &Url, headers: &HeaderMap, expected: Option<u64>, broke_off: bool) {
+    /// Writes down how to go on, where the origin says enough: at once for a large body, in the end
+    /// for any that broke off.
+    pub(crate) fn note(
+        &mut self,
+        url: &Url,
+        headers: &HeaderMap,
+        expected: Option<u64>,
+        broke_off: bool,
+    ) {
         if !broke_off && expected.is_none_or(|length| length < NOTED_AT_ONCE) {
             return;
         }
         if let Some(validator) = strong_validator(headers)
-            && let Ok(text) = serde_json::to_vec(&Note { url: fingerprint(url), validator })
+            && let Ok(text) = serde_json::to_vec(&Note {
+                url: fingerprint(url),
+                validator,
+            })
         {
             // Without a note the next attempt starts anew.
             self.noted = std::fs::write(&self.note, text).is_ok();
@@ -180,7 +254,12 @@ fn fingerprint(url: &Url) -> String {
 
 /// Returns a validator by which two versions of a body are told apart for certain.
 fn strong_validator(headers: &HeaderMap) -> Option<String> {
-    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).map(str::trim);
+    let text = |name| {
+        headers
+            .get(name)
+            .and_then(|value: &HeaderValue| value.to_str().ok())
+            .map(str::trim)
+    };
     if text(ACCEPT_RANGES).is_some_and(|ranges| ranges.eq_ignore_ascii_case("none"))
         || text(CONTENT_ENCODING).is_some_and(|coding| !coding.eq_ignore_ascii_case("identity"))
     {
@@ -190,6 +269,9 @@ fn strong_validator(headers: &HeaderMap) -> Option<String> {
         return tag.starts_with('"').then(|| tag.to_owned());
     }
     let (modified, date) = (text(LAST_MODIFIED)?, text(DATE)?);
-    let age = httpdate::parse_http_date(date).ok()?.duration_since(httpdate::parse_http_date(modified).ok()?).ok()?;
+    let age = httpdate::parse_http_date(date)
+        .ok()?
+        .duration_since(httpdate::parse_http_date(modified).ok()?)
+        .ok()?;
     (age >= CERTAIN_AGE).then(|| modified.to_owned())
 }

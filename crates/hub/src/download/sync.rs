@@ -1,7 +1,8 @@
 //! Durable renames in batches: while one batch is synced, the next gathers.
 //!
-//! Each file's contents are synced before it gets its name, and each directory once per batch after all names are
-//! there. So many small files cost about as many syncs as there are batches, and none is named before it is safe.
+//! Each file's contents are synced before it gets its name, and each directory once per batch after
+//! all names are there. So many small files cost about as many syncs as there are batches, and none
+//! is named before it is safe.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -36,8 +37,15 @@ impl Syncer {
     /// Syncs the contents of `part`, renames it to `path`, and syncs the directory.
     pub(crate) async fn commit(&self, file: File, part: &Path, path: &Path) -> io::Result<()> {
         let (done, outcome) = oneshot::channel();
-        self.put(Pending { file, part: part.to_owned(), path: path.to_owned(), done })?;
-        outcome.await.unwrap_or_else(|_| Err(io::Error::other("the sync thread ended early")))
+        self.put(Pending {
+            file,
+            part: part.to_owned(),
+            path: path.to_owned(),
+            done,
+        })?;
+        outcome
+            .await
+            .unwrap_or_else(|_| Err(io::Error::other("the sync thread ended early")))
     }
 
     fn put(&self, pending: Pending) -> io::Result<()> {
@@ -46,7 +54,9 @@ impl Syncer {
         if !queue.busy {
             queue.busy = true;
             let queue = Arc::clone(&self.queue);
-            std::thread::Builder::new().name("docstokg-sync".to_owned()).spawn(move || drain(&queue))?;
+            std::thread::Builder::new()
+                .name("docstokg-sync".to_owned())
+                .spawn(move || drain(&queue))?;
         }
         Ok(())
     }
@@ -69,23 +79,42 @@ fn drain(queue: &Mutex<Queue>) {
 fn commit_batch(batch: Vec<Pending>) {
     let mut named = Vec::with_capacity(batch.len());
     for pending in batch {
-        match pending.file.sync_all().and_then(|()| std::fs::rename(&pending.part, &pending.path)) {
+        match pending
+            .file
+            .sync_all()
+            .and_then(|()| std::fs::rename(&pending.part, &pending.path))
+        {
             Ok(()) => named.push(pending),
             Err(error) => report(pending, Err(error)),
         }
     }
-    let directories: BTreeSet<&Path> = named.iter().filter_map(|pending| pending.path.parent()).collect();
-    let synced: Vec<(PathBuf, io::Result<()>)> = directories.into_iter().map(|directory| (directory.to_owned(), sync_directory(directory))).collect();
+    let directories: BTreeSet<&Path> = named
+        .iter()
+        .filter_map(|pending| pending.path.parent())
+        .collect();
+    let synced: Vec<(PathBuf, io::Result<()>)> = directories
+        .into_iter()
+        .map(|directory| (directory.to_owned(), sync_directory(directory)))
+        .collect();
     for pending in named {
-        let failed = synced.iter().find(|(directory, result)| pending.path.parent() == Some(directory) && result.is_err());
-        let outcome =
-            failed.and_then(|(_, result)| result.as_ref().err()).map_or(Ok(()), |error| Err(io::Error::new(error.kind(), error.to_string())));
+        let failed = synced.iter().find(|(directory, result)| {
+            pending.path.parent() == Some(directory) && result.is_err()
+        });
+        let outcome = failed
+            .and_then(|(_, result)| result.as_ref().err())
+            .map_or(Ok(()), |error| {
+                Err(io::Error::new(error.kind(), error.to_string()))
+            });
         report(pending, outcome);
     }
 }
 
 fn sync_directory(directory: &Path) -> io::Result<()> {
-    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let directory = if directory.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        directory
+    };
     File::open(directory)?.sync_all()
 }
 

@@ -33,21 +33,26 @@ impl Grant {
         use_it(&self.lane.ask(&charges, &self.terms, Place::Head))
     }
 
-    /// The connection has to be made first: the grant counts as used now, for as long as that takes.
+    /// The connection has to be made first: the grant counts as used now, for as long as that
+    /// takes.
     pub(crate) fn hold(&self, longest: Duration) {
         let _ = self.with_ask(|ask| self.gate.site.hold(ask, &self.pass, longest));
     }
 
-    /// The connection has to be made for a grant that counts as used now already: it does so for as long as that takes.
+    /// The connection has to be made for a grant that counts as used now already: it does so for as
+    /// long as that takes.
     pub(crate) fn hold_longer(&self, longest: Duration) {
         let _ = self.with_ask(|ask| self.gate.site.sent(ask, &self.pass, longest));
     }
 
     /// The connection is up and the request leaves, unless the site was blocked meanwhile.
     ///
-    /// A store that does not answer keeps nobody from sending: the grant was given before it went away.
+    /// A store that does not answer keeps nobody from sending: the grant was given before it went
+    /// away.
     pub(crate) async fn sent(&self, longest: Duration) -> Standing {
-        self.with_ask(|ask| self.gate.site.sent(ask, &self.pass, longest)).await.unwrap_or(Standing::Good)
+        self.with_ask(|ask| self.gate.site.sent(ask, &self.pass, longest))
+            .await
+            .unwrap_or(Standing::Good)
     }
 
     /// The answer asks for no requests: those that were permitted before it are not sent after it.
@@ -83,20 +88,37 @@ impl Grant {
         if settled.wakes {
             self.gate.wake_all();
         }
-        self.gate.note_transition(&self.lane, track, settled.transition);
+        self.gate
+            .note_transition(&self.lane, track, settled.transition);
         if let Some((_, adjustment)) = settled.adjusted {
-            track.note(&self.lane.key.host, self.lane.key.role, || What::Adapted(adjustment));
+            track.note(&self.lane.key.host, self.lane.key.role, || {
+                What::Adapted(adjustment)
+            });
         }
     }
 }
 
 impl Granted {
-    pub(super) fn new(gate: Arc<Gate>, lane: Arc<Lane>, terms: Terms, pass: Pass, slots: Slots) -> Self {
+    pub(super) fn new(
+        gate: Arc<Gate>,
+        lane: Arc<Lane>,
+        terms: Terms,
+        pass: Pass,
+        slots: Slots,
+    ) -> Self {
         let leased = pass.probe || lane.charges.iter().any(|charge| charge.slots.is_some());
         if leased {
             gate.begin_lease(pass.id);
         }
-        Self(Arc::new(Grant { gate, lane, terms, pass, slots: Mutex::new(Some(slots)), settled: AtomicBool::new(false), leased }))
+        Self(Arc::new(Grant {
+            gate,
+            lane,
+            terms,
+            pass,
+            slots: Mutex::new(Some(slots)),
+            settled: AtomicBool::new(false),
+            leased,
+        }))
     }
 
     pub(crate) fn grant(&self) -> &Arc<Grant> {
@@ -108,24 +130,31 @@ impl Granted {
         if self.0.is_first_to_settle() {
             *self.0.slots.lock() = None;
             let charges = self.0.lane.charges(&self.0.terms);
-            self.0.gate.give_back(&self.0.lane, &charges, &self.0.terms, &self.0.pass);
+            self.0
+                .gate
+                .give_back(&self.0.lane, &charges, &self.0.terms, &self.0.pass);
         }
     }
 
     /// The headers are there: a probe's verdict.
     pub(crate) async fn settle_headers(&self, outcome: Outcome, track: &Track) {
         if self.0.pass.probe {
-            let settled = self.0.with_ask(|ask| self.0.gate.site.settle_headers(ask, &self.0.pass, outcome));
+            let settled = self
+                .0
+                .with_ask(|ask| self.0.gate.site.settle_headers(ask, &self.0.pass, outcome));
             self.0.spread(settled.await.unwrap_or_default(), track);
         }
     }
 
-    /// The attempt has ended: tells the breaker and frees the slots. Returns the end of the block in force.
+    /// The attempt has ended: tells the breaker and frees the slots. Returns the end of the block
+    /// in force.
     pub(crate) async fn settle(&self, report: &Report, track: &Track) -> Option<BootInstant> {
         if !self.0.is_first_to_settle() {
             return None;
         }
-        let settled = self.0.with_ask(|ask| self.0.gate.site.settle(ask, &self.0.pass, report));
+        let settled = self
+            .0
+            .with_ask(|ask| self.0.gate.site.settle(ask, &self.0.pass, report));
         *self.0.slots.lock() = None;
         let settled = settled.await.unwrap_or_default();
         let open_until = settled.open_until;
@@ -138,10 +167,14 @@ impl Drop for Granted {
     fn drop(&mut self) {
         if self.0.is_first_to_settle() {
             *self.0.slots.lock() = None;
-            // Sent or not, the tokens stay spent; only a probe's place and shared slots must not be lost.
+            // Sent or not, the tokens stay spent; only a probe's place and shared slots must not be
+            // lost.
             self.0.stamp();
             if self.0.leased {
-                self.0.gate.wake_if(self.0.with_ask(|ask| self.0.gate.site.leave(ask, self.0.pass.id, None)));
+                self.0.gate.wake_if(
+                    self.0
+                        .with_ask(|ask| self.0.gate.site.leave(ask, self.0.pass.id, None)),
+                );
             }
         }
     }

@@ -1,9 +1,10 @@
-//! The heartbeat of a gate: one store operation every few seconds while a request of this process holds a lease or sleeps
-//! for long.
+//! The heartbeat of a gate: one store operation every few seconds while a request of this process
+//! holds a lease or sleeps for long.
 //!
-//! Shared slots and probes' places run out by themselves, so that a killed process leaves nothing behind; the heartbeat
-//! renews all of them in one write. Its answer says how the breaker stands: what other processes and operators did to the
-//! site reaches the sleeping requests that way, and nobody polls.
+//! Shared slots and probes' places run out by themselves, so that a killed process leaves nothing
+//! behind; the heartbeat renews all of them in one write. Its answer says how the breaker stands:
+//! what other processes and operators did to the site reaches the sleeping requests that way, and
+//! nobody polls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,10 +60,12 @@ impl Gate {
 
     /// The pass has ended, and its leases with it.
     pub(super) fn end_lease(&self, id: u64) {
-        self.heartbeat.with(|state| state.leased.retain(|leased| *leased != id));
+        self.heartbeat
+            .with(|state| state.leased.retain(|leased| *leased != id));
     }
 
-    /// Listens for changes of the site by other processes while a request sleeps until `until`, if that is long.
+    /// Listens for changes of the site by other processes while a request sleeps until `until`, if
+    /// that is long.
     pub(super) fn listen(self: &Arc<Self>, until: BootInstant) -> Option<Listening> {
         if !self.shared || until <= self.runtime.boot() + INTERVAL {
             return None;
@@ -99,7 +102,8 @@ impl Gate {
                     state.running.then(|| state.leased.clone())
                 });
                 let Some(leased) = leased else { return };
-                // A store that is unavailable now is asked again soon; a lease outlasts several heartbeats.
+                // A store that is unavailable now is asked again soon; a lease outlasts several
+                // heartbeats.
                 if let Ok(condition) = gate.site.renew(&leased, LEASE).await {
                     gate.heard(&condition);
                 }
@@ -109,7 +113,9 @@ impl Gate {
 
     /// Takes in how the breaker stands, and wakes the sleeping requests if that has changed.
     fn heard(&self, condition: &Condition) {
-        let last = self.heartbeat.with(|state| state.last.replace(condition.clone()));
+        let last = self
+            .heartbeat
+            .with(|state| state.last.replace(condition.clone()));
         let changed = last.is_some_and(|last| condition.has_changed_since(&last));
         let transition = self.seen.by_heartbeat(condition, self.runtime.boot());
         if changed || transition.is_some() {

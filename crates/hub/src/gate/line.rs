@@ -1,7 +1,7 @@
 //! The queue of requests that wait for one lane, in this process: first come, first served.
 //!
-//! Only the head reserves a place in the store; those behind it hold nothing at all, so leaving the queue costs nothing
-//! and a killed process leaves one reservation behind and not a backlog.
+//! Only the head reserves a place in the store; those behind it hold nothing at all, so leaving the
+//! queue costs nothing and a killed process leaves one reservation behind and not a backlog.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,14 +10,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// How many requests may ask a remote store at once while the head's answer is on its way: one per round trip would cap
-/// the queue at that rate.
+/// How many requests may ask a remote store at once while the head's answer is on its way: one per
+/// round trip would cap the queue at that rate.
 const MOST_OVERLAPPING: u32 = 32;
 
 /// A queue of waiters.
 ///
-/// While the head asks a remote store, a few of those behind it ask as well: that is a round. As many ask in the next one as
-/// found room in this one and one more, or twice as many where all did: so a queue keeps its rate however far the store is.
+/// While the head asks a remote store, a few of those behind it ask as well: that is a round. As
+/// many ask in the next one as found room in this one and one more, or twice as many where all did:
+/// so a queue keeps its rate however far the store is.
 #[derive(Default)]
 pub(super) struct Line {
     seats: Mutex<VecDeque<Arc<Seat>>>,
@@ -39,7 +40,8 @@ pub(super) struct Seat {
     overlapped_in: AtomicU32,
     /// It is the head, and its question is on its way.
     asking: AtomicBool,
-    /// It knows what it waits for. A head that does not has only just asked, and may be gone in a moment.
+    /// It knows what it waits for. A head that does not has only just asked, and may be gone in a
+    /// moment.
     pub(super) settled_in: AtomicBool,
     /// It waits for the breaker, and knows that.
     pub(super) awaits_breaker: AtomicBool,
@@ -76,13 +78,23 @@ impl Line {
             return None;
         }
         let before = seats.iter().take_while(|other| !Arc::ptr_eq(other, seat));
-        Some(before.filter(|other| !other.holds_reservation.load(Ordering::Acquire)).map(|other| other.weight).sum())
+        Some(
+            before
+                .filter(|other| !other.holds_reservation.load(Ordering::Acquire))
+                .map(|other| other.weight)
+                .sum(),
+        )
     }
 
     /// Tells whether a seat is behind a head that has only just asked, or asks again.
     pub(super) fn is_behind_an_asker(&self, seat: &Arc<Seat>) -> bool {
-        let is_asking = |head: &Arc<Seat>| !head.settled_in.load(Ordering::Acquire) || head.asking.load(Ordering::Acquire);
-        self.seats.lock().front().is_some_and(|head| !Arc::ptr_eq(head, seat) && is_asking(head))
+        let is_asking = |head: &Arc<Seat>| {
+            !head.settled_in.load(Ordering::Acquire) || head.asking.load(Ordering::Acquire)
+        };
+        self.seats
+            .lock()
+            .front()
+            .is_some_and(|head| !Arc::ptr_eq(head, seat) && is_asking(head))
     }
 
     /// Lets a seat ask a remote store beside the head, once in a round, if few do so already.
@@ -92,15 +104,25 @@ impl Line {
             return None;
         }
         let more = |count: u32| (count < MOST_OVERLAPPING).then_some(count + 1);
-        self.overlapping.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        self.overlapping
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
+            .ok()?;
         seat.overlapped_in.store(round, Ordering::Release);
         self.asked.fetch_add(1, Ordering::AcqRel);
-        Some(Overlap { line: self, round, calls_next: true })
+        Some(Overlap {
+            line: self,
+            round,
+            calls_next: true,
+        })
     }
 
-    /// Begins a round: the head asks, and calls those who may ask beside it. The round ends when the answer is there.
+    /// Begins a round: the head asks, and calls those who may ask beside it. The round ends when
+    /// the answer is there.
     pub(super) fn begin_round(&self, head: &Arc<Seat>) -> Asking {
-        let (asked, went) = (self.asked.swap(0, Ordering::AcqRel), self.went.swap(0, Ordering::AcqRel));
+        let (asked, went) = (
+            self.asked.swap(0, Ordering::AcqRel),
+            self.went.swap(0, Ordering::AcqRel),
+        );
         let called = self.called.load(Ordering::Acquire);
         let called = match asked {
             0 => called,
@@ -120,7 +142,9 @@ impl Line {
     /// Gives up a seat, and calls the new head if it was the head that left.
     pub(super) fn leave(&self, seat: &Arc<Seat>) {
         let mut seats = self.seats.lock();
-        let Some(place) = seats.iter().position(|other| Arc::ptr_eq(other, seat)) else { return };
+        let Some(place) = seats.iter().position(|other| Arc::ptr_eq(other, seat)) else {
+            return;
+        };
         seats.remove(place);
         self.weight.fetch_sub(seat.weight, Ordering::AcqRel);
         if place == 0
@@ -139,14 +163,24 @@ impl Line {
 
     /// Calls everybody but one.
     pub(super) fn wake_others(&self, seat: &Arc<Seat>) {
-        for other in self.seats.lock().iter().filter(|other| !Arc::ptr_eq(other, seat)) {
+        for other in self
+            .seats
+            .lock()
+            .iter()
+            .filter(|other| !Arc::ptr_eq(other, seat))
+        {
             other.called.notify_one();
         }
     }
 
     /// Calls everybody who does not know yet that the breaker is to be waited for.
     pub(super) fn wake_unaware(&self) {
-        for seat in self.seats.lock().iter().filter(|seat| !seat.awaits_breaker.load(Ordering::Acquire)) {
+        for seat in self
+            .seats
+            .lock()
+            .iter()
+            .filter(|seat| !seat.awaits_breaker.load(Ordering::Acquire))
+        {
             seat.called.notify_one();
         }
     }
@@ -184,7 +218,10 @@ impl Drop for Overlap<'_> {
         }
         self.line.went.fetch_add(1, Ordering::AcqRel);
         let seats = self.line.seats.lock();
-        let next = seats.iter().skip(1).find(|seat| seat.overlapped_in.load(Ordering::Acquire) != self.round);
+        let next = seats
+            .iter()
+            .skip(1)
+            .find(|seat| seat.overlapped_in.load(Ordering::Acquire) != self.round);
         if let Some(next) = next {
             next.called.notify_one();
         }
@@ -205,7 +242,9 @@ mod tests {
         seats[0].awaits_breaker.store(true, Ordering::Release);
         seats[2].awaits_breaker.store(true, Ordering::Release);
         line.wake_unaware();
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
         let called = runtime.block_on(async {
             let mut called = Vec::new();
             for seat in &seats {

@@ -1,5 +1,5 @@
-//! A pace that a host asks for itself, such as the crawl delay of its robots.txt: one request in so much time, over all
-//! processes that share the store. Kept apart from the limits: both hold.
+//! A pace that a host asks for itself, such as the crawl delay of its robots.txt: one request in so
+//! much time, over all processes that share the store. Kept apart from the limits: both hold.
 
 use docstokg_policy::site::{Entry, Patience, Place};
 
@@ -12,7 +12,14 @@ impl Gate {
     /// A store that does not answer refuses no turn: the limits have their own way with it.
     pub(crate) async fn take_turn(&self, lane: &Lane, draw: f64) -> Result<(), BootInstant> {
         let now = self.runtime.boot();
-        let terms = Terms { asked: now, patience: Patience::Refuse, latest: now, deadline: now, draw, weight: 1 };
+        let terms = Terms {
+            asked: now,
+            patience: Patience::Refuse,
+            latest: now,
+            deadline: now,
+            draw,
+            weight: 1,
+        };
         let ask = lane.ask(&lane.charges, &terms, Place::Head);
         match self.site.enter(&ask).await.map(|entered| entered.entry) {
             Ok(Entry::Refused(refusal)) => Err(refusal.until),

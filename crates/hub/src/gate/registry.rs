@@ -1,4 +1,5 @@
-//! The gates of a hub, made when asked for. One that nobody uses holds nothing that the store does not: it may go.
+//! The gates of a hub, made when asked for. One that nobody uses holds nothing that the store does
+//! not: it may go.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,15 +46,33 @@ impl Gate {
         self.lane_or(
             |key| key.role == role,
             |_| {
-                let key = LaneKey { host: host.clone(), role, kind: None, service: None, free: true };
+                let key = LaneKey {
+                    host: host.clone(),
+                    role,
+                    kind: None,
+                    service: None,
+                    free: true,
+                };
                 let (charges, slots) = (Box::default(), Box::default());
-                Lane { key, charges, rules: rules(), slots, line: Line::default(), closes: AtomicBool::new(false), answers: AtomicU32::new(0) }
+                Lane {
+                    key,
+                    charges,
+                    rules: rules(),
+                    slots,
+                    line: Line::default(),
+                    closes: AtomicBool::new(false),
+                    answers: AtomicU32::new(0),
+                }
             },
         )
     }
 
     /// Returns the lane that is wanted, made beside the others where it is missing.
-    fn lane_or(&self, is_wanted: impl Fn(&LaneKey) -> bool, make: impl FnOnce(&[Arc<Lane>]) -> Lane) -> Arc<Lane> {
+    fn lane_or(
+        &self,
+        is_wanted: impl Fn(&LaneKey) -> bool,
+        make: impl FnOnce(&[Arc<Lane>]) -> Lane,
+    ) -> Arc<Lane> {
         let mut lanes = self.lanes.lock();
         if let Some(lane) = lanes.iter().find(|lane| is_wanted(&lane.key)) {
             return Arc::clone(lane);
@@ -71,7 +90,8 @@ pub(crate) struct Registry {
     pub(crate) store: Arc<dyn StateStore>,
     runtime: Arc<dyn Runtime>,
     pub(crate) news: Arc<News>,
-    /// The breakers of this process's own network, where the store is shared: its troubles are nobody else's.
+    /// The breakers of this process's own network, where the store is shared: its troubles are
+    /// nobody else's.
     network: Option<MemoryStore>,
     sites: HashMap<Host, (SiteKey, Arc<SiteConfig>)>,
     gates: RwLock<Gates>,
@@ -85,7 +105,8 @@ struct Gates {
     next_sweep: usize,
 }
 
-/// What most lanes have in common, made once: the rules and windows of hosts that config does not name.
+/// What most lanes have in common, made once: the rules and windows of hosts that config does not
+/// name.
 #[derive(Default)]
 struct RulesCache {
     rules: HashMap<(Option<Host>, Role), Arc<Rules>>,
@@ -93,14 +114,23 @@ struct RulesCache {
 }
 
 impl Registry {
-    pub(crate) fn new(config: &Arc<Config>, store: Arc<dyn StateStore>, runtime: Arc<dyn Runtime>, news: News) -> Self {
+    pub(crate) fn new(
+        config: &Arc<Config>,
+        store: Arc<dyn StateStore>,
+        runtime: Arc<dyn Runtime>,
+        news: News,
+    ) -> Self {
         let joined = config.sites.iter().flat_map(|site| {
             let shared = Arc::new(site.clone());
-            site.hosts.iter().map(move |host| (host.clone(), (shared.key(), Arc::clone(&shared))))
+            site.hosts
+                .iter()
+                .map(move |host| (host.clone(), (shared.key(), Arc::clone(&shared))))
         });
         Self {
             config: Arc::clone(config),
-            network: store.is_shared().then(|| MemoryStore::new(Arc::new(RuntimeClock(Arc::clone(&runtime))))),
+            network: store
+                .is_shared()
+                .then(|| MemoryStore::new(Arc::new(RuntimeClock(Arc::clone(&runtime))))),
             store,
             runtime,
             news: Arc::new(news),
@@ -122,7 +152,10 @@ impl Registry {
             Some((site, _)) => self.gate(&*self.store, site, || Arc::clone(site)),
             None => self.gate(&*self.store, key.host.as_str(), || key.host.shared()),
         };
-        let lane = gate.lane_or(|other| other == key, |lanes| self.build_lane(key.clone(), &gate, lanes));
+        let lane = gate.lane_or(
+            |other| other == key,
+            |lanes| self.build_lane(key.clone(), &gate, lanes),
+        );
         (gate, lane)
     }
 
@@ -133,7 +166,12 @@ impl Registry {
     }
 
     /// Returns the gate and lane of a resolver: a breaker without budgets.
-    pub(crate) fn resolver_lane(&self, name: &Arc<str>, host: &Host, role: Role) -> (Arc<Gate>, Arc<Lane>) {
+    pub(crate) fn resolver_lane(
+        &self,
+        name: &Arc<str>,
+        host: &Host,
+        role: Role,
+    ) -> (Arc<Gate>, Arc<Lane>) {
         let gate = self.resolver_gate(name);
         let lane = gate.beside(host, role, || {
             let breaker = self.config.breakers.of_resolver(name);
@@ -148,32 +186,64 @@ impl Registry {
         (gate, lane)
     }
 
-    /// Returns the gate and lane of a pace that a host asks for itself: a budget without a breaker's rules of its own.
+    /// Returns the gate and lane of a pace that a host asks for itself: a budget without a
+    /// breaker's rules of its own.
     pub(crate) fn pace_lane(&self, host: &Host, window: Window) -> (Arc<Gate>, Arc<Lane>) {
         let site = pace_key(host);
         let gate = self.gate(&*self.store, &site, || Arc::clone(&site));
-        let key = LaneKey { kind: Some(window.to_string().into()), ..lane_key(host, Role::Landing) };
+        let key = LaneKey {
+            kind: Some(window.to_string().into()),
+            ..lane_key(host, Role::Landing)
+        };
         let lane = gate.lane_or(
             |other| *other == key,
             |_| {
                 let windows = Arc::new(Windows::new([window], Duration::ZERO));
-                let charge = Charge { budget: gate.site.budget(&BudgetKey::Role(host.clone(), Role::Landing)), weight: 1, windows, slots: None };
+                let charge = Charge {
+                    budget: gate
+                        .site
+                        .budget(&BudgetKey::Role(host.clone(), Role::Landing)),
+                    weight: 1,
+                    windows,
+                    slots: None,
+                };
                 let rules = self.rules_of(&lane_key(host, Role::Landing));
                 let (key, charges, slots) = (key.clone(), Box::from([charge]), Box::default());
-                Lane { key, charges, rules, slots, line: Line::default(), closes: AtomicBool::new(false), answers: AtomicU32::new(0) }
+                Lane {
+                    key,
+                    charges,
+                    rules,
+                    slots,
+                    line: Line::default(),
+                    closes: AtomicBool::new(false),
+                    answers: AtomicU32::new(0),
+                }
             },
         );
         (gate, lane)
     }
 
-    /// Returns the gate and lane of this process's own way to a host, where the store is shared: a breaker that failures
-    /// of our own network open, for this process alone.
+    /// Returns the gate and lane of this process's own way to a host, where the store is shared: a
+    /// breaker that failures of our own network open, for this process alone.
     pub(crate) fn network_lane(&self, host: &Host, role: Role) -> Option<(Arc<Gate>, Arc<Lane>)> {
         let own = self.network.as_ref()?;
         let site = format!("network:{host}");
-        let shown = || Some((Arc::clone(&self.store), network_key(host, &docstokg_stores::process::signature())));
+        let shown = || {
+            Some((
+                Arc::clone(&self.store),
+                network_key(host, &docstokg_stores::process::signature()),
+            ))
+        };
         let gate = self.gate_shown(own, &site, || site.as_str().into(), shown);
-        let lane = gate.beside(host, role, || self.rules_of(&LaneKey { host: host.clone(), role, kind: None, service: None, free: true }));
+        let lane = gate.beside(host, role, || {
+            self.rules_of(&LaneKey {
+                host: host.clone(),
+                role,
+                kind: None,
+                service: None,
+                free: true,
+            })
+        });
         Some((gate, lane))
     }
 
@@ -196,7 +266,9 @@ impl Registry {
             return Arc::clone(gate);
         }
         if gates.by_site.len() >= gates.next_sweep.max(FIRST_SWEEP) {
-            gates.by_site.retain(|_, gate| Arc::strong_count(gate) > 1 || gate.is_used());
+            gates
+                .by_site
+                .retain(|_, gate| Arc::strong_count(gate) > 1 || gate.is_used());
             gates.next_sweep = gates.by_site.len() * 2;
         }
         let key = key();
@@ -221,11 +293,21 @@ impl Registry {
     fn build_lane(&self, key: LaneKey, gate: &Gate, lanes: &[Arc<Lane>]) -> Lane {
         let (site, name) = (&*gate.site, &gate.key);
         let limits = self.config.limits.of(&key.host, key.role);
-        let known = self.config.limits.hosts.contains_key(&key.host).then(|| key.host.clone());
+        let known = self
+            .config
+            .limits
+            .hosts
+            .contains_key(&key.host)
+            .then(|| key.host.clone());
         let windows = {
             let mut cache = self.rules.lock();
             let windows = cache.windows.entry((known, key.role));
-            Arc::clone(windows.or_insert_with(|| Arc::new(Windows::new(limits.rates.value.clone(), self.config.limits.guard))))
+            Arc::clone(windows.or_insert_with(|| {
+                Arc::new(Windows::new(
+                    limits.rates.value.clone(),
+                    self.config.limits.guard,
+                ))
+            }))
         };
         let mut charges = vec![Charge {
             budget: site.budget(&BudgetKey::Role(key.host.clone(), key.role)),
@@ -236,17 +318,29 @@ impl Registry {
         let mut slots = Vec::new();
         if let Some(most) = limits.max_concurrent.value {
             // Lanes of one host and role differ in what they charge; their slots are the same.
-            let sibling = lanes.iter().find(|lane| lane.key.host == key.host && lane.key.role == key.role);
+            let sibling = lanes
+                .iter()
+                .find(|lane| lane.key.host == key.host && lane.key.role == key.role);
             let semaphore = sibling.and_then(|lane| lane.slots.first()).cloned();
             slots.push(semaphore.unwrap_or_else(|| Arc::new(Semaphore::new(most.get() as usize))));
         }
         let mut shared = |budget: BudgetKey, limits: &BudgetLimits| {
-            let windows = Arc::new(Windows::new(limits.rates.value.clone(), self.config.limits.guard));
+            let windows = Arc::new(Windows::new(
+                limits.rates.value.clone(),
+                self.config.limits.guard,
+            ));
             let slots_of = limits.max_concurrent.value.filter(|_| limits.shared_slots);
-            charges.push(Charge { budget: site.budget(&budget), weight: 1, windows, slots: slots_of });
+            charges.push(Charge {
+                budget: site.budget(&budget),
+                weight: 1,
+                windows,
+                slots: slots_of,
+            });
             if let Some(most) = limits.max_concurrent.value {
                 let mut common = self.common_slots.lock();
-                let semaphore = common.entry((Arc::clone(name), budget)).or_insert_with(|| Arc::new(Semaphore::new(most.get() as usize)));
+                let semaphore = common
+                    .entry((Arc::clone(name), budget))
+                    .or_insert_with(|| Arc::new(Semaphore::new(most.get() as usize)));
                 slots.push(Arc::clone(semaphore));
             }
         };
@@ -260,7 +354,11 @@ impl Registry {
         {
             shared(BudgetKey::Service(Arc::clone(service)), limits);
         }
-        if let Some(common) = self.sites.get(&key.host).and_then(|(_, site)| site.common.as_ref()) {
+        if let Some(common) = self
+            .sites
+            .get(&key.host)
+            .and_then(|(_, site)| site.common.as_ref())
+        {
             shared(BudgetKey::Common, common);
         }
         if key.free {
@@ -283,7 +381,8 @@ impl Registry {
     }
 
     fn rules_of(&self, key: &LaneKey) -> Arc<Rules> {
-        let configured = self.config.limits.hosts.contains_key(&key.host) || self.config.breakers.hosts.contains_key(&key.host);
+        let configured = self.config.limits.hosts.contains_key(&key.host)
+            || self.config.breakers.hosts.contains_key(&key.host);
         let known = configured.then(|| key.host.clone());
         let mut cache = self.rules.lock();
         let rules = cache.rules.entry((known, key.role)).or_insert_with(|| {

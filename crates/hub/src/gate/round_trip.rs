@@ -15,7 +15,14 @@ impl RoundTrip {
         let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let usual = self.micros.load(Ordering::Relaxed);
         // Two that come at once may lose one of them: it is an estimate.
-        self.micros.store(if took < usual { took } else { usual + (took - usual) / 8 }, Ordering::Relaxed);
+        self.micros.store(
+            if took < usual {
+                took
+            } else {
+                usual + (took - usual) / 8
+            },
+            Ordering::Relaxed,
+        );
     }
 
     /// Returns the usual time.

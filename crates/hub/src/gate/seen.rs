@@ -1,7 +1,8 @@
 //! What this process knows of a breaker that others change as well.
 //!
-//! A transition is reported by the process that brought it about. The other processes notice it by an answer of the store
-//! or by a heartbeat, and report it then as seen, so that each shows the state of the breaker as it is.
+//! A transition is reported by the process that brought it about. The other processes notice it by
+//! an answer of the store or by a heartbeat, and report it then as seen, so that each shows the
+//! state of the breaker as it is.
 
 use docstokg_policy::breaker::{OpenReason, State, Transition};
 use docstokg_policy::site::{Condition, Entry, Refusal, RefusalReason};
@@ -22,15 +23,25 @@ struct Known {
 
 impl Default for Known {
     fn default() -> Self {
-        Self { state: State::Closed, until: BootInstant::ZERO }
+        Self {
+            state: State::Closed,
+            until: BootInstant::ZERO,
+        }
     }
 }
 
 impl Seen {
     /// Takes note of a transition that is reported anyway.
     pub(super) fn note(&self, transition: &Transition, now: BootInstant) {
-        let until = if transition.to == State::Open { now + transition.reset.unwrap_or_default() } else { BootInstant::ZERO };
-        *self.0.lock() = Known { state: transition.to, until };
+        let until = if transition.to == State::Open {
+            now + transition.reset.unwrap_or_default()
+        } else {
+            BootInstant::ZERO
+        };
+        *self.0.lock() = Known {
+            state: transition.to,
+            until,
+        };
     }
 
     /// Returns until when the breaker is open, as far as is known.
@@ -42,34 +53,70 @@ impl Seen {
     /// Returns the transition that an answer shows to have happened elsewhere.
     pub(super) fn by_answer(&self, entry: &Entry, now: BootInstant) -> Option<Transition> {
         match entry {
-            Entry::Refused(Refusal { until, reason: RefusalReason::Open { reason, probing } }) | Entry::WaitForBreaker { until, reason, probing } => {
-                let state = if *probing { State::HalfOpen } else { State::Open };
+            Entry::Refused(Refusal {
+                until,
+                reason: RefusalReason::Open { reason, probing },
+            })
+            | Entry::WaitForBreaker {
+                until,
+                reason,
+                probing,
+            } => {
+                let state = if *probing {
+                    State::HalfOpen
+                } else {
+                    State::Open
+                };
                 self.become_state(state, Some((*until, reason)), now)
             }
-            Entry::Go(pass) if !pass.probe && pass.shadowed.is_none() => self.become_state(State::Closed, None, now),
+            Entry::Go(pass) if !pass.probe && pass.shadowed.is_none() => {
+                self.become_state(State::Closed, None, now)
+            }
             _ => None,
         }
     }
 
     /// Returns the transition that a heartbeat shows to have happened elsewhere.
-    pub(super) fn by_heartbeat(&self, condition: &Condition, now: BootInstant) -> Option<Transition> {
+    pub(super) fn by_heartbeat(
+        &self,
+        condition: &Condition,
+        now: BootInstant,
+    ) -> Option<Transition> {
         match &condition.open {
             Some((until, reason)) => self.become_state(State::Open, Some((*until, reason)), now),
-            // Time alone leads from open to half-open, which needs no word; but an open that ended before its time does.
+            // Time alone leads from open to half-open, which needs no word; but an open that ended
+            // before its time does.
             None if condition.half_open && self.open_until(now).is_none() => None,
             None if condition.half_open => self.become_state(State::HalfOpen, None, now),
             None => self.become_state(State::Closed, None, now),
         }
     }
 
-    fn become_state(&self, to: State, open: Option<(BootInstant, &OpenReason)>, now: BootInstant) -> Option<Transition> {
+    fn become_state(
+        &self,
+        to: State,
+        open: Option<(BootInstant, &OpenReason)>,
+        now: BootInstant,
+    ) -> Option<Transition> {
         let open = open.filter(|_| to == State::Open);
-        let known = Known { state: to, until: open.map_or(BootInstant::ZERO, |(until, _)| until) };
+        let known = Known {
+            state: to,
+            until: open.map_or(BootInstant::ZERO, |(until, _)| until),
+        };
         let from = std::mem::replace(&mut *self.0.lock(), known).state;
         if from == to {
             return None;
         }
-        let (reset, reason) = (open.map(|(until, _)| until.since(now)), open.map(|(_, reason)| reason.clone()));
-        Some(Transition { from, to, fail_count: 0, reset, reason })
+        let (reset, reason) = (
+            open.map(|(until, _)| until.since(now)),
+            open.map(|(_, reason)| reason.clone()),
+        );
+        Some(Transition {
+            from,
+            to,
+            fail_count: 0,
+            reset,
+            reason,
+        })
     }
 }

@@ -16,7 +16,10 @@ pub(crate) struct Slots {
 }
 
 impl Lane {
-    fn all_slots<'a>(&'a self, process: Option<&'a Arc<Semaphore>>) -> impl Iterator<Item = (usize, &'a Arc<Semaphore>)> {
+    fn all_slots<'a>(
+        &'a self,
+        process: Option<&'a Arc<Semaphore>>,
+    ) -> impl Iterator<Item = (usize, &'a Arc<Semaphore>)> {
         self.slots.iter().chain(process).take(MOST).enumerate()
     }
 

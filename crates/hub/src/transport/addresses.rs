@@ -1,7 +1,8 @@
 //! Names to addresses: `--connect-to` mappings, and the guard against the own network.
 //!
-//! The guard looks at the addresses that are connected to, so a name that answers differently the second time does not
-//! get around it. Literal addresses never reach a resolver; [`internal_literal`] looks at those.
+//! The guard looks at the addresses that are connected to, so a name that answers differently the
+//! second time does not get around it. Literal addresses never reach a resolver;
+//! [`internal_literal`] looks at those.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -29,7 +30,8 @@ impl ConnectTo {
     /// Tells whether requests for `url` go this way.
     #[must_use]
     pub fn covers(&self, url: &Url) -> bool {
-        Host::of(url).is_ok_and(|host| host.name() == self.name) && url.port_or_known_default() == Some(self.port)
+        Host::of(url).is_ok_and(|host| host.name() == self.name)
+            && url.port_or_known_default() == Some(self.port)
     }
 }
 
@@ -38,12 +40,24 @@ impl FromStr for ConnectTo {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("'{text}' is not HOST:PORT=ADDR:PORT: {why}");
-        let (from, to) = text.split_once('=').ok_or_else(|| wrong("there is no '='"))?;
-        let (name, port) = from.rsplit_once(':').ok_or_else(|| wrong("the port of the host is missing"))?;
-        let port = port.parse().map_err(|_| wrong("the port of the host is not a number up to 65535"))?;
+        let (from, to) = text
+            .split_once('=')
+            .ok_or_else(|| wrong("there is no '='"))?;
+        let (name, port) = from
+            .rsplit_once(':')
+            .ok_or_else(|| wrong("the port of the host is missing"))?;
+        let port = port
+            .parse()
+            .map_err(|_| wrong("the port of the host is not a number up to 65535"))?;
         let host = Host::parse(name).map_err(|error| wrong(&error.to_string()))?;
-        let address = to.parse().map_err(|_| wrong("what follows '=' is not an IP address and a port"))?;
-        Ok(Self { name: host.name().to_owned(), port, address })
+        let address = to
+            .parse()
+            .map_err(|_| wrong("what follows '=' is not an IP address and a port"))?;
+        Ok(Self {
+            name: host.name().to_owned(),
+            port,
+            address,
+        })
     }
 }
 
@@ -80,10 +94,13 @@ pub(super) struct ResolverUnreachable {
     name: String,
 }
 
-/// Tells whether the resolver could not be reached, as opposed to a name that does not exist (`EAI_AGAIN`).
+/// Tells whether the resolver could not be reached, as opposed to a name that does not exist
+/// (`EAI_AGAIN`).
 fn is_resolver_unreachable(error: &std::io::Error) -> bool {
     let text = error.to_string();
-    ["Temporary failure in name resolution", "Try again"].iter().any(|mark| text.contains(mark))
+    ["Temporary failure in name resolution", "Try again"]
+        .iter()
+        .any(|mark| text.contains(mark))
 }
 
 /// Asks the system's resolver and drops what may not be reached.
@@ -104,18 +121,38 @@ impl Resolve for GuardedResolver {
         let name = name.as_str().to_owned();
         let guarded = self.reach == Reach::PublicOnly && !self.exempt.contains(&name);
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await.map(Vec::from_iter);
+            let found = tokio::net::lookup_host((name.as_str(), 0))
+                .await
+                .map(Vec::from_iter);
             let found: Vec<SocketAddr> = match found {
                 Ok(found) => found,
                 // Not the name's fault.
                 Err(error) if super::fault::is_lack_of_files(&error) => return Err(error.into()),
-                Err(error) if is_resolver_unreachable(&error) => return Err(ResolverUnreachable { name }.into()),
-                Err(error) => return Err(NoAddress { name, why: error.to_string() }.into()),
+                Err(error) if is_resolver_unreachable(&error) => {
+                    return Err(ResolverUnreachable { name }.into());
+                }
+                Err(error) => {
+                    return Err(NoAddress {
+                        name,
+                        why: error.to_string(),
+                    }
+                    .into());
+                }
             };
-            let (internal, public): (Vec<_>, Vec<_>) = found.into_iter().partition(|address| guarded && is_internal(address.ip()));
+            let (internal, public): (Vec<_>, Vec<_>) = found
+                .into_iter()
+                .partition(|address| guarded && is_internal(address.ip()));
             match (public.is_empty(), internal.first()) {
-                (true, Some(address)) => Err(InternalAddress { name, address: address.ip() }.into()),
-                (true, None) => Err(NoAddress { name, why: "the resolver returned none".to_owned() }.into()),
+                (true, Some(address)) => Err(InternalAddress {
+                    name,
+                    address: address.ip(),
+                }
+                .into()),
+                (true, None) => Err(NoAddress {
+                    name,
+                    why: "the resolver returned none".to_owned(),
+                }
+                .into()),
                 (false, _) => Ok(Box::new(public.into_iter()) as Addrs),
             }
         })
@@ -134,12 +171,23 @@ impl Resolve for FixedResolver {
 
 /// Returns the names of the proxies that the environment sets.
 pub(super) fn proxies_of_environment() -> HashSet<String> {
-    ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"]
-        .iter()
-        .filter_map(|name| std::env::var(name).ok())
-        .filter_map(|value| Url::parse(&value).or_else(|_| Url::parse(&format!("http://{value}"))).ok())
-        .filter_map(|url| url.host_str().map(str::to_owned))
-        .collect()
+    [
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+    ]
+    .iter()
+    .filter_map(|name| std::env::var(name).ok())
+    .filter_map(|value| {
+        Url::parse(&value)
+            .or_else(|_| Url::parse(&format!("http://{value}")))
+            .ok()
+    })
+    .filter_map(|url| url.host_str().map(str::to_owned))
+    .collect()
 }
 
 #[cfg(test)]
@@ -153,15 +201,33 @@ mod tests {
         assert!(covers("https://api.crossref.org/works"));
         assert!(!covers("http://api.crossref.org/works"));
         assert!(!covers("https://api.crossref.org:8080/works"));
-        for text in ["", "a=1.2.3.4:5", "a:1", "a:1=b:2", "a:x=1.2.3.4:5", "a:1=1.2.3.4", "a:99999=1.2.3.4:5"] {
+        for text in [
+            "",
+            "a=1.2.3.4:5",
+            "a:1",
+            "a:1=b:2",
+            "a:x=1.2.3.4:5",
+            "a:1=1.2.3.4",
+            "a:99999=1.2.3.4:5",
+        ] {
             assert!(text.parse::<ConnectTo>().is_err(), "{text}");
         }
     }
 
     #[test]
     fn literals_are_seen_in_every_spelling() {
-        for url in ["http://127.0.0.1/", "http://127.1/", "http://2130706433/", "http://0x7f.1/", "http://[::1]/", "http://[::ffff:10.0.0.1]/"] {
-            assert!(internal_literal(&Url::parse(url).unwrap()).is_some(), "{url}");
+        for url in [
+            "http://127.0.0.1/",
+            "http://127.1/",
+            "http://2130706433/",
+            "http://0x7f.1/",
+            "http://[::1]/",
+            "http://[::ffff:10.0.0.1]/",
+        ] {
+            assert!(
+                internal_literal(&Url::parse(url).unwrap()).is_some(),
+                "{url}"
+            );
         }
         assert!(internal_literal(&Url::parse("http://8.8.8.8/").unwrap()).is_none());
         assert!(internal_literal(&Url::parse("http://example.org/").unwrap()).is_none());

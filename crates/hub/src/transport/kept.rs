@@ -1,8 +1,9 @@
 //! Whose connections are kept open for the next request.
 //!
-//! A pool keeps what every host leaves behind; a run over very many hosts would fill the memory and run out of file
-//! descriptors. So only so many hosts have their connections kept at a time, those that came first and are still asked;
-//! the connections of all others are closed after their answer.
+//! A pool keeps what every host leaves behind; a run over very many hosts would fill the memory and
+//! run out of file descriptors. So only so many hosts have their connections kept at a time, those
+//! that came first and are still asked; the connections of all others are closed after their
+//! answer.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,7 +24,10 @@ pub(crate) struct Kept {
 
 impl Kept {
     pub(crate) fn new(idle: Duration) -> Self {
-        Self { hosts: Mutex::default(), idle }
+        Self {
+            hosts: Mutex::default(),
+            idle,
+        }
     }
 
     /// Tells whether the connection of a request at `now` is worth keeping.
@@ -61,7 +65,10 @@ mod tests {
         }
         assert!(!kept.keeps(&url(MOST), at(1)), "there is room for no more");
         assert!(kept.keeps(&url(3), at(20)), "whoever is kept stays kept");
-        assert!(kept.keeps(&url(MOST), at(31)), "the others are not asked any more");
+        assert!(
+            kept.keeps(&url(MOST), at(31)),
+            "the others are not asked any more"
+        );
         assert!(kept.keeps(&url(3), at(32)));
         assert_eq!(kept.hosts.lock().len(), 2);
     }

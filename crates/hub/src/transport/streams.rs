@@ -1,8 +1,9 @@
 //! Hosts that end a connection after a few requests, over HTTP/2.
 //!
-//! Many requests share an HTTP/2 connection, and those that the origin has not come to when it ends the connection have to be
-//! sent again. Where that happens more often than an answer comes, requests go one by one over HTTP/1.1 instead: there a
-//! connection ends after an answer, and nothing is sent in vain.
+//! Many requests share an HTTP/2 connection, and those that the origin has not come to when it ends
+//! the connection have to be sent again. Where that happens more often than an answer comes,
+//! requests go one by one over HTTP/1.1 instead: there a connection ends after an answer, and
+//! nothing is sent in vain.
 
 use std::collections::HashMap;
 
@@ -32,10 +33,14 @@ fn key(url: &Url) -> &str {
 impl Streams {
     /// Tells whether requests of a host go one by one.
     pub(super) fn is_one_by_one(&self, url: &Url) -> bool {
-        self.0.lock().get(key(url)).is_some_and(|seen| seen.one_by_one)
+        self.0
+            .lock()
+            .get(key(url))
+            .is_some_and(|seen| seen.one_by_one)
     }
 
-    /// Takes note of what became of a request. Only hosts that once did not look at one are remembered.
+    /// Takes note of what became of a request. Only hosts that once did not look at one are
+    /// remembered.
     pub(super) fn note(&self, url: &Url, unprocessed: bool, answered: bool) {
         let mut hosts = self.0.lock();
         if !hosts.contains_key(key(url)) && (!unprocessed || hosts.len() >= MOST) {
@@ -61,7 +66,10 @@ mod tests {
         for _ in 0..1_000 {
             streams.note(&url, false, true);
         }
-        assert!(streams.0.lock().is_empty(), "hosts that answer everything are not remembered");
+        assert!(
+            streams.0.lock().is_empty(),
+            "hosts that answer everything are not remembered"
+        );
         for _ in 0..20 {
             streams.note(&url, true, false);
             streams.note(&url, false, true);

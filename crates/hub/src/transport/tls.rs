@@ -10,20 +10,27 @@ use super::wire::TransportError;
 
 /// Builds the client side of TLS.
 ///
-/// A machine without any certificate is no error here: plain http works, and https says what is missing.
+/// A machine without any certificate is no error here: plain http works, and https says what is
+/// missing.
 pub(super) fn client_config(extra: &[Vec<u8>]) -> Result<ClientConfig, TransportError> {
     let mut roots = RootCertStore::empty();
-    let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let (added, _) =
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     tracing::debug!(certificates = added, "loaded the machine's certificates");
     for pem in extra {
         let mut found = 0;
         for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate.map_err(|error| TransportError::Certificate(error.to_string()))?;
-            roots.add(certificate).map_err(|error| TransportError::Certificate(error.to_string()))?;
+            let certificate =
+                certificate.map_err(|error| TransportError::Certificate(error.to_string()))?;
+            roots
+                .add(certificate)
+                .map_err(|error| TransportError::Certificate(error.to_string()))?;
             found += 1;
         }
         if found == 0 {
-            return Err(TransportError::Certificate("there is no PEM certificate in it".to_owned()));
+            return Err(TransportError::Certificate(
+                "there is no PEM certificate in it".to_owned(),
+            ));
         }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -13,7 +13,9 @@ use reqwest::Client;
 use rustls::ClientConfig;
 use url::Url;
 
-use super::addresses::{ConnectTo, FixedResolver, GuardedResolver, internal_literal, proxies_of_environment};
+use super::addresses::{
+    ConnectTo, FixedResolver, GuardedResolver, internal_literal, proxies_of_environment,
+};
 use super::dial::{DIAL, DialLayer};
 use super::kept::Kept;
 use super::streams::Streams;
@@ -35,7 +37,12 @@ pub struct WireOptions {
 
 impl Default for WireOptions {
     fn default() -> Self {
-        Self { connect_timeout: Duration::from_secs(10), idle_connection: Duration::from_secs(30), connect_to: Vec::new(), certificates: Vec::new() }
+        Self {
+            connect_timeout: Duration::from_secs(10),
+            idle_connection: Duration::from_secs(30),
+            connect_to: Vec::new(),
+            certificates: Vec::new(),
+        }
     }
 }
 
@@ -94,12 +101,30 @@ impl WireTransport {
         let proxies = Arc::new(proxies_of_environment());
         let guarded = |reach| {
             let client = |tls| client(options, tls).dns_resolver(guard(reach, &proxies));
-            let (keeping, closing) = (client(&tls).build().map_err(failed)?, client(&tls).pool_max_idle_per_host(0).build().map_err(failed)?);
-            Ok(Clients { keeping, closing, one_by_one: client(&plain_tls).http1_only().build().map_err(failed)? })
+            let (keeping, closing) = (
+                client(&tls).build().map_err(failed)?,
+                client(&tls)
+                    .pool_max_idle_per_host(0)
+                    .build()
+                    .map_err(failed)?,
+            );
+            Ok(Clients {
+                keeping,
+                closing,
+                one_by_one: client(&plain_tls).http1_only().build().map_err(failed)?,
+            })
         };
         let mapped = options.connect_to.iter().map(|mapping| {
-            let client = |tls| client(options, tls).no_proxy().dns_resolver(Arc::new(FixedResolver(mapping.address)));
-            Ok((mapping.clone(), client(&tls).build().map_err(failed)?, client(&plain_tls).http1_only().build().map_err(failed)?))
+            let client = |tls| {
+                client(options, tls)
+                    .no_proxy()
+                    .dns_resolver(Arc::new(FixedResolver(mapping.address)))
+            };
+            Ok((
+                mapping.clone(),
+                client(&tls).build().map_err(failed)?,
+                client(&plain_tls).http1_only().build().map_err(failed)?,
+            ))
         });
         Ok(Self {
             anywhere: guarded(Reach::Anywhere)?,
@@ -111,9 +136,18 @@ impl WireTransport {
     }
 
     /// Chooses the client for a request, and the URL and `Host` header that take it there.
-    fn route(&self, url: Url, reach: Reach, now: BootInstant) -> Result<(&Client, Url, Option<HeaderValue>), SendError> {
+    fn route(
+        &self,
+        url: Url,
+        reach: Reach,
+        now: BootInstant,
+    ) -> Result<(&Client, Url, Option<HeaderValue>), SendError> {
         let one_by_one = self.streams.is_one_by_one(&url);
-        if let Some((mapping, client, plain)) = self.mapped.iter().find(|(mapping, ..)| mapping.covers(&url)) {
+        if let Some((mapping, client, plain)) = self
+            .mapped
+            .iter()
+            .find(|(mapping, ..)| mapping.covers(&url))
+        {
             let (url, host) = mapped_url(&url, mapping);
             return Ok((if one_by_one { plain } else { client }, url, host));
         }
@@ -121,7 +155,10 @@ impl WireTransport {
         match reach {
             Reach::Anywhere => Ok((self.anywhere.choose(keeps, one_by_one), url, None)),
             Reach::PublicOnly => match internal_literal(&url) {
-                Some(address) => Err(SendError::Internal { host: url.host_str().unwrap_or_default().to_owned(), address }),
+                Some(address) => Err(SendError::Internal {
+                    host: url.host_str().unwrap_or_default().to_owned(),
+                    address,
+                }),
                 None => Ok((self.public_only.choose(keeps, one_by_one), url, None)),
             },
         }
@@ -148,16 +185,20 @@ fn guard(reach: Reach, exempt: &Arc<HashSet<String>>) -> Arc<GuardedResolver> {
     Arc::new(GuardedResolver::new(reach, Arc::clone(exempt)))
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "used as a function of map_err")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "used as a function of map_err"
+)]
 fn failed(error: reqwest::Error) -> TransportError {
-    let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+    let cause =
+        std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
     TransportError::Client(cause)
 }
 
 /// Rewrites a URL so that its connection goes where the mapping says.
 ///
-/// A port written in a URL wins over the resolver's, so it is taken out of the URL and put into the `Host` header; a
-/// literal address never reaches the resolver, so it is replaced.
+/// A port written in a URL wins over the resolver's, so it is taken out of the URL and put into the
+/// `Host` header; a literal address never reaches the resolver, so it is replaced.
 fn mapped_url(url: &Url, mapping: &ConnectTo) -> (Url, Option<HeaderValue>) {
     let authority = match (url.host_str(), url.port()) {
         (Some(host), Some(port)) => format!("{host}:{port}"),
@@ -171,12 +212,18 @@ fn mapped_url(url: &Url, mapping: &ConnectTo) -> (Url, Option<HeaderValue>) {
     } else {
         let _ = routed.set_port(None);
     }
-    let host = (literal || url.port().is_some()).then(|| HeaderValue::from_str(&authority).ok()).flatten();
+    let host = (literal || url.port().is_some())
+        .then(|| HeaderValue::from_str(&authority).ok())
+        .flatten();
     (routed, host)
 }
 
 impl Transport for WireTransport {
-    fn send(&self, request: Outgoing, dial: Arc<dyn Dial>) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
+    fn send(
+        &self,
+        request: Outgoing,
+        dial: Arc<dyn Dial>,
+    ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
         Box::pin(DIAL.scope(dial, async move {
             let asked = request.url.clone();
             let (client, url, host) = self.route(request.url, request.reach, SystemClock.boot())?;
@@ -188,12 +235,24 @@ impl Transport for WireTransport {
             if !request.body.is_empty() {
                 *outgoing.body_mut() = Some(request.body.into());
             }
-            let answer = client.execute(outgoing).await.map_err(|error| fault::read(&error));
-            self.streams.note(&asked, matches!(answer, Err(SendError::Unprocessed { .. })), answer.is_ok());
+            let answer = client
+                .execute(outgoing)
+                .await
+                .map_err(|error| fault::read(&error));
+            self.streams.note(
+                &asked,
+                matches!(answer, Err(SendError::Unprocessed { .. })),
+                answer.is_ok(),
+            );
             let mut response = answer?;
             let (status, version) = (response.status(), response.version());
             let headers = std::mem::take(response.headers_mut());
-            Ok(Incoming { status, version, headers, body: Box::new(WireBody(response)) })
+            Ok(Incoming {
+                status,
+                version,
+                headers,
+                body: Box::new(WireBody(response)),
+            })
         }))
     }
 }
@@ -201,7 +260,9 @@ impl Transport for WireTransport {
 struct WireBody(reqwest::Response);
 
 impl Body for WireBody {
-    fn chunk(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, SendError>> + Send + '_>> {
+    fn chunk(
+        &mut self,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, SendError>> + Send + '_>> {
         Box::pin(async move { self.0.chunk().await.map_err(|error| fault::read(&error)) })
     }
 }
@@ -215,10 +276,22 @@ mod tests {
         let route = |url: &str, mapping: &str| {
             let mapping: ConnectTo = mapping.parse().unwrap();
             let (url, host) = mapped_url(&Url::parse(url).unwrap(), &mapping);
-            (url.to_string(), host.map(|host| host.to_str().unwrap().to_owned()))
+            (
+                url.to_string(),
+                host.map(|host| host.to_str().unwrap().to_owned()),
+            )
         };
-        assert_eq!(route("https://a.org/x", "a.org:443=127.0.0.1:1"), ("https://a.org/x".into(), None));
-        assert_eq!(route("http://a.org:8080/x", "a.org:8080=127.0.0.1:1"), ("http://a.org/x".into(), Some("a.org:8080".into())));
-        assert_eq!(route("http://10.0.0.1/x", "10.0.0.1:80=127.0.0.1:1"), ("http://127.0.0.1:1/x".into(), Some("10.0.0.1".into())));
+        assert_eq!(
+            route("https://a.org/x", "a.org:443=127.0.0.1:1"),
+            ("https://a.org/x".into(), None)
+        );
+        assert_eq!(
+            route("http://a.org:8080/x", "a.org:8080=127.0.0.1:1"),
+            ("http://a.org/x".into(), Some("a.org:8080".into()))
+        );
+        assert_eq!(
+            route("http://10.0.0.1/x", "10.0.0.1:80=127.0.0.1:1"),
+            ("http://127.0.0.1:1/x".into(), Some("10.0.0.1".into()))
+        );
     }
 }

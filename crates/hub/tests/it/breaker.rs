@@ -8,7 +8,10 @@ use crate::support::{World, config, count, get, ms, seconds};
 fn flags(breaker: &str) -> Flags {
     Flags {
         breaker: vec![format!("a.example={breaker}")],
-        rate: vec!["a.example:metadata=rates:1000/SECOND".into(), "a.example:artifact=rates:1000/SECOND".into()],
+        rate: vec![
+            "a.example:metadata=rates:1000/SECOND".into(),
+            "a.example:artifact=rates:1000/SECOND".into(),
+        ],
         ..Flags::default()
     }
 }
@@ -24,20 +27,54 @@ fn once(path: &str) -> docstokg_hub::Request {
 
 #[test]
 fn consecutive_5xx_open_the_breaker_until_the_reset() {
-    let origin = Origin::new("a.example").route("/", [Reply::status(503), Reply::status(500), Reply::status(502), Reply::ok("fine")]);
+    let origin = Origin::new("a.example").route(
+        "/",
+        [
+            Reply::status(503),
+            Reply::status(500),
+            Reply::status(502),
+            Reply::ok("fine"),
+        ],
+    );
     let world = World::exact([origin], config(flags("fail_max:3,reset:60")));
     for status in [503, 500, 502] {
-        assert_eq!(world.run(move |hub| async move { hub.fetch(once("/")).await }).expect("an answer").head.status, status);
+        assert_eq!(
+            world
+                .run(move |hub| async move { hub.fetch(once("/")).await })
+                .expect("an answer")
+                .head
+                .status,
+            status
+        );
     }
-    let error = world.run(|hub| async move { hub.fetch(once("/")).await }).expect_err("open");
+    let error = world
+        .run(|hub| async move { hub.fetch(once("/")).await })
+        .expect_err("open");
     let refused = error.kind.refused().expect("a refusal");
     assert!(matches!(error.kind, ErrorKind::BreakerOpen(_)));
-    assert_eq!((refused.reason().as_str(), refused.cooldown_remaining.as_secs()), ("consecutive", 60));
+    assert_eq!(
+        (
+            refused.reason().as_str(),
+            refused.cooldown_remaining.as_secs()
+        ),
+        ("consecutive", 60)
+    );
     assert_eq!(world.ledger().len(), 3, "a refusal sends nothing");
     world.simulation.run_for(seconds(59));
-    assert!(world.run(|hub| async move { hub.fetch(once("/")).await }).is_err());
+    assert!(
+        world
+            .run(|hub| async move { hub.fetch(once("/")).await })
+            .is_err()
+    );
     world.simulation.run_for(seconds(1));
-    assert_eq!(world.run(|hub| async move { hub.fetch(once("/")).await }).expect("a probe").head.status, 200);
+    assert_eq!(
+        world
+            .run(|hub| async move { hub.fetch(once("/")).await })
+            .expect("a probe")
+            .head
+            .status,
+        200
+    );
     assert_eq!(world.view(&host()).state(), State::Closed, "success closes");
 }
 
@@ -46,7 +83,9 @@ fn consecutive_429_without_retry_after_open_the_breaker() {
     let origin = Origin::new("a.example").route("/", [Reply::status(429)]);
     let world = World::new([origin], config(flags("fail_max:3,reset:60")));
     for _ in 0..3 {
-        let _ = world.run(|hub| async move { hub.fetch(once("/")).await }).expect("an answer");
+        let _ = world
+            .run(|hub| async move { hub.fetch(once("/")).await })
+            .expect("an answer");
     }
     assert_eq!(world.view(&host()).state(), State::Open);
 }
@@ -54,21 +93,48 @@ fn consecutive_429_without_retry_after_open_the_breaker() {
 #[test]
 fn retry_after_blocks_the_host_for_that_long_and_no_longer_than_the_cap() {
     for (asked, cap, blocked) in [("4", "900", 4), ("4", "2", 2)] {
-        let origin = Origin::new("a.example").route("/", [Reply::status(429).header("retry-after", asked), Reply::ok("fine")]);
-        let world = World::exact([origin], config(flags(&format!("fail_max:5,reset:60,retry_after_cap:{cap}"))));
-        let _ = world.run(|hub| async move { hub.fetch(once("/")).await }).expect("an answer");
-        let error = world.run(|hub| async move { hub.fetch(once("/")).await }).expect_err("blocked");
+        let origin = Origin::new("a.example").route(
+            "/",
+            [
+                Reply::status(429).header("retry-after", asked),
+                Reply::ok("fine"),
+            ],
+        );
+        let world = World::exact(
+            [origin],
+            config(flags(&format!("fail_max:5,reset:60,retry_after_cap:{cap}"))),
+        );
+        let _ = world
+            .run(|hub| async move { hub.fetch(once("/")).await })
+            .expect("an answer");
+        let error = world
+            .run(|hub| async move { hub.fetch(once("/")).await })
+            .expect_err("blocked");
         let refused = error.kind.refused().expect("a refusal");
-        assert_eq!((refused.reason().as_str(), refused.cooldown_remaining.as_secs()), ("retry-after", blocked));
+        assert_eq!(
+            (
+                refused.reason().as_str(),
+                refused.cooldown_remaining.as_secs()
+            ),
+            ("retry-after", blocked)
+        );
         world.simulation.run_for(seconds(blocked));
-        assert_eq!(world.run(|hub| async move { hub.fetch(once("/")).await }).expect("a probe").head.status, 200);
+        assert_eq!(
+            world
+                .run(|hub| async move { hub.fetch(once("/")).await })
+                .expect("a probe")
+                .head
+                .status,
+            200
+        );
     }
 }
 
 #[test]
 fn a_rolling_window_of_failures_opens_the_breaker() {
     let sources = docstokg_hub::config::load::Sources::default();
-    let (mut configuration, _) = docstokg_hub::config::load::load(&sources).expect("a configuration");
+    let (mut configuration, _) =
+        docstokg_hub::config::load::load(&sources).expect("a configuration");
     let policy = docstokg_hub::policy::breaker::BreakerPolicy {
         window: Some(docstokg_hub::policy::breaker::RollingWindow {
             threshold_failures: 3.try_into().expect("not zero"),
@@ -79,22 +145,39 @@ fn a_rolling_window_of_failures_opens_the_breaker() {
     };
     configuration.breakers.defaults.policy = policy.into();
     let replies = [503, 200, 503, 200, 503, 200].map(Reply::status);
-    let world = World::new([Origin::new("a.example").route("/", replies)], configuration);
+    let world = World::new(
+        [Origin::new("a.example").route("/", replies)],
+        configuration,
+    );
     for _ in 0..5 {
-        let _ = world.run(|hub| async move { hub.fetch(once("/")).await }).expect("an answer");
+        let _ = world
+            .run(|hub| async move { hub.fetch(once("/")).await })
+            .expect("an answer");
         world.simulation.run_for(seconds(1));
     }
     let view = world.view(&host());
-    assert_eq!(view.state(), State::Open, "three failures within ten seconds, successes between them");
-    assert_eq!(view.open_until().expect("open").1.to_string(), "rolling-window");
+    assert_eq!(
+        view.state(),
+        State::Open,
+        "three failures within ten seconds, successes between them"
+    );
+    assert_eq!(
+        view.open_until().expect("open").1.to_string(),
+        "rolling-window"
+    );
 }
 
 #[test]
 fn neutral_answers_do_not_flip_the_breaker() {
     let replies = [401, 403, 404, 410, 451, 400, 404, 403].map(Reply::status);
-    let world = World::new([Origin::new("a.example").route("/", replies)], config(flags("fail_max:2,reset:60")));
+    let world = World::new(
+        [Origin::new("a.example").route("/", replies)],
+        config(flags("fail_max:2,reset:60")),
+    );
     for _ in 0..8 {
-        let _ = world.run(|hub| async move { hub.fetch(once("/")).await }).expect("an answer");
+        let _ = world
+            .run(|hub| async move { hub.fetch(once("/")).await })
+            .expect("an answer");
     }
     let view = world.view(&host());
     assert_eq!((view.state(), view.failures()), (State::Closed, 0));
@@ -102,53 +185,124 @@ fn neutral_answers_do_not_flip_the_breaker() {
 
 #[test]
 fn a_refusal_by_the_breaker_is_not_retried() {
-    let world = World::exact([Origin::new("a.example")], config(flags("fail_max:5,reset:60")));
+    let world = World::exact(
+        [Origin::new("a.example")],
+        config(flags("fail_max:5,reset:60")),
+    );
     world.block(&host(), seconds(30), "maintenance");
     let before = world.simulation.elapsed();
-    let error = world.run(|hub| async move { hub.fetch(get("http://a.example/")).await }).expect_err("blocked");
-    assert_eq!(error.kind.refused().expect("a refusal").reason(), "cli-open:maintenance");
-    assert_eq!((error.journey.attempts, world.simulation.elapsed()), (0, before), "at once, without an attempt");
+    let error = world
+        .run(|hub| async move { hub.fetch(get("http://a.example/")).await })
+        .expect_err("blocked");
+    assert_eq!(
+        error.kind.refused().expect("a refusal").reason(),
+        "cli-open:maintenance"
+    );
+    assert_eq!(
+        (error.journey.attempts, world.simulation.elapsed()),
+        (0, before),
+        "at once, without an attempt"
+    );
     world.unblock(&host());
-    assert!(world.run(|hub| async move { hub.fetch(get("http://a.example/")).await }).is_ok());
+    assert!(
+        world
+            .run(|hub| async move { hub.fetch(get("http://a.example/")).await })
+            .is_ok()
+    );
 }
 
 #[test]
 fn artifact_failures_leave_metadata_alone_where_the_role_counts_for_itself() {
     let mut configuration = config(flags("fail_max:5,reset:60"));
-    let own = docstokg_hub::policy::breaker::BreakerPolicy { fail_max: 2.try_into().expect("not zero"), ..Default::default() };
-    configuration.breakers.hosts.get_mut(&host()).expect("the host").roles[Role::Artifact.index()] = Some(own.into());
+    let own = docstokg_hub::policy::breaker::BreakerPolicy {
+        fail_max: 2.try_into().expect("not zero"),
+        ..Default::default()
+    };
+    configuration
+        .breakers
+        .hosts
+        .get_mut(&host())
+        .expect("the host")
+        .roles[Role::Artifact.index()] = Some(own.into());
     let origin = Origin::new("a.example").route("/file", [Reply::status(503)]);
     let world = World::new([origin], configuration);
     for _ in 0..2 {
-        let _ = world.run(|hub| async move { hub.fetch(once("/file").role(Role::Artifact)).await }).expect("an answer");
+        let _ = world
+            .run(|hub| async move { hub.fetch(once("/file").role(Role::Artifact)).await })
+            .expect("an answer");
     }
-    assert!(world.run(|hub| async move { hub.fetch(once("/file").role(Role::Artifact)).await }).is_err());
-    assert!(world.run(|hub| async move { hub.fetch(once("/other")).await }).is_ok());
+    assert!(
+        world
+            .run(|hub| async move { hub.fetch(once("/file").role(Role::Artifact)).await })
+            .is_err()
+    );
+    assert!(
+        world
+            .run(|hub| async move { hub.fetch(once("/other")).await })
+            .is_ok()
+    );
     assert_eq!(world.view(&host()).failures(), 0);
 }
 
 #[test]
 fn a_kept_connection_that_ends_under_a_probe_proves_nothing() {
-    let replies = [Reply::status(429).header("retry-after", "4"), Reply::dead(Piece::Cut), Reply::ok("fine")];
-    let world = World::new([Origin::new("a.example").route("/", replies)], config(flags("fail_max:5,reset:60")));
-    let _ = world.run(|hub| async move { hub.fetch(once("/")).await }).expect("an answer");
+    let replies = [
+        Reply::status(429).header("retry-after", "4"),
+        Reply::dead(Piece::Cut),
+        Reply::ok("fine"),
+    ];
+    let world = World::new(
+        [Origin::new("a.example").route("/", replies)],
+        config(flags("fail_max:5,reset:60")),
+    );
+    let _ = world
+        .run(|hub| async move { hub.fetch(once("/")).await })
+        .expect("an answer");
     world.simulation.run_for(seconds(4));
-    let error = world.run(|hub| async move { hub.fetch(once("/")).await }).expect_err("no answer");
+    let error = world
+        .run(|hub| async move { hub.fetch(once("/")).await })
+        .expect_err("no answer");
     assert_eq!(error.kind.class(), "going-away");
     let view = world.view(&host());
-    assert_eq!((view.state(), view.leases()), (State::HalfOpen, [0; 3]), "nobody has answered, and the next may probe");
-    assert_eq!(world.run(|hub| async move { hub.fetch(once("/")).await }).expect("an answer").head.status, 200);
+    assert_eq!(
+        (view.state(), view.leases()),
+        (State::HalfOpen, [0; 3]),
+        "nobody has answered, and the next may probe"
+    );
+    assert_eq!(
+        world
+            .run(|hub| async move { hub.fetch(once("/")).await })
+            .expect("an answer")
+            .head
+            .status,
+        200
+    );
     assert_eq!(world.view(&host()).state(), State::Closed);
 }
 
 #[test]
 fn an_origin_that_ends_every_connection_opens_its_breaker() {
-    let replies = std::iter::once(Reply::ok("fine")).chain(std::iter::repeat_n(Reply::dead(Piece::Reset), 9));
-    let world = World::new([Origin::new("a.example").route("/", replies)], config(flags("fail_max:2,reset:60")));
-    let _ = world.run(|hub| async move { hub.fetch(once("/")).await }).expect("an answer");
-    let error = world.run(|hub| async move { hub.fetch(get("http://a.example/").deadline(seconds(9))).await }).expect_err("no answer");
+    let replies =
+        std::iter::once(Reply::ok("fine")).chain(std::iter::repeat_n(Reply::dead(Piece::Reset), 9));
+    let world = World::new(
+        [Origin::new("a.example").route("/", replies)],
+        config(flags("fail_max:2,reset:60")),
+    );
+    let _ = world
+        .run(|hub| async move { hub.fetch(once("/")).await })
+        .expect("an answer");
+    let error = world
+        .run(|hub| async move {
+            hub.fetch(get("http://a.example/").deadline(seconds(9)))
+                .await
+        })
+        .expect_err("no answer");
     assert_eq!(error.kind.class(), "read");
-    assert_eq!((world.view(&host()).state(), world.ledger().len()), (State::Open, 4), "the first one did not count");
+    assert_eq!(
+        (world.view(&host()).state(), world.ledger().len()),
+        (State::Open, 4),
+        "the first one did not count"
+    );
 }
 
 #[test]
@@ -159,23 +313,46 @@ fn half_open_admits_one_metadata_probe_and_two_artifact_probes() {
         world.block(&host(), seconds(1), "test");
         world.simulation.run_for(seconds(1));
         let outcomes = world.fetch_all((0..6).map(|n| once(&format!("/{n}")).role(role)).collect());
-        assert_eq!((count(&outcomes, "200"), count(&outcomes, "breaker_open")), (probes, 6 - probes), "{role}");
-        world.ledger().at_most_in_flight("a.example", probes).expect("few probes");
+        assert_eq!(
+            (count(&outcomes, "200"), count(&outcomes, "breaker_open")),
+            (probes, 6 - probes),
+            "{role}"
+        );
+        world
+            .ledger()
+            .at_most_in_flight("a.example", probes)
+            .expect("few probes");
     }
 }
 
 #[test]
 fn of_twenty_requests_that_drew_one_429_all_succeed_after_it() {
-    let origin = Origin::new("a.example").latency(ms(50)).handler(|arrival, nth| {
-        let _ = arrival;
-        if nth == 0 { Reply::status(429).header("retry-after", "5") } else { Reply::ok("fine") }
-    });
+    let origin = Origin::new("a.example")
+        .latency(ms(50))
+        .handler(|arrival, nth| {
+            let _ = arrival;
+            if nth == 0 {
+                Reply::status(429).header("retry-after", "5")
+            } else {
+                Reply::ok("fine")
+            }
+        });
     let world = World::new([origin], config(flags("fail_max:100,reset:60")));
-    let outcomes = world.fetch_all((0..20).map(|n| get(&format!("http://a.example/{n}"))).collect());
+    let outcomes = world.fetch_all(
+        (0..20)
+            .map(|n| get(&format!("http://a.example/{n}")))
+            .collect(),
+    );
     assert_eq!(count(&outcomes, "200"), 20, "{outcomes:?}");
-    world.ledger().nothing_before_retry_after("a.example").expect("nobody came early");
+    world
+        .ledger()
+        .nothing_before_retry_after("a.example")
+        .expect("nobody came early");
     let finished = outcomes.last().expect("the last").0;
-    assert!(finished < 6.0, "one probe, then everybody at once, not one by one: {finished}");
+    assert!(
+        finished < 6.0,
+        "one probe, then everybody at once, not one by one: {finished}"
+    );
 }
 
 #[test]
@@ -197,57 +374,129 @@ fn a_cancelled_probe_gives_its_place_back() {
     world.simulation.run_for(seconds(2));
     assert_eq!(world.view(&host()).leases(), [1, 0, 0], "it is out");
     world.simulation.run_for(seconds(2));
-    assert_eq!(world.view(&host()).leases(), [0, 0, 0], "dropped, its place is free");
-    assert!(world.run(|hub| async move { hub.fetch(once("/again")).await }).is_ok());
+    assert_eq!(
+        world.view(&host()).leases(),
+        [0, 0, 0],
+        "dropped, its place is free"
+    );
+    assert!(
+        world
+            .run(|hub| async move { hub.fetch(once("/again")).await })
+            .is_ok()
+    );
 }
 
 #[test]
 fn a_resolver_has_a_breaker_of_its_own_and_a_host_that_refuses_costs_it_nothing() {
     let mut flags = flags("fail_max:100,reset:60");
     flags.breaker_resolver = vec!["unpaywall=fail_max:2,reset:45".into()];
-    let origins = [Origin::new("a.example").route("/", [Reply::status(503)]), Origin::new("b.example")];
+    let origins = [
+        Origin::new("a.example").route("/", [Reply::status(503)]),
+        Origin::new("b.example"),
+    ];
     let world = World::exact(origins, config(flags));
     let ask = |url: &str| get(url).repeatable(Repeatable::No).resolver("unpaywall");
     for _ in 0..2 {
-        let _ = world.run(move |hub| async move { hub.fetch(ask("http://a.example/")).await }).expect("an answer");
+        let _ = world
+            .run(move |hub| async move { hub.fetch(ask("http://a.example/")).await })
+            .expect("an answer");
     }
-    let error = world.run(move |hub| async move { hub.fetch(ask("http://b.example/")).await }).expect_err("the resolver is open");
+    let error = world
+        .run(move |hub| async move { hub.fetch(ask("http://b.example/")).await })
+        .expect_err("the resolver is open");
     let refused = error.kind.refused().expect("a refusal");
-    assert_eq!((refused.by.resolver(), refused.cooldown_remaining.as_secs()), (Some("unpaywall"), 45));
-    assert!(world.run(|hub| async move { hub.fetch(get("http://b.example/")).await }).is_ok(), "others are not affected");
+    assert_eq!(
+        (refused.by.resolver(), refused.cooldown_remaining.as_secs()),
+        (Some("unpaywall"), 45)
+    );
+    assert!(
+        world
+            .run(|hub| async move { hub.fetch(get("http://b.example/")).await })
+            .is_ok(),
+        "others are not affected"
+    );
 
     world.simulation.run_for(seconds(45));
     world.block(&host(), seconds(10), "test");
     for _ in 0..3 {
-        let error = world.run(move |hub| async move { hub.fetch(ask("http://a.example/")).await }).expect_err("the host is blocked");
-        assert_eq!(error.kind.refused().expect("a refusal").by, RefusedBy::Host, "the host said no, and the resolver's probe came back");
+        let error = world
+            .run(move |hub| async move { hub.fetch(ask("http://a.example/")).await })
+            .expect_err("the host is blocked");
+        assert_eq!(
+            error.kind.refused().expect("a refusal").by,
+            RefusedBy::Host,
+            "the host said no, and the resolver's probe came back"
+        );
     }
-    assert!(world.run(move |hub| async move { hub.fetch(ask("http://b.example/")).await }).is_ok());
+    assert!(
+        world
+            .run(move |hub| async move { hub.fetch(ask("http://b.example/")).await })
+            .is_ok()
+    );
 }
 
 #[test]
 fn the_patient_are_parked_until_a_block_ends() {
-    let world = World::exact([Origin::new("a.example")], config(flags("fail_max:5,reset:60")));
+    let world = World::exact(
+        [Origin::new("a.example")],
+        config(flags("fail_max:5,reset:60")),
+    );
     world.block(&host(), seconds(3_600), "test");
-    let parked = get("http://a.example/").patience(Patience::Wait).deadline(seconds(7_200));
-    let answer = world.run(move |hub| async move { hub.fetch(parked).await }).expect("an answer");
+    let parked = get("http://a.example/")
+        .patience(Patience::Wait)
+        .deadline(seconds(7_200));
+    let answer = world
+        .run(move |hub| async move { hub.fetch(parked).await })
+        .expect("an answer");
     assert!(answer.journey.breaker_wait >= seconds(3_600));
-    let hurried = get("http://a.example/").patience(Patience::Wait).deadline(seconds(10));
+    let hurried = get("http://a.example/")
+        .patience(Patience::Wait)
+        .deadline(seconds(10));
     world.block(&host(), seconds(3_600), "again");
     let before = world.simulation.elapsed();
-    assert!(world.run(move |hub| async move { hub.fetch(hurried).await }).is_err());
-    assert_eq!(world.simulation.elapsed(), before, "a wait known to end after the deadline is refused at once");
+    assert!(
+        world
+            .run(move |hub| async move { hub.fetch(hurried).await })
+            .is_err()
+    );
+    assert_eq!(
+        world.simulation.elapsed(),
+        before,
+        "a wait known to end after the deadline is refused at once"
+    );
 }
 
 #[test]
 fn waiting_in_line_ends_in_a_refusal_when_a_block_begins() {
     let mut flags = flags("fail_max:5,reset:60");
     flags.rate = vec!["a.example:metadata=rates:1/SECOND,max_delay_ms:60000".into()];
-    let origin = Origin::new("a.example").route("/first", [Reply::status(429).header("retry-after", "100").after(ms(2_500))]);
+    let origin = Origin::new("a.example").route(
+        "/first",
+        [Reply::status(429)
+            .header("retry-after", "100")
+            .after(ms(2_500))],
+    );
     let world = World::new([origin], config(flags));
-    let outcomes = world.fetch_all(vec![once("/first"), once("/2"), once("/3"), once("/4"), once("/5")]);
-    assert_eq!(world.ledger().len(), 2, "the first, and the second before the answer to the first");
+    let outcomes = world.fetch_all(vec![
+        once("/first"),
+        once("/2"),
+        once("/3"),
+        once("/4"),
+        once("/5"),
+    ]);
+    assert_eq!(
+        world.ledger().len(),
+        2,
+        "the first, and the second before the answer to the first"
+    );
     assert_eq!(count(&outcomes, "breaker_open"), 3);
-    let refused_at = outcomes.iter().filter(|(_, outcome)| outcome == "breaker_open").map(|(at, _)| *at).fold(0.0, f64::max);
-    assert!(refused_at < 2.6, "at once, not when their turn would have come: {refused_at}");
+    let refused_at = outcomes
+        .iter()
+        .filter(|(_, outcome)| outcome == "breaker_open")
+        .map(|(at, _)| *at)
+        .fold(0.0, f64::max);
+    assert!(
+        refused_at < 2.6,
+        "at once, not when their turn would have come: {refused_at}"
+    );
 }

@@ -12,20 +12,36 @@ fn host(text: &str) -> Host {
 }
 
 fn environment(list: &[(&str, &str)]) -> Vec<(String, String)> {
-    list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    list.iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
 }
 
 fn file(text: &str) -> (tempfile::TempDir, Sources) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("docstokg.yaml");
     std::fs::write(&path, text).expect("a file");
-    (directory, Sources { file: Some(path), ..Sources::default() })
+    (
+        directory,
+        Sources {
+            file: Some(path),
+            ..Sources::default()
+        },
+    )
 }
 
 /// The problems, without the directory that changes from run to run.
 fn problems(sources: &Sources) -> String {
-    let directory = sources.file.as_ref().and_then(|path| path.parent()).map(|path| format!("{}/", path.display())).unwrap_or_default();
-    load(sources).expect_err("problems").to_string().replace(&directory, "")
+    let directory = sources
+        .file
+        .as_ref()
+        .and_then(|path| path.parent())
+        .map(|path| format!("{}/", path.display()))
+        .unwrap_or_default();
+    load(sources)
+        .expect_err("problems")
+        .to_string()
+        .replace(&directory, "")
 }
 
 #[test]
@@ -37,8 +53,14 @@ fn what_is_shipped_is_in_order_and_says_what_the_domain_says() {
     assert_eq!(rates("web.archive.org", Role::Metadata), "24/MINUTE");
     assert_eq!(rates("api.core.ac.uk", Role::Metadata), "5/10SECOND");
     assert_eq!(rates("unheard.of", Role::Artifact), "2/SECOND+500/HOUR");
-    assert_eq!(config.breakers.of(&host("web.archive.org")).policy.reset, Duration::from_secs(3_600));
-    assert_eq!(config.limits.max_inflight.value.map(std::num::NonZero::get), Some(500));
+    assert_eq!(
+        config.breakers.of(&host("web.archive.org")).policy.reset,
+        Duration::from_secs(3_600)
+    );
+    assert_eq!(
+        config.limits.max_inflight.value.map(std::num::NonZero::get),
+        Some(500)
+    );
 }
 
 #[test]
@@ -74,10 +96,17 @@ fn malformed_yaml_and_duplicate_keys_are_told_with_their_line() {
     let (_directory, sources) = file("limits:\n  defaults: [\n");
     let told = problems(&sources);
     assert!(told.starts_with("docstokg.yaml:"), "{told}");
-    let (_directory, sources) = file("limits:\n  hosts:\n    a.example: {}\n    a.example: {}\nretry: { atempts: 3 }\n");
+    let (_directory, sources) =
+        file("limits:\n  hosts:\n    a.example: {}\n    a.example: {}\nretry: { atempts: 3 }\n");
     let told = problems(&sources);
-    assert!(told.contains("docstokg.yaml:4") && told.contains("did you mean 'attempts'"), "{told}");
-    let sources = Sources { file: Some("/nonexistent/docstokg.yaml".into()), ..Sources::default() };
+    assert!(
+        told.contains("docstokg.yaml:4") && told.contains("did you mean 'attempts'"),
+        "{told}"
+    );
+    let sources = Sources {
+        file: Some("/nonexistent/docstokg.yaml".into()),
+        ..Sources::default()
+    };
     assert_eq!(
         load(&sources).expect_err("no file").to_string(),
         "/nonexistent/docstokg.yaml:1: the file cannot be read: No such file or directory (os error 2)"
@@ -92,15 +121,36 @@ fn later_layers_win_key_by_key() {
     api.crossref.org: { metadata: { rates: [\"7/SECOND\"], max_delay_ms: 777, max_concurrent: 7 } }
 ",
     );
-    sources.environment = environment(&[("DOCSTOKG_RLIMIT__api.crossref.org__metadata", "max_delay_ms:888,count_head:true")]);
-    sources.flags = Flags { rate: vec!["api.crossref.org:metadata=rates:25/SECOND+10000/HOUR".into()], ..Flags::default() };
+    sources.environment = environment(&[(
+        "DOCSTOKG_RLIMIT__api.crossref.org__metadata",
+        "max_delay_ms:888,count_head:true",
+    )]);
+    sources.flags = Flags {
+        rate: vec!["api.crossref.org:metadata=rates:25/SECOND+10000/HOUR".into()],
+        ..Flags::default()
+    };
     let (config, _) = load(&sources).expect("a configuration");
     let limits = config.limits.of(&host("api.crossref.org"), Role::Metadata);
     let told = |source: &docstokg_hub::config::Source| source.to_string();
-    assert_eq!((format_rates(&limits.rates.value).as_str(), told(&limits.rates.source).as_str()), ("25/SECOND+10000/HOUR", "--rate"));
-    assert_eq!((limits.max_delay.value.as_millis(), told(&limits.max_delay.source).as_str()), (888, "$DOCSTOKG_RLIMIT__api.crossref.org__metadata"));
+    assert_eq!(
+        (
+            format_rates(&limits.rates.value).as_str(),
+            told(&limits.rates.source).as_str()
+        ),
+        ("25/SECOND+10000/HOUR", "--rate")
+    );
+    assert_eq!(
+        (
+            limits.max_delay.value.as_millis(),
+            told(&limits.max_delay.source).as_str()
+        ),
+        (888, "$DOCSTOKG_RLIMIT__api.crossref.org__metadata")
+    );
     assert!(limits.count_head.value);
-    assert_eq!(limits.max_concurrent.value.map(std::num::NonZero::get), Some(7));
+    assert_eq!(
+        limits.max_concurrent.value.map(std::num::NonZero::get),
+        Some(7)
+    );
     assert!(told(&limits.max_concurrent.source).ends_with("docstokg.yaml:3"));
 }
 
@@ -145,38 +195,124 @@ global:
     )
     .expect("a file");
     let path = |path: &std::path::Path| path.display().to_string();
-    let environment = vec![("DOCSTOKG_RLIMITS_YAML".to_owned(), path(&limits)), ("DOCSTOKG_BREAKERS_YAML".to_owned(), path(&breakers))];
-    let (config, _) = load(&Sources { environment, ..Sources::default() }).expect("a configuration");
-    assert_eq!(format_rates(&config.limits.of(&host("export.arxiv.org"), Role::Metadata).rates.value), "1/3SECOND+1000/DAY");
-    assert_eq!((config.limits.max_inflight.value.map_or(0, std::num::NonZero::get), config.limits.adaptive.expect("on").window.as_secs()), (250, 30));
-    assert_eq!(config.breakers.of(&host("unheard.of")).policy.fail_max.get(), 4);
-    assert_eq!(config.breakers.of(&host("api.crossref.org")).policy.retry_after_cap.as_secs(), 900);
-    assert_eq!(config.breakers.of_resolver("landing_page").policy.fail_max.get(), 2);
+    let environment = vec![
+        ("DOCSTOKG_RLIMITS_YAML".to_owned(), path(&limits)),
+        ("DOCSTOKG_BREAKERS_YAML".to_owned(), path(&breakers)),
+    ];
+    let (config, _) = load(&Sources {
+        environment,
+        ..Sources::default()
+    })
+    .expect("a configuration");
+    assert_eq!(
+        format_rates(
+            &config
+                .limits
+                .of(&host("export.arxiv.org"), Role::Metadata)
+                .rates
+                .value
+        ),
+        "1/3SECOND+1000/DAY"
+    );
+    assert_eq!(
+        (
+            config
+                .limits
+                .max_inflight
+                .value
+                .map_or(0, std::num::NonZero::get),
+            config.limits.adaptive.expect("on").window.as_secs()
+        ),
+        (250, 30)
+    );
+    assert_eq!(
+        config
+            .breakers
+            .of(&host("unheard.of"))
+            .policy
+            .fail_max
+            .get(),
+        4
+    );
+    assert_eq!(
+        config
+            .breakers
+            .of(&host("api.crossref.org"))
+            .policy
+            .retry_after_cap
+            .as_secs(),
+        900
+    );
+    assert_eq!(
+        config
+            .breakers
+            .of_resolver("landing_page")
+            .policy
+            .fail_max
+            .get(),
+        2
+    );
 }
 
 #[test]
 fn variables_that_shells_can_export_are_matched_against_known_hosts() {
     let limits_of = |list: &[(&str, &str)], name: &str| {
-        load(&Sources { environment: environment(list), ..Sources::default() })
-            .map(|(config, _)| format_rates(&config.limits.of(&host(name), Role::Metadata).rates.value))
+        load(&Sources {
+            environment: environment(list),
+            ..Sources::default()
+        })
+        .map(|(config, _)| format_rates(&config.limits.of(&host(name), Role::Metadata).rates.value))
     };
-    let known = limits_of(&[("DOCSTOKG_RLIMIT__api_crossref_org__metadata", "rates:30/SECOND+12000/HOUR")], "api.crossref.org");
+    let known = limits_of(
+        &[(
+            "DOCSTOKG_RLIMIT__api_crossref_org__metadata",
+            "rates:30/SECOND+12000/HOUR",
+        )],
+        "api.crossref.org",
+    );
     assert_eq!(known.expect("a configuration"), "30/SECOND+12000/HOUR");
-    let hyphens = limits_of(&[("DOCSTOKG_RLIMIT__pmc_oa_opendata_s3_amazonaws_com__METADATA", "rates:9/SECOND")], "pmc-oa-opendata.s3.amazonaws.com");
+    let hyphens = limits_of(
+        &[(
+            "DOCSTOKG_RLIMIT__pmc_oa_opendata_s3_amazonaws_com__METADATA",
+            "rates:9/SECOND",
+        )],
+        "pmc-oa-opendata.s3.amazonaws.com",
+    );
     assert_eq!(hyphens.expect("a configuration"), "9/SECOND");
-    let error = limits_of(&[("DOCSTOKG_RLIMIT__api_crosref_org__metadata", "rates:9/SECOND")], "x.org").expect_err("unknown").to_string();
+    let error = limits_of(
+        &[(
+            "DOCSTOKG_RLIMIT__api_crosref_org__metadata",
+            "rates:9/SECOND",
+        )],
+        "x.org",
+    )
+    .expect_err("unknown")
+    .to_string();
     assert!(error.contains("did you mean 'api_crossref_org'"), "{error}");
-    let error = limits_of(&[("DOCSTOKG_RLIMIT__api.crossref.org__metdata", "rates:9/SECOND")], "x.org").expect_err("no role").to_string();
+    let error = limits_of(
+        &[(
+            "DOCSTOKG_RLIMIT__api.crossref.org__metdata",
+            "rates:9/SECOND",
+        )],
+        "x.org",
+    )
+    .expect_err("no role")
+    .to_string();
     assert!(error.contains("did you mean 'metadata'"), "{error}");
-    let (_directory, mut sources) = file("limits: { hosts: { a-b.example: {}, a.b.example: {} } }\n");
-    sources.environment = environment(&[("DOCSTOKG_RLIMIT__a_b_example__metadata", "rates:9/SECOND")]);
+    let (_directory, mut sources) =
+        file("limits: { hosts: { a-b.example: {}, a.b.example: {} } }\n");
+    sources.environment =
+        environment(&[("DOCSTOKG_RLIMIT__a_b_example__metadata", "rates:9/SECOND")]);
     assert!(problems(&sources).contains("may mean a-b.example or a.b.example"));
 }
 
 #[test]
 fn flags_are_read_in_the_seeds_syntax() {
     let flags = Flags {
-        rate: vec!["127.0.0.1:8080:metadata=rates:2/SECOND,max_delay_ms:5000".into(), "[::1]:8080:artifact=rates:3/SECOND".into()],
+        rate: vec![
+            "127.0.0.1:8080:metadata=rates:2/SECOND,max_delay_ms:5000".into(),
+            "[::1]:8080:artifact=rates:3/SECOND".into(),
+        ],
         aimd: Some("enabled=true,high_429_ratio:0.08,decrease=25,increase=5".into()),
         breaker: vec!["api.crossref.org=fail_max:5,reset:61,retry_after_cap:900".into()],
         breaker_resolver: vec!["landing_page=fail_max:4,reset:45".into()],
@@ -184,16 +320,59 @@ fn flags_are_read_in_the_seeds_syntax() {
         deadline: Some("7.5".into()),
         ..Flags::default()
     };
-    let (config, _) = load(&Sources { flags, ..Sources::default() }).expect("a configuration");
-    assert_eq!(config.limits.of(&host("127.0.0.1:8080"), Role::Metadata).max_delay.value.as_millis(), 5_000);
-    assert_eq!(format_rates(&config.limits.of(&host("[::1]:8080"), Role::Artifact).rates.value), "3/SECOND");
+    let (config, _) = load(&Sources {
+        flags,
+        ..Sources::default()
+    })
+    .expect("a configuration");
+    assert_eq!(
+        config
+            .limits
+            .of(&host("127.0.0.1:8080"), Role::Metadata)
+            .max_delay
+            .value
+            .as_millis(),
+        5_000
+    );
+    assert_eq!(
+        format_rates(
+            &config
+                .limits
+                .of(&host("[::1]:8080"), Role::Artifact)
+                .rates
+                .value
+        ),
+        "3/SECOND"
+    );
     let adaptive = config.limits.adaptive.expect("on");
     assert!((adaptive.high_ratio - 0.08).abs() < 1e-9 && (adaptive.decrease - 0.25).abs() < 1e-9);
     let policy = &config.breakers.of(&host("api.crossref.org")).policy;
-    assert_eq!((policy.fail_max.get(), policy.reset.as_secs(), policy.retry_after_cap.as_secs()), (5, 61, 900));
-    assert_eq!(config.breakers.of_resolver("landing_page").policy.reset.as_secs(), 45);
     assert_eq!(
-        (config.limits.max_inflight.value.map_or(0, std::num::NonZero::get), config.transport.deadline),
+        (
+            policy.fail_max.get(),
+            policy.reset.as_secs(),
+            policy.retry_after_cap.as_secs()
+        ),
+        (5, 61, 900)
+    );
+    assert_eq!(
+        config
+            .breakers
+            .of_resolver("landing_page")
+            .policy
+            .reset
+            .as_secs(),
+        45
+    );
+    assert_eq!(
+        (
+            config
+                .limits
+                .max_inflight
+                .value
+                .map_or(0, std::num::NonZero::get),
+            config.transport.deadline
+        ),
         (9, Some(Duration::from_millis(7_500)))
     );
 }
@@ -212,7 +391,14 @@ fn wrong_flags_say_what_is_wrong() {
         deadline: Some("soon".into()),
         ..Flags::default()
     };
-    insta::assert_snapshot!(load(&Sources { flags, ..Sources::default() }).expect_err("problems").to_string());
+    insta::assert_snapshot!(
+        load(&Sources {
+            flags,
+            ..Sources::default()
+        })
+        .expect_err("problems")
+        .to_string()
+    );
 }
 
 #[test]
@@ -223,17 +409,30 @@ fn the_shown_settings_load_again_and_mean_the_same() {
     let (again, _) = load(&sources).expect("what is shown is valid");
     let rows = |config: &docstokg_hub::config::Config| {
         let rows = limit_rows(config, None);
-        rows.iter().map(|row| (row.host.clone(), row.role, format_rates(&row.limits.rates.value), row.limits.max_delay.value)).collect::<Vec<_>>()
+        rows.iter()
+            .map(|row| {
+                (
+                    row.host.clone(),
+                    row.role,
+                    format_rates(&row.limits.rates.value),
+                    row.limits.max_delay.value,
+                )
+            })
+            .collect::<Vec<_>>()
     };
     assert_eq!(rows(&again), rows(&shipped().expect("a configuration")));
 }
 
 #[test]
 fn a_password_in_a_dsn_is_never_shown() {
-    let (_directory, sources) = file("limits: { backend: { kind: memory, dsn: 'redis://me:SECRET@host:6379/3' } }\n");
+    let (_directory, sources) =
+        file("limits: { backend: { kind: memory, dsn: 'redis://me:SECRET@host:6379/3' } }\n");
     let (_, settings) = load(&sources).expect("a configuration");
     let shown = settings_json(&settings).to_string();
-    assert!(!shown.contains("SECRET") && shown.contains("redis://***@host:6379/3"), "{shown}");
+    assert!(
+        !shown.contains("SECRET") && shown.contains("redis://***@host:6379/3"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -245,7 +444,10 @@ fn the_documentation_lists_every_key() {
         "the table of keys in docs/configuration.md is stale: paste the output of `docstokg config schema --markdown`"
     );
     for (variable, _) in docstokg_hub::config::environment::VARIABLES {
-        assert!(written.contains(variable), "{variable} is not in docs/configuration.md");
+        assert!(
+            written.contains(variable),
+            "{variable} is not in docs/configuration.md"
+        );
     }
 }
 
@@ -256,7 +458,12 @@ fn the_schema_knows_every_key_of_the_table() {
         let mut place = &schema;
         for part in key.path.split('.') {
             // A group of keys that may be written as one word.
-            if let Some(group) = place.get("oneOf").and_then(|forms| forms.as_array()?.iter().find(|form| form.get("properties").is_some())) {
+            if let Some(group) = place.get("oneOf").and_then(|forms| {
+                forms
+                    .as_array()?
+                    .iter()
+                    .find(|form| form.get("properties").is_some())
+            }) {
                 place = group;
             }
             place = match part {

@@ -12,25 +12,38 @@ fn host() -> Host {
 }
 
 fn quiet_config() -> docstokg_hub::config::Config {
-    let mut configuration =
-        config(rates(&["a.example:artifact=rates:1000/SECOND,max_concurrent:1", "a.example:metadata=rates:1000/SECOND,max_concurrent:1"]));
+    let mut configuration = config(rates(&[
+        "a.example:artifact=rates:1000/SECOND,max_concurrent:1",
+        "a.example:metadata=rates:1000/SECOND,max_concurrent:1",
+    ]));
     configuration.transport.durability = docstokg_hub::config::Durability::None;
     configuration
 }
 
 #[test]
 fn encoded_bodies_come_decoded() {
-    let world = World::new([Origin::new("a.example").route("/", [Reply::status(200).gzip(b"hello hello hello")])], quiet_config());
-    let answer = world.run(|hub| async move { hub.fetch(get("http://a.example/")).await }).expect("an answer");
+    let world = World::new(
+        [Origin::new("a.example").route("/", [Reply::status(200).gzip(b"hello hello hello")])],
+        quiet_config(),
+    );
+    let answer = world
+        .run(|hub| async move { hub.fetch(get("http://a.example/")).await })
+        .expect("an answer");
     assert_eq!(&*answer.body, b"hello hello hello");
-    assert_eq!(world.ledger().arrivals()[0].header("accept-encoding"), Some("gzip, deflate, br, zstd"));
+    assert_eq!(
+        world.ledger().arrivals()[0].header("accept-encoding"),
+        Some("gzip, deflate, br, zstd")
+    );
 }
 
 #[test]
 fn bombs_and_giants_are_refused_without_a_retry() {
     let bomb = Reply::status(200).gzip(&vec![0; 8 << 20]);
     let giant = Reply::ok("x").claiming(1 << 40);
-    let origin = Origin::new("a.example").route("/bomb", [bomb]).route("/giant", [giant]).route("/big", [Reply::ok(vec![1; 5_000])]);
+    let origin = Origin::new("a.example")
+        .route("/bomb", [bomb])
+        .route("/giant", [giant])
+        .route("/big", [Reply::ok(vec![1; 5_000])]);
     let world = World::new([origin], quiet_config());
     let class = |path: &'static str, cap: Option<u64>| {
         let request = get(&format!("http://a.example{path}"));
@@ -38,26 +51,51 @@ fn bombs_and_giants_are_refused_without_a_retry() {
             Some(cap) => request.max_body(cap),
             None => request,
         };
-        world.run(move |hub| async move { hub.fetch(request).await }).map(|answer| answer.body.len()).map_err(|error| error.to_string())
+        world
+            .run(move |hub| async move { hub.fetch(request).await })
+            .map(|answer| answer.body.len())
+            .map_err(|error| error.to_string())
     };
-    assert!(class("/bomb", None).expect_err("a bomb").contains("more than 200 times"));
-    assert_eq!(class("/giant", None).expect_err("a giant"), "a.example: the body is larger than the allowed 67108864 bytes");
+    assert!(
+        class("/bomb", None)
+            .expect_err("a bomb")
+            .contains("more than 200 times")
+    );
+    assert_eq!(
+        class("/giant", None).expect_err("a giant"),
+        "a.example: the body is larger than the allowed 67108864 bytes"
+    );
     assert!(class("/big", Some(4_999)).is_err());
     assert_eq!(class("/big", Some(5_000)), Ok(5_000));
     assert_eq!(world.ledger().len(), 4, "nothing was asked twice");
-    assert_eq!(world.view(&host()).failures(), 0, "and the origin is not to blame");
+    assert_eq!(
+        world.view(&host()).failures(),
+        0,
+        "and the origin is not to blame"
+    );
 }
 
 #[test]
 fn a_slow_drip_ends_in_a_timeout() {
     let drip = Reply::status(200).drip(&[7; 400], 1, seconds(2));
-    let silent = Reply::status(200).pieces([Piece::Bytes("x".into()), Piece::Pause(seconds(300)), Piece::Bytes("y".into())]);
-    let origin = Origin::new("a.example").route("/drip", [drip]).route("/silent", [silent]);
+    let silent = Reply::status(200).pieces([
+        Piece::Bytes("x".into()),
+        Piece::Pause(seconds(300)),
+        Piece::Bytes("y".into()),
+    ]);
+    let origin = Origin::new("a.example")
+        .route("/drip", [drip])
+        .route("/silent", [silent]);
     let mut configuration = quiet_config();
     configuration.transport.deadline = None;
     let world = World::new([origin], configuration);
-    for (path, why) in [("/drip", "less than 64 bytes a second"), ("/silent", "no bytes for 30 s")] {
-        let error = world.run(move |hub| async move { hub.fetch(get(&format!("http://a.example{path}"))).await }).expect_err("a timeout");
+    for (path, why) in [
+        ("/drip", "less than 64 bytes a second"),
+        ("/silent", "no bytes for 30 s"),
+    ] {
+        let error = world
+            .run(move |hub| async move { hub.fetch(get(&format!("http://a.example{path}"))).await })
+            .expect_err("a timeout");
         assert!(error.to_string().contains(why), "{error}");
     }
 }
@@ -66,30 +104,59 @@ fn a_slow_drip_ends_in_a_timeout() {
 fn a_file_appears_complete_and_under_its_name() {
     let directory = tempfile::tempdir().expect("a directory");
     let body: Vec<u8> = (0..100_000u32).flat_map(u32::to_le_bytes).collect();
-    let cut = Reply::ok("").pieces([Piece::Bytes(body[..5_000].to_vec().into()), Piece::Cut]).claiming(400_000);
-    let origin = Origin::new("a.example").route("/file", [cut, Reply::ok(body.clone())]).route("/gone", [Reply::status(404).body("no such file")]);
+    let cut = Reply::ok("")
+        .pieces([Piece::Bytes(body[..5_000].to_vec().into()), Piece::Cut])
+        .claiming(400_000);
+    let origin = Origin::new("a.example")
+        .route("/file", [cut, Reply::ok(body.clone())])
+        .route("/gone", [Reply::status(404).body("no such file")]);
     let world = World::new([origin], quiet_config());
     let path = directory.path().join("paper.pdf");
     let target = path.clone();
-    let done = world.run(move |hub| async move { hub.download(get("http://a.example/file").role(Role::Artifact), &target).await }).expect("a file");
+    let done = world
+        .run(move |hub| async move {
+            hub.download(get("http://a.example/file").role(Role::Artifact), &target)
+                .await
+        })
+        .expect("a file");
     let file = done.file.expect("a file");
-    assert_eq!((file.bytes, std::fs::read(&path).expect("a file")), (400_000, body));
+    assert_eq!(
+        (file.bytes, std::fs::read(&path).expect("a file")),
+        (400_000, body)
+    );
     assert_eq!(file.sha256.len(), 64);
-    assert_eq!(done.journey.attempts, 2, "the cut body was a failed attempt");
+    assert_eq!(
+        done.journey.attempts, 2,
+        "the cut body was a failed attempt"
+    );
     let target = directory.path().join("gone.pdf");
-    let done = world.run(move |hub| async move { hub.download(get("http://a.example/gone"), &target).await }).expect("an answer");
+    let done = world
+        .run(move |hub| async move { hub.download(get("http://a.example/gone"), &target).await })
+        .expect("an answer");
     assert!(done.file.is_none());
     assert_eq!(&*done.preview, b"no such file");
-    let names: Vec<_> = std::fs::read_dir(directory.path()).expect("a directory").map(|entry| entry.expect("an entry").file_name()).collect();
-    assert_eq!(names, ["paper.pdf"], "no temporary leftovers, and no error page saved as a file");
+    let names: Vec<_> = std::fs::read_dir(directory.path())
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    assert_eq!(
+        names,
+        ["paper.pdf"],
+        "no temporary leftovers, and no error page saved as a file"
+    );
 }
 
 #[test]
 fn a_directory_that_is_not_there_is_said_so_and_not_retried() {
     let world = World::new([Origin::new("a.example")], quiet_config());
     let path = std::path::PathBuf::from("/nonexistent-directory/paper.pdf");
-    let error = world.run(move |hub| async move { hub.download(get("http://a.example/file"), &path).await }).expect_err("no directory");
-    assert_eq!(error.to_string(), "cannot write /nonexistent-directory/paper.pdf: No such file or directory (os error 2)");
+    let error = world
+        .run(move |hub| async move { hub.download(get("http://a.example/file"), &path).await })
+        .expect_err("no directory");
+    assert_eq!(
+        error.to_string(),
+        "cannot write /nonexistent-directory/paper.pdf: No such file or directory (os error 2)"
+    );
     assert!(world.ledger().is_empty(), "and nothing was sent for it");
 }
 
@@ -100,7 +167,10 @@ fn a_stream_holds_its_slot_until_it_ends() {
     let world = World::exact([origin], quiet_config());
     let (hub, simulation) = (world.hub.clone(), world.simulation.clone());
     world.simulation.start(async move {
-        let mut streamed = hub.stream(get("http://a.example/stream")).await.expect("a stream");
+        let mut streamed = hub
+            .stream(get("http://a.example/stream"))
+            .await
+            .expect("a stream");
         let mut pieces = 0;
         while let Some(piece) = streamed.body.next().await.expect("a piece") {
             assert_eq!(piece.len(), 1_000);
@@ -109,28 +179,52 @@ fn a_stream_holds_its_slot_until_it_ends() {
         assert_eq!((pieces, simulation.elapsed().as_secs()), (3, 3));
     });
     let outcomes = world.fetch_all(vec![get("http://a.example/other")]);
-    assert!(outcomes[0].0 >= 3.0, "the only slot was taken until the body had ended: {outcomes:?}");
+    assert!(
+        outcomes[0].0 >= 3.0,
+        "the only slot was taken until the body had ended: {outcomes:?}"
+    );
 }
 
 #[test]
 fn a_dropped_stream_says_nothing_about_the_origin_and_frees_its_slot() {
     let body = Reply::status(200).drip(&[1; 3_000], 1_000, seconds(60));
-    let world = World::new([Origin::new("a.example").route("/stream", [body])], quiet_config());
+    let world = World::new(
+        [Origin::new("a.example").route("/stream", [body])],
+        quiet_config(),
+    );
     world.run(|hub| async move {
-        let mut streamed = hub.stream(get("http://a.example/stream")).await.expect("a stream");
+        let mut streamed = hub
+            .stream(get("http://a.example/stream"))
+            .await
+            .expect("a stream");
         let _ = streamed.body.next().await.expect("a piece");
     });
-    assert!(world.run(|hub| async move { hub.fetch(get("http://a.example/other")).await }).is_ok());
+    assert!(
+        world
+            .run(|hub| async move { hub.fetch(get("http://a.example/other")).await })
+            .is_ok()
+    );
     assert_eq!(world.view(&host()).failures(), 0);
 }
 
 #[test]
 fn a_stream_that_breaks_off_is_a_failure_of_the_origin() {
-    let body = Reply::status(200).pieces([Piece::Bytes("half".into()), Piece::Cut]).claiming(8);
-    let world = World::new([Origin::new("a.example").route("/stream", [body])], quiet_config());
+    let body = Reply::status(200)
+        .pieces([Piece::Bytes("half".into()), Piece::Cut])
+        .claiming(8);
+    let world = World::new(
+        [Origin::new("a.example").route("/stream", [body])],
+        quiet_config(),
+    );
     world.run(|hub| async move {
-        let mut streamed = hub.stream(get("http://a.example/stream")).await.expect("a stream");
-        assert_eq!(&*streamed.body.next().await.expect("a piece").expect("half"), b"half");
+        let mut streamed = hub
+            .stream(get("http://a.example/stream"))
+            .await
+            .expect("a stream");
+        assert_eq!(
+            &*streamed.body.next().await.expect("a piece").expect("half"),
+            b"half"
+        );
         assert!(streamed.body.next().await.is_err());
     });
     assert_eq!(world.view(&host()).failures(), 1);
@@ -140,17 +234,29 @@ fn a_stream_that_breaks_off_is_a_failure_of_the_origin() {
 #[test]
 fn a_consumer_that_stops_reading_loses_its_stream_and_not_the_hosts_slot() {
     let body = Reply::status(200).drip(&[1; 3_000], 1_000, ms(1));
-    let world = World::exact([Origin::new("a.example").route("/stream", [body])], quiet_config());
+    let world = World::exact(
+        [Origin::new("a.example").route("/stream", [body])],
+        quiet_config(),
+    );
     let (hub, simulation) = (world.hub.clone(), world.simulation.clone());
     world.simulation.start(async move {
-        let mut streamed = hub.stream(get("http://a.example/stream")).await.expect("a stream");
+        let mut streamed = hub
+            .stream(get("http://a.example/stream"))
+            .await
+            .expect("a stream");
         let _ = streamed.body.next().await.expect("a piece");
         simulation.sleep(Duration::from_secs(100)).await;
         let error = streamed.body.next().await.expect_err("too late");
-        assert_eq!(error.to_string(), "the body broke off: it was not read for too long");
+        assert_eq!(
+            error.to_string(),
+            "the body broke off: it was not read for too long"
+        );
     });
     let outcomes = world.fetch_all(vec![get("http://a.example/other")]);
-    assert!((60.0..61.0).contains(&outcomes[0].0), "the slot was given up after a minute: {outcomes:?}");
+    assert!(
+        (60.0..61.0).contains(&outcomes[0].0),
+        "the slot was given up after a minute: {outcomes:?}"
+    );
 }
 
 #[test]
@@ -159,15 +265,47 @@ fn requests_say_who_they_are_and_what_they_want() {
     configuration.identity.mailto = Some("me@home.org".to_owned());
     let world = World::new([Origin::new("a.example")], configuration);
     for role in Role::ALL {
-        assert!(world.run(move |hub| async move { hub.fetch(get("http://a.example/").role(role)).await }).is_ok());
+        assert!(
+            world
+                .run(move |hub| async move { hub.fetch(get("http://a.example/").role(role)).await })
+                .is_ok()
+        );
     }
     let arrivals = world.ledger().arrivals();
-    let agents: Vec<&str> = arrivals.iter().map(|arrival| arrival.header("user-agent").expect("an agent")).collect();
+    let agents: Vec<&str> = arrivals
+        .iter()
+        .map(|arrival| arrival.header("user-agent").expect("an agent"))
+        .collect();
     let name = concat!("docstokg/", env!("CARGO_PKG_VERSION"));
-    assert_eq!(agents, [format!("{name} (mailto:me@home.org)"), name.to_owned(), name.to_owned()], "the address goes to services");
-    let accepts: Vec<&str> = arrivals.iter().map(|arrival| arrival.header("accept").expect("accept").split(',').next().expect("one")).collect();
-    assert_eq!(accepts, ["application/json", "text/html", "application/pdf"]);
-    assert_eq!(arrivals[2].header("accept-encoding"), Some("identity"), "files come as they are");
+    assert_eq!(
+        agents,
+        [
+            format!("{name} (mailto:me@home.org)"),
+            name.to_owned(),
+            name.to_owned()
+        ],
+        "the address goes to services"
+    );
+    let accepts: Vec<&str> = arrivals
+        .iter()
+        .map(|arrival| {
+            arrival
+                .header("accept")
+                .expect("accept")
+                .split(',')
+                .next()
+                .expect("one")
+        })
+        .collect();
+    assert_eq!(
+        accepts,
+        ["application/json", "text/html", "application/pdf"]
+    );
+    assert_eq!(
+        arrivals[2].header("accept-encoding"),
+        Some("identity"),
+        "files come as they are"
+    );
 }
 
 #[test]
@@ -175,16 +313,32 @@ fn nothing_is_named_that_was_not_configured() {
     let mut identity = config(Flags::default()).identity;
     let name = concat!("docstokg/", env!("CARGO_PKG_VERSION"));
     assert_eq!(identity.user_agent(Role::Metadata), name);
-    (identity.url, identity.mailto) = (Some("https://lab.example/crawl".to_owned()), Some("me@lab.example".to_owned()));
-    assert_eq!(identity.user_agent(Role::Artifact), format!("{name} (+https://lab.example/crawl)"));
+    (identity.url, identity.mailto) = (
+        Some("https://lab.example/crawl".to_owned()),
+        Some("me@lab.example".to_owned()),
+    );
+    assert_eq!(
+        identity.user_agent(Role::Artifact),
+        format!("{name} (+https://lab.example/crawl)")
+    );
     identity.contact = docstokg_hub::config::Contact::Everywhere;
-    assert_eq!(identity.user_agent(Role::Artifact), format!("{name} (+https://lab.example/crawl; mailto:me@lab.example)"));
+    assert_eq!(
+        identity.user_agent(Role::Artifact),
+        format!("{name} (+https://lab.example/crawl; mailto:me@lab.example)")
+    );
 }
 
 /// Serves a body in two versions, cut in the middle the first time.
-fn resuming(second: impl Fn(&[u8]) -> Reply + Send + Sync + 'static) -> (World, std::path::PathBuf, tempfile::TempDir) {
-    let body: Vec<u8> = (0..60_000_u32).map(|n| u8::try_from(n % 251).expect("a byte")).collect();
-    let first = Reply::status(200).header("etag", "\"one\"").pieces([Piece::Bytes(body[..20_000].to_vec().into()), Piece::Cut]).claiming(60_000);
+fn resuming(
+    second: impl Fn(&[u8]) -> Reply + Send + Sync + 'static,
+) -> (World, std::path::PathBuf, tempfile::TempDir) {
+    let body: Vec<u8> = (0..60_000_u32)
+        .map(|n| u8::try_from(n % 251).expect("a byte"))
+        .collect();
+    let first = Reply::status(200)
+        .header("etag", "\"one\"")
+        .pieces([Piece::Bytes(body[..20_000].to_vec().into()), Piece::Cut])
+        .claiming(60_000);
     let origin = Origin::new("a.example").handler(move |arrival, nth| {
         if nth == 0 {
             first.clone()
@@ -196,20 +350,36 @@ fn resuming(second: impl Fn(&[u8]) -> Reply + Send + Sync + 'static) -> (World, 
     });
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("file");
-    (World::new([origin], config(rates(&["a.example:metadata=rates:100/SECOND"]))), path, directory)
+    (
+        World::new(
+            [origin],
+            config(rates(&["a.example:metadata=rates:100/SECOND"])),
+        ),
+        path,
+        directory,
+    )
 }
 
 fn whole(path: &std::path::Path) -> bool {
-    std::fs::read(path).expect("a file") == (0..60_000_u32).map(|n| u8::try_from(n % 251).expect("a byte")).collect::<Vec<_>>()
+    std::fs::read(path).expect("a file")
+        == (0..60_000_u32)
+            .map(|n| u8::try_from(n % 251).expect("a byte"))
+            .collect::<Vec<_>>()
 }
 
 #[test]
 fn a_cut_download_goes_on_where_it_broke_off() {
-    let rest =
-        |body: &[u8]| Reply::status(206).header("etag", "\"one\"").header("content-range", "bytes 20000-59999/60000").body(body[20_000..].to_vec());
+    let rest = |body: &[u8]| {
+        Reply::status(206)
+            .header("etag", "\"one\"")
+            .header("content-range", "bytes 20000-59999/60000")
+            .body(body[20_000..].to_vec())
+    };
     let (world, path, _directory) = resuming(rest);
     let to = path.clone();
-    let done = world.run(|hub| async move { hub.download_resumable(get("http://a.example/f"), &to).await }).expect("an answer");
+    let done = world
+        .run(|hub| async move { hub.download_resumable(get("http://a.example/f"), &to).await })
+        .expect("an answer");
     assert_eq!(done.file.expect("a file").bytes, 60_000);
     assert!(whole(&path));
     let arrivals = world.ledger().arrivals();
@@ -221,15 +391,32 @@ fn a_cut_download_goes_on_where_it_broke_off() {
 fn a_rest_that_is_not_all_of_it_or_of_another_version_is_not_appended() {
     type Rest = fn(&[u8]) -> Reply;
     let wrong: [Rest; 4] = [
-        |body| Reply::status(206).header("etag", "\"one\"").header("content-range", "bytes 20000-29999/60000").body(body[20_000..30_000].to_vec()),
-        |body| Reply::status(206).header("etag", "\"two\"").header("content-range", "bytes 20000-59999/60000").body(vec![b'y'; body.len() - 20_000]),
-        |body| Reply::status(206).header("etag", "\"one\"").header("content-range", "bytes 10000-59999/60000").body(body[10_000..].to_vec()),
+        |body| {
+            Reply::status(206)
+                .header("etag", "\"one\"")
+                .header("content-range", "bytes 20000-29999/60000")
+                .body(body[20_000..30_000].to_vec())
+        },
+        |body| {
+            Reply::status(206)
+                .header("etag", "\"two\"")
+                .header("content-range", "bytes 20000-59999/60000")
+                .body(vec![b'y'; body.len() - 20_000])
+        },
+        |body| {
+            Reply::status(206)
+                .header("etag", "\"one\"")
+                .header("content-range", "bytes 10000-59999/60000")
+                .body(body[10_000..].to_vec())
+        },
         |_| Reply::status(416).header("content-range", "bytes */60000"),
     ];
     for rest in wrong {
         let (world, path, _directory) = resuming(rest);
         let to = path.clone();
-        let done = world.run(|hub| async move { hub.download_resumable(get("http://a.example/f"), &to).await }).expect("an answer");
+        let done = world
+            .run(|hub| async move { hub.download_resumable(get("http://a.example/f"), &to).await })
+            .expect("an answer");
         assert_eq!(done.file.expect("a file").bytes, 60_000);
         assert!(whole(&path), "two versions were joined");
     }

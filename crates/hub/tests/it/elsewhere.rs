@@ -25,7 +25,11 @@ impl World {
         let simulation = Simulation::new();
         let web = Web::new(origins, simulation.boot());
         let store = simulation.shared_store();
-        Self { simulation, web, store }
+        Self {
+            simulation,
+            web,
+            store,
+        }
     }
 
     fn hub(&self, notes: &Arc<Notes>) -> Hub {
@@ -59,74 +63,148 @@ fn an_operators_close_reaches_a_sleeping_request_within_five_seconds() {
     let (hub, operator) = (world.hub(&notes), world.hub(&Arc::default()));
     let done = Arc::new(Mutex::new(None));
     let (op, sim) = (operator.clone(), world.simulation.clone());
-    world.simulation.block_on(async move { op.block(&host("a.example"), seconds(3_600), "maintenance").await.expect("it answers") });
+    world.simulation.block_on(async move {
+        op.block(&host("a.example"), seconds(3_600), "maintenance")
+            .await
+            .expect("it answers")
+    });
     let (mine, put, simulation) = (hub.clone(), Arc::clone(&done), world.simulation.clone());
     world.simulation.start(async move {
-        let request = get("http://a.example/").patience(Patience::Wait).deadline(seconds(7_200));
-        assert_eq!(mine.fetch(request).await.expect("an answer").head.status, 200);
+        let request = get("http://a.example/")
+            .patience(Patience::Wait)
+            .deadline(seconds(7_200));
+        assert_eq!(
+            mine.fetch(request).await.expect("an answer").head.status,
+            200
+        );
         *put.lock() = Some(simulation.elapsed());
     });
     world.simulation.run_for(seconds(30));
     assert!(done.lock().is_none(), "still paused");
     let closed = world.simulation.elapsed();
-    sim.block_on(async move { operator.unblock(&host("a.example")).await.expect("it answers") });
+    sim.block_on(async move {
+        operator
+            .unblock(&host("a.example"))
+            .await
+            .expect("it answers")
+    });
     world.simulation.run_for(seconds(60));
     let done = done.lock().expect("it went on");
-    assert!(done.saturating_sub(closed) <= seconds(5), "{:?} after the close", done.saturating_sub(closed));
-    let seen = |to: State| notes.0.lock().iter().any(|event| matches!(&event.what, What::BreakerSeen { transition, .. } if transition.to == to));
-    assert!(seen(State::Open) && seen(State::Closed), "what others did is reported");
+    assert!(
+        done.saturating_sub(closed) <= seconds(5),
+        "{:?} after the close",
+        done.saturating_sub(closed)
+    );
+    let seen = |to: State| {
+        notes.0.lock().iter().any(|event| matches!(&event.what, What::BreakerSeen { transition, .. } if transition.to == to))
+    };
+    assert!(
+        seen(State::Open) && seen(State::Closed),
+        "what others did is reported"
+    );
 }
 
 #[test]
 fn a_probe_that_succeeds_in_another_process_is_heard_of_within_five_seconds() {
     let origin = Origin::new("weak.example").latency(seconds(12));
-    let world = World::new(vec![origin.handler(|_, n| if n < 2 { Reply::status(500) } else { Reply::ok("well") })]);
+    let world = World::new(vec![origin.handler(|_, n| {
+        if n < 2 {
+            Reply::status(500)
+        } else {
+            Reply::ok("well")
+        }
+    })]);
     let hubs = [world.hub(&Arc::default()), world.hub(&Arc::default())];
     for _ in 0..2 {
         let hub = hubs[0].clone();
         world.simulation.block_on(async move {
-            assert_eq!(hub.fetch(get("http://weak.example/").repeatable(Repeatable::No)).await.expect("an answer").head.status, 500);
+            assert_eq!(
+                hub.fetch(get("http://weak.example/").repeatable(Repeatable::No))
+                    .await
+                    .expect("an answer")
+                    .head
+                    .status,
+                500
+            );
         });
     }
     for hub in hubs {
         world.simulation.start(async move {
-            let request = get("http://weak.example/").patience(Patience::Wait).deadline(seconds(7_200));
-            assert_eq!(hub.fetch(request).await.expect("an answer").head.status, 200);
+            let request = get("http://weak.example/")
+                .patience(Patience::Wait)
+                .deadline(seconds(7_200));
+            assert_eq!(
+                hub.fetch(request).await.expect("an answer").head.status,
+                200
+            );
         });
     }
     world.simulation.run_for(seconds(200));
     let arrivals = world.web.ledger().at("weak.example");
-    assert_eq!(arrivals.len(), 4, "two failures, the probe, and the one that waited for it");
+    assert_eq!(
+        arrivals.len(),
+        4,
+        "two failures, the probe, and the one that waited for it"
+    );
     let between = arrivals[3].at.since(arrivals[2].at);
-    assert!(between >= seconds(12) && between <= seconds(18), "the other followed {between:?} after the probe");
+    assert!(
+        between >= seconds(12) && between <= seconds(18),
+        "the other followed {between:?} after the probe"
+    );
 }
 
 #[test]
 fn closing_the_breaker_of_a_role_reaches_a_sleeping_request_within_five_seconds() {
-    let origin = Origin::new("files.example").handler(|_, n| if n < 2 { Reply::status(500) } else { Reply::ok("well") });
+    let origin = Origin::new("files.example").handler(|_, n| {
+        if n < 2 {
+            Reply::status(500)
+        } else {
+            Reply::ok("well")
+        }
+    });
     let world = World::new(vec![origin]);
     let (hub, operator) = (world.hub(&Arc::default()), world.hub(&Arc::default()));
     for _ in 0..2 {
         let hub = hub.clone();
         world.simulation.block_on(async move {
-            let request = get("http://files.example/").role(Role::Artifact).repeatable(Repeatable::No);
-            assert_eq!(hub.fetch(request).await.expect("an answer").head.status, 500);
+            let request = get("http://files.example/")
+                .role(Role::Artifact)
+                .repeatable(Repeatable::No);
+            assert_eq!(
+                hub.fetch(request).await.expect("an answer").head.status,
+                500
+            );
         });
     }
     let done = Arc::new(Mutex::new(None));
     let (put, simulation) = (Arc::clone(&done), world.simulation.clone());
     world.simulation.start(async move {
-        let request = get("http://files.example/").role(Role::Artifact).patience(Patience::Wait).deadline(seconds(7_200));
-        assert_eq!(hub.fetch(request).await.expect("an answer").head.status, 200);
+        let request = get("http://files.example/")
+            .role(Role::Artifact)
+            .patience(Patience::Wait)
+            .deadline(seconds(7_200));
+        assert_eq!(
+            hub.fetch(request).await.expect("an answer").head.status,
+            200
+        );
         *put.lock() = Some(simulation.elapsed());
     });
     world.simulation.run_for(seconds(30));
     assert!(done.lock().is_none(), "the role's breaker is open");
     let closed = world.simulation.elapsed();
-    world.simulation.block_on(async move { operator.unblock(&host("files.example")).await.expect("it answers") });
+    world.simulation.block_on(async move {
+        operator
+            .unblock(&host("files.example"))
+            .await
+            .expect("it answers")
+    });
     world.simulation.run_for(seconds(60));
     let done = done.lock().expect("it went on");
-    assert!(done.saturating_sub(closed) <= seconds(5), "{:?} after the close", done.saturating_sub(closed));
+    assert!(
+        done.saturating_sub(closed) <= seconds(5),
+        "{:?} after the close",
+        done.saturating_sub(closed)
+    );
 }
 
 #[test]
@@ -134,13 +212,22 @@ fn a_watch_hears_that_a_block_has_ended_earlier_than_it_said() {
     let world = World::new(vec![Origin::new("a.example")]);
     let (hub, operator) = (world.hub(&Arc::default()), world.hub(&Arc::default()));
     let op = operator.clone();
-    world.simulation.block_on(async move { op.block(&host("a.example"), seconds(3_600), "maintenance").await.expect("it answers") });
+    world.simulation.block_on(async move {
+        op.block(&host("a.example"), seconds(3_600), "maintenance")
+            .await
+            .expect("it answers")
+    });
     let watch = hub.watch(&host("a.example"));
     world.simulation.run_for(seconds(6));
     assert!(watch.open_until().is_some(), "a heartbeat said so");
     let mut changes = hub.changes();
     changes.mark_unchanged();
-    world.simulation.block_on(async move { operator.unblock(&host("a.example")).await.expect("it answers") });
+    world.simulation.block_on(async move {
+        operator
+            .unblock(&host("a.example"))
+            .await
+            .expect("it answers")
+    });
     world.simulation.run_for(seconds(5));
     assert!(changes.has_changed().expect("the hub lives"));
     assert_eq!(watch.open_until(), None);
@@ -154,50 +241,97 @@ fn a_process_that_cannot_reach_a_host_shows_that_to_the_others_and_holds_up_none
     let hub = cut_off.clone();
     world.simulation.block_on(async move {
         for _ in 0..2 {
-            let _ = hub.fetch(get("http://gone.example/").repeatable(Repeatable::No)).await;
+            let _ = hub
+                .fetch(get("http://gone.example/").repeatable(Repeatable::No))
+                .await;
         }
-        let error = hub.fetch(get("http://gone.example/")).await.expect_err("it waits");
+        let error = hub
+            .fetch(get("http://gone.example/"))
+            .await
+            .expect_err("it waits");
         assert_eq!(error.kind.class(), "breaker_open");
-        assert_eq!(error.kind.refused().expect("a refusal").by, RefusedBy::Network);
-        assert!(error.to_string().contains("gone.example cannot be reached from here: the breaker is open"), "{error}");
+        assert_eq!(
+            error.kind.refused().expect("a refusal").by,
+            RefusedBy::Network
+        );
+        assert!(
+            error
+                .to_string()
+                .contains("gone.example cannot be reached from here: the breaker is open"),
+            "{error}"
+        );
     });
     let hub = other.clone();
-    let diagnosis = world.simulation.block_on(async move { hub.diagnose(&host("gone.example")).await.expect("it answers") });
+    let diagnosis = world.simulation.block_on(async move {
+        hub.diagnose(&host("gone.example"))
+            .await
+            .expect("it answers")
+    });
     let unreachable = &diagnosis[0].unreachable;
     assert_eq!(unreachable.len(), 1, "{diagnosis:?}");
-    assert!(unreachable[0].who.contains(&std::process::id().to_string()) && unreachable[0].retry_in > seconds(50), "{unreachable:?}");
+    assert!(
+        unreachable[0].who.contains(&std::process::id().to_string())
+            && unreachable[0].retry_in > seconds(50),
+        "{unreachable:?}"
+    );
     assert!(diagnosis[0].because.is_none(), "others may send");
     world.simulation.run_for(seconds(70));
-    let diagnosis = world.simulation.block_on(async move { other.diagnose(&host("gone.example")).await.expect("it answers") });
-    assert!(diagnosis[0].unreachable.is_empty(), "it is over when it is over");
+    let diagnosis = world.simulation.block_on(async move {
+        other
+            .diagnose(&host("gone.example"))
+            .await
+            .expect("it answers")
+    });
+    assert!(
+        diagnosis[0].unreachable.is_empty(),
+        "it is over when it is over"
+    );
 }
 
 #[test]
 fn a_block_is_told_with_the_headers_and_not_after_a_body_that_trickles() {
-    let busy = Reply::status(429).header("retry-after", "60").drip(&b"busy ".repeat(20), 5, seconds(1));
+    let busy =
+        Reply::status(429)
+            .header("retry-after", "60")
+            .drip(&b"busy ".repeat(20), 5, seconds(1));
     let world = World::new(vec![Origin::new("a.example").route("/busy", [busy])]);
     let (first, other) = (world.hub(&Arc::default()), world.hub(&Arc::default()));
     let ended = Arc::new(Mutex::new(None));
     let (told, simulation) = (Arc::clone(&ended), world.simulation.clone());
     world.simulation.start(async move {
-        let answer = first.fetch(get("http://a.example/busy").repeatable(Repeatable::No)).await.expect("an answer");
+        let answer = first
+            .fetch(get("http://a.example/busy").repeatable(Repeatable::No))
+            .await
+            .expect("an answer");
         *told.lock() = Some((answer.head.status.as_u16(), simulation.boot()));
     });
     let begun = world.simulation.boot();
     world.simulation.run_for(seconds(2));
-    let error = world.simulation.block_on(async move { other.fetch(get("http://a.example/")).await.expect_err("it is blocked") });
+    let error = world.simulation.block_on(async move {
+        other
+            .fetch(get("http://a.example/"))
+            .await
+            .expect_err("it is blocked")
+    });
     let left = error.kind.refused().expect("a refusal").cooldown_remaining;
     assert!((57_000..=59_000).contains(&left.as_millis()), "{left:?}");
     world.simulation.run_for(seconds(60));
     let (status, at) = ended.lock().take().expect("it has ended");
-    assert_eq!((status, at.since(begun).as_secs() < 1), (429, true), "nobody waits for the rest of its body");
+    assert_eq!(
+        (status, at.since(begun).as_secs() < 1),
+        (429, true),
+        "nobody waits for the rest of its body"
+    );
     assert_eq!(world.web.ledger().len(), 1);
 }
 
 #[test]
 fn the_doctor_tells_a_full_window_from_requests_that_come_first() {
     let world = World::new(vec![Origin::new("a.example").latency(ms(10))]);
-    let flags = Flags { rate: vec!["a.example:metadata=rates:2/SECOND".into()], ..Flags::default() };
+    let flags = Flags {
+        rate: vec!["a.example:metadata=rates:2/SECOND".into()],
+        ..Flags::default()
+    };
     let hub = Hub::builder(config(flags))
         .runtime(world.simulation.runtime())
         .store(Arc::clone(&world.store))
@@ -208,14 +342,31 @@ fn the_doctor_tells_a_full_window_from_requests_that_come_first() {
     for n in 0..3 {
         let hub = hub.clone();
         world.simulation.start(async move {
-            let request = get(&format!("http://a.example/{n}")).rate_wait(docstokg_hub::RateWait::Deadline);
-            assert_eq!(hub.fetch(request).await.expect("an answer").head.status, 200);
+            let request =
+                get(&format!("http://a.example/{n}")).rate_wait(docstokg_hub::RateWait::Deadline);
+            assert_eq!(
+                hub.fetch(request).await.expect("an answer").head.status,
+                200
+            );
         });
     }
     world.simulation.run_for(ms(600));
     let doctor = hub.clone();
-    let found = world.simulation.block_on(async move { doctor.diagnose(&host("a.example")).await.expect("it answers") });
+    let found = world.simulation.block_on(async move {
+        doctor
+            .diagnose(&host("a.example"))
+            .await
+            .expect("it answers")
+    });
     let metadata = &found[0];
-    assert_eq!(metadata.because.as_ref().map(ToString::to_string).as_deref(), Some("window 2/SECOND is full"), "{metadata:?}");
+    assert_eq!(
+        metadata
+            .because
+            .as_ref()
+            .map(ToString::to_string)
+            .as_deref(),
+        Some("window 2/SECOND is full"),
+        "{metadata:?}"
+    );
     assert_eq!(metadata.budgets[0].waiting, 1);
 }

@@ -7,7 +7,9 @@ use crate::support::{World, config, get, ms, seconds};
 /// Writes the events as lines: milliseconds since the start, request, host, what.
 fn story(world: &World) -> String {
     let events = world.events.0.lock();
-    let Some(start) = events.first().map(|event| event.at) else { return String::new() };
+    let Some(start) = events.first().map(|event| event.at) else {
+        return String::new();
+    };
     let line = |event: &docstokg_hub::event::Event| {
         let millis = event.at.since(start).as_millis();
         let what = format!("{:?}", event.what);
@@ -23,9 +25,14 @@ fn relative(text: &str, start: u64) -> String {
     let mut rest = text;
     while let Some(at) = rest.find("BootInstant(") {
         let (before, after) = rest.split_at(at);
-        let (digits, tail) = after["BootInstant(".len()..].split_once(')').expect("a closing bracket");
+        let (digits, tail) = after["BootInstant(".len()..]
+            .split_once(')')
+            .expect("a closing bracket");
         let micros: u64 = digits.parse().expect("digits");
-        out.push_str(&format!("{before}@{}ms", micros.saturating_sub(start) / 1_000));
+        out.push_str(&format!(
+            "{before}@{}ms",
+            micros.saturating_sub(start) / 1_000
+        ));
         rest = tail;
     }
     out + rest
@@ -37,20 +44,39 @@ fn world(origin: Origin, breaker: &str) -> World {
         rate: vec!["a.example:metadata=rates:2/SECOND,max_delay_ms:5000".into()],
         ..Flags::default()
     };
-    World::exact([origin.latency(ms(40)), Origin::new("b.example").latency(ms(10))], config(flags))
+    World::exact(
+        [
+            origin.latency(ms(40)),
+            Origin::new("b.example").latency(ms(10)),
+        ],
+        config(flags),
+    )
 }
 
 #[test]
 fn a_retry_after_429() {
-    let origin = Origin::new("a.example").route("/", [Reply::status(429).header("retry-after", "3"), Reply::ok("fine")]);
+    let origin = Origin::new("a.example").route(
+        "/",
+        [
+            Reply::status(429).header("retry-after", "3"),
+            Reply::ok("fine"),
+        ],
+    );
     let world = world(origin, "fail_max:5");
-    assert!(world.run(|hub| async move { hub.fetch(get("http://a.example/")).await }).is_ok());
+    assert!(
+        world
+            .run(|hub| async move { hub.fetch(get("http://a.example/")).await })
+            .is_ok()
+    );
     insta::assert_snapshot!(story(&world));
 }
 
 #[test]
 fn an_open_a_denial_and_a_probe_that_fails_and_one_that_succeeds() {
-    let origin = Origin::new("a.example").route("/", [Reply::status(503), Reply::status(503), Reply::ok("fine")]);
+    let origin = Origin::new("a.example").route(
+        "/",
+        [Reply::status(503), Reply::status(503), Reply::ok("fine")],
+    );
     let world = world(origin, "fail_max:1,reset:10");
     let once = || get("http://a.example/").repeatable(docstokg_hub::Repeatable::No);
     for _ in 0..2 {
@@ -65,10 +91,27 @@ fn an_open_a_denial_and_a_probe_that_fails_and_one_that_succeeds() {
 
 #[test]
 fn a_head_that_is_free_and_a_redirect_across_hosts() {
-    let world = world(Origin::new("a.example").route("/go", [Reply::redirect(302, "http://b.example/there?api_key=SECRET")]), "fail_max:5");
+    let world = world(
+        Origin::new("a.example").route(
+            "/go",
+            [Reply::redirect(
+                302,
+                "http://b.example/there?api_key=SECRET",
+            )],
+        ),
+        "fail_max:5",
+    );
     let head = Request::head("http://a.example/".parse().expect("a URL"));
-    assert!(world.run(move |hub| async move { hub.fetch(head).await }).is_ok());
-    assert!(world.run(|hub| async move { hub.fetch(get("http://a.example/go")).await }).is_ok());
+    assert!(
+        world
+            .run(move |hub| async move { hub.fetch(head).await })
+            .is_ok()
+    );
+    assert!(
+        world
+            .run(|hub| async move { hub.fetch(get("http://a.example/go")).await })
+            .is_ok()
+    );
     let story = story(&world);
     assert!(!story.contains("SECRET"));
     insta::assert_snapshot!(story);
@@ -77,7 +120,11 @@ fn a_head_that_is_free_and_a_redirect_across_hosts() {
 #[test]
 fn a_wait_in_line_and_one_for_a_block() {
     let world = world(Origin::new("a.example"), "fail_max:5");
-    world.block(&Host::parse("a.example").expect("a host"), seconds(2), "test");
+    world.block(
+        &Host::parse("a.example").expect("a host"),
+        seconds(2),
+        "test",
+    );
     let patient = |n: usize| get(&format!("http://a.example/{n}")).patience(Patience::Wait);
     let _ = world.fetch_all((0..4).map(patient).collect());
     insta::assert_snapshot!(story(&world));

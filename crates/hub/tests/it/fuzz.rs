@@ -1,4 +1,5 @@
-//! Headers that others wrote, changed at random, through the whole hub: every request ends with an answer or a sentence.
+//! Headers that others wrote, changed at random, through the whole hub: every request ends with an
+//! answer or a sentence.
 
 use std::sync::Arc;
 
@@ -16,10 +17,19 @@ const HEADERS: [(&str, &str); 16] = [
     ("content-range", "bytes 0-499/1234"),
     ("content-encoding", "gzip, br"),
     ("content-type", "text/html; charset=\"utf-8\""),
-    ("content-disposition", "attachment; filename=\"a.pdf\"; filename*=UTF-8''b%20c.pdf"),
-    ("set-cookie", "id=a3fWa; Expires=Thu, 21 Oct 2099 07:28:00 GMT; Domain=a.example; Secure; HttpOnly; SameSite=Lax"),
+    (
+        "content-disposition",
+        "attachment; filename=\"a.pdf\"; filename*=UTF-8''b%20c.pdf",
+    ),
+    (
+        "set-cookie",
+        "id=a3fWa; Expires=Thu, 21 Oct 2099 07:28:00 GMT; Domain=a.example; Secure; HttpOnly; SameSite=Lax",
+    ),
     ("location", "https://a.example:8080/b/../c?d=%20#e"),
-    ("cache-control", "max-age=604800, stale-while-revalidate=86400, private=\"set-cookie\""),
+    (
+        "cache-control",
+        "max-age=604800, stale-while-revalidate=86400, private=\"set-cookie\"",
+    ),
     ("etag", "W/\"0815\""),
     ("last-modified", "Sunday, 06-Nov-94 08:49:37 GMT"),
     ("x-ratelimit-remaining", "0"),

@@ -1,6 +1,10 @@
 //! The hub's journeys, judged by what the origin saw.
 
-#![allow(clippy::expect_used, clippy::cast_precision_loss, reason = "a failed expectation is a failed test, and its counts are small")]
+#![allow(
+    clippy::expect_used,
+    clippy::cast_precision_loss,
+    reason = "a failed expectation is a failed test, and its counts are small"
+)]
 
 // The seeds' configuration as written, and the library that obeys it.
 mod as_written;

@@ -7,40 +7,69 @@ use http::Method;
 use crate::support::{World, config, get, ms, seconds};
 
 fn world(replies: Vec<Reply>) -> World {
-    World::new([Origin::new("a.example").route("/", replies)], config(Flags::default()))
+    World::new(
+        [Origin::new("a.example").route("/", replies)],
+        config(Flags::default()),
+    )
 }
 
 #[test]
 fn transient_faults_are_tried_again_four_times_in_all() {
-    for reply in
-        [Reply::status(503), Reply::status(500), Reply::dead(Piece::Cut), Reply::ok("12345").pieces([Piece::Bytes("123".into()), Piece::Cut])]
-    {
+    for reply in [
+        Reply::status(503),
+        Reply::status(500),
+        Reply::dead(Piece::Cut),
+        Reply::ok("12345").pieces([Piece::Bytes("123".into()), Piece::Cut]),
+    ] {
         let world = world(vec![reply]);
         let outcome = world.run(|hub| async move { hub.fetch(get("http://a.example/")).await });
         let journey = match outcome {
             Ok(answer) => answer.journey,
             Err(error) => error.journey,
         };
-        assert_eq!((journey.attempts, journey.stopped), (4, Some(StopReason::Attempts)));
+        assert_eq!(
+            (journey.attempts, journey.stopped),
+            (4, Some(StopReason::Attempts))
+        );
         assert_eq!(world.ledger().len(), 4);
     }
 }
 
 #[test]
 fn a_body_that_breaks_off_is_a_failed_attempt_and_the_next_one_counts() {
-    let cut = Reply::ok("").pieces([Piece::Bytes("half".into()), Piece::Cut]).claiming(8);
+    let cut = Reply::ok("")
+        .pieces([Piece::Bytes("half".into()), Piece::Cut])
+        .claiming(8);
     let world = world(vec![cut, Reply::ok("complete")]);
-    let answer = world.run(|hub| async move { hub.fetch(get("http://a.example/")).await }).expect("an answer");
-    assert_eq!((&*answer.body, answer.journey.attempts), (&b"complete"[..], 2));
+    let answer = world
+        .run(|hub| async move { hub.fetch(get("http://a.example/")).await })
+        .expect("an answer");
+    assert_eq!(
+        (&*answer.body, answer.journey.attempts),
+        (&b"complete"[..], 2)
+    );
 }
 
 #[test]
 fn retry_after_is_a_minimum_in_seconds_and_as_a_date() {
-    for (value, least) in [("7", 7.0), ("Mon, 21 Sep 2026 14:13:29 GMT", 8.0), ("0", 1.0), ("nonsense", 1.0), ("-3", 1.0)] {
-        let reply = Reply::status(429).header("retry-after", value).header("date", "Mon, 21 Sep 2026 14:13:20 GMT");
+    for (value, least) in [
+        ("7", 7.0),
+        ("Mon, 21 Sep 2026 14:13:29 GMT", 8.0),
+        ("0", 1.0),
+        ("nonsense", 1.0),
+        ("-3", 1.0),
+    ] {
+        let reply = Reply::status(429)
+            .header("retry-after", value)
+            .header("date", "Mon, 21 Sep 2026 14:13:20 GMT");
         let world = world(vec![reply, Reply::ok("fine")]);
-        let answer = world.run(|hub| async move { hub.fetch(get("http://a.example/")).await }).expect("an answer");
-        let waited = world.ledger().arrivals()[1].at.since(world.ledger().arrivals()[0].at).as_secs_f64();
+        let answer = world
+            .run(|hub| async move { hub.fetch(get("http://a.example/")).await })
+            .expect("an answer");
+        let waited = world.ledger().arrivals()[1]
+            .at
+            .since(world.ledger().arrivals()[0].at)
+            .as_secs_f64();
         assert_eq!(answer.head.status, 200);
         assert!(waited >= least && waited < least + 2.5, "{value}: {waited}");
     }
@@ -49,42 +78,81 @@ fn retry_after_is_a_minimum_in_seconds_and_as_a_date() {
 #[test]
 fn a_wait_that_ends_after_the_deadline_ends_the_fetch_at_once() {
     let world = world(vec![Reply::status(429).header("retry-after", "3600")]);
-    let answer = world.run(|hub| async move { hub.fetch(get("http://a.example/").deadline(seconds(120))).await }).expect("an answer");
+    let answer = world
+        .run(|hub| async move {
+            hub.fetch(get("http://a.example/").deadline(seconds(120)))
+                .await
+        })
+        .expect("an answer");
     assert_eq!(answer.head.status, 429);
-    assert!(matches!(answer.journey.stopped, Some(StopReason::Deadline { .. })));
+    assert!(matches!(
+        answer.journey.stopped,
+        Some(StopReason::Deadline { .. })
+    ));
     assert!(world.simulation.elapsed() < seconds(1));
 }
 
 #[test]
 fn a_post_is_sent_once_unless_the_caller_allows_more() {
-    let post = || Request::new(Method::POST, "http://a.example/".parse().expect("a URL")).body("data");
-    let world = world(vec![Reply::status(503).header("retry-after", "2"), Reply::ok("fine")]);
-    let answer = world.run(move |hub| async move { hub.fetch(post()).await }).expect("an answer");
-    assert_eq!((answer.head.status.as_u16(), answer.journey.stopped), (503, Some(StopReason::NotRepeatable)));
+    let post =
+        || Request::new(Method::POST, "http://a.example/".parse().expect("a URL")).body("data");
+    let world = world(vec![
+        Reply::status(503).header("retry-after", "2"),
+        Reply::ok("fine"),
+    ]);
+    let answer = world
+        .run(move |hub| async move { hub.fetch(post()).await })
+        .expect("an answer");
+    assert_eq!(
+        (answer.head.status.as_u16(), answer.journey.stopped),
+        (503, Some(StopReason::NotRepeatable))
+    );
     assert_eq!(world.ledger().len(), 1);
     world.simulation.run_for(seconds(3));
     let again = self::world(vec![Reply::status(503), Reply::ok("fine")]);
-    let answer = again.run(move |hub| async move { hub.fetch(post().repeatable(Repeatable::Yes)).await }).expect("an answer");
-    assert_eq!((answer.head.status.as_u16(), again.ledger().len()), (200, 2));
+    let answer = again
+        .run(move |hub| async move { hub.fetch(post().repeatable(Repeatable::Yes)).await })
+        .expect("an answer");
+    assert_eq!(
+        (answer.head.status.as_u16(), again.ledger().len()),
+        (200, 2)
+    );
 }
 
 #[test]
 fn final_answers_are_not_tried_again() {
     for status in [200, 204, 304, 400, 401, 403, 404, 410, 418, 451, 501, 505] {
         let world = world(vec![Reply::status(status)]);
-        let answer = world.run(|hub| async move { hub.fetch(get("http://a.example/")).await }).expect("an answer");
-        assert_eq!((answer.head.status.as_u16(), world.ledger().len()), (status, 1));
+        let answer = world
+            .run(|hub| async move { hub.fetch(get("http://a.example/")).await })
+            .expect("an answer");
+        assert_eq!(
+            (answer.head.status.as_u16(), world.ledger().len()),
+            (status, 1)
+        );
     }
 }
 
 #[test]
 fn a_request_never_refuses_itself() {
-    // Its own failures open the breaker; its retry comes when the breaker lets it, not before and not never.
-    let flags = Flags { breaker: vec!["a.example=fail_max:2,reset:30".into()], ..Flags::default() };
-    let origin = Origin::new("a.example").route("/", [Reply::status(503), Reply::status(503), Reply::ok("fine")]);
+    // Its own failures open the breaker; its retry comes when the breaker lets it, not before and
+    // not never.
+    let flags = Flags {
+        breaker: vec!["a.example=fail_max:2,reset:30".into()],
+        ..Flags::default()
+    };
+    let origin = Origin::new("a.example").route(
+        "/",
+        [Reply::status(503), Reply::status(503), Reply::ok("fine")],
+    );
     let world = World::new([origin], config(flags));
-    let answer = world.run(|hub| async move { hub.fetch(get("http://a.example/")).await }).expect("an answer");
-    assert_eq!((answer.head.status.as_u16(), answer.journey.attempts), (200, 3));
+    let answer = world
+        .run(|hub| async move { hub.fetch(get("http://a.example/")).await })
+        .expect("an answer");
+    assert_eq!(
+        (answer.head.status.as_u16(), answer.journey.attempts),
+        (200, 3)
+    );
     let arrivals = world.ledger().arrivals();
     let waited = arrivals[2].at.since(arrivals[1].at);
     assert!(waited >= seconds(30) && waited < seconds(31), "{waited:?}");
@@ -92,25 +160,54 @@ fn a_request_never_refuses_itself() {
 
 #[test]
 fn the_deadline_bounds_everything() {
-    let world = World::exact([Origin::new("a.example").latency(seconds(20))], config(Flags::default()));
-    let error = world.run(|hub| async move { hub.fetch(get("http://a.example/").deadline(ms(1_500))).await }).expect_err("too late");
-    assert_eq!(error.to_string(), "a.example: the deadline of 1.500 s passed before the answer began");
+    let world = World::exact(
+        [Origin::new("a.example").latency(seconds(20))],
+        config(Flags::default()),
+    );
+    let error = world
+        .run(|hub| async move {
+            hub.fetch(get("http://a.example/").deadline(ms(1_500)))
+                .await
+        })
+        .expect_err("too late");
+    assert_eq!(
+        error.to_string(),
+        "a.example: the deadline of 1.500 s passed before the answer began"
+    );
     assert_eq!(world.simulation.elapsed(), ms(1_500));
 }
 
 #[test]
 fn an_answer_that_does_not_begin_is_a_timeout() {
     let origin = Origin::new("a.example").latency(seconds(3_600));
-    let world = World::new([origin], config(Flags { deadline: Some("0".into()), ..Flags::default() }));
-    let error = world.run(|hub| async move { hub.fetch(get("http://a.example/")).await }).expect_err("a timeout");
+    let world = World::new(
+        [origin],
+        config(Flags {
+            deadline: Some("0".into()),
+            ..Flags::default()
+        }),
+    );
+    let error = world
+        .run(|hub| async move { hub.fetch(get("http://a.example/")).await })
+        .expect_err("a timeout");
     assert_eq!((error.kind.class(), error.journey.attempts), ("timeout", 4));
 }
 
 #[test]
 fn a_retry_whose_wait_is_bounded_does_not_wait_for_a_host_that_was_paused_meanwhile() {
-    let flags = Flags { breaker: vec!["a.example=fail_max:2,reset:3600".to_owned()], ..Flags::default() };
-    let world = World::new([Origin::new("a.example").handler(|_, _| Reply::status(500))], config(flags));
-    let bounded = || get("http://a.example/").deadline(seconds(86_400)).retry_wait(seconds(5));
+    let flags = Flags {
+        breaker: vec!["a.example=fail_max:2,reset:3600".to_owned()],
+        ..Flags::default()
+    };
+    let world = World::new(
+        [Origin::new("a.example").handler(|_, _| Reply::status(500))],
+        config(flags),
+    );
+    let bounded = || {
+        get("http://a.example/")
+            .deadline(seconds(86_400))
+            .retry_wait(seconds(5))
+    };
     // Both fail; together they open the breaker while the first waits for its retry.
     let outcomes = world.fetch_all(vec![bounded(), bounded()]);
     assert!(outcomes.iter().all(|(at, _)| *at < 120.0), "{outcomes:?}");

@@ -29,9 +29,18 @@ fn hides_a_limit(n: u64) -> bool {
 fn origin(n: u64) -> Origin {
     let (limit, per) = told(n);
     let limit = if hides_a_limit(n) { limit - 2 } else { limit };
-    let throttle = [Throttle::Seconds, Throttle::Date, Throttle::Silent, Throttle::Fixed(20)][usize::try_from(n % 4).expect("small")];
+    let throttle = [
+        Throttle::Seconds,
+        Throttle::Date,
+        Throttle::Silent,
+        Throttle::Fixed(20),
+    ][usize::try_from(n % 4).expect("small")];
     let outage = seconds(600 + 40 * n)..seconds(600 + 40 * n + 90);
-    let origin = Origin::new(&name(n)).limit(&format!("{limit}/{per}SECOND")).throttle(throttle).latency(ms(20 + 7 * n)).dial_delay(ms(30));
+    let origin = Origin::new(&name(n))
+        .limit(&format!("{limit}/{per}SECOND"))
+        .throttle(throttle)
+        .latency(ms(20 + 7 * n))
+        .dial_delay(ms(30));
     let origin = match n % 6 {
         0 => origin.outage(outage, Reply::status(503).header("retry-after", "30")),
         1 => origin.outage(outage, Reply::status(503)),
@@ -40,7 +49,9 @@ fn origin(n: u64) -> Origin {
     };
     origin.handler(|_, nth| match nth % 7 {
         3 => Reply::status(404),
-        5 if nth % 2 == 1 => Reply::ok("").pieces([Piece::Bytes("half".into()), Piece::Cut]).claiming(8),
+        5 if nth % 2 == 1 => Reply::ok("")
+            .pieces([Piece::Bytes("half".into()), Piece::Cut])
+            .claiming(8),
         _ => Reply::ok("complete"),
     })
 }
@@ -65,7 +76,10 @@ fn run(seed: u64) -> Hour {
         rate: (0..HOSTS)
             .map(|n| {
                 let (limit, per) = told(n);
-                format!("{}:metadata=rates:{limit}/{per}SECOND,max_concurrent:8", name(n))
+                format!(
+                    "{}:metadata=rates:{limit}/{per}SECOND,max_concurrent:8",
+                    name(n)
+                )
             })
             .collect(),
         ..Flags::default()
@@ -74,21 +88,37 @@ fn run(seed: u64) -> Hour {
     let done = Arc::new(Mutex::new(Vec::new()));
     let started = Arc::new(Mutex::new(0));
     for caller in 0..CALLERS {
-        let (hub, simulation, done, started) = (world.hub.clone(), world.simulation.clone(), Arc::clone(&done), Arc::clone(&started));
+        let (hub, simulation, done, started) = (
+            world.hub.clone(),
+            world.simulation.clone(),
+            Arc::clone(&done),
+            Arc::clone(&started),
+        );
         world.simulation.start(async move {
-            let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(caller);
+            let mut random = seed
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .wrapping_add(caller);
             while simulation.elapsed() < HOUR {
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 let host = (random >> 33) % HOSTS;
                 let request = get(&format!("http://{}/{}", name(host), (random >> 20) % 50));
-                let request = request.patience(Patience::Wait).rate_wait(RateWait::Deadline).deadline(seconds(1_800));
+                let request = request
+                    .patience(Patience::Wait)
+                    .rate_wait(RateWait::Deadline)
+                    .deadline(seconds(1_800));
                 *started.lock() += 1;
                 let before = simulation.elapsed();
                 let outcome = match hub.fetch(request).await {
                     Ok(answer) => answer.head.status.as_str().to_owned(),
                     Err(error) => error.kind.class().to_owned(),
                 };
-                done.lock().push(Done { caller, took: simulation.elapsed().saturating_sub(before), outcome });
+                done.lock().push(Done {
+                    caller,
+                    took: simulation.elapsed().saturating_sub(before),
+                    outcome,
+                });
             }
         });
     }
@@ -98,7 +128,12 @@ fn run(seed: u64) -> Hour {
         format!("{event:?}").hash(&mut hasher);
     }
     let (done, started) = (done.lock().clone(), *started.lock());
-    Hour { world, done, started, events: hasher.finish() }
+    Hour {
+        world,
+        done,
+        started,
+        events: hasher.finish(),
+    }
 }
 
 #[test]
@@ -109,22 +144,45 @@ fn an_hour_of_fifty_hosts_and_two_hundred_callers_is_polite_and_loses_nothing() 
         let mut avoidable = 0;
         for n in 0..HOSTS {
             let (limit, per) = told(n);
-            ledger.no_window_exceeded(&name(n), limit as usize, seconds(per)).expect("what the hub was told");
-            ledger.nothing_before_retry_after(&name(n)).expect("nobody came early");
-            ledger.at_most_in_flight(&name(n), 8).expect("eight at once");
+            ledger
+                .no_window_exceeded(&name(n), limit as usize, seconds(per))
+                .expect("what the hub was told");
+            ledger
+                .nothing_before_retry_after(&name(n))
+                .expect("nobody came early");
+            ledger
+                .at_most_in_flight(&name(n), 8)
+                .expect("eight at once");
             if !hides_a_limit(n) {
-                avoidable += ledger.at(&name(n)).iter().filter(|arrival| arrival.status == 429).count();
+                avoidable += ledger
+                    .at(&name(n))
+                    .iter()
+                    .filter(|arrival| arrival.status == 429)
+                    .count();
             }
         }
         assert_eq!(avoidable, 0, "a 429 from a host whose limit was known");
         assert!(ledger.len() > 50_000, "there was traffic: {}", ledger.len());
         assert_eq!(hour.done.len() as u64, hour.started, "no request was lost");
-        let bad: Vec<&Done> = hour.done.iter().filter(|done| !matches!(done.outcome.as_str(), "200" | "404" | "503" | "429" | "read")).collect();
+        let bad: Vec<&Done> = hour
+            .done
+            .iter()
+            .filter(|done| {
+                !matches!(
+                    done.outcome.as_str(),
+                    "200" | "404" | "503" | "429" | "read"
+                )
+            })
+            .collect();
         assert!(bad.is_empty(), "{:?}", bad.first());
         let slowest = hour.done.iter().map(|done| done.took).max().expect("some");
         assert!(slowest < seconds(900), "nobody starves: {slowest:?}");
         for caller in 0..CALLERS {
-            let finished = hour.done.iter().filter(|done| done.caller == caller).count();
+            let finished = hour
+                .done
+                .iter()
+                .filter(|done| done.caller == caller)
+                .count();
             assert!(finished > 30, "caller {caller} got only {finished} answers");
         }
     }
@@ -134,5 +192,8 @@ fn an_hour_of_fifty_hosts_and_two_hundred_callers_is_polite_and_loses_nothing() 
 fn the_same_seed_gives_the_same_events() {
     let (first, again, other) = (run(11), run(11), run(12));
     assert_eq!(first.events, again.events);
-    assert_ne!(first.events, other.events, "another seed gives others, or the check is worth nothing");
+    assert_ne!(
+        first.events, other.events,
+        "another seed gives others, or the check is worth nothing"
+    );
 }

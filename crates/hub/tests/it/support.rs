@@ -30,25 +30,54 @@ pub(crate) fn get(url: &str) -> Request {
 
 /// Runs work on real sockets, in real time.
 pub(crate) fn on_sockets<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime").block_on(work)
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(work)
 }
 
 /// A hub that finds a host, given with its port, at the listener, and trusts its certificate.
-pub(crate) fn trusting(configuration: Config, host: &str, listener: &Listener, certificate: &str) -> Hub {
-    let connect_to = vec![format!("{host}={}", listener.address).parse().expect("a mapping")];
-    let wire = WireOptions { connect_to, certificates: vec![certificate.into()], ..WireOptions::default() };
-    Hub::builder(configuration).wire(wire).build().expect("a hub")
+pub(crate) fn trusting(
+    configuration: Config,
+    host: &str,
+    listener: &Listener,
+    certificate: &str,
+) -> Hub {
+    let connect_to = vec![
+        format!("{host}={}", listener.address)
+            .parse()
+            .expect("a mapping"),
+    ];
+    let wire = WireOptions {
+        connect_to,
+        certificates: vec![certificate.into()],
+        ..WireOptions::default()
+    };
+    Hub::builder(configuration)
+        .wire(wire)
+        .build()
+        .expect("a hub")
 }
 
 /// Fetches one path after the other, and compares bodies and attempts.
 pub(crate) async fn expect_answers(hub: &Hub, origin: &str, expected: &[(&str, &str, u32)]) {
     for (path, body, attempts) in expected {
-        let answer = hub.fetch(get(&format!("{origin}{path}"))).await.unwrap_or_else(|error| panic!("{path}: {error}"));
-        assert_eq!((&*answer.body, answer.journey.attempts), (body.as_bytes(), *attempts), "{path}");
+        let answer = hub
+            .fetch(get(&format!("{origin}{path}")))
+            .await
+            .unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert_eq!(
+            (&*answer.body, answer.journey.attempts),
+            (body.as_bytes(), *attempts),
+            "{path}"
+        );
     }
 }
 
-/// Lets so many callers ask for one thing again and again, for so long. Each of them is answered each time.
+/// Lets so many callers ask for one thing again and again, for so long. Each of them is answered
+/// each time.
 pub(crate) async fn besiege(hub: &Hub, url: &str, callers: usize, length: Duration) {
     let end = SystemClock.boot() + length;
     let mut besiegers = tokio::task::JoinSet::new();
@@ -56,7 +85,10 @@ pub(crate) async fn besiege(hub: &Hub, url: &str, callers: usize, length: Durati
         let (hub, url) = (hub.clone(), url.to_owned());
         besiegers.spawn(async move {
             while SystemClock.boot() < end {
-                assert_eq!(hub.fetch(get(&url)).await.expect("an answer").head.status, 200);
+                assert_eq!(
+                    hub.fetch(get(&url)).await.expect("an answer").head.status,
+                    200
+                );
             }
         });
     }
@@ -67,11 +99,19 @@ pub(crate) async fn besiege(hub: &Hub, url: &str, callers: usize, length: Durati
 
 /// The shipped configuration with flags over it.
 pub(crate) fn config(flags: Flags) -> Config {
-    load(&Sources { flags, ..Sources::default() }).expect("a configuration").0
+    load(&Sources {
+        flags,
+        ..Sources::default()
+    })
+    .expect("a configuration")
+    .0
 }
 
 pub(crate) fn rates(list: &[&str]) -> Flags {
-    Flags { rate: list.iter().map(|text| (*text).to_owned()).collect(), ..Flags::default() }
+    Flags {
+        rate: list.iter().map(|text| (*text).to_owned()).collect(),
+        ..Flags::default()
+    }
 }
 
 /// A hub, its origins and their time.
@@ -102,11 +142,20 @@ impl World {
         Self::on(Simulation::exact(), origins, config, 7)
     }
 
-    pub(crate) fn seeded(origins: impl IntoIterator<Item = Origin>, config: Config, seed: u64) -> Self {
+    pub(crate) fn seeded(
+        origins: impl IntoIterator<Item = Origin>,
+        config: Config,
+        seed: u64,
+    ) -> Self {
         Self::on(Simulation::seeded(seed), origins, config, seed)
     }
 
-    fn on(simulation: Simulation, origins: impl IntoIterator<Item = Origin>, config: Config, seed: u64) -> Self {
+    fn on(
+        simulation: Simulation,
+        origins: impl IntoIterator<Item = Origin>,
+        config: Config,
+        seed: u64,
+    ) -> Self {
         let web = Web::new(origins, Clock::boot(&simulation));
         let events = Arc::new(Notes::default());
         let hub = Hub::builder(config)
@@ -117,7 +166,12 @@ impl World {
             .observer(Arc::clone(&events) as Arc<dyn Observer>)
             .build()
             .expect("a hub");
-        Self { simulation, web, hub, events }
+        Self {
+            simulation,
+            web,
+            hub,
+            events,
+        }
     }
 
     pub(crate) fn ledger(&self) -> &Ledger {
@@ -125,7 +179,10 @@ impl World {
     }
 
     /// Runs one thing to its end.
-    pub(crate) fn run<T: Send + 'static, F: Future<Output = T> + Send + 'static>(&self, work: impl FnOnce(Hub) -> F) -> T {
+    pub(crate) fn run<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+        &self,
+        work: impl FnOnce(Hub) -> F,
+    ) -> T {
         self.simulation.block_on(work(self.hub.clone()))
     }
 
@@ -144,17 +201,24 @@ impl World {
         arrive(self.hub.unblock(host)).expect("memory answers");
     }
 
-    /// Fetches all at once and returns the outcomes in order of arrival: seconds since the start, and the status or the class of the error.
+    /// Fetches all at once and returns the outcomes in order of arrival: seconds since the start,
+    /// and the status or the class of the error.
     pub(crate) fn fetch_all(&self, requests: Vec<Request>) -> Vec<(f64, String)> {
         let outcomes = Arc::new(Mutex::new(Vec::new()));
         for request in requests {
-            let (hub, outcomes, simulation) = (self.hub.clone(), Arc::clone(&outcomes), self.simulation.clone());
+            let (hub, outcomes, simulation) = (
+                self.hub.clone(),
+                Arc::clone(&outcomes),
+                self.simulation.clone(),
+            );
             self.simulation.start(async move {
                 let outcome = match hub.fetch(request).await {
                     Ok(answer) => answer.head.status.as_str().to_owned(),
                     Err(error) => error.kind.class().to_owned(),
                 };
-                outcomes.lock().push((simulation.elapsed().as_secs_f64(), outcome));
+                outcomes
+                    .lock()
+                    .push((simulation.elapsed().as_secs_f64(), outcome));
             });
         }
         self.simulation.run();
@@ -173,5 +237,8 @@ fn arrive<T>(work: impl Future<Output = T>) -> T {
 
 /// Counts outcomes by word.
 pub(crate) fn count(outcomes: &[(f64, String)], word: &str) -> usize {
-    outcomes.iter().filter(|(_, outcome)| outcome == word).count()
+    outcomes
+        .iter()
+        .filter(|(_, outcome)| outcome == word)
+        .count()
 }

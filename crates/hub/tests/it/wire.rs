@@ -13,8 +13,21 @@ fn web(origins: impl IntoIterator<Item = Origin>) -> Web {
 
 /// A hub that finds the named hosts at the listener.
 fn hub(configuration: Config, listener: &Listener, hosts: &[&str]) -> Hub {
-    let connect_to = hosts.iter().map(|host| format!("{host}={}", listener.address).parse().expect("a mapping")).collect();
-    Hub::builder(configuration).wire(WireOptions { connect_to, ..WireOptions::default() }).build().expect("a hub")
+    let connect_to = hosts
+        .iter()
+        .map(|host| {
+            format!("{host}={}", listener.address)
+                .parse()
+                .expect("a mapping")
+        })
+        .collect();
+    Hub::builder(configuration)
+        .wire(WireOptions {
+            connect_to,
+            ..WireOptions::default()
+        })
+        .build()
+        .expect("a hub")
 }
 
 #[test]
@@ -26,15 +39,54 @@ fn every_fault_of_a_real_socket_is_told_apart_and_tried_again() {
             .route("/gzip", [Reply::status(200).gzip(b"unpacked")])
             .route("/reset", [Reply::dead(Piece::Reset), good()])
             .route("/closed", [Reply::dead(Piece::Cut), good()])
-            .route("/cut", [Reply::ok("").pieces([Piece::Bytes("comp".into()), Piece::Cut]).claiming(8), good()])
-            .route("/cut-chunks", [Reply::ok("").pieces([Piece::Bytes("comp".into()), Piece::Cut]).chunked(), good()])
+            .route(
+                "/cut",
+                [
+                    Reply::ok("")
+                        .pieces([Piece::Bytes("comp".into()), Piece::Cut])
+                        .claiming(8),
+                    good(),
+                ],
+            )
+            .route(
+                "/cut-chunks",
+                [
+                    Reply::ok("")
+                        .pieces([Piece::Bytes("comp".into()), Piece::Cut])
+                        .chunked(),
+                    good(),
+                ],
+            )
             .route("/short", [Reply::ok("comp").claiming(8), good()])
-            .route("/reset-body", [Reply::ok("").pieces([Piece::Bytes("comp".into()), Piece::Pause(ms(20)), Piece::Reset]).claiming(8), good()])
-            .route("/huge-headers", [Reply::ok("x").header("x-huge", &"h".repeat(2_000_000)), good()]);
+            .route(
+                "/reset-body",
+                [
+                    Reply::ok("")
+                        .pieces([
+                            Piece::Bytes("comp".into()),
+                            Piece::Pause(ms(20)),
+                            Piece::Reset,
+                        ])
+                        .claiming(8),
+                    good(),
+                ],
+            )
+            .route(
+                "/huge-headers",
+                [
+                    Reply::ok("x").header("x-huge", &"h".repeat(2_000_000)),
+                    good(),
+                ],
+            );
         let web = web([origin]);
-        let listener = Listener::start(&web, Security::Plain).await.expect("a port");
-        let flags =
-            Flags { rate: vec!["a.example:metadata=rates:1000/SECOND".into()], breaker: vec!["a.example=fail_max:100".into()], ..Flags::default() };
+        let listener = Listener::start(&web, Security::Plain)
+            .await
+            .expect("a port");
+        let flags = Flags {
+            rate: vec!["a.example:metadata=rates:1000/SECOND".into()],
+            breaker: vec!["a.example=fail_max:100".into()],
+            ..Flags::default()
+        };
         let hub = hub(config(flags), &listener, &["a.example:80"]);
         let expected = [
             ("/chunked", "in chunks", 1),
@@ -54,25 +106,59 @@ fn every_fault_of_a_real_socket_is_told_apart_and_tried_again() {
 #[test]
 fn a_connection_that_ends_between_two_requests_is_no_failure_and_a_new_one_that_ends_is() {
     on_sockets(async {
-        for (how, secure) in [(Piece::Cut, false), (Piece::Reset, false), (Piece::Cut, true), (Piece::Reset, true)] {
+        for (how, secure) in [
+            (Piece::Cut, false),
+            (Piece::Reset, false),
+            (Piece::Cut, true),
+            (Piece::Reset, true),
+        ] {
             let (tls, pem) = Security::self_signed("a.example");
-            let (security, scheme, port) = if secure { (tls, "https", 443) } else { (Security::Plain, "http", 80) };
+            let (security, scheme, port) = if secure {
+                (tls, "https", 443)
+            } else {
+                (Security::Plain, "http", 80)
+            };
             let hub = |listener: &Listener| {
-                let flags = Flags { breaker: vec!["a.example=fail_max:1".into()], ..Flags::default() };
+                let flags = Flags {
+                    breaker: vec!["a.example=fail_max:1".into()],
+                    ..Flags::default()
+                };
                 trusting(config(flags), &format!("a.example:{port}"), listener, &pem)
             };
             let url = |path: &str| get(&format!("{scheme}://a.example{path}")).deadline(seconds(5));
-            let origin = Origin::new("a.example").route("/again", [Reply::dead(how.clone()), Reply::ok("complete")]);
-            let listener = Listener::start(&web([origin]), security.clone()).await.expect("a port");
+            let origin = Origin::new("a.example")
+                .route("/again", [Reply::dead(how.clone()), Reply::ok("complete")]);
+            let listener = Listener::start(&web([origin]), security.clone())
+                .await
+                .expect("a port");
             let warm = hub(&listener);
             warm.fetch(url("/first")).await.expect("an answer");
-            let answer = warm.fetch(url("/again")).await.expect("an answer by a new connection");
-            assert_eq!((&*answer.body, answer.journey.attempts), (&b"complete"[..], 2), "{how:?}");
+            let answer = warm
+                .fetch(url("/again"))
+                .await
+                .expect("an answer by a new connection");
+            assert_eq!(
+                (&*answer.body, answer.journey.attempts),
+                (&b"complete"[..], 2),
+                "{how:?}"
+            );
             assert_eq!(listener.connections(), 2);
 
-            let listener = Listener::start(&web([Origin::new("a.example").route("/again", [Reply::dead(how)])]), security).await.expect("a port");
-            let error = hub(&listener).fetch(url("/again")).await.expect_err("a fault");
-            assert_eq!((error.kind.class(), error.journey.attempts), ("read", 1), "the breaker has opened: {error}");
+            let listener = Listener::start(
+                &web([Origin::new("a.example").route("/again", [Reply::dead(how)])]),
+                security,
+            )
+            .await
+            .expect("a port");
+            let error = hub(&listener)
+                .fetch(url("/again"))
+                .await
+                .expect_err("a fault");
+            assert_eq!(
+                (error.kind.class(), error.journey.attempts),
+                ("read", 1),
+                "the breaker has opened: {error}"
+            );
         }
     });
 }
@@ -81,7 +167,9 @@ fn a_connection_that_ends_between_two_requests_is_no_failure_and_a_new_one_that_
 fn discovered_urls_do_not_reach_the_own_network() {
     on_sockets(async {
         let inside = web([]);
-        let internal = Listener::start(&inside, Security::Plain).await.expect("a port");
+        let internal = Listener::start(&inside, Security::Plain)
+            .await
+            .expect("a port");
         let port = internal.address.port();
         let targets = [
             format!("http://127.0.0.1:{port}/"),
@@ -94,25 +182,57 @@ fn discovered_urls_do_not_reach_the_own_network() {
         ];
         let redirects = targets.clone();
         let outside = web([Origin::new("out.example").handler(move |arrival, _| {
-            let n: usize = arrival.path.trim_start_matches('/').parse().expect("a number");
+            let n: usize = arrival
+                .path
+                .trim_start_matches('/')
+                .parse()
+                .expect("a number");
             Reply::redirect(302, &redirects[n])
         })]);
-        let listener = Listener::start(&outside, Security::Plain).await.expect("a port");
+        let listener = Listener::start(&outside, Security::Plain)
+            .await
+            .expect("a port");
         let hub = hub(config(Flags::default()), &listener, &["out.example:80"]);
         for (n, target) in targets.iter().enumerate() {
-            let error = hub.fetch(get(&format!("http://out.example/{n}"))).await.expect_err("an internal address");
-            assert_eq!(error.kind.class(), "internal_address", "redirect to {target}: {error}");
+            let error = hub
+                .fetch(get(&format!("http://out.example/{n}")))
+                .await
+                .expect_err("an internal address");
+            assert_eq!(
+                error.kind.class(),
+                "internal_address",
+                "redirect to {target}: {error}"
+            );
             let request = Request::get(target.parse().expect("a URL")).discovered();
-            assert_eq!(hub.fetch(request).await.expect_err("an internal address").kind.class(), "internal_address", "{target}");
+            assert_eq!(
+                hub.fetch(request)
+                    .await
+                    .expect_err("an internal address")
+                    .kind
+                    .class(),
+                "internal_address",
+                "{target}"
+            );
         }
         assert!(inside.ledger().is_empty(), "nothing arrived inside");
-        assert!(hub.fetch(get(&targets[0])).await.is_ok(), "what the user typed is reached");
-        let answer = hub.fetch(get("http://out.example/0")).await.expect("typed by now");
+        assert!(
+            hub.fetch(get(&targets[0])).await.is_ok(),
+            "what the user typed is reached"
+        );
+        let answer = hub
+            .fetch(get("http://out.example/0"))
+            .await
+            .expect("typed by now");
         assert_eq!(answer.journey.redirects, 1, "and so is a redirect to it");
         let mut open = config(Flags::default());
         open.transport.allow_internal = true;
         let open = Hub::builder(open).build().expect("a hub");
-        assert!(open.fetch(Request::get(targets[1].parse().expect("a URL")).discovered()).await.is_ok(), "or what is allowed");
+        assert!(
+            open.fetch(Request::get(targets[1].parse().expect("a URL")).discovered())
+                .await
+                .is_ok(),
+            "or what is allowed"
+        );
     });
 }
 
@@ -122,33 +242,75 @@ fn https_works_with_a_given_certificate_and_not_without() {
         let web = web([Origin::new("secure.example")]);
         let (security, pem) = Security::self_signed("secure.example");
         let listener = Listener::start(&web, security).await.expect("a port");
-        let trusting = trusting(config(Flags::default()), "secure.example:443", &listener, &pem);
-        assert_eq!(trusting.fetch(get("https://secure.example/")).await.expect("an answer").head.status, 200);
+        let trusting = trusting(
+            config(Flags::default()),
+            "secure.example:443",
+            &listener,
+            &pem,
+        );
+        assert_eq!(
+            trusting
+                .fetch(get("https://secure.example/"))
+                .await
+                .expect("an answer")
+                .head
+                .status,
+            200
+        );
         let wary = hub(config(Flags::default()), &listener, &["secure.example:443"]);
-        let error = wary.fetch(get("https://secure.example/")).await.expect_err("no trust");
-        assert_eq!((error.kind.class(), error.journey.attempts), ("tls", 1), "a certificate does not get better by asking again");
+        let error = wary
+            .fetch(get("https://secure.example/"))
+            .await
+            .expect_err("no trust");
+        assert_eq!(
+            (error.kind.class(), error.journey.attempts),
+            ("tls", 1),
+            "a certificate does not get better by asking again"
+        );
     });
 }
 
 #[test]
 fn a_file_is_synced_and_renamed_by_the_batch() {
     on_sockets(async {
-        let web = web([Origin::new("a.example").handler(|arrival, _| Reply::ok(arrival.path.repeat(1_000)))]);
-        let listener = Listener::start(&web, Security::Plain).await.expect("a port");
-        let flags = Flags { rate: vec!["a.example:artifact=rates:1000/SECOND,max_concurrent:50".into()], ..Flags::default() };
+        let web =
+            web([Origin::new("a.example")
+                .handler(|arrival, _| Reply::ok(arrival.path.repeat(1_000)))]);
+        let listener = Listener::start(&web, Security::Plain)
+            .await
+            .expect("a port");
+        let flags = Flags {
+            rate: vec!["a.example:artifact=rates:1000/SECOND,max_concurrent:50".into()],
+            ..Flags::default()
+        };
         let hub = hub(config(flags), &listener, &["a.example:80"]);
         let directory = tempfile::tempdir().expect("a directory");
         let mut tasks = tokio::task::JoinSet::new();
         for n in 0..40 {
             let (hub, path) = (hub.clone(), directory.path().join(format!("{n}.txt")));
-            tasks.spawn(async move { hub.download(get(&format!("http://a.example/{n}")).role(docstokg_hub::Role::Artifact), &path).await });
+            tasks.spawn(async move {
+                hub.download(
+                    get(&format!("http://a.example/{n}")).role(docstokg_hub::Role::Artifact),
+                    &path,
+                )
+                .await
+            });
         }
         while let Some(done) = tasks.join_next().await {
-            let file = done.expect("no panic").expect("an answer").file.expect("a file");
+            let file = done
+                .expect("no panic")
+                .expect("an answer")
+                .file
+                .expect("a file");
             let written = std::fs::read(&file.path).expect("a file");
             assert_eq!(written.len() as u64, file.bytes);
         }
-        assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 40);
+        assert_eq!(
+            std::fs::read_dir(directory.path())
+                .expect("a directory")
+                .count(),
+            40
+        );
     });
 }
 
@@ -156,14 +318,24 @@ fn a_file_is_synced_and_renamed_by_the_batch() {
 #[test]
 fn the_origin_sees_no_window_exceeded_from_cold_connections_on() {
     let used = on_sockets(async {
-        let origin = Origin::new("secure.example").dial_delay(ms(100)).limit("50/SECOND");
+        let origin = Origin::new("secure.example")
+            .dial_delay(ms(100))
+            .limit("50/SECOND");
         let web = web([origin]);
         let (security, pem) = Security::self_signed("secure.example");
         let listener = Listener::start(&web, security).await.expect("a port");
-        let flags = Flags { rate: vec!["secure.example:metadata=rates:50/SECOND,max_delay_ms:60000,max_concurrent:64".into()], ..Flags::default() };
+        let flags = Flags {
+            rate: vec![
+                "secure.example:metadata=rates:50/SECOND,max_delay_ms:60000,max_concurrent:64"
+                    .into(),
+            ],
+            ..Flags::default()
+        };
         let hub = trusting(config(flags), "secure.example:443", &listener, &pem);
         besiege(&hub, "https://secure.example/", 64, seconds(3)).await;
-        web.ledger().no_window_exceeded("secure.example", 50, seconds(1)).expect("the origin's own count");
+        web.ledger()
+            .no_window_exceeded("secure.example", 50, seconds(1))
+            .expect("the origin's own count");
         web.ledger().rate_used("secure.example", 50, seconds(1))
     });
     assert!(used > 0.8, "and the rate was used: {used}");

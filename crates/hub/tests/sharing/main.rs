@@ -1,6 +1,11 @@
-//! Two runs started side by side behave like one polite client: real processes, real stores, an origin's ledger.
+//! Two runs started side by side behave like one polite client: real processes, real stores, an
+//! origin's ledger.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a failed expectation is a failed test")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failed expectation is a failed test"
+)]
 
 use std::time::Duration;
 
@@ -11,14 +16,21 @@ use docstokg_hub::stores::sqlite::SqliteStore;
 
 use run::{HOST, Plan, Served};
 
-// Starting processes and reading the origin's ledger; the measurement `cargo xtask sharing` uses it too.
+// Starting processes and reading the origin's ledger; the measurement `cargo xtask sharing` uses it
+// too.
 mod run;
 // A Redis server of our own.
 #[allow(dead_code, reason = "the tests of stores use more of it")]
 #[path = "../../../stores/tests/it/server.rs"]
 mod server;
 
-const WORKER: [&str; 5] = ["as_a_worker", "--exact", "--ignored", "--nocapture", "--quiet"];
+const WORKER: [&str; 5] = [
+    "as_a_worker",
+    "--exact",
+    "--ignored",
+    "--nocapture",
+    "--quiet",
+];
 
 #[test]
 #[ignore = "the other tests run it in a process of its own"]
@@ -27,22 +39,57 @@ fn as_a_worker() {
 }
 
 fn plans(directory: &tempfile::TempDir, server: &server::Server, block: bool) -> Vec<Plan> {
-    let place = |name: &str| directory.path().join(format!("{block}-{name}")).display().to_string();
-    [("multiprocess", place("limits.shm")), ("sqlite", place("state.sqlite")), ("redis", server.dsn())]
-        .into_iter()
-        .map(|store| Plan { store, limit: 50, processes: 4, callers: 4, seconds: 3, each: None, block, slack: Duration::from_millis(200) })
-        .collect()
+    let place = |name: &str| {
+        directory
+            .path()
+            .join(format!("{block}-{name}"))
+            .display()
+            .to_string()
+    };
+    [
+        ("multiprocess", place("limits.shm")),
+        ("sqlite", place("state.sqlite")),
+        ("redis", server.dsn()),
+    ]
+    .into_iter()
+    .map(|store| Plan {
+        store,
+        limit: 50,
+        processes: 4,
+        callers: 4,
+        seconds: 3,
+        each: None,
+        block,
+        slack: Duration::from_millis(200),
+    })
+    .collect()
 }
 
 fn check(block: bool) {
-    let (directory, server) = (tempfile::tempdir().expect("a directory"), server::Server::start());
+    let (directory, server) = (
+        tempfile::tempdir().expect("a directory"),
+        server::Server::start(),
+    );
     for plan in plans(&directory, &server, block) {
         let outcome = run::run(&plan, &WORKER);
-        outcome.exceeded.as_ref().unwrap_or_else(|why| panic!("{plan:?}: {why}"));
-        assert_eq!(outcome.arrived, outcome.sent, "{plan:?}: the ledger and the workers agree");
-        // Short, and on a machine that does other things: the measurement proper, of fairness too, is `cargo xtask sharing`.
-        assert!(outcome.arrived >= 100 && outcome.used > 0.8, "{plan:?}: {outcome:?}");
-        assert!(outcome.by_worker.iter().all(|got| *got > 0) && outcome.spread < 50.0, "{plan:?}: somebody starved: {outcome:?}");
+        outcome
+            .exceeded
+            .as_ref()
+            .unwrap_or_else(|why| panic!("{plan:?}: {why}"));
+        assert_eq!(
+            outcome.arrived, outcome.sent,
+            "{plan:?}: the ledger and the workers agree"
+        );
+        // Short, and on a machine that does other things: the measurement proper, of fairness too,
+        // is `cargo xtask sharing`.
+        assert!(
+            outcome.arrived >= 100 && outcome.used > 0.8,
+            "{plan:?}: {outcome:?}"
+        );
+        assert!(
+            outcome.by_worker.iter().all(|got| *got > 0) && outcome.spread < 50.0,
+            "{plan:?}: somebody starved: {outcome:?}"
+        );
     }
 }
 
@@ -56,16 +103,34 @@ fn four_processes_that_do_not_wait_share_one_window() {
     check(false);
 }
 
-/// More processes than a window allows, with a few requests each, on every store: all are served, in the ideal time.
+/// More processes than a window allows, with a few requests each, on every store: all are served,
+/// in the ideal time.
 #[test]
 fn more_processes_than_a_window_allows_are_all_served_in_time() {
-    let (directory, server) = (tempfile::tempdir().expect("a directory"), server::Server::start());
+    let (directory, server) = (
+        tempfile::tempdir().expect("a directory"),
+        server::Server::start(),
+    );
     let mut plans = Vec::new();
     for limit in [1, 2] {
         for processes in [2_usize, 4, 8] {
-            let place = |name: &str| directory.path().join(format!("{limit}-{processes}-{name}")).display().to_string();
-            let dsn = format!("redis://127.0.0.1:{}/{}", server.port, (limit - 1) * 3 + processes / 3);
-            for store in [("multiprocess", place("limits.shm")), ("sqlite", place("state.sqlite")), ("redis", dsn)] {
+            let place = |name: &str| {
+                directory
+                    .path()
+                    .join(format!("{limit}-{processes}-{name}"))
+                    .display()
+                    .to_string()
+            };
+            let dsn = format!(
+                "redis://127.0.0.1:{}/{}",
+                server.port,
+                (limit - 1) * 3 + processes / 3
+            );
+            for store in [
+                ("multiprocess", place("limits.shm")),
+                ("sqlite", place("state.sqlite")),
+                ("redis", dsn),
+            ] {
                 let slack = Duration::from_millis(150);
                 plans.push(Plan {
                     store,
@@ -81,28 +146,57 @@ fn more_processes_than_a_window_allows_are_all_served_in_time() {
         }
     }
     // They wait far more than they work: all of them run side by side.
-    let runs: Vec<_> = plans.into_iter().map(|plan| std::thread::spawn(move || (run::run(&plan, &WORKER), plan))).collect();
+    let runs: Vec<_> = plans
+        .into_iter()
+        .map(|plan| std::thread::spawn(move || (run::run(&plan, &WORKER), plan)))
+        .collect();
     for run in runs {
         let (outcome, plan) = run.join().expect("no panic");
         let total = plan.processes * plan.callers * plan.each.unwrap_or(0);
-        assert_eq!((outcome.arrived, outcome.sent), (total, total), "{plan:?}: every request is served");
-        outcome.exceeded.as_ref().unwrap_or_else(|why| panic!("{plan:?}: {why}"));
+        assert_eq!(
+            (outcome.arrived, outcome.sent),
+            (total, total),
+            "{plan:?}: every request is served"
+        );
+        outcome
+            .exceeded
+            .as_ref()
+            .unwrap_or_else(|why| panic!("{plan:?}: {why}"));
         #[expect(clippy::cast_precision_loss, reason = "counts are small")]
         let ideal = ((total - 1) / plan.limit) as f64 * 1.01;
-        assert!(outcome.took.as_secs_f64() <= ideal * 1.05 + 1.0, "{plan:?}: {:?}, at best {ideal} s", outcome.took);
+        assert!(
+            outcome.took.as_secs_f64() <= ideal * 1.05 + 1.0,
+            "{plan:?}: {:?}, at best {ideal} s",
+            outcome.took
+        );
     }
 }
 
-/// While the store does not answer, each process takes its part of the limit: together they never exceed it.
+/// While the store does not answer, each process takes its part of the limit: together they never
+/// exceed it.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a server is killed and paused in real time")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a server is killed and paused in real time"
+)]
 fn shares_add_up_to_the_limit_while_the_store_is_lost() {
     let mut redis = server::Server::start();
     let served = Served::start();
     let store = ("redis", redis.dsn());
-    let plan = Plan { store, limit: 8, processes: 2, callers: 12, seconds: 15, each: None, block: true, slack: Duration::ZERO };
+    let plan = Plan {
+        store,
+        limit: 8,
+        processes: 2,
+        callers: 12,
+        seconds: 15,
+        each: None,
+        block: true,
+        slack: Duration::ZERO,
+    };
     let begin = SystemClock.boot() + Duration::from_millis(500);
-    let workers: Vec<_> = (0..2).map(|name| run::start(&plan, &WORKER, name, &served.address(), begin)).collect();
+    let workers: Vec<_> = (0..2)
+        .map(|name| run::start(&plan, &WORKER, name, &served.address(), begin))
+        .collect();
     std::thread::sleep(Duration::from_secs(4));
     redis.kill();
     std::thread::sleep(Duration::from_secs(7));
@@ -111,15 +205,29 @@ fn shares_add_up_to_the_limit_while_the_store_is_lost() {
         assert!(worker.wait().expect("its end").success());
     }
     let arrivals = served.web.ledger().arrivals();
-    served.web.ledger().no_window_exceeded(HOST, 8, Duration::from_millis(850)).expect("shares add up to at most the limit");
+    served
+        .web
+        .ledger()
+        .no_window_exceeded(HOST, 8, Duration::from_millis(850))
+        .expect("shares add up to at most the limit");
     // After two seconds and a window of caution, each with its share.
-    let lost: Vec<_> = arrivals.iter().filter(|arrival| (7_500..10_000).contains(&arrival.at.since(begin).as_millis())).collect();
-    assert!(lost.len() >= 4, "they go on meanwhile: {} in two and a half seconds", lost.len());
+    let lost: Vec<_> = arrivals
+        .iter()
+        .filter(|arrival| (7_500..10_000).contains(&arrival.at.since(begin).as_millis()))
+        .collect();
+    assert!(
+        lost.len() >= 4,
+        "they go on meanwhile: {} in two and a half seconds",
+        lost.len()
+    );
 }
 
 /// Two hundred callers in a process that is killed leave one reservation behind, not a backlog.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a process is killed in real time")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a process is killed in real time"
+)]
 fn two_hundred_waiting_callers_leave_one_reservation() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("state.sqlite");
@@ -142,6 +250,14 @@ fn two_hundred_waiting_callers_leave_one_reservation() {
     worker.wait().expect("its end");
     let store = SqliteStore::open(&path, std::sync::Arc::new(SystemClock)).expect("a store");
     let view = arrive(store.site(&HOST.into()).view());
-    let waiting: usize = view.site.budgets().iter().map(|budget| budget.waiting_until().count()).sum();
-    assert!(waiting <= 1, "{waiting} reservations of two hundred callers");
+    let waiting: usize = view
+        .site
+        .budgets()
+        .iter()
+        .map(|budget| budget.waiting_until().count())
+        .sum();
+    assert!(
+        waiting <= 1,
+        "{waiting} reservations of two hundred callers"
+    );
 }

@@ -1,4 +1,5 @@
-//! Several processes, each with a hub and many callers, against one origin on loopback: what its ledger saw.
+//! Several processes, each with a hub and many callers, against one origin on loopback: what its
+//! ledger saw.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -28,7 +29,8 @@ pub(crate) struct Plan {
     /// Callers of each process.
     pub(crate) callers: usize,
     pub(crate) seconds: u64,
-    /// How many requests each caller makes before it ends; `None` for as many as it can in that time.
+    /// How many requests each caller makes before it ends; `None` for as many as it can in that
+    /// time.
     pub(crate) each: Option<usize>,
     /// Callers wait for their turn; otherwise they are refused and ask again.
     pub(crate) block: bool,
@@ -55,7 +57,13 @@ pub(crate) struct Outcome {
 }
 
 /// Starts this program again as a worker. `arguments` lead it to [`work`].
-pub(crate) fn start(plan: &Plan, arguments: &[&str], name: usize, address: &str, begin: BootInstant) -> Child {
+pub(crate) fn start(
+    plan: &Plan,
+    arguments: &[&str],
+    name: usize,
+    address: &str,
+    begin: BootInstant,
+) -> Child {
     Command::new(std::env::current_exe().expect("this program"))
         .args(arguments)
         .env("WORKER_STORE", plan.store.0)
@@ -83,9 +91,19 @@ pub(crate) struct Served {
 impl Served {
     pub(crate) fn start() -> Self {
         let web = Web::new([Origin::new(HOST)], SystemClock.boot());
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-        let listener = runtime.block_on(Listener::start(&web, Security::Plain)).expect("a port");
-        Self { _runtime: runtime, web, listener }
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let listener = runtime
+            .block_on(Listener::start(&web, Security::Plain))
+            .expect("a port");
+        Self {
+            _runtime: runtime,
+            web,
+            listener,
+        }
     }
 
     pub(crate) fn address(&self) -> String {
@@ -96,32 +114,58 @@ impl Served {
 /// Runs a plan to its end.
 pub(crate) fn run(plan: &Plan, arguments: &[&str]) -> Outcome {
     let served = Served::start();
-    let begin = SystemClock.boot() + if plan.each.is_some() { Duration::from_secs(3) } else { Duration::from_millis(800) };
-    let children: Vec<Child> = (0..plan.processes).map(|name| start(plan, arguments, name, &served.address(), begin)).collect();
+    let begin = SystemClock.boot()
+        + if plan.each.is_some() {
+            Duration::from_secs(3)
+        } else {
+            Duration::from_millis(800)
+        };
+    let children: Vec<Child> = (0..plan.processes)
+        .map(|name| start(plan, arguments, name, &served.address(), begin))
+        .collect();
     let sent = children.into_iter().map(sent).sum();
     let arrivals = served.web.ledger().arrivals();
     let mut by_worker = vec![0usize; plan.processes];
     for arrival in &arrivals {
-        let name = arrival.headers.iter().find(|(name, _)| name == "x-worker").and_then(|(_, value)| value.parse::<usize>().ok());
+        let name = arrival
+            .headers
+            .iter()
+            .find(|(name, _)| name == "x-worker")
+            .and_then(|(_, value)| value.parse::<usize>().ok());
         by_worker[name.expect("every worker says who it is")] += 1;
     }
-    let (most, least) = (by_worker.iter().max().copied().unwrap_or(0), by_worker.iter().min().copied().unwrap_or(0));
+    let (most, least) = (
+        by_worker.iter().max().copied().unwrap_or(0),
+        by_worker.iter().min().copied().unwrap_or(0),
+    );
     #[expect(clippy::cast_precision_loss, reason = "counts are small")]
     let spread = most as f64 / least.max(1) as f64;
     Outcome {
-        exceeded: served.web.ledger().no_window_exceeded(HOST, plan.limit, WINDOW.saturating_sub(plan.slack)),
+        exceeded: served.web.ledger().no_window_exceeded(
+            HOST,
+            plan.limit,
+            WINDOW.saturating_sub(plan.slack),
+        ),
         used: served.web.ledger().rate_used(HOST, plan.limit, WINDOW),
         spread,
         by_worker,
         arrived: arrivals.len(),
         sent,
-        took: arrivals.last().map_or(Duration::ZERO, |last| last.at.since(arrivals[0].at)),
+        took: arrivals
+            .last()
+            .map_or(Duration::ZERO, |last| last.at.since(arrivals[0].at)),
     }
 }
 
 fn sent(mut child: Child) -> usize {
-    let lines: Vec<String> = BufReader::new(child.stdout.take().expect("its output")).lines().map_while(Result::ok).collect();
-    let said = lines.iter().find_map(|line| line.split_once("sent=").and_then(|(_, count)| count.trim().parse().ok()));
+    let lines: Vec<String> = BufReader::new(child.stdout.take().expect("its output"))
+        .lines()
+        .map_while(Result::ok)
+        .collect();
+    let said = lines.iter().find_map(|line| {
+        line.split_once("sent=")
+            .and_then(|(_, count)| count.trim().parse().ok())
+    });
     assert!(child.wait().expect("its end").success(), "a worker failed");
     said.expect("a worker says what it sent")
 }
@@ -130,23 +174,46 @@ fn sent(mut child: Child) -> usize {
 pub(crate) fn work() {
     let variable = |name: &str| std::env::var(name).expect("started by a run");
     let number = |name: &str| variable(name).parse::<u64>().expect("a number");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let sent = runtime.block_on(async {
         let (limit, block) = (number("WORKER_LIMIT"), variable("WORKER_BLOCK") == "true");
         let flags = Flags {
-            rate: vec![format!("{HOST}:metadata=rates:{limit}/SECOND,max_delay_ms:600000,max_concurrent:1000")],
+            rate: vec![format!(
+                "{HOST}:metadata=rates:{limit}/SECOND,max_delay_ms:600000,max_concurrent:1000"
+            )],
             rate_backend: Some(variable("WORKER_STORE")),
             rate_dsn: Some(variable("WORKER_PLACE")),
             ..Flags::default()
         };
-        let (config, _) = load(&Sources { flags, ..Sources::default() }).expect("a configuration");
+        let (config, _) = load(&Sources {
+            flags,
+            ..Sources::default()
+        })
+        .expect("a configuration");
         let notice: docstokg_hub::stores::fallback::Notice = Arc::new(|_: &str| ());
-        let store = store::open(&config.limits.backend, std::path::Path::new("."), Arc::new(SystemClock), notice).expect("a store");
+        let store = store::open(
+            &config.limits.backend,
+            std::path::Path::new("."),
+            Arc::new(SystemClock),
+            notice,
+        )
+        .expect("a store");
         let wire = WireOptions {
-            connect_to: vec![format!("{HOST}:80={}", variable("WORKER_ADDRESS")).parse().expect("a mapping")],
+            connect_to: vec![
+                format!("{HOST}:80={}", variable("WORKER_ADDRESS"))
+                    .parse()
+                    .expect("a mapping"),
+            ],
             ..WireOptions::default()
         };
-        let hub = Hub::builder(config).wire(wire).store(store).build().expect("a hub");
+        let hub = Hub::builder(config)
+            .wire(wire)
+            .store(store)
+            .build()
+            .expect("a hub");
         let begin = BootInstant::from_micros(number("WORKER_BEGIN"));
         let end = begin + Duration::from_secs(number("WORKER_SECONDS"));
         let sent = Arc::new(AtomicU64::new(0));
@@ -163,11 +230,21 @@ pub(crate) fn work() {
         sent.load(Ordering::Relaxed)
     });
     let mut out = std::io::stdout().lock();
-    writeln!(out, "\nsent={sent}").and_then(|()| out.flush()).expect("somebody listens");
+    writeln!(out, "\nsent={sent}")
+        .and_then(|()| out.flush())
+        .expect("somebody listens");
 }
 
 #[expect(clippy::disallowed_methods, reason = "a worker lives in real time")]
-async fn call(hub: &Hub, sent: &AtomicU64, name: &str, block: bool, each: u64, begin: BootInstant, end: BootInstant) {
+async fn call(
+    hub: &Hub,
+    sent: &AtomicU64,
+    name: &str,
+    block: bool,
+    each: u64,
+    begin: BootInstant,
+    end: BootInstant,
+) {
     tokio::time::sleep(begin.since(SystemClock.boot())).await;
     for _ in 0..each {
         let left = end.since(SystemClock.boot());
@@ -175,12 +252,26 @@ async fn call(hub: &Hub, sent: &AtomicU64, name: &str, block: bool, each: u64, b
             return;
         }
         let url = format!("http://{HOST}/").parse().expect("a URL");
-        let request = Request::get(url).header(http::HeaderName::from_static("x-worker"), name.parse().expect("a name")).deadline(left);
-        match hub.fetch(request.rate_wait(if block { RateWait::Deadline } else { RateWait::None })).await {
+        let request = Request::get(url)
+            .header(
+                http::HeaderName::from_static("x-worker"),
+                name.parse().expect("a name"),
+            )
+            .deadline(left);
+        match hub
+            .fetch(request.rate_wait(if block {
+                RateWait::Deadline
+            } else {
+                RateWait::None
+            }))
+            .await
+        {
             Ok(_) => {
                 sent.fetch_add(1, Ordering::Relaxed);
             }
-            Err(error) if matches!(error.kind, ErrorKind::RateLimited(_)) => tokio::time::sleep(Duration::from_millis(2)).await,
+            Err(error) if matches!(error.kind, ErrorKind::RateLimited(_)) => {
+                tokio::time::sleep(Duration::from_millis(2)).await
+            }
             Err(error) if matches!(error.kind, ErrorKind::Deadline { .. }) => {
                 sent.fetch_add(u64::from(error.journey.attempts), Ordering::Relaxed);
             }

@@ -42,7 +42,8 @@ section! {
 section! {
     /// Who is asked where files are.
     ResolverSettings {
-        /// How far to go: `fast` (services that answer quickly) or `broad` (pages of publishers and archives, too)
+        /// How far to go: `fast` (services that answer quickly) or `broad` (pages of publishers and
+        /// archives, too)
         preset: String = "broad",
         /// Whom to ask first, joined by commas; the rest of the preset follows
         order: String = "by what is known of a work",
@@ -73,13 +74,15 @@ section! {
     SloSettings {
         /// The smallest share of probes after an open that succeed
         success_after_open_min: f64 = "0.5",
-        /// The most by which the 95th percentile of inferred opens may exceed the breaker's `reset_timeout_s`, as a factor
+        /// The most by which the 95th percentile of inferred opens may exceed the breaker's
+        /// `reset_timeout_s`, as a factor
         breaker_block_p95_over_reset_max: f64 = "1",
         /// The largest share of attempts answered with 429
         http_429_ratio_max: f64 = "0.05",
         /// The largest share of attempts answered with 503
         http_503_ratio_max: f64 = "0.05",
-        /// The largest 95th percentile of the wait for the rate, in milliseconds, on any host and role
+        /// The largest 95th percentile of the wait for the rate, in milliseconds, on any host and
+        /// role
         rate_delay_p95_ms_max: f64 = "none",
         /// The most opens per hour of any breaker
         opens_per_hour_max: f64 = "none",
