@@ -1,7 +1,7 @@
 //! Makes records of events. Pure: the same events give the same records.
 //!
-//! Events come one by one and from many requests at once; what belongs together is kept by request until it can be said
-//! in one record: an attempt when it is settled, a request when it ends.
+//! Events come one by one and from many requests at once; what belongs together is kept by request
+//! until it can be said in one record: an attempt when it is settled, a request when it ends.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use docstokg_hub::policy::site::{Refusal, RefusalReason};
 use docstokg_hub::{Host, RateWait, RefusedBy, Role};
 
 use crate::record::{
-    AdjustRecord, BudgetRecord, CallRecord, CooldownRecord, EndRecord, HttpRecord, Place, RateAction, RateRecord, Record, Stamped, TransitionRecord,
+    AdjustRecord, BudgetRecord, CallRecord, CooldownRecord, EndRecord, HttpRecord, Place,
+    RateAction, RateRecord, Record, Stamped, TransitionRecord,
 };
 use crate::run::Run;
 
@@ -66,7 +67,12 @@ impl Assembler {
     /// Starts with nothing under way.
     #[must_use]
     pub fn new(run: Arc<Run>, config: Arc<Config>) -> Self {
-        Self { run, config, open: HashMap::new(), seen: HashSet::new() }
+        Self {
+            run,
+            config,
+            open: HashMap::new(),
+            seen: HashSet::new(),
+        }
     }
 
     /// Returns how many requests are under way.
@@ -77,23 +83,48 @@ impl Assembler {
 
     /// Takes one event, and adds what it completes.
     pub fn take(&mut self, event: Event, records: &mut Vec<Stamped>) {
-        let Event { at, request, host, role, what, .. } = event;
+        let Event {
+            at,
+            request,
+            host,
+            role,
+            what,
+            ..
+        } = event;
         let wall = self.run.wall_of(at);
         let mut say = |record: Record| records.push(Stamped { at: wall, record });
         match what {
-            What::Hop { url, method, resolver, kind, weight, wait } => {
+            What::Hop {
+                url,
+                method,
+                resolver,
+                kind,
+                weight,
+                wait,
+            } => {
                 self.tell_budgets(&host, role, kind.as_ref(), &mut say);
-                let place = Place { request, host, role, resolver, kind };
+                let place = Place {
+                    request,
+                    host,
+                    role,
+                    resolver,
+                    kind,
+                };
                 if let Some(open) = self.open.get_mut(&request) {
                     (open.place, open.url, open.method) = (place, url.into(), method);
                 } else {
-                    self.open.insert(request, Open::begin(at, place, url.into(), method, weight, wait));
+                    self.open.insert(
+                        request,
+                        Open::begin(at, place, url.into(), method, weight, wait),
+                    );
                 }
             }
             What::Breaker { key, transition } => say(changed(key, host, transition, false)),
             What::BreakerSeen { key, transition } => say(changed(key, host, transition, true)),
             what => {
-                let Some(open) = self.open.get_mut(&request) else { return };
+                let Some(open) = self.open.get_mut(&request) else {
+                    return;
+                };
                 if let What::End { error } = what {
                     open.end_attempt(at, error, &mut say);
                     if let Some(open) = self.open.remove(&request) {
@@ -107,34 +138,91 @@ impl Assembler {
     }
 
     /// Tells the budgets of a host and role, the first time that they are charged.
-    fn tell_budgets(&mut self, host: &Host, role: Role, kind: Option<&Arc<str>>, say: &mut impl FnMut(Record)) {
+    fn tell_budgets(
+        &mut self,
+        host: &Host,
+        role: Role,
+        kind: Option<&Arc<str>>,
+        say: &mut impl FnMut(Record),
+    ) {
         let key = (host.clone(), role, kind.cloned());
         if self.seen.contains(&key) {
             return;
         }
         let reset = self.config.breakers.of(host).policy.reset;
         for (budget, windows) in self.config.budgets(host, role, kind.map(|kind| &**kind)) {
-            say(Record::Budget(BudgetRecord { host: host.clone(), role, kind: kind.cloned(), budget, rates: format_rates(windows), reset }));
+            say(Record::Budget(BudgetRecord {
+                host: host.clone(),
+                role,
+                kind: kind.cloned(),
+                budget,
+                rates: format_rates(windows),
+                reset,
+            }));
         }
         self.seen.insert(key);
     }
 }
 
 impl Open {
-    fn begin(started: BootInstant, place: Place, url: Arc<str>, method: http::Method, weight: u32, wait: RateWait) -> Self {
-        Self { started, place, url, method, weight, wait, free: false, attempts: 0, status: None, stopped: None, attempt: None }
+    fn begin(
+        started: BootInstant,
+        place: Place,
+        url: Arc<str>,
+        method: http::Method,
+        weight: u32,
+        wait: RateWait,
+    ) -> Self {
+        Self {
+            started,
+            place,
+            url,
+            method,
+            weight,
+            wait,
+            free: false,
+            attempts: 0,
+            status: None,
+            stopped: None,
+            attempt: None,
+        }
     }
 
     fn take(&mut self, at: BootInstant, what: What, config: &Config, say: &mut impl FnMut(Record)) {
         match what {
             What::HeadSkipped => self.free = true,
-            What::Go { attempt, probe, rate_delay, slot_wait, breaker_wait, resolver } => {
+            What::Go {
+                attempt,
+                probe,
+                rate_delay,
+                slot_wait,
+                breaker_wait,
+                resolver,
+            } => {
                 self.attempts += 1;
                 let free = std::mem::take(&mut self.free);
-                say(self.rate(if free { RateAction::HeadSkip } else { RateAction::Acquire }, rate_delay, None, config));
-                let host_state = if probe { State::HalfOpen } else { State::Closed };
+                say(self.rate(
+                    if free {
+                        RateAction::HeadSkip
+                    } else {
+                        RateAction::Acquire
+                    },
+                    rate_delay,
+                    None,
+                    config,
+                ));
+                let host_state = if probe {
+                    State::HalfOpen
+                } else {
+                    State::Closed
+                };
                 let place = self.place.clone();
-                say(Record::Call(Box::new(CallRecord { place, host_state, host_cooldown: None, resolver_state: resolver })));
+                say(Record::Call(Box::new(CallRecord {
+                    place,
+                    host_state,
+                    host_cooldown: None,
+                    resolver_state: resolver,
+                })));
                 self.attempt = Some(Attempt {
                     went: at,
                     number: attempt,
@@ -158,8 +246,16 @@ impl Open {
                     say(self.rate(RateAction::GivenBack, Duration::ZERO, None, config));
                 }
             }
-            What::Refused { refusal, by, waited } => self.refused(at, &refusal, &by, waited, config, say),
-            What::Headers { status, took, retry_after } => {
+            What::Refused {
+                refusal,
+                by,
+                waited,
+            } => self.refused(at, &refusal, &by, waited, config, say),
+            What::Headers {
+                status,
+                took,
+                retry_after,
+            } => {
                 self.status = Some(status.as_u16());
                 if let Some(attempt) = &mut self.attempt {
                     attempt.status = self.status;
@@ -167,7 +263,10 @@ impl Open {
                     attempt.retry_after = retry_after;
                 }
                 if let Some(length) = retry_after {
-                    say(Record::Cooldown(CooldownRecord { place: self.place.clone(), length }));
+                    say(Record::Cooldown(CooldownRecord {
+                        place: self.place.clone(),
+                        length,
+                    }));
                 }
             }
             What::Body { received, took } => {
@@ -184,7 +283,12 @@ impl Open {
             What::Settled { outcome } => self.settled(at, Some(outcome), None, say),
             What::Adapted(change) => {
                 let (old, new) = (change.old.share(), change.new.share());
-                say(Record::Adjusted(AdjustRecord { place: self.place.clone(), old, new, reason: change.reason }));
+                say(Record::Adjusted(AdjustRecord {
+                    place: self.place.clone(),
+                    old,
+                    new,
+                    reason: change.reason,
+                }));
             }
             What::Stop { reason } => self.stopped = Some(reason.as_str()),
             _ => {}
@@ -192,14 +296,27 @@ impl Open {
     }
 
     /// The request ended; an attempt that was not settled ends with it.
-    fn end_attempt(&mut self, at: BootInstant, error: Option<&'static str>, say: &mut impl FnMut(Record)) {
+    fn end_attempt(
+        &mut self,
+        at: BootInstant,
+        error: Option<&'static str>,
+        say: &mut impl FnMut(Record),
+    ) {
         if self.attempt.is_some() {
             self.settled(at, None, error, say);
         }
     }
 
-    fn settled(&mut self, at: BootInstant, outcome: Option<Outcome>, error: Option<&'static str>, say: &mut impl FnMut(Record)) {
-        let Some(attempt) = self.attempt.take() else { return };
+    fn settled(
+        &mut self,
+        at: BootInstant,
+        outcome: Option<Outcome>,
+        error: Option<&'static str>,
+        say: &mut impl FnMut(Record),
+    ) {
+        let Some(attempt) = self.attempt.take() else {
+            return;
+        };
         let error = attempt.fault.or(error);
         let good = attempt.status.is_some_and(|status| status < 400) && error.is_none();
         say(Record::Http(Box::new(HttpRecord {
@@ -230,20 +347,40 @@ impl Open {
         })));
     }
 
-    fn refused(&mut self, at: BootInstant, refusal: &Refusal, by: &RefusedBy, waited: Duration, config: &Config, say: &mut impl FnMut(Record)) {
+    fn refused(
+        &mut self,
+        at: BootInstant,
+        refusal: &Refusal,
+        by: &RefusedBy,
+        waited: Duration,
+        config: &Config,
+        say: &mut impl FnMut(Record),
+    ) {
         let remaining = refusal.until.since(at);
         let probing = match &refusal.reason {
-            RefusalReason::Rate { .. } | RefusalReason::Slots => return say(self.rate(RateAction::Block, waited, Some(remaining), config)),
+            RefusalReason::Rate { .. } | RefusalReason::Slots => {
+                return say(self.rate(RateAction::Block, waited, Some(remaining), config));
+            }
             RefusalReason::Open { probing, .. } => *probing,
         };
-        let state = if probing { State::HalfOpen } else { State::Open };
-        // The breakers of a resolver and of the own network are asked before the host's, which then has nothing to do with it.
+        let state = if probing {
+            State::HalfOpen
+        } else {
+            State::Open
+        };
+        // The breakers of a resolver and of the own network are asked before the host's, which then
+        // has nothing to do with it.
         let (host_state, host_cooldown, resolver_state, error) = match by {
             RefusedBy::Host => (state, Some(remaining), None, "breaker_open"),
             RefusedBy::Resolver(_) => (State::Closed, None, Some(state), "resolver_breaker_open"),
             RefusedBy::Network => (State::Closed, None, None, "network_breaker_open"),
         };
-        say(Record::Call(Box::new(CallRecord { place: self.place.clone(), host_state, host_cooldown, resolver_state })));
+        say(Record::Call(Box::new(CallRecord {
+            place: self.place.clone(),
+            host_state,
+            host_cooldown,
+            resolver_state,
+        })));
         say(Record::Http(Box::new(HttpRecord {
             place: self.place.clone(),
             method: self.method.clone(),
@@ -268,26 +405,81 @@ impl Open {
         })));
     }
 
-    fn rate(&self, action: RateAction, delay: Duration, estimate: Option<Duration>, config: &Config) -> Record {
+    fn rate(
+        &self,
+        action: RateAction,
+        delay: Duration,
+        estimate: Option<Duration>,
+        config: &Config,
+    ) -> Record {
         let (mode, max_delay) = match self.wait {
             RateWait::None => ("fail", Some(Duration::ZERO)),
-            RateWait::Policy => ("block", Some(config.limits.of(&self.place.host, self.place.role).max_delay.value)),
+            RateWait::Policy => (
+                "block",
+                Some(
+                    config
+                        .limits
+                        .of(&self.place.host, self.place.role)
+                        .max_delay
+                        .value,
+                ),
+            ),
             RateWait::AtMost(most) => ("block", Some(most)),
             RateWait::Deadline => ("block", None),
         };
-        Record::Rate(Box::new(RateRecord { place: self.place.clone(), action, weight: self.weight, mode, delay, estimate, max_delay }))
+        Record::Rate(Box::new(RateRecord {
+            place: self.place.clone(),
+            action,
+            weight: self.weight,
+            mode,
+            delay,
+            estimate,
+            max_delay,
+        }))
     }
 
     fn end(self, at: BootInstant, error: Option<&'static str>) -> EndRecord {
-        let Self { started, place, url, attempts, status, stopped, .. } = self;
-        EndRecord { place, url, attempts, status: status.filter(|_| error.is_none()), stopped, error, elapsed: at.since(started) }
+        let Self {
+            started,
+            place,
+            url,
+            attempts,
+            status,
+            stopped,
+            ..
+        } = self;
+        EndRecord {
+            place,
+            url,
+            attempts,
+            status: status.filter(|_| error.is_none()),
+            stopped,
+            error,
+            elapsed: at.since(started),
+        }
     }
 }
 
 fn changed(key: Arc<str>, host: Host, transition: Transition, elsewhere: bool) -> Record {
-    let Transition { from, to, fail_count, reset, reason } = transition;
+    let Transition {
+        from,
+        to,
+        fail_count,
+        reset,
+        reason,
+    } = transition;
     let (scope, reason) = (scope(&key, &host), reason.map(|reason| reason.to_string()));
-    Record::Transition(Box::new(TransitionRecord { scope, key, host, from, to, fail_count, reset, reason, elsewhere }))
+    Record::Transition(Box::new(TransitionRecord {
+        scope,
+        key,
+        host,
+        from,
+        to,
+        fail_count,
+        reset,
+        reason,
+        elsewhere,
+    }))
 }
 
 fn scope(key: &str, host: &Host) -> &'static str {

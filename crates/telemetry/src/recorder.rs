@@ -1,8 +1,8 @@
 //! From the hub to the sinks: a bounded queue and a thread.
 //!
-//! The hub's side pushes and returns: it never waits, and when the queue is full it counts what it drops. The thread
-//! looks every tenth of a second, makes records and hands them to every sink. A sink that fails keeps nobody from
-//! anything: its loss is counted, and said once.
+//! The hub's side pushes and returns: it never waits, and when the queue is full it counts what it
+//! drops. The thread looks every tenth of a second, makes records and hands them to every sink. A
+//! sink that fails keeps nobody from anything: its loss is counted, and said once.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -59,7 +59,14 @@ struct Tap(Arc<Queue>);
 impl Observer for Tap {
     fn note(&self, event: &Event) {
         // Waits are told by how long they were in the end.
-        if matches!(event.what, What::WaitRate { .. } | What::WaitTurn { .. } | What::WaitSlot | What::WaitBreaker { .. } | What::CacheMiss) {
+        if matches!(
+            event.what,
+            What::WaitRate { .. }
+                | What::WaitTurn { .. }
+                | What::WaitSlot
+                | What::WaitBreaker { .. }
+                | What::CacheMiss
+        ) {
             return;
         }
         let event = event.clone();
@@ -82,11 +89,32 @@ impl Recorder {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn start(run: Arc<Run>, config: Arc<Config>, sinks: Vec<Box<dyn Sink>>, notice: Notice) -> std::io::Result<Self> {
-        let queue = Arc::new(Queue { most: config.telemetry.queue, state: Mutex::default(), changed: Condvar::new() });
+    pub fn start(
+        run: Arc<Run>,
+        config: Arc<Config>,
+        sinks: Vec<Box<dyn Sink>>,
+        notice: Notice,
+    ) -> std::io::Result<Self> {
+        let queue = Arc::new(Queue {
+            most: config.telemetry.queue,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
         let (side, assembler) = (Arc::clone(&queue), Assembler::new(run, config));
-        let writer = std::thread::Builder::new().name("telemetry".to_owned()).spawn(move || Writer { sinks, notice, assembler }.work(&side))?;
-        Ok(Self { queue, writer: Some(writer) })
+        let writer = std::thread::Builder::new()
+            .name("telemetry".to_owned())
+            .spawn(move || {
+                Writer {
+                    sinks,
+                    notice,
+                    assembler,
+                }
+                .work(&side)
+            })?;
+        Ok(Self {
+            queue,
+            writer: Some(writer),
+        })
     }
 
     /// Returns what watches the hub.
@@ -157,7 +185,10 @@ impl Writer {
                     *lost += sink.close(dropped).err().map_or(0, |failed| failed.lost);
                 }
                 let named = self.sinks.iter().map(|sink| sink.name()).zip(lost);
-                return Recorded { dropped, lost: named.filter(|(_, lost)| *lost > 0).collect() };
+                return Recorded {
+                    dropped,
+                    lost: named.filter(|(_, lost)| *lost > 0).collect(),
+                };
             }
         }
     }
@@ -166,7 +197,10 @@ impl Writer {
         for (sink, lost) in self.sinks.iter_mut().zip(lost) {
             if let Err(failed) = sink.write(records, self.assembler.under_way(), dropped) {
                 if *lost == 0 && failed.lost > 0 {
-                    (self.notice)(&format!("telemetry is being lost: {}; requests are not affected", failed.why));
+                    (self.notice)(&format!(
+                        "telemetry is being lost: {}; requests are not affected",
+                        failed.why
+                    ));
                 }
                 *lost += failed.lost;
             }

@@ -1,7 +1,7 @@
 //! A run as one page: no network needed, light and dark, readable on a phone.
 //!
-//! The pictures are drawn here as SVG, so the page works without scripts; a few lines of script search the table of
-//! failures.
+//! The pictures are drawn here as SVG, so the page works without scripts; a few lines of script
+//! search the table of failures.
 
 mod charts;
 mod data;
@@ -34,7 +34,11 @@ pub fn page(database: &Connection, summary: &Summary) -> Result<String, SummaryE
         command = escape(&run.command),
         state = run.state,
         started = escape(&run.started_at),
-        hash = if run.config_hash.is_empty() { String::new() } else { format!(", configuration {}", escape(&run.config_hash)) }
+        hash = if run.config_hash.is_empty() {
+            String::new()
+        } else {
+            format!(", configuration {}", escape(&run.config_hash))
+        }
     );
     cards(&mut page, summary);
     outcomes(&mut page, summary, &picture);
@@ -49,22 +53,58 @@ pub fn page(database: &Connection, summary: &Summary) -> Result<String, SummaryE
 
 fn cards(page: &mut String, summary: &Summary) {
     let totals = &summary.totals;
-    let ratio = summary.makespan.ratio.map_or_else(|| "no limit was reached".to_owned(), |ratio| format!("{ratio:.2} x the minimum"));
+    let ratio = summary.makespan.ratio.map_or_else(
+        || "no limit was reached".to_owned(),
+        |ratio| format!("{ratio:.2} x the minimum"),
+    );
     let cards = [
-        ("requests", totals.requests.to_string(), format!("{} failed", totals.failed)),
+        (
+            "requests",
+            totals.requests.to_string(),
+            format!("{} failed", totals.failed),
+        ),
         ("took", seconds(totals.duration_s), ratio),
-        ("answers 429", totals.status_429.to_string(), format!("{:.1} % of {} attempts", totals.http_429_ratio * 100.0, totals.attempts)),
-        ("total waiting of all requests", seconds(totals.rate_delay_s), format!("many wait at once; {} refused", totals.limiter_blocks)),
-        ("hosts paused", totals.opens.to_string(), format!("{} requests avoided", totals.breaker_denials)),
-        ("received", bytes(totals.bytes), format!("{} wasted", bytes(totals.wasted_bytes))),
+        (
+            "answers 429",
+            totals.status_429.to_string(),
+            format!(
+                "{:.1} % of {} attempts",
+                totals.http_429_ratio * 100.0,
+                totals.attempts
+            ),
+        ),
+        (
+            "total waiting of all requests",
+            seconds(totals.rate_delay_s),
+            format!("many wait at once; {} refused", totals.limiter_blocks),
+        ),
+        (
+            "hosts paused",
+            totals.opens.to_string(),
+            format!("{} requests avoided", totals.breaker_denials),
+        ),
+        (
+            "received",
+            bytes(totals.bytes),
+            format!("{} wasted", bytes(totals.wasted_bytes)),
+        ),
     ];
     page.push_str("<section class=\"cards\">");
     for (name, value, note) in cards {
-        let _ = write!(page, "<div class=\"card\"><span>{name}</span><strong>{}</strong><small>{}</small></div>", escape(&value), escape(&note));
+        let _ = write!(
+            page,
+            "<div class=\"card\"><span>{name}</span><strong>{}</strong><small>{}</small></div>",
+            escape(&value),
+            escape(&note)
+        );
     }
     page.push_str("</section>");
     if totals.telemetry_lost > 0 {
-        let _ = write!(page, "<p class=\"warning\">{} events of telemetry were lost: the figures are too low by that.</p>", totals.telemetry_lost);
+        let _ = write!(
+            page,
+            "<p class=\"warning\">{} events of telemetry were lost: the figures are too low by that.</p>",
+            totals.telemetry_lost
+        );
     }
 }
 
@@ -72,8 +112,26 @@ fn outcomes(page: &mut String, summary: &Summary, picture: &Picture) {
     page.push_str("<section><h2>Outcomes</h2>");
     bar(page, "attempts", &picture.outcomes);
     let hits = picture.cache_hits;
-    bar(page, "cache", &[("hit", "good", hits), ("asked the origin", "plain", picture.lookups.saturating_sub(hits))]);
-    bar(page, "requests", &[("answered", "good", summary.totals.succeeded), ("failed", "bad", summary.totals.failed)]);
+    bar(
+        page,
+        "cache",
+        &[
+            ("hit", "good", hits),
+            (
+                "asked the origin",
+                "plain",
+                picture.lookups.saturating_sub(hits),
+            ),
+        ],
+    );
+    bar(
+        page,
+        "requests",
+        &[
+            ("answered", "good", summary.totals.succeeded),
+            ("failed", "bad", summary.totals.failed),
+        ],
+    );
     page.push_str("</section>");
 }
 
@@ -87,21 +145,42 @@ fn timelines(page: &mut String, picture: &Picture) {
         seconds(picture.length_s / f64::from(data::COLUMNS))
     );
     for host in &picture.hosts {
-        let HostTimeline { host: name, attempts, throttled, .. } = host;
-        let _ = write!(page, "<figure><figcaption><b>{}</b> {attempts} attempts, {throttled} throttled</figcaption>", escape(name));
+        let HostTimeline {
+            host: name,
+            attempts,
+            throttled,
+            ..
+        } = host;
+        let _ = write!(
+            page,
+            "<figure><figcaption><b>{}</b> {attempts} attempts, {throttled} throttled</figcaption>",
+            escape(name)
+        );
         timeline(page, host);
         page.push_str("</figure>");
     }
     if picture.more_hosts > 0 {
-        let _ = write!(page, "<p>... and {} hosts with fewer attempts.</p>", picture.more_hosts);
+        let _ = write!(
+            page,
+            "<p>... and {} hosts with fewer attempts.</p>",
+            picture.more_hosts
+        );
     }
     page.push_str("</section>");
 }
 
 fn histograms(page: &mut String, picture: &Picture) {
     page.push_str("<section><h2>Waits for the rate</h2><div class=\"grid\">");
-    for host in picture.hosts.iter().filter(|host| host.delays.iter().any(|count| *count > 0)) {
-        let _ = write!(page, "<figure><figcaption><b>{}</b></figcaption>", escape(&host.host));
+    for host in picture
+        .hosts
+        .iter()
+        .filter(|host| host.delays.iter().any(|count| *count > 0))
+    {
+        let _ = write!(
+            page,
+            "<figure><figcaption><b>{}</b></figcaption>",
+            escape(&host.host)
+        );
         histogram(page, &host.delays);
         page.push_str("</figure>");
     }
@@ -109,7 +188,11 @@ fn histograms(page: &mut String, picture: &Picture) {
 }
 
 fn slowest(page: &mut String, summary: &Summary) {
-    let mut hosts: Vec<&HostSummary> = summary.hosts.iter().filter(|host| host.requests > 0).collect();
+    let mut hosts: Vec<&HostSummary> = summary
+        .hosts
+        .iter()
+        .filter(|host| host.requests > 0)
+        .collect();
     hosts.sort_by(|a, b| b.latency.p95_ms.total_cmp(&a.latency.p95_ms));
     page.push_str(
         "<section><h2>Slowest hosts</h2><div class=\"wide\"><table><thead><tr><th>host<th>role<th>sent<th>answer p50<th>answer p95<th>wait p95<th>429<th>503\
@@ -144,7 +227,11 @@ fn breakers(page: &mut String, summary: &Summary) {
          </thead><tbody>",
     );
     for breaker in summary.breakers.iter().take(50) {
-        let reasons: Vec<String> = breaker.reasons.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+        let reasons: Vec<String> = breaker
+            .reasons
+            .iter()
+            .map(|(reason, count)| format!("{reason} {count}"))
+            .collect();
         let _ = write!(
             page,
             "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{} of {}<td>{}</tr>",
@@ -172,7 +259,11 @@ fn failures(page: &mut String, picture: &Picture) {
         "<p><input id=\"search\" type=\"search\" placeholder=\"Search host, reason or URL\" aria-label=\"Search failures\"> <span id=\"found\">{} shown</span>{}</p>\
          <div class=\"wide\"><table id=\"failures\"><thead><tr><th>after<th>host<th>role<th>reason<th>attempts<th>URL</tr></thead><tbody>",
         picture.failures.len(),
-        if picture.more_failures > 0 { format!(", {} more are not on this page", picture.more_failures) } else { String::new() }
+        if picture.more_failures > 0 {
+            format!(", {} more are not on this page", picture.more_failures)
+        } else {
+            String::new()
+        }
     );
     for failure in &picture.failures {
         let _ = write!(

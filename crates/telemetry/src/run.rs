@@ -27,7 +27,11 @@ impl Run {
     pub fn begin(command: &str, settings: &Settings, clock: &dyn Clock) -> Self {
         let started = clock.wall();
         let text = started.to_string();
-        let compact: String = text.chars().take(19).filter(char::is_ascii_alphanumeric).collect();
+        let compact: String = text
+            .chars()
+            .take(19)
+            .filter(char::is_ascii_alphanumeric)
+            .collect();
         Self {
             id: format!("{compact}Z-{:06x}", fastrand::u32(..1 << 24)),
             config_hash: config_hash(settings),

@@ -13,7 +13,8 @@ use crate::sink::metrics::Metrics;
 
 /// The longest that one scrape may take, from its connection to the last byte.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How many scrapes are answered at once. More are turned away, so that slow clients keep no others waiting.
+/// How many scrapes are answered at once. More are turned away, so that slow clients keep no others
+/// waiting.
 const MOST_AT_ONCE: usize = 32;
 /// The most bytes that a scrape may say.
 const LONGEST: u64 = 16 << 10;
@@ -25,21 +26,26 @@ const LONGEST: u64 = 16 << 10;
 pub fn serve(address: SocketAddr, metrics: Arc<Mutex<Metrics>>) -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let bound = listener.local_addr()?;
-    std::thread::Builder::new().name("metrics".to_owned()).spawn(move || {
-        let active = Arc::new(AtomicUsize::new(0));
-        for stream in listener.incoming().flatten() {
-            if active.load(Ordering::Acquire) >= MOST_AT_ONCE {
-                continue;
+    std::thread::Builder::new()
+        .name("metrics".to_owned())
+        .spawn(move || {
+            let active = Arc::new(AtomicUsize::new(0));
+            for stream in listener.incoming().flatten() {
+                if active.load(Ordering::Acquire) >= MOST_AT_ONCE {
+                    continue;
+                }
+                let served = Served::begin(&active);
+                let metrics = Arc::clone(&metrics);
+                // A client that hangs up early has missed something, and no other has. Without a
+                // thread it is turned away.
+                let _ = std::thread::Builder::new()
+                    .name("metrics-client".to_owned())
+                    .spawn(move || {
+                        let _served = served;
+                        let _ = answer(stream, &metrics);
+                    });
             }
-            let served = Served::begin(&active);
-            let metrics = Arc::clone(&metrics);
-            // A client that hangs up early has missed something, and no other has. Without a thread it is turned away.
-            let _ = std::thread::Builder::new().name("metrics-client".to_owned()).spawn(move || {
-                let _served = served;
-                let _ = answer(stream, &metrics);
-            });
-        }
-    })?;
+        })?;
     Ok(bound)
 }
 
@@ -59,7 +65,8 @@ impl Drop for Served {
     }
 }
 
-/// A connection whose reads and writes end together at one instant, however slowly the other side goes on.
+/// A connection whose reads and writes end together at one instant, however slowly the other side
+/// goes on.
 struct Timed {
     stream: TcpStream,
     until: BootInstant,
@@ -68,7 +75,11 @@ struct Timed {
 impl Timed {
     fn left(&self) -> std::io::Result<Duration> {
         let left = self.until.since(SystemClock.boot());
-        if left.is_zero() { Err(std::io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+        if left.is_zero() {
+            Err(std::io::ErrorKind::TimedOut.into())
+        } else {
+            Ok(left)
+        }
     }
 }
 
@@ -92,7 +103,11 @@ impl Write for Timed {
 
 fn answer(stream: TcpStream, metrics: &Mutex<Metrics>) -> std::io::Result<()> {
     let until = SystemClock.boot() + PATIENCE;
-    let mut asked = BufReader::new(Timed { stream: stream.try_clone()?, until }).take(LONGEST);
+    let mut asked = BufReader::new(Timed {
+        stream: stream.try_clone()?,
+        until,
+    })
+    .take(LONGEST);
     let mut line = String::new();
     asked.read_line(&mut line)?;
     let mut header = String::new();
@@ -100,14 +115,32 @@ fn answer(stream: TcpStream, metrics: &Mutex<Metrics>) -> std::io::Result<()> {
         header.clear();
     }
     let mut words = line.split_ascii_whitespace();
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (method, path) = (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or_default(),
+    );
     let path = path.split('?').next().unwrap_or_default();
     let (status, kind, body) = match (method, path) {
-        ("GET" | "HEAD", "/metrics" | "/") => ("200 OK", "text/plain; version=0.0.4; charset=utf-8", metrics.lock().text()),
-        ("GET" | "HEAD", _) => ("404 Not Found", "text/plain", "metrics are at /metrics\n".to_owned()),
-        _ => ("405 Method Not Allowed", "text/plain", "metrics are read with GET\n".to_owned()),
+        ("GET" | "HEAD", "/metrics" | "/") => (
+            "200 OK",
+            "text/plain; version=0.0.4; charset=utf-8",
+            metrics.lock().text(),
+        ),
+        ("GET" | "HEAD", _) => (
+            "404 Not Found",
+            "text/plain",
+            "metrics are at /metrics\n".to_owned(),
+        ),
+        _ => (
+            "405 Method Not Allowed",
+            "text/plain",
+            "metrics are read with GET\n".to_owned(),
+        ),
     };
-    let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
     let mut stream = Timed { stream, until };
     stream.write_all(head.as_bytes())?;
     if method != "HEAD" {

@@ -12,7 +12,8 @@ pub trait Sink: Send {
     /// Returns its name, for messages.
     fn name(&self) -> &'static str;
 
-    /// Writes a batch, which may be empty; `under_way` requests have not ended yet, `dropped` events never came.
+    /// Writes a batch, which may be empty; `under_way` requests have not ended yet, `dropped`
+    /// events never came.
     ///
     /// # Errors
     /// Something could not be written; what may still be written later is not lost yet.

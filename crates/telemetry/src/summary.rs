@@ -1,4 +1,5 @@
-//! What a run came to: read back from the database of runs, whether it is finished, running or was killed.
+//! What a run came to: read back from the database of runs, whether it is finished, running or was
+//! killed.
 
 mod breakers;
 mod compare;
@@ -18,8 +19,8 @@ pub use slo::{Check, check};
 pub(crate) use text::{bytes, seconds};
 pub use text::{comparison_text, table, text};
 
-/// Which rows of `request_ends` are failures. A site without robots.txt, a look-up that a service answers with 404 and a
-/// request that was cancelled are none.
+/// Which rows of `request_ends` are failures. A site without robots.txt, a look-up that a service
+/// answers with 404 and a request that was cancelled are none.
 pub(crate) const FAILED: &str = "(CASE WHEN error IS 'cancelled' THEN 0 WHEN error IS NOT NULL OR status IS NULL THEN 1 WHEN status < 400 THEN 0 \
      WHEN status < 500 AND status <> 429 AND coalesce(url, '') LIKE '%/robots.txt' THEN 0 \
      WHEN status = 404 AND role = 'metadata' AND resolver IS NOT NULL THEN 0 ELSE 1 END)";
@@ -212,7 +213,8 @@ pub struct BreakerSummary {
     pub success_after_open: Option<f64>,
     /// Requests that were not sent because it was open.
     pub requests_avoided: u64,
-    /// Seconds saved by that, estimated: for each the smaller of the remaining block and the host's mean latency.
+    /// Seconds saved by that, estimated: for each the smaller of the remaining block and the host's
+    /// mean latency.
     pub time_saved_s: f64,
     /// How often `Retry-After` asked for more than the breaker's own reset.
     pub retry_after_over_reset: u64,
@@ -251,7 +253,18 @@ pub(crate) fn share(part: u64, whole: u64) -> Option<f64> {
 impl Spread {
     /// Describes values that are in order.
     pub(crate) fn of(sorted: &[f64]) -> Self {
-        let rank = |percent: usize| sorted.get((sorted.len() * percent).div_ceil(100).saturating_sub(1)).copied().unwrap_or(0.0);
-        Self { p50_ms: rank(50), p95_ms: rank(95), p99_ms: rank(99), max_ms: sorted.last().copied().unwrap_or(0.0), total_ms: sorted.iter().sum() }
+        let rank = |percent: usize| {
+            sorted
+                .get((sorted.len() * percent).div_ceil(100).saturating_sub(1))
+                .copied()
+                .unwrap_or(0.0)
+        };
+        Self {
+            p50_ms: rank(50),
+            p95_ms: rank(95),
+            p99_ms: rank(99),
+            max_ms: sorted.last().copied().unwrap_or(0.0),
+            total_ms: sorted.iter().sum(),
+        }
     }
 }

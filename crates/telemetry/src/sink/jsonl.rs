@@ -34,8 +34,15 @@ impl JsonlSink {
     /// It cannot be opened.
     pub fn open(path: &Path, run: Arc<Run>, config: Arc<Config>) -> std::io::Result<Self> {
         let telemetry = &config.telemetry;
-        let mut sink =
-            Self { path: path.to_owned(), rotate: telemetry.jsonl_rotate, keep: telemetry.jsonl_keep, run, config, file: None, written: 0 };
+        let mut sink = Self {
+            path: path.to_owned(),
+            rotate: telemetry.jsonl_rotate,
+            keep: telemetry.jsonl_keep,
+            run,
+            config,
+            file: None,
+            written: 0,
+        };
         sink.reopen()?;
         Ok(sink)
     }
@@ -54,7 +61,8 @@ impl JsonlSink {
         name.into()
     }
 
-    /// Puts the file aside. Another process may have done so meanwhile: then its new file is the one to go on with.
+    /// Puts the file aside. Another process may have done so meanwhile: then its new file is the
+    /// one to go on with.
     fn rotate(&mut self) -> std::io::Result<()> {
         if let Some(mut file) = self.file.take() {
             file.flush()?;
@@ -120,7 +128,10 @@ impl Sink for JsonlSink {
             self.file = None;
         }
         match why {
-            Some(error) if lost > 0 => Err(Failed { lost, why: format!("{} cannot be written: {error}", self.path.display()) }),
+            Some(error) if lost > 0 => Err(Failed {
+                lost,
+                why: format!("{} cannot be written: {error}", self.path.display()),
+            }),
             _ => Ok(()),
         }
     }
@@ -165,10 +176,22 @@ fn events(record: &Record, config: &Config) -> Vec<(&'static str, Value)> {
         )],
         Record::Cooldown(cooldown) => {
             let key = format!("{}:{}", cooldown.place.host, cooldown.place.role);
-            vec![("ratelimit.cooldown", merged(placed(&cooldown.place), json!({ "key": key, "seconds": cooldown.length.as_secs_f64() })))]
+            vec![(
+                "ratelimit.cooldown",
+                merged(
+                    placed(&cooldown.place),
+                    json!({ "key": key, "seconds": cooldown.length.as_secs_f64() }),
+                ),
+            )]
         }
         Record::Adjusted(change) => {
-            vec![("aimd_adjust", merged(placed(&change.place), json!({ "old": change.old, "new": change.new, "reason": change.reason })))]
+            vec![(
+                "aimd_adjust",
+                merged(
+                    placed(&change.place),
+                    json!({ "old": change.old, "new": change.new, "reason": change.reason }),
+                ),
+            )]
         }
         Record::End(end) => vec![(
             "request_end",
@@ -199,7 +222,13 @@ fn merged(mut value: Value, more: Value) -> Value {
 }
 
 fn class(http: &HttpRecord) -> String {
-    http.error.map_or_else(|| http.status.map_or_else(String::new, |status| format!("http_{status}")), str::to_owned)
+    http.error.map_or_else(
+        || {
+            http.status
+                .map_or_else(String::new, |status| format!("http_{status}"))
+        },
+        str::to_owned,
+    )
 }
 
 fn attempt(http: &HttpRecord) -> Value {
@@ -217,7 +246,14 @@ fn attempt(http: &HttpRecord) -> Value {
 
 fn acquire(rate: &RateRecord, config: &Config) -> Value {
     let place = &rate.place;
-    let rates: Vec<String> = config.limits.of(&place.host, place.role).rates.value.iter().map(ToString::to_string).collect();
+    let rates: Vec<String> = config
+        .limits
+        .of(&place.host, place.role)
+        .rates
+        .value
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let more = json!({
         "key": format!("{}:{}", place.host, place.role), "rates": rates, "weight": rate.weight, "mode": rate.mode, "action": rate.action.as_str(),
         "blocked_ms": millis(rate.delay), "estimated_ms": rate.estimate.map(millis), "outcome": rate.action.outcome(),

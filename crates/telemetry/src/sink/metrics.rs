@@ -1,7 +1,8 @@
-//! Metrics in Prometheus' text format: for its server to pull, or as a file for the textfile collector.
+//! Metrics in Prometheus' text format: for its server to pull, or as a file for the textfile
+//! collector.
 //!
-//! Hosts that config names have labels of their own; of the others the first busy ones do, and the rest is `other`, so
-//! that a run over a hundred thousand hosts does not make as many time series.
+//! Hosts that config names have labels of their own; of the others the first busy ones do, and the
+//! rest is `other`, so that a run over a hundred thousand hosts does not make as many time series.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
@@ -23,12 +24,24 @@ use crate::record::{HttpRecord, RateAction, Record, Stamped, TransitionRecord};
 use crate::run::Run;
 
 /// Seconds, up to ten minutes.
-const SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];
+const SECONDS: &[f64] = &[
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0,
+];
 /// Milliseconds, up to ten minutes.
-const MILLIS: &[f64] =
-    &[1.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0, 2_500.0, 5_000.0, 10_000.0, 30_000.0, 60_000.0, 300_000.0, 600_000.0];
+const MILLIS: &[f64] = &[
+    1.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0, 2_500.0, 5_000.0, 10_000.0, 30_000.0,
+    60_000.0, 300_000.0, 600_000.0,
+];
 /// Bytes, up to a gibibyte.
-const BYTES: &[f64] = &[1_024.0, 16_384.0, 131_072.0, 1_048_576.0, 8_388_608.0, 67_108_864.0, 1_073_741_824.0];
+const BYTES: &[f64] = &[
+    1_024.0,
+    16_384.0,
+    131_072.0,
+    1_048_576.0,
+    8_388_608.0,
+    67_108_864.0,
+    1_073_741_824.0,
+];
 /// How many hosts without an entry in config have labels of their own.
 const BUSY_HOSTS: usize = 50;
 /// From how many records on a host is busy.
@@ -102,7 +115,13 @@ impl Metrics {
     /// Starts with nothing counted.
     #[must_use]
     pub fn new(run: Arc<Run>, config: &Config, clock: Arc<dyn Clock>) -> Self {
-        let configured = config.limits.hosts.keys().chain(config.breakers.hosts.keys()).cloned().collect();
+        let configured = config
+            .limits
+            .hosts
+            .keys()
+            .chain(config.breakers.hosts.keys())
+            .cloned()
+            .collect();
         let mut metrics = Self {
             run,
             clock,
@@ -140,8 +159,16 @@ impl Metrics {
     }
 
     fn observe(&mut self, metric: Metric, bounds: &'static [f64], labels: String, value: f64) {
-        let empty = || Histogram { bounds, counts: vec![0; bounds.len()], sum: 0.0, count: 0 };
-        let histogram = self.histograms.entry((metric, labels)).or_insert_with(empty);
+        let empty = || Histogram {
+            bounds,
+            counts: vec![0; bounds.len()],
+            sum: 0.0,
+            count: 0,
+        };
+        let histogram = self
+            .histograms
+            .entry((metric, labels))
+            .or_insert_with(empty);
         if let Some(place) = bounds.iter().position(|bound| value <= *bound) {
             histogram.counts[place] += 1;
         }
@@ -157,7 +184,8 @@ impl Metrics {
         if self.busy.len() < BUSY_HOSTS {
             let seen = self.seen.entry(host.clone()).or_default();
             *seen += 1;
-            // The first few at once, so that a small run shows its hosts; the other places are for those that turn out busy.
+            // The first few at once, so that a small run shows its hosts; the other places are for
+            // those that turn out busy.
             if *seen >= BUSY || self.busy.len() < BUSY_HOSTS / 2 {
                 self.seen.remove(host);
                 self.busy.insert(host.clone());
@@ -176,7 +204,9 @@ impl Metrics {
                 match rate.action {
                     RateAction::Acquire => self.add(Metric::Acquired, both, f64::from(rate.weight)),
                     RateAction::Block => self.add(Metric::Blocked, both, 1.0),
-                    RateAction::HeadSkip => self.add(Metric::HeadSkipped, labels(&[("host", &host)]), 1.0),
+                    RateAction::HeadSkip => {
+                        self.add(Metric::HeadSkipped, labels(&[("host", &host)]), 1.0)
+                    }
                     // A counter does not go back; it is rare.
                     RateAction::GivenBack => {}
                 }
@@ -184,16 +214,30 @@ impl Metrics {
             Record::Transition(change) => self.transition(stamped.at, change),
             Record::Adjusted(change) => {
                 let host = self.label(&change.place.host);
-                self.set(Metric::Adapted, labels(&[("host", &host), ("role", change.place.role.as_str())]), change.new);
+                self.set(
+                    Metric::Adapted,
+                    labels(&[("host", &host), ("role", change.place.role.as_str())]),
+                    change.new,
+                );
             }
             Record::End(end) => {
                 let host = self.label(&end.place.host);
                 let outcome = match (end.error, end.status) {
                     (Some(error), _) => error.to_owned(),
                     (None, Some(status)) if status < 400 => "ok".to_owned(),
-                    (None, status) => status.map_or_else(|| "none".to_owned(), |status| format!("http_{status}")),
+                    (None, status) => {
+                        status.map_or_else(|| "none".to_owned(), |status| format!("http_{status}"))
+                    }
                 };
-                self.add(Metric::Requests, labels(&[("host", &host), ("role", end.place.role.as_str()), ("outcome", &outcome)]), 1.0);
+                self.add(
+                    Metric::Requests,
+                    labels(&[
+                        ("host", &host),
+                        ("role", end.place.role.as_str()),
+                        ("outcome", &outcome),
+                    ]),
+                    1.0,
+                );
             }
             Record::Call(_) | Record::Cooldown(_) | Record::Budget(_) => {}
         }
@@ -205,19 +249,51 @@ impl Metrics {
         if !http.sent {
             return self.add(Metric::Denied, both, 1.0);
         }
-        self.observe(Metric::RateDelay, MILLIS, both.clone(), millis(http.rate_delay));
-        self.observe(Metric::SlotWait, MILLIS, both.clone(), millis(http.slot_wait));
+        self.observe(
+            Metric::RateDelay,
+            MILLIS,
+            both.clone(),
+            millis(http.rate_delay),
+        );
+        self.observe(
+            Metric::SlotWait,
+            MILLIS,
+            both.clone(),
+            millis(http.slot_wait),
+        );
         let status = http.status.map(|status| status.to_string());
-        let mut pairs = vec![("http_request_method", http.method.as_str()), ("server_address", host.as_str())];
-        pairs.extend(status.as_deref().map(|status| ("http_response_status_code", status)));
+        let mut pairs = vec![
+            ("http_request_method", http.method.as_str()),
+            ("server_address", host.as_str()),
+        ];
+        pairs.extend(
+            status
+                .as_deref()
+                .map(|status| ("http_response_status_code", status)),
+        );
         pairs.extend(http.error.map(|error| ("error_type", error)));
-        self.observe(Metric::Duration, SECONDS, labels(&pairs), http.elapsed.as_secs_f64());
+        self.observe(
+            Metric::Duration,
+            SECONDS,
+            labels(&pairs),
+            http.elapsed.as_secs_f64(),
+        );
         let server = labels(&[("server_address", &host)]);
         if let Some(took) = http.header_time {
-            self.observe(Metric::HeaderTime, SECONDS, server.clone(), took.as_secs_f64());
+            self.observe(
+                Metric::HeaderTime,
+                SECONDS,
+                server.clone(),
+                took.as_secs_f64(),
+            );
         }
         if let Some(took) = http.body_time {
-            self.observe(Metric::BodyTime, SECONDS, server.clone(), took.as_secs_f64());
+            self.observe(
+                Metric::BodyTime,
+                SECONDS,
+                server.clone(),
+                took.as_secs_f64(),
+            );
             self.observe(Metric::BodySize, BYTES, server.clone(), float(http.bytes));
         }
         if http.wasted && http.bytes > 0 {
@@ -227,10 +303,22 @@ impl Metrics {
             self.add(Metric::Retries, both, 1.0);
         }
         if let Some(status @ ("429" | "503")) = status.as_deref() {
-            let with = if http.retry_after.is_some() { "yes" } else { "no" };
-            self.add(Metric::Throttled, labels(&[("host", &host), ("status", status), ("retry_after", with)]), 1.0);
+            let with = if http.retry_after.is_some() {
+                "yes"
+            } else {
+                "no"
+            };
+            self.add(
+                Metric::Throttled,
+                labels(&[("host", &host), ("status", status), ("retry_after", with)]),
+                1.0,
+            );
         }
-        self.add(Metric::Recorded, labels(&[("host", &host), ("outcome", http.breaker_recorded)]), 1.0);
+        self.add(
+            Metric::Recorded,
+            labels(&[("host", &host), ("outcome", http.breaker_recorded)]),
+            1.0,
+        );
     }
 
     fn transition(&mut self, at: Timestamp, change: &TransitionRecord) {
@@ -239,8 +327,21 @@ impl Metrics {
             State::HalfOpen => 1.0,
             State::Open => 2.0,
         };
-        let name = change.key.split_once(':').map_or(&*change.key, |(scope, name)| if scope == change.scope { name } else { &change.key });
-        let key = if change.scope == "host" { self.label(&change.host) } else { name.to_owned() };
+        let name = change
+            .key
+            .split_once(':')
+            .map_or(&*change.key, |(scope, name)| {
+                if scope == change.scope {
+                    name
+                } else {
+                    &change.key
+                }
+            });
+        let key = if change.scope == "host" {
+            self.label(&change.host)
+        } else {
+            name.to_owned()
+        };
         let (metric, label, opens) = match change.scope {
             "resolver" => (Metric::ResolverState, "resolver", "resolver"),
             "network" => (Metric::NetworkState, "host", "network"),
@@ -248,12 +349,27 @@ impl Metrics {
         };
         self.set(metric, labels(&[(label, &key)]), state);
         if change.to == State::Open {
-            let reason = change.reason.as_deref().map_or("none", |reason| reason.split(':').next().unwrap_or(reason));
-            let by = if change.elsewhere { "elsewhere" } else { "this_run" };
-            self.add(Metric::Opens, labels(&[(opens, &key), ("reason", reason), ("by", by)]), 1.0);
+            let reason = change
+                .reason
+                .as_deref()
+                .map_or("none", |reason| reason.split(':').next().unwrap_or(reason));
+            let by = if change.elsewhere {
+                "elsewhere"
+            } else {
+                "this_run"
+            };
+            self.add(
+                Metric::Opens,
+                labels(&[(opens, &key), ("reason", reason), ("by", by)]),
+                1.0,
+            );
         }
         if opens == "host" {
-            let until = if change.to == State::Open { at + change.reset.unwrap_or_default() } else { at };
+            let until = if change.to == State::Open {
+                at + change.reset.unwrap_or_default()
+            } else {
+                at
+            };
             self.open_until.insert(labels(&[("host", &key)]), until);
         }
     }
@@ -274,19 +390,36 @@ impl Metrics {
             }
             if let Some(availability) = self.store.as_ref().map(|store| store.availability()) {
                 match metric {
-                    Metric::StoreUnavailable => drop(writeln!(lines, "{} {}", about.name, u8::from(availability.unavailable))),
-                    Metric::StoreOutages => drop(writeln!(lines, "{} {}", about.name, availability.outages)),
+                    Metric::StoreUnavailable => drop(writeln!(
+                        lines,
+                        "{} {}",
+                        about.name,
+                        u8::from(availability.unavailable)
+                    )),
+                    Metric::StoreOutages => {
+                        drop(writeln!(lines, "{} {}", about.name, availability.outages))
+                    }
                     _ => {}
                 }
             }
             if *metric == Metric::HostCooldown {
                 for (labels, until) in &self.open_until {
                     let left = u64::try_from(until.micros_after(now)).unwrap_or(0);
-                    let _ = writeln!(lines, "{}{} {}", about.name, braced(labels), millis(Duration::from_micros(left)));
+                    let _ = writeln!(
+                        lines,
+                        "{}{} {}",
+                        about.name,
+                        braced(labels),
+                        millis(Duration::from_micros(left))
+                    );
                 }
             }
             if !lines.is_empty() {
-                let _ = write!(text, "# HELP {} {}\n# TYPE {} {}\n{lines}", about.name, about.help, about.name, about.kind);
+                let _ = write!(
+                    text,
+                    "# HELP {} {}\n# TYPE {} {}\n{lines}",
+                    about.name, about.help, about.name, about.kind
+                );
             }
         }
         text
@@ -295,7 +428,10 @@ impl Metrics {
     /// Returns the names of all metrics, whether they have been counted or not.
     #[must_use]
     pub fn names() -> Vec<(&'static str, &'static str)> {
-        ABOUT.iter().map(|(_, about)| (about.name, about.kind)).collect()
+        ABOUT
+            .iter()
+            .map(|(_, about)| (about.name, about.kind))
+            .collect()
     }
 }
 
@@ -305,10 +441,24 @@ impl Histogram {
         let mut below = 0;
         for (bound, count) in self.bounds.iter().zip(&self.counts) {
             below += count;
-            let _ = writeln!(lines, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {below}");
+            let _ = writeln!(
+                lines,
+                "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {below}"
+            );
         }
-        let _ = writeln!(lines, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {}", self.count);
-        let _ = writeln!(lines, "{name}_sum{} {}\n{name}_count{} {}", braced(labels), self.sum, braced(labels), self.count);
+        let _ = writeln!(
+            lines,
+            "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {}",
+            self.count
+        );
+        let _ = writeln!(
+            lines,
+            "{name}_sum{} {}\n{name}_count{} {}",
+            braced(labels),
+            self.sum,
+            braced(labels),
+            self.count
+        );
     }
 }
 
@@ -318,12 +468,25 @@ fn float(bytes: u64) -> f64 {
 }
 
 fn braced(labels: &str) -> String {
-    if labels.is_empty() { String::new() } else { format!("{{{labels}}}") }
+    if labels.is_empty() {
+        String::new()
+    } else {
+        format!("{{{labels}}}")
+    }
 }
 
 fn labels(pairs: &[(&str, &str)]) -> String {
-    let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    pairs.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect::<Vec<_>>().join(",")
+    let escaped = |value: &str| {
+        value
+            .replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\n', "\\n")
+    };
+    pairs
+        .iter()
+        .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// Counts records, and writes the textfile where one is wanted.
@@ -337,17 +500,26 @@ impl MetricsSink {
     /// Counts into `metrics`.
     #[must_use]
     pub fn new(metrics: Arc<Mutex<Metrics>>, textfile: Option<PathBuf>) -> Self {
-        Self { metrics, textfile, written: None }
+        Self {
+            metrics,
+            textfile,
+            written: None,
+        }
     }
 
     fn write_file(&mut self) -> Result<(), Failed> {
-        let Some(path) = &self.textfile else { return Ok(()) };
+        let Some(path) = &self.textfile else {
+            return Ok(());
+        };
         let text = {
             let metrics = self.metrics.lock();
             self.written = Some(metrics.clock.wall());
             metrics.text()
         };
-        write_whole(path, &text).map_err(|error| Failed { lost: 1, why: format!("{} cannot be written: {error}", path.display()) })
+        write_whole(path, &text).map_err(|error| Failed {
+            lost: 1,
+            why: format!("{} cannot be written: {error}", path.display()),
+        })
     }
 }
 
@@ -365,7 +537,8 @@ impl Sink for MetricsSink {
             metrics.set(Metric::Active, String::new(), float(under_way as u64));
             metrics.set(Metric::Dropped, String::new(), float(dropped));
             let now = metrics.clock.wall();
-            self.written.is_none_or(|written| now.micros_after(written) >= 15_000_000)
+            self.written
+                .is_none_or(|written| now.micros_after(written) >= 15_000_000)
         };
         if due { self.write_file() } else { Ok(()) }
     }

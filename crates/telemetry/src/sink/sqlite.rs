@@ -1,4 +1,5 @@
-//! The database of runs. Several processes write to it; what one cannot write now it tries again with the next batch.
+//! The database of runs. Several processes write to it; what one cannot write now it tries again
+//! with the next batch.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +24,15 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How many records are kept for later while the database cannot be written.
 const PENDING: usize = 200_000;
 /// The tables that hold rows of runs.
-const TABLES: [&str; 7] = ["http_events", "rate_events", "breaker_transitions", "aimd_events", "request_ends", "budgets", "run_summary"];
+const TABLES: [&str; 7] = [
+    "http_events",
+    "rate_events",
+    "breaker_transitions",
+    "aimd_events",
+    "request_ends",
+    "budgets",
+    "run_summary",
+];
 
 /// Why the database of runs cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +46,9 @@ pub enum DatabaseError {
         why: String,
     },
     /// It was made by another version.
-    #[error("the telemetry database {path} has format {found}, this program knows {VERSION}; move the file away and a new one is begun")]
+    #[error(
+        "the telemetry database {path} has format {found}, this program knows {VERSION}; move the file away and a new one is begun"
+    )]
     Version {
         /// The file.
         path: String,
@@ -53,7 +64,9 @@ pub enum DatabaseError {
         path: String,
     },
     /// There is none.
-    #[error("there is no telemetry at {path}: nothing has run with this state directory, or telemetry is off")]
+    #[error(
+        "there is no telemetry at {path}: nothing has run with this state directory, or telemetry is off"
+    )]
     Missing {
         /// The file.
         path: String,
@@ -69,15 +82,30 @@ pub fn open_to_read(path: &Path) -> Result<Connection, DatabaseError> {
     if !path.exists() {
         return Err(DatabaseError::Missing { path: shown });
     }
-    let failed = |error: rusqlite::Error| DatabaseError::Sqlite { path: shown.clone(), why: error.to_string() };
-    // Reading beside a writer needs the write-ahead log's index, which a read-only connection cannot make anew.
-    let writable = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX);
-    let database = writable.or_else(|_| Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)).map_err(failed)?;
-    database.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
-    let mut found: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
+    let failed = |error: rusqlite::Error| DatabaseError::Sqlite {
+        path: shown.clone(),
+        why: error.to_string(),
+    };
+    // Reading beside a writer needs the write-ahead log's index, which a read-only connection
+    // cannot make anew.
+    let writable = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    );
+    let database = writable
+        .or_else(|_| Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY))
+        .map_err(failed)?;
+    database
+        .busy_timeout(Duration::from_secs(5))
+        .map_err(failed)?;
+    let mut found: i64 = database
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .map_err(failed)?;
     if found == FIRST_VERSION {
         found = migrate(&database).map_err(|error| match error.sqlite_error_code() {
-            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => DatabaseError::Old { path: shown.clone() },
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => DatabaseError::Old {
+                path: shown.clone(),
+            },
             _ => failed(error),
         })?;
     }
@@ -87,22 +115,36 @@ pub fn open_to_read(path: &Path) -> Result<Connection, DatabaseError> {
     Ok(database)
 }
 
-/// Brings the tables of the first version up to date: its runs stay readable. Returns the version after that.
+/// Brings the tables of the first version up to date: its runs stay readable. Returns the version
+/// after that.
 fn migrate(database: &Connection) -> rusqlite::Result<i64> {
     database.execute_batch("BEGIN IMMEDIATE")?;
     // Another process may have done it meanwhile.
     let found: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     let done = if found == FIRST_VERSION {
-        let views = include_str!("schema.sql").split("CREATE VIEW IF NOT EXISTS ").skip(1).filter_map(|view| view.split_whitespace().next());
-        let dropped = views.map(|view| format!("DROP VIEW IF EXISTS {view};")).collect::<Vec<_>>().join(" ");
+        let views = include_str!("schema.sql")
+            .split("CREATE VIEW IF NOT EXISTS ")
+            .skip(1)
+            .filter_map(|view| view.split_whitespace().next());
+        let dropped = views
+            .map(|view| format!("DROP VIEW IF EXISTS {view};"))
+            .collect::<Vec<_>>()
+            .join(" ");
         let steps = include_str!("migrate_1.sql");
-        database.execute_batch(&format!("{dropped} {steps} {} PRAGMA user_version = {VERSION};", include_str!("schema.sql")))
+        database.execute_batch(&format!(
+            "{dropped} {steps} {} PRAGMA user_version = {VERSION};",
+            include_str!("schema.sql")
+        ))
     } else {
         Ok(())
     };
     database.execute_batch(if done.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
     done?;
-    Ok(if found == FIRST_VERSION { VERSION } else { found })
+    Ok(if found == FIRST_VERSION {
+        VERSION
+    } else {
+        found
+    })
 }
 
 /// Writes records to the database of runs.
@@ -122,13 +164,37 @@ impl SqliteSink {
     ///
     /// # Errors
     /// It cannot be opened at all: a directory that cannot be written, another version.
-    pub fn open(path: &Path, run: Arc<Run>, keep: Option<Duration>, clock: Arc<dyn Clock>) -> Result<Self, DatabaseError> {
-        let mut sink = Self { path: path.to_owned(), run, clock, keep, database: None, begun: false, pending: Vec::new(), lost: 0 };
+    pub fn open(
+        path: &Path,
+        run: Arc<Run>,
+        keep: Option<Duration>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, DatabaseError> {
+        let mut sink = Self {
+            path: path.to_owned(),
+            run,
+            clock,
+            keep,
+            database: None,
+            begun: false,
+            pending: Vec::new(),
+            lost: 0,
+        };
         match sink.connect() {
             // Somebody holds it at the moment: the records will wait.
             Err(error) if is_busy(&error) => {}
-            Err(error) => return Err(DatabaseError::Sqlite { path: path.display().to_string(), why: error.to_string() }),
-            Ok(found) if found != VERSION => return Err(DatabaseError::Version { path: path.display().to_string(), found }),
+            Err(error) => {
+                return Err(DatabaseError::Sqlite {
+                    path: path.display().to_string(),
+                    why: error.to_string(),
+                });
+            }
+            Ok(found) if found != VERSION => {
+                return Err(DatabaseError::Version {
+                    path: path.display().to_string(),
+                    found,
+                });
+            }
             Ok(_) => {
                 let _ = sink.store(&[], 0, None);
                 sink.forget_old();
@@ -150,10 +216,14 @@ impl SqliteSink {
             database.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         }
         database.pragma_update(None, "journal_mode", "WAL")?;
-        // A killed process loses nothing; a power cut may lose the last moments of a record of the past.
+        // A killed process loses nothing; a power cut may lose the last moments of a record of the
+        // past.
         database.pragma_update(None, "synchronous", "OFF")?;
         if found == 0 {
-            database.execute_batch(&format!("BEGIN IMMEDIATE; {} PRAGMA user_version = {VERSION}; COMMIT;", include_str!("schema.sql")))?;
+            database.execute_batch(&format!(
+                "BEGIN IMMEDIATE; {} PRAGMA user_version = {VERSION}; COMMIT;",
+                include_str!("schema.sql")
+            ))?;
         } else if found != VERSION {
             return Ok(found);
         }
@@ -161,13 +231,20 @@ impl SqliteSink {
         Ok(VERSION)
     }
 
-    /// Removes what is older than it has to be. A sweep that does not come through is made good by the next run.
+    /// Removes what is older than it has to be. A sweep that does not come through is made good by
+    /// the next run.
     fn forget_old(&mut self) {
-        let (Some(keep), Some(database)) = (self.keep, &self.database) else { return };
+        let (Some(keep), Some(database)) = (self.keep, &self.database) else {
+            return;
+        };
         let before = self.clock.wall().as_secs_f64() - keep.as_secs_f64();
         let ids = database
             .prepare("SELECT run_id FROM run_summary WHERE updated_at < ?1 LIMIT 1000")
-            .and_then(|mut query| query.query_map([before], |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>());
+            .and_then(|mut query| {
+                query
+                    .query_map([before], |row| row.get::<_, String>(0))?
+                    .collect::<rusqlite::Result<Vec<_>>>()
+            });
         for id in ids.unwrap_or_default() {
             for table in TABLES {
                 let _ = database.execute(&format!("DELETE FROM {table} WHERE run_id = ?1"), [&id]);
@@ -176,12 +253,20 @@ impl SqliteSink {
         let _ = database.execute_batch("PRAGMA incremental_vacuum(1000)");
     }
 
-    fn store(&mut self, batch: &[Stamped], dropped: u64, finished: Option<Timestamp>) -> rusqlite::Result<()> {
+    fn store(
+        &mut self,
+        batch: &[Stamped],
+        dropped: u64,
+        finished: Option<Timestamp>,
+    ) -> rusqlite::Result<()> {
         if self.database.is_none() {
             self.connect()?;
         }
-        let Some(database) = &mut self.database else { return Err(rusqlite::Error::InvalidQuery) };
-        let transaction = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        let Some(database) = &mut self.database else {
+            return Err(rusqlite::Error::InvalidQuery);
+        };
+        let transaction =
+            database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         if !self.begun {
             transaction.execute(
                 "INSERT OR IGNORE INTO run_summary (run_id, command, config_hash, version, pid, started_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
@@ -204,13 +289,26 @@ impl SqliteSink {
     }
 
     fn failed(&self, lost: u64, error: &rusqlite::Error) -> Failed {
-        let why = if is_busy(error) { "another program holds it locked".to_owned() } else { error.to_string() };
-        Failed { lost, why: format!("the database {} cannot be written: {why}", self.path.display()) }
+        let why = if is_busy(error) {
+            "another program holds it locked".to_owned()
+        } else {
+            error.to_string()
+        };
+        Failed {
+            lost,
+            why: format!(
+                "the database {} cannot be written: {why}",
+                self.path.display()
+            ),
+        }
     }
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+    )
 }
 
 impl Sink for SqliteSink {
@@ -222,7 +320,9 @@ impl Sink for SqliteSink {
         if batch.is_empty() && self.pending.is_empty() {
             return Ok(());
         }
-        let Err(error) = self.store(batch, dropped, None) else { return Ok(()) };
+        let Err(error) = self.store(batch, dropped, None) else {
+            return Ok(());
+        };
         let room = PENDING.saturating_sub(self.pending.len()).min(batch.len());
         self.pending.extend_from_slice(&batch[..room]);
         let lost = (batch.len() - room) as u64;
@@ -232,7 +332,9 @@ impl Sink for SqliteSink {
 
     fn close(&mut self, dropped: u64) -> Result<(), Failed> {
         let finished = self.clock.wall();
-        let Err(error) = self.store(&[], dropped, Some(finished)) else { return Ok(()) };
+        let Err(error) = self.store(&[], dropped, Some(finished)) else {
+            return Ok(());
+        };
         Err(self.failed(self.pending.len() as u64, &error))
     }
 }
@@ -315,7 +417,12 @@ fn insert(to: &Transaction<'_>, run: &str, stamped: &Stamped) -> rusqlite::Resul
     .map(|_| ())
 }
 
-fn insert_http(to: &Transaction<'_>, run: &str, ts: f64, http: &HttpRecord) -> rusqlite::Result<usize> {
+fn insert_http(
+    to: &Transaction<'_>,
+    run: &str,
+    ts: f64,
+    http: &HttpRecord,
+) -> rusqlite::Result<usize> {
     let mut insert = to.prepare_cached(
         "INSERT INTO http_events (run_id, ts, request, host, role, resolver, kind, method, status, url_hash, url, sent, retry_count, retry_after_s, \
          rate_delay_ms, rate_concurrency_wait_ms, breaker_wait_ms, breaker_host_state, breaker_host_cooldown_ms, breaker_recorded, header_ms, body_ms, elapsed_ms, \

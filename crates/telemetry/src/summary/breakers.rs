@@ -7,7 +7,11 @@ use super::{BreakerSummary, Spread, share};
 
 fn at(breakers: &mut BTreeMap<Key, BreakerSummary>, key: Key) -> &mut BreakerSummary {
     let (scope, name) = key.clone();
-    breakers.entry(key).or_insert_with(|| BreakerSummary { scope, key: name, ..BreakerSummary::default() })
+    breakers.entry(key).or_insert_with(|| BreakerSummary {
+        scope,
+        key: name,
+        ..BreakerSummary::default()
+    })
 }
 
 impl Reader<'_> {
@@ -46,7 +50,12 @@ impl Reader<'_> {
         for (key, (since, until)) in open_since {
             at(&mut breakers, key).open_s += (now.min(until) - since).max(0.0);
         }
-        let of = |host: &str| owner.get(host).cloned().unwrap_or_else(|| ("host".to_owned(), host.to_owned()));
+        let of = |host: &str| {
+            owner
+                .get(host)
+                .cloned()
+                .unwrap_or_else(|| ("host".to_owned(), host.to_owned()))
+        };
         self.each(
             "SELECT host, count(*), sum(breaker_recorded = 'success') FROM http_events
              WHERE (run_id = ?1 OR ?1 IS NULL) AND sent = 1 AND breaker_host_state = 'half_open' GROUP BY host",
@@ -87,7 +96,10 @@ impl Reader<'_> {
             breaker.opens_per_hour = per_hour(breaker.opens, duration_s);
             breaker.success_after_open = share(breaker.probe_successes, breaker.probes);
             let host = host_of.get(key).map_or(&key.1, |host| *host);
-            if let (Some(lengths), Some(reset)) = (lengths.get_mut(key), resets.get(host).filter(|reset| **reset > 0.0)) {
+            if let (Some(lengths), Some(reset)) = (
+                lengths.get_mut(key),
+                resets.get(host).filter(|reset| **reset > 0.0),
+            ) {
                 lengths.sort_by(f64::total_cmp);
                 breaker.block_p95_over_reset = Some(Spread::of(lengths).p95_ms / reset);
             }
@@ -97,10 +109,13 @@ impl Reader<'_> {
 
     fn resets(&self) -> Result<HashMap<String, f64>, SummaryError> {
         let mut resets = HashMap::new();
-        self.each("SELECT DISTINCT host, reset_timeout_s FROM budgets WHERE run_id = ?1 OR ?1 IS NULL", |row| {
-            resets.insert(row.get(0)?, row.get(1)?);
-            Ok(())
-        })?;
+        self.each(
+            "SELECT DISTINCT host, reset_timeout_s FROM budgets WHERE run_id = ?1 OR ?1 IS NULL",
+            |row| {
+                resets.insert(row.get(0)?, row.get(1)?);
+                Ok(())
+            },
+        )?;
         Ok(resets)
     }
 }

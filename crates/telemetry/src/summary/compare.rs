@@ -20,10 +20,21 @@ pub struct Compared {
 /// Compares a run with an earlier one.
 #[must_use]
 pub fn compare(before: &Summary, after: &Summary) -> Vec<Compared> {
-    let worst_delay = |summary: &Summary| summary.hosts.iter().map(|host| host.delay.p95_ms).fold(0.0, f64::max);
+    let worst_delay = |summary: &Summary| {
+        summary
+            .hosts
+            .iter()
+            .map(|host| host.delay.p95_ms)
+            .fold(0.0, f64::max)
+    };
     let figure = |name, of: &dyn Fn(&Summary) -> f64| {
         let (was, is) = (of(before), of(after));
-        Compared { figure: name, before: was, after: is, change: (was != 0.0).then(|| (is - was) / was) }
+        Compared {
+            figure: name,
+            before: was,
+            after: is,
+            change: (was != 0.0).then(|| (is - was) / was),
+        }
     };
     #[expect(clippy::cast_precision_loss, reason = "counts fit")]
     let count = |number: u64| number as f64;
@@ -34,12 +45,18 @@ pub fn compare(before: &Summary, after: &Summary) -> Vec<Compared> {
         figure("http_503_ratio", &|summary| summary.totals.http_503_ratio),
         figure("rate_delay_p95_ms", &worst_delay),
         figure("rate_delay_s", &|summary| summary.totals.rate_delay_s),
-        figure("limiter_blocks", &|summary| count(summary.totals.limiter_blocks)),
-        figure("breaker_denials", &|summary| count(summary.totals.breaker_denials)),
+        figure("limiter_blocks", &|summary| {
+            count(summary.totals.limiter_blocks)
+        }),
+        figure("breaker_denials", &|summary| {
+            count(summary.totals.breaker_denials)
+        }),
         figure("opens", &|summary| count(summary.totals.opens)),
         figure("opens_per_hour", &|summary| summary.totals.opens_per_hour),
         figure("retries", &|summary| count(summary.totals.retries)),
         figure("duration_s", &|summary| summary.totals.duration_s),
-        figure("wasted_bytes", &|summary| count(summary.totals.wasted_bytes)),
+        figure("wasted_bytes", &|summary| {
+            count(summary.totals.wasted_bytes)
+        }),
     ]
 }

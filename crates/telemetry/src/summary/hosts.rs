@@ -10,7 +10,11 @@ type Field = fn(&mut HostSummary) -> &mut Spread;
 
 fn at(hosts: &mut BTreeMap<Key, HostSummary>, key: Key) -> &mut HostSummary {
     let (host, role) = key.clone();
-    hosts.entry(key).or_insert_with(|| HostSummary { host, role, ..HostSummary::default() })
+    hosts.entry(key).or_insert_with(|| HostSummary {
+        host,
+        role,
+        ..HostSummary::default()
+    })
 }
 
 impl Reader<'_> {
@@ -45,14 +49,17 @@ impl Reader<'_> {
         )?;
         let spreads: [(&str, Field); 3] = [
             ("rate_delay_ms", |host| &mut host.delay),
-            ("rate_concurrency_wait_ms", |host| &mut host.concurrency_wait),
+            ("rate_concurrency_wait_ms", |host| {
+                &mut host.concurrency_wait
+            }),
             ("elapsed_ms", |host| &mut host.latency),
         ];
         for (column, field) in spreads {
             let mut values: Vec<f64> = Vec::new();
             let mut current: Option<Key> = None;
-            let sql =
-                format!("SELECT host, role, {column} FROM http_events WHERE (run_id = ?1 OR ?1 IS NULL) AND sent = 1 ORDER BY host, role, {column}");
+            let sql = format!(
+                "SELECT host, role, {column} FROM http_events WHERE (run_id = ?1 OR ?1 IS NULL) AND sent = 1 ORDER BY host, role, {column}"
+            );
             self.each(&sql, |row| {
                 let this = key(row)?;
                 if current.as_ref() != Some(&this)

@@ -5,7 +5,9 @@ use std::path::Path;
 use docstokg_hub::clock::Timestamp;
 use rusqlite::{Connection, Row, params};
 
-use super::{FAILED, FailureSummary, HostSummary, Makespan, RunHead, Summary, Top, Totals, minimum, share};
+use super::{
+    FAILED, FailureSummary, HostSummary, Makespan, RunHead, Summary, Top, Totals, minimum, share,
+};
 use crate::sink::sqlite::DatabaseError;
 
 /// Which run is meant.
@@ -66,8 +68,11 @@ pub enum SummaryError {
 /// # Errors
 /// The database cannot be read.
 pub fn runs(database: &Connection) -> Result<Vec<String>, SummaryError> {
-    let mut query = database.prepare("SELECT run_id FROM run_summary ORDER BY started_at DESC, run_id DESC")?;
-    let ids = query.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let mut query =
+        database.prepare("SELECT run_id FROM run_summary ORDER BY started_at DESC, run_id DESC")?;
+    let ids = query
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
     Ok(ids)
 }
 
@@ -79,7 +84,10 @@ pub fn load(database: &Connection, choice: &RunChoice) -> Result<Summary, Summar
     // One state of the database for all questions, though a run may go on.
     let reading = database.unchecked_transaction()?;
     let id = find(&reading, choice)?;
-    let reader = Reader { database: &reading, run: id.as_deref() };
+    let reader = Reader {
+        database: &reading,
+        run: id.as_deref(),
+    };
     let run = reader.head()?;
     let mut hosts = reader.hosts()?;
     let (first, last) = reader.span()?;
@@ -96,12 +104,18 @@ pub fn load(database: &Connection, choice: &RunChoice) -> Result<Summary, Summar
     }
     totals.opens = breakers.iter().map(|breaker| breaker.opens).sum();
     totals.opens_per_hour = per_hour(totals.opens, duration_s);
-    totals.time_saved_s = breakers.iter().fold(0.0, |sum, breaker| sum + breaker.time_saved_s);
+    totals.time_saved_s = breakers
+        .iter()
+        .fold(0.0, |sum, breaker| sum + breaker.time_saved_s);
     let failures = reader.failures()?;
     let top = |value: fn(&HostSummary) -> f64| {
         let mut all: Vec<Top> = hosts
             .iter()
-            .map(|host| Top { host: host.host.clone(), role: host.role.clone(), value: value(host) })
+            .map(|host| Top {
+                host: host.host.clone(),
+                role: host.role.clone(),
+                value: value(host),
+            })
             .filter(|top| top.value > 0.0)
             .collect();
         all.sort_by(|a, b| b.value.total_cmp(&a.value));
@@ -110,22 +124,49 @@ pub fn load(database: &Connection, choice: &RunChoice) -> Result<Summary, Summar
     };
     let top_by_delay = top(|host| host.delay.total_ms / 1_000.0);
     let top_by_blocks = top(|host| f64::from(u32::try_from(host.blocked).unwrap_or(u32::MAX)));
-    hosts.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| (&a.host, &a.role).cmp(&(&b.host, &b.role))));
-    Ok(Summary { run, totals, makespan, hosts, breakers, failures, top_by_delay, top_by_blocks })
+    hosts.sort_by(|a, b| {
+        b.requests
+            .cmp(&a.requests)
+            .then_with(|| (&a.host, &a.role).cmp(&(&b.host, &b.role)))
+    });
+    Ok(Summary {
+        run,
+        totals,
+        makespan,
+        hosts,
+        breakers,
+        failures,
+        top_by_delay,
+        top_by_blocks,
+    })
 }
 
 fn find(database: &Connection, choice: &RunChoice) -> Result<Option<String>, SummaryError> {
     let known = runs(database)?;
     match choice {
-        RunChoice::Latest => known.into_iter().next().map(Some).ok_or(SummaryError::NoRun),
+        RunChoice::Latest => known
+            .into_iter()
+            .next()
+            .map(Some)
+            .ok_or(SummaryError::NoRun),
         RunChoice::All if known.is_empty() => Err(SummaryError::NoRun),
         RunChoice::All => Ok(None),
         RunChoice::Named(asked) => {
-            let mut found: Vec<String> = known.iter().filter(|id| id.starts_with(asked.as_str())).cloned().collect();
+            let mut found: Vec<String> = known
+                .iter()
+                .filter(|id| id.starts_with(asked.as_str()))
+                .cloned()
+                .collect();
             match found.len() {
-                0 => Err(SummaryError::Unknown { asked: asked.clone(), known: known.into_iter().take(3).collect() }),
+                0 => Err(SummaryError::Unknown {
+                    asked: asked.clone(),
+                    known: known.into_iter().take(3).collect(),
+                }),
                 1 => Ok(found.pop()),
-                _ => Err(SummaryError::Ambiguous { asked: asked.clone(), found }),
+                _ => Err(SummaryError::Ambiguous {
+                    asked: asked.clone(),
+                    found,
+                }),
             }
         }
     }
@@ -148,7 +189,11 @@ pub(super) type Key = (String, String);
 
 impl Reader<'_> {
     /// Asks a question whose `?1` is the run; rows of every run answer when there is none.
-    pub(super) fn each(&self, sql: &str, mut take: impl FnMut(&Row<'_>) -> rusqlite::Result<()>) -> Result<(), SummaryError> {
+    pub(super) fn each(
+        &self,
+        sql: &str,
+        mut take: impl FnMut(&Row<'_>) -> rusqlite::Result<()>,
+    ) -> Result<(), SummaryError> {
         let mut query = self.database.prepare_cached(sql)?;
         let mut rows = query.query(params![self.run])?;
         while let Some(row) = rows.next()? {
@@ -159,8 +204,11 @@ impl Reader<'_> {
 
     fn head(&self) -> Result<RunHead, SummaryError> {
         let Some(id) = self.run else {
-            let (first, last): (f64, f64) =
-                self.database.query_row("SELECT min(started_at), max(updated_at) FROM run_summary", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let (first, last): (f64, f64) = self.database.query_row(
+                "SELECT min(started_at), max(updated_at) FROM run_summary",
+                [],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )?;
             return Ok(RunHead {
                 run_id: "all".to_owned(),
                 command: "all".to_owned(),
@@ -194,12 +242,17 @@ impl Reader<'_> {
     pub(super) fn span(&self) -> Result<(f64, f64), SummaryError> {
         let sql = "SELECT min(ts - (elapsed_ms + rate_delay_ms + rate_concurrency_wait_ms + breaker_wait_ms) / 1000.0), max(ts)
                    FROM http_events WHERE run_id = ?1 OR ?1 IS NULL";
-        let span: (Option<f64>, Option<f64>) = self.database.query_row(sql, params![self.run], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let span: (Option<f64>, Option<f64>) =
+            self.database
+                .query_row(sql, params![self.run], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok((span.0.unwrap_or(0.0), span.1.unwrap_or(0.0)))
     }
 
     fn totals(&self, duration_s: f64) -> Result<Totals, SummaryError> {
-        let mut totals = Totals { duration_s, ..Totals::default() };
+        let mut totals = Totals {
+            duration_s,
+            ..Totals::default()
+        };
         self.each(
             "SELECT count(*), coalesce(sum(retry_count > 0), 0), coalesce(sum(status IS 429), 0), coalesce(sum(status IS 503), 0), coalesce(sum(bytes), 0),
                     coalesce(sum(bytes * wasted), 0), coalesce(sum(from_cache), 0) FROM http_events WHERE (run_id = ?1 OR ?1 IS NULL) AND sent = 1",
@@ -253,12 +306,19 @@ impl Reader<'_> {
                 Ok(())
             },
         )?;
-        failures.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.reason.cmp(&b.reason)));
+        failures.sort_by(|a, b| {
+            b.requests
+                .cmp(&a.requests)
+                .then_with(|| a.reason.cmp(&b.reason))
+        });
         Ok(failures)
     }
 
     fn makespan(&self, seconds: f64, hosts: &[HostSummary]) -> Result<Makespan, SummaryError> {
-        let mut best = Makespan { seconds, ..Makespan::default() };
+        let mut best = Makespan {
+            seconds,
+            ..Makespan::default()
+        };
         self.each(
             "SELECT b.budget, b.rates, b.host, sum(r.weight) FROM (SELECT DISTINCT host, role, kind, budget, rates FROM budgets WHERE run_id = ?1 OR ?1 IS NULL) b
              JOIN (SELECT host, role, kind, sum(CASE action WHEN 'acquire' THEN weight ELSE -weight END) AS weight FROM rate_events
@@ -289,7 +349,10 @@ pub(super) fn whole(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
 }
 
 /// Writes a time of the database for a person.
-#[expect(clippy::cast_possible_truncation, reason = "microseconds of this century fit")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "microseconds of this century fit"
+)]
 fn time(seconds: f64) -> String {
     Timestamp::from_micros((seconds * 1_000_000.0) as i64).to_string()
 }

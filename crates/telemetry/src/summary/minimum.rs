@@ -5,7 +5,10 @@ use docstokg_hub::policy::rate::{Window, parse_rates};
 /// Returns the seconds that `tokens` grants need under windows as written: the first goes at once.
 pub(super) fn seconds(rates: &str, tokens: u64) -> f64 {
     let windows = parse_rates(rates).unwrap_or_default();
-    windows.iter().map(|window| of_window(window, tokens)).fold(0.0, f64::max)
+    windows
+        .iter()
+        .map(|window| of_window(window, tokens))
+        .fold(0.0, f64::max)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of windows fit")]
@@ -20,10 +23,17 @@ mod tests {
 
     #[test]
     fn the_busiest_window_sets_the_minimum() {
-        for (rates, tokens, least) in
-            [("10/SECOND", 10, 0.0), ("10/SECOND", 11, 1.0), ("1/3SECOND", 5, 12.0), ("10/SECOND+60/MINUTE", 61, 60.0), ("", 9, 0.0)]
-        {
-            assert!((seconds(rates, tokens) - least).abs() < 1e-9, "{rates} {tokens}");
+        for (rates, tokens, least) in [
+            ("10/SECOND", 10, 0.0),
+            ("10/SECOND", 11, 1.0),
+            ("1/3SECOND", 5, 12.0),
+            ("10/SECOND+60/MINUTE", 61, 60.0),
+            ("", 9, 0.0),
+        ] {
+            assert!(
+                (seconds(rates, tokens) - least).abs() < 1e-9,
+                "{rates} {tokens}"
+            );
         }
     }
 }

@@ -14,7 +14,11 @@ const ROWS: usize = 20;
 pub fn text(summary: &Summary, checks: &[Check]) -> String {
     let (run, totals) = (&summary.run, &summary.totals);
     let mut out = String::new();
-    let _ = writeln!(out, "run {} ({}, {}), begun {}", run.run_id, run.command, run.state, run.started_at);
+    let _ = writeln!(
+        out,
+        "run {} ({}, {}), begun {}",
+        run.run_id, run.command, run.state, run.started_at
+    );
     let _ = writeln!(
         out,
         "{} requests in {}: {} answered, {} failed; {} attempts, {} of them retries",
@@ -44,7 +48,8 @@ pub fn text(summary: &Summary, checks: &[Check]) -> String {
         seconds(totals.rate_delay_s),
         seconds(totals.time_saved_s)
     );
-    if let (Some(ratio), Some(bottleneck)) = (summary.makespan.ratio, &summary.makespan.bottleneck) {
+    if let (Some(ratio), Some(bottleneck)) = (summary.makespan.ratio, &summary.makespan.bottleneck)
+    {
         let _ = writeln!(
             out,
             "took {}; the limits allow no less than {} ({ratio:.2}x, set by {bottleneck})",
@@ -53,21 +58,41 @@ pub fn text(summary: &Summary, checks: &[Check]) -> String {
         );
     }
     if totals.telemetry_lost > 0 {
-        let _ = writeln!(out, "{} events of telemetry were lost: the figures are too low by that", totals.telemetry_lost);
+        let _ = writeln!(
+            out,
+            "{} events of telemetry were lost: the figures are too low by that",
+            totals.telemetry_lost
+        );
     }
     if !summary.hosts.is_empty() {
         out.push('\n');
-        let header = ["host", "role", "sent", "tokens", "blocked", "denied", "429", "503", "retries", "p50", "p95", "p99"];
+        let header = [
+            "host", "role", "sent", "tokens", "blocked", "denied", "429", "503", "retries", "p50",
+            "p95", "p99",
+        ];
         let rows: Vec<Vec<String>> = summary.hosts.iter().take(ROWS).map(host_row).collect();
         out.push_str(&table(&header, &rows));
         if summary.hosts.len() > ROWS {
-            let _ = writeln!(out, "... and {} more (--json has all)", summary.hosts.len() - ROWS);
+            let _ = writeln!(
+                out,
+                "... and {} more (--json has all)",
+                summary.hosts.len() - ROWS
+            );
         }
         out.push_str("p50, p95, p99: the wait for the rate, in ms\n");
     }
     if !summary.breakers.is_empty() {
         out.push('\n');
-        let header = ["breaker", "opens", "open", "avoided", "saved", "probes ok", "over reset", "reasons"];
+        let header = [
+            "breaker",
+            "opens",
+            "open",
+            "avoided",
+            "saved",
+            "probes ok",
+            "over reset",
+            "reasons",
+        ];
         let rows: Vec<Vec<String>> = summary
             .breakers
             .iter()
@@ -93,13 +118,30 @@ pub fn text(summary: &Summary, checks: &[Check]) -> String {
             .failures
             .iter()
             .take(ROWS)
-            .map(|failure| vec![failure.reason.clone(), failure.requests.to_string(), failure.hosts.join(", ")])
+            .map(|failure| {
+                vec![
+                    failure.reason.clone(),
+                    failure.requests.to_string(),
+                    failure.hosts.join(", "),
+                ]
+            })
             .collect();
         out.push_str(&table(&["failed because", "requests", "top hosts"], &rows));
     }
-    for (title, top, unit) in [("waited longest, all requests together", &summary.top_by_delay, " s"), ("refused most", &summary.top_by_blocks, "")] {
+    for (title, top, unit) in [
+        (
+            "waited longest, all requests together",
+            &summary.top_by_delay,
+            " s",
+        ),
+        ("refused most", &summary.top_by_blocks, ""),
+    ] {
         if top.len() > 1 {
-            let list: Vec<String> = top.iter().take(5).map(|top| format!("{}:{} {:.1}{unit}", top.host, top.role, top.value)).collect();
+            let list: Vec<String> = top
+                .iter()
+                .take(5)
+                .map(|top| format!("{}:{} {:.1}{unit}", top.host, top.role, top.value))
+                .collect();
             let _ = writeln!(out, "\n{title}: {}", list.join(", "));
         }
     }
@@ -108,9 +150,17 @@ pub fn text(summary: &Summary, checks: &[Check]) -> String {
         let rows: Vec<Vec<String>> = checks
             .iter()
             .map(|check| {
-                let found = check.found.map_or_else(|| "no data".to_owned(), |found| format!("{found:.3}"));
+                let found = check
+                    .found
+                    .map_or_else(|| "no data".to_owned(), |found| format!("{found:.3}"));
                 let result = if check.ok { "pass" } else { "FAIL" };
-                vec![check.target.to_owned(), format!("{}", check.wanted), found, result.to_owned(), check.place.clone().unwrap_or_default()]
+                vec![
+                    check.target.to_owned(),
+                    format!("{}", check.wanted),
+                    found,
+                    result.to_owned(),
+                    check.place.clone().unwrap_or_default(),
+                ]
             })
             .collect();
         out.push_str(&table(&["target", "wanted", "found", "", "where"], &rows));
@@ -124,11 +174,22 @@ pub fn comparison_text(before: &str, after: &str, compared: &[Compared]) -> Stri
     let rows: Vec<Vec<String>> = compared
         .iter()
         .map(|line| {
-            let change = line.change.map_or_else(|| "-".to_owned(), |change| format!("{:+.1} %", change * 100.0));
-            vec![line.figure.to_owned(), number(line.before), number(line.after), change]
+            let change = line.change.map_or_else(
+                || "-".to_owned(),
+                |change| format!("{:+.1} %", change * 100.0),
+            );
+            vec![
+                line.figure.to_owned(),
+                number(line.before),
+                number(line.after),
+                change,
+            ]
         })
         .collect();
-    format!("before {before}, after {after}\n{}", table(&["figure", "before", "after", "change"], &rows))
+    format!(
+        "before {before}, after {after}\n{}",
+        table(&["figure", "before", "after", "change"], &rows)
+    )
 }
 
 fn host_row(host: &HostSummary) -> Vec<String> {
@@ -152,10 +213,21 @@ fn host_row(host: &HostSummary) -> Vec<String> {
 /// Lays out rows in columns, two spaces apart.
 #[must_use]
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
-    let widths: Vec<usize> =
-        (0..header.len()).map(|column| rows.iter().map(|row| row[column].chars().count()).chain([header[column].len()]).max().unwrap_or(0)).collect();
+    let widths: Vec<usize> = (0..header.len())
+        .map(|column| {
+            rows.iter()
+                .map(|row| row[column].chars().count())
+                .chain([header[column].len()])
+                .max()
+                .unwrap_or(0)
+        })
+        .collect();
     let lay = |cells: Vec<&str>| {
-        let padded: Vec<String> = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        let padded: Vec<String> = cells
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
         padded.join("  ").trim_end().to_owned() + "\n"
     };
     let mut text = lay(header.to_vec());
@@ -166,7 +238,11 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 fn mix(reasons: &BTreeMap<String, u64>) -> String {
-    reasons.iter().map(|(reason, count)| format!("{reason} {count}")).collect::<Vec<_>>().join(", ")
+    reasons
+        .iter()
+        .map(|(reason, count)| format!("{reason} {count}"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn percent(share: f64) -> String {
@@ -174,7 +250,11 @@ fn percent(share: f64) -> String {
 }
 
 fn number(value: f64) -> String {
-    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.4}") }
+    if value.fract() == 0.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.4}")
+    }
 }
 
 /// Writes seconds for a person.
@@ -188,7 +268,10 @@ pub(crate) fn seconds(length: f64) -> String {
 }
 
 /// Writes a size for a person.
-#[expect(clippy::cast_precision_loss, reason = "one digit after the point is shown")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "one digit after the point is shown"
+)]
 pub(crate) fn bytes(size: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = size as f64;
@@ -197,5 +280,9 @@ pub(crate) fn bytes(size: u64) -> String {
         value /= 1_024.0;
         unit += 1;
     }
-    if unit == 0 { format!("{size} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+    if unit == 0 {
+        format!("{size} B")
+    } else {
+        format!("{value:.1} {}", UNITS[unit])
+    }
 }

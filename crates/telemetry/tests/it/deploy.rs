@@ -13,17 +13,35 @@ use crate::support::{World, get, ms};
 fn exported() -> String {
     let flags = Flags {
         rate: vec!["a.example:metadata=rates:5/SECOND,max_delay_ms:10".into()],
-        breaker: vec!["a.example=fail_max:1,reset:10".into(), "gone.example=fail_max:1".into()],
+        breaker: vec![
+            "a.example=fail_max:1,reset:10".into(),
+            "gone.example=fail_max:1".into(),
+        ],
         breaker_resolver: vec!["finder=fail_max:1,reset:10".into()],
         aimd: Some("enabled=true,high_429_ratio=0.01,window_s=1".into()),
         ..Flags::default()
     };
     let origin = Origin::new("a.example")
         .latency(ms(10))
-        .route("/429", [Reply::status(429).header("retry-after", "1"), Reply::ok("fine")])
-        .route("/500", [Reply::status(500).body("sorry"), Reply::ok("fine")])
+        .route(
+            "/429",
+            [
+                Reply::status(429).header("retry-after", "1"),
+                Reply::ok("fine"),
+            ],
+        )
+        .route(
+            "/500",
+            [Reply::status(500).body("sorry"), Reply::ok("fine")],
+        )
         .route("/bad", [Reply::status(500)]);
-    let world = World::sharing([origin, Origin::new("b.example").route("/bad", [Reply::status(500)])], flags);
+    let world = World::sharing(
+        [
+            origin,
+            Origin::new("b.example").route("/bad", [Reply::status(500)]),
+        ],
+        flags,
+    );
     world.fetch(Request::head("http://a.example/".parse().expect("a URL")));
     for _ in 0..8 {
         world.fetch(get("http://a.example/ok").rate_wait(docstokg_hub::RateWait::None));
@@ -33,13 +51,23 @@ fn exported() -> String {
     world.simulation.run_for(ms(30_000));
     world.fetch(get("http://a.example/500"));
     world.simulation.run_for(ms(30_000));
-    world.fetch(get("http://b.example/bad").resolver("finder").repeatable(Repeatable::No));
+    world.fetch(
+        get("http://b.example/bad")
+            .resolver("finder")
+            .repeatable(Repeatable::No),
+    );
     world.fetch(get("http://a.example/bad").repeatable(Repeatable::No));
     world.fetch(get("http://a.example/ok"));
     world.fetch(get("http://gone.example/").repeatable(Repeatable::No));
     let ended = world.end();
     let text = ended.metrics.lock().text();
-    assert_eq!(std::fs::read_to_string(ended.path("metrics.prom")).expect("the textfile").lines().count(), text.lines().count());
+    assert_eq!(
+        std::fs::read_to_string(ended.path("metrics.prom"))
+            .expect("the textfile")
+            .lines()
+            .count(),
+        text.lines().count()
+    );
     text
 }
 
@@ -49,8 +77,13 @@ fn samples(text: &str) -> BTreeMap<String, BTreeSet<String>> {
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (series, value) = line.rsplit_once(' ').expect("a value");
         assert!(value.parse::<f64>().is_ok(), "{line}");
-        let (name, labels) = series.split_once('{').map_or((series, ""), |(name, rest)| (name, rest.trim_end_matches('}')));
-        let names = labels.split("\",").filter(|pair| !pair.is_empty()).map(|pair| pair.split('=').next().unwrap_or_default().to_owned());
+        let (name, labels) = series.split_once('{').map_or((series, ""), |(name, rest)| {
+            (name, rest.trim_end_matches('}'))
+        });
+        let names = labels
+            .split("\",")
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| pair.split('=').next().unwrap_or_default().to_owned());
         found.entry(name.to_owned()).or_default().extend(names);
     }
     found
@@ -59,7 +92,14 @@ fn samples(text: &str) -> BTreeMap<String, BTreeSet<String>> {
 /// Collects the metrics that an expression asks for, and the labels that it groups or selects by.
 fn asked(expr: &Expr, metrics: &mut Vec<(String, Vec<String>)>, labels: &mut BTreeSet<String>) {
     let mut selector = |name: Option<&String>, matchers: &promql_parser::label::Matchers| {
-        metrics.push((name.cloned().unwrap_or_default(), matchers.matchers.iter().map(|matcher| matcher.name.clone()).collect()));
+        metrics.push((
+            name.cloned().unwrap_or_default(),
+            matchers
+                .matchers
+                .iter()
+                .map(|matcher| matcher.name.clone())
+                .collect(),
+        ));
     };
     match expr {
         Expr::VectorSelector(vector) => selector(vector.name.as_ref(), &vector.matchers),
@@ -76,7 +116,11 @@ fn asked(expr: &Expr, metrics: &mut Vec<(String, Vec<String>)>, labels: &mut BTr
         }
         Expr::Paren(paren) => asked(&paren.expr, metrics, labels),
         Expr::Unary(unary) => asked(&unary.expr, metrics, labels),
-        Expr::Call(call) => call.args.args.iter().for_each(|argument| asked(argument, metrics, labels)),
+        Expr::Call(call) => call
+            .args
+            .args
+            .iter()
+            .for_each(|argument| asked(argument, metrics, labels)),
         Expr::Subquery(sub) => asked(&sub.expr, metrics, labels),
         _ => {}
     }
@@ -92,25 +136,39 @@ fn check(queries: &[String]) {
         assert!(!metrics.is_empty(), "{query} asks for nothing");
         let mut there = BTreeSet::from(["host".to_owned()]);
         for (name, selected) in &metrics {
-            let labels = found.get(name).unwrap_or_else(|| panic!("{query}: the program exports no {name}:\n{text}"));
+            let labels = found
+                .get(name)
+                .unwrap_or_else(|| panic!("{query}: the program exports no {name}:\n{text}"));
             for label in selected {
-                assert!(labels.contains(label), "{query}: {name} has no label {label}");
+                assert!(
+                    labels.contains(label),
+                    "{query}: {name} has no label {label}"
+                );
             }
             there.extend(labels.iter().cloned());
         }
         for label in by {
-            assert!(there.contains(&label), "{query}: nothing has a label {label}");
+            assert!(
+                there.contains(&label),
+                "{query}: nothing has a label {label}"
+            );
         }
     }
 }
 
 fn deploy(file: &str) -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file)).expect("a file")
+    std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../deploy")
+            .join(file),
+    )
+    .expect("a file")
 }
 
 #[test]
 fn every_panel_asks_for_what_is_exported() {
-    let dashboard: serde_json::Value = serde_json::from_str(&deploy("grafana/docstokg.json")).expect("JSON");
+    let dashboard: serde_json::Value =
+        serde_json::from_str(&deploy("grafana/docstokg.json")).expect("JSON");
     let panels = dashboard["panels"].as_array().expect("panels");
     let queries: Vec<String> = panels
         .iter()
@@ -128,7 +186,11 @@ fn every_panel_asks_for_what_is_exported() {
 #[test]
 fn every_alert_asks_for_what_is_exported() {
     let rules = deploy("prometheus/docstokg.rules.yml");
-    let queries: Vec<String> = rules.lines().filter_map(|line| line.trim().strip_prefix("expr: ")).map(str::to_owned).collect();
+    let queries: Vec<String> = rules
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("expr: "))
+        .map(str::to_owned)
+        .collect();
     assert_eq!(queries.len(), rules.matches("- alert:").count());
     check(&queries);
 }
@@ -137,7 +199,10 @@ fn every_alert_asks_for_what_is_exported() {
 fn every_metric_says_what_it_is() {
     let text = exported();
     for (name, kind) in Metrics::names() {
-        assert!(text.contains(&format!("# TYPE {name} {kind}\n")), "{name}:\n{text}");
+        assert!(
+            text.contains(&format!("# TYPE {name} {kind}\n")),
+            "{name}:\n{text}"
+        );
         assert!(text.contains(&format!("# HELP {name} ")), "{name}");
     }
     assert!(text.contains("rate_acquired_total{host=\"a.example\",role=\"metadata\"}"));

@@ -10,19 +10,40 @@ fn world(origin: Origin, breaker: &str) -> World {
         rate: vec!["a.example:metadata=rates:2/SECOND,max_delay_ms:5000".into()],
         ..Flags::default()
     };
-    World::exact([origin.latency(ms(40)), Origin::new("b.example").latency(ms(10))], flags)
+    World::exact(
+        [
+            origin.latency(ms(40)),
+            Origin::new("b.example").latency(ms(10)),
+        ],
+        flags,
+    )
 }
 
 #[test]
 fn a_retry_after_429() {
-    let world = world(Origin::new("a.example").route("/", [Reply::status(429).header("retry-after", "3"), Reply::ok("fine")]), "fail_max:5");
+    let world = world(
+        Origin::new("a.example").route(
+            "/",
+            [
+                Reply::status(429).header("retry-after", "3"),
+                Reply::ok("fine"),
+            ],
+        ),
+        "fail_max:5",
+    );
     world.fetch(get("http://a.example/"));
     insta::assert_snapshot!(world.end().story());
 }
 
 #[test]
 fn an_open_a_denial_a_probe_that_fails_and_one_that_succeeds() {
-    let world = world(Origin::new("a.example").route("/", [Reply::status(503), Reply::status(503), Reply::ok("fine")]), "fail_max:1,reset:10");
+    let world = world(
+        Origin::new("a.example").route(
+            "/",
+            [Reply::status(503), Reply::status(503), Reply::ok("fine")],
+        ),
+        "fail_max:1,reset:10",
+    );
     let once = || get("http://a.example/").repeatable(Repeatable::No);
     world.fetch(once());
     world.fetch(once());
@@ -35,7 +56,16 @@ fn an_open_a_denial_a_probe_that_fails_and_one_that_succeeds() {
 
 #[test]
 fn a_head_that_is_free_a_redirect_across_hosts_and_a_refusal() {
-    let world = world(Origin::new("a.example").route("/go", [Reply::redirect(302, "http://b.example/there?api_key=SECRET")]), "fail_max:5");
+    let world = world(
+        Origin::new("a.example").route(
+            "/go",
+            [Reply::redirect(
+                302,
+                "http://b.example/there?api_key=SECRET",
+            )],
+        ),
+        "fail_max:5",
+    );
     world.fetch(Request::head("http://a.example/".parse().expect("a URL")));
     world.fetch(get("http://a.example/go"));
     world.fetch(get("http://a.example/"));
@@ -45,7 +75,10 @@ fn a_head_that_is_free_a_redirect_across_hosts_and_a_refusal() {
 
 #[test]
 fn a_run_that_is_given_up_leaves_its_cancelled_request() {
-    let world = world(Origin::new("a.example").route("/", [Reply::ok("slow").after(ms(60_000))]), "fail_max:5");
+    let world = world(
+        Origin::new("a.example").route("/", [Reply::ok("slow").after(ms(60_000))]),
+        "fail_max:5",
+    );
     let hub = world.hub.clone();
     world.simulation.start(async move {
         let mut slow = std::pin::pin!(hub.fetch(get("http://a.example/")));

@@ -24,7 +24,11 @@ fn a_locked_database_keeps_nobody_and_its_records_come_later() {
     for _ in 0..5 {
         world.fetch(get("http://a.example/"));
     }
-    assert_eq!(world.web.ledger().arrivals().len(), 5, "requests are not affected");
+    assert_eq!(
+        world.web.ledger().arrivals().len(),
+        5,
+        "requests are not affected"
+    );
     // It is held while the recorder tries at least once.
     let before = std::fs::metadata(&path).expect("the database").len();
     other.execute_batch("COMMIT").expect("the end of the lock");
@@ -43,7 +47,10 @@ impl Sink for Broken {
 
     fn write(&mut self, batch: &[Stamped], _: usize, _: u64) -> Result<(), Failed> {
         *self.0.lock() += batch.len() as u64;
-        Err(Failed { lost: batch.len() as u64, why: "there is no room".into() })
+        Err(Failed {
+            lost: batch.len() as u64,
+            why: "there is no room".into(),
+        })
     }
 
     fn close(&mut self, _: u64) -> Result<(), Failed> {
@@ -55,13 +62,22 @@ impl Sink for Broken {
 fn a_sink_that_fails_is_told_once_and_its_losses_are_counted() {
     let (config, settings) = load(&Sources::default()).expect("a configuration");
     let simulation = Simulation::new();
-    let web = docstokg_origin_sim::Web::new([Origin::new("a.example")], docstokg_hub::clock::Clock::boot(&simulation));
+    let web = docstokg_origin_sim::Web::new(
+        [Origin::new("a.example")],
+        docstokg_hub::clock::Clock::boot(&simulation),
+    );
     let told = Arc::new(Mutex::new(Vec::<String>::new()));
     let seen = Arc::new(Mutex::new(0));
     let notes = Arc::clone(&told);
     let run = Arc::new(Run::begin("test", &settings, &SystemClock));
     let notice = Arc::new(move |text: &str| notes.lock().push(text.to_owned()));
-    let recorder = Recorder::start(run, Arc::new(config.clone()), vec![Box::new(Broken(Arc::clone(&seen)))], notice).expect("a recorder");
+    let recorder = Recorder::start(
+        run,
+        Arc::new(config.clone()),
+        vec![Box::new(Broken(Arc::clone(&seen)))],
+        notice,
+    )
+    .expect("a recorder");
     let hub = docstokg_hub::Hub::builder(config)
         .runtime(simulation.runtime())
         .transport(docstokg_origin_sim::SimTransport::new(&simulation, &web))
@@ -70,7 +86,11 @@ fn a_sink_that_fails_is_told_once_and_its_losses_are_counted() {
         .expect("a hub");
     for _ in 0..3 {
         let hub = hub.clone();
-        assert!(simulation.block_on(async move { hub.fetch(get("http://a.example/")).await }).is_ok());
+        assert!(
+            simulation
+                .block_on(async move { hub.fetch(get("http://a.example/")).await })
+                .is_ok()
+        );
     }
     let outcome = recorder.close();
     let seen = *seen.lock();
@@ -88,8 +108,15 @@ fn a_full_queue_drops_and_counts_and_the_summary_says_so() {
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join("t.sqlite3");
     let run = Arc::new(Run::begin("test", &settings, &SystemClock));
-    let sink = SqliteSink::open(&path, Arc::clone(&run), None, Arc::new(SystemClock)).expect("a database");
-    let recorder = Recorder::start(run, Arc::new(config), vec![Box::new(sink)], Arc::new(|_: &str| {})).expect("a recorder");
+    let sink =
+        SqliteSink::open(&path, Arc::clone(&run), None, Arc::new(SystemClock)).expect("a database");
+    let recorder = Recorder::start(
+        run,
+        Arc::new(config),
+        vec![Box::new(sink)],
+        Arc::new(|_: &str| {}),
+    )
+    .expect("a recorder");
     let observer = recorder.observer();
     let host = docstokg_hub::Host::parse("a.example").expect("a host");
     for request in 0..100_000 {
@@ -104,7 +131,13 @@ fn a_full_queue_drops_and_counts_and_the_summary_says_so() {
     let dropped = recorder.close().dropped;
     assert!(dropped > 0);
     let database = open_to_read(&path).expect("a database");
-    assert_eq!(summary::load(&database, &RunChoice::Latest).expect("a summary").totals.telemetry_lost, dropped);
+    assert_eq!(
+        summary::load(&database, &RunChoice::Latest)
+            .expect("a summary")
+            .totals
+            .telemetry_lost,
+        dropped
+    );
 }
 
 #[test]
@@ -113,12 +146,30 @@ fn a_database_of_another_version_or_of_no_kind_is_refused_in_a_sentence() {
     let path = directory.path().join("t.sqlite3");
     let run = || Arc::new(Run::begin("test", &Settings::default(), &SystemClock));
     let open = || SqliteSink::open(&path, run(), None, Arc::new(SystemClock)).map(|_| ());
-    rusqlite::Connection::open(&path).expect("a file").execute_batch("PRAGMA user_version = 99").expect("a version");
+    rusqlite::Connection::open(&path)
+        .expect("a file")
+        .execute_batch("PRAGMA user_version = 99")
+        .expect("a version");
     let error = open().expect_err("another version");
-    assert!(matches!(error, DatabaseError::Version { found: 99, .. }) && error.to_string().contains("move the file away"), "{error}");
-    std::fs::write(&path, "this is no database, and it is long enough to be looked at as one by anybody").expect("a file");
-    assert!(open().expect_err("no database").to_string().contains("t.sqlite3"));
-    let missing = open_to_read(&directory.path().join("nothing")).expect_err("nothing").to_string();
+    assert!(
+        matches!(error, DatabaseError::Version { found: 99, .. })
+            && error.to_string().contains("move the file away"),
+        "{error}"
+    );
+    std::fs::write(
+        &path,
+        "this is no database, and it is long enough to be looked at as one by anybody",
+    )
+    .expect("a file");
+    assert!(
+        open()
+            .expect_err("no database")
+            .to_string()
+            .contains("t.sqlite3")
+    );
+    let missing = open_to_read(&directory.path().join("nothing"))
+        .expect_err("nothing")
+        .to_string();
     assert!(missing.contains("there is no telemetry"), "{missing}");
 }
 
@@ -129,14 +180,23 @@ fn old_runs_are_forgotten_and_young_ones_kept() {
     let keep = Some(std::time::Duration::from_secs(86_400));
     let begin = || {
         let run = Arc::new(Run::begin("test", &Settings::default(), &SystemClock));
-        let mut sink = SqliteSink::open(&path, Arc::clone(&run), keep, Arc::new(SystemClock)).expect("a database");
+        let mut sink = SqliteSink::open(&path, Arc::clone(&run), keep, Arc::new(SystemClock))
+            .expect("a database");
         sink.close(0).expect("closed");
         run.id.clone()
     };
     let (old, young) = (begin(), begin());
     let database = open_to_read(&path).expect("a database");
-    database.execute("UPDATE run_summary SET updated_at = updated_at - 90000 WHERE run_id = ?1", [&old]).expect("an older run");
+    database
+        .execute(
+            "UPDATE run_summary SET updated_at = updated_at - 90000 WHERE run_id = ?1",
+            [&old],
+        )
+        .expect("an older run");
     let third = begin();
     let left = summary::runs(&database).expect("runs");
-    assert!(!left.contains(&old) && left.contains(&young) && left.contains(&third), "{left:?}");
+    assert!(
+        !left.contains(&old) && left.contains(&young) && left.contains(&third),
+        "{left:?}"
+    );
 }

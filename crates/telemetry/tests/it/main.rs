@@ -1,5 +1,9 @@
 //! Telemetry, from what a hub does to what a person reads.
-#![allow(clippy::expect_used, clippy::cast_precision_loss, reason = "a failed expectation is a failed test")]
+#![allow(
+    clippy::expect_used,
+    clippy::cast_precision_loss,
+    reason = "a failed expectation is a failed test"
+)]
 
 // the same events as lines, for scripted journeys
 mod journeys;

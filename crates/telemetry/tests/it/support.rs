@@ -52,21 +52,48 @@ impl World {
         Self::on(Simulation::exact(), false, origins, flags)
     }
 
-    fn on(simulation: Simulation, shared_store: bool, origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
+    fn on(
+        simulation: Simulation,
+        shared_store: bool,
+        origins: impl IntoIterator<Item = Origin>,
+        flags: Flags,
+    ) -> Self {
         let directory = TempDir::new().expect("a directory");
         let web = Web::new(origins, simulation.boot());
-        let (config, settings) = load(&Sources { flags, ..Sources::default() }).expect("a configuration");
+        let (config, settings) = load(&Sources {
+            flags,
+            ..Sources::default()
+        })
+        .expect("a configuration");
         let (shared, clock) = (Arc::new(config.clone()), Arc::new(simulation.clone()));
         let run = Arc::new(Run::begin("test", &settings, &simulation));
-        let metrics = Arc::new(Mutex::new(Metrics::new(Arc::clone(&run), &config, clock.clone())));
+        let metrics = Arc::new(Mutex::new(Metrics::new(
+            Arc::clone(&run),
+            &config,
+            clock.clone(),
+        )));
         let path = |name: &str| directory.path().join(name);
         let sinks: Vec<Box<dyn Sink>> = vec![
-            Box::new(SqliteSink::open(&path("telemetry.sqlite3"), Arc::clone(&run), None, clock).expect("a database")),
-            Box::new(JsonlSink::open(&path("events.jsonl"), Arc::clone(&run), Arc::clone(&shared)).expect("a file")),
-            Box::new(MetricsSink::new(Arc::clone(&metrics), Some(path("metrics.prom")))),
+            Box::new(
+                SqliteSink::open(&path("telemetry.sqlite3"), Arc::clone(&run), None, clock)
+                    .expect("a database"),
+            ),
+            Box::new(
+                JsonlSink::open(&path("events.jsonl"), Arc::clone(&run), Arc::clone(&shared))
+                    .expect("a file"),
+            ),
+            Box::new(MetricsSink::new(
+                Arc::clone(&metrics),
+                Some(path("metrics.prom")),
+            )),
         ];
-        let recorder = Recorder::start(Arc::clone(&run), shared, sinks, Arc::new(|_: &str| {})).expect("a recorder");
-        let store = if shared_store { simulation.shared_store() } else { simulation.store() };
+        let recorder = Recorder::start(Arc::clone(&run), shared, sinks, Arc::new(|_: &str| {}))
+            .expect("a recorder");
+        let store = if shared_store {
+            simulation.shared_store()
+        } else {
+            simulation.store()
+        };
         metrics.lock().watch_store(Arc::clone(&store));
         let hub = Hub::builder(config)
             .runtime(simulation.runtime())
@@ -76,12 +103,22 @@ impl World {
             .observer(recorder.observer())
             .build()
             .expect("a hub");
-        Self { simulation, web, hub, directory, run, metrics, recorder }
+        Self {
+            simulation,
+            web,
+            hub,
+            directory,
+            run,
+            metrics,
+            recorder,
+        }
     }
 
     pub(crate) fn fetch(&self, request: Request) {
         let hub = self.hub.clone();
-        let _ = self.simulation.block_on(async move { hub.fetch(request).await });
+        let _ = self
+            .simulation
+            .block_on(async move { hub.fetch(request).await });
     }
 
     pub(crate) fn fetch_all(&self, requests: Vec<Request>) {
@@ -98,7 +135,13 @@ impl World {
     pub(crate) fn end(self) -> Ended {
         drop(self.hub);
         let recorded = self.recorder.close();
-        Ended { directory: self.directory, web: self.web, run: self.run, metrics: self.metrics, recorded }
+        Ended {
+            directory: self.directory,
+            web: self.web,
+            run: self.run,
+            metrics: self.metrics,
+            recorded,
+        }
     }
 }
 
@@ -127,15 +170,30 @@ impl Ended {
         let start = self.run.started;
         let mut story = String::new();
         for line in text.lines() {
-            let mut event: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).expect("JSON");
-            assert_eq!(event.remove("run_id").expect("every event has its run"), self.run.id.as_str());
-            assert_eq!(event.remove("config_hash").expect("and its configuration"), self.run.config_hash.as_str());
+            let mut event: serde_json::Map<String, serde_json::Value> =
+                serde_json::from_str(line).expect("JSON");
+            assert_eq!(
+                event.remove("run_id").expect("every event has its run"),
+                self.run.id.as_str()
+            );
+            assert_eq!(
+                event.remove("config_hash").expect("and its configuration"),
+                self.run.config_hash.as_str()
+            );
             let ts = event.remove("ts").expect("and its time");
             let name = event.remove("event").expect("and its name");
             event.retain(|_, value| !value.is_null());
             let fields = serde_json::Value::Object(event).to_string();
-            let after = ts.as_str().expect("text").get(11..23).expect("a time").to_owned();
-            story.push_str(&format!("{after} {} {fields}\n", name.as_str().expect("text")));
+            let after = ts
+                .as_str()
+                .expect("text")
+                .get(11..23)
+                .expect("a time")
+                .to_owned();
+            story.push_str(&format!(
+                "{after} {} {fields}\n",
+                name.as_str().expect("text")
+            ));
         }
         assert!(start.to_string().contains(':'));
         story

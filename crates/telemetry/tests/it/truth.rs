@@ -1,4 +1,5 @@
-//! What is recorded is what happened: whose breaker refused, how long a refusal waited, who opened a breaker.
+//! What is recorded is what happened: whose breaker refused, how long a refusal waited, who opened
+//! a breaker.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,27 +21,47 @@ use crate::support::{World, get, ms};
 
 fn text(database: &rusqlite::Connection, query: &str) -> Vec<String> {
     let mut statement = database.prepare(query).expect("a query");
-    statement.query_map([], |row| row.get::<_, String>(0)).expect("rows").collect::<Result<_, _>>().expect("text")
+    statement
+        .query_map([], |row| row.get::<_, String>(0))
+        .expect("rows")
+        .collect::<Result<_, _>>()
+        .expect("text")
 }
 
 #[test]
 fn a_refusal_by_a_resolvers_breaker_leaves_its_host_healthy() {
-    let flags = Flags { breaker_resolver: vec!["finder=fail_max:1,reset:60".into()], ..Flags::default() };
-    let world = World::new([Origin::new("a.example").route("/bad", [Reply::status(500)])], flags);
-    world.fetch(get("http://a.example/bad").resolver("finder").repeatable(Repeatable::No));
+    let flags = Flags {
+        breaker_resolver: vec!["finder=fail_max:1,reset:60".into()],
+        ..Flags::default()
+    };
+    let world = World::new(
+        [Origin::new("a.example").route("/bad", [Reply::status(500)])],
+        flags,
+    );
+    world.fetch(
+        get("http://a.example/bad")
+            .resolver("finder")
+            .repeatable(Repeatable::No),
+    );
     world.fetch(get("http://a.example/ok").resolver("finder"));
     world.fetch(get("http://a.example/ok"));
     let ended = world.end();
     let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");
     let states = "SELECT breaker_host_state || ' ' || coalesce(breaker_resolver_state, '-') || ' ' || sent FROM http_events ORDER BY rowid";
-    assert_eq!(text(&database, states), ["closed closed 1", "closed open 0", "closed - 1"]);
+    assert_eq!(
+        text(&database, states),
+        ["closed closed 1", "closed open 0", "closed - 1"]
+    );
     let lines = std::fs::read_to_string(ended.path("events.jsonl")).expect("events");
     assert!(lines.contains("\"breaker_host_state\":\"closed\",\"breaker_host_cooldown_ms\":null,\"breaker_resolver_state\":\"open\""), "{lines}");
 }
 
 #[test]
 fn a_host_that_only_this_process_cannot_reach_is_recorded_as_healthy() {
-    let flags = Flags { breaker: vec!["gone.example=fail_max:1,reset:60".into()], ..Flags::default() };
+    let flags = Flags {
+        breaker: vec!["gone.example=fail_max:1,reset:60".into()],
+        ..Flags::default()
+    };
     let world = World::sharing([Origin::new("a.example")], flags);
     for _ in 0..2 {
         world.fetch(get("http://gone.example/").repeatable(Repeatable::No));
@@ -50,26 +71,50 @@ fn a_host_that_only_this_process_cannot_reach_is_recorded_as_healthy() {
     let refused = "SELECT error || ' ' || breaker_host_state || ' ' || coalesce(breaker_host_cooldown_ms, '-') FROM http_events WHERE sent = 0";
     assert_eq!(text(&database, refused), ["network_breaker_open closed -"]);
     let summary = load(&database, &RunChoice::All).expect("a summary");
-    let avoided: Vec<_> = summary.breakers.iter().filter(|row| row.requests_avoided > 0).map(|row| row.key.as_str()).collect();
+    let avoided: Vec<_> = summary
+        .breakers
+        .iter()
+        .filter(|row| row.requests_avoided > 0)
+        .map(|row| row.key.as_str())
+        .collect();
     assert_eq!(avoided, ["network:gone.example"]);
     let text = ended.metrics.lock().text();
-    assert!(text.contains("breaker_network_state{host=\"gone.example\"} 2"), "{text}");
-    assert!(!text.contains("breaker_host_state{host=\"gone.example\"} 2"), "{text}");
-    assert!(text.contains("breaker_opens_total{network=\"gone.example\""), "{text}");
+    assert!(
+        text.contains("breaker_network_state{host=\"gone.example\"} 2"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("breaker_host_state{host=\"gone.example\"} 2"),
+        "{text}"
+    );
+    assert!(
+        text.contains("breaker_opens_total{network=\"gone.example\""),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_refusal_records_the_time_it_waited_and_the_estimate_apart() {
-    let flags = Flags { rate: vec!["a.example:metadata=rates:1/10SECOND,max_delay_ms:100".into()], ..Flags::default() };
+    let flags = Flags {
+        rate: vec!["a.example:metadata=rates:1/10SECOND,max_delay_ms:100".into()],
+        ..Flags::default()
+    };
     let world = World::new([Origin::new("a.example")], flags);
     world.fetch(get("http://a.example/1"));
     world.fetch(get("http://a.example/2").rate_wait(docstokg_hub::RateWait::Policy));
     let ended = world.end();
     let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");
     let (waited, estimate): (f64, f64) = database
-        .query_row("SELECT delay_ms, estimate_ms FROM rate_events WHERE action = 'block'", [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .query_row(
+            "SELECT delay_ms, estimate_ms FROM rate_events WHERE action = 'block'",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
         .expect("a row");
-    assert!(waited < 10.0 && estimate > 9_000.0, "waited {waited} ms, would have waited {estimate} ms");
+    assert!(
+        waited < 10.0 && estimate > 9_000.0,
+        "waited {waited} ms, would have waited {estimate} ms"
+    );
 }
 
 #[test]
@@ -77,13 +122,28 @@ fn an_open_by_an_operator_shows_in_state_and_counts() {
     let world = World::new([Origin::new("a.example")], Flags::default());
     let host = Host::parse("a.example").expect("a host");
     let hub = world.hub.clone();
-    world.simulation.block_on(async move { hub.block(&host, ms(900_000), "maintenance").await.expect("it answers") });
+    world.simulation.block_on(async move {
+        hub.block(&host, ms(900_000), "maintenance")
+            .await
+            .expect("it answers")
+    });
     world.fetch(get("http://a.example/"));
     let ended = world.end();
     let text = ended.metrics.lock().text();
-    assert!(text.contains("breaker_host_state{host=\"a.example\"} 2"), "{text}");
-    assert!(text.contains("breaker_opens_total{host=\"a.example\",reason=\"cli-open\",by=\"elsewhere\"} 1"), "{text}");
-    assert_eq!(OpenReason::Operator("maintenance".into()).to_string(), "cli-open:maintenance");
+    assert!(
+        text.contains("breaker_host_state{host=\"a.example\"} 2"),
+        "{text}"
+    );
+    assert!(
+        text.contains(
+            "breaker_opens_total{host=\"a.example\",reason=\"cli-open\",by=\"elsewhere\"} 1"
+        ),
+        "{text}"
+    );
+    assert_eq!(
+        OpenReason::Operator("maintenance".into()).to_string(),
+        "cli-open:maintenance"
+    );
     assert_eq!(State::Open.as_str(), "open");
 }
 
@@ -93,39 +153,85 @@ fn a_store_that_is_unavailable_has_a_metric() {
     let away = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&away);
     let hook = move |_: &str| {
-        let error = StoreError::Away { store: "the store".to_owned(), why: "it is off".to_owned() };
-        if flag.load(Ordering::SeqCst) { Treatment::Fail(error) } else { Treatment::Pass }
+        let error = StoreError::Away {
+            store: "the store".to_owned(),
+            why: "it is off".to_owned(),
+        };
+        if flag.load(Ordering::SeqCst) {
+            Treatment::Fail(error)
+        } else {
+            Treatment::Pass
+        }
     };
     let shared = Wrapped::new(Arc::new(MemoryStore::new(Arc::new(SystemClock))), hook);
-    let store: Arc<dyn StateStore> = Arc::new(Fallback::new(Arc::new(shared), Arc::new(SystemClock), Arc::new(|_: &str| ()), 4));
+    let store: Arc<dyn StateStore> = Arc::new(Fallback::new(
+        Arc::new(shared),
+        Arc::new(SystemClock),
+        Arc::new(|_: &str| ()),
+        4,
+    ));
     world.metrics.lock().watch_store(Arc::clone(&store));
-    assert!(world.metrics.lock().text().contains("limits_store_unavailable 0\n"));
+    assert!(
+        world
+            .metrics
+            .lock()
+            .text()
+            .contains("limits_store_unavailable 0\n")
+    );
     away.store(true, Ordering::SeqCst);
-    let hub = docstokg_hub::Hub::builder(docstokg_hub::config::load::shipped().expect("a configuration"))
-        .runtime(world.simulation.runtime())
-        .store(Arc::clone(&store))
-        .transport(docstokg_origin_sim::SimTransport::new(&world.simulation, &world.web))
-        .build()
-        .expect("a hub");
-    let _ = world.simulation.block_on(async move { hub.fetch(get("http://a.example/")).await });
+    let hub =
+        docstokg_hub::Hub::builder(docstokg_hub::config::load::shipped().expect("a configuration"))
+            .runtime(world.simulation.runtime())
+            .store(Arc::clone(&store))
+            .transport(docstokg_origin_sim::SimTransport::new(
+                &world.simulation,
+                &world.web,
+            ))
+            .build()
+            .expect("a hub");
+    let _ = world
+        .simulation
+        .block_on(async move { hub.fetch(get("http://a.example/")).await });
     let text = world.metrics.lock().text();
-    assert!(text.contains("limits_store_unavailable 1\n") && text.contains("limits_store_outages_total 1\n"), "{text}");
+    assert!(
+        text.contains("limits_store_unavailable 1\n")
+            && text.contains("limits_store_outages_total 1\n"),
+        "{text}"
+    );
 }
 
-/// The database under `tests/data` was written by the first version: fetches with answers, a 429, failures and a refusal.
+/// The database under `tests/data` was written by the first version: fetches with answers, a 429,
+/// failures and a refusal.
 #[test]
 fn a_database_of_the_first_version_is_brought_up_to_date_and_its_runs_stay_readable() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("telemetry.sqlite3");
-    std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/telemetry-first.sqlite3"), &path).expect("a copy");
-    let before: i64 =
-        rusqlite::Connection::open(&path).expect("it").query_row("SELECT count(*) FROM http_events", [], |row| row.get(0)).expect("a count");
+    std::fs::copy(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/telemetry-first.sqlite3"),
+        &path,
+    )
+    .expect("a copy");
+    let before: i64 = rusqlite::Connection::open(&path)
+        .expect("it")
+        .query_row("SELECT count(*) FROM http_events", [], |row| row.get(0))
+        .expect("a count");
     for _ in 0..2 {
         let database = open_to_read(&path).expect("it is read");
-        let after: i64 =
-            database.query_row("SELECT count(*) FROM http_events WHERE breaker_host_state <> ''", [], |row| row.get(0)).expect("a count");
+        let after: i64 = database
+            .query_row(
+                "SELECT count(*) FROM http_events WHERE breaker_host_state <> ''",
+                [],
+                |row| row.get(0),
+            )
+            .expect("a count");
         assert_eq!(after, before);
         let summary = load(&database, &RunChoice::All).expect("a summary");
-        assert!(summary.hosts.iter().any(|row| row.host == "history.example"), "its runs are readable");
+        assert!(
+            summary
+                .hosts
+                .iter()
+                .any(|row| row.host == "history.example"),
+            "its runs are readable"
+        );
     }
 }
