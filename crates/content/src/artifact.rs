@@ -13,7 +13,10 @@ use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::policy::retry_after::parse_retry_after;
 use docstokg_hub::policy::site::RefusalReason;
-use docstokg_hub::{Admission, CookieJar, Downloaded, Ends, ErrorKind, FetchError, Head, Hub, Request, Role, SavedFile};
+use docstokg_hub::{
+    Admission, CookieJar, Downloaded, Ends, ErrorKind, FetchError, Head, Hub, Request, Role,
+    SavedFile,
+};
 use docstokg_policy::canonical;
 use http::header::{CONTENT_LENGTH, REFERER, RETRY_AFTER, TRANSFER_ENCODING};
 use http::{HeaderValue, StatusCode};
@@ -49,10 +52,21 @@ pub(crate) enum Fetched {
     /// It is a page, and these are the places that it names.
     Page(Box<Page>),
     /// Nothing, and never will.
-    Nothing { reason: Reason, detail: String, status: Option<u16>, gone: bool },
+    Nothing {
+        reason: Reason,
+        detail: String,
+        status: Option<u16>,
+        gone: bool,
+    },
     /// Not now.
     /// With whether it was stated, by the server or an operator, and not inferred from failures.
-    Later { wait: Duration, stated: bool, reason: Reason, detail: String, status: Option<u16> },
+    Later {
+        wait: Duration,
+        stated: bool,
+        reason: Reason,
+        detail: String,
+        status: Option<u16>,
+    },
     /// The run cannot go on: the disk is full or cannot be written.
     Halt(String),
 }
@@ -125,19 +139,42 @@ impl Fetcher {
         missing: &BTreeSet<Kind>,
         on_the_wire: &Arc<AtomicBool>,
     ) -> Fetched {
-        if staging.file_name().is_some_and(|name| self.left.contains(name))
+        if staging
+            .file_name()
+            .is_some_and(|name| self.left.contains(name))
             && let Some(left) = left_by_an_earlier_run(location, staging)
         {
             return self.judge(location, work, left, staging, missing).await;
         }
-        match self.robots.may_ask(&location.url, self.is_trusted(location)).await {
+        match self
+            .robots
+            .may_ask(&location.url, self.is_trusted(location))
+            .await
+        {
             Leave::Granted => {}
             Leave::Denied { text } => return nothing(Reason::RobotsDisallowed, text, None),
             Leave::Offline { text } => return offline(text),
-            Leave::Unreachable { text, gone } => return Fetched::Nothing { reason: Reason::RequestException, detail: text, status: None, gone },
+            Leave::Unreachable { text, gone } => {
+                return Fetched::Nothing {
+                    reason: Reason::RequestException,
+                    detail: text,
+                    status: None,
+                    gone,
+                };
+            }
             Leave::Later { wait, text, turn } => {
-                let reason = if turn { Reason::RateLimited } else { Reason::RobotsUnreachable };
-                return Fetched::Later { wait, stated: true, reason, detail: text, status: None };
+                let reason = if turn {
+                    Reason::RateLimited
+                } else {
+                    Reason::RobotsUnreachable
+                };
+                return Fetched::Later {
+                    wait,
+                    stated: true,
+                    reason,
+                    detail: text,
+                    status: None,
+                };
             }
         }
         let request = self.request(location).shown_in(Arc::clone(on_the_wire));
@@ -149,14 +186,21 @@ impl Fetcher {
 
     fn request(&self, location: &Location) -> Request {
         let judge = Arc::clone(&self.robots) as Arc<dyn Admission>;
-        let mut request = patient(Request::get(location.url.clone())).role(self.role).redirects_judged_by(judge).final_when(wall::is_one);
+        let mut request = patient(Request::get(location.url.clone()))
+            .role(self.role)
+            .redirects_judged_by(judge)
+            .final_when(wall::is_one);
         if let Some(jar) = &self.cookies {
             request = request.cookies(Arc::clone(jar));
         }
         if !self.is_trusted(location) {
             request = request.discovered();
         }
-        if let Some(referer) = location.referer.as_ref().and_then(|page| HeaderValue::from_str(page.as_str()).ok()) {
+        if let Some(referer) = location
+            .referer
+            .as_ref()
+            .and_then(|page| HeaderValue::from_str(page.as_str()).ok())
+        {
             request = request.header(REFERER, referer);
         }
         for (name, value) in self.settings.secret_headers(&location.url) {
@@ -165,16 +209,29 @@ impl Fetcher {
         request
     }
 
-    async fn judge(&self, location: &Location, work: &Work, done: Downloaded, staging: &Path, missing: &BTreeSet<Kind>) -> Fetched {
+    async fn judge(
+        &self,
+        location: &Location,
+        work: &Work,
+        done: Downloaded,
+        staging: &Path,
+        missing: &BTreeSet<Kind>,
+    ) -> Fetched {
         let status = done.head.status;
-        let Some(file) = done.file else { return self.no_file(&done, location) };
-        let mut judged = self.judge_file(location, work, &done.head, file, missing).await;
+        let Some(file) = done.file else {
+            return self.no_file(&done, location);
+        };
+        let mut judged = self
+            .judge_file(location, work, &done.head, file, missing)
+            .await;
         if let Fetched::File(arrived) = &mut judged
             && arrived.kind == Kind::Pdf
         {
             match self.examine(location, work, &arrived.file.path).await {
                 Finding::Accepted(evidence) => arrived.evidence = evidence,
-                Finding::WrongWork { detail } => judged = nothing(Reason::WrongWork, detail, Some(status.as_u16())),
+                Finding::WrongWork { detail } => {
+                    judged = nothing(Reason::WrongWork, detail, Some(status.as_u16()))
+                }
             }
         }
         if !matches!(judged, Fetched::File(_)) {
@@ -185,15 +242,21 @@ impl Fetcher {
             let _ = std::fs::remove_file(staging);
             let stated = self.retry_after(&done.head);
             let (wait, stated) = (stated.unwrap_or(PREPARING), stated.is_some());
-            return Fetched::Later { wait, stated, reason: Reason::Preparing, detail: "the file is being prepared".to_owned(), status: Some(202) };
+            return Fetched::Later {
+                wait,
+                stated,
+                reason: Reason::Preparing,
+                detail: "the file is being prepared".to_owned(),
+                status: Some(202),
+            };
         }
         judged
     }
 
     /// Compares what a PDF says about itself with the work.
     ///
-    /// Only what was found on a page can be another work's: what the user or a service named is that work's file, whatever
-    /// version it is.
+    /// Only what was found on a page can be another work's: what the user or a service named is
+    /// that work's file, whatever version it is.
     pub(crate) async fn examine(&self, location: &Location, work: &Work, path: &Path) -> Finding {
         match weigh(&self.examiner.look(path).await, work) {
             Finding::WrongWork { .. } if !matches!(location.resolver, "landing_page" | "wayback") => Finding::Accepted(Evidence::None),
@@ -213,22 +276,53 @@ impl Fetcher {
         }
         if let Some(StopReason::Deadline { until }) = done.journey.stopped {
             let wait = until.since(self.runtime.boot());
-            // With Retry-After the server said so; without, it only fails, and our breaker says how long to stay away.
+            // With Retry-After the server said so; without, it only fails, and our breaker says how
+            // long to stay away.
             let stated = done.head.headers.contains_key(RETRY_AFTER);
-            let (reason, what) = if stated { (Reason::RateLimited, "wants to be left alone") } else { (Reason::HttpStatus, "keeps failing") };
+            let (reason, what) = if stated {
+                (Reason::RateLimited, "wants to be left alone")
+            } else {
+                (Reason::HttpStatus, "keeps failing")
+            };
             let detail = format!("{host} answered {status} and {what}");
-            return Fetched::Later { wait, stated, reason, detail, status: Some(status.as_u16()) };
+            return Fetched::Later {
+                wait,
+                stated,
+                reason,
+                detail,
+                status: Some(status.as_u16()),
+            };
         }
         if status == StatusCode::PARTIAL_CONTENT {
-            return nothing(Reason::HttpStatus, format!("{host} sent a part of the file, and the whole was asked for"), Some(206));
+            return nothing(
+                Reason::HttpStatus,
+                format!("{host} sent a part of the file, and the whole was asked for"),
+                Some(206),
+            );
         }
         let gone = matches!(status.as_u16(), 404 | 410);
-        Fetched::Nothing { reason: Reason::HttpStatus, detail: format!("{host} answered {status}"), status: Some(status.as_u16()), gone }
+        Fetched::Nothing {
+            reason: Reason::HttpStatus,
+            detail: format!("{host} answered {status}"),
+            status: Some(status.as_u16()),
+            gone,
+        }
     }
 
-    async fn judge_file(&self, location: &Location, work: &Work, head: &Head, file: SavedFile, missing: &BTreeSet<Kind>) -> Fetched {
+    async fn judge_file(
+        &self,
+        location: &Location,
+        work: &Work,
+        head: &Head,
+        file: SavedFile,
+        missing: &BTreeSet<Kind>,
+    ) -> Fetched {
         let status = Some(head.status.as_u16());
-        let declared = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()).and_then(|text| text.trim().parse().ok());
+        let declared = head
+            .headers
+            .get(CONTENT_LENGTH)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|text| text.trim().parse().ok());
         let direct = location.resolver == DIRECT;
         let received = Received {
             head: &file.ends.first,
@@ -238,28 +332,48 @@ impl Fetcher {
             ends_by_itself: head.version == http::Version::HTTP_2
                 || head.status == StatusCode::PARTIAL_CONTENT
                 || head.headers.contains_key(TRANSFER_ENCODING),
-            expected: if location.offers == Offers::Pdf { Expected::Pdf } else { Expected::Anything },
+            expected: if location.offers == Offers::Pdf {
+                Expected::Pdf
+            } else {
+                Expected::Anything
+            },
         };
         let host = location.url.host_str().unwrap_or_default();
         let (payload, without_eof) = match judge(&received, self.min_pdf_bytes) {
             Verdict::Accepted(payload) => (payload, false),
             Verdict::AcceptedWithoutEof => (Payload::Pdf, true),
             // A user who asks for a file by its URL gets it, small as it may be.
-            Verdict::Rejected { payload, .. } if direct && !matches!(payload, Payload::Pdf | Payload::Empty | Payload::Html) => (payload, false),
+            Verdict::Rejected { payload, .. }
+                if direct && !matches!(payload, Payload::Pdf | Payload::Empty | Payload::Html) =>
+            {
+                (payload, false)
+            }
             Verdict::Rejected { reason, .. } => {
-                return nothing(reason.into(), format!("{host} sent {} bytes that are no whole file ({reason})", file.bytes), status);
+                return nothing(
+                    reason.into(),
+                    format!(
+                        "{host} sent {} bytes that are no whole file ({reason})",
+                        file.bytes
+                    ),
+                    status,
+                );
             }
         };
         if let Some(checksum) = &location.checksum
             && let Some(detail) = mismatch(checksum, &file)
         {
-            return nothing(Reason::ChecksumMismatch, format!("{host}: {detail}"), status);
+            return nothing(
+                Reason::ChecksumMismatch,
+                format!("{host}: {detail}"),
+                status,
+            );
         }
         if payload == Payload::Html {
             if let Some(wall) = wall::detect(head.status, &file.ends.first) {
                 return walled(host, wall, status);
             }
-            let wanted = missing.contains(&Kind::Html) && (direct || location.offers == Offers::Html);
+            let wanted =
+                missing.contains(&Kind::Html) && (direct || location.offers == Offers::Html);
             if !wanted {
                 return self.page(location, work, head, &file.path).await;
             }
@@ -271,9 +385,23 @@ impl Fetcher {
             _ => Kind::Other,
         };
         if !direct && !missing.contains(&kind) {
-            return nothing(Reason::DomainDisallowedMime, format!("{host} sent {} where something else is wanted", payload.as_str()), status);
+            return nothing(
+                Reason::DomainDisallowedMime,
+                format!(
+                    "{host} sent {} where something else is wanted",
+                    payload.as_str()
+                ),
+                status,
+            );
         }
-        Fetched::File(Box::new(Arrived { head: head.clone(), file, kind, payload, without_eof, evidence: Evidence::None }))
+        Fetched::File(Box::new(Arrived {
+            head: head.clone(),
+            file,
+            kind,
+            payload,
+            without_eof,
+            evidence: Evidence::None,
+        }))
     }
 
     /// Tells whether a URL is the user's own word: it may lead into the private network.
@@ -283,18 +411,43 @@ impl Fetcher {
 
     /// Reads a page that came where a file was wanted for the places that it names.
     async fn page(&self, location: &Location, work: &Work, head: &Head, path: &Path) -> Fetched {
-        let Ok(bytes) = std::fs::read(path) else { return nothing(Reason::HtmlOnly, "the page cannot be read back".to_owned(), None) };
+        let Ok(bytes) = std::fs::read(path) else {
+            return nothing(
+                Reason::HtmlOnly,
+                "the page cannot be read back".to_owned(),
+                None,
+            );
+        };
         let (work, url, headers) = (work.clone(), head.url.clone(), head.headers.clone());
-        let page = aside(move || landing_page::extract(&charset::page(&bytes, content_type(&headers)), &url, &headers, Some(&work)))
-            .await
-            .unwrap_or_default();
-        let found = landing_page::Page::places(page.candidates, &head.url, &self.settings.endpoints.arxiv);
+        let page = aside(move || {
+            landing_page::extract(
+                &charset::page(&bytes, content_type(&headers)),
+                &url,
+                &headers,
+                Some(&work),
+            )
+        })
+        .await
+        .unwrap_or_default();
+        let found =
+            landing_page::Page::places(page.candidates, &head.url, &self.settings.endpoints.arxiv);
         let own = canonical::for_index(&location.url);
-        // A stub that only sends browsers on is followed; a page with links of its own is read as it is.
+        // A stub that only sends browsers on is followed; a page with links of its own is read as
+        // it is.
         let found: Vec<Location> = found.collect();
-        let next = page.next.filter(|_| found.is_empty()).map(|next| Location::new(next, Offers::Unknown, "landing_page").referer(head.url.clone()));
-        let locations = found.into_iter().chain(next).filter(|found| canonical::for_index(&found.url) != own).collect();
-        Fetched::Page(Box::new(Page { locations, learned: page.learned, head: head.clone() }))
+        let next = page.next.filter(|_| found.is_empty()).map(|next| {
+            Location::new(next, Offers::Unknown, "landing_page").referer(head.url.clone())
+        });
+        let locations = found
+            .into_iter()
+            .chain(next)
+            .filter(|found| canonical::for_index(&found.url) != own)
+            .collect();
+        Fetched::Page(Box::new(Page {
+            locations,
+            learned: page.learned,
+            head: head.clone(),
+        }))
     }
 
     fn retry_after(&self, head: &Head) -> Option<Duration> {
@@ -305,19 +458,48 @@ impl Fetcher {
 
 /// Returns a file that was fetched to its end by a process that did not live to judge it.
 fn left_by_an_earlier_run(location: &Location, staging: &Path) -> Option<Downloaded> {
-    let bytes = std::fs::metadata(staging).ok().filter(std::fs::Metadata::is_file)?.len();
-    let file = SavedFile { path: staging.to_owned(), bytes, sha256: sha256_of(staging).ok()?, ends: Ends::of(staging).ok()? };
-    let head = Head { status: StatusCode::OK, version: http::Version::HTTP_11, headers: http::HeaderMap::new(), url: location.url.clone() };
-    Some(Downloaded { head, file: Some(file), preview: bytes::Bytes::new(), journey: docstokg_hub::Journey::default() })
+    let bytes = std::fs::metadata(staging)
+        .ok()
+        .filter(std::fs::Metadata::is_file)?
+        .len();
+    let file = SavedFile {
+        path: staging.to_owned(),
+        bytes,
+        sha256: sha256_of(staging).ok()?,
+        ends: Ends::of(staging).ok()?,
+    };
+    let head = Head {
+        status: StatusCode::OK,
+        version: http::Version::HTTP_11,
+        headers: http::HeaderMap::new(),
+        url: location.url.clone(),
+    };
+    Some(Downloaded {
+        head,
+        file: Some(file),
+        preview: bytes::Bytes::new(),
+        journey: docstokg_hub::Journey::default(),
+    })
 }
 
 fn nothing(reason: Reason, detail: String, status: Option<u16>) -> Fetched {
-    Fetched::Nothing { reason, detail, status, gone: false }
+    Fetched::Nothing {
+        reason,
+        detail,
+        status,
+        gone: false,
+    }
 }
 
 /// This machine has no network: nothing is known about the file.
 fn offline(detail: String) -> Fetched {
-    Fetched::Later { wait: Duration::from_millis(OFFLINE_RETRY_MS), stated: true, reason: Reason::Offline, detail, status: None }
+    Fetched::Later {
+        wait: Duration::from_millis(OFFLINE_RETRY_MS),
+        stated: true,
+        reason: Reason::Offline,
+        detail,
+        status: None,
+    }
 }
 
 fn walled(host: &str, wall: Wall, status: Option<u16>) -> Fetched {
@@ -334,23 +516,49 @@ fn failed(error: &FetchError) -> Fetched {
         ErrorKind::BreakerOpen(refused) => {
             let (wait, stated) = match &refused.refusal.reason {
                 RefusalReason::Open { probing: true, .. } => (PROBES_OUT, true),
-                RefusalReason::Open { reason: OpenReason::RetryAfter | OpenReason::Operator(_), .. } => (refused.cooldown_remaining, true),
+                RefusalReason::Open {
+                    reason: OpenReason::RetryAfter | OpenReason::Operator(_),
+                    ..
+                } => (refused.cooldown_remaining, true),
                 _ => (refused.cooldown_remaining, false),
             };
-            Fetched::Later { wait, stated, reason: Reason::BreakerOpen, detail, status: None }
+            Fetched::Later {
+                wait,
+                stated,
+                reason: Reason::BreakerOpen,
+                detail,
+                status: None,
+            }
         }
-        ErrorKind::RateLimited(refused) => {
-            Fetched::Later { wait: refused.cooldown_remaining, stated: true, reason: Reason::RateLimited, detail, status: None }
-        }
+        ErrorKind::RateLimited(refused) => Fetched::Later {
+            wait: refused.cooldown_remaining,
+            stated: true,
+            reason: Reason::RateLimited,
+            detail,
+            status: None,
+        },
         ErrorKind::Disallowed { .. } => nothing(Reason::RobotsDisallowed, detail, None),
         ErrorKind::File { source, path } => match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Fetched::Halt(format!("there is no room left for {path}")),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Fetched::Halt(format!("there is no room left for {path}"))
+            }
             _ => Fetched::Halt(format!("{path} cannot be written: {source}")),
         },
         ErrorKind::Store { .. } => Fetched::Halt(detail),
         ErrorKind::TooLarge { .. } => nothing(Reason::PayloadTooLarge, detail, None),
-        ErrorKind::Fault { fault: Fault::NoRoute, message, .. } if is_offline(message) => offline(detail),
-        ErrorKind::Fault { fault: Fault::Dns, .. } => Fetched::Nothing { reason: Reason::RequestException, detail, status: None, gone: true },
+        ErrorKind::Fault {
+            fault: Fault::NoRoute,
+            message,
+            ..
+        } if is_offline(message) => offline(detail),
+        ErrorKind::Fault {
+            fault: Fault::Dns, ..
+        } => Fetched::Nothing {
+            reason: Reason::RequestException,
+            detail,
+            status: None,
+            gone: true,
+        },
         _ => nothing(Reason::RequestException, detail, None),
     }
 }
@@ -361,5 +569,6 @@ fn mismatch(checksum: &Checksum, file: &SavedFile) -> Option<String> {
         Checksum::Sha256(stated) => (stated, file.sha256.clone()),
         Checksum::Md5(stated) => (stated, md5_of(&file.path).ok()?),
     };
-    (*stated != found).then(|| format!("the file has the checksum {found}, and {stated} was stated"))
+    (*stated != found)
+        .then(|| format!("the file has the checksum {found}, and {stated} was stated"))
 }

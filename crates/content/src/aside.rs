@@ -1,15 +1,20 @@
-//! Work that keeps a processor busy, done beside the runtime: other works of the run go on meanwhile, and a parser that
-//! panics fails one work and not the run.
+//! Work that keeps a processor busy, done beside the runtime: other works of the run go on
+//! meanwhile, and a parser that panics fails one work and not the run.
 
 use std::sync::LazyLock;
 
 use tokio::sync::Semaphore;
 
-/// As much is done at once as there are processors: more would only make each take longer, and hold more memory.
-static TURNS: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(2, usize::from)));
+/// As much is done at once as there are processors: more would only make each take longer, and hold
+/// more memory.
+static TURNS: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(2, usize::from)));
 
-/// Does something on a thread for such work; `None` if it panicked. Without a runtime, as in a simulation, it is done here.
-pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+/// Does something on a thread for such work; `None` if it panicked. Without a runtime, as in a
+/// simulation, it is done here.
+pub(crate) async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => {
             let _turn = TURNS.acquire().await.ok()?;

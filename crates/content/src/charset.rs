@@ -7,9 +7,13 @@ use encoding_rs::{Encoding, WINDOWS_1252};
 /// How much of a page is searched for what it says about its characters.
 const HEAD_BYTES: usize = 2_048;
 
-/// Reads a text that should be UTF-8: what is not is taken for the encoding of old files, which has every byte.
+/// Reads a text that should be UTF-8: what is not is taken for the encoding of old files, which has
+/// every byte.
 pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
-    std::str::from_utf8(bytes).map_or_else(|_| WINDOWS_1252.decode_without_bom_handling(bytes).0, Cow::Borrowed)
+    std::str::from_utf8(bytes).map_or_else(
+        |_| WINDOWS_1252.decode_without_bom_handling(bytes).0,
+        Cow::Borrowed,
+    )
 }
 
 /// Reads a page: as its header or its own head says, else as UTF-8, else as old pages are.
@@ -18,15 +22,23 @@ pub(crate) fn page<'a>(bytes: &'a [u8], content_type: Option<&str>) -> Cow<'a, s
         return Cow::Borrowed(text);
     }
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(HEAD_BYTES)]).to_ascii_lowercase();
-    let stated = content_type.and_then(|text| label(&text.to_ascii_lowercase())).or_else(|| label(&head));
+    let stated = content_type
+        .and_then(|text| label(&text.to_ascii_lowercase()))
+        .or_else(|| label(&head));
     stated.unwrap_or(WINDOWS_1252).decode(bytes).0
 }
 
 /// Finds `charset=...`. A page that says UTF-8 and is not is a page that says nothing.
 fn label(text: &str) -> Option<&'static Encoding> {
     let (_, behind) = text.split_once("charset")?;
-    let name = behind.trim_start().strip_prefix('=')?.trim_start().trim_start_matches(['"', '\'']);
-    let end = name.find(|c: char| !c.is_ascii_alphanumeric() && !"-_:".contains(c)).unwrap_or(name.len());
+    let name = behind
+        .trim_start()
+        .strip_prefix('=')?
+        .trim_start()
+        .trim_start_matches(['"', '\'']);
+    let end = name
+        .find(|c: char| !c.is_ascii_alphanumeric() && !"-_:".contains(c))
+        .unwrap_or(name.len());
     Encoding::for_label(&name.as_bytes()[..end]).filter(|encoding| *encoding != encoding_rs::UTF_8)
 }
 
@@ -38,8 +50,17 @@ mod tests {
     fn characters_are_read_as_stated_or_as_old_texts_have_them() {
         assert_eq!(text("\u{c9}tude".as_bytes()), "\u{c9}tude");
         assert_eq!(text(b"\xc9tude \x96 x"), "\u{c9}tude \u{2013} x");
-        assert_eq!(page(b"<title>\xc9tude</title>", Some("text/html; charset=utf-8")), "<title>\u{c9}tude</title>");
-        assert_eq!(page(b"\x93\xfa\x96\x7b", Some("text/html; charset=Shift_JIS")), "\u{65e5}\u{672c}");
-        assert_eq!(page(b"<meta charset='koi8-r'>\xd7", None), "<meta charset='koi8-r'>\u{432}");
+        assert_eq!(
+            page(b"<title>\xc9tude</title>", Some("text/html; charset=utf-8")),
+            "<title>\u{c9}tude</title>"
+        );
+        assert_eq!(
+            page(b"\x93\xfa\x96\x7b", Some("text/html; charset=Shift_JIS")),
+            "\u{65e5}\u{672c}"
+        );
+        assert_eq!(
+            page(b"<meta charset='koi8-r'>\xd7", None),
+            "<meta charset='koi8-r'>\u{432}"
+        );
     }
 }

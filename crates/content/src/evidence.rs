@@ -1,9 +1,10 @@
 //! What a PDF says about itself, compared with the work it was downloaded for.
 //!
-//! Publishers put the DOI and the title into the file's metadata (XMP, the Info dictionary) and the DOI on its first page.
-//! A file that names another DOI and has another title is another work's file. A differing title alone proves nothing
-//! (Info titles are often "Microsoft Word - ..."), and most files say nothing at all; both is recorded as what it is.
-//! A title of a few words proves nothing either: "Introduction" and "Cancer statistics" stand on many pages.
+//! Publishers put the DOI and the title into the file's metadata (XMP, the Info dictionary) and the
+//! DOI on its first page. A file that names another DOI and has another title is another work's
+//! file. A differing title alone proves nothing (Info titles are often "Microsoft Word - ..."), and
+//! most files say nothing at all; both is recorded as what it is. A title of a few words proves
+//! nothing either: "Introduction" and "Cancer statistics" stand on many pages.
 
 mod examiner;
 mod inside;
@@ -53,28 +54,42 @@ pub(crate) fn weigh(inside: &Inside, work: &Work) -> Finding {
     if doi.is_some_and(|doi| inside.metadata_dois.contains(doi)) && !is_part {
         return Finding::Accepted(Evidence::Metadata);
     }
-    if doi.is_some_and(|doi| page_dois.iter().any(|found| is_same(&found.doi, doi)) || is_broken_in(doi, page)) && !is_part {
+    if doi.is_some_and(|doi| {
+        page_dois.iter().any(|found| is_same(&found.doi, doi)) || is_broken_in(doi, page)
+    }) && !is_part
+    {
         return Finding::Accepted(Evidence::Text);
     }
     let names_another = doi.is_some() && !inside.metadata_dois.is_empty();
     let title = work.title.as_deref();
     let in_metadata = match (title, inside.title.as_deref()) {
-        // Of a few words all have to be the same: "Introduction to grants" is another title than "Introduction".
-        (Some(title), Some(text)) if !titles::is_telling(title) && !titles::is_equal(title, text) => Likeness::Different,
+        // Of a few words all have to be the same: "Introduction to grants" is another title than
+        // "Introduction".
+        (Some(title), Some(text))
+            if !titles::is_telling(title) && !titles::is_equal(title, text) =>
+        {
+            Likeness::Different
+        }
         (Some(title), Some(text)) => titles::compare(title, text),
         _ => Likeness::Unclear,
     };
     let in_text = title.map_or(Likeness::Unclear, |title| titles::find_in(title, page));
     let is_telling = title.is_some_and(titles::is_telling) && !is_part;
-    if is_telling && in_metadata == Likeness::Same && inside.title.as_deref().is_some_and(titles::is_telling) {
+    if is_telling
+        && in_metadata == Likeness::Same
+        && inside.title.as_deref().is_some_and(titles::is_telling)
+    {
         return Finding::Accepted(Evidence::Metadata);
     }
-    // The words of a title may be strewn over any page on the same matter: against another DOI they have to stand together.
+    // The words of a title may be strewn over any page on the same matter: against another DOI they
+    // have to stand together.
     let stands_there = title.is_some_and(|title| titles::stands_in(title, page));
     if is_telling && (stands_there || (in_text == Likeness::Same && !names_another)) {
         return Finding::Accepted(Evidence::Text);
     }
-    let Some(doi) = doi else { return Finding::Accepted(Evidence::None) };
+    let Some(doi) = doi else {
+        return Finding::Accepted(Evidence::None);
+    };
     // Of several DOIs on a page none is known to be its own.
     let stated = match (&inside.metadata_dois[..], &page_dois[..]) {
         ([first, ..], _) => Some((first.to_string(), "its metadata")),
@@ -83,30 +98,54 @@ pub(crate) fn weigh(inside: &Inside, work: &Work) -> Finding {
     };
     let is_different = in_text == Likeness::Different || in_metadata == Likeness::Different;
     match stated {
-        Some((stated, place)) if is_different => {
-            Finding::WrongWork { detail: format!("the file is another work's: {place} names {stated}, and {doi} was wanted") }
-        }
+        Some((stated, place)) if is_different => Finding::WrongWork {
+            detail: format!(
+                "the file is another work's: {place} names {stated}, and {doi} was wanted"
+            ),
+        },
         _ => Finding::Accepted(Evidence::None),
     }
 }
 
 /// Words at the beginning of a page that make it a part of a work, such as its supplement.
-const PARTS: [&str; 6] = ["supplement", "supporting information", "electronic supplementary", "additional file", "appendix", "corrigendum"];
+const PARTS: [&str; 6] = [
+    "supplement",
+    "supporting information",
+    "electronic supplementary",
+    "additional file",
+    "appendix",
+    "corrigendum",
+];
 /// How far into a page that is looked for.
 const BEGINNING: usize = 200;
 
-/// Tells whether a page begins as that of a supplement or the like, which prints the title of its work, too.
+/// Tells whether a page begins as that of a supplement or the like, which prints the title of its
+/// work, too.
 fn is_a_part(page: &str) -> bool {
-    let beginning: String = page.chars().take(BEGINNING).collect::<String>().to_lowercase();
+    let beginning: String = page
+        .chars()
+        .take(BEGINNING)
+        .collect::<String>()
+        .to_lowercase();
     let words = titles::words(&beginning).join(" ");
     PARTS.iter().any(|part| words.starts_with(part))
         || words.contains("supplementary information for")
         || words.contains("supporting information for")
 }
 
-/// Words before a DOI on a page that make it one of something else: of data, of what is cited, of another version.
-const OF_SOMETHING_ELSE: [&str; 9] =
-    ["data", "available", "supplement", "cite", "citation", "original", "published version", "archived", "deposited"];
+/// Words before a DOI on a page that make it one of something else: of data, of what is cited, of
+/// another version.
+const OF_SOMETHING_ELSE: [&str; 9] = [
+    "data",
+    "available",
+    "supplement",
+    "cite",
+    "citation",
+    "original",
+    "published version",
+    "archived",
+    "deposited",
+];
 /// How far before the DOI they are looked for.
 const CONTEXT: usize = 120;
 
@@ -133,9 +172,14 @@ fn dois_in(text: &str) -> Vec<PageDoi> {
     let lower = text.to_lowercase();
     let mut found: Vec<PageDoi> = Vec::new();
     for (at, _) in lower.match_indices("10.") {
-        let boundary = lower[..at].chars().next_back().is_none_or(|before| !before.is_alphanumeric() && before != '.');
+        let boundary = lower[..at]
+            .chars()
+            .next_back()
+            .is_none_or(|before| !before.is_alphanumeric() && before != '.');
         let rest = &lower[at..];
-        let end = rest.find(|c: char| c.is_whitespace() || c.is_control() || "\"'<>|".contains(c)).unwrap_or(rest.len());
+        let end = rest
+            .find(|c: char| c.is_whitespace() || c.is_control() || "\"'<>|".contains(c))
+            .unwrap_or(rest.len());
         if boundary
             && let Some(Ok(doi)) = Doi::read_bare(&rest[..end])
             && !found.iter().any(|known| known.doi == doi.as_str())
@@ -144,17 +188,26 @@ fn dois_in(text: &str) -> Vec<PageDoi> {
             context.reverse();
             let context: String = context.into_iter().collect();
             // One without digits is a journal's.
-            let is_own = doi.as_str().split_once('/').is_some_and(|(_, suffix)| suffix.bytes().any(|byte| byte.is_ascii_digit()))
+            let is_own = doi
+                .as_str()
+                .split_once('/')
+                .is_some_and(|(_, suffix)| suffix.bytes().any(|byte| byte.is_ascii_digit()))
                 && !OF_SOMETHING_ELSE.iter().any(|word| context.contains(word));
-            found.push(PageDoi { doi: doi.to_string(), is_own });
+            found.push(PageDoi {
+                doi: doi.to_string(),
+                is_own,
+            });
         }
     }
     found
 }
 
-/// Tells whether a DOI found in a text is the one: lines of a PDF run into each other, so more may be stuck to its end.
+/// Tells whether a DOI found in a text is the one: lines of a PDF run into each other, so more may
+/// be stuck to its end.
 fn is_same(found: &str, doi: &Doi) -> bool {
-    found.strip_prefix(doi.as_str()).is_some_and(|behind| !behind.starts_with(|c: char| c.is_ascii_digit()))
+    found
+        .strip_prefix(doi.as_str())
+        .is_some_and(|behind| !behind.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -169,33 +222,79 @@ mod tests {
     }
 
     fn page(text: &str) -> String {
-        format!("{text} words of a page that go on and on about one thing or another until there are more than twenty of them here")
+        format!(
+            "{text} words of a page that go on and on about one thing or another until there are more than twenty of them here"
+        )
     }
 
     const TITLE: &str = "Assessment of virus infection in pathogen-free chickens";
 
     #[test]
     fn a_doi_or_title_of_the_work_is_evidence() {
-        let named = Inside { metadata_dois: vec!["10.1000/right.1".parse().unwrap()], ..Inside::default() };
-        assert_eq!(weigh(&named, &work(None)), Finding::Accepted(Evidence::Metadata));
-        let titled = Inside { title: Some("Assessment of Virus Infection in Pathogen-Free Chickens".into()), ..Inside::default() };
-        assert_eq!(weigh(&titled, &work(Some(TITLE))), Finding::Accepted(Evidence::Metadata));
-        let printed = Inside { first_page: Some(page("doi:10.1000/right.1Received May")), ..Inside::default() };
-        assert_eq!(weigh(&printed, &work(None)), Finding::Accepted(Evidence::Text));
-        let printed = Inside { first_page: Some(page(TITLE)), title: Some("Microsoft Word - final3.doc".into()), ..Inside::default() };
-        assert_eq!(weigh(&printed, &work(Some(TITLE))), Finding::Accepted(Evidence::Text));
+        let named = Inside {
+            metadata_dois: vec!["10.1000/right.1".parse().unwrap()],
+            ..Inside::default()
+        };
+        assert_eq!(
+            weigh(&named, &work(None)),
+            Finding::Accepted(Evidence::Metadata)
+        );
+        let titled = Inside {
+            title: Some("Assessment of Virus Infection in Pathogen-Free Chickens".into()),
+            ..Inside::default()
+        };
+        assert_eq!(
+            weigh(&titled, &work(Some(TITLE))),
+            Finding::Accepted(Evidence::Metadata)
+        );
+        let printed = Inside {
+            first_page: Some(page("doi:10.1000/right.1Received May")),
+            ..Inside::default()
+        };
+        assert_eq!(
+            weigh(&printed, &work(None)),
+            Finding::Accepted(Evidence::Text)
+        );
+        let printed = Inside {
+            first_page: Some(page(TITLE)),
+            title: Some("Microsoft Word - final3.doc".into()),
+            ..Inside::default()
+        };
+        assert_eq!(
+            weigh(&printed, &work(Some(TITLE))),
+            Finding::Accepted(Evidence::Text)
+        );
     }
 
     #[test]
     fn another_doi_with_another_title_is_another_work() {
-        let inside = Inside { metadata_dois: vec!["10.1000/other".parse().unwrap()], title: Some("Grants manual".into()), ..Inside::default() };
-        assert!(matches!(weigh(&inside, &work(Some(TITLE))), Finding::WrongWork { detail } if detail.contains("10.1000/other")));
-        let inside = Inside { first_page: Some(page("Grants manual of the commission https://doi.org/10.1000/other.7")), ..Inside::default() };
-        assert!(matches!(weigh(&inside, &work(Some(TITLE))), Finding::WrongWork { detail } if detail.contains("first page")));
+        let inside = Inside {
+            metadata_dois: vec!["10.1000/other".parse().unwrap()],
+            title: Some("Grants manual".into()),
+            ..Inside::default()
+        };
+        assert!(
+            matches!(weigh(&inside, &work(Some(TITLE))), Finding::WrongWork { detail } if detail.contains("10.1000/other"))
+        );
+        let inside = Inside {
+            first_page: Some(page(
+                "Grants manual of the commission https://doi.org/10.1000/other.7",
+            )),
+            ..Inside::default()
+        };
+        assert!(
+            matches!(weigh(&inside, &work(Some(TITLE))), Finding::WrongWork { detail } if detail.contains("first page"))
+        );
         // The metadata is a template's; the page decides.
-        let inside =
-            Inside { metadata_dois: vec!["10.1000/other".parse().unwrap()], title: Some("Journal template".into()), first_page: Some(page(TITLE)) };
-        assert_eq!(weigh(&inside, &work(Some(TITLE))), Finding::Accepted(Evidence::Text));
+        let inside = Inside {
+            metadata_dois: vec!["10.1000/other".parse().unwrap()],
+            title: Some("Journal template".into()),
+            first_page: Some(page(TITLE)),
+        };
+        assert_eq!(
+            weigh(&inside, &work(Some(TITLE))),
+            Finding::Accepted(Evidence::Text)
+        );
     }
 
     #[test]
@@ -203,19 +302,47 @@ mod tests {
         let other = || vec!["10.1000/other".parse().unwrap()];
         for inside in [
             // A title alone.
-            Inside { title: Some("Microsoft Word - paper.docx".into()), first_page: Some(page("something else")), ..Inside::default() },
+            Inside {
+                title: Some("Microsoft Word - paper.docx".into()),
+                first_page: Some(page("something else")),
+                ..Inside::default()
+            },
             // A DOI alone.
-            Inside { metadata_dois: other(), ..Inside::default() },
+            Inside {
+                metadata_dois: other(),
+                ..Inside::default()
+            },
             // Several DOIs on the page: references.
-            Inside { first_page: Some(page("10.1000/one 10.1000/two")), ..Inside::default() },
+            Inside {
+                first_page: Some(page("10.1000/one 10.1000/two")),
+                ..Inside::default()
+            },
             Inside::default(),
         ] {
-            assert_eq!(weigh(&inside, &work(Some(TITLE))), Finding::Accepted(Evidence::None), "{inside:?}");
+            assert_eq!(
+                weigh(&inside, &work(Some(TITLE))),
+                Finding::Accepted(Evidence::None),
+                "{inside:?}"
+            );
         }
         // A version or preprint has another DOI and the same title.
-        let preprint = Inside { metadata_dois: other(), title: Some(TITLE.into()), ..Inside::default() };
-        assert_eq!(weigh(&preprint, &work(Some(TITLE))), Finding::Accepted(Evidence::Metadata));
-        let untitled = Inside { metadata_dois: other(), title: Some("Grants manual".into()), ..Inside::default() };
-        assert_eq!(weigh(&untitled, &work(None)), Finding::Accepted(Evidence::None));
+        let preprint = Inside {
+            metadata_dois: other(),
+            title: Some(TITLE.into()),
+            ..Inside::default()
+        };
+        assert_eq!(
+            weigh(&preprint, &work(Some(TITLE))),
+            Finding::Accepted(Evidence::Metadata)
+        );
+        let untitled = Inside {
+            metadata_dois: other(),
+            title: Some("Grants manual".into()),
+            ..Inside::default()
+        };
+        assert_eq!(
+            weigh(&untitled, &work(None)),
+            Finding::Accepted(Evidence::None)
+        );
     }
 }

@@ -13,11 +13,12 @@ use crate::robots_gate::{Leave, RobotsGate};
 use crate::wall;
 use crate::web::{Answer, Ask, BoxFuture, Web, WebError};
 
-/// The longest that a request of a bulk run may wait in line: as good as for ever. What it does on the wire is bounded by
-/// the transport's own timeouts.
+/// The longest that a request of a bulk run may wait in line: as good as for ever. What it does on
+/// the wire is bounded by the transport's own timeouts.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30 * 86_400);
 
-/// The longest that a request waits for its own retry; what takes longer is put aside and comes back.
+/// The longest that a request waits for its own retry; what takes longer is put aside and comes
+/// back.
 pub(crate) const RETRY_WAIT: Duration = Duration::from_secs(5);
 
 /// How long to stay away when a host is half-open and its probes are out.
@@ -36,7 +37,12 @@ impl HubWeb {
     /// Puts the hub behind the seam.
     #[must_use]
     pub fn new(hub: Hub, robots: Arc<RobotsGate>) -> Self {
-        Self { hub, robots, on_the_wire: None, cookies: None }
+        Self {
+            hub,
+            robots,
+            on_the_wire: None,
+            cookies: None,
+        }
     }
 
     /// Returns the same web, with a jar for the cookies of pages.
@@ -48,7 +54,10 @@ impl HubWeb {
     /// Returns the same web, showing in `flag` whether a request is on the wire.
     #[must_use]
     pub fn shown_in(&self, flag: &Arc<AtomicBool>) -> Self {
-        Self { on_the_wire: Some(Arc::clone(flag)), ..self.clone() }
+        Self {
+            on_the_wire: Some(Arc::clone(flag)),
+            ..self.clone()
+        }
     }
 }
 
@@ -62,13 +71,22 @@ impl Web for HubWeb {
                     Leave::Offline { text } => return Err(WebError::Offline { text }),
                     Leave::Unreachable { text, .. } => return Err(WebError::Failed { text }),
                     Leave::Later { wait, text, turn } => {
-                        return Err(WebError::Refused { until_ms_from_now: Some(millis(wait)), breaker: !turn, text });
+                        return Err(WebError::Refused {
+                            until_ms_from_now: Some(millis(wait)),
+                            breaker: !turn,
+                            text,
+                        });
                     }
                 }
             }
-            let mut request = patient(Request::get(ask.url)).role(ask.role).resolver(ask.resolver);
+            let mut request = patient(Request::get(ask.url))
+                .role(ask.role)
+                .resolver(ask.resolver);
             if ask.role != Role::Metadata {
-                request = request.discovered().redirects_judged_by(Arc::clone(&self.robots) as Arc<dyn Admission>).final_when(wall::is_one);
+                request = request
+                    .discovered()
+                    .redirects_judged_by(Arc::clone(&self.robots) as Arc<dyn Admission>)
+                    .final_when(wall::is_one);
             }
             if let Some(jar) = self.cookies.as_ref().filter(|_| ask.role != Role::Metadata) {
                 request = request.cookies(Arc::clone(jar));
@@ -89,7 +107,12 @@ impl Web for HubWeb {
                 request = request.secret_header(name, value);
             }
             match self.hub.fetch(request).await {
-                Ok(answer) => Ok(Answer { status: answer.head.status, headers: answer.head.headers, body: answer.body, url: answer.head.url }),
+                Ok(answer) => Ok(Answer {
+                    status: answer.head.status,
+                    headers: answer.head.headers,
+                    body: answer.body,
+                    url: answer.head.url,
+                }),
                 Err(error) => Err(web_error(&error)),
             }
         })
@@ -98,22 +121,49 @@ impl Web for HubWeb {
 
 /// Lets a request wait in line as long as it takes, but not for its own retry.
 pub(crate) fn patient(request: Request) -> Request {
-    request.rate_wait(RateWait::Deadline).deadline(PATIENCE).retry_wait(RETRY_WAIT)
+    request
+        .rate_wait(RateWait::Deadline)
+        .deadline(PATIENCE)
+        .retry_wait(RETRY_WAIT)
 }
 
 fn web_error(error: &FetchError) -> WebError {
     let text = error.to_string();
     match &error.kind {
         ErrorKind::BreakerOpen(refused) => {
-            // Half-open with its probes out: the verdict is due in a moment, whatever their leases say.
-            let probing = matches!(refused.refusal.reason, RefusalReason::Open { probing: true, .. });
-            let wait = if probing { PROBES_OUT } else { refused.cooldown_remaining };
-            WebError::Refused { until_ms_from_now: Some(millis(wait)), breaker: true, text }
+            // Half-open with its probes out: the verdict is due in a moment, whatever their leases
+            // say.
+            let probing = matches!(
+                refused.refusal.reason,
+                RefusalReason::Open { probing: true, .. }
+            );
+            let wait = if probing {
+                PROBES_OUT
+            } else {
+                refused.cooldown_remaining
+            };
+            WebError::Refused {
+                until_ms_from_now: Some(millis(wait)),
+                breaker: true,
+                text,
+            }
         }
         ErrorKind::Disallowed { .. } => WebError::Disallowed { text },
-        ErrorKind::RateLimited(refused) => WebError::Refused { until_ms_from_now: Some(millis(refused.cooldown_remaining)), breaker: false, text },
-        ErrorKind::Deadline { .. } | ErrorKind::Fault { fault: Fault::Timeout, .. } => WebError::Timeout { text },
-        ErrorKind::Fault { fault: Fault::NoRoute, message, .. } if is_offline(message) => WebError::Offline { text },
+        ErrorKind::RateLimited(refused) => WebError::Refused {
+            until_ms_from_now: Some(millis(refused.cooldown_remaining)),
+            breaker: false,
+            text,
+        },
+        ErrorKind::Deadline { .. }
+        | ErrorKind::Fault {
+            fault: Fault::Timeout,
+            ..
+        } => WebError::Timeout { text },
+        ErrorKind::Fault {
+            fault: Fault::NoRoute,
+            message,
+            ..
+        } if is_offline(message) => WebError::Offline { text },
         _ => WebError::Failed { text },
     }
 }

@@ -1,9 +1,10 @@
 //! What a person writes to name a work, in every usual spelling, and the one spelling we keep.
 //!
-//! A list of works comes out of reference managers, spreadsheets and browser tabs, so the same DOI arrives as text, as a
-//! link, percent-encoded, in quotes or with the full stop of the sentence it was copied from. This room turns all of that
-//! into one [`Identifier`], or says what the text looks like and what would have been accepted. It asks nobody: whether
-//! the work exists is for the resolvers to find out.
+//! A list of works comes out of reference managers, spreadsheets and browser tabs, so the same DOI
+//! arrives as text, as a link, percent-encoded, in quotes or with the full stop of the sentence it
+//! was copied from. This room turns all of that into one [`Identifier`], or says what the text
+//! looks like and what would have been accepted. It asks nobody: whether the work exists is for the
+//! resolvers to find out.
 
 use std::fmt;
 use std::str::FromStr;
@@ -48,8 +49,9 @@ pub enum Identifier {
 impl Identifier {
     /// Reads an identifier in any usual spelling.
     ///
-    /// A DOI of the form `10.48550/arXiv.*` is the arXiv work. A link to doi.org, arxiv.org, `PubMed`, PMC or `OpenAlex` is
-    /// the identifier it carries; any other `http` or `https` link is itself.
+    /// A DOI of the form `10.48550/arXiv.*` is the arXiv work. A link to doi.org, arxiv.org,
+    /// `PubMed`, PMC or `OpenAlex` is the identifier it carries; any other `http` or `https` link
+    /// is itself.
     ///
     /// # Errors
     /// Says what the text looks like and what is accepted. The message never repeats a password.
@@ -80,7 +82,8 @@ impl Identifier {
         web_address(text).map(Self::Url)
     }
 
-    /// Returns the text under which duplicates of a work are found: arXiv without version, a URL in its index form.
+    /// Returns the text under which duplicates of a work are found: arXiv without version, a URL in
+    /// its index form.
     #[must_use]
     pub fn work_key(&self) -> String {
         match self {
@@ -108,19 +111,32 @@ impl Identifier {
 /// Reads what is none of the known identifiers as a web address.
 fn web_address(text: &str) -> Result<Url, IdentifierError> {
     let unrecognised = || IdentifierError::Unrecognised(preview(text));
-    // Without a scheme it is not an address; an unclosed quote of a word is no reason to show a URL parser's message.
+    // Without a scheme it is not an address; an unclosed quote of a word is no reason to show a URL
+    // parser's message.
     let (scheme, rest) = text.split_once(':').ok_or_else(unrecognised)?;
-    if scheme.is_empty() || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)) {
+    if scheme.is_empty()
+        || !scheme
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+    {
         return Err(unrecognised());
     }
     if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
-        return Err(if rest.starts_with("//") { IdentifierError::Scheme(scheme.to_ascii_lowercase()) } else { unrecognised() });
+        return Err(if rest.starts_with("//") {
+            IdentifierError::Scheme(scheme.to_ascii_lowercase())
+        } else {
+            unrecognised()
+        });
     }
-    let mut url = Url::parse(text).map_err(|error| IdentifierError::Address { why: error.to_string() })?;
+    let mut url = Url::parse(text).map_err(|error| IdentifierError::Address {
+        why: error.to_string(),
+    })?;
     // A place on a page is for the reader; servers never see it.
     url.set_fragment(None);
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(IdentifierError::Userinfo { host: url.host_str().unwrap_or_default().to_owned() });
+        return Err(IdentifierError::Userinfo {
+            host: url.host_str().unwrap_or_default().to_owned(),
+        });
     }
     Ok(url)
 }
@@ -168,7 +184,9 @@ macro_rules! as_text {
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 let text = crate::identifier::spelling::unwrap(text);
-                Self::read_bare(text).or_else(|| Self::read(text)).unwrap_or_else(|| Err(crate::identifier::IdentifierError::not_a($kind, text)))
+                Self::read_bare(text)
+                    .or_else(|| Self::read(text))
+                    .unwrap_or_else(|| Err(crate::identifier::IdentifierError::not_a($kind, text)))
             }
         }
 

@@ -1,8 +1,10 @@
 //! Reads lists of works, one at a time, however long the list is.
 //!
-//! These shapes are understood: plain lines with one identifier each, CSV with a header, JSON lines, among them `OpenAlex`
-//! records and our own manifests, and the files of reference managers (BibTeX, RIS, CSL-JSON). The shape is guessed from the first line that says anything, unless it is
-//! named. A bad line is an item of the list like any other: it is reported with its number, and reading goes on.
+//! These shapes are understood: plain lines with one identifier each, CSV with a header, JSON
+//! lines, among them `OpenAlex` records and our own manifests, and the files of reference managers
+//! (BibTeX, RIS, CSL-JSON). The shape is guessed from the first line that says anything, unless it
+//! is named. A bad line is an item of the list like any other: it is reported with its number, and
+//! reading goes on.
 
 use std::io::{self, BufRead};
 
@@ -59,7 +61,8 @@ pub struct Line {
     pub number: u64,
     /// The work.
     pub work: Work,
-    /// Fields that could not be read beside one that could: what they were and why they were left out.
+    /// Fields that could not be read beside one that could: what they were and why they were left
+    /// out.
     pub ignored: Vec<String>,
     /// What OpenAlex said about the work when it named it: it need not be asked again.
     pub said: Option<Box<Outcome>>,
@@ -110,7 +113,10 @@ impl<R: BufRead> InputReader<R> {
             Format::Ris => Shape::Records(Collector::new(Notation::Ris)),
             Format::CslJson => Shape::Items(Vec::new().into_iter(), 0),
         };
-        Self { lines: RawLines::new(reader, LINE_LIMIT_BYTES), shape }
+        Self {
+            lines: RawLines::new(reader, LINE_LIMIT_BYTES),
+            shape,
+        }
     }
 
     /// Decides on the shape, where that is open; says whether the line is used up by it.
@@ -146,7 +152,10 @@ impl<R: BufRead> InputReader<R> {
     fn read(&mut self, number: u64, bytes: Vec<u8>) -> Option<Result<Line, BadLine>> {
         let bytes = self.whole_record(number, bytes)?;
         let (text, is_utf8) = match bytes {
-            Ok(bytes) => (charset::text(&bytes).into_owned(), std::str::from_utf8(&bytes).is_ok()),
+            Ok(bytes) => (
+                charset::text(&bytes).into_owned(),
+                std::str::from_utf8(&bytes).is_ok(),
+            ),
             Err(bad) => return Some(Err(bad)),
         };
         if let Shape::Records(collector) = &mut self.shape {
@@ -154,7 +163,8 @@ impl<R: BufRead> InputReader<R> {
             return self.record(record);
         }
         // A comment; of BibTeX while nothing is known yet.
-        let is_comment = text.trim_start().starts_with('#') || (matches!(self.shape, Shape::Unknown) && text.trim_start().starts_with('%'));
+        let is_comment = text.trim_start().starts_with('#')
+            || (matches!(self.shape, Shape::Unknown) && text.trim_start().starts_with('%'));
         if text.trim().is_empty() || is_comment {
             return None;
         }
@@ -165,7 +175,9 @@ impl<R: BufRead> InputReader<R> {
                 return Some(Err(bad(number, text.as_bytes(), problem)));
             }
             Recognised::Content if matches!(self.shape, Shape::Records(_)) => {
-                let Shape::Records(collector) = &mut self.shape else { return None };
+                let Shape::Records(collector) = &mut self.shape else {
+                    return None;
+                };
                 let record = collector.take(number, &text)?;
                 return self.record(record);
             }
@@ -178,18 +190,30 @@ impl<R: BufRead> InputReader<R> {
             },
         };
         Some(match row.and_then(Row::into_work) {
-            Ok((work, ignored)) => Ok(Line { number, work, ignored, said: None }),
+            Ok((work, ignored)) => Ok(Line {
+                number,
+                work,
+                ignored,
+                said: None,
+            }),
             Err(problem) => Err(bad(number, text.as_bytes(), &problem)),
         })
     }
 
     /// Reads a record of several lines.
     fn record(&self, record: Record) -> Option<Result<Line, BadLine>> {
-        let Shape::Records(collector) = &self.shape else { return None };
+        let Shape::Records(collector) = &self.shape else {
+            return None;
+        };
         let Record { number, text } = record;
         let row = collector.read(&text).transpose()?;
         Some(match row.and_then(Row::into_work) {
-            Ok((work, ignored)) => Ok(Line { number, work, ignored, said: None }),
+            Ok((work, ignored)) => Ok(Line {
+                number,
+                work,
+                ignored,
+                said: None,
+            }),
             Err(problem) => Err(bad(number, text.as_bytes(), &problem)),
         })
     }
@@ -197,34 +221,51 @@ impl<R: BufRead> InputReader<R> {
     /// Reads a file that is one JSON array as a whole, where it is one or is said to be.
     fn read_items(&mut self) -> Option<BadLine> {
         let is_named = matches!(&self.shape, Shape::Items(_, 0));
-        let is_array = is_named || (matches!(self.shape, Shape::Unknown) && self.lines.begins_with(b'['));
+        let is_array =
+            is_named || (matches!(self.shape, Shape::Unknown) && self.lines.begins_with(b'['));
         if !is_array {
             return None;
         }
         let items = match self.lines.rest(LONGEST_ARRAY_BYTES) {
-            Ok(bytes) => serde_json::from_slice::<Vec<Value>>(&bytes).map_err(|error| format!("it is not a CSL-JSON file: {error}")),
+            Ok(bytes) => serde_json::from_slice::<Vec<Value>>(&bytes)
+                .map_err(|error| format!("it is not a CSL-JSON file: {error}")),
             Err(error) => Err(format!("the list cannot be read any further: {error}")),
         };
-        let (items, problem) = items.map_or_else(|problem| (Vec::new(), Some(problem)), |items| (items, None));
+        let (items, problem) =
+            items.map_or_else(|problem| (Vec::new(), Some(problem)), |items| (items, None));
         self.shape = Shape::Items(items.into_iter(), 1);
-        problem.map(|problem| BadLine { number: 1, text_preview: String::new(), problem })
+        problem.map(|problem| BadLine {
+            number: 1,
+            text_preview: String::new(),
+            problem,
+        })
     }
 
     /// Returns the next item of an array.
     fn next_item(&mut self) -> Option<Result<Line, BadLine>> {
-        let Shape::Items(items, number) = &mut self.shape else { return None };
+        let Shape::Items(items, number) = &mut self.shape else {
+            return None;
+        };
         let item = items.next()?;
         let at = *number;
         *number += 1;
         Some(match json::csl(&item).and_then(Row::into_work) {
-            Ok((work, ignored)) => Ok(Line { number: at, work, ignored, said: None }),
+            Ok((work, ignored)) => Ok(Line {
+                number: at,
+                work,
+                ignored,
+                said: None,
+            }),
             Err(problem) => Err(bad(at, item.to_string().as_bytes(), &problem)),
         })
     }
 
-    /// Joins the lines of a CSV record whose quotes run over line ends. A quote that never closes costs its own line only.
+    /// Joins the lines of a CSV record whose quotes run over line ends. A quote that never closes
+    /// costs its own line only.
     fn whole_record(&mut self, number: u64, first: Vec<u8>) -> Option<Result<Vec<u8>, BadLine>> {
-        let Shape::Csv(table) = &self.shape else { return Some(Ok(first)) };
+        let Shape::Csv(table) = &self.shape else {
+            return Some(Ok(first));
+        };
         if first.trim_ascii_start().starts_with(b"#") {
             return None;
         }
@@ -232,7 +273,10 @@ impl<R: BufRead> InputReader<R> {
         let mut taken = Vec::new();
         while table.is_open(&record) {
             match self.lines.next() {
-                Some(Ok(Raw::Line { number, bytes })) if record.len() + bytes.len() < LINE_LIMIT_BYTES && taken.len() < MOST_JOINED_LINES => {
+                Some(Ok(Raw::Line { number, bytes }))
+                    if record.len() + bytes.len() < LINE_LIMIT_BYTES
+                        && taken.len() < MOST_JOINED_LINES =>
+                {
                     record.push(b'\n');
                     record.extend_from_slice(&bytes);
                     taken.push(Ok(Raw::Line { number, bytes }));
@@ -266,7 +310,9 @@ impl<R: BufRead> Iterator for InputReader<R> {
         }
         loop {
             let Some(line) = self.lines.next() else {
-                let Shape::Records(collector) = &mut self.shape else { return None };
+                let Shape::Records(collector) = &mut self.shape else {
+                    return None;
+                };
                 let record = collector.end()?;
                 return self.record(record);
             };
@@ -287,11 +333,23 @@ impl<R: BufRead> Iterator for InputReader<R> {
 
 fn bad(number: u64, text: &[u8], problem: &str) -> BadLine {
     let beginning = &text[..text.len().min(400)];
-    let shown: String = String::from_utf8_lossy(beginning).chars().take(80).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let shown: String = String::from_utf8_lossy(beginning)
+        .chars()
+        .take(80)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     let text_preview = docstokg_hub::redact_text(&shown);
-    BadLine { number, text_preview, problem: problem.to_owned() }
+    BadLine {
+        number,
+        text_preview,
+        problem: problem.to_owned(),
+    }
 }
 
 fn unreadable(number: u64, error: &io::Error) -> BadLine {
-    BadLine { number, text_preview: String::new(), problem: format!("the list cannot be read any further: {error}") }
+    BadLine {
+        number,
+        text_preview: String::new(),
+        problem: format!("the list cannot be read any further: {error}"),
+    }
 }

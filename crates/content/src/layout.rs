@@ -29,7 +29,9 @@ pub enum Layout {
 pub fn path_of(layout: Layout, work: &Work, kind: Kind, extension: &str, sha256: &str) -> PathBuf {
     match layout {
         Layout::ByKind => Path::new(kind.as_str()).join(format!("{}.{extension}", file_stem(work))),
-        Layout::ContentAddressed => Path::new("sha256").join(sha256.get(..2).unwrap_or("00")).join(format!("{sha256}.{extension}")),
+        Layout::ContentAddressed => Path::new("sha256")
+            .join(sha256.get(..2).unwrap_or("00"))
+            .join(format!("{sha256}.{extension}")),
     }
 }
 
@@ -38,7 +40,8 @@ pub fn path_of(layout: Layout, work: &Work, kind: Kind, extension: &str, sha256:
 pub fn extension_of(url: &Url) -> Option<String> {
     let name = url.path_segments()?.next_back()?;
     let (_, ending) = name.rsplit_once('.')?;
-    let plain = (1..=8).contains(&ending.len()) && ending.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let plain =
+        (1..=8).contains(&ending.len()) && ending.bytes().all(|byte| byte.is_ascii_alphanumeric());
     plain.then(|| ending.to_ascii_lowercase())
 }
 
@@ -69,18 +72,23 @@ pub fn working_directory(out: &Path) -> PathBuf {
     out.join(".docstokg")
 }
 
-/// How many drawers unfinished files are spread over: threads that create files in one directory wait for each other.
+/// How many drawers unfinished files are spread over: threads that create files in one directory
+/// wait for each other.
 const DRAWERS: i64 = 8;
 
-/// Where an unfinished file of an item lies: its number and the fingerprint of its URL say which it is.
+/// Where an unfinished file of an item lies: its number and the fingerprint of its URL say which it
+/// is.
 #[must_use]
 pub(crate) fn staging(out: &Path, item: i64, url: Fingerprint) -> PathBuf {
-    working_directory(out).join(item.rem_euclid(DRAWERS).to_string()).join(format!("{item}-{url:.16}"))
+    working_directory(out)
+        .join(item.rem_euclid(DRAWERS).to_string())
+        .join(format!("{item}-{url:.16}"))
 }
 
-/// Asks the file system to lay out the drawers far from each other, each with room of its own, where it knows how (ext4,
-/// `chattr +T`). Files created at once then do not search one table for a free inode, nor pass by everything that was
-/// deleted there a moment ago. A file system that knows no such thing has no such tables.
+/// Asks the file system to lay out the drawers far from each other, each with room of its own,
+/// where it knows how (ext4, `chattr +T`). Files created at once then do not search one table for a
+/// free inode, nor pass by everything that was deleted there a moment ago. A file system that knows
+/// no such thing has no such tables.
 pub(crate) fn spread_drawers(working: &Path) {
     #[cfg(target_os = "linux")]
     if let Ok(directory) = std::fs::File::open(working)
@@ -98,14 +106,24 @@ pub(crate) fn shards(out: &Path) -> impl Iterator<Item = PathBuf> {
 
 fn is_shard(directory: &Path) -> bool {
     let name = directory.file_name().and_then(|name| name.to_str());
-    name.and_then(|name| name.parse::<i64>().ok()).is_some_and(|number| (0..DRAWERS).contains(&number))
+    name.and_then(|name| name.parse::<i64>().ok())
+        .is_some_and(|number| (0..DRAWERS).contains(&number))
 }
 
-/// Tells whether a name is one that this program gives: `ITEM-FINGERPRINT`, with the endings of parts, or the lock.
+/// Tells whether a name is one that this program gives: `ITEM-FINGERPRINT`, with the endings of
+/// parts, or the lock.
 fn is_ours(file: &Path) -> bool {
-    let Some(name) = file.file_name().and_then(|name| name.to_str()) else { return false };
-    let stem = ["", ".part", ".part.note"].iter().rev().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
-    let Some((item, url)) = stem.split_once('-') else { return name == "lock" };
+    let Some(name) = file.file_name().and_then(|name| name.to_str()) else {
+        return false;
+    };
+    let stem = ["", ".part", ".part.note"]
+        .iter()
+        .rev()
+        .find_map(|ending| name.strip_suffix(ending))
+        .unwrap_or(name);
+    let Some((item, url)) = stem.split_once('-') else {
+        return name == "lock";
+    };
     let is_number = !item.is_empty() && item.bytes().all(|byte| byte.is_ascii_digit());
     is_number && url.len() == 16 && url.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -122,18 +140,33 @@ pub(crate) struct Unfinished {
 impl Unfinished {
     /// Looks what is there, as far as it can be read.
     pub(crate) fn in_directory(out: &Path) -> Self {
-        let entries = |directory: &Path| std::fs::read_dir(directory).into_iter().flatten().flatten();
-        let (drawers, mut files): (Vec<_>, Vec<_>) =
-            entries(&working_directory(out)).partition(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        let drawers: Vec<PathBuf> = drawers.iter().map(DirEntry::path).filter(|drawer| is_shard(drawer)).collect();
+        let entries =
+            |directory: &Path| std::fs::read_dir(directory).into_iter().flatten().flatten();
+        let (drawers, mut files): (Vec<_>, Vec<_>) = entries(&working_directory(out))
+            .partition(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let drawers: Vec<PathBuf> = drawers
+            .iter()
+            .map(DirEntry::path)
+            .filter(|drawer| is_shard(drawer))
+            .collect();
         files.extend(drawers.iter().flat_map(|drawer| entries(drawer)));
         // What has another name is not ours, whoever put it here.
-        Self { files: files.iter().map(DirEntry::path).filter(|file| is_ours(file)).collect(), drawers }
+        Self {
+            files: files
+                .iter()
+                .map(DirEntry::path)
+                .filter(|file| is_ours(file))
+                .collect(),
+            drawers,
+        }
     }
 
     /// Returns the names of the files.
     pub(crate) fn names(&self) -> HashSet<OsString> {
-        self.files.iter().filter_map(|file| file.file_name().map(ToOwned::to_owned)).collect()
+        self.files
+            .iter()
+            .filter_map(|file| file.file_name().map(ToOwned::to_owned))
+            .collect()
     }
 }
 
@@ -147,7 +180,10 @@ mod tests {
     fn unfinished_files_are_found_in_drawers_and_beside_them() {
         let out = tempfile::tempdir().unwrap();
         let url = Fingerprint::of("https://a.org/x");
-        let (one, other) = (staging(out.path(), 1, url), staging(out.path(), DRAWERS + 2, url));
+        let (one, other) = (
+            staging(out.path(), 1, url),
+            staging(out.path(), DRAWERS + 2, url),
+        );
         assert_ne!(one.parent(), other.parent());
         // A run of an earlier version had no drawers.
         let beside = working_directory(out.path()).join("3-0011223344556677.part");
@@ -162,7 +198,14 @@ mod tests {
         expected.sort();
         assert_eq!(files, expected);
         assert_eq!(unfinished.drawers.len(), 2);
-        assert!(unfinished.names().contains(one.file_name().unwrap()) && unfinished.names().contains(other.file_name().unwrap()));
-        assert!(Unfinished::in_directory(Path::new("/nowhere")).files.is_empty());
+        assert!(
+            unfinished.names().contains(one.file_name().unwrap())
+                && unfinished.names().contains(other.file_name().unwrap())
+        );
+        assert!(
+            Unfinished::in_directory(Path::new("/nowhere"))
+                .files
+                .is_empty()
+        );
     }
 }

@@ -1,9 +1,10 @@
 //! Scholarly works: how people name them, where their files are, and what arrived.
 //!
-//! In the order in which a work passes through: [`input`] reads lists of them, [`identifier`] and [`work`] say what each is
-//! called, [`resolver`] asks the services that know where files are, through the seam in [`web`], and answers with a list of
-//! [`location`]s. [`landing_page`] and [`wall`] read publishers' pages, [`robots`] says what a site lets robots do, [`sniff`]
-//! judges what arrived by its bytes, and [`names`] says what a file is called on disk.
+//! In the order in which a work passes through: [`input`] reads lists of them, [`identifier`] and
+//! [`work`] say what each is called, [`resolver`] asks the services that know where files are,
+//! through the seam in [`web`], and answers with a list of [`location`]s. [`landing_page`] and
+//! [`wall`] read publishers' pages, [`robots`] says what a site lets robots do, [`sniff`] judges
+//! what arrived by its bytes, and [`names`] says what a file is called on disk.
 
 mod artifact;
 mod aside;

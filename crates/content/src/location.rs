@@ -1,7 +1,8 @@
 //! Where a file of a work may be, and what is known about it before it is fetched.
 //!
-//! Resolvers answer with lists of these, best first. Several know the same file under different spellings, so lists are
-//! joined by the index form of their URLs, and what one of them lacks is filled in from the other.
+//! Resolvers answer with lists of these, best first. Several know the same file under different
+//! spellings, so lists are joined by the index form of their URLs, and what one of them lacks is
+//! filled in from the other.
 
 use std::collections::HashMap;
 
@@ -46,7 +47,8 @@ impl Checksum {
     /// Reads an MD5 in hex; `None` for anything else.
     #[must_use]
     pub fn md5(hex: &str) -> Option<Self> {
-        (hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| Self::Md5(hex.to_ascii_lowercase()))
+        (hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            .then(|| Self::Md5(hex.to_ascii_lowercase()))
     }
 }
 
@@ -61,7 +63,8 @@ pub struct Location {
     pub resolver: &'static str,
     /// The licence, as stated.
     pub licence: Option<String>,
-    /// Which version of the work, as stated: `publishedVersion`, `acceptedVersion`, `submittedVersion`.
+    /// Which version of the work, as stated: `publishedVersion`, `acceptedVersion`,
+    /// `submittedVersion`.
     pub version: Option<String>,
     /// A checksum to hold the file against.
     pub checksum: Option<Checksum>,
@@ -69,7 +72,8 @@ pub struct Location {
     pub size: Option<u64>,
     /// The page that led here; publishers want to see it.
     pub referer: Option<Url>,
-    /// The page says only in passing that this is the work's file: it is kept only if the file itself says so.
+    /// The page says only in passing that this is the work's file: it is kept only if the file
+    /// itself says so.
     pub needs_evidence: bool,
 }
 
@@ -96,9 +100,32 @@ impl<'de> Deserialize<'de> for Location {
 
 impl From<Written> for Location {
     fn from(written: Written) -> Self {
-        let Written { url, offers, resolver, licence, version, checksum, size, referer, needs_evidence } = written;
-        let known = crate::resolver::order::NAMES.into_iter().chain([DIRECT]).find(|known| *known == resolver);
-        Self { url, offers, resolver: known.unwrap_or("earlier"), licence, version, checksum, size, referer, needs_evidence }
+        let Written {
+            url,
+            offers,
+            resolver,
+            licence,
+            version,
+            checksum,
+            size,
+            referer,
+            needs_evidence,
+        } = written;
+        let known = crate::resolver::order::NAMES
+            .into_iter()
+            .chain([DIRECT])
+            .find(|known| *known == resolver);
+        Self {
+            url,
+            offers,
+            resolver: known.unwrap_or("earlier"),
+            licence,
+            version,
+            checksum,
+            size,
+            referer,
+            needs_evidence,
+        }
     }
 }
 
@@ -106,7 +133,17 @@ impl Location {
     /// Names a place of which nothing else is known.
     #[must_use]
     pub const fn new(url: Url, offers: Offers, resolver: &'static str) -> Self {
-        Self { url, offers, resolver, licence: None, version: None, checksum: None, size: None, referer: None, needs_evidence: false }
+        Self {
+            url,
+            offers,
+            resolver,
+            licence: None,
+            version: None,
+            checksum: None,
+            size: None,
+            referer: None,
+            needs_evidence: false,
+        }
     }
 
     /// Adds the licence, where it is stated.
@@ -139,22 +176,30 @@ impl Location {
 
     /// Brings known forms into the one that robots should use.
     ///
-    /// Any page of an arXiv work becomes its PDF on the host that arXiv keeps for robots; `http` becomes `https` where the
-    /// publisher is known to serve it; article pages of PMC are pages, never the file that they may promise.
+    /// Any page of an arXiv work becomes its PDF on the host that arXiv keeps for robots; `http`
+    /// becomes `https` where the publisher is known to serve it; article pages of PMC are pages,
+    /// never the file that they may promise.
     #[must_use]
     pub fn rewritten(mut self, arxiv: &Url) -> Self {
         match Identifier::parse(self.url.as_str()) {
-            Ok(Identifier::Arxiv(id)) if !matches!(self.offers, Offers::Xml | Offers::Html | Offers::Archive) => {
+            Ok(Identifier::Arxiv(id))
+                if !matches!(self.offers, Offers::Xml | Offers::Html | Offers::Archive) =>
+            {
                 self.url = joined(arxiv, &format!("pdf/{id}"));
                 self.offers = Offers::Pdf;
                 // The scheme is as configured: a mirror may have no https.
                 return self;
             }
-            // They answer with a page that wants work proved; the `pmc` resolver knows where the file is.
-            Ok(Identifier::Pmcid(_)) if host_is(&self.url, "ncbi.nlm.nih.gov") => self.offers = Offers::Landing,
+            // They answer with a page that wants work proved; the `pmc` resolver knows where the
+            // file is.
+            Ok(Identifier::Pmcid(_)) if host_is(&self.url, "ncbi.nlm.nih.gov") => {
+                self.offers = Offers::Landing
+            }
             _ => {}
         }
-        if self.url.scheme() == "http" && SERVE_HTTPS.iter().any(|suffix| host_is(&self.url, suffix)) {
+        if self.url.scheme() == "http"
+            && SERVE_HTTPS.iter().any(|suffix| host_is(&self.url, suffix))
+        {
             // Cannot fail between these two schemes; if it did, the URL would stay as it is.
             let _ = self.url.set_scheme("https");
         }
@@ -163,7 +208,9 @@ impl Location {
 
     /// Takes over what the other knows about the same place.
     fn complete(&mut self, other: Self) {
-        if matches!(self.offers, Offers::Unknown | Offers::Landing) && !matches!(other.offers, Offers::Unknown) {
+        if matches!(self.offers, Offers::Unknown | Offers::Landing)
+            && !matches!(other.offers, Offers::Unknown)
+        {
             self.offers = other.offers;
         }
         self.licence = self.licence.take().or(other.licence);
@@ -205,7 +252,8 @@ const SERVE_HTTPS: [&str; 26] = [
     "wiley.com",
 ];
 
-/// Publishers whose files are usually behind a wall for robots, so that a copy elsewhere is worth trying first.
+/// Publishers whose files are usually behind a wall for robots, so that a copy elsewhere is worth
+/// trying first.
 const WALLED: [&str; 12] = [
     "academic.oup.com",
     "acs.org",
@@ -228,20 +276,32 @@ pub fn is_walled(url: &Url) -> bool {
 }
 
 fn host_is(url: &Url, suffix: &str) -> bool {
-    url.host_str().is_some_and(|host| host.strip_suffix(suffix).is_some_and(|before| before.is_empty() || before.ends_with('.')))
+    url.host_str().is_some_and(|host| {
+        host.strip_suffix(suffix)
+            .is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    })
 }
 
-/// Reads a link out of somebody's answer; `None` unless it is an `http` or `https` one without user name.
+/// Reads a link out of somebody's answer; `None` unless it is an `http` or `https` one without user
+/// name.
 #[must_use]
 pub fn link(text: &str) -> Option<Url> {
     let text = text.trim();
-    let url = if text.starts_with("//") { Url::parse(&format!("https:{text}")) } else { Url::parse(text) }.ok()?;
+    let url = if text.starts_with("//") {
+        Url::parse(&format!("https:{text}"))
+    } else {
+        Url::parse(text)
+    }
+    .ok()?;
     is_link(&url).then_some(url)
 }
 
 /// Returns whether a URL is one that is fetched: `http` or `https`, with a host, without user name.
 pub(crate) fn is_link(url: &Url) -> bool {
-    matches!(url.scheme(), "http" | "https") && url.has_host() && url.username().is_empty() && url.password().is_none()
+    matches!(url.scheme(), "http" | "https")
+        && url.has_host()
+        && url.username().is_empty()
+        && url.password().is_none()
 }
 
 /// Appends a path, already encoded, to a base that may or may not end with a slash.
@@ -251,7 +311,8 @@ pub(crate) fn joined(base: &Url, path: &str) -> Url {
     url
 }
 
-/// Orders places by what they promise: files, then texts, then what may be anything, then pages; walled publishers last among their like.
+/// Orders places by what they promise: files, then texts, then what may be anything, then pages;
+/// walled publishers last among their like.
 ///
 /// Places that promise the same stay in the order given. Each is kept once, as by [`distinct`].
 #[must_use]
@@ -275,7 +336,10 @@ pub fn distinct(locations: impl IntoIterator<Item = Location>) -> Vec<Location> 
     let mut kept: Vec<Location> = Vec::new();
     for location in locations {
         let next = kept.len();
-        match *places.entry(canonical::for_index(&location.url)).or_insert(next) {
+        match *places
+            .entry(canonical::for_index(&location.url))
+            .or_insert(next)
+        {
             at if at < next => kept[at].complete(location),
             _ => kept.push(location),
         }

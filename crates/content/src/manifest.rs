@@ -1,7 +1,8 @@
-//! What became of every work, in the words that `manifest.jsonl` has: one JSON object per line, told apart by `record_type`.
+//! What became of every work, in the words that `manifest.jsonl` has: one JSON object per line,
+//! told apart by `record_type`.
 //!
-//! The run's SQLite file is the truth; the lines are written after it and made anew from it whenever a run begins, so that
-//! a killed process leaves neither half a line nor one too many.
+//! The run's SQLite file is the truth; the lines are written after it and made anew from it
+//! whenever a run begins, so that a killed process leaves neither half a line nor one too many.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -51,7 +52,11 @@ pub(crate) struct Address {
 impl Address {
     pub(crate) fn of(url: &Url) -> Self {
         let canonical = canonical::for_index(url);
-        Self { shown: redact(url), canonical: redact(&canonical), fingerprint: Fingerprint::of(canonical.as_str()) }
+        Self {
+            shown: redact(url),
+            canonical: redact(&canonical),
+            fingerprint: Fingerprint::of(canonical.as_str()),
+        }
     }
 }
 
@@ -68,7 +73,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) found: Option<usize>,
 }
 
-/// An attempt in the words of the file. The names stand in the order of the alphabet, here and there.
+/// An attempt in the words of the file. The names stand in the order of the alphabet, here and
+/// there.
 #[derive(Serialize)]
 struct AttemptRecord<'a> {
     canonical_url: Option<&'a str>,
@@ -164,7 +170,9 @@ impl Scribe {
             dry_run: self.dry_run,
             elapsed_ms: attempt.elapsed_ms,
             http_status: attempt.http_status,
-            metadata: Metadata { locations: attempt.found },
+            metadata: Metadata {
+                locations: attempt.found,
+            },
             original_url: shown,
             reason: attempt.reason,
             reason_detail: attempt.detail,
@@ -197,7 +205,9 @@ impl Scribe {
         let header = |name| fetched.and_then(|(head, _)| header(head, name));
         let shown = file.map(|file| file.address.shown.as_str());
         // After redirects it is another one than was asked for.
-        let answered = fetched.filter(|(head, _)| file.is_some_and(|file| head.url != file.location.url)).map(|(head, _)| redact(&head.url));
+        let answered = fetched
+            .filter(|(head, _)| file.is_some_and(|file| head.url != file.location.url))
+            .map(|(head, _)| redact(&head.url));
         let record = ManifestRecord {
             canonical_url: file.map(|file| file.address.canonical.as_str()),
             classification: account.classification,
@@ -206,7 +216,9 @@ impl Scribe {
             doi: account.work.identifiers.doi.as_ref().map(Doi::as_str),
             dry_run: self.dry_run,
             etag: header(ETAG),
-            evidence: file.filter(|_| matches!(account.classification, "pdf" | "cached")).map(|file| file.evidence),
+            evidence: file
+                .filter(|_| matches!(account.classification, "pdf" | "cached"))
+                .map(|file| file.evidence),
             extracted_text_path: None,
             html_paths: [],
             http_status: account.http_status,
@@ -264,9 +276,15 @@ pub(crate) struct Lines(Arc<Mutex<BufWriter<File>>>);
 impl Lines {
     /// Makes the file anew from what the queue knows, and goes on at its end.
     pub(crate) async fn begin(path: &Path, queue: &Queue) -> Result<Self, QueueError> {
-        let failed = |error: io::Error| QueueError::Sqlite { path: path.display().to_string(), why: error.to_string() };
+        let failed = |error: io::Error| QueueError::Sqlite {
+            path: path.display().to_string(),
+            why: error.to_string(),
+        };
         let beside = beside(path);
-        let writer = Arc::new(Mutex::new((BufWriter::new(File::create(&beside).map_err(failed)?), None::<io::Error>)));
+        let writer = Arc::new(Mutex::new((
+            BufWriter::new(File::create(&beside).map_err(failed)?),
+            None::<io::Error>,
+        )));
         let side = Arc::clone(&writer);
         queue
             .each_record(move |line| {

@@ -1,7 +1,8 @@
 //! What a file is called on disk: `{year}__{title}__{work id}`, safe on every file system.
 //!
-//! Names are made of lower-case ASCII letters, digits, `-` and `_` alone: no separators, no dots, nothing that a shell or
-//! Windows takes for something else. Titles in other scripts leave little behind; the work id keeps such names apart.
+//! Names are made of lower-case ASCII letters, digits, `-` and `_` alone: no separators, no dots,
+//! nothing that a shell or Windows takes for something else. Titles in other scripts leave little
+//! behind; the work id keeps such names apart.
 
 use docstokg_hub::redact;
 
@@ -12,54 +13,87 @@ use crate::work::Work;
 /// Longest part made of the title, in characters.
 const TITLE_CHARS: usize = 80;
 
-/// Longest stem, in bytes. Leaves room for an extension and for the suffix of an unfinished file under the usual 255.
+/// Longest stem, in bytes. Leaves room for an extension and for the suffix of an unfinished file
+/// under the usual 255.
 const STEM_BYTES: usize = 200;
 
 /// Longest part made of the work id. A longer one is cut and told apart by a fingerprint.
 const ID_CHARS: usize = 80;
 
-/// Returns the stem of the file of a work, without extension: at most 200 bytes, never empty, never a reserved name.
+/// Returns the stem of the file of a work, without extension: at most 200 bytes, never empty, never
+/// a reserved name.
 #[must_use]
 pub fn file_stem(work: &Work) -> String {
-    let year = work.year.filter(|year| (0..=9999).contains(year)).map_or_else(|| "noyear".to_owned(), |year| format!("{year:04}"));
-    let title = work.title.as_deref().map(|title| slug(title, TITLE_CHARS)).filter(|title| !title.is_empty());
-    let title = title.or_else(|| last_part(work)).unwrap_or_else(|| "untitled".to_owned());
+    let year = work
+        .year
+        .filter(|year| (0..=9999).contains(year))
+        .map_or_else(|| "noyear".to_owned(), |year| format!("{year:04}"));
+    let title = work
+        .title
+        .as_deref()
+        .map(|title| slug(title, TITLE_CHARS))
+        .filter(|title| !title.is_empty());
+    let title = title
+        .or_else(|| last_part(work))
+        .unwrap_or_else(|| "untitled".to_owned());
     let mut stem = format!("{year}__{title}__{}", id_part(work));
-    // All parts are ASCII, so every byte is a place to cut; the bounds above keep it from happening.
+    // All parts are ASCII, so every byte is a place to cut; the bounds above keep it from
+    // happening.
     stem.truncate(STEM_BYTES);
     stem
 }
 
-/// Returns the last part of the URL that a work is known by, without its ending: what a browser would call the file.
+/// Returns the last part of the URL that a work is known by, without its ending: what a browser
+/// would call the file.
 fn last_part(work: &Work) -> Option<String> {
-    let Identifier::Url(url) = work.typed() else { return None };
+    let Identifier::Url(url) = work.typed() else {
+        return None;
+    };
     // As it may be shown: a path may carry a credential.
     let url = url::Url::parse(&redact(url)).ok()?;
     let part = url.path_segments()?.rfind(|part| !part.is_empty())?;
     let part = percent_encoding::percent_decode_str(part).decode_utf8_lossy();
     // An ending has letters: `journal.pone.0000308` has none.
-    let is_ending = |ending: &str| ending.len() <= 5 && ending.bytes().any(|byte| byte.is_ascii_alphabetic());
-    let part = part.rsplit_once('.').filter(|(_, ending)| is_ending(ending)).map_or(part.as_ref(), |(stem, _)| stem);
+    let is_ending =
+        |ending: &str| ending.len() <= 5 && ending.bytes().any(|byte| byte.is_ascii_alphabetic());
+    let part = part
+        .rsplit_once('.')
+        .filter(|(_, ending)| is_ending(ending))
+        .map_or(part.as_ref(), |(stem, _)| stem);
     Some(slug(part, TITLE_CHARS)).filter(|part| !part.is_empty())
 }
 
-/// Returns what names the work. A URL may carry a key: what is shown of it is what may be, and its fingerprint tells it apart.
+/// Returns what names the work. A URL may carry a key: what is shown of it is what may be, and its
+/// fingerprint tells it apart.
 fn id_part(work: &Work) -> String {
     match work.typed() {
-        Identifier::Url(url) => format!("{}_{:.16}", slug(&redact(url), ID_CHARS), Fingerprint::of(&work.work_id())),
+        Identifier::Url(url) => format!(
+            "{}_{:.16}",
+            slug(&redact(url), ID_CHARS),
+            Fingerprint::of(&work.work_id())
+        ),
         _ => id_slug(&work.work_id()),
     }
 }
 
 /// Returns a work id as part of a file name. Ids that differ give parts that differ.
 ///
-/// Where the slug does not say everything (other characters, other case, too long), a fingerprint of the id follows.
+/// Where the slug does not say everything (other characters, other case, too long), a fingerprint
+/// of the id follows.
 #[must_use]
 pub fn id_slug(work_id: &str) -> String {
     let slug = slug(work_id, ID_CHARS);
-    // Identifiers of the usual kinds lose only `:`, `/` and `.`, but two that differ in nothing else would meet.
-    let lossless = work_id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b':') && work_id.len() <= ID_CHARS;
-    if lossless && !slug.is_empty() { slug } else { format!("{slug}_{:.12}", Fingerprint::of(work_id)) }
+    // Identifiers of the usual kinds lose only `:`, `/` and `.`, but two that differ in nothing
+    // else would meet.
+    let lossless = work_id
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b':')
+        && work_id.len() <= ID_CHARS;
+    if lossless && !slug.is_empty() {
+        slug
+    } else {
+        format!("{slug}_{:.12}", Fingerprint::of(work_id))
+    }
 }
 
 /// Keeps ASCII letters and digits in lower case; every run of anything else becomes one hyphen.
@@ -82,7 +116,9 @@ fn slug(text: &str, limit: usize) -> String {
 /// Spells the common accented letters without accents.
 fn plain(c: char) -> impl Iterator<Item = char> {
     let spelt = match c {
-        'à' | 'á' | 'â' | 'ã' | 'å' | 'ā' | 'ă' | 'ą' | 'À' | 'Á' | 'Â' | 'Ã' | 'Å' => "a",
+        'à' | 'á' | 'â' | 'ã' | 'å' | 'ā' | 'ă' | 'ą' | 'À' | 'Á' | 'Â' | 'Ã' | 'Å' => {
+            "a"
+        }
         'ä' | 'æ' | 'Ä' | 'Æ' => "ae",
         'ç' | 'ć' | 'č' | 'Ç' | 'Ć' | 'Č' => "c",
         'è' | 'é' | 'ê' | 'ë' | 'ē' | 'ę' | 'ě' | 'È' | 'É' | 'Ê' | 'Ë' => "e",

@@ -1,9 +1,10 @@
 //! The pursuit of one work: what is known, what was tried, what comes next.
 //!
-//! Pure: the next step follows from what happened so far and from `now`. Places that promise a wanted file come first, then
-//! pages that may name one, then the next resolver. A host that is open or asks to wait puts its place aside, and the next
-//! source is tried meanwhile; only when nothing else is left does the work wait. A pursuit is written down between steps,
-//! so that it can be put aside and taken up by another process.
+//! Pure: the next step follows from what happened so far and from `now`. Places that promise a
+//! wanted file come first, then pages that may name one, then the next resolver. A host that is
+//! open or asks to wait puts its place aside, and the next source is tried meanwhile; only when
+//! nothing else is left does the work wait. A pursuit is written down between steps, so that it can
+//! be put aside and taken up by another process.
 
 mod deferred;
 mod kind;
@@ -142,8 +143,17 @@ impl Pursuit {
         });
         let places = own.collect();
         let has_url = work.identifiers.url.is_some();
-        let mut pursuit =
-            Self { work, asked: Vec::new(), places, got: BTreeSet::new(), begun: None, attempts: 0, last: None, ended_by: None, deferral: None };
+        let mut pursuit = Self {
+            work,
+            asked: Vec::new(),
+            places,
+            got: BTreeSet::new(),
+            begun: None,
+            attempts: 0,
+            last: None,
+            ended_by: None,
+            deferral: None,
+        };
         if has_url {
             // Its page is that very URL: fetched as a place, and read if it turns out to be a page.
             pursuit.needs_not_ask("landing_page");
@@ -179,7 +189,10 @@ impl Pursuit {
         if missing.is_empty() || self.attempts >= aims.max_attempts {
             return Step::End;
         }
-        let ready = |place: &Place| matches!(place.state, Tried::No) || matches!(place.state, Tried::Later(at, _) if at <= now);
+        let ready = |place: &Place| {
+            matches!(place.state, Tried::No)
+                || matches!(place.state, Tried::Later(at, _) if at <= now)
+        };
         let promising = |offers: Offers| match offers {
             Offers::Pdf => missing.contains(&Kind::Pdf),
             Offers::Xml => missing.contains(&Kind::Xml),
@@ -188,17 +201,26 @@ impl Pursuit {
             Offers::Landing | Offers::Archive => false,
         };
         let file = |place: &Place| promising(place.location.offers);
-        if let Some(found) = self.places.iter().position(|place| ready(place) && file(place)) {
+        if let Some(found) = self
+            .places
+            .iter()
+            .position(|place| ready(place) && file(place))
+        {
             return Step::Fetch(found);
         }
         // With a file in hand only those who have other kinds are worth asking.
         let further = self.has_file();
         let names = order(&self.work, &aims.choice, resolvers).unwrap_or_default();
         let allowed = |name: &str| is_planned(&names, name);
-        let page = |place: &Place| place.location.offers == Offers::Landing && allowed("landing_page") && !further;
+        let page = |place: &Place| {
+            place.location.offers == Offers::Landing && allowed("landing_page") && !further
+        };
         let asked = |name: &str| self.asked.iter().find(|asked| asked.resolver == name);
-        let open_to_ask = |name: &str| asked(name).is_none_or(|asked| asked.again_at.is_some_and(|at| at <= now));
-        let useful = |name: &str| !further || (missing.contains(&Kind::Xml) && matches!(name, "pmc" | "europe_pmc"));
+        let open_to_ask =
+            |name: &str| asked(name).is_none_or(|asked| asked.again_at.is_some_and(|at| at <= now));
+        let useful = |name: &str| {
+            !further || (missing.contains(&Kind::Xml) && matches!(name, "pmc" | "europe_pmc"))
+        };
         let cheap = names.iter().find(|planned| {
             planned.plan == Plan::Ask
                 && open_to_ask(planned.resolver)
@@ -208,18 +230,35 @@ impl Pursuit {
         if let Some(planned) = cheap {
             return Step::Resolve(planned.resolver);
         }
-        if let Some(found) = self.places.iter().position(|place| ready(place) && page(place)) {
+        if let Some(found) = self
+            .places
+            .iter()
+            .position(|place| ready(place) && page(place))
+        {
             return Step::Read(found);
         }
-        if let Some(planned) = names.iter().find(|planned| planned.plan == Plan::Ask && open_to_ask(planned.resolver) && useful(planned.resolver)) {
+        if let Some(planned) = names.iter().find(|planned| {
+            planned.plan == Plan::Ask && open_to_ask(planned.resolver) && useful(planned.resolver)
+        }) {
             return Step::Resolve(planned.resolver);
         }
-        let places = self.places.iter().filter(|place| file(place) || page(place)).filter_map(|place| match place.state {
-            Tried::Later(at, _) => Some(at),
-            _ => None,
-        });
-        let asked = self.asked.iter().filter(|asked| allowed(&asked.resolver) && useful(&asked.resolver)).filter_map(|asked| asked.again_at);
-        places.chain(asked).min_by(f64::total_cmp).map_or(Step::End, Step::Wait)
+        let places = self
+            .places
+            .iter()
+            .filter(|place| file(place) || page(place))
+            .filter_map(|place| match place.state {
+                Tried::Later(at, _) => Some(at),
+                _ => None,
+            });
+        let asked = self
+            .asked
+            .iter()
+            .filter(|asked| allowed(&asked.resolver) && useful(&asked.resolver))
+            .filter_map(|asked| asked.again_at);
+        places
+            .chain(asked)
+            .min_by(f64::total_cmp)
+            .map_or(Step::End, Step::Wait)
     }
 
     /// Takes in what a resolver said.
@@ -230,18 +269,28 @@ impl Pursuit {
         }
         let mut refused = None;
         let mut came = true;
-        let stage = if resolver == "landing_page" { Stage::Page } else { Stage::Lookup };
+        let stage = if resolver == "landing_page" {
+            Stage::Page
+        } else {
+            Stage::Lookup
+        };
         let mut setback = None;
         match outcome {
             Outcome::Found(found) => self.found(found.locations),
             // A page that was read and names no file is more than a service that knows nothing.
-            Outcome::NotFound { detail, .. } if stage == Stage::Page && ![NO_PAGE, NO_DOI].contains(&detail.as_str()) => {
+            Outcome::NotFound { detail, .. }
+                if stage == Stage::Page && ![NO_PAGE, NO_DOI].contains(&detail.as_str()) =>
+            {
                 setback = Some(Setback::new(stage, Reason::HtmlOnly, &detail, None));
             }
-            Outcome::NotFound { detail, .. } => setback = Some(Setback::new(stage, Reason::NotFound, &detail, None)),
+            Outcome::NotFound { detail, .. } => {
+                setback = Some(Setback::new(stage, Reason::NotFound, &detail, None))
+            }
             Outcome::Failed(failure) => {
                 if failure.is_about_time() {
-                    refused = failure.retry_in_ms.map(|wait| f64::from(u32::try_from(wait).unwrap_or(u32::MAX)) / 1_000.0);
+                    refused = failure
+                        .retry_in_ms
+                        .map(|wait| f64::from(u32::try_from(wait).unwrap_or(u32::MAX)) / 1_000.0);
                     came = failure.http_status.is_some();
                     // It was not asked: that costs nothing.
                     self.attempts -= u32::from(!came);
@@ -251,26 +300,48 @@ impl Pursuit {
         }
         self.last = setback.clone().or(self.last.take());
         self.needs_not_ask(resolver);
-        let Some(asked) = self.asked.iter_mut().find(|asked| asked.resolver == resolver) else { return };
+        let Some(asked) = self
+            .asked
+            .iter_mut()
+            .find(|asked| asked.resolver == resolver)
+        else {
+            return;
+        };
         // Neither a missing network nor a turn that has not come says anything about the service.
-        let passes = setback.as_ref().is_some_and(|setback| matches!(setback.reason, Reason::Offline | Reason::RateLimited));
+        let passes = setback
+            .as_ref()
+            .is_some_and(|setback| matches!(setback.reason, Reason::Offline | Reason::RateLimited));
         asked.setback = setback;
         asked.answers += u32::from(came);
-        // A probe's verdict is due in a moment, and what a server or an operator said holds: only a host that fails counts.
-        asked.refusals += u32::from(!came && !passes && refused.is_some_and(|wait| wait > SHORT && wait < STATED));
-        let hopeless = !came && !passes && refused.is_some_and(|wait| (HOPELESS..STATED).contains(&wait));
+        // A probe's verdict is due in a moment, and what a server or an operator said holds: only a
+        // host that fails counts.
+        asked.refusals += u32::from(
+            !came && !passes && refused.is_some_and(|wait| wait > SHORT && wait < STATED),
+        );
+        let hopeless =
+            !came && !passes && refused.is_some_and(|wait| (HOPELESS..STATED).contains(&wait));
         let since = *asked.waits_since.get_or_insert(now);
-        let in_time = resolver != LAST_RESORT || refused.is_none_or(|wait| now + wait - since <= LAST_RESORT_WAIT);
-        let patient = asked.answers <= MOST_ANSWERS && asked.refusals < MOST_REFUSALS && !hopeless && in_time;
+        let in_time = resolver != LAST_RESORT
+            || refused.is_none_or(|wait| now + wait - since <= LAST_RESORT_WAIT);
+        let patient =
+            asked.answers <= MOST_ANSWERS && asked.refusals < MOST_REFUSALS && !hopeless && in_time;
         asked.again_at = refused.filter(|_| patient).map(|wait| now + wait);
     }
 
     /// Adds places, each once: those that were tried already stay as they are.
     pub fn found(&mut self, locations: Vec<Location>) {
-        let known: BTreeSet<String> = self.places.iter().map(|place| canonical::for_index(&place.location.url).to_string()).collect();
+        let known: BTreeSet<String> = self
+            .places
+            .iter()
+            .map(|place| canonical::for_index(&place.location.url).to_string())
+            .collect();
         for location in best_first(locations) {
             if !known.contains(canonical::for_index(&location.url).as_str()) {
-                self.places.push(Place { location, state: Tried::No, setback: None });
+                self.places.push(Place {
+                    location,
+                    state: Tried::No,
+                    setback: None,
+                });
             }
         }
     }
@@ -279,17 +350,25 @@ impl Pursuit {
     pub fn read(&mut self, place: usize, outcome: Outcome, now: f64) {
         let url = self.place(place).map(|location| location.url.clone());
         match &outcome {
-            Outcome::Failed(failure) if failure.is_about_time() && failure.retry_in_ms.is_some() => {
-                let wait = f64::from(u32::try_from(failure.retry_in_ms.unwrap_or(0)).unwrap_or(u32::MAX)) / 1_000.0;
+            Outcome::Failed(failure)
+                if failure.is_about_time() && failure.retry_in_ms.is_some() =>
+            {
+                let wait =
+                    f64::from(u32::try_from(failure.retry_in_ms.unwrap_or(0)).unwrap_or(u32::MAX))
+                        / 1_000.0;
                 let passes = matches!(failure.reason, Reason::Offline | Reason::RateLimited);
-                let times = self.put_aside(place, now + wait, !passes && wait > SHORT && wait < STATED);
+                let times =
+                    self.put_aside(place, now + wait, !passes && wait > SHORT && wait < STATED);
                 if times >= MOST_REFUSALS {
                     self.close(place);
                 }
                 return self.note(place, Some(failure.at(Stage::Page)));
             }
             Outcome::Failed(failure) => self.note(place, Some(failure.at(Stage::Page))),
-            Outcome::NotFound { detail, .. } => self.note(place, Some(Setback::new(Stage::Page, Reason::HtmlOnly, detail, None))),
+            Outcome::NotFound { detail, .. } => self.note(
+                place,
+                Some(Setback::new(Stage::Page, Reason::HtmlOnly, detail, None)),
+            ),
             Outcome::Found(_) => self.note(place, None),
         }
         self.attempts += 1;
@@ -299,7 +378,13 @@ impl Pursuit {
         }
         if let Outcome::Found(found) = outcome {
             let own = url.map(|url| canonical::for_index(&url));
-            self.found(found.locations.into_iter().filter(|location| Some(canonical::for_index(&location.url)) != own).collect());
+            self.found(
+                found
+                    .locations
+                    .into_iter()
+                    .filter(|location| Some(canonical::for_index(&location.url)) != own)
+                    .collect(),
+            );
         }
     }
 
@@ -329,13 +414,22 @@ impl Pursuit {
     /// Takes a resolver as asked: what it would say is known already.
     pub fn needs_not_ask(&mut self, resolver: &str) {
         if self.asked.iter().all(|asked| asked.resolver != resolver) {
-            self.asked.push(Asked { resolver: resolver.to_owned(), again_at: None, answers: 0, refusals: 0, setback: None, waits_since: None });
+            self.asked.push(Asked {
+                resolver: resolver.to_owned(),
+                again_at: None,
+                answers: 0,
+                refusals: 0,
+                setback: None,
+                waits_since: None,
+            });
         }
     }
 
     /// The place is to be tried later. Returns how often that has been said in a way that counts.
     pub fn put_aside(&mut self, place: usize, until: f64, counts: bool) -> u32 {
-        let Some(place) = self.places.get_mut(place) else { return 0 };
+        let Some(place) = self.places.get_mut(place) else {
+            return 0;
+        };
         let before = match place.state {
             Tried::Later(_, times) => times,
             _ => 0,
@@ -345,7 +439,8 @@ impl Pursuit {
         times
     }
 
-    /// Notes why a place gave nothing, or that it no longer does: what is tried again replaces what came before.
+    /// Notes why a place gave nothing, or that it no longer does: what is tried again replaces what
+    /// came before.
     pub fn note(&mut self, place: usize, setback: Option<Setback>) {
         if setback.is_some() {
             self.last.clone_from(&setback);
@@ -360,17 +455,44 @@ impl Pursuit {
         self.ended_by = Some(Setback::new(Stage::Lookup, reason, detail, None));
     }
 
-    /// Returns why there is no file: what ended the work from outside, else what stood between the user and the file.
+    /// Returns why there is no file: what ended the work from outside, else what stood between the
+    /// user and the file.
     #[must_use]
     pub fn decisive(&self) -> Setback {
-        let places = self.places.iter().filter_map(|place| place.setback.as_ref());
+        let places = self
+            .places
+            .iter()
+            .filter_map(|place| place.setback.as_ref());
         let asked = self.asked.iter().filter_map(|asked| asked.setback.as_ref());
-        let found = self.ended_by.as_ref().or_else(|| decisive(places.chain(asked))).or(self.last.as_ref());
-        let mut found = found.cloned().unwrap_or_else(|| Setback::new(Stage::Lookup, Reason::NotFound, "no source knows where its file is", None));
+        let found = self
+            .ended_by
+            .as_ref()
+            .or_else(|| decisive(places.chain(asked)))
+            .or(self.last.as_ref());
+        let mut found = found.cloned().unwrap_or_else(|| {
+            Setback::new(
+                Stage::Lookup,
+                Reason::NotFound,
+                "no source knows where its file is",
+                None,
+            )
+        });
         // The status of a service is not that of the site which has the file.
-        if found.stage == Stage::Lookup && matches!(found.reason, Reason::HttpStatus | Reason::Timeout | Reason::RequestException) {
+        if found.stage == Stage::Lookup
+            && matches!(
+                found.reason,
+                Reason::HttpStatus | Reason::Timeout | Reason::RequestException
+            )
+        {
             let is_unknown = matches!(found.http_status, Some(404 | 410));
-            (found.reason, found.http_status) = (if is_unknown { Reason::NotFound } else { Reason::LookupFailed }, None);
+            (found.reason, found.http_status) = (
+                if is_unknown {
+                    Reason::NotFound
+                } else {
+                    Reason::LookupFailed
+                },
+                None,
+            );
         }
         found
     }
@@ -381,20 +503,28 @@ impl Pursuit {
         }
     }
 
-    /// Writes the pursuit down, without anything that nobody may see. A place that cannot be written down is found again
-    /// by asking anew.
+    /// Writes the pursuit down, without anything that nobody may see. A place that cannot be
+    /// written down is found again by asking anew.
     #[must_use]
     pub fn to_text(&self) -> Option<String> {
         if !self.work.is_public() {
             return None;
         }
         let mut kept = self.clone();
-        let hides = kept.places.iter().any(|place| place.state != Tried::Yes && !is_public(&place.location.url));
+        let hides = kept
+            .places
+            .iter()
+            .any(|place| place.state != Tried::Yes && !is_public(&place.location.url));
         if hides {
             kept.asked.clear();
         }
         for place in &mut kept.places {
-            if place.location.referer.as_ref().is_some_and(|page| !is_public(page)) {
+            if place
+                .location
+                .referer
+                .as_ref()
+                .is_some_and(|page| !is_public(page))
+            {
                 place.location.referer = None;
             }
         }

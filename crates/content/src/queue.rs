@@ -1,9 +1,11 @@
-//! The queue of a run, in its SQLite file: what is to do, what is in hand, what became of every work.
+//! The queue of a run, in its SQLite file: what is to do, what is in hand, what became of every
+//! work.
 //!
-//! Only one process works on a directory at a time (a lock file sees to that), so what is in hand needs no lease that
-//! runs out: whatever a killed process had in hand is queued again when the next one opens the queue. Many small changes
-//! are committed together: a thread takes what has gathered while the last batch was written, and tells everybody when
-//! theirs is safe. Under simulated time the same is done at once, without a thread.
+//! Only one process works on a directory at a time (a lock file sees to that), so what is in hand
+//! needs no lease that runs out: whatever a killed process had in hand is queued again when the
+//! next one opens the queue. Many small changes are committed together: a thread takes what has
+//! gathered while the last batch was written, and tells everybody when theirs is safe. Under
+//! simulated time the same is done at once, without a thread.
 
 mod items;
 mod journal;
@@ -27,7 +29,8 @@ const VERSION: i64 = 9;
 /// The oldest version whose files are taken up.
 const OLDEST: i64 = 8;
 
-/// How long a commit waits for the next change to join it, and how many changes it waits for at most.
+/// How long a commit waits for the next change to join it, and how many changes it waits for at
+/// most.
 const GATHER: Duration = Duration::from_millis(4);
 const MOST_GATHERED: usize = 24;
 
@@ -121,32 +124,61 @@ impl Queue {
     /// The file cannot be used, or is of another version.
     pub fn open(path: &Path, mode: Mode) -> Result<Self, QueueError> {
         let shown = path.display().to_string();
-        let failed = |error: rusqlite::Error| QueueError::Sqlite { path: shown.clone(), why: sentence(&error) };
+        let failed = |error: rusqlite::Error| QueueError::Sqlite {
+            path: shown.clone(),
+            why: sentence(&error),
+        };
         let database = Connection::open(path).map_err(failed)?;
-        database.busy_timeout(Duration::from_secs(10)).map_err(failed)?;
-        let found: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
+        database
+            .busy_timeout(Duration::from_secs(10))
+            .map_err(failed)?;
+        let found: i64 = database
+            .query_row("PRAGMA user_version", [], |row| row.get(0))
+            .map_err(failed)?;
         if found != 0 && !(OLDEST..=VERSION).contains(&found) {
             return Err(QueueError::Version { path: shown, found });
         }
-        database.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
-        database.pragma_update(None, "synchronous", "NORMAL").map_err(failed)?;
+        database
+            .pragma_update(None, "journal_mode", "WAL")
+            .map_err(failed)?;
+        database
+            .pragma_update(None, "synchronous", "NORMAL")
+            .map_err(failed)?;
         if found == 0 {
-            let schema = format!("BEGIN IMMEDIATE; {} PRAGMA user_version = {VERSION}; COMMIT;", include_str!("queue/schema.sql"));
+            let schema = format!(
+                "BEGIN IMMEDIATE; {} PRAGMA user_version = {VERSION}; COMMIT;",
+                include_str!("queue/schema.sql")
+            );
             database.execute_batch(&schema).map_err(failed)?;
         }
         if (OLDEST..VERSION).contains(&found) {
             migrate(&database).map_err(failed)?;
         }
-        database.execute("UPDATE items SET state = 'queued' WHERE state = 'leased'", []).map_err(failed)?;
+        database
+            .execute(
+                "UPDATE items SET state = 'queued' WHERE state = 'leased'",
+                [],
+            )
+            .map_err(failed)?;
         let (inline, for_thread) = match mode {
             Mode::Inline => (Some(Mutex::new(database)), None),
             Mode::Thread => (None, Some(database)),
         };
-        let shared = Arc::new(Shared { path: path.to_owned(), inline, state: Mutex::default(), changed: Condvar::new() });
+        let shared = Arc::new(Shared {
+            path: path.to_owned(),
+            inline,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
         if let Some(database) = for_thread {
             let side = Arc::clone(&shared);
-            let started = std::thread::Builder::new().name("queue".to_owned()).spawn(move || side.work(database));
-            started.map_err(|error| QueueError::Sqlite { path: shown, why: format!("no thread for it: {error}") })?;
+            let started = std::thread::Builder::new()
+                .name("queue".to_owned())
+                .spawn(move || side.work(database));
+            started.map_err(|error| QueueError::Sqlite {
+                path: shown,
+                why: format!("no thread for it: {error}"),
+            })?;
         }
         Ok(Self { shared })
     }
@@ -156,10 +188,18 @@ impl Queue {
     /// # Errors
     /// The file cannot be read, or the copy cannot be written.
     pub fn copy(from: &Path, to: &Path) -> Result<(), QueueError> {
-        let failed = |error: rusqlite::Error| QueueError::Sqlite { path: from.display().to_string(), why: sentence(&error) };
+        let failed = |error: rusqlite::Error| QueueError::Sqlite {
+            path: from.display().to_string(),
+            why: sentence(&error),
+        };
         let database = Connection::open(from).map_err(failed)?;
-        database.busy_timeout(Duration::from_secs(10)).map_err(failed)?;
-        database.execute("VACUUM INTO ?1", [to.display().to_string()]).map_err(failed).map(|_| ())
+        database
+            .busy_timeout(Duration::from_secs(10))
+            .map_err(failed)?;
+        database
+            .execute("VACUUM INTO ?1", [to.display().to_string()])
+            .map_err(failed)
+            .map(|_| ())
     }
 
     /// Makes a change, and returns when it is committed.
@@ -167,10 +207,15 @@ impl Queue {
         &self,
         change: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, QueueError> {
-        let failed = |error: rusqlite::Error| QueueError::Sqlite { path: self.shared.path.display().to_string(), why: sentence(&error) };
+        let failed = |error: rusqlite::Error| QueueError::Sqlite {
+            path: self.shared.path.display().to_string(),
+            why: sentence(&error),
+        };
         if let Some(database) = &self.shared.inline {
             let mut database = database.lock();
-            let transaction = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(failed)?;
+            let transaction = database
+                .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+                .map_err(failed)?;
             let value = change(&transaction).map_err(failed)?;
             transaction.commit().map_err(failed)?;
             return Ok(value);
@@ -178,7 +223,11 @@ impl Queue {
         let (tell, told) = oneshot::channel();
         let gathered = {
             let mut waiting = self.shared.state.lock();
-            waiting.work.push(Box::new(Waited { change: Some(change), made: None, tell }));
+            waiting.work.push(Box::new(Waited {
+                change: Some(change),
+                made: None,
+                tell,
+            }));
             waiting.work.len()
         };
         // Those in between find the thread awake, or waiting for more.
@@ -188,7 +237,10 @@ impl Queue {
         match told.await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(failed(error)),
-            Err(_) => Err(QueueError::Sqlite { path: self.shared.path.display().to_string(), why: "a change was refused".to_owned() }),
+            Err(_) => Err(QueueError::Sqlite {
+                path: self.shared.path.display().to_string(),
+                why: "a change was refused".to_owned(),
+            }),
         }
     }
 
@@ -211,7 +263,9 @@ fn migrate(database: &Connection) -> rusqlite::Result<()> {
     for reason in Reason::all() {
         let word = reason.as_str();
         for earlier in reason.earlier_words() {
-            changes.push_str(&format!("UPDATE items SET reason = '{word}' WHERE reason = '{earlier}';"));
+            changes.push_str(&format!(
+                "UPDATE items SET reason = '{word}' WHERE reason = '{earlier}';"
+            ));
             for table in ["manifests", "attempts"] {
                 let payload = format!("json_set(payload, '$.reason', '{word}')");
                 changes.push_str(&format!("UPDATE {table} SET reason = '{word}', payload = {payload} WHERE reason = '{earlier}';"));
@@ -234,8 +288,8 @@ impl Shared {
                 if waiting.work.is_empty() {
                     return;
                 }
-                // What comes within a moment is written with it, where more than one comes at a time: a commit costs as much as
-                // many changes.
+                // What comes within a moment is written with it, where more than one comes at a
+                // time: a commit costs as much as many changes.
                 if last > 1 && waiting.work.len() < MOST_GATHERED && !waiting.closed {
                     let _ = self.changed.wait_for(&mut waiting, GATHER);
                 }
@@ -247,13 +301,18 @@ impl Shared {
     }
 }
 
-/// Commits a batch. A change that fails takes its batch along: nothing of it is written, and all who asked hear why. A run
-/// whose queue cannot be written ends, and the next one goes on from what was committed.
+/// Commits a batch. A change that fails takes its batch along: nothing of it is written, and all
+/// who asked hear why. A run whose queue cannot be written ends, and the next one goes on from what
+/// was committed.
 fn commit(database: &mut Connection, mut batch: Vec<Box<dyn Change>>) {
-    let outcome = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).and_then(|transaction| {
-        batch.iter_mut().try_for_each(|change| change.make(&transaction))?;
-        transaction.commit()
-    });
+    let outcome = database
+        .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+        .and_then(|transaction| {
+            batch
+                .iter_mut()
+                .try_for_each(|change| change.make(&transaction))?;
+            transaction.commit()
+        });
     let failed = outcome.err();
     for change in batch {
         change.tell(failed.as_ref().map(again));
@@ -262,7 +321,10 @@ fn commit(database: &mut Connection, mut batch: Vec<Box<dyn Change>>) {
 
 /// Makes an error anew for one more listener.
 fn again(error: &rusqlite::Error) -> rusqlite::Error {
-    let code = error.sqlite_error().copied().unwrap_or(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR));
+    let code = error
+        .sqlite_error()
+        .copied()
+        .unwrap_or(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR));
     rusqlite::Error::SqliteFailure(code, Some(error.to_string()))
 }
 
@@ -273,7 +335,9 @@ fn sentence(error: &rusqlite::Error) -> String {
         Some(rusqlite::ErrorCode::ReadOnly | rusqlite::ErrorCode::CannotOpen) => {
             "it cannot be written; check the directory and its permissions".to_owned()
         }
-        Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => "it is not a database, or a damaged one".to_owned(),
+        Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => {
+            "it is not a database, or a damaged one".to_owned()
+        }
         _ => error.to_string(),
     }
 }

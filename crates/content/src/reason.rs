@@ -1,7 +1,8 @@
 //! Why a work has no file, or an attempt gave nothing: one type, one spelling.
 //!
-//! The words are those of manifests, summaries, JSON and documents. Runs of earlier versions wrote some of them
-//! differently; [`Reason::read`] knows those spellings, so that their queues and manifests can be taken up.
+//! The words are those of manifests, summaries, JSON and documents. Runs of earlier versions wrote
+//! some of them differently; [`Reason::read`] knows those spellings, so that their queues and
+//! manifests can be taken up.
 
 use std::fmt;
 
@@ -81,37 +82,182 @@ pub enum Reason {
 
 /// Every reason, with its word, the words of earlier versions and what it means for a person.
 const WORDS: [(Reason, &str, &[&str], &str); 33] = [
-    (Reason::NotFound, "not_found", &["resolver_not_found", "resolver_missing", "not-found"], "no open copy found"),
-    (Reason::HttpStatus, "http_status", &["http-error"], "the server refused or failed"),
-    (Reason::RequestException, "request_exception", &["connection-error"], "the connection failed"),
+    (
+        Reason::NotFound,
+        "not_found",
+        &["resolver_not_found", "resolver_missing", "not-found"],
+        "no open copy found",
+    ),
+    (
+        Reason::HttpStatus,
+        "http_status",
+        &["http-error"],
+        "the server refused or failed",
+    ),
+    (
+        Reason::RequestException,
+        "request_exception",
+        &["connection-error"],
+        "the connection failed",
+    ),
     (Reason::Timeout, "timeout", &[], "the server took too long"),
     (Reason::Offline, "offline", &[], "no network"),
-    (Reason::BotChallenge, "bot_challenge", &["bot_wall", "bot-wall"], "the site blocks automated downloads"),
-    (Reason::Interstitial, "interstitial", &[], "the site serves the file to browsers only"),
-    (Reason::RobotsDisallowed, "robots_disallowed", &["robots-disallowed"], "the site's robots.txt forbids it"),
-    (Reason::RobotsUnreachable, "robots_unreachable", &["robots_later"], "the site's robots.txt could not be read"),
-    (Reason::HtmlOnly, "html_only", &[], "only a web page, no PDF"),
-    (Reason::WrongWork, "wrong_work", &[], "the file found belongs to another work"),
-    (Reason::PdfTooSmall, "pdf_too_small", &[], "the PDF is too small to be the work"),
-    (Reason::EmptyBody, "empty_body", &[], "the server sent an empty file"),
-    (Reason::LengthMismatch, "length_mismatch", &[], "the file is incomplete"),
-    (Reason::HtmlTailDetected, "html_tail_detected", &[], "the PDF ends in a web page"),
-    (Reason::PdfEofMissing, "pdf_eof_missing", &[], "PDF is cut short"),
-    (Reason::PdfSniffUnknown, "pdf_sniff_unknown", &[], "the file is not a PDF"),
-    (Reason::ChecksumMismatch, "checksum_mismatch", &[], "the file is damaged (wrong checksum)"),
-    (Reason::PayloadTooLarge, "payload_too_large", &[], "the file is too large"),
-    (Reason::DomainDisallowedMime, "domain_disallowed_mime", &[], "only another kind of file"),
-    (Reason::RateLimited, "rate_limited", &["rate-limit"], "the host asked for fewer requests"),
-    (Reason::BreakerOpen, "breaker_open", &["breaker-open"], "the host is paused after failures"),
-    (Reason::Preparing, "preparing", &[], "the host did not finish preparing the file"),
-    (Reason::JsonError, "json_error", &["json-error"], "a service gave an unreadable answer"),
-    (Reason::XmlError, "xml_error", &["xml-error"], "a service gave an unreadable answer"),
-    (Reason::ResolverUnavailable, "resolver_unavailable", &["resolver-unavailable"], "a service is not configured"),
-    (Reason::LookupFailed, "lookup_failed", &[], "a look-up service failed"),
-    (Reason::MaxAttemptsReached, "max_attempts_reached", &[], "too many attempts"),
-    (Reason::Deadline, "deadline", &[], "the time for this work was over"),
-    (Reason::DuplicateUrlGlobal, "duplicate_url_global", &[], "another work has the same file"),
-    (Reason::InputNeeded, "input_needed", &[], "its URL was not kept; give the input again"),
+    (
+        Reason::BotChallenge,
+        "bot_challenge",
+        &["bot_wall", "bot-wall"],
+        "the site blocks automated downloads",
+    ),
+    (
+        Reason::Interstitial,
+        "interstitial",
+        &[],
+        "the site serves the file to browsers only",
+    ),
+    (
+        Reason::RobotsDisallowed,
+        "robots_disallowed",
+        &["robots-disallowed"],
+        "the site's robots.txt forbids it",
+    ),
+    (
+        Reason::RobotsUnreachable,
+        "robots_unreachable",
+        &["robots_later"],
+        "the site's robots.txt could not be read",
+    ),
+    (
+        Reason::HtmlOnly,
+        "html_only",
+        &[],
+        "only a web page, no PDF",
+    ),
+    (
+        Reason::WrongWork,
+        "wrong_work",
+        &[],
+        "the file found belongs to another work",
+    ),
+    (
+        Reason::PdfTooSmall,
+        "pdf_too_small",
+        &[],
+        "the PDF is too small to be the work",
+    ),
+    (
+        Reason::EmptyBody,
+        "empty_body",
+        &[],
+        "the server sent an empty file",
+    ),
+    (
+        Reason::LengthMismatch,
+        "length_mismatch",
+        &[],
+        "the file is incomplete",
+    ),
+    (
+        Reason::HtmlTailDetected,
+        "html_tail_detected",
+        &[],
+        "the PDF ends in a web page",
+    ),
+    (
+        Reason::PdfEofMissing,
+        "pdf_eof_missing",
+        &[],
+        "PDF is cut short",
+    ),
+    (
+        Reason::PdfSniffUnknown,
+        "pdf_sniff_unknown",
+        &[],
+        "the file is not a PDF",
+    ),
+    (
+        Reason::ChecksumMismatch,
+        "checksum_mismatch",
+        &[],
+        "the file is damaged (wrong checksum)",
+    ),
+    (
+        Reason::PayloadTooLarge,
+        "payload_too_large",
+        &[],
+        "the file is too large",
+    ),
+    (
+        Reason::DomainDisallowedMime,
+        "domain_disallowed_mime",
+        &[],
+        "only another kind of file",
+    ),
+    (
+        Reason::RateLimited,
+        "rate_limited",
+        &["rate-limit"],
+        "the host asked for fewer requests",
+    ),
+    (
+        Reason::BreakerOpen,
+        "breaker_open",
+        &["breaker-open"],
+        "the host is paused after failures",
+    ),
+    (
+        Reason::Preparing,
+        "preparing",
+        &[],
+        "the host did not finish preparing the file",
+    ),
+    (
+        Reason::JsonError,
+        "json_error",
+        &["json-error"],
+        "a service gave an unreadable answer",
+    ),
+    (
+        Reason::XmlError,
+        "xml_error",
+        &["xml-error"],
+        "a service gave an unreadable answer",
+    ),
+    (
+        Reason::ResolverUnavailable,
+        "resolver_unavailable",
+        &["resolver-unavailable"],
+        "a service is not configured",
+    ),
+    (
+        Reason::LookupFailed,
+        "lookup_failed",
+        &[],
+        "a look-up service failed",
+    ),
+    (
+        Reason::MaxAttemptsReached,
+        "max_attempts_reached",
+        &[],
+        "too many attempts",
+    ),
+    (
+        Reason::Deadline,
+        "deadline",
+        &[],
+        "the time for this work was over",
+    ),
+    (
+        Reason::DuplicateUrlGlobal,
+        "duplicate_url_global",
+        &[],
+        "another work has the same file",
+    ),
+    (
+        Reason::InputNeeded,
+        "input_needed",
+        &[],
+        "its URL was not kept; give the input again",
+    ),
     (Reason::DryRun, "dry_run", &[], "dry run"),
     (Reason::ListOnly, "list_only", &[], "listed only"),
 ];
@@ -119,7 +265,10 @@ const WORDS: [(Reason, &str, &[&str], &str); 33] = [
 impl Reason {
     fn entry(self) -> &'static (Self, &'static str, &'static [&'static str], &'static str) {
         // The table has every reason; a test sees to that.
-        WORDS.iter().find(|(reason, ..)| *reason == self).unwrap_or(&WORDS[0])
+        WORDS
+            .iter()
+            .find(|(reason, ..)| *reason == self)
+            .unwrap_or(&WORDS[0])
     }
 
     /// Returns every reason, in the order of the documents.
@@ -148,7 +297,10 @@ impl Reason {
     /// Reads the word, in its present spelling or that of an earlier version.
     #[must_use]
     pub fn read(word: &str) -> Option<Self> {
-        WORDS.iter().find(|(_, known, earlier, _)| *known == word || earlier.contains(&word)).map(|(reason, ..)| *reason)
+        WORDS
+            .iter()
+            .find(|(_, known, earlier, _)| *known == word || earlier.contains(&word))
+            .map(|(reason, ..)| *reason)
     }
 }
 
@@ -167,7 +319,9 @@ impl Serialize for Reason {
 impl<'de> Deserialize<'de> for Reason {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let word = String::deserialize(from)?;
-        Self::read(&word).ok_or_else(|| serde::de::Error::custom(format!("'{word}' is not a reason that this version knows")))
+        Self::read(&word).ok_or_else(|| {
+            serde::de::Error::custom(format!("'{word}' is not a reason that this version knows"))
+        })
     }
 }
 
@@ -206,13 +360,20 @@ impl Setback {
     /// Describes what gave nothing.
     #[must_use]
     pub fn new(stage: Stage, reason: Reason, detail: &str, http_status: Option<u16>) -> Self {
-        Self { reason, detail: detail.to_owned(), http_status, stage }
+        Self {
+            reason,
+            detail: detail.to_owned(),
+            http_status,
+            stage,
+        }
     }
 
-    /// Returns how decisive it is: the higher, the more it is what stood between the user and the file.
+    /// Returns how decisive it is: the higher, the more it is what stood between the user and the
+    /// file.
     ///
-    /// A refusal of the file or its page comes before failures that may pass, these before a file that is another one, a
-    /// page without a file, a dead link; services that failed or know nothing come last.
+    /// A refusal of the file or its page comes before failures that may pass, these before a file
+    /// that is another one, a page without a file, a dead link; services that failed or know
+    /// nothing come last.
     #[must_use]
     pub fn weight(&self) -> u8 {
         if self.reason == Reason::Offline {
@@ -226,7 +387,8 @@ impl Setback {
             (Reason::HttpStatus, Some(404 | 410)) => 2,
             (Reason::HtmlOnly | Reason::DomainDisallowedMime, _) => 3,
             (Reason::WrongWork, _) => 4,
-            (Reason::BotChallenge | Reason::RobotsDisallowed, _) | (Reason::HttpStatus, Some(401 | 402 | 403 | 407 | 451)) => 8 + at_file,
+            (Reason::BotChallenge | Reason::RobotsDisallowed, _)
+            | (Reason::HttpStatus, Some(401 | 402 | 403 | 407 | 451)) => 8 + at_file,
             _ => 6 + at_file,
         }
     }
@@ -248,7 +410,9 @@ impl Setback {
 #[must_use]
 pub fn sentence(reason: Reason, http_status: Option<u16>) -> String {
     match (reason, http_status) {
-        (Reason::HttpStatus, Some(status @ (401 | 402 | 403 | 407 | 451))) => format!("the site refused access ({status})"),
+        (Reason::HttpStatus, Some(status @ (401 | 402 | 403 | 407 | 451))) => {
+            format!("the site refused access ({status})")
+        }
         (Reason::HttpStatus, Some(status @ (404 | 410))) => format!("the link is dead ({status})"),
         (Reason::HttpStatus, Some(status)) => format!("server error ({status})"),
         _ => reason.sentence().to_owned(),
@@ -272,27 +436,61 @@ mod tests {
         let mut seen = std::collections::HashSet::new();
         for reason in Reason::all() {
             assert_eq!(Reason::read(reason.as_str()), Some(reason));
-            assert!(reason.as_str().bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{reason}");
+            assert!(
+                reason
+                    .as_str()
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte == b'_'),
+                "{reason}"
+            );
             assert!(!reason.sentence().is_empty());
             for word in reason.earlier_words().iter().chain([&reason.as_str()]) {
                 assert_eq!(Reason::read(word), Some(reason));
                 assert!(seen.insert(*word), "{word} stands twice");
             }
         }
-        assert_eq!(Reason::all().map(|reason| reason as usize).collect::<Vec<_>>(), (0..WORDS.len()).collect::<Vec<_>>());
+        assert_eq!(
+            Reason::all()
+                .map(|reason| reason as usize)
+                .collect::<Vec<_>>(),
+            (0..WORDS.len()).collect::<Vec<_>>()
+        );
         assert_eq!(Reason::read("no such reason"), None);
     }
 
     #[test]
     fn a_refused_file_is_more_decisive_than_a_service_that_knows_nothing() {
-        let refused = Setback::new(Stage::File, Reason::HttpStatus, "pub.example answered 403", Some(403));
-        let unknown = Setback::new(Stage::Lookup, Reason::NotFound, "Europe PMC does not know it", None);
-        let dead = Setback::new(Stage::File, Reason::HttpStatus, "old.example answered 404", Some(404));
-        let service = Setback::new(Stage::Lookup, Reason::HttpStatus, "api.example answered 403", Some(403));
+        let refused = Setback::new(
+            Stage::File,
+            Reason::HttpStatus,
+            "pub.example answered 403",
+            Some(403),
+        );
+        let unknown = Setback::new(
+            Stage::Lookup,
+            Reason::NotFound,
+            "Europe PMC does not know it",
+            None,
+        );
+        let dead = Setback::new(
+            Stage::File,
+            Reason::HttpStatus,
+            "old.example answered 404",
+            Some(404),
+        );
+        let service = Setback::new(
+            Stage::Lookup,
+            Reason::HttpStatus,
+            "api.example answered 403",
+            Some(403),
+        );
         let challenged = Setback::new(Stage::Page, Reason::BotChallenge, "pub.example", Some(403));
         let all = [&unknown, &dead, &service, &challenged, &refused, &unknown];
         assert_eq!(decisive(all.into_iter()), Some(&refused));
-        assert_eq!(decisive([&unknown, &service, &dead].into_iter()), Some(&dead));
+        assert_eq!(
+            decisive([&unknown, &service, &dead].into_iter()),
+            Some(&dead)
+        );
         assert_eq!(decisive([&unknown, &service].into_iter()), Some(&service));
         assert_eq!(refused.sentence(), "the site refused access (403)");
     }

@@ -1,9 +1,11 @@
 //! Asks the services that know where the files of works are.
 //!
-//! A [`Resolver`] takes works and a [`Web`] and answers with one [`Outcome`] per work: places where a file may be, and what
-//! else was learned on the way, so that the next resolver can be asked by an identifier that the user never wrote. A service
-//! that does not answer is an outcome too, with a reason and, where the service said so, how long to leave it alone.
-//! [`order`] says who is asked, in which order and why; [`settings`] where the services are and how we identify ourselves.
+//! A [`Resolver`] takes works and a [`Web`] and answers with one [`Outcome`] per work: places where
+//! a file may be, and what else was learned on the way, so that the next resolver can be asked by
+//! an identifier that the user never wrote. A service that does not answer is an outcome too, with
+//! a reason and, where the service said so, how long to leave it alone. [`order`] says who is
+//! asked, in which order and why; [`settings`] where the services are and how we identify
+//! ourselves.
 
 use std::sync::Arc;
 
@@ -73,13 +75,18 @@ pub trait Resolver: Send + Sync {
 pub enum Applies {
     /// It can.
     Yes,
-    /// It cannot, for this reason: `no-doi`, `no-arxiv-id`, `no-pmcid`, `no-failed-urls` and the like.
+    /// It cannot, for this reason: `no-doi`, `no-arxiv-id`, `no-pmcid`, `no-failed-urls` and the
+    /// like.
     No(&'static str),
 }
 
 impl Applies {
     const fn when(condition: bool, otherwise: &'static str) -> Self {
-        if condition { Self::Yes } else { Self::No(otherwise) }
+        if condition {
+            Self::Yes
+        } else {
+            Self::No(otherwise)
+        }
     }
 }
 
@@ -112,11 +119,21 @@ impl Outcome {
 
     /// Says that places were found, or, when there are none, what was said instead.
     fn of(locations: Vec<Location>, learned: Learned, otherwise: &str) -> Self {
-        if locations.is_empty() { Self::NotFound { detail: otherwise.to_owned(), learned } } else { Self::Found(Found { locations, learned }) }
+        if locations.is_empty() {
+            Self::NotFound {
+                detail: otherwise.to_owned(),
+                learned,
+            }
+        } else {
+            Self::Found(Found { locations, learned })
+        }
     }
 
     fn not_found(detail: impl Into<String>) -> Self {
-        Self::NotFound { detail: detail.into(), learned: Learned::default() }
+        Self::NotFound {
+            detail: detail.into(),
+            learned: Learned::default(),
+        }
     }
 }
 
@@ -150,7 +167,8 @@ impl Failure {
 
     /// Tells whether the service is only to be asked at another time.
     pub(crate) fn is_about_time(&self) -> bool {
-        matches!(self.reason, Reason::BreakerOpen | Reason::RateLimited) || self.retry_in_ms.is_some()
+        matches!(self.reason, Reason::BreakerOpen | Reason::RateLimited)
+            || self.retry_in_ms.is_some()
     }
 }
 

@@ -1,8 +1,9 @@
 //! What a site lets robots do: robots.txt as RFC 9309 has it.
 //!
-//! Pure: fetching the file, keeping it for up to a day and acting on the answer are the caller's. The parser forgives
-//! what crawlers have always forgiven (byte order marks, stray spaces, any line end) and reads at least the 500 KiB that
-//! section 2.5 asks for. `Crawl-delay` is not in the RFC, and is read because sites mean it.
+//! Pure: fetching the file, keeping it for up to a day and acting on the answer are the caller's.
+//! The parser forgives what crawlers have always forgiven (byte order marks, stray spaces, any line
+//! end) and reads at least the 500 KiB that section 2.5 asks for. `Crawl-delay` is not in the RFC,
+//! and is read because sites mean it.
 
 use std::time::Duration;
 
@@ -40,7 +41,11 @@ impl Group {
     /// Returns the delay that it asks of an agent.
     fn delay(&self, agent: &str) -> Option<Duration> {
         let place = self.agents.iter().position(|known| known == agent)?;
-        self.delays.iter().filter(|(agents, _)| place < *agents).map(|(_, delay)| *delay).max()
+        self.delays
+            .iter()
+            .filter(|(agents, _)| place < *agents)
+            .map(|(_, delay)| *delay)
+            .max()
     }
 }
 
@@ -57,7 +62,8 @@ impl Robots {
         let bytes = &bytes[..bytes.len().min(LIMIT_BYTES)];
         let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
         let mut groups: Vec<Group> = Vec::new();
-        // Several user-agent lines in a row share the rules below them; the first rule ends the row (section 2.1).
+        // Several user-agent lines in a row share the rules below them; the first rule ends the row
+        // (section 2.1).
         let mut naming = false;
         for line in text.split(['\n', '\r']).filter_map(Line::read) {
             match (line, groups.last_mut()) {
@@ -65,7 +71,10 @@ impl Robots {
                     let agent = product_token(value);
                     match last {
                         Some(group) if naming => group.agents.push(agent),
-                        _ => groups.push(Group { agents: vec![agent], ..Group::default() }),
+                        _ => groups.push(Group {
+                            agents: vec![agent],
+                            ..Group::default()
+                        }),
                     }
                     naming = true;
                 }
@@ -79,9 +88,15 @@ impl Robots {
                 }
                 // Not a rule of the RFC: it does not end a row of user-agent lines (section 2.2.4).
                 (Line::CrawlDelay(value), Some(group)) => {
-                    let seconds = value.parse::<f64>().ok().filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
-                    let delay = seconds.map(|seconds| Duration::from_secs_f64(seconds.min(LONGEST_DELAY_SECONDS)));
-                    group.delays.extend(delay.map(|delay| (group.agents.len(), delay)));
+                    let seconds = value
+                        .parse::<f64>()
+                        .ok()
+                        .filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
+                    let delay = seconds
+                        .map(|seconds| Duration::from_secs_f64(seconds.min(LONGEST_DELAY_SECONDS)));
+                    group
+                        .delays
+                        .extend(delay.map(|delay| (group.agents.len(), delay)));
                 }
                 _ => {}
             }
@@ -89,17 +104,25 @@ impl Robots {
         Self { groups }
     }
 
-    /// Returns whether a robot may fetch a path with its query. The longest matching rule decides; of two equal ones, the one that allows (section 2.2.2).
+    /// Returns whether a robot may fetch a path with its query. The longest matching rule decides;
+    /// of two equal ones, the one that allows (section 2.2.2).
     ///
-    /// The agent is a product token or a whole `User-Agent` value. `/robots.txt` itself is always allowed.
+    /// The agent is a product token or a whole `User-Agent` value. `/robots.txt` itself is always
+    /// allowed.
     #[must_use]
     pub fn allows(&self, agent: &str, path_and_query: &str) -> bool {
         let path = pattern::path(path_and_query.split('#').next().unwrap_or_default());
         if path == "/robots.txt" {
             return true;
         }
-        let rules = self.groups_for(agent).1.into_iter().flat_map(|group| &group.rules);
-        let strongest = rules.filter(|rule| rule.pattern.matches(&path)).max_by_key(|rule| (rule.pattern.specificity(), rule.allow));
+        let rules = self
+            .groups_for(agent)
+            .1
+            .into_iter()
+            .flat_map(|group| &group.rules);
+        let strongest = rules
+            .filter(|rule| rule.pattern.matches(&path))
+            .max_by_key(|rule| (rule.pattern.specificity(), rule.allow));
         strongest.is_none_or(|rule| rule.allow)
     }
 
@@ -107,16 +130,32 @@ impl Robots {
     #[must_use]
     pub fn crawl_delay(&self, agent: &str) -> Option<Duration> {
         let (name, groups) = self.groups_for(agent);
-        groups.into_iter().filter_map(|group| group.delay(&name)).max()
+        groups
+            .into_iter()
+            .filter_map(|group| group.delay(&name))
+            .max()
     }
 
-    /// Returns all groups that name the agent, else all for everybody, and by which name; groups of one agent count as one
-    /// (section 2.2.1).
+    /// Returns all groups that name the agent, else all for everybody, and by which name; groups of
+    /// one agent count as one (section 2.2.1).
     fn groups_for(&self, agent: &str) -> (String, Vec<&Group>) {
         let agent = product_token(agent);
-        let named = |name: &str| -> Vec<&Group> { self.groups.iter().filter(|group| group.agents.iter().any(|known| known == name)).collect() };
-        let own = if agent.is_empty() || agent == "*" { Vec::new() } else { named(&agent) };
-        if own.is_empty() { ("*".to_owned(), named("*")) } else { (agent, own) }
+        let named = |name: &str| -> Vec<&Group> {
+            self.groups
+                .iter()
+                .filter(|group| group.agents.iter().any(|known| known == name))
+                .collect()
+        };
+        let own = if agent.is_empty() || agent == "*" {
+            Vec::new()
+        } else {
+            named(&agent)
+        };
+        if own.is_empty() {
+            ("*".to_owned(), named("*"))
+        } else {
+            (agent, own)
+        }
     }
 }
 
@@ -124,23 +163,41 @@ impl Robots {
 ///
 /// Whoever allows a directory's index allows the directory, as Google's parser has it.
 fn rules(allow: bool, value: &str) -> Vec<Rule> {
-    let rule = |path: &str| Rule { allow, pattern: Pattern::new(path) };
-    let mut rules: Vec<Rule> = (!value.is_empty()).then(|| rule(value)).into_iter().collect();
-    if allow && let Some((directory, _)) = value.rsplit_once('/').filter(|(_, name)| name.starts_with("index.htm")) {
+    let rule = |path: &str| Rule {
+        allow,
+        pattern: Pattern::new(path),
+    };
+    let mut rules: Vec<Rule> = (!value.is_empty())
+        .then(|| rule(value))
+        .into_iter()
+        .collect();
+    if allow
+        && let Some((directory, _)) = value
+            .rsplit_once('/')
+            .filter(|(_, name)| name.starts_with("index.htm"))
+    {
         rules.push(rule(&format!("{directory}/$")));
     }
     rules
 }
 
-/// Returns the product token of a `User-Agent` value in lower case: letters, `_` and `-` (section 2.2.1).
+/// Returns the product token of a `User-Agent` value in lower case: letters, `_` and `-` (section
+/// 2.2.1).
 ///
 /// Only a star that stands alone is for everybody: `*WordPress*` is a name, and nobody's.
 fn product_token(agent: &str) -> String {
     let agent = agent.trim();
-    if agent.strip_prefix('*').is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace)) {
+    if agent
+        .strip_prefix('*')
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+    {
         return "*".to_owned();
     }
-    agent.chars().take_while(|c| c.is_ascii_alphabetic() || matches!(c, '_' | '-')).collect::<String>().to_ascii_lowercase()
+    agent
+        .chars()
+        .take_while(|c| c.is_ascii_alphabetic() || matches!(c, '_' | '-'))
+        .collect::<String>()
+        .to_ascii_lowercase()
 }
 
 /// What the answer to a request for robots.txt means (section 2.3.1).
@@ -157,8 +214,8 @@ pub enum Ruling {
 impl Ruling {
     /// Reads the final status, after redirects; `None` when the site could not be reached.
     ///
-    /// A redirect that was not followed counts as unavailable, like any 4xx. A 429 is the exception among them: it says
-    /// that the site is overloaded, not that there is no file.
+    /// A redirect that was not followed counts as unavailable, like any 4xx. A 429 is the exception
+    /// among them: it says that the site is overloaded, not that there is no file.
     #[must_use]
     pub fn from_status(status: Option<StatusCode>) -> Self {
         match status.map(|status| status.as_u16()) {

@@ -1,9 +1,10 @@
 //! A run: works in, files out, politely and as fast as the limits allow.
 //!
-//! [`inputs`] are read into the queue's file while the first works are already under way. Each work is a [`Pursuit`] that
-//! takes one step at a time: a look-up, a page, a file. Before each step it stands in the lane of the site it goes to;
-//! `lanes` says who is next, `steps` does it. What waits for the rate waits in the hub's own lines and holds nothing; what
-//! a host wants to be left alone for is put away and comes back when it is due.
+//! [`inputs`] are read into the queue's file while the first works are already under way. Each work
+//! is a [`Pursuit`] that takes one step at a time: a look-up, a page, a file. Before each step it
+//! stands in the lane of the site it goes to; `lanes` says who is next, `steps` does it. What waits
+//! for the rate waits in the hub's own lines and holds nothing; what a host wants to be left alone
+//! for is put away and comes back when it is due.
 //!
 //! [`Pursuit`]: crate::pursuit::Pursuit
 

@@ -1,8 +1,8 @@
 //! Judges what arrived by its bytes, because headers and names lie in both directions.
 //!
-//! Pages come with `application/pdf` and PDFs with `text/html`; a login form is saved as `paper.pdf`; a transfer stops in
-//! the middle. The first and last few kilobytes and two lengths are enough to tell, so a caller that streams to a file
-//! need not keep more than those.
+//! Pages come with `application/pdf` and PDFs with `text/html`; a login form is saved as
+//! `paper.pdf`; a transfer stops in the middle. The first and last few kilobytes and two lengths
+//! are enough to tell, so a caller that streams to a file need not keep more than those.
 
 use std::fmt;
 
@@ -95,7 +95,8 @@ pub fn classify(head: &[u8]) -> Payload {
         return Payload::Tar;
     }
     match markup(text) {
-        // Some servers put a few lines of their own before the file; a page that mentions the marker is still a page.
+        // Some servers put a few lines of their own before the file; a page that mentions the
+        // marker is still a page.
         Payload::Unknown if find(window, b"%PDF-").is_some() => Payload::Pdf,
         payload => payload,
     }
@@ -107,7 +108,10 @@ fn text_start(head: &[u8]) -> &[u8] {
     loop {
         let trimmed = rest.trim_ascii_start();
         let trimmed = trimmed.strip_prefix(b"\xef\xbb\xbf").unwrap_or(trimmed);
-        let trimmed = trimmed.strip_prefix(b"\xff\xfe").or_else(|| trimmed.strip_prefix(b"\xfe\xff")).unwrap_or(trimmed);
+        let trimmed = trimmed
+            .strip_prefix(b"\xff\xfe")
+            .or_else(|| trimmed.strip_prefix(b"\xfe\xff"))
+            .unwrap_or(trimmed);
         if trimmed.len() == rest.len() {
             return rest;
         }
@@ -124,11 +128,16 @@ fn markup(text: &[u8]) -> Payload {
     let begins = |needle: &[u8]| lower.starts_with(needle);
     let page = has(b"<html") || has(b"<!doctype html");
     // XHTML begins like XML and is a page.
-    if begins(b"<?xml") || begins(b"<!doctype article") || begins(b"<article ") || begins(b"<pmc-articleset") {
+    if begins(b"<?xml")
+        || begins(b"<!doctype article")
+        || begins(b"<article ")
+        || begins(b"<pmc-articleset")
+    {
         let jats = has(b"jats")
             || has(b"//nlm//dtd")
             || has(b"<pmc-articleset")
-            || (has(b"<article") && (has(b"<front>") || has(b"<journal-meta") || has(b"article-type=")));
+            || (has(b"<article")
+                && (has(b"<front>") || has(b"<journal-meta") || has(b"article-type=")));
         return if jats && !page {
             Payload::Jats
         } else if page {
@@ -137,7 +146,17 @@ fn markup(text: &[u8]) -> Payload {
             Payload::Xml
         };
     }
-    let starts: [&[u8]; 9] = [b"<!doctype html", b"<html", b"<head", b"<body", b"<script", b"<meta", b"<title", b"<div", b"<!--"];
+    let starts: [&[u8]; 9] = [
+        b"<!doctype html",
+        b"<html",
+        b"<head",
+        b"<body",
+        b"<script",
+        b"<meta",
+        b"<title",
+        b"<div",
+        b"<!--",
+    ];
     if page || starts.iter().any(|start| begins(start)) {
         Payload::Html
     } else if lower.get(1).is_some_and(u8::is_ascii_alphabetic) {
@@ -164,7 +183,8 @@ pub fn pdf_tail(tail: &[u8]) -> PdfTail {
     let tail = &tail[tail.len().saturating_sub(TAIL_BYTES)..];
     let end = rfind(tail, b"%%EOF");
     let after = tail[end.map_or(0, |at| at)..].to_ascii_lowercase();
-    // Markup before the end mark is metadata inside the file (XMP); only what follows counts, and everything when there is no mark.
+    // Markup before the end mark is metadata inside the file (XMP); only what follows counts, and
+    // everything when there is no mark.
     let markers: [&[u8]; 4] = [b"</html", b"<html", b"<!doctype html", b"</body"];
     if markers.iter().any(|marker| find(&after, marker).is_some()) {
         PdfTail::HtmlTail
@@ -206,7 +226,8 @@ pub enum Expected {
 pub enum Verdict {
     /// It is whole, as far as bytes can tell.
     Accepted(Payload),
-    /// It is a PDF of the promised length, or without a promise, that lacks its end mark. Readers cope with many of those.
+    /// It is a PDF of the promised length, or without a promise, that lacks its end mark. Readers
+    /// cope with many of those.
     AcceptedWithoutEof,
     /// It is not to be kept.
     Rejected {
@@ -261,18 +282,30 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// Judges a body that arrived. Whether a page is welcome where a PDF was expected is the caller's business.
+/// Judges a body that arrived. Whether a page is welcome where a PDF was expected is the caller's
+/// business.
 #[must_use]
 pub fn judge(received: &Received<'_>, min_pdf_bytes: u64) -> Verdict {
-    let payload = if received.length == 0 { Payload::Empty } else { classify(received.head) };
-    let mismatch = received.declared_length.is_some_and(|declared| declared != received.length);
+    let payload = if received.length == 0 {
+        Payload::Empty
+    } else {
+        classify(received.head)
+    };
+    let mismatch = received
+        .declared_length
+        .is_some_and(|declared| declared != received.length);
     let rejected = |reason| Verdict::Rejected { payload, reason };
     match payload {
         Payload::Empty => rejected(Flaw::EmptyBody),
         Payload::Pdf => match pdf_tail(received.tail) {
             PdfTail::HtmlTail => rejected(Flaw::HtmlTailDetected),
-            // Where the end of the connection is the end of the file, only the file says whether it is whole.
-            PdfTail::EofMissing if mismatch || (received.declared_length.is_none() && !received.ends_by_itself) => rejected(Flaw::PdfEofMissing),
+            // Where the end of the connection is the end of the file, only the file says whether it
+            // is whole.
+            PdfTail::EofMissing
+                if mismatch || (received.declared_length.is_none() && !received.ends_by_itself) =>
+            {
+                rejected(Flaw::PdfEofMissing)
+            }
             _ if received.length < min_pdf_bytes => rejected(Flaw::PdfTooSmall),
             PdfTail::EofMissing => Verdict::AcceptedWithoutEof,
             // The end mark is there, so the file is whole, whatever the header promised.
@@ -285,9 +318,13 @@ pub fn judge(received: &Received<'_>, min_pdf_bytes: u64) -> Verdict {
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack.windows(needle.len()).position(|window| window == needle)
+    haystack
+        .windows(needle.len())
+        .position(|window| window == needle)
 }
 
 fn rfind(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack.windows(needle.len()).rposition(|window| window == needle)
+    haystack
+        .windows(needle.len())
+        .rposition(|window| window == needle)
 }

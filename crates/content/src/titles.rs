@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 /// Markup that publishers leave in titles.
-const TITLE_MARKUP: [&str; 14] = ["i", "b", "em", "strong", "sub", "sup", "scp", "sc", "u", "tt", "p", "br", "span", "title"];
+const TITLE_MARKUP: [&str; 14] = [
+    "i", "b", "em", "strong", "sub", "sup", "scp", "sc", "u", "tt", "p", "br", "span", "title",
+];
 
 /// Entities that are left in titles after one level of encoding was undone.
 const ENTITIES: [(&str, &str); 12] = [
@@ -22,8 +24,10 @@ const ENTITIES: [(&str, &str); 12] = [
 ];
 
 /// Words that say nothing about which work a title names.
-const STOP_WORDS: [&str; 22] =
-    ["a", "an", "and", "as", "at", "by", "de", "des", "for", "from", "in", "la", "le", "of", "on", "or", "the", "to", "und", "using", "via", "with"];
+const STOP_WORDS: [&str; 22] = [
+    "a", "an", "and", "as", "at", "by", "de", "des", "for", "from", "in", "la", "le", "of", "on",
+    "or", "the", "to", "und", "using", "via", "with",
+];
 
 /// How many letters of a title are looked for in a text, and how many it must have for that.
 const BEGINNING_CHARS: usize = 40;
@@ -42,7 +46,8 @@ pub enum Likeness {
     Different,
 }
 
-/// Returns a title without markup and entities and with its white space tidied; `None` when nothing is left.
+/// Returns a title without markup and entities and with its white space tidied; `None` when nothing
+/// is left.
 #[must_use]
 pub fn clean(text: &str) -> Option<String> {
     let mut plain = text.to_owned();
@@ -65,8 +70,15 @@ fn without_markup(text: &str) -> String {
     while let Some((before, after)) = rest.split_once('<') {
         plain.push_str(before);
         let tag = after.split_once('>').filter(|(tag, _)| {
-            let name = tag.trim_matches('/').split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
-            !tag.starts_with(char::is_whitespace) && TITLE_MARKUP.contains(&name.as_str()) || name.starts_with("mml:") || name.starts_with("jats:")
+            let name = tag
+                .trim_matches('/')
+                .split_whitespace()
+                .next()
+                .unwrap_or_default()
+                .to_ascii_lowercase();
+            !tag.starts_with(char::is_whitespace) && TITLE_MARKUP.contains(&name.as_str())
+                || name.starts_with("mml:")
+                || name.starts_with("jats:")
         });
         if tag.is_none() {
             plain.push('<');
@@ -83,7 +95,9 @@ fn without_entities(text: &str) -> String {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('&') {
         plain.push_str(before);
-        let decoded = after.split_once(';').and_then(|(name, behind)| Some((entity(name)?, behind)));
+        let decoded = after
+            .split_once(';')
+            .and_then(|(name, behind)| Some((entity(name)?, behind)));
         let (character, behind) = decoded.unwrap_or_else(|| ("&".to_owned(), after));
         plain.push_str(&character);
         rest = behind;
@@ -98,32 +112,57 @@ fn entity(name: &str) -> Option<String> {
             Some(hex) => u32::from_str_radix(hex, 16).ok()?,
             None => number.parse().ok()?,
         };
-        return char::from_u32(code).filter(|c| !c.is_control()).map(String::from);
+        return char::from_u32(code)
+            .filter(|c| !c.is_control())
+            .map(String::from);
     }
-    ENTITIES.iter().find(|(known, _)| *known == name).map(|(_, character)| (*character).to_owned())
+    ENTITIES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, character)| (*character).to_owned())
 }
 
 /// Ligatures that files have for letters.
-const LIGATURES: [(&str, &str); 5] = [("\u{fb00}", "ff"), ("\u{fb01}", "fi"), ("\u{fb02}", "fl"), ("\u{fb03}", "ffi"), ("\u{fb04}", "ffl")];
+const LIGATURES: [(&str, &str); 5] = [
+    ("\u{fb00}", "ff"),
+    ("\u{fb01}", "fi"),
+    ("\u{fb02}", "fl"),
+    ("\u{fb03}", "ffi"),
+    ("\u{fb04}", "ffl"),
+];
 
 /// Returns a text in lower case and without ligatures.
 fn plain(text: &str) -> String {
-    LIGATURES.iter().fold(text.to_lowercase(), |text, (ligature, letters)| text.replace(ligature, letters))
+    LIGATURES
+        .iter()
+        .fold(text.to_lowercase(), |text, (ligature, letters)| {
+            text.replace(ligature, letters)
+        })
 }
 
-/// Returns the letters and digits of a text: the words of a PDF may run into each other, or be cut at the end of a line.
+/// Returns the letters and digits of a text: the words of a PDF may run into each other, or be cut
+/// at the end of a line.
 fn letters(text: &str) -> String {
-    plain(text).chars().filter(|c| c.is_alphanumeric()).collect()
+    plain(text)
+        .chars()
+        .filter(|c| c.is_alphanumeric())
+        .collect()
 }
 
 /// Returns the words of a text, in lower case.
 pub(crate) fn words(text: &str) -> Vec<String> {
     let text = plain(text);
-    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 fn telling(text: &str) -> HashSet<String> {
-    words(text).into_iter().filter(|word| !STOP_WORDS.contains(&word.as_str())).collect()
+    words(text)
+        .into_iter()
+        .filter(|word| !STOP_WORDS.contains(&word.as_str()))
+        .collect()
 }
 
 /// Compares two titles by the words that they share. One may be cut short or lack its subtitle.
@@ -144,7 +183,8 @@ const TELLING_WORDS: usize = 4;
 #[must_use]
 pub fn is_telling(title: &str) -> bool {
     // Languages that do not part their words have long ones.
-    telling(title).len() >= TELLING_WORDS || (letters(title).chars().count() >= BEGINNING_CHARS && telling(title).len() <= 2)
+    telling(title).len() >= TELLING_WORDS
+        || (letters(title).chars().count() >= BEGINNING_CHARS && telling(title).len() <= 2)
 }
 
 /// Tells whether two titles have the same letters and digits.
@@ -153,7 +193,8 @@ pub fn is_equal(one: &str, other: &str) -> bool {
     letters(one) == letters(other)
 }
 
-/// Tells whether the beginning of a title stands in a text as it is, whatever parts its letters there.
+/// Tells whether the beginning of a title stands in a text as it is, whatever parts its letters
+/// there.
 #[must_use]
 pub fn stands_in(title: &str, text: &str) -> bool {
     let beginning: String = letters(title).chars().take(BEGINNING_CHARS).collect();
@@ -193,29 +234,60 @@ mod tests {
 
     #[test]
     fn markup_and_entities_are_taken_out_however_often_they_were_encoded() {
-        assert_eq!(clean("On <i>E. coli</i> &amp; friends").as_deref(), Some("On E. coli & friends"));
-        assert_eq!(clean("&amp;lt;i&amp;gt;Homo&amp;lt;/i&amp;gt; sapiens").as_deref(), Some("Homo sapiens"));
-        assert_eq!(clean("&#8220;Open&#x201D; access&nbsp;now").as_deref(), Some("\u{201c}Open\u{201d} access now"));
-        assert_eq!(clean("a < b and b > c, A&M; R&D").as_deref(), Some("a < b and b > c, A&M; R&D"));
+        assert_eq!(
+            clean("On <i>E. coli</i> &amp; friends").as_deref(),
+            Some("On E. coli & friends")
+        );
+        assert_eq!(
+            clean("&amp;lt;i&amp;gt;Homo&amp;lt;/i&amp;gt; sapiens").as_deref(),
+            Some("Homo sapiens")
+        );
+        assert_eq!(
+            clean("&#8220;Open&#x201D; access&nbsp;now").as_deref(),
+            Some("\u{201c}Open\u{201d} access now")
+        );
+        assert_eq!(
+            clean("a < b and b > c, A&M; R&D").as_deref(),
+            Some("a < b and b > c, A&M; R&D")
+        );
         assert_eq!(clean(" <br/> "), None);
     }
 
     #[test]
     fn titles_are_compared_by_the_words_they_share() {
         let title = "Assessment of virus infection in pathogen-free chickens";
-        assert_eq!(compare(title, "ASSESSMENT OF VIRUS INFECTION IN PATHOGEN FREE CHICKENS: a cohort"), Likeness::Same);
-        assert_eq!(compare(title, "Media kit and advertising rates"), Likeness::Different);
+        assert_eq!(
+            compare(
+                title,
+                "ASSESSMENT OF VIRUS INFECTION IN PATHOGEN FREE CHICKENS: a cohort"
+            ),
+            Likeness::Same
+        );
+        assert_eq!(
+            compare(title, "Media kit and advertising rates"),
+            Likeness::Different
+        );
         assert_eq!(compare(title, ""), Likeness::Unclear);
         let page = "Journal of Poultry vol 3 page 1 assessment of virus infection in pathogen free chickens by several \
                     authors of whom none is named here because this is only a test page";
         assert_eq!(find_in(title, page), Likeness::Same);
-        assert_eq!(find_in("Grants manual of the commission", page), Likeness::Different);
-        // As files have it: ligatures, words cut at the end of a line, words that run into each other.
-        let cut = page.replace("infection", "in\u{fb01}nite infec- tion").replace("assessment", "assess- ment").replace("in\u{fb01}nite ", "");
+        assert_eq!(
+            find_in("Grants manual of the commission", page),
+            Likeness::Different
+        );
+        // As files have it: ligatures, words cut at the end of a line, words that run into each
+        // other.
+        let cut = page
+            .replace("infection", "in\u{fb01}nite infec- tion")
+            .replace("assessment", "assess- ment")
+            .replace("in\u{fb01}nite ", "");
         assert_eq!(find_in(title, &cut), Likeness::Same);
         let glued = "JournalofPoultry vol3page1 assessmentofvirusinfectioninpathogenfreechickens byseveralauthors ofwhomnoneisnamed".repeat(3);
         assert_eq!(find_in(title, &glued), Likeness::Same);
-        let other = (0..30).map(|n| format!("somethingquitedifferent{n}")).collect::<Vec<_>>().join(" ");
+        let other = (0..30)
+            .map(|n| format!("somethingquitedifferent{n}"))
+            .collect::<Vec<_>>()
+            .join(" ");
         assert_eq!(find_in(title, &other), Likeness::Unclear);
     }
 }

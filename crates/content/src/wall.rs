@@ -1,8 +1,9 @@
 //! Recognises pages that stand between a robot and a paper.
 //!
-//! A wall is named and left alone: it is never climbed. Most marks also occur in good pages (a contact form has a captcha,
-//! a content network injects its script everywhere), so weak marks count only where the status or the size of the page
-//! says that nothing else is there, and no mark counts on a page that describes an article.
+//! A wall is named and left alone: it is never climbed. Most marks also occur in good pages (a
+//! contact form has a captcha, a content network injects its script everywhere), so weak marks
+//! count only where the status or the size of the page says that nothing else is there, and no mark
+//! counts on a page that describes an article.
 
 use http::StatusCode;
 
@@ -29,21 +30,48 @@ const STRONG: [&str; 12] = [
 ];
 
 /// Those of them that forms on good pages carry, too.
-const ASKED_IN_FORMS: [&str; 4] = ["verify you are human", "verifying you are human", "are you a robot", "px-captcha"];
+const ASKED_IN_FORMS: [&str; 4] = [
+    "verify you are human",
+    "verifying you are human",
+    "are you a robot",
+    "px-captcha",
+];
 
 /// Marks that good pages carry too.
-const WEAK: [&str; 8] = ["challenge-platform", "/cdn-cgi/", "captcha", "perimeterx", "just a moment", "unusual traffic", "access denied", "akamai"];
+const WEAK: [&str; 8] = [
+    "challenge-platform",
+    "/cdn-cgi/",
+    "captcha",
+    "perimeterx",
+    "just a moment",
+    "unusual traffic",
+    "access denied",
+    "akamai",
+];
 
 /// Marks of pages that say "wait", not "go away".
-const INTERSTITIAL: [&str; 4] = ["preparing to download", "your download will begin", "pdf is being generated", "pow_challenge"];
+const INTERSTITIAL: [&str; 4] = [
+    "preparing to download",
+    "your download will begin",
+    "pdf is being generated",
+    "pow_challenge",
+];
 
 /// Marks of a page that describes an article.
-const ARTICLE: [&str; 6] = ["scholarlyarticle", "citation_title", "citation_pdf_url", "citation_doi", "publication_doi", "prism.doi"];
+const ARTICLE: [&str; 6] = [
+    "scholarlyarticle",
+    "citation_title",
+    "citation_pdf_url",
+    "citation_doi",
+    "publication_doi",
+    "prism.doi",
+];
 
 /// Marks of an article page that Atypon's platform makes: both stand on every one of them.
 const ATYPON_ARTICLE: [&str; 2] = ["\"dc.title\"", "\"dc.identifier\""];
 
-/// On pages of this size and more a mark inside a URL says nothing: advertisements and trackers carry anything there.
+/// On pages of this size and more a mark inside a URL says nothing: advertisements and trackers
+/// carry anything there.
 const LARGE_PAGE_BYTES: usize = 64 * 1024;
 
 /// A page that is not what was asked for.
@@ -88,7 +116,8 @@ pub(crate) fn is_one(status: StatusCode, body: &[u8]) -> bool {
     matches!(detect(status, body), Some(Wall::Robots { .. }))
 }
 
-/// Recognises a wall; `None` for every other page, and for statuses that speak for themselves, such as 404 and 429.
+/// Recognises a wall; `None` for every other page, and for statuses that speak for themselves, such
+/// as 404 and 429.
 #[must_use]
 pub fn detect(status: StatusCode, body: &[u8]) -> Option<Wall> {
     let refused = matches!(status.as_u16(), 401 | 403 | 503);
@@ -96,7 +125,8 @@ pub fn detect(status: StatusCode, body: &[u8]) -> Option<Wall> {
         return None;
     }
     let page = String::from_utf8_lossy(&body[..body.len().min(WINDOW_BYTES)]).to_ascii_lowercase();
-    let first = |markers: &[&'static str]| markers.iter().copied().find(|marker| page.contains(marker));
+    let first =
+        |markers: &[&'static str]| markers.iter().copied().find(|marker| page.contains(marker));
     if first(&ARTICLE).is_some() || ATYPON_ARTICLE.iter().all(|mark| page.contains(mark)) {
         return None;
     }
@@ -104,7 +134,10 @@ pub fn detect(status: StatusCode, body: &[u8]) -> Option<Wall> {
     // A large page that was served may ask for a human in one of its forms.
     let in_a_form = |marker: &str| large && !refused && ASKED_IN_FORMS.contains(&marker);
     let mut strong = STRONG.iter().copied().filter(|marker| !in_a_form(marker));
-    let strong = strong.find(|marker| page.match_indices(marker).any(|(at, _)| !large || !is_in_url(&page, at)));
+    let strong = strong.find(|marker| {
+        page.match_indices(marker)
+            .any(|(at, _)| !large || !is_in_url(&page, at))
+    });
     if let Some(marker) = strong {
         return Some(Wall::Robots { marker });
     }
@@ -113,18 +146,29 @@ pub fn detect(status: StatusCode, body: &[u8]) -> Option<Wall> {
         return Some(Wall::Interstitial { marker });
     }
     let weak = first(&WEAK)?;
-    // A plain "access denied" with status 200 may be about rights; a captcha on a thin page is a wall.
+    // A plain "access denied" with status 200 may be about rights; a captcha on a thin page is a
+    // wall.
     let tells = if thin && !refused {
-        matches!(weak, "challenge-platform" | "captcha" | "perimeterx" | "just a moment" | "unusual traffic")
+        matches!(
+            weak,
+            "challenge-platform" | "captcha" | "perimeterx" | "just a moment" | "unusual traffic"
+        )
     } else {
         refused
     };
     tells.then_some(Wall::Robots { marker: weak })
 }
 
-/// Tells whether what stands at a place of a page is part of a URL: the characters before it, back to a quote or blank, begin one.
+/// Tells whether what stands at a place of a page is part of a URL: the characters before it, back
+/// to a quote or blank, begin one.
 fn is_in_url(page: &str, at: usize) -> bool {
-    let begin = page[..at].rfind(|c: char| c.is_whitespace() || "\"'<>()".contains(c)).map_or(0, |before| before + 1);
+    let begin = page[..at]
+        .rfind(|c: char| c.is_whitespace() || "\"'<>()".contains(c))
+        .map_or(0, |before| before + 1);
     let word = &page[begin..at];
-    word.contains("://") || word.contains("%3a%2f%2f") || word.starts_with('/') || word.contains(".js?") || word.contains('?') && word.contains('=')
+    word.contains("://")
+        || word.contains("%3a%2f%2f")
+        || word.starts_with('/')
+        || word.contains(".js?")
+        || word.contains('?') && word.contains('=')
 }

@@ -1,8 +1,9 @@
 //! The seam between resolvers and the network.
 //!
-//! A resolver asks a [`Web`] and knows nothing of budgets, breakers, caches and retries: all of that is behind the seam.
-//! The web follows redirects; an [`Answer`] says which URL answered in the end. Secrets travel apart from other headers,
-//! so that whoever is behind the seam can keep them out of logs and drop them when a redirect leaves the host.
+//! A resolver asks a [`Web`] and knows nothing of budgets, breakers, caches and retries: all of
+//! that is behind the seam. The web follows redirects; an [`Answer`] says which URL answered in the
+//! end. Secrets travel apart from other headers, so that whoever is behind the seam can keep them
+//! out of logs and drop them when a redirect leaves the host.
 
 use std::fmt;
 use std::future::Future;
@@ -41,8 +42,8 @@ pub struct Ask {
     pub max_body: Option<u64>,
 }
 
-/// The largest answer of an API. A page of a hundred full records stays below half of it; answers without an end from a few
-/// services at once do not add up to more than a run may take.
+/// The largest answer of an API. A page of a hundred full records stays below half of it; answers
+/// without an end from a few services at once do not add up to more than a run may take.
 const MAX_RECORD_BYTES: u64 = 16 << 20;
 
 impl Ask {
@@ -59,7 +60,15 @@ impl Ask {
     }
 
     fn new(url: Url, role: Role, resolver: &'static str) -> Self {
-        Self { url, role, resolver, kind: None, headers: HeaderMap::new(), secret_headers: Vec::new(), max_body: None }
+        Self {
+            url,
+            role,
+            resolver,
+            kind: None,
+            headers: HeaderMap::new(),
+            secret_headers: Vec::new(),
+            max_body: None,
+        }
     }
 
     /// Names the kind of request.
@@ -94,10 +103,27 @@ impl Ask {
 impl fmt::Debug for Ask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let secret: Vec<&HeaderName> = self.secret_headers.iter().map(|(name, _)| name).collect();
-        let Self { url, role, resolver, kind, headers, max_body, .. } = self;
+        let Self {
+            url,
+            role,
+            resolver,
+            kind,
+            headers,
+            max_body,
+            ..
+        } = self;
         let mut shown = f.debug_struct("Ask");
-        shown.field("host", &url.host_str()).field("path", &url.path()).field("role", role).field("resolver", resolver).field("kind", kind);
-        shown.field("headers", headers).field("secret_headers", &secret).field("max_body", max_body).finish_non_exhaustive()
+        shown
+            .field("host", &url.host_str())
+            .field("path", &url.path())
+            .field("role", role)
+            .field("resolver", resolver)
+            .field("kind", kind);
+        shown
+            .field("headers", headers)
+            .field("secret_headers", &secret)
+            .field("max_body", max_body)
+            .finish_non_exhaustive()
     }
 }
 

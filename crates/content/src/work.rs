@@ -1,7 +1,8 @@
 //! A work: what it is called, and everything learned about it on the way.
 //!
-//! A work enters with one identifier, or several from one row, and resolvers add what they learn. What came first stays:
-//! a resolver never replaces what the user wrote, and the id under which a work is recorded never changes.
+//! A work enters with one identifier, or several from one row, and resolvers add what they learn.
+//! What came first stays: a resolver never replaces what the user wrote, and the id under which a
+//! work is recorded never changes.
 
 use docstokg_hub::redact;
 use serde::{Deserialize, Serialize};
@@ -51,7 +52,8 @@ impl Identifiers {
         fill(&mut self.url, other.url);
     }
 
-    /// Adds the identifier that a link carries, such as the arXiv id of an abstract page; a link that is only a link adds nothing.
+    /// Adds the identifier that a link carries, such as the arXiv id of an abstract page; a link
+    /// that is only a link adds nothing.
     pub fn insert_from_link(&mut self, link: &str) {
         match Identifier::parse(link) {
             Ok(Identifier::Url(_)) | Err(_) => {}
@@ -115,8 +117,19 @@ struct Written {
 
 impl From<Written> for Work {
     fn from(written: Written) -> Self {
-        let Written { typed, identifiers, title, year, failed_urls } = written;
-        let mut work = Self { title, year, failed_urls, ..Self::new(typed) };
+        let Written {
+            typed,
+            identifiers,
+            title,
+            year,
+            failed_urls,
+        } = written;
+        let mut work = Self {
+            title,
+            year,
+            failed_urls,
+            ..Self::new(typed)
+        };
         work.identifiers.merge(identifiers);
         work
     }
@@ -130,7 +143,11 @@ pub(crate) fn is_public(url: &Url) -> bool {
 impl Work {
     /// Tells whether what it is called, and where the user says that it is, may be written down.
     pub(crate) fn is_public(&self) -> bool {
-        let typed = if let Identifier::Url(url) = self.typed() { is_public(url) } else { true };
+        let typed = if let Identifier::Url(url) = self.typed() {
+            is_public(url)
+        } else {
+            true
+        };
         typed && self.identifiers.url.as_ref().is_none_or(is_public)
     }
 
@@ -139,14 +156,23 @@ impl Work {
     pub fn new(typed: Identifier) -> Self {
         let mut identifiers = Identifiers::default();
         if let Identifier::Url(url) = &typed {
-            // A publisher's URL names its DOI: with it all resolvers can be asked when the page refuses.
-            identifiers.doi = Doi::in_url(url).filter(|doi| doi.arxiv().is_none() && !names_another_file(url));
+            // A publisher's URL names its DOI: with it all resolvers can be asked when the page
+            // refuses.
+            identifiers.doi =
+                Doi::in_url(url).filter(|doi| doi.arxiv().is_none() && !names_another_file(url));
         }
         identifiers.insert(typed.clone());
-        Self { typed, identifiers, title: None, year: None, failed_urls: Vec::new() }
+        Self {
+            typed,
+            identifiers,
+            title: None,
+            year: None,
+            failed_urls: Vec::new(),
+        }
     }
 
-    /// Starts a work from a row with several identifiers, named by the strongest; `None` when there is none.
+    /// Starts a work from a row with several identifiers, named by the strongest; `None` when there
+    /// is none.
     #[must_use]
     pub fn from_identifiers(identifiers: Identifiers) -> Option<Self> {
         let mut work = Self::new(identifiers.strongest()?);
@@ -160,7 +186,8 @@ impl Work {
         &self.typed
     }
 
-    /// Returns the id under which the work is recorded: the canonical text of what the user called it.
+    /// Returns the id under which the work is recorded: the canonical text of what the user called
+    /// it.
     #[must_use]
     pub fn work_id(&self) -> String {
         self.typed.to_string()

@@ -12,12 +12,14 @@ use super::inside::{Inside, look_inside};
 
 /// How many files are looked into at once.
 const AT_ONCE: usize = 2;
-/// The longest that a file is looked into. The wait for its turn does not count: whether a file is the wrong one must not
-/// depend on how many others there are.
+/// The longest that a file is looked into. The wait for its turn does not count: whether a file is
+/// the wrong one must not depend on how many others there are.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
-/// How many threads that do not come to an end are left behind before no more files are looked into.
+/// How many threads that do not come to an end are left behind before no more files are looked
+/// into.
 const MOST_RUNAWAYS: usize = 8;
-/// The name of the threads. A parser that panics in one has read nothing, which is recorded; it need not be shown.
+/// The name of the threads. A parser that panics in one has read nothing, which is recorded; it
+/// need not be shown.
 pub const THREAD_NAME: &str = "pdf-examination";
 
 /// Looks into files.
@@ -30,39 +32,51 @@ pub(crate) struct Examiner {
 
 impl Examiner {
     pub(crate) fn new(runtime: Arc<dyn Runtime>) -> Self {
-        Self { runtime, free: Arc::new(Semaphore::new(AT_ONCE)), runaways: Arc::default() }
+        Self {
+            runtime,
+            free: Arc::new(Semaphore::new(AT_ONCE)),
+            runaways: Arc::default(),
+        }
     }
 
-    /// Looks into a file. One that takes too long has said nothing; the thread that still reads it is left behind, so that
-    /// the next file has its turn.
+    /// Looks into a file. One that takes too long has said nothing; the thread that still reads it
+    /// is left behind, so that the next file has its turn.
     pub(crate) async fn look(&self, path: &Path) -> Inside {
         if !self.runtime.can_stall() {
             // Simulated time has no threads to wait for.
             return look_inside(path);
         }
-        let Ok(_turn) = self.free.acquire().await else { return Inside::default() };
+        let Ok(_turn) = self.free.acquire().await else {
+            return Inside::default();
+        };
         if self.runaways.load(Ordering::Relaxed) >= MOST_RUNAWAYS {
             return Inside::default();
         }
         let (tell, told) = oneshot::channel();
         let (path, runaways) = (path.to_owned(), Arc::clone(&self.runaways));
-        let started = std::thread::Builder::new().name(THREAD_NAME.to_owned()).spawn(move || {
-            // Whoever asked may have given up.
-            if tell.send(look_inside(&path)).is_err() {
-                runaways.fetch_sub(1, Ordering::Relaxed);
-            }
-        });
+        let started = std::thread::Builder::new()
+            .name(THREAD_NAME.to_owned())
+            .spawn(move || {
+                // Whoever asked may have given up.
+                if tell.send(look_inside(&path)).is_err() {
+                    runaways.fetch_sub(1, Ordering::Relaxed);
+                }
+            });
         if started.is_err() {
             return Inside::default();
         }
         let mut told = told;
-        if let Some(inside) = before(&*self.runtime, self.runtime.boot() + TIME_LIMIT, &mut told).await {
+        if let Some(inside) =
+            before(&*self.runtime, self.runtime.boot() + TIME_LIMIT, &mut told).await
+        {
             return inside.unwrap_or_default();
         }
         self.runaways.fetch_add(1, Ordering::Relaxed);
         // It may have ended in this very moment.
         told.close();
-        let Ok(inside) = told.try_recv() else { return Inside::default() };
+        let Ok(inside) = told.try_recv() else {
+            return Inside::default();
+        };
         self.runaways.fetch_sub(1, Ordering::Relaxed);
         inside
     }

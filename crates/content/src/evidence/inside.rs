@@ -1,4 +1,5 @@
-//! Reads title, DOI and first page of a PDF, within bounds: a hostile file costs one look, never the run.
+//! Reads title, DOI and first page of a PDF, within bounds: a hostile file costs one look, never
+//! the run.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -17,9 +18,24 @@ const MAX_STREAM_BYTES: usize = 16 << 20;
 const MAX_TEXT_CHARS: usize = 20_000;
 
 /// Keys of the Info dictionary that hold a DOI, or a citation with one.
-const INFO_DOI_KEYS: [&[u8]; 6] = [b"doi", b"DOI", b"WPS-ARTICLEDOI", b"Subject", b"Keywords", b"prism:doi"];
+const INFO_DOI_KEYS: [&[u8]; 6] = [
+    b"doi",
+    b"DOI",
+    b"WPS-ARTICLEDOI",
+    b"Subject",
+    b"Keywords",
+    b"prism:doi",
+];
 /// Names of XMP elements and attributes that hold the DOI.
-const XMP_DOI_NAMES: [&str; 7] = ["prism:doi", "pdfx:doi", "crossmark:DOI", "crossmark:doi", "pdfx:WPS-ARTICLEDOI", "dc:identifier", "prism:url"];
+const XMP_DOI_NAMES: [&str; 7] = [
+    "prism:doi",
+    "pdfx:doi",
+    "crossmark:DOI",
+    "crossmark:doi",
+    "pdfx:WPS-ARTICLEDOI",
+    "dc:identifier",
+    "prism:url",
+];
 
 /// What a file says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,16 +54,25 @@ pub(crate) fn look_inside(path: &Path) -> Inside {
     if !small {
         return Inside::default();
     }
-    let Ok(bytes) = std::fs::read(path) else { return Inside::default() };
+    let Ok(bytes) = std::fs::read(path) else {
+        return Inside::default();
+    };
     catch_unwind(AssertUnwindSafe(|| read(&bytes))).unwrap_or_default()
 }
 
 fn read(bytes: &[u8]) -> Inside {
-    let options = LoadOptions { filter: Some(without_pictures), ..LoadOptions::with_max_decompressed_size(weight::MAX_OBJECTS_BYTES) };
+    let options = LoadOptions {
+        filter: Some(without_pictures),
+        ..LoadOptions::with_max_decompressed_size(weight::MAX_OBJECTS_BYTES)
+    };
     let mut inside = Inside::default();
     // An uncompressed packet can be read even where the file's structure cannot.
     let packet = xmp_packet(bytes);
-    let document = if weight::is_readable(bytes) { Document::load_mem_with_options(bytes, options).ok() } else { None };
+    let document = if weight::is_readable(bytes) {
+        Document::load_mem_with_options(bytes, options).ok()
+    } else {
+        None
+    };
     let stored = document.as_ref().and_then(xmp_stream);
     for xmp in packet.into_iter().chain(stored) {
         take_xmp(&xmp, &mut inside);
@@ -77,7 +102,13 @@ fn without_pictures(id: (u32, u16), object: &mut Object) -> Option<((u32, u16), 
 }
 
 fn xmp_packet(bytes: &[u8]) -> Option<String> {
-    let find = |needle: &[u8], from: usize| bytes.get(from..)?.windows(needle.len()).position(|window| window == needle).map(|at| from + at);
+    let find = |needle: &[u8], from: usize| {
+        bytes
+            .get(from..)?
+            .windows(needle.len())
+            .position(|window| window == needle)
+            .map(|at| from + at)
+    };
     let begin = find(b"<x:xmpmeta", 0)?;
     let end = find(b"</x:xmpmeta>", begin)?;
     Some(String::from_utf8_lossy(&bytes[begin..end.min(begin + (1 << 20))]).into_owned())
@@ -87,7 +118,10 @@ fn xmp_stream(document: &Document) -> Option<String> {
     let metadata = document.catalog().ok()?.get(b"Metadata").ok()?;
     let (_, object) = document.dereference(metadata).ok()?;
     let stream = object.as_stream().ok()?;
-    let content = stream.decompressed_content_with_limit(MAX_STREAM_BYTES).ok().unwrap_or_else(|| stream.content.clone());
+    let content = stream
+        .decompressed_content_with_limit(MAX_STREAM_BYTES)
+        .ok()
+        .unwrap_or_else(|| stream.content.clone());
     Some(String::from_utf8_lossy(&content).into_owned())
 }
 
@@ -98,25 +132,47 @@ fn take_xmp(xmp: &str, inside: &mut Inside) {
         }
     }
     if inside.title.is_none() {
-        let title = values(xmp, "dc:title").into_iter().next().and_then(|value| {
-            let inner = value.split_once("<rdf:li").and_then(|(_, rest)| rest.split_once('>')).map_or(value.as_str(), |(_, rest)| rest);
-            titles::clean(inner.split("</rdf:li").next().unwrap_or_default())
-        });
+        let title = values(xmp, "dc:title")
+            .into_iter()
+            .next()
+            .and_then(|value| {
+                let inner = value
+                    .split_once("<rdf:li")
+                    .and_then(|(_, rest)| rest.split_once('>'))
+                    .map_or(value.as_str(), |(_, rest)| rest);
+                titles::clean(inner.split("</rdf:li").next().unwrap_or_default())
+            });
         inside.title = title.filter(|title| is_title(title));
     }
 }
 
 /// Returns the contents of elements and attributes of a name.
 fn values(xmp: &str, name: &str) -> Vec<String> {
-    let (open, close, attribute) = (format!("<{name}>"), format!("</{name}>"), format!(" {name}=\""));
-    let elements = xmp.match_indices(&open).filter_map(|(at, _)| xmp[at + open.len()..].split_once(&close).map(|(value, _)| value.to_owned()));
-    let attributes =
-        xmp.match_indices(&attribute).filter_map(|(at, _)| xmp[at + attribute.len()..].split_once('"').map(|(value, _)| value.to_owned()));
+    let (open, close, attribute) = (
+        format!("<{name}>"),
+        format!("</{name}>"),
+        format!(" {name}=\""),
+    );
+    let elements = xmp.match_indices(&open).filter_map(|(at, _)| {
+        xmp[at + open.len()..]
+            .split_once(&close)
+            .map(|(value, _)| value.to_owned())
+    });
+    let attributes = xmp.match_indices(&attribute).filter_map(|(at, _)| {
+        xmp[at + attribute.len()..]
+            .split_once('"')
+            .map(|(value, _)| value.to_owned())
+    });
     elements.chain(attributes).take(8).collect()
 }
 
 fn take_info(document: &Document, inside: &mut Inside) {
-    let Some(info) = document.trailer.get(b"Info").ok().and_then(|info| document.dereference(info).ok()).and_then(|(_, info)| info.as_dict().ok())
+    let Some(info) = document
+        .trailer
+        .get(b"Info")
+        .ok()
+        .and_then(|info| document.dereference(info).ok())
+        .and_then(|(_, info)| info.as_dict().ok())
     else {
         return;
     };
@@ -128,7 +184,9 @@ fn take_info(document: &Document, inside: &mut Inside) {
         take_doi(&value, inside);
     }
     if inside.title.is_none() {
-        inside.title = text(b"Title").and_then(|title| titles::clean(&title)).filter(|title| is_title(title));
+        inside.title = text(b"Title")
+            .and_then(|title| titles::clean(&title))
+            .filter(|title| is_title(title));
     }
 }
 
@@ -139,7 +197,10 @@ fn take_doi(value: &str, inside: &mut Inside) {
         let at = value.to_ascii_lowercase().find("doi")?;
         let rest = value.get(at..)?;
         let begin = rest.find("10.")?;
-        let word = rest.get(begin..)?.split([' ', ',', ';', '<', '\n']).next()?;
+        let word = rest
+            .get(begin..)?
+            .split([' ', ',', ';', '<', '\n'])
+            .next()?;
         word.parse::<Doi>().ok()
     };
     let found = value.parse::<Doi>().ok().or_else(labelled);
@@ -151,15 +212,32 @@ fn take_doi(value: &str, inside: &mut Inside) {
 /// Tells whether a title is one: programs write their own name and the file's there.
 fn is_title(title: &str) -> bool {
     let lower = title.to_lowercase();
-    let of_program = ["microsoft word", "untitled", "powerpoint", "template", "layout 1", "pii:"].iter().any(|mark| lower.contains(mark));
-    let of_file = [".doc", ".docx", ".pdf", ".indd", ".tex", ".dvi", ".qxd", ".ps", ".fm"].iter().any(|ending| lower.ends_with(ending));
+    let of_program = [
+        "microsoft word",
+        "untitled",
+        "powerpoint",
+        "template",
+        "layout 1",
+        "pii:",
+    ]
+    .iter()
+    .any(|mark| lower.contains(mark));
+    let of_file = [
+        ".doc", ".docx", ".pdf", ".indd", ".tex", ".dvi", ".qxd", ".ps", ".fm",
+    ]
+    .iter()
+    .any(|ending| lower.ends_with(ending));
     !of_program && !of_file && titles::words(title).len() >= 3
 }
 
 fn first_page(document: &Document) -> Option<String> {
     let number = *document.get_pages().keys().next()?;
     let mut text = String::new();
-    for chunk in document.extract_text_chunks_with_limit(&[number], MAX_STREAM_BYTES).into_iter().flatten() {
+    for chunk in document
+        .extract_text_chunks_with_limit(&[number], MAX_STREAM_BYTES)
+        .into_iter()
+        .flatten()
+    {
         text.push_str(&chunk);
         text.push(' ');
         if text.len() > MAX_TEXT_CHARS {
@@ -192,17 +270,27 @@ mod tests {
             file.push_str(&format!("{} 0 obj\n{object}\nendobj\n", number + 1));
         }
         let table = file.len();
-        file.push_str(&format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1));
+        file.push_str(&format!(
+            "xref\n0 {}\n0000000000 65535 f \n",
+            objects.len() + 1
+        ));
         for offset in offsets {
             file.push_str(&format!("{offset:010} 00000 n \n"));
         }
-        file.push_str(&format!("trailer << /Size {} /Root 1 0 R /Info 6 0 R >>\nstartxref\n{table}\n%%EOF\n", objects.len() + 1));
+        file.push_str(&format!(
+            "trailer << /Size {} /Root 1 0 R /Info 6 0 R >>\nstartxref\n{table}\n%%EOF\n",
+            objects.len() + 1
+        ));
         file.into_bytes()
     }
 
     #[test]
     fn title_doi_and_first_page_are_read() {
-        let inside = read(&pdf("Reeds of the northern coast", "Journal 3, doi: 10.1000/ABC.1, 2020", "First page of reeds"));
+        let inside = read(&pdf(
+            "Reeds of the northern coast",
+            "Journal 3, doi: 10.1000/ABC.1, 2020",
+            "First page of reeds",
+        ));
         assert_eq!(inside.title.as_deref(), Some("Reeds of the northern coast"));
         assert_eq!(inside.metadata_dois, ["10.1000/abc.1".parse().unwrap()]);
         assert_eq!(inside.first_page.as_deref(), Some("First page of reeds"));
@@ -216,14 +304,21 @@ mod tests {
                    <prism:doi>10.1000/x.1</prism:doi><dc:title><rdf:Alt><rdf:li xml:lang=\"x-default\">Reeds &amp;amp; rushes of lakes</rdf:li>\
                    </rdf:Alt></dc:title></rdf:Description></x:xmpmeta> %%EOF";
         let inside = read(xmp.as_bytes());
-        assert_eq!(inside.metadata_dois, ["10.1000/x.1".parse().unwrap(), "10.1000/x.2".parse().unwrap()]);
+        assert_eq!(
+            inside.metadata_dois,
+            [
+                "10.1000/x.1".parse().unwrap(),
+                "10.1000/x.2".parse().unwrap()
+            ]
+        );
         assert_eq!(inside.title.as_deref(), Some("Reeds & rushes of lakes"));
     }
 
     proptest::proptest! {
         #![proptest_config(proptest::prelude::ProptestConfig { cases: std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(100), ..Default::default() })]
 
-        /// The reader itself, without the net below it: what panics there is caught, and what overflows the stack is not.
+        /// The reader itself, without the net below it: what panics there is caught, and what
+        /// overflows the stack is not.
         #[test]
         fn fuzz_papers_are_looked_into_soon(seed in proptest::prelude::any::<u64>(), which in 0..30_usize) {
             use docstokg_hub::clock::{Clock, SystemClock};
@@ -251,6 +346,9 @@ mod tests {
             std::fs::write(&path, &damaged).unwrap();
             look_inside(&path);
         }
-        assert_eq!(look_inside(&directory.path().join("missing.pdf")), Inside::default());
+        assert_eq!(
+            look_inside(&directory.path().join("missing.pdf")),
+            Inside::default()
+        );
     }
 }

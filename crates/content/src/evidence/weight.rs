@@ -1,6 +1,6 @@
-//! How much a PDF would take when it is read. The library keeps some hundred bytes for every number, however short it is
-//! in the file: an array of 30 MiB took 3.5 GiB. So the values are counted first, and files with more than any paper has are
-//! not read.
+//! How much a PDF would take when it is read. The library keeps some hundred bytes for every
+//! number, however short it is in the file: an array of 30 MiB took 3.5 GiB. So the values are
+//! counted first, and files with more than any paper has are not read.
 
 use std::cell::Cell;
 
@@ -12,7 +12,8 @@ const MOST_VALUES: usize = 400_000;
 pub(super) const MAX_OBJECTS_BYTES: usize = 2 << 20;
 /// What is looked at together.
 const BLOCK: usize = 4 << 10;
-/// Compressed pictures and text look like a value every thirty bytes or so; what is written as text has more.
+/// Compressed pictures and text look like a value every thirty bytes or so; what is written as text
+/// has more.
 const BYTES_PER_VALUE: usize = 16;
 
 thread_local! {
@@ -29,11 +30,15 @@ pub(super) fn is_readable(bytes: &[u8]) -> bool {
 
 /// Tells whether a stream of objects fits into what is left for the file; every other object does.
 pub(super) fn fits(object: &Object) -> bool {
-    let Ok(stream) = object.as_stream() else { return true };
+    let Ok(stream) = object.as_stream() else {
+        return true;
+    };
     if !stream.dict.has_type(b"ObjStm") {
         return true;
     }
-    let Ok(content) = stream.decompressed_content_with_limit(MAX_OBJECTS_BYTES) else { return false };
+    let Ok(content) = stream.decompressed_content_with_limit(MAX_OBJECTS_BYTES) else {
+        return false;
+    };
     let (values, left) = (starts(&content), LEFT.get());
     LEFT.set(left.saturating_sub(values));
     values <= left
@@ -41,17 +46,39 @@ pub(super) fn fits(object: &Object) -> bool {
 
 /// Counts the values in those parts of a file that are written as text.
 fn count(bytes: &[u8]) -> usize {
-    bytes.chunks(BLOCK).map(starts).filter(|values| *values > BLOCK / BYTES_PER_VALUE).sum()
+    bytes
+        .chunks(BLOCK)
+        .map(starts)
+        .filter(|values| *values > BLOCK / BYTES_PER_VALUE)
+        .sum()
 }
 
 /// Counts the places at which a value may begin.
 fn starts(bytes: &[u8]) -> usize {
-    let is_between = |byte: u8| matches!(byte, b'\0' | b'\t' | b'\n' | b'\x0c' | b'\r' | b' ' | b'[' | b']' | b'<' | b'>' | b'(' | b')' | b'/');
+    let is_between = |byte: u8| {
+        matches!(
+            byte,
+            b'\0'
+                | b'\t'
+                | b'\n'
+                | b'\x0c'
+                | b'\r'
+                | b' '
+                | b'['
+                | b']'
+                | b'<'
+                | b'>'
+                | b'('
+                | b')'
+                | b'/'
+        )
+    };
     let mut before = true;
     let mut values = 0;
     for byte in bytes {
         let between = is_between(*byte);
-        values += usize::from(before && !between && byte.is_ascii_graphic()) + usize::from(matches!(byte, b'[' | b'<' | b'(' | b'/'));
+        values += usize::from(before && !between && byte.is_ascii_graphic())
+            + usize::from(matches!(byte, b'[' | b'<' | b'(' | b'/'));
         before = between;
     }
     values
@@ -63,12 +90,18 @@ mod tests {
 
     #[test]
     fn papers_are_read_and_what_is_all_numbers_is_not() {
-        assert!(is_readable(&docstokg_origin_sim::hostile::paper("A title", &"words of a text ".repeat(2_000))));
+        assert!(is_readable(&docstokg_origin_sim::hostile::paper(
+            "A title",
+            &"words of a text ".repeat(2_000)
+        )));
         let mut random = fastrand::Rng::with_seed(1);
         let compressed: Vec<u8> = (0..8 << 20).map(|_| random.u8(..)).collect();
         assert!(is_readable(&compressed), "{}", count(&compressed));
         for hostile in ["1 ", "[", "<<", "/A", "[]", "()", "1\0"] {
-            assert!(!is_readable(hostile.repeat(2 << 20).as_bytes()), "{hostile}");
+            assert!(
+                !is_readable(hostile.repeat(2 << 20).as_bytes()),
+                "{hostile}"
+            );
         }
     }
 }

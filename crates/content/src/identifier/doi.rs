@@ -5,7 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::spelling::{
-    host_and_path, is_blank, path_alone, percent_decoded, preview, strip_label, strip_prefix_ignore_case, without_trailing_punctuation,
+    host_and_path, is_blank, path_alone, percent_decoded, preview, strip_label,
+    strip_prefix_ignore_case, without_trailing_punctuation,
 };
 use super::{ArxivId, IdentifierError, as_text};
 
@@ -30,7 +31,10 @@ impl Doi {
     /// Returns the arXiv work that this DOI stands for, if it is one of arXiv's own.
     #[must_use]
     pub fn arxiv(&self) -> Option<ArxivId> {
-        self.0.strip_prefix("10.48550/arxiv.").and_then(ArxivId::read_bare).and_then(Result::ok)
+        self.0
+            .strip_prefix("10.48550/arxiv.")
+            .and_then(ArxivId::read_bare)
+            .and_then(Result::ok)
     }
 
     /// Returns the DOI that arXiv gives one of its works.
@@ -39,9 +43,12 @@ impl Doi {
         Self(format!("10.48550/arxiv.{}", id.base().to_ascii_lowercase()))
     }
 
-    /// Reads a DOI in any spelling that cannot be anything else; `None` when the text is no DOI at all.
+    /// Reads a DOI in any spelling that cannot be anything else; `None` when the text is no DOI at
+    /// all.
     pub(crate) fn read(text: &str) -> Option<Result<Self, IdentifierError>> {
-        if let Some(rest) = strip_label(text, "doi").or_else(|| strip_prefix_ignore_case(text, "info:doi/")).or_else(|| strip_label(text, "urn:doi"))
+        if let Some(rest) = strip_label(text, "doi")
+            .or_else(|| strip_prefix_ignore_case(text, "info:doi/"))
+            .or_else(|| strip_label(text, "urn:doi"))
         {
             return Some(
                 Self::read_bare(rest)
@@ -52,7 +59,8 @@ impl Doi {
         if let Some((host, path)) = host_and_path(text)
             && matches!(host.as_str(), "doi.org" | "dx.doi.org")
         {
-            // The check character of a SICI may be `#`, and its parts are full of `?` and `#`: there they are no query.
+            // The check character of a SICI may be `#`, and its parts are full of `?` and `#`:
+            // there they are no query.
             let sici = path.to_ascii_lowercase().contains("(sici)");
             let path = if sici { path } else { path_alone(path) };
             let path = strip_prefix_ignore_case(path, "doi:").unwrap_or(path);
@@ -67,7 +75,11 @@ impl Doi {
         let rest = settled.strip_prefix("10.")?;
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let (registrant, suffix) = rest.split_once('/')?;
-        if digits < 4 || !registrant.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        if digits < 4
+            || !registrant
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || byte == b'.')
+        {
             return None;
         }
         Some(if suffix.is_empty() {
@@ -80,12 +92,17 @@ impl Doi {
     }
 }
 
-/// Takes off encodings and punctuation until nothing changes, so that reading what was written gives the same again.
+/// Takes off encodings and punctuation until nothing changes, so that reading what was written
+/// gives the same again.
 fn settle(text: &str) -> String {
     let mut settled = text.trim_matches(is_blank).to_ascii_lowercase();
     loop {
-        let decoded = percent_decoded(&settled).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
-        let next = without_trailing_punctuation(decoded.trim_start_matches(is_blank)).to_ascii_lowercase();
+        let decoded = percent_decoded(&settled)
+            .replace("&lt;", "<")
+            .replace("&gt;", ">")
+            .replace("&amp;", "&");
+        let next =
+            without_trailing_punctuation(decoded.trim_start_matches(is_blank)).to_ascii_lowercase();
         if next == settled {
             return settled;
         }
@@ -94,7 +111,11 @@ fn settle(text: &str) -> String {
 }
 
 fn malformed(text: &str, why: &'static str) -> IdentifierError {
-    IdentifierError::Malformed { kind: "a DOI", text: preview(text), why }
+    IdentifierError::Malformed {
+        kind: "a DOI",
+        text: preview(text),
+        why,
+    }
 }
 
 impl fmt::Display for Doi {

@@ -13,7 +13,9 @@ pub enum IdentifierError {
     #[error("nothing is there; {ACCEPTED}")]
     Empty,
     /// Digits alone could be anything.
-    #[error("'{0}' is a bare number; write pmid:{0} if it is a PubMed id, or PMC{0} if it is one of PubMed Central")]
+    #[error(
+        "'{0}' is a bare number; write pmid:{0} if it is a PubMed id, or PMC{0} if it is one of PubMed Central"
+    )]
     BareNumber(String),
     /// It begins like one kind and does not go on like it.
     #[error("'{text}' looks like {kind}, but {why}")]
@@ -26,7 +28,9 @@ pub enum IdentifierError {
         why: &'static str,
     },
     /// It is a link with a name or password in it.
-    #[error("the URL on {host} carries a user name or password, which would end up in logs and manifests; remove it")]
+    #[error(
+        "the URL on {host} carries a user name or password, which would end up in logs and manifests; remove it"
+    )]
     Userinfo {
         /// The host.
         host: String,
@@ -48,6 +52,10 @@ pub enum IdentifierError {
 impl IdentifierError {
     /// Says that a text is not of the kind that its column or field promises.
     pub(crate) fn not_a(kind: &'static str, text: &str) -> Self {
-        Self::Malformed { kind, text: preview(text), why: "it is spelt like none" }
+        Self::Malformed {
+            kind,
+            text: preview(text),
+            why: "it is spelt like none",
+        }
     }
 }

@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::spelling::{host_and_path, number, path_alone, preview, strip_label, without_trailing_punctuation};
+use super::spelling::{
+    host_and_path, number, path_alone, preview, strip_label, without_trailing_punctuation,
+};
 use super::{IdentifierError, as_text};
 
 /// A work of `OpenAlex`: `W` and a number.
@@ -13,13 +15,21 @@ use super::{IdentifierError, as_text};
 pub struct OpenAlexId(u64);
 
 impl OpenAlexId {
-    /// Reads an identifier in any spelling that cannot be anything else; `None` when the text is none at all.
+    /// Reads an identifier in any spelling that cannot be anything else; `None` when the text is
+    /// none at all.
     pub(crate) fn read(text: &str) -> Option<Result<Self, IdentifierError>> {
         if let Some(rest) = strip_label(text, "openalex") {
-            return Some(Self::read_bare(rest).or_else(|| Self::read(rest)).unwrap_or_else(|| Err(malformed(text))));
+            return Some(
+                Self::read_bare(rest)
+                    .or_else(|| Self::read(rest))
+                    .unwrap_or_else(|| Err(malformed(text))),
+            );
         }
         if let Some((host, path)) = host_and_path(text)
-            && matches!(host.as_str(), "openalex.org" | "api.openalex.org" | "explore.openalex.org")
+            && matches!(
+                host.as_str(),
+                "openalex.org" | "api.openalex.org" | "explore.openalex.org"
+            )
         {
             let path = path_alone(path);
             return Self::read_bare(path.strip_prefix("works/").unwrap_or(path));
@@ -41,7 +51,11 @@ impl OpenAlexId {
 }
 
 fn malformed(text: &str) -> IdentifierError {
-    IdentifierError::Malformed { kind: "an OpenAlex id", text: preview(text), why: "works begin with W and go on with a number" }
+    IdentifierError::Malformed {
+        kind: "an OpenAlex id",
+        text: preview(text),
+        why: "works begin with W and go on with a number",
+    }
 }
 
 impl fmt::Display for OpenAlexId {

@@ -4,7 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::spelling::{host_and_path, number, path_alone, preview, strip_label, strip_prefix_ignore_case, without_trailing_punctuation};
+use super::spelling::{
+    host_and_path, number, path_alone, preview, strip_label, strip_prefix_ignore_case,
+    without_trailing_punctuation,
+};
 use super::{IdentifierError, as_text};
 
 /// A `PubMed` number.
@@ -30,16 +33,25 @@ impl Pmid {
     /// Reads a number that says what it is; `None` when the text does not.
     pub(crate) fn read(text: &str) -> Option<Result<Self, IdentifierError>> {
         if let Some(rest) = strip_label(text, "pmid").or_else(|| strip_label(text, "pubmed")) {
-            return Some(Self::read_bare(rest).or_else(|| Self::read(rest)).unwrap_or_else(|| {
-                Err(IdentifierError::Malformed { kind: "a PubMed id", text: preview(text), why: "it is not a number above zero" })
-            }));
+            return Some(
+                Self::read_bare(rest)
+                    .or_else(|| Self::read(rest))
+                    .unwrap_or_else(|| {
+                        Err(IdentifierError::Malformed {
+                            kind: "a PubMed id",
+                            text: preview(text),
+                            why: "it is not a number above zero",
+                        })
+                    }),
+            );
         }
         let (host, path) = host_and_path(text)?;
         let path = path_alone(path);
         let id = match host.as_str() {
             "pubmed.ncbi.nlm.nih.gov" | "pubmed.gov" => path,
             "ncbi.nlm.nih.gov" => path.strip_prefix("pubmed/")?,
-            "europepmc.org" => strip_prefix_ignore_case(path, "article/med/").or_else(|| strip_prefix_ignore_case(path, "abstract/med/"))?,
+            "europepmc.org" => strip_prefix_ignore_case(path, "article/med/")
+                .or_else(|| strip_prefix_ignore_case(path, "abstract/med/"))?,
             _ => return None,
         };
         Self::read_bare(id.split('/').next()?)
@@ -67,41 +79,60 @@ impl Pmcid {
     /// Returns the identifier of one version.
     #[must_use]
     pub const fn at_version(self, version: u32) -> Self {
-        Self { number: self.number, version: Some(version) }
+        Self {
+            number: self.number,
+            version: Some(version),
+        }
     }
 
     /// Reads an identifier that says what it is; `None` when the text does not.
     pub(crate) fn read(text: &str) -> Option<Result<Self, IdentifierError>> {
         let malformed = || {
-            Err(IdentifierError::Malformed { kind: "a PubMed Central id", text: preview(text), why: "PMC is not followed by a number above zero" })
+            Err(IdentifierError::Malformed {
+                kind: "a PubMed Central id",
+                text: preview(text),
+                why: "PMC is not followed by a number above zero",
+            })
         };
         if let Some(rest) = strip_label(text, "pmcid") {
-            return Some(Self::read_bare(rest).or_else(|| Self::read(rest)).unwrap_or_else(malformed));
+            return Some(
+                Self::read_bare(rest)
+                    .or_else(|| Self::read(rest))
+                    .unwrap_or_else(malformed),
+            );
         }
         if let Some((host, path)) = host_and_path(text) {
             let path = path_alone(path);
             let id = match host.as_str() {
                 "pmc.ncbi.nlm.nih.gov" => path.strip_prefix("articles/")?,
                 "ncbi.nlm.nih.gov" => path.strip_prefix("pmc/articles/")?,
-                "europepmc.org" => path.strip_prefix("articles/").or_else(|| strip_prefix_ignore_case(path, "article/pmc/"))?,
+                "europepmc.org" => path
+                    .strip_prefix("articles/")
+                    .or_else(|| strip_prefix_ignore_case(path, "article/pmc/"))?,
                 _ => return None,
             };
             return Self::read_bare(id.split('/').next()?);
         }
         let rest = strip_prefix_ignore_case(text, "pmc")?.trim_start_matches([':', ' ', '-']);
-        rest.starts_with(|c: char| c.is_ascii_digit()).then(|| Self::read_bare(rest).unwrap_or_else(malformed))
+        rest.starts_with(|c: char| c.is_ascii_digit())
+            .then(|| Self::read_bare(rest).unwrap_or_else(malformed))
     }
 
     /// Reads the digits, with or without `PMC` before and a version behind.
     pub(crate) fn read_bare(text: &str) -> Option<Result<Self, IdentifierError>> {
         let text = without_trailing_punctuation(text);
         let text = strip_prefix_ignore_case(text, "pmc").unwrap_or(text);
-        let (digits, version) = text.split_once('.').map_or((text, None), |(digits, version)| (digits, Some(version)));
+        let (digits, version) = text
+            .split_once('.')
+            .map_or((text, None), |(digits, version)| (digits, Some(version)));
         let version = match version {
             Some(version) => Some(u32::try_from(number(version)?).ok()?),
             None => None,
         };
-        Some(Ok(Self { number: number(digits)?, version }))
+        Some(Ok(Self {
+            number: number(digits)?,
+            version,
+        }))
     }
 }
 
@@ -114,7 +145,8 @@ impl fmt::Display for Pmid {
 impl fmt::Display for Pmcid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PMC{}", self.number)?;
-        self.version.map_or(Ok(()), |version| write!(f, ".{version}"))
+        self.version
+            .map_or(Ok(()), |version| write!(f, ".{version}"))
     }
 }
 

@@ -22,23 +22,40 @@ const PAIRS: [(char, char); 9] = [
 pub(crate) fn unwrap(text: &str) -> &str {
     let mut text = text.trim_matches(is_blank);
     while let Some((open, close)) = PAIRS.iter().find(|(open, _)| text.starts_with(*open)) {
-        let Some(inner) = text.strip_prefix(*open).and_then(|rest| rest.strip_suffix(*close)) else { break };
+        let Some(inner) = text
+            .strip_prefix(*open)
+            .and_then(|rest| rest.strip_suffix(*close))
+        else {
+            break;
+        };
         text = inner.trim_matches(is_blank);
     }
     text
 }
 
-/// White space, and what looks like it: byte order marks and zero-width characters travel with copied text.
+/// White space, and what looks like it: byte order marks and zero-width characters travel with
+/// copied text.
 pub(crate) fn is_blank(c: char) -> bool {
-    c.is_whitespace() || c.is_control() || matches!(c, '\u{feff}' | '\u{200b}' | '\u{200c}' | '\u{200d}' | '\u{2060}')
+    c.is_whitespace()
+        || c.is_control()
+        || matches!(
+            c,
+            '\u{feff}' | '\u{200b}' | '\u{200c}' | '\u{200d}' | '\u{2060}'
+        )
 }
 
-/// Takes off what ends a sentence rather than an identifier: punctuation, quotes, brackets that were never opened.
+/// Takes off what ends a sentence rather than an identifier: punctuation, quotes, brackets that
+/// were never opened.
 pub(crate) fn without_trailing_punctuation(text: &str) -> &str {
     let mut text = text;
     loop {
-        let Some(last) = text.chars().next_back() else { return text };
-        let opener = PAIRS.iter().find(|(open, close)| *close == last && open != close).map(|(open, _)| *open);
+        let Some(last) = text.chars().next_back() else {
+            return text;
+        };
+        let opener = PAIRS
+            .iter()
+            .find(|(open, close)| *close == last && open != close)
+            .map(|(open, _)| *open);
         let drop = match opener {
             Some(open) => text.matches(last).count() > text.matches(open).count(),
             None => is_blank(last) || ".,;:!?\"'`*\u{201c}\u{2018}\u{2026}".contains(last),
@@ -52,13 +69,16 @@ pub(crate) fn without_trailing_punctuation(text: &str) -> &str {
 
 /// Undoes percent-encoding where the result is text.
 pub(crate) fn percent_decoded(text: &str) -> Cow<'_, str> {
-    percent_encoding::percent_decode_str(text).decode_utf8().unwrap_or(Cow::Borrowed(text))
+    percent_encoding::percent_decode_str(text)
+        .decode_utf8()
+        .unwrap_or(Cow::Borrowed(text))
 }
 
 /// Takes a prefix off, whatever its case.
 pub(crate) fn strip_prefix_ignore_case<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
     let head = text.get(..prefix.len())?;
-    head.eq_ignore_ascii_case(prefix).then(|| &text[prefix.len()..])
+    head.eq_ignore_ascii_case(prefix)
+        .then(|| &text[prefix.len()..])
 }
 
 /// Takes a label such as `doi` off, followed by a colon, an equals sign or white space.
@@ -71,18 +91,27 @@ pub(crate) fn strip_label<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     }
 }
 
-/// Splits a link, with or without its scheme, into a lower-case host without `www.` and the rest after the slash.
+/// Splits a link, with or without its scheme, into a lower-case host without `www.` and the rest
+/// after the slash.
 pub(crate) fn host_and_path(text: &str) -> Option<(String, &str)> {
-    let rest = strip_prefix_ignore_case(text, "https:").or_else(|| strip_prefix_ignore_case(text, "http:"));
+    let rest = strip_prefix_ignore_case(text, "https:")
+        .or_else(|| strip_prefix_ignore_case(text, "http:"));
     let rest = match rest {
         Some(rest) => rest.strip_prefix("//")?,
         None => text.strip_prefix("//").unwrap_or(text),
     };
     let (host, path) = rest.split_once('/')?;
     let host = host.to_ascii_lowercase();
-    let host = host.strip_suffix(":443").or_else(|| host.strip_suffix(":80")).unwrap_or(&host);
+    let host = host
+        .strip_suffix(":443")
+        .or_else(|| host.strip_suffix(":80"))
+        .unwrap_or(&host);
     let host = host.strip_prefix("www.").unwrap_or(host);
-    (!host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte))).then(|| (host.to_owned(), path))
+    (!host.is_empty()
+        && host
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte)))
+    .then(|| (host.to_owned(), path))
 }
 
 /// Cuts query and fragment off a path.
@@ -100,7 +129,11 @@ pub(crate) fn number(text: &str) -> Option<u64> {
 
 /// Returns the beginning of a text, for messages, without control characters.
 pub(crate) fn preview(text: &str) -> String {
-    let beginning: String = text.chars().take(PREVIEW_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let beginning: String = text
+        .chars()
+        .take(PREVIEW_CHARS)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     let mut shown = docstokg_hub::redact_text(&beginning);
     if text.chars().nth(PREVIEW_CHARS).is_some() {
         shown.push('\u{2026}');

@@ -23,7 +23,12 @@ pub(super) enum Field {
 impl Field {
     /// Recognises the name of a column or key, in any case, with spaces or hyphens for underscores.
     pub(super) fn named(name: &str) -> Option<Self> {
-        let name = name.trim().trim_matches('"').trim().to_ascii_lowercase().replace([' ', '-'], "_");
+        let name = name
+            .trim()
+            .trim_matches('"')
+            .trim()
+            .to_ascii_lowercase()
+            .replace([' ', '-'], "_");
         Some(match name.as_str() {
             "doi" => Self::Doi,
             "arxiv" | "arxiv_id" | "arxivid" => Self::Arxiv,
@@ -59,21 +64,34 @@ impl Row {
     /// Reads a line that is one identifier.
     pub(super) fn of_identifier(text: &str) -> Result<Self, String> {
         let identifier = Identifier::parse(text).map_err(|error| error.to_string())?;
-        Ok(Self { named: Some(identifier), ..Self::default() })
+        Ok(Self {
+            named: Some(identifier),
+            ..Self::default()
+        })
     }
 
     /// Takes a field in; a value that says nothing (`null`, `nan`, a dash) is none.
     pub(super) fn take(&mut self, field: Field, value: &str) {
         let value = value.trim();
-        if value.is_empty() || ["null", "none", "nan", "n/a", "na", "-"].iter().any(|nothing| value.eq_ignore_ascii_case(nothing)) {
+        if value.is_empty()
+            || ["null", "none", "nan", "n/a", "na", "-"]
+                .iter()
+                .any(|nothing| value.eq_ignore_ascii_case(nothing))
+        {
             return;
         }
         let read = match field {
             // The DOI of an arXiv work is the arXiv work.
-            Field::Doi => value.parse::<Doi>().map(|doi| doi.arxiv().map_or(Identifier::Doi(doi), Identifier::Arxiv)),
+            Field::Doi => value
+                .parse::<Doi>()
+                .map(|doi| doi.arxiv().map_or(Identifier::Doi(doi), Identifier::Arxiv)),
             Field::Arxiv => value.parse::<ArxivId>().map(Identifier::Arxiv),
             // Spreadsheets make 123.0 of 123.
-            Field::Pmid => value.strip_suffix(".0").unwrap_or(value).parse::<Pmid>().map(Identifier::Pmid),
+            Field::Pmid => value
+                .strip_suffix(".0")
+                .unwrap_or(value)
+                .parse::<Pmid>()
+                .map(Identifier::Pmid),
             Field::Pmcid => value.parse::<Pmcid>().map(Identifier::Pmcid),
             Field::OpenAlex => value.parse::<OpenAlexId>().map(Identifier::OpenAlex),
             Field::Id | Field::WorkId | Field::Url => Identifier::parse(value),
@@ -82,19 +100,27 @@ impl Row {
                 return;
             }
             Field::Year => {
-                let year = value.get(..4).unwrap_or(value).parse().ok().filter(|year| (1000..3000).contains(year));
+                let year = value
+                    .get(..4)
+                    .unwrap_or(value)
+                    .parse()
+                    .ok()
+                    .filter(|year| (1000..3000).contains(year));
                 self.year = self.year.or(year);
                 return;
             }
         };
         match read {
-            Ok(identifier) if field == Field::WorkId && self.named.is_none() => self.named = Some(identifier),
+            Ok(identifier) if field == Field::WorkId && self.named.is_none() => {
+                self.named = Some(identifier)
+            }
             Ok(identifier) => self.identifiers.insert(identifier),
             Err(error) => self.problems.push(error.to_string()),
         }
     }
 
-    /// Takes a field in that may well hold something else: what cannot be read is left out without a word.
+    /// Takes a field in that may well hold something else: what cannot be read is left out without
+    /// a word.
     pub(super) fn take_quietly(&mut self, field: Field, value: &str) {
         let problems = self.problems.len();
         self.take(field, value);
@@ -103,7 +129,13 @@ impl Row {
 
     /// Makes a work of the row, with what had to be left out; or says why there is none.
     pub(super) fn into_work(self) -> Result<(Work, Vec<String>), String> {
-        let Self { identifiers, named, title, year, problems } = self;
+        let Self {
+            identifiers,
+            named,
+            title,
+            year,
+            problems,
+        } = self;
         let work = match named {
             Some(named) => {
                 let mut work = Work::new(named);
@@ -118,7 +150,9 @@ impl Row {
                 work.year = year;
                 Ok((work, problems))
             }
-            None if problems.is_empty() => Err("it has no DOI, arXiv id, PMCID, PMID, OpenAlex id or URL".to_owned()),
+            None if problems.is_empty() => {
+                Err("it has no DOI, arXiv id, PMCID, PMID, OpenAlex id or URL".to_owned())
+            }
             None => Err(problems.join("; ")),
         }
     }

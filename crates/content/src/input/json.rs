@@ -4,11 +4,20 @@ use serde_json::Value;
 
 use super::fields::{Field, Row};
 
-/// Reads one line of JSON; `None` for a line of a manifest that is about something else than a work.
+/// Reads one line of JSON; `None` for a line of a manifest that is about something else than a
+/// work.
 pub(super) fn row(text: &str) -> Result<Option<Row>, String> {
-    let value: Value = serde_json::from_str(text).map_err(|error| format!("it is not valid JSON: {error}"))?;
+    let value: Value =
+        serde_json::from_str(text).map_err(|error| format!("it is not valid JSON: {error}"))?;
     match value {
-        Value::Object(object) if object.get("record_type").and_then(Value::as_str).is_some_and(|kind| kind != "manifest") => Ok(None),
+        Value::Object(object)
+            if object
+                .get("record_type")
+                .and_then(Value::as_str)
+                .is_some_and(|kind| kind != "manifest") =>
+        {
+            Ok(None)
+        }
         Value::Object(object) => {
             let mut row = Row::default();
             take_all(&mut row, &object);
@@ -23,12 +32,18 @@ pub(super) fn row(text: &str) -> Result<Option<Row>, String> {
     }
 }
 
-/// Reads an item of CSL-JSON, as reference managers write it. Its `id` is a key of theirs and names nothing.
+/// Reads an item of CSL-JSON, as reference managers write it. Its `id` is a key of theirs and names
+/// nothing.
 pub(super) fn csl(item: &Value) -> Result<Row, String> {
     let object = item.as_object().ok_or("it is not a JSON object")?;
     let mut row = Row::default();
     let text = |key: &str| object.get(key).and_then(Value::as_str);
-    for (key, field) in [("DOI", Field::Doi), ("PMID", Field::Pmid), ("PMCID", Field::Pmcid), ("title", Field::Title)] {
+    for (key, field) in [
+        ("DOI", Field::Doi),
+        ("PMID", Field::Pmid),
+        ("PMCID", Field::Pmcid),
+        ("title", Field::Title),
+    ] {
         if let Some(value) = text(key) {
             row.take(field, value);
         }
@@ -44,7 +59,9 @@ pub(super) fn csl(item: &Value) -> Result<Row, String> {
 
 fn take_all(row: &mut Row, object: &serde_json::Map<String, Value>) {
     for (name, value) in object {
-        let Some(field) = Field::named(name) else { continue };
+        let Some(field) = Field::named(name) else {
+            continue;
+        };
         match value {
             Value::String(text) => row.take(field, text),
             Value::Number(number) => row.take(field, &number.to_string()),

@@ -31,11 +31,16 @@ const NAMED: [(&str, &str); 12] = [
     ("i", "i"),
 ];
 
-/// Reads a name such as a DOI or a URL: escaped characters as they are meant, without `\url{...}` around them.
+/// Reads a name such as a DOI or a URL: escaped characters as they are meant, without `\url{...}`
+/// around them.
 pub(super) fn name(value: &str) -> String {
     let value = value.trim();
-    let inner = ["\\url{", "\\href{", "\\doi{", "\\path{"].iter().find_map(|command| value.strip_prefix(command));
-    let value = inner.and_then(|inner| inner.split('}').next()).unwrap_or(value);
+    let inner = ["\\url{", "\\href{", "\\doi{", "\\path{"]
+        .iter()
+        .find_map(|command| value.strip_prefix(command));
+    let value = inner
+        .and_then(|inner| inner.split('}').next())
+        .unwrap_or(value);
     let mut plain = String::with_capacity(value.len());
     let mut rest = value.chars().peekable();
     while let Some(c) = rest.next() {
@@ -66,7 +71,9 @@ pub(super) fn title(value: &str) -> String {
 
 /// Reads what stands behind a backslash, and returns the rest.
 fn command<'a>(rest: &'a str, plain: &mut String) -> &'a str {
-    let Some(first) = rest.chars().next() else { return rest };
+    let Some(first) = rest.chars().next() else {
+        return rest;
+    };
     let behind = &rest[first.len_utf8()..];
     if let Some((_, letters, made)) = ACCENTS.iter().find(|(accent, ..)| *accent == first) {
         // A letter as the accent is one only before a brace or a blank: `\v{c}`, but `\varphi`.
@@ -77,19 +84,27 @@ fn command<'a>(rest: &'a str, plain: &mut String) -> &'a str {
         {
             plain.extend(made.chars().nth(place));
             let end = behind.find(letter).map_or(0, |at| at + letter.len_utf8());
-            return behind[end..].strip_prefix('}').filter(|_| behind.starts_with('{')).unwrap_or(&behind[end..]);
+            return behind[end..]
+                .strip_prefix('}')
+                .filter(|_| behind.starts_with('{'))
+                .unwrap_or(&behind[end..]);
         }
     }
     if !first.is_ascii_alphabetic() {
         plain.push(first);
         return behind;
     }
-    let end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !c.is_ascii_alphabetic())
+        .unwrap_or(rest.len());
     if let Some((_, letter)) = NAMED.iter().find(|(name, _)| *name == &rest[..end]) {
         plain.push_str(letter);
     }
     // A blank behind a command ends it.
-    rest[end..].strip_prefix(' ').filter(|_| NAMED.iter().any(|(name, _)| *name == &rest[..end])).unwrap_or(&rest[end..])
+    rest[end..]
+        .strip_prefix(' ')
+        .filter(|_| NAMED.iter().any(|(name, _)| *name == &rest[..end]))
+        .unwrap_or(&rest[end..])
 }
 
 #[cfg(test)]
@@ -98,10 +113,22 @@ mod tests {
 
     #[test]
     fn names_and_titles_are_read_as_they_are_meant() {
-        assert_eq!(name(r"10.1007/978-3-030-12345-6\_1"), "10.1007/978-3-030-12345-6_1");
-        assert_eq!(name(r"\url{https://doi.org/10.1234/a7}"), "https://doi.org/10.1234/a7");
-        assert_eq!(title(r#"{\"U}ber {DNA} \& \'Etude, Garc{\'\i}a, \v{C}ern\'y, Stra{\ss}e"#), "Über DNA & Étude, García, Černý, Straße");
-        assert_eq!(title(r#"\emph{In vitro} growth --- $\alpha$-decay of M\o ller \"{o}"#), "In vitro growth \u{2014} -decay of Møller ö");
+        assert_eq!(
+            name(r"10.1007/978-3-030-12345-6\_1"),
+            "10.1007/978-3-030-12345-6_1"
+        );
+        assert_eq!(
+            name(r"\url{https://doi.org/10.1234/a7}"),
+            "https://doi.org/10.1234/a7"
+        );
+        assert_eq!(
+            title(r#"{\"U}ber {DNA} \& \'Etude, Garc{\'\i}a, \v{C}ern\'y, Stra{\ss}e"#),
+            "Über DNA & Étude, García, Černý, Straße"
+        );
+        assert_eq!(
+            title(r#"\emph{In vitro} growth --- $\alpha$-decay of M\o ller \"{o}"#),
+            "In vitro growth \u{2014} -decay of Møller ö"
+        );
         for odd in ["\\", "\\\"", "\\'{", "{\\v", "\\c{", "\u{301}\\'"] {
             let _ = (name(odd), title(odd));
         }

@@ -15,7 +15,8 @@ pub(super) enum Raw {
 /// A line, or the error of the reader and the number of the line before it.
 pub(super) type Read = Result<Raw, (u64, io::Error)>;
 
-/// Reads lines that end with LF, CRLF or the end of the input; a byte order mark before the first is skipped.
+/// Reads lines that end with LF, CRLF or the end of the input; a byte order mark before the first
+/// is skipped.
 #[derive(Debug)]
 pub(super) struct RawLines<R> {
     reader: R,
@@ -27,7 +28,13 @@ pub(super) struct RawLines<R> {
 
 impl<R: BufRead> RawLines<R> {
     pub(super) fn new(reader: R, limit: usize) -> Self {
-        Self { reader, limit, number: 0, given_back: VecDeque::new(), ended: false }
+        Self {
+            reader,
+            limit,
+            number: 0,
+            given_back: VecDeque::new(),
+            ended: false,
+        }
     }
 
     /// Puts lines back, to be read again before all others.
@@ -39,7 +46,9 @@ impl<R: BufRead> RawLines<R> {
 
     /// Tells whether the input has not been read yet and begins with a byte, white space left out.
     pub(super) fn begins_with(&mut self, byte: u8) -> bool {
-        let Ok(beginning) = self.reader.fill_buf() else { return false };
+        let Ok(beginning) = self.reader.fill_buf() else {
+            return false;
+        };
         let beginning = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning);
         self.number == 0 && beginning.trim_ascii_start().first() == Some(&byte)
     }
@@ -55,7 +64,8 @@ impl<R: BufRead> RawLines<R> {
         Ok(bytes)
     }
 
-    /// Reads the next line; `None` at the end. An error of the reader is given once, then the input has ended.
+    /// Reads the next line; `None` at the end. An error of the reader is given once, then the input
+    /// has ended.
     pub(super) fn next(&mut self) -> Option<Read> {
         if let Some(line) = self.given_back.pop_front() {
             return Some(line);
@@ -74,9 +84,17 @@ impl<R: BufRead> RawLines<R> {
 
     /// Refuses a file that begins with the mark of UTF-16.
     fn is_wide(&mut self) -> io::Result<()> {
-        let begins_wide =
-            self.number == 0 && self.reader.fill_buf().is_ok_and(|begin| begin.starts_with(&[0xff, 0xfe]) || begin.starts_with(&[0xfe, 0xff]));
-        if begins_wide { Err(io::Error::other("it is UTF-16 text; save it as UTF-8, for instance with iconv -f UTF-16 -t UTF-8")) } else { Ok(()) }
+        let begins_wide = self.number == 0
+            && self.reader.fill_buf().is_ok_and(|begin| {
+                begin.starts_with(&[0xff, 0xfe]) || begin.starts_with(&[0xfe, 0xff])
+            });
+        if begins_wide {
+            Err(io::Error::other(
+                "it is UTF-16 text; save it as UTF-8, for instance with iconv -f UTF-16 -t UTF-8",
+            ))
+        } else {
+            Ok(())
+        }
     }
 
     fn read(&mut self) -> io::Result<Option<Raw>> {
@@ -116,6 +134,13 @@ impl<R: BufRead> RawLines<R> {
             bytes.pop();
         }
         let number = self.number;
-        Ok(Some(if overlong { Raw::Overlong { number, beginning: bytes } } else { Raw::Line { number, bytes } }))
+        Ok(Some(if overlong {
+            Raw::Overlong {
+                number,
+                beginning: bytes,
+            }
+        } else {
+            Raw::Line { number, bytes }
+        }))
     }
 }

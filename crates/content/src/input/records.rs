@@ -14,11 +14,17 @@ impl Notation {
     /// Recognises the notation by the first line of a file that says anything.
     pub(super) fn of(line: &str) -> Option<Self> {
         let line = line.trim_start();
-        let entry = line.strip_prefix('@').and_then(|rest| rest.split_once(['{', '(']));
-        if entry.is_some_and(|(kind, _)| !kind.is_empty() && kind.trim().chars().all(|c| c.is_ascii_alphabetic())) {
+        let entry = line
+            .strip_prefix('@')
+            .and_then(|rest| rest.split_once(['{', '(']));
+        if entry.is_some_and(|(kind, _)| {
+            !kind.is_empty() && kind.trim().chars().all(|c| c.is_ascii_alphabetic())
+        }) {
             return Some(Self::Bibtex);
         }
-        tag(line).filter(|(name, _)| *name == "TY").map(|_| Self::Ris)
+        tag(line)
+            .filter(|(name, _)| *name == "TY")
+            .map(|_| Self::Ris)
     }
 }
 
@@ -42,7 +48,12 @@ const LONGEST_RECORD_BYTES: usize = 256 * 1024;
 
 impl Collector {
     pub(super) fn new(notation: Notation) -> Self {
-        Self { notation, text: String::new(), begun_at: 0, depth: 0 }
+        Self {
+            notation,
+            text: String::new(),
+            begun_at: 0,
+            depth: 0,
+        }
     }
 
     /// Takes a line in. Returns the record that it ends, if it does.
@@ -67,13 +78,18 @@ impl Collector {
             }
             Notation::Ris => tag(line).is_some_and(|(name, _)| name == "ER"),
         };
-        (is_ended || self.text.len() > LONGEST_RECORD_BYTES).then(|| self.end()).flatten()
+        (is_ended || self.text.len() > LONGEST_RECORD_BYTES)
+            .then(|| self.end())
+            .flatten()
     }
 
     /// Returns what is left at the end of the file.
     pub(super) fn end(&mut self) -> Option<Record> {
         let text = std::mem::take(&mut self.text);
-        (!text.is_empty()).then_some(Record { number: self.begun_at, text })
+        (!text.is_empty()).then_some(Record {
+            number: self.begun_at,
+            text,
+        })
     }
 
     /// Reads a record; `None` for one that describes no work, such as a comment or a macro.
@@ -105,7 +121,11 @@ fn braces(line: &str) -> i64 {
 fn tag(line: &str) -> Option<(&str, &str)> {
     let (name, rest) = (line.get(..2)?, line.get(2..)?);
     let value = rest.trim_start_matches(' ').strip_prefix('-')?;
-    (name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit()) && rest.starts_with(' ')).then(|| (name, value.trim()))
+    (name
+        .bytes()
+        .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+        && rest.starts_with(' '))
+    .then(|| (name, value.trim()))
 }
 
 fn ris(text: &str) -> Row {
@@ -124,8 +144,15 @@ fn ris(text: &str) -> Row {
 }
 
 fn bibtex(text: &str) -> Result<Option<Row>, String> {
-    let (kind, body) = text.trim_start().trim_start_matches('@').split_once(['{', '(']).ok_or("it is not a BibTeX entry")?;
-    if ["comment", "string", "preamble"].iter().any(|skipped| kind.trim().eq_ignore_ascii_case(skipped)) {
+    let (kind, body) = text
+        .trim_start()
+        .trim_start_matches('@')
+        .split_once(['{', '('])
+        .ok_or("it is not a BibTeX entry")?;
+    if ["comment", "string", "preamble"]
+        .iter()
+        .any(|skipped| kind.trim().eq_ignore_ascii_case(skipped))
+    {
         return Ok(None);
     }
     let body = body.split_once(',').map_or("", |(_, fields)| fields);
@@ -144,7 +171,9 @@ fn bibtex(text: &str) -> Result<Option<Row>, String> {
             _ => {}
         }
     }
-    if let Some(eprint) = eprint.filter(|eprint| is_arxiv || eprint.to_ascii_lowercase().starts_with("arxiv:")) {
+    if let Some(eprint) =
+        eprint.filter(|eprint| is_arxiv || eprint.to_ascii_lowercase().starts_with("arxiv:"))
+    {
         row.take(Field::Arxiv, &eprint);
     }
     Ok(Some(row))
@@ -155,7 +184,11 @@ fn fields(body: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = body;
     while let Some((name, after)) = rest.split_once('=') {
-        let name = name.trim().trim_matches([',', '}', ')']).trim().to_ascii_lowercase();
+        let name = name
+            .trim()
+            .trim_matches([',', '}', ')'])
+            .trim()
+            .to_ascii_lowercase();
         let after = after.trim_start();
         let (value, behind) = value(after);
         found.push((name, value.split_whitespace().collect::<Vec<_>>().join(" ")));

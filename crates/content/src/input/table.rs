@@ -2,7 +2,8 @@
 
 use super::fields::{Field, Row};
 
-/// Stands for "no separator": a table of one column has none, and its values may contain any of the usual ones.
+/// Stands for "no separator": a table of one column has none, and its values may contain any of the
+/// usual ones.
 const NO_SEPARATOR: u8 = 0x1f;
 
 /// The columns of a table, and what separates them.
@@ -13,20 +14,39 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Recognises a header: at least one of its columns can name a work, and nothing in it is an identifier itself.
+    /// Recognises a header: at least one of its columns can name a work, and nothing in it is an
+    /// identifier itself.
     pub(super) fn from_header(text: &str) -> Option<Self> {
         // The last of equals wins, so a table of one column has no separator.
         [b',', b';', b'\t', NO_SEPARATOR]
             .into_iter()
-            .map(|separator| Self { separator, columns: cells(text, separator).iter().map(|name| Field::named(name)).collect() })
-            .filter(|table| table.columns.iter().flatten().any(|field| field.identifies()))
+            .map(|separator| Self {
+                separator,
+                columns: cells(text, separator)
+                    .iter()
+                    .map(|name| Field::named(name))
+                    .collect(),
+            })
+            .filter(|table| {
+                table
+                    .columns
+                    .iter()
+                    .flatten()
+                    .any(|field| field.identifies())
+            })
             .max_by_key(|table| table.columns.iter().flatten().count())
     }
 
     /// Stands in for a table whose header says nothing: the first column is taken for identifiers.
     pub(super) fn guess(text: &str) -> Self {
-        let separator = [b'\t', b';', b','].into_iter().max_by_key(|separator| text.bytes().filter(|byte| byte == separator).count()).unwrap_or(b',');
-        Self { separator, columns: vec![Some(Field::Id)] }
+        let separator = [b'\t', b';', b',']
+            .into_iter()
+            .max_by_key(|separator| text.bytes().filter(|byte| byte == separator).count())
+            .unwrap_or(b',');
+        Self {
+            separator,
+            columns: vec![Some(Field::Id)],
+        }
     }
 
     /// Returns whether a record ends inside quotes. A quote opens a field only at its beginning.
@@ -36,11 +56,13 @@ impl Table {
         for byte in record {
             match byte {
                 b'"' if open => open = false,
-                // Behind a closed quote this is the second half of a doubled one, or dirt; both open again.
+                // Behind a closed quote this is the second half of a doubled one, or dirt; both
+                // open again.
                 b'"' if at_start => open = true,
                 _ => {}
             }
-            at_start = !open && (*byte == self.separator || *byte == b'"' || (at_start && *byte == b' '));
+            at_start =
+                !open && (*byte == self.separator || *byte == b'"' || (at_start && *byte == b' '));
         }
         open
     }
@@ -65,5 +87,7 @@ fn cells(text: &str, separator: u8) -> Vec<String> {
         .buffer_capacity(text.len().max(64))
         .from_reader(text.as_bytes());
     let record = reader.records().next().and_then(Result::ok);
-    record.map(|record| record.iter().map(|cell| cell.trim().to_owned()).collect()).unwrap_or_default()
+    record
+        .map(|record| record.iter().map(|cell| cell.trim().to_owned()).collect())
+        .unwrap_or_default()
 }

@@ -1,8 +1,9 @@
 //! Links that a person would click to get the article's file, and no other file of the page.
 //!
-//! A page has links to cited reports, data sheets, guides and media kits beside the one that is wanted. A link counts when
-//! its URL names the work (DOI, PII, article id), or when it is the only link of the page's own host that is labelled as
-//! the file and nothing else. Everything else is left alone: no file is better than a wrong one.
+//! A page has links to cited reports, data sheets, guides and media kits beside the one that is
+//! wanted. A link counts when its URL names the work (DOI, PII, article id), or when it is the only
+//! link of the page's own host that is labelled as the file and nothing else. Everything else is
+//! left alone: no file is better than a wrong one.
 
 use scraper::{ElementRef, Html};
 use url::Url;
@@ -21,8 +22,8 @@ const MOST_ANCHORS: usize = 8;
 pub(super) struct Links {
     /// Those that name the work, best first.
     pub(super) named: Vec<Url>,
-    /// The one that names the work and something beside it, and whether it is labelled as the file on the page's own host;
-    /// none where several do.
+    /// The one that names the work and something beside it, and whether it is labelled as the file
+    /// on the page's own host; none where several do.
     pub(super) doubtful: Option<(Url, bool)>,
     /// The one that is only labelled as the file; none where several are.
     pub(super) labelled: Option<Url>,
@@ -48,14 +49,22 @@ pub(super) fn collect(document: &Html, base: &Url, own: &Own, states_pdf: bool) 
     let mut labelled: Vec<Url> = Vec::new();
     let mut rivals: Vec<Url> = Vec::new();
     for link in links(document).into_iter().take(MOST_LINKS) {
-        let Ok(mut url) = base.join(link.target.trim()) else { continue };
+        let Ok(mut url) = base.join(link.target.trim()) else {
+            continue;
+        };
         url.set_fragment(None);
         let label = label(link.element);
         let says = Label::read(&label);
         let Some(url) = platforms::as_file(&url, says_pdf(link.element, &label)) else {
             // Whatever its URL looks like, to a person it is the file as well.
             let is_href = link.element.attr("href") == Some(link.target);
-            if rivals.is_empty() && is_href && says == Label::TheFile && titles::words(&label).iter().any(|word| word.contains("pdf")) {
+            if rivals.is_empty()
+                && is_href
+                && says == Label::TheFile
+                && titles::words(&label)
+                    .iter()
+                    .any(|word| word.contains("pdf"))
+            {
                 rivals.push(url);
             }
             continue;
@@ -78,56 +87,116 @@ pub(super) fn collect(document: &Html, base: &Url, own: &Own, states_pdf: bool) 
             continue;
         }
         if carries != Carries::Nothing {
-            // The current version before earlier ones, the page's own host before others, the DOI before other names.
-            named.push(((platforms::is_old_version(&url), !own.is_home(&url), carries), url));
+            // The current version before earlier ones, the page's own host before others, the DOI
+            // before other names.
+            named.push((
+                (platforms::is_old_version(&url), !own.is_home(&url), carries),
+                url,
+            ));
             continue;
         }
         let own_place = block == Block::Own && !link.under_foreign_heading && own.is_home(&url);
-        if own_place && labelled.len() < 2 && says == Label::TheFile && !own.is_anothers(&url) && !labelled.contains(&url) {
+        if own_place
+            && labelled.len() < 2
+            && says == Label::TheFile
+            && !own.is_anothers(&url)
+            && !labelled.contains(&url)
+        {
             labelled.push(url);
         }
     }
     named.sort_by_key(|(rank, _)| *rank);
-    let named: Vec<Url> = named.into_iter().map(|(_, url)| url).take(MOST_ANCHORS).collect();
-    let doubtful = if doubtful.len() == 1 { doubtful.pop() } else { None };
+    let named: Vec<Url> = named
+        .into_iter()
+        .map(|(_, url)| url)
+        .take(MOST_ANCHORS)
+        .collect();
+    let doubtful = if doubtful.len() == 1 {
+        doubtful.pop()
+    } else {
+        None
+    };
     // Several files with the same label are a list, and nothing says which is the article's.
-    let labelled = if labelled.len() == 1 && rivals.is_empty() { labelled.pop() } else { None };
-    Links { named, doubtful, labelled }
+    let labelled = if labelled.len() == 1 && rivals.is_empty() {
+        labelled.pop()
+    } else {
+        None
+    };
+    Links {
+        named,
+        doubtful,
+        labelled,
+    }
 }
 
 /// Returns everything on a page that leads somewhere like a link, in document order.
 fn links(document: &Html) -> Vec<Link<'_>> {
     let mut found = Vec::new();
     let mut under_foreign_heading = false;
-    for element in document.root_element().descendants().filter_map(ElementRef::wrap) {
+    for element in document
+        .root_element()
+        .descendants()
+        .filter_map(ElementRef::wrap)
+    {
         let value = element.value();
         match value.name() {
-            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => under_foreign_heading = is_foreign_heading(&beginning_of(element)),
-            "a" | "button" => {
-                let targets = value.attrs().filter(|(name, _)| *name == "href" || name.starts_with("data-"));
-                found.extend(targets.map(|(_, target)| Link { element, target, under_foreign_heading }));
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
+                under_foreign_heading = is_foreign_heading(&beginning_of(element))
             }
-            "form" => found.extend(value.attr("action").map(|target| Link { element, target, under_foreign_heading })),
+            "a" | "button" => {
+                let targets = value
+                    .attrs()
+                    .filter(|(name, _)| *name == "href" || name.starts_with("data-"));
+                found.extend(targets.map(|(_, target)| Link {
+                    element,
+                    target,
+                    under_foreign_heading,
+                }));
+            }
+            "form" => found.extend(value.attr("action").map(|target| Link {
+                element,
+                target,
+                under_foreign_heading,
+            })),
             _ => {}
         }
     }
     found
 }
 
-/// The most text of an element that is looked at: elements may stand in each other, and each would hold the rest of the page.
+/// The most text of an element that is looked at: elements may stand in each other, and each would
+/// hold the rest of the page.
 const MOST_TEXT: usize = 400;
 
 fn beginning_of(element: ElementRef<'_>) -> String {
-    element.text().flat_map(str::chars).take(MOST_TEXT).collect()
+    element
+        .text()
+        .flat_map(str::chars)
+        .take(MOST_TEXT)
+        .collect()
 }
 
 /// Returns the words on a link: what is seen, else what is said to those who do not see.
 fn label(element: ElementRef<'_>) -> String {
     let text = beginning_of(element);
     let value = element.value();
-    let spoken = || ["aria-label", "title", "value"].iter().find_map(|name| value.attr(name)).unwrap_or_default().to_owned();
-    let text = if text.trim().is_empty() { spoken() } else { text };
-    if text.trim().is_empty() && value.attr("class").is_some_and(|class| class.to_ascii_lowercase().contains("pdf")) {
+    let spoken = || {
+        ["aria-label", "title", "value"]
+            .iter()
+            .find_map(|name| value.attr(name))
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let text = if text.trim().is_empty() {
+        spoken()
+    } else {
+        text
+    };
+    if text.trim().is_empty()
+        && value
+            .attr("class")
+            .is_some_and(|class| class.to_ascii_lowercase().contains("pdf"))
+    {
         return "pdf".to_owned();
     }
     text
@@ -136,16 +205,27 @@ fn label(element: ElementRef<'_>) -> String {
 /// Tells whether a link says in words or by its class that a PDF is behind it.
 fn says_pdf(element: ElementRef<'_>, label: &str) -> bool {
     let class = element.value().attr("class").unwrap_or_default();
-    [label, class].iter().any(|text| text.to_ascii_lowercase().contains("pdf"))
+    [label, class]
+        .iter()
+        .any(|text| text.to_ascii_lowercase().contains("pdf"))
 }
 
-/// Tells whether the words of a link's URL or label name a supplement, a figure, a guide or the like.
+/// Tells whether the words of a link's URL or label name a supplement, a figure, a guide or the
+/// like.
 ///
 /// Words that the page's own path or the title has are words of the work, and say nothing.
 pub(super) fn is_something_else(url: &Url, label: &str, own: &Own) -> bool {
-    let any = |text: &str, is: fn(&str) -> bool| titles::words(text).into_iter().filter(|word| !own.has_word(word)).any(|word| is(&word));
+    let any = |text: &str, is: fn(&str) -> bool| {
+        titles::words(text)
+            .into_iter()
+            .filter(|word| !own.has_word(word))
+            .any(|word| is(&word))
+    };
     let label_is_url = label.contains("://");
-    let file = url.path_segments().and_then(|mut parts| parts.rfind(|part| !part.is_empty())).unwrap_or_default();
+    let file = url
+        .path_segments()
+        .and_then(|mut parts| parts.rfind(|part| !part.is_empty()))
+        .unwrap_or_default();
     any(url.path(), is_other_file)
         || any(url.query().unwrap_or_default(), is_other_file)
         || any(file, is_other_name)

@@ -1,10 +1,12 @@
-//! Where on a page a link stands: reference lists, footers, navigation and "related" blocks hold other works' files.
+//! Where on a page a link stands: reference lists, footers, navigation and "related" blocks hold
+//! other works' files.
 
 use std::collections::HashMap;
 
 use scraper::ElementRef;
 
-/// Words of classes and ids of blocks that hold other works' files. A word that begins with one of these counts, too.
+/// Words of classes and ids of blocks that hold other works' files. A word that begins with one of
+/// these counts, too.
 const FOREIGN_WORDS: [&str; 26] = [
     "reference",
     "bibliograph",
@@ -35,7 +37,16 @@ const FOREIGN_WORDS: [&str; 26] = [
 ];
 
 /// Words that count only as they stand.
-const FOREIGN_EXACT: [&str; 8] = ["ref", "refs", "xref", "bibr", "cited", "cites", "ads", "footnotes"];
+const FOREIGN_EXACT: [&str; 8] = [
+    "ref",
+    "refs",
+    "xref",
+    "bibr",
+    "cited",
+    "cites",
+    "ads",
+    "footnotes",
+];
 
 /// Pairs of words that count together.
 const FOREIGN_PAIRS: [(&str, &str); 8] = [
@@ -80,7 +91,8 @@ const FOREIGN_HEADINGS: [&str; 22] = [
 pub(super) enum Block {
     /// In the article, or beside it.
     Own,
-    /// In navigation, or under a heading such as "References": only a link that names the work counts.
+    /// In navigation, or under a heading such as "References": only a link that names the work
+    /// counts.
     Doubtful,
     /// In a list of other works' files.
     Foreign,
@@ -96,8 +108,13 @@ impl Blocks {
     /// Says where an element stands, by the elements around it.
     pub(super) fn around(&mut self, element: ElementRef<'_>) -> Block {
         let mut worst = Block::Own;
-        for ancestor in std::iter::once(element).chain(element.ancestors().filter_map(ElementRef::wrap)) {
-            let block = *self.known.entry(ancestor.id()).or_insert_with(|| judge(ancestor));
+        for ancestor in
+            std::iter::once(element).chain(element.ancestors().filter_map(ElementRef::wrap))
+        {
+            let block = *self
+                .known
+                .entry(ancestor.id())
+                .or_insert_with(|| judge(ancestor));
             worst = worst.max(block);
             if worst == Block::Foreign {
                 break;
@@ -109,8 +126,14 @@ impl Blocks {
 
 /// Says whether a heading begins a section of other works' files.
 pub(super) fn is_foreign_heading(heading: &str) -> bool {
-    let heading = heading.trim().trim_start_matches(|c: char| c.is_numeric() || ".) ".contains(c)).to_lowercase();
-    heading.len() < 60 && FOREIGN_HEADINGS.iter().any(|foreign| heading.starts_with(foreign))
+    let heading = heading
+        .trim()
+        .trim_start_matches(|c: char| c.is_numeric() || ".) ".contains(c))
+        .to_lowercase();
+    heading.len() < 60
+        && FOREIGN_HEADINGS
+            .iter()
+            .any(|foreign| heading.starts_with(foreign))
 }
 
 fn judge(element: ElementRef<'_>) -> Block {
@@ -122,7 +145,10 @@ fn judge(element: ElementRef<'_>) -> Block {
         "nav" => return Block::Doubtful,
         _ => {}
     }
-    let named = ["class", "id", "data-title", "aria-label"].iter().filter_map(|name| value.attr(name)).any(is_foreign_name);
+    let named = ["class", "id", "data-title", "aria-label"]
+        .iter()
+        .filter_map(|name| value.attr(name))
+        .any(is_foreign_name);
     let block = match role {
         "contentinfo" | "doc-bibliography" | "doc-endnotes" => Block::Foreign,
         "navigation" => Block::Doubtful,
@@ -130,18 +156,32 @@ fn judge(element: ElementRef<'_>) -> Block {
         _ => Block::Own,
     };
     // What holds the article's title is the page, whatever it is called.
-    if block != Block::Own && holds_the_title(element) { Block::Own } else { block }
+    if block != Block::Own && holds_the_title(element) {
+        Block::Own
+    } else {
+        block
+    }
 }
 
 fn holds_the_title(element: ElementRef<'_>) -> bool {
-    element.descendants().filter_map(ElementRef::wrap).any(|inside| matches!(inside.value().name(), "h1" | "main"))
+    element
+        .descendants()
+        .filter_map(ElementRef::wrap)
+        .any(|inside| matches!(inside.value().name(), "h1" | "main"))
 }
 
 fn is_foreign_name(text: &str) -> bool {
     text.split_ascii_whitespace().any(|name| {
         let words = pieces(name);
-        let one = words.iter().any(|word| FOREIGN_EXACT.contains(&word.as_str()) || FOREIGN_WORDS.iter().any(|foreign| word.starts_with(foreign)));
-        one || words.windows(2).any(|pair| FOREIGN_PAIRS.contains(&(pair[0].as_str(), pair[1].as_str())))
+        let one = words.iter().any(|word| {
+            FOREIGN_EXACT.contains(&word.as_str())
+                || FOREIGN_WORDS
+                    .iter()
+                    .any(|foreign| word.starts_with(foreign))
+        });
+        one || words
+            .windows(2)
+            .any(|pair| FOREIGN_PAIRS.contains(&(pair[0].as_str(), pair[1].as_str())))
     })
 }
 
@@ -170,12 +210,33 @@ mod tests {
 
     #[test]
     fn names_of_blocks_are_read_by_their_words() {
-        for name in ["article-footer", "refList", "ref-list", "c-related", "RelatedArticles", "cited_by", "u-mb references", "xref", "suppl-data"] {
+        for name in [
+            "article-footer",
+            "refList",
+            "ref-list",
+            "c-related",
+            "RelatedArticles",
+            "cited_by",
+            "u-mb references",
+            "xref",
+            "suppl-data",
+        ] {
             assert!(is_foreign_name(name), "{name}");
         }
-        for name in ["article-tools", "pdf-download", "preferences", "toolbar", "c-article-body", "download-reflow"] {
+        for name in [
+            "article-tools",
+            "pdf-download",
+            "preferences",
+            "toolbar",
+            "c-article-body",
+            "download-reflow",
+        ] {
             assert!(!is_foreign_name(name), "{name}");
         }
-        assert!(is_foreign_heading("7. References") && is_foreign_heading("Related articles") && !is_foreign_heading("Download"));
+        assert!(
+            is_foreign_heading("7. References")
+                && is_foreign_heading("Related articles")
+                && !is_foreign_heading("Download")
+        );
     }
 }

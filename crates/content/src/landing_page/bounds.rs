@@ -1,33 +1,56 @@
-//! How much of a page is read: up to the point where building its tree would cost more than any honest page does.
+//! How much of a page is read: up to the point where building its tree would cost more than any
+//! honest page does.
 //!
-//! The tree builder walks the open elements at many tags, compares the attributes of an element with each other, and opens
-//! formatting elements anew in every block: deep nesting, very many attributes and very many unclosed formatting elements
-//! cost the square of their number. What comes before them (the head with its metas, as a rule) is read all the same.
+//! The tree builder walks the open elements at many tags, compares the attributes of an element
+//! with each other, and opens formatting elements anew in every block: deep nesting, very many
+//! attributes and very many unclosed formatting elements cost the square of their number. What
+//! comes before them (the head with its metas, as a rule) is read all the same.
 
 /// The largest page that is read, in bytes.
 const LARGEST: usize = 2 << 20;
 /// How many elements may be open at once.
 const DEEPEST: usize = 400;
-/// How many formatting elements may be opened anew, all in all: each block opens all that are not closed.
+/// How many formatting elements may be opened anew, all in all: each block opens all that are not
+/// closed.
 const MOST_REOPENED: usize = 300_000;
 /// How many attributes an element may have.
 const MOST_ATTRIBUTES: usize = 200;
 
-/// How many nodes a tree may have, an element with many attributes counted as several. Each takes some hundred bytes,
-/// however little of the page it was.
+/// How many nodes a tree may have, an element with many attributes counted as several. Each takes
+/// some hundred bytes, however little of the page it was.
 const MOST_NODES: usize = 80_000;
 /// How many attributes take as much as a node.
 const ATTRIBUTES_PER_NODE: usize = 4;
 
 /// Elements that have no end.
-const VOID: [&str; 14] = ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"];
+const VOID: [&str; 14] = [
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source",
+    "track", "wbr",
+];
 /// Elements that the tree builder opens anew in every block until they are closed.
-const FORMATTING: [&str; 14] = ["a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"];
+const FORMATTING: [&str; 14] = [
+    "a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u",
+];
 /// Elements that one of their kind closes.
 const SELF_CLOSING: [&str; 8] = ["p", "li", "dt", "dd", "tr", "td", "th", "option"];
-/// Elements beyond which nothing is closed by one of its kind: a row in a table within a cell ends no row of the outer table.
-const SCOPES: [&str; 14] =
-    ["table", "ul", "ol", "dl", "select", "object", "template", "button", "caption", "marquee", "svg", "math", "foreignobject", "applet"];
+/// Elements beyond which nothing is closed by one of its kind: a row in a table within a cell ends
+/// no row of the outer table.
+const SCOPES: [&str; 14] = [
+    "table",
+    "ul",
+    "ol",
+    "dl",
+    "select",
+    "object",
+    "template",
+    "button",
+    "caption",
+    "marquee",
+    "svg",
+    "math",
+    "foreignobject",
+    "applet",
+];
 /// The same, for what stands in the cells of a table.
 const CELLS: [&str; 2] = ["td", "th"];
 /// Elements whose contents are text, up to their own end.
@@ -59,7 +82,8 @@ fn scan(html: &str) -> usize {
             at = found + 1;
             continue;
         };
-        nodes += usize::from(!tag.closes || tag.name.is_empty()) + tag.attributes / ATTRIBUTES_PER_NODE;
+        nodes +=
+            usize::from(!tag.closes || tag.name.is_empty()) + tag.attributes / ATTRIBUTES_PER_NODE;
         if tag.attributes > MOST_ATTRIBUTES || nodes > MOST_NODES {
             return found;
         }
@@ -70,8 +94,15 @@ fn scan(html: &str) -> usize {
                 formatting = formatting.saturating_sub(1);
             }
             links = if is(&["a"]) { 0 } else { links };
-            drawings = if is(&["svg", "math"]) { drawings.saturating_sub(1) } else { drawings };
-            if let Some(place) = open.iter().rposition(|name| name.eq_ignore_ascii_case(tag.name)) {
+            drawings = if is(&["svg", "math"]) {
+                drawings.saturating_sub(1)
+            } else {
+                drawings
+            };
+            if let Some(place) = open
+                .iter()
+                .rposition(|name| name.eq_ignore_ascii_case(tag.name))
+            {
                 open.truncate(place);
             }
             continue;
@@ -104,7 +135,10 @@ fn scan(html: &str) -> usize {
         reopened += formatting;
         open.push(tag.name);
         // Unclosed formatting elements are not what makes a page deep.
-        if open.len().saturating_sub(formatting) > DEEPEST || formatting > DEEPEST || reopened > MOST_REOPENED {
+        if open.len().saturating_sub(formatting) > DEEPEST
+            || formatting > DEEPEST
+            || reopened > MOST_REOPENED
+        {
             return found;
         }
     }
@@ -142,8 +176,16 @@ impl<'a> Tag<'a> {
     fn read(html: &'a str, start: usize) -> Option<Self> {
         let bytes = html.as_bytes();
         if html[start..].starts_with("<!--") {
-            let end = html[start + 4..].find("-->").map_or(html.len(), |length| start + 4 + length + 3);
-            return Some(Self { name: "", closes: true, closes_itself: false, attributes: 0, end });
+            let end = html[start + 4..]
+                .find("-->")
+                .map_or(html.len(), |length| start + 4 + length + 3);
+            return Some(Self {
+                name: "",
+                closes: true,
+                closes_itself: false,
+                attributes: 0,
+                end,
+            });
         }
         let closes = bytes.get(start + 1) == Some(&b'/');
         let from = start + 1 + usize::from(closes);
@@ -151,7 +193,10 @@ impl<'a> Tag<'a> {
             return None;
         }
         let mut at = from;
-        while bytes.get(at).is_some_and(|byte| !byte.is_ascii_whitespace() && !matches!(byte, b'>' | b'/')) {
+        while bytes
+            .get(at)
+            .is_some_and(|byte| !byte.is_ascii_whitespace() && !matches!(byte, b'>' | b'/'))
+        {
             at += 1;
         }
         let name = html.get(from..at)?;
@@ -175,12 +220,22 @@ impl<'a> Tag<'a> {
             at += 1;
         }
         let closes_itself = at >= 2 && bytes.get(at - 2) == Some(&b'/');
-        Some(Self { name, closes, closes_itself, attributes, end: at })
+        Some(Self {
+            name,
+            closes,
+            closes_itself,
+            attributes,
+            end: at,
+        })
     }
 }
 
 fn find(bytes: &[u8], byte: u8, from: usize) -> Option<usize> {
-    bytes.get(from..)?.iter().position(|other| *other == byte).map(|place| from + place)
+    bytes
+        .get(from..)?
+        .iter()
+        .position(|other| *other == byte)
+        .map(|place| from + place)
 }
 
 /// Returns where the contents of an element end whose contents are text.
@@ -188,8 +243,10 @@ fn after_raw(html: &str, from: usize, name: &str) -> usize {
     let bytes = html.as_bytes();
     let mut at = from;
     while let Some(found) = find(bytes, b'<', at) {
-        let is_end =
-            bytes.get(found + 1) == Some(&b'/') && html.get(found + 2..found + 2 + name.len()).is_some_and(|text| text.eq_ignore_ascii_case(name));
+        let is_end = bytes.get(found + 1) == Some(&b'/')
+            && html
+                .get(found + 2..found + 2 + name.len())
+                .is_some_and(|text| text.eq_ignore_ascii_case(name));
         if is_end {
             return found;
         }
@@ -224,12 +281,19 @@ mod tests {
     #[test]
     fn what_costs_too_much_is_cut_off_and_the_head_stays() {
         let head = "<html><head><meta name=citation_pdf_url content=/x.pdf></head>";
-        let attributes = (0..100_000).map(|n| format!("a{n}=1 ")).collect::<Vec<_>>().concat();
+        let attributes = (0..100_000)
+            .map(|n| format!("a{n}=1 "))
+            .collect::<Vec<_>>()
+            .concat();
         for rest in [
             "<div>".repeat(400_000),
             format!("<p {attributes}>"),
-            (0..10_000).map(|n| format!("<font size={n}><p>")).collect::<Vec<_>>().concat(),
-            // A row closes no row of the table around its own; paragraphs and breaks cost more than their letters.
+            (0..10_000)
+                .map(|n| format!("<font size={n}><p>"))
+                .collect::<Vec<_>>()
+                .concat(),
+            // A row closes no row of the table around its own; paragraphs and breaks cost more than
+            // their letters.
             "<table><tr><td>".repeat(1_000),
             "<ul><li>".repeat(1_000),
             "<p>".repeat(100_000),

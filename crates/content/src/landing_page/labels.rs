@@ -119,10 +119,20 @@ const OTHER_FILES: [&str; 39] = [
     "supporting",
 ];
 
-/// Beginnings of words that say so on a link or as the name of a file; journals have them in their paths.
-const OTHER_NAMES: [&str; 7] = ["comment", "correspondence", "decision", "letter", "reply", "response", "terms"];
+/// Beginnings of words that say so on a link or as the name of a file; journals have them in their
+/// paths.
+const OTHER_NAMES: [&str; 7] = [
+    "comment",
+    "correspondence",
+    "decision",
+    "letter",
+    "reply",
+    "response",
+    "terms",
+];
 
-/// Words that count only as they stand, with or without a number behind: longer ones mean something else.
+/// Words that count only as they stand, with or without a number behind: longer ones mean something
+/// else.
 const OTHER_FILES_EXACT: [&str; 21] = [
     "additional",
     "cover",
@@ -147,22 +157,32 @@ const OTHER_FILES_EXACT: [&str; 21] = [
     "toc",
 ];
 
-/// Words that count with a number of one or two digits behind: `rc1` is a referee's comment, `mmc2` a supplement.
+/// Words that count with a number of one or two digits behind: `rc1` is a referee's comment, `mmc2`
+/// a supplement.
 const NUMBERED_FILES: [&str; 7] = ["ac", "add", "cc", "ec", "esm", "mmc", "rc"];
 
 /// Returns whether a word says no more than "the file".
 pub(super) fn is_generic(word: &str) -> bool {
-    let version = word.strip_prefix('v').is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()));
+    let version = word
+        .strip_prefix('v')
+        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()));
     version || GENERIC.contains(&word) || word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns whether a word of a file's name says no more than "the file": `fulltext01` and the `s2` of `1-s2.0` do not.
+/// Returns whether a word of a file's name says no more than "the file": `fulltext01` and the `s2`
+/// of `1-s2.0` do not.
 pub(super) fn is_plain_name(word: &str) -> bool {
     let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
-    is_generic(word) || matches!(word, "s2" | "nihms" | "xml" | "html" | "htm" | "abstract" | "epub") || (stem.len() > 3 && GENERIC.contains(&stem))
+    is_generic(word)
+        || matches!(
+            word,
+            "s2" | "nihms" | "xml" | "html" | "htm" | "abstract" | "epub"
+        )
+        || (stem.len() > 3 && GENERIC.contains(&stem))
 }
 
-/// Returns whether a word on a link, or in the name of its file, names something else than the article.
+/// Returns whether a word on a link, or in the name of its file, names something else than the
+/// article.
 pub(super) fn is_other_name(word: &str) -> bool {
     is_other_file(word) || OTHER_NAMES.iter().any(|other| word.starts_with(other))
 }
@@ -171,7 +191,10 @@ pub(super) fn is_other_name(word: &str) -> bool {
 pub(super) fn is_other_file(word: &str) -> bool {
     let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_numbered = matches!(word.len() - stem.len(), 1..=2) && NUMBERED_FILES.contains(&stem);
-    is_numbered || stem == "si" || OTHER_FILES_EXACT.contains(&stem) || OTHER_FILES.iter().any(|other| word.starts_with(other))
+    is_numbered
+        || stem == "si"
+        || OTHER_FILES_EXACT.contains(&stem)
+        || OTHER_FILES.iter().any(|other| word.starts_with(other))
 }
 
 /// What the words on a link say.
@@ -192,10 +215,30 @@ impl Label {
         }
         let words = crate::titles::words(text);
         let names_file = words.iter().any(|word| {
-            matches!(word.as_str(), "pdf" | "epdf" | "download" | "fulltext" | "descargar" | "télécharger" | "volltext" | "pdfplus" | "printable")
+            matches!(
+                word.as_str(),
+                "pdf"
+                    | "epdf"
+                    | "download"
+                    | "fulltext"
+                    | "descargar"
+                    | "télécharger"
+                    | "volltext"
+                    | "pdfplus"
+                    | "printable"
+            )
         });
-        let full_text = words.windows(2).any(|pair| matches!((pair[0].as_str(), pair[1].as_str()), ("full", "text") | ("texto", "completo")));
-        if (names_file || full_text) && words.iter().all(|word| is_generic(word)) { Self::TheFile } else { Self::Silent }
+        let full_text = words.windows(2).any(|pair| {
+            matches!(
+                (pair[0].as_str(), pair[1].as_str()),
+                ("full", "text") | ("texto", "completo")
+            )
+        });
+        if (names_file || full_text) && words.iter().all(|word| is_generic(word)) {
+            Self::TheFile
+        } else {
+            Self::Silent
+        }
     }
 }
 
@@ -205,7 +248,15 @@ mod tests {
 
     #[test]
     fn a_label_says_the_file_only_where_it_says_nothing_else() {
-        for text in ["PDF", "Download PDF (1.2 MB)", "Full Text (PDF)", "View PDF", "PDF (Español)", "Texto completo", "Download this article"] {
+        for text in [
+            "PDF",
+            "Download PDF (1.2 MB)",
+            "Full Text (PDF)",
+            "View PDF",
+            "PDF (Español)",
+            "Texto completo",
+            "Download this article",
+        ] {
             assert_eq!(Label::read(text), Label::TheFile, "{text}");
         }
         for text in [
@@ -224,10 +275,32 @@ mod tests {
 
     #[test]
     fn other_files_are_known_by_their_words() {
-        for word in ["supplementary", "moesm1", "guidelines", "fig", "fig2", "cover", "policies", "review", "peer", "cv", "kit"] {
+        for word in [
+            "supplementary",
+            "moesm1",
+            "guidelines",
+            "fig",
+            "fig2",
+            "cover",
+            "policies",
+            "review",
+            "peer",
+            "cv",
+            "kit",
+        ] {
             assert!(is_other_file(word), "{word}");
         }
-        for word in ["discovery", "formal", "police", "frontiers", "figshare", "kitchen", "coverage", "article", "peerj"] {
+        for word in [
+            "discovery",
+            "formal",
+            "police",
+            "frontiers",
+            "figshare",
+            "kitchen",
+            "coverage",
+            "article",
+            "peerj",
+        ] {
             assert!(!is_other_file(word), "{word}");
         }
     }

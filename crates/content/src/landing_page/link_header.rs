@@ -15,12 +15,15 @@ pub(super) fn pdf_items(headers: &HeaderMap) -> Vec<String> {
         .collect()
 }
 
-/// Splits a header into targets and their parameters; commas inside brackets and quotes separate nothing.
+/// Splits a header into targets and their parameters; commas inside brackets and quotes separate
+/// nothing.
 fn links(value: &str) -> Vec<(String, String)> {
     let mut links = Vec::new();
     let mut rest = value;
     while let Some((_, after)) = rest.split_once('<') {
-        let Some((target, after)) = after.split_once('>') else { break };
+        let Some((target, after)) = after.split_once('>') else {
+            break;
+        };
         let mut quoted = false;
         let end = after
             .find(|c: char| {
@@ -42,5 +45,8 @@ fn is_pdf_item(parameters: &str) -> bool {
         })
     };
     value("type").is_some_and(|kind| kind.starts_with("application/pdf"))
-        && value("rel").is_some_and(|rel| rel.split_ascii_whitespace().any(|word| matches!(word, "item" | "alternate")))
+        && value("rel").is_some_and(|rel| {
+            rel.split_ascii_whitespace()
+                .any(|word| matches!(word, "item" | "alternate"))
+        })
 }

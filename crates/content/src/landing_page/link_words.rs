@@ -1,4 +1,5 @@
-//! The words of a link and what stands between them: whether a link names a work, or a part of it, or another one.
+//! The words of a link and what stands between them: whether a link names a work, or a part of it,
+//! or another one.
 
 use url::Url;
 
@@ -6,7 +7,9 @@ use super::labels;
 use super::own::normal;
 
 /// Words of query keys whose values are names of works.
-const NAMING_KEYS: [&str; 9] = ["id", "doi", "pii", "article", "file", "doc", "paper", "number", "path"];
+const NAMING_KEYS: [&str; 9] = [
+    "id", "doi", "pii", "article", "file", "doc", "paper", "number", "path",
+];
 
 /// The words of a link's path, and of the values of its query that name something.
 #[derive(Debug)]
@@ -31,47 +34,72 @@ impl LinkWords {
         };
         let named = link.query_pairs().filter(|(key, _)| {
             let key = key.to_ascii_lowercase();
-            key.split(|c: char| !c.is_alphanumeric()).any(|word| NAMING_KEYS.iter().any(|naming| word.ends_with(naming)))
+            key.split(|c: char| !c.is_alphanumeric())
+                .any(|word| NAMING_KEYS.iter().any(|naming| word.ends_with(naming)))
         });
         let values = named.map(|(_, value)| words(&value));
-        Self { parts: std::iter::once(path).chain(values).collect() }
+        Self {
+            parts: std::iter::once(path).chain(values).collect(),
+        }
     }
 
-    /// Tells whether a name, in its normal form, stands here as a whole. Behind it only a new part of the path may follow, or
-    /// what says "the file of this": `.2`, `-6_1` or `.s001` make it the name of another work, or of a part.
+    /// Tells whether a name, in its normal form, stands here as a whole. Behind it only a new part
+    /// of the path may follow, or what says "the file of this": `.2`, `-6_1` or `.s001` make it the
+    /// name of another work, or of a part.
     pub(super) fn name(&self, name: &str) -> bool {
         let name: Vec<&str> = name.split('-').collect();
-        self.parts.iter().any(|part| (0..part.len()).any(|at| stands_at(part, at, &name)))
+        self.parts
+            .iter()
+            .any(|part| (0..part.len()).any(|at| stands_at(part, at, &name)))
     }
 }
 
 fn stands_at(words: &[Word], at: usize, name: &[&str]) -> bool {
-    let Some(here) = words.get(at..at + name.len()) else { return false };
-    let (Some((last, first)), Some((last_name, first_names))) = (here.split_last(), name.split_last()) else { return false };
-    let is_last = last.text == *last_name || last.text.strip_prefix(last_name).is_some_and(is_version);
-    let is_named = is_last && first.iter().zip(first_names).all(|(word, name)| word.text == *name);
+    let Some(here) = words.get(at..at + name.len()) else {
+        return false;
+    };
+    let (Some((last, first)), Some((last_name, first_names))) =
+        (here.split_last(), name.split_last())
+    else {
+        return false;
+    };
+    let is_last =
+        last.text == *last_name || last.text.strip_prefix(last_name).is_some_and(is_version);
+    let is_named = is_last
+        && first
+            .iter()
+            .zip(first_names)
+            .all(|(word, name)| word.text == *name);
     // `bfm:978-...` is the front matter of a book.
     is_named && here[0].before != ':' && words.get(at + name.len()).is_none_or(may_follow)
 }
 
 fn may_follow(next: &Word) -> bool {
     let is_number = next.text.bytes().all(|byte| byte.is_ascii_digit());
-    next.before == '/' || is_version(&next.text) || (labels::is_plain_name(&next.text) && !is_number)
+    next.before == '/'
+        || is_version(&next.text)
+        || (labels::is_plain_name(&next.text) && !is_number)
 }
 
 /// Tells whether a word is a version: `v2`.
 pub(super) fn is_version(word: &str) -> bool {
-    word.strip_prefix('v').is_some_and(|number| !number.is_empty() && number.len() < 4 && number.bytes().all(|byte| byte.is_ascii_digit()))
+    word.strip_prefix('v').is_some_and(|number| {
+        !number.is_empty() && number.len() < 4 && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 /// Returns the article of `/article/download/ARTICLE/GALLEY`, with the path before it.
 pub(super) fn ojs_article(path: &str) -> Option<&str> {
-    let begin = ["/article/download/", "/article/view/"].iter().find_map(|part| path.find(part).map(|at| at + part.len()))?;
+    let begin = ["/article/download/", "/article/view/"]
+        .iter()
+        .find_map(|part| path.find(part).map(|at| at + part.len()))?;
     path[begin..].find('/').map(|end| &path[..begin + end])
 }
 
 fn words(text: &str) -> Vec<Word> {
-    let decoded = percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let decoded = percent_encoding::percent_decode_str(text)
+        .decode_utf8_lossy()
+        .into_owned();
     let mut found: Vec<Word> = Vec::new();
     let mut before = '/';
     let mut open = false;
@@ -83,7 +111,10 @@ fn words(text: &str) -> Vec<Word> {
             continue;
         }
         if !open {
-            found.push(Word { before, text: String::new() });
+            found.push(Word {
+                before,
+                text: String::new(),
+            });
             (open, before) = (true, ' ');
         }
         if let Some(word) = found.last_mut() {
@@ -126,8 +157,15 @@ mod tests {
         ] {
             assert!(!names(link, doi), "{link}");
         }
-        assert!(names("/viewer/pdf?articleId=5512", "5512") && names("/articles/5512/pdf", "5512") && names("/1-s2.0-S0092867-main.pdf", "S0092867"));
+        assert!(
+            names("/viewer/pdf?articleId=5512", "5512")
+                && names("/articles/5512/pdf", "5512")
+                && names("/1-s2.0-S0092867-main.pdf", "S0092867")
+        );
         assert!(!names("/content/pdf/bfm:978-3-030/1", "978-3-030"));
-        assert!(names("/index.php/j/article/download/5512/7001", "5512") && !names("/index.php/j/article/download/4100/5512", "5512"));
+        assert!(
+            names("/index.php/j/article/download/5512/7001", "5512")
+                && !names("/index.php/j/article/download/4100/5512", "5512")
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What a link has to carry to be about the page's own work: its DOI, PII, arXiv id or the article id of the page's URL.
+//! What a link has to carry to be about the page's own work: its DOI, PII, arXiv id or the article
+//! id of the page's URL.
 
 use std::collections::HashSet;
 
@@ -39,23 +40,59 @@ pub(super) enum Carries {
 
 impl Own {
     /// Gathers the names: what is known of the work, what the page says, what its URL says.
-    pub(super) fn new(page: &Url, learned: &Learned, stated: &[String], work: Option<&Work>) -> Self {
-        let mut own = Self { path: stem(page), by_query: page.query().is_some(), host: host(page), ..Self::default() };
+    pub(super) fn new(
+        page: &Url,
+        learned: &Learned,
+        stated: &[String],
+        work: Option<&Work>,
+    ) -> Self {
+        let mut own = Self {
+            path: stem(page),
+            by_query: page.query().is_some(),
+            host: host(page),
+            ..Self::default()
+        };
         let known = work.map(|work| &work.identifiers);
         for ids in known.into_iter().chain([&learned.identifiers]) {
-            own.dois.extend(ids.doi.iter().flat_map(|doi| forms_of_doi(doi.as_str())));
+            own.dois
+                .extend(ids.doi.iter().flat_map(|doi| forms_of_doi(doi.as_str())));
             own.ids.extend(ids.arxiv.iter().map(|id| normal(id.base())));
         }
-        own.dois.extend(crate::identifier::Doi::in_url(page).iter().flat_map(|doi| forms_of_doi(doi.as_str())));
-        let parts = page.path_segments().into_iter().flatten().rev().map(decoded);
-        own.ids.extend(parts.map(|part| without_ending(&part).to_owned()).find(|part| part.bytes().any(|byte| byte.is_ascii_digit())));
-        own.ids.extend(page.query_pairs().map(|(_, value)| value.into_owned()));
+        own.dois.extend(
+            crate::identifier::Doi::in_url(page)
+                .iter()
+                .flat_map(|doi| forms_of_doi(doi.as_str())),
+        );
+        let parts = page
+            .path_segments()
+            .into_iter()
+            .flatten()
+            .rev()
+            .map(decoded);
+        own.ids.extend(
+            parts
+                .map(|part| without_ending(&part).to_owned())
+                .find(|part| part.bytes().any(|byte| byte.is_ascii_digit())),
+        );
+        own.ids
+            .extend(page.query_pairs().map(|(_, value)| value.into_owned()));
         own.ids.extend(stated.iter().cloned());
-        own.ids = own.ids.iter().map(|id| normal(id)).flat_map(|id| [without_version(&id), id]).filter(|id| is_telling(id)).collect();
-        let titles = [learned.title.as_deref(), work.and_then(|work| work.title.as_deref())];
-        own.words.extend(titles.into_iter().flatten().flat_map(titles::words));
+        own.ids = own
+            .ids
+            .iter()
+            .map(|id| normal(id))
+            .flat_map(|id| [without_version(&id), id])
+            .filter(|id| is_telling(id))
+            .collect();
+        let titles = [
+            learned.title.as_deref(),
+            work.and_then(|work| work.title.as_deref()),
+        ];
+        own.words
+            .extend(titles.into_iter().flatten().flat_map(titles::words));
         own.words.extend(titles::words(&decoded(page.path())));
-        own.words.extend(own.dois.iter().flat_map(|doi| titles::words(doi)));
+        own.words
+            .extend(own.dois.iter().flat_map(|doi| titles::words(doi)));
         own
     }
 
@@ -68,20 +105,28 @@ impl Own {
         let home = self.is_home(link);
         // A short number may be anybody's on another host.
         let telling = |id: &&String| home || id.len() > 4;
-        if self.ids.iter().filter(telling).any(|id| words.name(id)) || (home && !self.by_query && self.extended_by(link)) {
+        if self.ids.iter().filter(telling).any(|id| words.name(id))
+            || (home && !self.by_query && self.extended_by(link))
+        {
             return Carries::Id;
         }
         Carries::Nothing
     }
 
-    /// Tells whether a link that does not carry this work names another one: a DOI that is not this one's, a longer name that
-    /// begins as this one's, or another article of the same system.
+    /// Tells whether a link that does not carry this work names another one: a DOI that is not this
+    /// one's, a longer name that begins as this one's, or another article of the same system.
     pub(super) fn is_anothers(&self, link: &Url) -> bool {
         let doi = crate::identifier::Doi::in_url(link).map(|doi| normal(doi.as_str()));
         let text = normal(link.path());
-        let longer = self.dois.iter().chain(&self.ids).any(|name| text.contains(name.as_str()));
+        let longer = self
+            .dois
+            .iter()
+            .chain(&self.ids)
+            .any(|name| text.contains(name.as_str()));
         let article = ojs_article(link.path()).and_then(|path| path.rsplit('/').next().map(normal));
-        longer || doi.is_some_and(|doi| !self.dois.contains(&doi)) || article.is_some_and(|article| !self.ids.contains(&article))
+        longer
+            || doi.is_some_and(|doi| !self.dois.contains(&doi))
+            || article.is_some_and(|article| !self.ids.contains(&article))
     }
 
     /// Tells whether a link stays on the page's host.
@@ -89,21 +134,34 @@ impl Own {
         host(link) == self.host
     }
 
-    /// Tells whether the name of a link's file says no more than "the file of this": beside the work's own names there are only
-    /// generic words, numbers, versions, and words of the title or path. `f1`, `mmc1` or `supp2` are parts of a work.
+    /// Tells whether the name of a link's file says no more than "the file of this": beside the
+    /// work's own names there are only generic words, numbers, versions, and words of the title or
+    /// path. `f1`, `mmc1` or `supp2` are parts of a work.
     pub(super) fn is_plainly_named_by(&self, link: &Url) -> bool {
-        let last = link.path_segments().and_then(|mut parts| parts.rfind(|part| !part.is_empty())).unwrap_or_default();
+        let last = link
+            .path_segments()
+            .and_then(|mut parts| parts.rfind(|part| !part.is_empty()))
+            .unwrap_or_default();
         let mut name = format!("-{}-", normal(last));
         for own in self.dois.iter().chain(&self.ids) {
             name = name.replace(&format!("-{own}-"), "-");
         }
-        let is_own_with_version = |word: &str| self.ids.iter().any(|id| word.strip_prefix(id.as_str()).is_some_and(is_version));
-        name.split('-').filter(|word| !word.is_empty()).all(|word| labels::is_plain_name(word) || self.has_word(word) || is_own_with_version(word))
+        let is_own_with_version = |word: &str| {
+            self.ids
+                .iter()
+                .any(|id| word.strip_prefix(id.as_str()).is_some_and(is_version))
+        };
+        name.split('-').filter(|word| !word.is_empty()).all(|word| {
+            labels::is_plain_name(word) || self.has_word(word) || is_own_with_version(word)
+        })
     }
 
-    /// Tells whether the words on a link are the work's own: its title or names, or nothing at all, as on a picture.
+    /// Tells whether the words on a link are the work's own: its title or names, or nothing at all,
+    /// as on a picture.
     pub(super) fn is_said_by(&self, label: &str) -> bool {
-        titles::words(label).iter().all(|word| self.has_word(word) || labels::is_generic(word) || self.ids.contains(word))
+        titles::words(label)
+            .iter()
+            .all(|word| self.has_word(word) || labels::is_generic(word) || self.ids.contains(word))
     }
 
     /// Tells whether a word is one of the title or of the page's own path.
@@ -114,32 +172,57 @@ impl Own {
     /// Tells whether a link is the page's own path and behind it only what says "the file of this".
     fn extended_by(&self, link: &Url) -> bool {
         let path = decoded(link.path()).to_ascii_lowercase();
-        let Some(rest) = path.strip_prefix(&self.path).filter(|_| self.path.matches('/').count() > 1) else { return false };
-        !rest.is_empty() && !rest.starts_with(char::is_alphanumeric) && titles::words(rest).iter().all(|word| labels::is_generic(word))
+        let Some(rest) = path
+            .strip_prefix(&self.path)
+            .filter(|_| self.path.matches('/').count() > 1)
+        else {
+            return false;
+        };
+        !rest.is_empty()
+            && !rest.starts_with(char::is_alphanumeric)
+            && titles::words(rest)
+                .iter()
+                .all(|word| labels::is_generic(word))
     }
 }
 
 /// Returns a host without `www.`.
 fn host(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default().to_ascii_lowercase();
-    host.strip_prefix("www.").map_or(host.clone(), str::to_owned)
+    host.strip_prefix("www.")
+        .map_or(host.clone(), str::to_owned)
 }
 
 /// Returns the page's path in lower case, without ending and slash.
 fn stem(page: &Url) -> String {
     let path = decoded(page.path()).to_ascii_lowercase();
-    without_ending(path.trim_end_matches('/')).trim_end_matches('/').to_owned()
+    without_ending(path.trim_end_matches('/'))
+        .trim_end_matches('/')
+        .to_owned()
 }
 
 fn without_ending(part: &str) -> &str {
-    [".html", ".htm", ".php", ".aspx", ".xhtml", ".full", ".abstract", ".short"].iter().find_map(|ending| part.strip_suffix(ending)).unwrap_or(part)
+    [
+        ".html",
+        ".htm",
+        ".php",
+        ".aspx",
+        ".xhtml",
+        ".full",
+        ".abstract",
+        ".short",
+    ]
+    .iter()
+    .find_map(|ending| part.strip_suffix(ending))
+    .unwrap_or(part)
 }
 
 fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// Brings a text into the form in which names are searched: lower case, `-` for everything but letters and digits.
+/// Brings a text into the form in which names are searched: lower case, `-` for everything but
+/// letters and digits.
 pub(super) fn normal(text: &str) -> String {
     let mut form = String::with_capacity(text.len());
     for c in decoded(text).chars().flat_map(char::to_lowercase) {
@@ -156,7 +239,11 @@ fn forms_of_doi(doi: &str) -> Vec<String> {
     let suffix = doi
         .split_once('/')
         .map(|(_, suffix)| normal(suffix))
-        .filter(|suffix| suffix.len() >= 6 && suffix.bytes().any(|byte| byte.is_ascii_digit()) && !is_year(suffix));
+        .filter(|suffix| {
+            suffix.len() >= 6
+                && suffix.bytes().any(|byte| byte.is_ascii_digit())
+                && !is_year(suffix)
+        });
     std::iter::once(normal(doi)).chain(suffix).collect()
 }
 
@@ -164,7 +251,9 @@ fn forms_of_doi(doi: &str) -> Vec<String> {
 fn without_version(id: &str) -> String {
     match id.rsplit_once('v') {
         Some((head, version))
-            if head.ends_with(|c: char| c.is_ascii_digit()) && !version.is_empty() && version.bytes().all(|b| b.is_ascii_digit()) =>
+            if head.ends_with(|c: char| c.is_ascii_digit())
+                && !version.is_empty()
+                && version.bytes().all(|b| b.is_ascii_digit()) =>
         {
             head.to_owned()
         }
@@ -180,5 +269,7 @@ fn is_telling(id: &str) -> bool {
 }
 
 fn is_year(text: &str) -> bool {
-    text.parse::<u32>().is_ok_and(|number| (1_800..2_200).contains(&number)) && text.len() == 4
+    text.parse::<u32>()
+        .is_ok_and(|number| (1_800..2_200).contains(&number))
+        && text.len() == 4
 }

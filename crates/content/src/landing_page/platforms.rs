@@ -29,7 +29,13 @@ const PDF_PATHS: [&str; 18] = [
 const PDF_ENDINGS: [&str; 5] = [".pdf", "/pdf", "/_pdf", "/document", "/pdf-file"];
 
 /// Parts of queries that ask for the PDF.
-const PDF_QUERIES: [&str; 5] = ["pdf=render", "type=printable", "format=pdf", "mimetype=pdf", "mimetype=application/pdf"];
+const PDF_QUERIES: [&str; 5] = [
+    "pdf=render",
+    "type=printable",
+    "format=pdf",
+    "mimetype=pdf",
+    "mimetype=application/pdf",
+];
 
 /// Returns whether a link looks as if a PDF were behind it.
 pub(super) fn looks_like_pdf(link: &str) -> bool {
@@ -63,8 +69,14 @@ fn ojs_download(path: &str) -> Option<String> {
     let (before, behind) = path.split_once("/article/view/")?;
     let mut parts = behind.split('/');
     let (article, galley) = (parts.next()?, parts.next()?);
-    let is_id = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
-    (is_id(article) && is_id(galley) && parts.next().is_none()).then(|| format!("{before}/article/download/{article}/{galley}"))
+    let is_id = |part: &str| {
+        !part.is_empty()
+            && part
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+    };
+    (is_id(article) && is_id(galley) && parts.next().is_none())
+        .then(|| format!("{before}/article/download/{article}/{galley}"))
 }
 
 /// Tells whether a link leads to an earlier version of the file.
@@ -77,7 +89,11 @@ pub(super) fn is_old_version(url: &Url) -> bool {
 pub(super) fn science_direct(value: &Value) -> Option<String> {
     match value {
         Value::Object(object) => {
-            if let Some(found) = object.get("pdfDownload").and_then(|download| download.get("urlMetadata")).and_then(science_direct_url) {
+            if let Some(found) = object
+                .get("pdfDownload")
+                .and_then(|download| download.get("urlMetadata"))
+                .and_then(science_direct_url)
+            {
                 return Some(found);
             }
             object.values().find_map(science_direct)
@@ -88,13 +104,22 @@ pub(super) fn science_direct(value: &Value) -> Option<String> {
 }
 
 fn science_direct_url(metadata: &Value) -> Option<String> {
-    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned).filter(|text| !text.is_empty());
+    let text = |value: &Value, key: &str| {
+        value
+            .get(key)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+            .filter(|text| !text.is_empty())
+    };
     let path = text(metadata, "path")?;
     let pii = text(metadata, "pii")?;
     let extension = text(metadata, "pdfExtension").unwrap_or_else(|| "/pdfft".to_owned());
     let mut link = format!("/{}/{pii}{extension}", path.trim_matches('/'));
     let parameters = metadata.get("queryParams");
-    let pairs: Vec<String> = ["md5", "pid"].iter().filter_map(|key| Some(format!("{key}={}", text(parameters?, key)?))).collect();
+    let pairs: Vec<String> = ["md5", "pid"]
+        .iter()
+        .filter_map(|key| Some(format!("{key}={}", text(parameters?, key)?)))
+        .collect();
     if !pairs.is_empty() {
         link.push_str(&format!("?{}", pairs.join("&")));
     }

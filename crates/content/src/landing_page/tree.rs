@@ -9,14 +9,19 @@ use scraper::{Html, HtmlTreeSink};
 
 use super::bounds;
 
-/// How much processor time a tree may take. Not time on the clock: a machine that is busy must not lose pages.
+/// How much processor time a tree may take. Not time on the clock: a machine that is busy must not
+/// lose pages.
 const TIME_LIMIT: Duration = Duration::from_millis(200);
 /// How much is given to the builder at a time.
 const PIECE: usize = 8 << 10;
 
-/// Builds the tree of a page, as far as that costs what honest pages cost. Says also whether that was not the whole page.
+/// Builds the tree of a page, as far as that costs what honest pages cost. Says also whether that
+/// was not the whole page.
 pub(super) fn build(html: &str) -> (Html, bool) {
-    let mut parser = driver::parse_document(HtmlTreeSink::new(Html::new_document()), driver::ParseOpts::default());
+    let mut parser = driver::parse_document(
+        HtmlTreeSink::new(Html::new_document()),
+        driver::ParseOpts::default(),
+    );
     let until = spent() + TIME_LIMIT;
     let mut rest = bounds::readable(html);
     let mut is_cut = rest.len() < html.len();
@@ -38,5 +43,8 @@ pub(super) fn build(html: &str) -> (Html, bool) {
 /// Returns the processor time that this thread has used.
 fn spent() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or(0),
+        u32::try_from(time.tv_nsec).unwrap_or(0),
+    )
 }

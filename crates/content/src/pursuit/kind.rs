@@ -20,7 +20,9 @@ impl Kind {
     /// Reads the word.
     #[must_use]
     pub fn read(word: &str) -> Option<Self> {
-        [Self::Pdf, Self::Xml, Self::Html, Self::Other].into_iter().find(|kind| kind.as_str() == word)
+        [Self::Pdf, Self::Xml, Self::Html, Self::Other]
+            .into_iter()
+            .find(|kind| kind.as_str() == word)
     }
 
     /// Returns the word used in manifests, flags and directories.

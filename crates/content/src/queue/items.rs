@@ -95,7 +95,14 @@ pub struct Found {
 }
 
 fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
-    Ok(Item { id: row.get(0)?, work_id: row.get(1)?, hidden: row.get(2)?, progress: row.get(3)?, attempts: row.get(4)?, key_hash: row.get(5)? })
+    Ok(Item {
+        id: row.get(0)?,
+        work_id: row.get(1)?,
+        hidden: row.get(2)?,
+        progress: row.get(3)?,
+        attempts: row.get(4)?,
+        key_hash: row.get(5)?,
+    })
 }
 
 impl Queue {
@@ -186,7 +193,8 @@ impl Queue {
         .await
     }
 
-    /// Lists what is to do in the lines whose names come after `after`, in the order of their names, up to `most` lines.
+    /// Lists what is to do in the lines whose names come after `after`, in the order of their
+    /// names, up to `most` lines.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -211,23 +219,48 @@ impl Queue {
         self.change(earliest).await
     }
 
-    /// Plans the works anew that wait for a host, into a line of the scheduler: it may be asked again. Returns how many, and
-    /// what they were deferred for.
+    /// Plans the works anew that wait for a host, into a line of the scheduler: it may be asked
+    /// again. Returns how many, and what they were deferred for.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub async fn reopen(&self, host: String, lane: String) -> Result<(u64, Vec<Deferral>), QueueError> {
+    pub async fn reopen(
+        &self,
+        host: String,
+        lane: String,
+    ) -> Result<(u64, Vec<Deferral>), QueueError> {
         self.change(move |to| {
-            let mut deferred = to.prepare("SELECT id, progress FROM items WHERE state = 'queued' AND not_before > 0")?;
-            let rows = deferred.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<String>>(1)?)))?;
+            let mut deferred = to.prepare(
+                "SELECT id, progress FROM items WHERE state = 'queued' AND not_before > 0",
+            )?;
+            let rows = deferred.query_map([], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, Option<String>>(1)?))
+            })?;
             let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
-            let mut update = to.prepare("UPDATE items SET lane = ?2, progress = ?3, not_before = 0 WHERE id = ?1")?;
+            let mut update = to.prepare(
+                "UPDATE items SET lane = ?2, progress = ?3, not_before = 0 WHERE id = ?1",
+            )?;
             let mut ended = Vec::new();
             for (id, progress) in &rows {
-                let Some(mut pursuit) = progress.as_deref().and_then(|text| serde_json::from_str::<Pursuit>(text).ok()) else { continue };
-                let Some(deferral) = pursuit.deferral.take().filter(|deferral| deferral.host == host) else { continue };
+                let Some(mut pursuit) = progress
+                    .as_deref()
+                    .and_then(|text| serde_json::from_str::<Pursuit>(text).ok())
+                else {
+                    continue;
+                };
+                let Some(deferral) = pursuit
+                    .deferral
+                    .take()
+                    .filter(|deferral| deferral.host == host)
+                else {
+                    continue;
+                };
                 pursuit.reopen(deferral.until);
-                update.execute(params![id, lane, pursuit.to_text().as_ref().or(progress.as_ref())])?;
+                update.execute(params![
+                    id,
+                    lane,
+                    pursuit.to_text().as_ref().or(progress.as_ref())
+                ])?;
                 ended.push(deferral);
             }
             Ok((ended.len() as u64, ended))
@@ -241,15 +274,24 @@ impl Queue {
     /// The file cannot be written.
     pub async fn plan_anew(&self, lane: String) -> Result<u64, QueueError> {
         self.change(move |to| {
-            let mut deferred = to.prepare("SELECT id, progress FROM items WHERE state = 'queued' AND not_before > 0")?;
-            let rows = deferred.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<String>>(1)?)))?;
+            let mut deferred = to.prepare(
+                "SELECT id, progress FROM items WHERE state = 'queued' AND not_before > 0",
+            )?;
+            let rows = deferred.query_map([], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, Option<String>>(1)?))
+            })?;
             let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
-            let mut update = to.prepare("UPDATE items SET lane = ?2, progress = ?3, not_before = 0 WHERE id = ?1")?;
+            let mut update = to.prepare(
+                "UPDATE items SET lane = ?2, progress = ?3, not_before = 0 WHERE id = ?1",
+            )?;
             for (id, progress) in &rows {
-                let planned = progress.as_deref().and_then(|text| serde_json::from_str::<Pursuit>(text).ok()).and_then(|mut pursuit| {
-                    pursuit.plan_anew();
-                    pursuit.to_text()
-                });
+                let planned = progress
+                    .as_deref()
+                    .and_then(|text| serde_json::from_str::<Pursuit>(text).ok())
+                    .and_then(|mut pursuit| {
+                        pursuit.plan_anew();
+                        pursuit.to_text()
+                    });
                 update.execute(params![id, lane, planned.as_ref().or(progress.as_ref())])?;
             }
             Ok(rows.len() as u64)

@@ -115,7 +115,8 @@ pub struct Counts {
 }
 
 impl Queue {
-    /// Writes down attempts and manifest records in one go, and with `end` also the end of the item.
+    /// Writes down attempts and manifest records in one go, and with `end` also the end of the
+    /// item.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -136,7 +137,11 @@ impl Queue {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub async fn file(&self, rows: Vec<ManifestRow>, end: Option<(i64, &'static str, u32)>) -> Result<(), QueueError> {
+    pub async fn file(
+        &self,
+        rows: Vec<ManifestRow>,
+        end: Option<(i64, &'static str, u32)>,
+    ) -> Result<(), QueueError> {
         self.change(move |to| file(to, rows, end)).await
     }
 
@@ -174,7 +179,8 @@ impl Queue {
     pub async fn counts(&self) -> Result<Counts, QueueError> {
         self.change(|to| {
             let mut counts = Counts::default();
-            let mut query = to.prepare_cached("SELECT state, count(*) FROM items GROUP BY state")?;
+            let mut query =
+                to.prepare_cached("SELECT state, count(*) FROM items GROUP BY state")?;
             let mut rows = query.query([])?;
             while let Some(row) = rows.next()? {
                 let number = u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
@@ -218,11 +224,15 @@ impl Queue {
         .await
     }
 
-    /// Goes through the records of manifest and attempts in the order they were written, as JSON text.
+    /// Goes through the records of manifest and attempts in the order they were written, as JSON
+    /// text.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub async fn each_record(&self, mut take: impl FnMut(&str) + Send + 'static) -> Result<(), QueueError> {
+    pub async fn each_record(
+        &self,
+        mut take: impl FnMut(&str) + Send + 'static,
+    ) -> Result<(), QueueError> {
         self.change(move |to| {
             let mut query = to.prepare(
                 "SELECT payload FROM (SELECT timestamp, 0 AS kind, id, payload FROM attempts UNION ALL SELECT timestamp, 1, id, payload FROM manifests)
@@ -237,11 +247,15 @@ impl Queue {
         .await
     }
 
-    /// Goes through all works in the order in which they were read, each with its latest manifest record.
+    /// Goes through all works in the order in which they were read, each with its latest manifest
+    /// record.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub async fn each_work(&self, mut take: impl FnMut(WorkRow) + Send + 'static) -> Result<(), QueueError> {
+    pub async fn each_work(
+        &self,
+        mut take: impl FnMut(WorkRow) + Send + 'static,
+    ) -> Result<(), QueueError> {
         self.change(move |to| {
             let mut query = to.prepare(
                 "SELECT work_id, state, reason, detail, (SELECT payload FROM manifests WHERE item = items.id ORDER BY id DESC LIMIT 1) FROM items ORDER BY id",
@@ -292,8 +306,20 @@ impl Queue {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub async fn summarise(&self, run_id: String, at: f64, payload: String) -> Result<(), QueueError> {
-        self.change(move |to| to.execute("INSERT OR REPLACE INTO summaries VALUES (?1, ?2, ?3)", params![run_id, at, payload]).map(|_| ())).await
+    pub async fn summarise(
+        &self,
+        run_id: String,
+        at: f64,
+        payload: String,
+    ) -> Result<(), QueueError> {
+        self.change(move |to| {
+            to.execute(
+                "INSERT OR REPLACE INTO summaries VALUES (?1, ?2, ?3)",
+                params![run_id, at, payload],
+            )
+            .map(|_| ())
+        })
+        .await
     }
 
     /// Writes down whether there are inputs that have not been read to their end.
@@ -302,7 +328,11 @@ impl Queue {
     /// The file cannot be written.
     pub async fn set_unread(&self, unread: bool) -> Result<(), QueueError> {
         self.change(move |to| {
-            let change = if unread { "INSERT OR REPLACE INTO cursors VALUES (?1, NULL, 0, 0)" } else { "DELETE FROM cursors WHERE query = ?1" };
+            let change = if unread {
+                "INSERT OR REPLACE INTO cursors VALUES (?1, NULL, 0, 0)"
+            } else {
+                "DELETE FROM cursors WHERE query = ?1"
+            };
             to.execute(change, [INPUTS]).map(|_| ())
         })
         .await
@@ -313,19 +343,33 @@ impl Queue {
     /// # Errors
     /// The file cannot be read.
     pub async fn is_unread(&self) -> Result<bool, QueueError> {
-        self.change(|to| to.prepare("SELECT 1 FROM cursors WHERE query = ?1")?.exists([INPUTS])).await
+        self.change(|to| {
+            to.prepare("SELECT 1 FROM cursors WHERE query = ?1")?
+                .exists([INPUTS])
+        })
+        .await
     }
 
     /// Returns where reading a query stands: cursor, page, works found.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub async fn cursor(&self, query: String) -> Result<Option<(Option<String>, u64, u64)>, QueueError> {
+    pub async fn cursor(
+        &self,
+        query: String,
+    ) -> Result<Option<(Option<String>, u64, u64)>, QueueError> {
         self.change(move |to| {
-            to.query_row("SELECT cursor, page, found FROM cursors WHERE query = ?1", [query], |row| {
-                let number = |place| row.get::<_, i64>(place).map(|number| u64::try_from(number).unwrap_or(0));
-                Ok((row.get(0)?, number(1)?, number(2)?))
-            })
+            to.query_row(
+                "SELECT cursor, page, found FROM cursors WHERE query = ?1",
+                [query],
+                |row| {
+                    let number = |place| {
+                        row.get::<_, i64>(place)
+                            .map(|number| u64::try_from(number).unwrap_or(0))
+                    };
+                    Ok((row.get(0)?, number(1)?, number(2)?))
+                },
+            )
             .optional()
         })
         .await
@@ -335,10 +379,23 @@ impl Queue {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub async fn set_cursor(&self, query: String, cursor: Option<String>, page: u64, found: u64) -> Result<(), QueueError> {
+    pub async fn set_cursor(
+        &self,
+        query: String,
+        cursor: Option<String>,
+        page: u64,
+        found: u64,
+    ) -> Result<(), QueueError> {
         self.change(move |to| {
-            let (page, found) = (i64::try_from(page).unwrap_or(i64::MAX), i64::try_from(found).unwrap_or(i64::MAX));
-            to.execute("INSERT OR REPLACE INTO cursors VALUES (?1, ?2, ?3, ?4)", params![query, cursor, page, found]).map(|_| ())
+            let (page, found) = (
+                i64::try_from(page).unwrap_or(i64::MAX),
+                i64::try_from(found).unwrap_or(i64::MAX),
+            );
+            to.execute(
+                "INSERT OR REPLACE INTO cursors VALUES (?1, ?2, ?3, ?4)",
+                params![query, cursor, page, found],
+            )
+            .map(|_| ())
         })
         .await
     }
@@ -364,7 +421,11 @@ fn note_attempts(to: &Connection, rows: Vec<AttemptRow>) -> rusqlite::Result<()>
     Ok(())
 }
 
-fn file(to: &Connection, rows: Vec<ManifestRow>, end: Option<(i64, &'static str, u32)>) -> rusqlite::Result<()> {
+fn file(
+    to: &Connection,
+    rows: Vec<ManifestRow>,
+    end: Option<(i64, &'static str, u32)>,
+) -> rusqlite::Result<()> {
     let mut insert = to.prepare_cached(
         "INSERT INTO manifests (timestamp, run_id, item, work_id, classification, reason, url, path, sha256, content_length, payload)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
@@ -372,7 +433,8 @@ fn file(to: &Connection, rows: Vec<ManifestRow>, end: Option<(i64, &'static str,
     let mut last = (None, None, 0.0);
     for row in rows {
         if let Some(canonical) = &row.canonical {
-            to.prepare_cached("INSERT OR IGNORE INTO urls (canonical, item) VALUES (?1, ?2)")?.execute(params![canonical, row.item])?;
+            to.prepare_cached("INSERT OR IGNORE INTO urls (canonical, item) VALUES (?1, ?2)")?
+                .execute(params![canonical, row.item])?;
         }
         let bytes = row.bytes.and_then(|bytes| i64::try_from(bytes).ok());
         let values = params![

@@ -1,7 +1,7 @@
 //! arXiv. Where the file is needs no asking: the address follows from the id.
 //!
-//! The API adds title, year and DOI, and tells ids that do not exist. It is often overloaded, so its failure never costs a
-//! work its place.
+//! The API adds title, year and DOI, and tells ids that do not exist. It is often overloaded, so
+//! its failure never costs a work its place.
 
 use std::sync::Arc;
 
@@ -34,14 +34,22 @@ impl Arxiv {
 
     async fn many(&self, works: &[Work], web: &dyn Web) -> Vec<Outcome> {
         // One request in three seconds: nobody is asked about what is known already.
-        let unknown: Vec<&ArxivId> = works.iter().filter(|work| work.title.is_none()).filter_map(|work| work.identifiers.arxiv.as_ref()).collect();
+        let unknown: Vec<&ArxivId> = works
+            .iter()
+            .filter(|work| work.title.is_none())
+            .filter_map(|work| work.identifiers.arxiv.as_ref())
+            .collect();
         let mut feeds = Vec::new();
         for chunk in unknown.chunks(BATCH) {
             feeds.push((chunk, self.feed(chunk, web).await));
         }
         let outcome = |work: &Work| {
-            let Some(id) = &work.identifiers.arxiv else { return Outcome::not_found("no arXiv id to ask for") };
-            let feed = feeds.iter().find(|(chunk, _)| work.title.is_none() && chunk.contains(&id));
+            let Some(id) = &work.identifiers.arxiv else {
+                return Outcome::not_found("no arXiv id to ask for");
+            };
+            let feed = feeds
+                .iter()
+                .find(|(chunk, _)| work.title.is_none() && chunk.contains(&id));
             self.outcome(id, feed.map(|(chunk, feed)| (chunk.len(), feed)))
         };
         works.iter().map(outcome).collect()
@@ -51,7 +59,9 @@ impl Arxiv {
     async fn feed(&self, ids: &[&ArxivId], web: &dyn Web) -> Option<Feed> {
         let mut url = joined(&self.settings.endpoints.arxiv, "api/query");
         let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
-        url.query_pairs_mut().append_pair("id_list", &list.join(",")).append_pair("max_results", &ids.len().to_string());
+        url.query_pairs_mut()
+            .append_pair("id_list", &list.join(","))
+            .append_pair("max_results", &ids.len().to_string());
         let answer = web.ask(Ask::metadata(url, NAME)).await;
         let answer = match answer {
             // Errors of the API come as a feed with status 400 as well as 200.
@@ -62,25 +72,45 @@ impl Arxiv {
     }
 
     fn outcome(&self, id: &ArxivId, asked: Option<(usize, &Option<Feed>)>) -> Outcome {
-        let place = Location::new(joined(&self.settings.endpoints.arxiv, &format!("pdf/{id}")), Offers::Pdf, NAME);
-        let found = |learned| Outcome::Found(Found { locations: vec![place.clone()], learned });
+        let place = Location::new(
+            joined(&self.settings.endpoints.arxiv, &format!("pdf/{id}")),
+            Offers::Pdf,
+            NAME,
+        );
+        let found = |learned| {
+            Outcome::Found(Found {
+                locations: vec![place.clone()],
+                learned,
+            })
+        };
         match asked {
-            Some((_, Some(Feed::Entries(entries)))) => match entries.iter().find(|entry| entry.id.base() == id.base()) {
-                Some(entry) => found(learned(entry)),
-                // No entry at all is what an overloaded API gives; some without this one means that it does not exist.
-                None if entries.is_empty() => found(Learned::default()),
-                None => Outcome::not_found("arXiv does not know it"),
-            },
+            Some((_, Some(Feed::Entries(entries)))) => {
+                match entries.iter().find(|entry| entry.id.base() == id.base()) {
+                    Some(entry) => found(learned(entry)),
+                    // No entry at all is what an overloaded API gives; some without this one means
+                    // that it does not exist.
+                    None if entries.is_empty() => found(Learned::default()),
+                    None => Outcome::not_found("arXiv does not know it"),
+                }
+            }
             // Of several ids any may be the one that the API complains about.
-            Some((1, Some(Feed::Error(message)))) => Outcome::not_found(format!("arXiv says: {message}")),
+            Some((1, Some(Feed::Error(message)))) => {
+                Outcome::not_found(format!("arXiv says: {message}"))
+            }
             _ => found(Learned::default()),
         }
     }
 }
 
 fn learned(entry: &Entry) -> Learned {
-    let mut learned = Learned { title: entry.title.clone(), year: entry.year, ..Learned::default() };
-    learned.identifiers.insert(Identifier::Arxiv(entry.id.clone()));
+    let mut learned = Learned {
+        title: entry.title.clone(),
+        year: entry.year,
+        ..Learned::default()
+    };
+    learned
+        .identifiers
+        .insert(Identifier::Arxiv(entry.id.clone()));
     if let Some(doi) = entry.doi.as_deref().and_then(|doi| doi.parse::<Doi>().ok()) {
         learned.identifiers.insert(Identifier::Doi(doi));
     }

@@ -40,7 +40,9 @@ pub(super) fn parse(body: &[u8]) -> Option<Feed> {
         Step::End([_, name]) if name == "entry" => {
             let done = std::mem::take(&mut draft);
             if done.id.contains("/api/errors") {
-                complaint = Some(title(&done.summary).unwrap_or_else(|| "an error without message".to_owned()));
+                complaint = Some(
+                    title(&done.summary).unwrap_or_else(|| "an error without message".to_owned()),
+                );
             } else {
                 entries.extend(entry(&done));
             }
@@ -69,7 +71,11 @@ fn entry(draft: &Draft) -> Option<Entry> {
     Some(Entry {
         id: draft.id.parse().ok()?,
         title: title(&draft.title),
-        year: draft.published.trim().get(..4).and_then(|year| year.parse().ok()),
+        year: draft
+            .published
+            .trim()
+            .get(..4)
+            .and_then(|year| year.parse().ok()),
         doi: (!doi.is_empty()).then(|| doi.to_owned()),
     })
 }

@@ -1,6 +1,7 @@
 //! Crossref: what publishers say about their DOIs, among it links for text mining.
 //!
-//! Many DOIs are asked for in one list. A DOI that Crossref does not know may be one of `DataCite`, which is asked next.
+//! Many DOIs are asked for in one list. A DOI that Crossref does not know may be one of `DataCite`,
+//! which is asked next.
 
 use std::sync::Arc;
 
@@ -39,7 +40,11 @@ impl Crossref {
 
     async fn many(&self, works: &[Work], web: &dyn Web) -> Vec<Outcome> {
         // A comma separates filters, so a DOI with one is asked for by itself.
-        let listed: Vec<&Doi> = works.iter().filter_map(|work| work.identifiers.doi.as_ref()).filter(|doi| !doi.as_str().contains(',')).collect();
+        let listed: Vec<&Doi> = works
+            .iter()
+            .filter_map(|work| work.identifiers.doi.as_ref())
+            .filter(|doi| !doi.as_str().contains(','))
+            .collect();
         let mut lists = Vec::new();
         if listed.len() > 1 {
             for chunk in listed.chunks(BATCH) {
@@ -48,22 +53,31 @@ impl Crossref {
         }
         let outcomes = works.iter().map(|work| -> BoxFuture<'_, Outcome> {
             let doi = work.identifiers.doi.as_ref();
-            let list = lists.iter().find(|(chunk, _)| chunk.iter().any(|listed| Some(*listed) == doi));
+            let list = lists
+                .iter()
+                .find(|(chunk, _)| chunk.iter().any(|listed| Some(*listed) == doi));
             match (doi, list) {
                 (None, _) => Box::pin(std::future::ready(Outcome::not_found("no DOI to ask for"))),
                 (Some(doi), None) => Box::pin(self.one(doi, web)),
-                (Some(_), Some((_, Err(failure)))) => Box::pin(std::future::ready(Outcome::Failed(failure.clone()))),
-                (Some(doi), Some((_, Ok(known)))) => match known.iter().find(|(found, _)| found == doi) {
-                    Some((_, work)) => Box::pin(std::future::ready(read(&self.settings, work))),
-                    None => Box::pin(datacite::one(&self.settings, doi, web)),
-                },
+                (Some(_), Some((_, Err(failure)))) => {
+                    Box::pin(std::future::ready(Outcome::Failed(failure.clone())))
+                }
+                (Some(doi), Some((_, Ok(known)))) => {
+                    match known.iter().find(|(found, _)| found == doi) {
+                        Some((_, work)) => Box::pin(std::future::ready(read(&self.settings, work))),
+                        None => Box::pin(datacite::one(&self.settings, doi, web)),
+                    }
+                }
             }
         });
         join_all(outcomes).await
     }
 
     async fn one(&self, doi: &Doi, web: &dyn Web) -> Outcome {
-        let mut url = joined(&self.settings.endpoints.crossref, &format!("works/{}", doi_path(doi)));
+        let mut url = joined(
+            &self.settings.endpoints.crossref,
+            &format!("works/{}", doi_path(doi)),
+        );
         if let Some(mailto) = self.settings.credentials.mailto() {
             url.query_pairs_mut().append_pair("mailto", mailto);
         }
@@ -79,47 +93,81 @@ impl Crossref {
     async fn list(&self, dois: &[&Doi], web: &dyn Web) -> Result<Vec<(Doi, Value)>, Failure> {
         let mut url = joined(&self.settings.endpoints.crossref, "works");
         let filter: Vec<String> = dois.iter().map(|doi| format!("doi:{doi}")).collect();
-        url.query_pairs_mut().append_pair("filter", &filter.join(",")).append_pair("rows", &dois.len().to_string()).append_pair("select", FIELDS);
+        url.query_pairs_mut()
+            .append_pair("filter", &filter.join(","))
+            .append_pair("rows", &dois.len().to_string())
+            .append_pair("select", FIELDS);
         if let Some(mailto) = self.settings.credentials.mailto() {
             url.query_pairs_mut().append_pair("mailto", mailto);
         }
         let secrets = self.settings.secret_headers(&url);
-        let answer = web.ask(Ask::metadata(url, NAME).kind("list").secrets(secrets)).await;
-        let value = record(&self.settings, answer, &[], "/message/items").map_err(Unanswered::into_failure)?;
+        let answer = web
+            .ask(Ask::metadata(url, NAME).kind("list").secrets(secrets))
+            .await;
+        let value = record(&self.settings, answer, &[], "/message/items")
+            .map_err(Unanswered::into_failure)?;
         let works = items(&value, "/message/items");
-        Ok(works.iter().filter_map(|work| Some((text(work, "/DOI")?.parse().ok()?, work.clone()))).collect())
+        Ok(works
+            .iter()
+            .filter_map(|work| Some((text(work, "/DOI")?.parse().ok()?, work.clone())))
+            .collect())
     }
 }
 
 /// Reads one work.
 fn read(settings: &Settings, work: &Value) -> Outcome {
-    let mut learned = Learned { title: text(work, "/title/0").or_else(|| text(work, "/title")).and_then(title), ..Learned::default() };
-    learned.year = ["/issued/date-parts/0/0", "/published/date-parts/0/0"].iter().find_map(|pointer| scalar(work, pointer)?.parse().ok());
+    let mut learned = Learned {
+        title: text(work, "/title/0")
+            .or_else(|| text(work, "/title"))
+            .and_then(title),
+        ..Learned::default()
+    };
+    learned.year = ["/issued/date-parts/0/0", "/published/date-parts/0/0"]
+        .iter()
+        .find_map(|pointer| scalar(work, pointer)?.parse().ok());
     if let Some(doi) = text(work, "/DOI").and_then(|doi| doi.parse().ok()) {
         learned.identifiers.doi = Some(doi);
     }
     for preprint in items(work, "/relation/has-preprint") {
         match (text(preprint, "/id-type"), text(preprint, "/id")) {
-            (Some("arxiv"), Some(id)) => learn_link(&mut learned.identifiers, &format!("arxiv:{id}")),
+            (Some("arxiv"), Some(id)) => {
+                learn_link(&mut learned.identifiers, &format!("arxiv:{id}"))
+            }
             (Some("doi"), Some(id)) => learn_link(&mut learned.identifiers, &format!("doi:{id}")),
             _ => {}
         }
     }
-    let mut ranked: Vec<(u8, Location)> = items(work, "/link").iter().filter_map(|link| mining_link(settings, work, link)).collect();
+    let mut ranked: Vec<(u8, Location)> = items(work, "/link")
+        .iter()
+        .filter_map(|link| mining_link(settings, work, link))
+        .collect();
     ranked.sort_by_key(|(rank, _)| *rank);
-    let page = place(work, "/resource/primary/URL", Offers::Landing, NAME, &mut learned);
+    let page = place(
+        work,
+        "/resource/primary/URL",
+        Offers::Landing,
+        NAME,
+        &mut learned,
+    );
     let locations = distinct(ranked.into_iter().map(|(_, location)| location).chain(page));
-    Outcome::of(locations, learned, "Crossref knows the work, but no link to its files")
+    Outcome::of(
+        locations,
+        learned,
+        "Crossref knows the work, but no link to its files",
+    )
 }
 
-/// Reads a link with its rank: full text for miners first. Links for plagiarism checkers are for their crawlers alone.
+/// Reads a link with its rank: full text for miners first. Links for plagiarism checkers are for
+/// their crawlers alone.
 fn mining_link(settings: &Settings, work: &Value, entry: &Value) -> Option<(u8, Location)> {
     let application = text(entry, "/intended-application").unwrap_or("unspecified");
     let mut url = link(text(entry, "/URL")?)?;
     if application == "similarity-checking" || settings.lacks_credential(&url) {
         return None;
     }
-    let mut stated = text(entry, "/content-type").unwrap_or("unspecified").to_ascii_lowercase();
+    let mut stated = text(entry, "/content-type")
+        .unwrap_or("unspecified")
+        .to_ascii_lowercase();
     if url.host_str() == Some("api.elsevier.com") {
         // The same article in another form: the service is told which in the query.
         url.set_query(Some("httpAccept=application/pdf"));
@@ -139,13 +187,21 @@ fn mining_link(settings: &Settings, work: &Value, entry: &Value) -> Option<(u8, 
         Offers::Unknown => 4,
         _ => 6,
     } + u8::from(application != "text-mining" || version != "vor");
-    Some((rank, Location::new(url, offers, NAME).licence(licence(work, version)).version(standard_version(version))))
+    Some((
+        rank,
+        Location::new(url, offers, NAME)
+            .licence(licence(work, version))
+            .version(standard_version(version)),
+    ))
 }
 
 /// Returns the licence of a version, else the first there is.
 fn licence(work: &Value, version: &str) -> Option<String> {
     let licences = items(work, "/license");
-    let of_version = licences.iter().find(|licence| text(licence, "/content-version") == Some(version)).or_else(|| licences.first())?;
+    let of_version = licences
+        .iter()
+        .find(|licence| text(licence, "/content-version") == Some(version))
+        .or_else(|| licences.first())?;
     text(of_version, "/URL").map(str::to_owned)
 }
 

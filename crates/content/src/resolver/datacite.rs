@@ -12,26 +12,62 @@ use crate::work::Learned;
 
 /// Asks about one DOI.
 pub(super) async fn one(settings: &Settings, doi: &Doi, web: &dyn Web) -> Outcome {
-    let url = joined(&settings.endpoints.datacite, &format!("dois/{}", doi_path(doi)));
+    let url = joined(
+        &settings.endpoints.datacite,
+        &format!("dois/{}", doi_path(doi)),
+    );
     let answer = web.ask(Ask::metadata(url, crossref::NAME)).await;
     match record(settings, answer, &[404, 410], "/data/attributes") {
-        Ok(value) => read(settings, value.pointer("/data/attributes").unwrap_or(&Value::Null)),
+        Ok(value) => read(
+            settings,
+            value.pointer("/data/attributes").unwrap_or(&Value::Null),
+        ),
         Err(unanswered) => unanswered.into_outcome("DataCite"),
     }
 }
 
 fn read(settings: &Settings, work: &Value) -> Outcome {
-    let mut learned = Learned { title: text(work, "/titles/0/title").and_then(title), year: year(work, "/publicationYear"), ..Learned::default() };
-    let licence = text(work, "/rightsList/0/rightsIdentifier").or_else(|| text(work, "/rightsList/0/rightsUri")).map(str::to_owned);
+    let mut learned = Learned {
+        title: text(work, "/titles/0/title").and_then(title),
+        year: year(work, "/publicationYear"),
+        ..Learned::default()
+    };
+    let licence = text(work, "/rightsList/0/rightsIdentifier")
+        .or_else(|| text(work, "/rightsList/0/rightsUri"))
+        .map(str::to_owned);
     let contents = match work.get("contentUrl") {
         Some(Value::String(_)) => text(work, "/contentUrl").into_iter().collect(),
-        _ => items(work, "/contentUrl").iter().filter_map(|item| text(item, "")).collect::<Vec<_>>(),
+        _ => items(work, "/contentUrl")
+            .iter()
+            .filter_map(|item| text(item, ""))
+            .collect::<Vec<_>>(),
     };
     let page = text(work, "/url");
-    contents.iter().copied().chain(page).for_each(|found| learn_link(&mut learned.identifiers, found));
-    let offers = |url: &url::Url| if url.path().to_ascii_lowercase().ends_with(".pdf") { Offers::Pdf } else { Offers::Unknown };
-    let files = contents.iter().filter_map(|found| link(found)).map(|url| (offers(&url), url));
+    contents
+        .iter()
+        .copied()
+        .chain(page)
+        .for_each(|found| learn_link(&mut learned.identifiers, found));
+    let offers = |url: &url::Url| {
+        if url.path().to_ascii_lowercase().ends_with(".pdf") {
+            Offers::Pdf
+        } else {
+            Offers::Unknown
+        }
+    };
+    let files = contents
+        .iter()
+        .filter_map(|found| link(found))
+        .map(|url| (offers(&url), url));
     let page = page.and_then(link).map(|url| (Offers::Landing, url));
-    let place = |(offers, url)| Location::new(url, offers, crossref::NAME).licence(licence.clone()).rewritten(&settings.endpoints.arxiv);
-    Outcome::of(distinct(files.chain(page).map(place)), learned, "DataCite knows the work, but no place of its files")
+    let place = |(offers, url)| {
+        Location::new(url, offers, crossref::NAME)
+            .licence(licence.clone())
+            .rewritten(&settings.endpoints.arxiv)
+    };
+    Outcome::of(
+        distinct(files.chain(page).map(place)),
+        learned,
+        "DataCite knows the work, but no place of its files",
+    )
 }

@@ -58,7 +58,10 @@ impl Endpoints {
 }
 
 impl Default for Endpoints {
-    #[expect(clippy::expect_used, reason = "the shipped file is part of the program, and a test reads it")]
+    #[expect(
+        clippy::expect_used,
+        reason = "the shipped file is part of the program, and a test reads it"
+    )]
     fn default() -> Self {
         /// The same fields without defaults, or reading them would ask for the defaults again.
         #[derive(Deserialize)]
@@ -76,9 +79,26 @@ impl Default for Endpoints {
             doi: Url,
             wayback: Url,
         }
-        let shipped: Shipped = serde_json::from_str(SHIPPED).expect("the shipped endpoints can be read");
-        let Shipped { openalex, openalex_content, unpaywall, crossref, datacite, arxiv, pmc_id_converter, pmc_bucket, .. } = shipped;
-        let Shipped { europe_pmc, europe_pmc_articles, doi, wayback, .. } = shipped;
+        let shipped: Shipped =
+            serde_json::from_str(SHIPPED).expect("the shipped endpoints can be read");
+        let Shipped {
+            openalex,
+            openalex_content,
+            unpaywall,
+            crossref,
+            datacite,
+            arxiv,
+            pmc_id_converter,
+            pmc_bucket,
+            ..
+        } = shipped;
+        let Shipped {
+            europe_pmc,
+            europe_pmc_articles,
+            doi,
+            wayback,
+            ..
+        } = shipped;
         Self {
             openalex,
             openalex_content,

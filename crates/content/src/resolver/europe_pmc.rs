@@ -29,7 +29,9 @@ impl EuropePmc {
     }
 
     async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
-        let Some(query) = query(work) else { return Outcome::not_found("no identifier that Europe PMC knows") };
+        let Some(query) = query(work) else {
+            return Outcome::not_found("no identifier that Europe PMC knows");
+        };
         let mut url = joined(&self.settings.endpoints.europe_pmc, "search");
         url.query_pairs_mut()
             .append_pair("query", &query)
@@ -41,7 +43,10 @@ impl EuropePmc {
         }
         let answer = web.ask(Ask::metadata(url, NAME)).await;
         match record(&self.settings, answer, &[404], "/resultList") {
-            Ok(value) => match items(&value, "/resultList/result").iter().find(|result| is_about(result, work)) {
+            Ok(value) => match items(&value, "/resultList/result")
+                .iter()
+                .find(|result| is_about(result, work))
+            {
                 Some(result) => self.read(result),
                 None => Outcome::not_found("Europe PMC does not know it"),
             },
@@ -58,8 +63,18 @@ impl EuropePmc {
                 continue;
             }
             let pdf = text(entry, "/documentStyle") == Some("pdf");
-            let found = place(entry, "/url", if pdf { Offers::Pdf } else { Offers::Landing }, NAME, &mut learned);
-            let found = found.map(|found| found.licence(licence.clone()).rewritten(&self.settings.endpoints.arxiv));
+            let found = place(
+                entry,
+                "/url",
+                if pdf { Offers::Pdf } else { Offers::Landing },
+                NAME,
+                &mut learned,
+            );
+            let found = found.map(|found| {
+                found
+                    .licence(licence.clone())
+                    .rewritten(&self.settings.endpoints.arxiv)
+            });
             places.extend(found);
         }
         if let Some(pmcid) = text(result, "/pmcid").and_then(|id| id.parse::<Pmcid>().ok()) {
@@ -71,20 +86,35 @@ impl EuropePmc {
                 places.push(Location::new(url, Offers::Pdf, NAME).licence(licence.clone()));
             }
             if is("/isOpenAccess") {
-                let url = joined(&self.settings.endpoints.europe_pmc, &format!("{id}/fullTextXML"));
+                let url = joined(
+                    &self.settings.endpoints.europe_pmc,
+                    &format!("{id}/fullTextXML"),
+                );
                 places.push(Location::new(url, Offers::Xml, NAME).licence(licence));
             }
         }
-        Outcome::of(best_first(places), learned, "Europe PMC knows the work, but has no open full text")
+        Outcome::of(
+            best_first(places),
+            learned,
+            "Europe PMC knows the work, but has no open full text",
+        )
     }
 }
 
-/// Writes the query for the strongest identifier that Europe PMC knows. Quotes in a DOI would end the quoted text.
+/// Writes the query for the strongest identifier that Europe PMC knows. Quotes in a DOI would end
+/// the quoted text.
 fn query(work: &Work) -> Option<String> {
     let ids = &work.identifiers;
     let central = ids.pmcid.map(|id| format!("PMCID:PMC{}", id.number()));
     let pubmed = || ids.pmid.map(|id| format!("EXT_ID:{id} AND SRC:MED"));
-    let doi = || ids.doi.as_ref().map(|doi| format!("DOI:\"{}\"", doi.as_str().replace('\\', "\\\\").replace('"', "\\\"")));
+    let doi = || {
+        ids.doi.as_ref().map(|doi| {
+            format!(
+                "DOI:\"{}\"",
+                doi.as_str().replace('\\', "\\\\").replace('"', "\\\"")
+            )
+        })
+    };
     central.or_else(pubmed).or_else(doi)
 }
 
@@ -93,13 +123,20 @@ fn is_about(result: &Value, work: &Work) -> bool {
     let ids = &work.identifiers;
     let found = learned(result).identifiers;
     let same = |ours: Option<bool>| ours == Some(true);
-    same(ids.pmcid.map(|id| found.pmcid.is_some_and(|found| found.number() == id.number())))
-        || same(ids.pmid.map(|id| found.pmid == Some(id)))
+    same(ids.pmcid.map(|id| {
+        found
+            .pmcid
+            .is_some_and(|found| found.number() == id.number())
+    })) || same(ids.pmid.map(|id| found.pmid == Some(id)))
         || same(ids.doi.as_ref().map(|doi| found.doi.as_ref() == Some(doi)))
 }
 
 fn learned(result: &Value) -> Learned {
-    let mut learned = Learned { title: text(result, "/title").and_then(title), year: year(result, "/pubYear"), ..Learned::default() };
+    let mut learned = Learned {
+        title: text(result, "/title").and_then(title),
+        year: year(result, "/pubYear"),
+        ..Learned::default()
+    };
     let ids = &mut learned.identifiers;
     ids.pmid = text(result, "/pmid").and_then(|id| id.parse().ok());
     ids.pmcid = text(result, "/pmcid").and_then(|id| id.parse().ok());
@@ -120,6 +157,8 @@ impl Resolver for EuropePmc {
     }
 
     fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
-        Box::pin(join_all(works.iter().map(move |work| -> BoxFuture<'a, Outcome> { Box::pin(self.one(work, web)) })))
+        Box::pin(join_all(works.iter().map(
+            move |work| -> BoxFuture<'a, Outcome> { Box::pin(self.one(work, web)) },
+        )))
     }
 }

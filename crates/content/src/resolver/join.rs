@@ -6,7 +6,8 @@ use std::task::Poll;
 
 use crate::web::BoxFuture;
 
-/// Runs all futures together and returns what they gave, in their order. How many requests are out at a time is the web's business.
+/// Runs all futures together and returns what they gave, in their order. How many requests are out
+/// at a time is the web's business.
 pub(crate) async fn join_all<'a, T>(futures: impl Iterator<Item = BoxFuture<'a, T>>) -> Vec<T> {
     let mut slots: Vec<Slot<'a, T>> = futures.map(Slot::Waiting).collect();
     poll_fn(|context| {
@@ -19,10 +20,23 @@ pub(crate) async fn join_all<'a, T>(futures: impl Iterator<Item = BoxFuture<'a, 
                 }
             }
         }
-        if waiting { Poll::Pending } else { Poll::Ready(()) }
+        if waiting {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
     })
     .await;
-    slots.into_iter().filter_map(|slot| if let Slot::Done(value) = slot { Some(value) } else { None }).collect()
+    slots
+        .into_iter()
+        .filter_map(|slot| {
+            if let Slot::Done(value) = slot {
+                Some(value)
+            } else {
+                None
+            }
+        })
+        .collect()
 }
 
 enum Slot<'a, T> {

@@ -52,23 +52,33 @@ impl LandingPage {
     /// Returns the page of a work: the one that the user wrote, else where its DOI leads.
     fn page_of(&self, work: &Work) -> Option<Url> {
         let ids = &work.identifiers;
-        ids.url.clone().or_else(|| ids.doi.as_ref().map(|doi| joined(&self.settings.endpoints.doi, &doi_path(doi))))
+        ids.url.clone().or_else(|| {
+            ids.doi
+                .as_ref()
+                .map(|doi| joined(&self.settings.endpoints.doi, &doi_path(doi)))
+        })
     }
 
-    /// Reads one page, such as a place that another resolver found and that offers no more than a page.
+    /// Reads one page, such as a place that another resolver found and that offers no more than a
+    /// page.
     pub async fn read(&self, start: Url, work: Option<&Work>, web: &dyn Web) -> Outcome {
         let (mut page, mut at) = match self.visit(start, work, web).await {
-            Ok(Behind::File(location)) => return Outcome::of(vec![location], Learned::default(), ""),
+            Ok(Behind::File(location)) => {
+                return Outcome::of(vec![location], Learned::default(), "");
+            }
             Ok(Behind::Page(page, at)) => (page, at),
             Err(Unanswered::Missing(_)) => return Outcome::not_found(NO_DOI),
             Err(Unanswered::Failed(failure)) => return Outcome::Failed(failure),
         };
-        // Stubs that only send browsers on are followed once; a page with links of its own is read as it is.
+        // Stubs that only send browsers on are followed once; a page with links of its own is read
+        // as it is.
         if page.candidates.is_empty()
             && let Some(next) = page.next.clone()
         {
             match self.visit(next, work, web).await {
-                Ok(Behind::File(location)) => return Outcome::of(vec![location.referer(at)], page.learned, ""),
+                Ok(Behind::File(location)) => {
+                    return Outcome::of(vec![location.referer(at)], page.learned, "");
+                }
                 Ok(Behind::Page(further, there)) => (page, at) = (further, there),
                 Err(Unanswered::Missing(_)) => return Outcome::not_found(NO_DOI),
                 Err(Unanswered::Failed(failure)) => return Outcome::Failed(failure),
@@ -76,7 +86,11 @@ impl LandingPage {
         }
         let is_cut = page.is_cut;
         let locations = Page::places(page.candidates, &at, &self.settings.endpoints.arxiv);
-        let nothing = if is_cut { "the page is too costly to read to its end, and what was read names no file" } else { "the page names no file" };
+        let nothing = if is_cut {
+            "the page is too costly to read to its end, and what was read names no file"
+        } else {
+            "the page names no file"
+        };
         Outcome::of(distinct(locations), page.learned, nothing)
     }
 
@@ -87,8 +101,15 @@ impl LandingPage {
         }
     }
 
-    async fn visit(&self, url: Url, work: Option<&Work>, web: &dyn Web) -> Result<Behind, Unanswered> {
-        let answer = web.ask(Ask::landing(url, NAME).max_body(MAX_PAGE_BYTES)).await;
+    async fn visit(
+        &self,
+        url: Url,
+        work: Option<&Work>,
+        web: &dyn Web,
+    ) -> Result<Behind, Unanswered> {
+        let answer = web
+            .ask(Ask::landing(url, NAME).max_body(MAX_PAGE_BYTES))
+            .await;
         if let Ok(answer) = &answer
             && classify(&answer.body) != Payload::Pdf
             && let Some(wall) = wall::detect(answer.status, &answer.body)
@@ -104,12 +125,36 @@ impl LandingPage {
         let answer = sort(&self.settings, answer, &[])?;
         match classify(&answer.body) {
             Payload::Pdf => Ok(Behind::File(Location::new(answer.url, Offers::Pdf, NAME))),
-            Payload::Jats | Payload::Xml if !says_html(&answer) => Ok(Behind::File(Location::new(answer.url, Offers::Xml, NAME))),
-            Payload::Zip | Payload::Gzip | Payload::Tar => Ok(Behind::File(Location::new(answer.url, Offers::Archive, NAME))),
-            Payload::Empty => Err(Unanswered::Failed(super::reply::unreadable(&self.settings, &answer, Reason::HttpStatus, "page"))),
+            Payload::Jats | Payload::Xml if !says_html(&answer) => {
+                Ok(Behind::File(Location::new(answer.url, Offers::Xml, NAME)))
+            }
+            Payload::Zip | Payload::Gzip | Payload::Tar => Ok(Behind::File(Location::new(
+                answer.url,
+                Offers::Archive,
+                NAME,
+            ))),
+            Payload::Empty => Err(Unanswered::Failed(super::reply::unreadable(
+                &self.settings,
+                &answer,
+                Reason::HttpStatus,
+                "page",
+            ))),
             _ => {
-                let (body, url, headers, work) = (answer.body.clone(), answer.url.clone(), answer.headers.clone(), work.cloned());
-                let page = aside(move || landing_page::extract(&charset::page(&body, content_type(&headers)), &url, &headers, work.as_ref())).await;
+                let (body, url, headers, work) = (
+                    answer.body.clone(),
+                    answer.url.clone(),
+                    answer.headers.clone(),
+                    work.cloned(),
+                );
+                let page = aside(move || {
+                    landing_page::extract(
+                        &charset::page(&body, content_type(&headers)),
+                        &url,
+                        &headers,
+                        work.as_ref(),
+                    )
+                })
+                .await;
                 Ok(Behind::Page(Box::new(page.unwrap_or_default()), answer.url))
             }
         }
@@ -122,7 +167,9 @@ pub(crate) fn content_type(headers: &http::HeaderMap) -> Option<&str> {
 }
 
 fn says_html(answer: &Answer) -> bool {
-    answer.header(&CONTENT_TYPE).is_some_and(|kind| kind.to_ascii_lowercase().contains("html"))
+    answer
+        .header(&CONTENT_TYPE)
+        .is_some_and(|kind| kind.to_ascii_lowercase().contains("html"))
 }
 
 /// Names the wall. The status is kept: what it means is known by then.
@@ -134,7 +181,12 @@ fn walled(settings: &Settings, answer: &Answer, wall: Wall) -> Failure {
     };
     let detail = wall.sentence(host);
     // Waiting does not help.
-    Failure { reason, detail: settings.redact(&detail), retry_in_ms: None, ..refusal(settings, answer) }
+    Failure {
+        reason,
+        detail: settings.redact(&detail),
+        retry_in_ms: None,
+        ..refusal(settings, answer)
+    }
 }
 
 impl Resolver for LandingPage {
@@ -143,10 +195,15 @@ impl Resolver for LandingPage {
     }
 
     fn applies(&self, work: &Work) -> Applies {
-        Applies::when(work.identifiers.url.is_some() || work.identifiers.doi.is_some(), "no-doi")
+        Applies::when(
+            work.identifiers.url.is_some() || work.identifiers.doi.is_some(),
+            "no-doi",
+        )
     }
 
     fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
-        Box::pin(join_all(works.iter().map(move |work| -> BoxFuture<'a, Outcome> { Box::pin(self.one(work, web)) })))
+        Box::pin(join_all(works.iter().map(
+            move |work| -> BoxFuture<'a, Outcome> { Box::pin(self.one(work, web)) },
+        )))
     }
 }

@@ -1,9 +1,10 @@
 //! `OpenAlex`: the widest catalogue, and the one that knows most other identifiers of a work.
 //!
-//! Asking for one work costs nothing, a list costs one credit of a small daily budget, so lists are asked for many works at
-//! once, and when the budget is spent works are asked for one by one. Every answer says how much is left; a list that cannot
-//! be paid is not asked for, because the refusal would close the whole service until midnight, free questions included.
-//! There is no field for arXiv ids: they are read out of DOIs, links and the ids of locations.
+//! Asking for one work costs nothing, a list costs one credit of a small daily budget, so lists are
+//! asked for many works at once, and when the budget is spent works are asked for one by one. Every
+//! answer says how much is left; a list that cannot be paid is not asked for, because the refusal
+//! would close the whole service until midnight, free questions included. There is no field for
+//! arXiv ids: they are read out of DOIs, links and the ids of locations.
 
 use std::sync::Arc;
 
@@ -23,8 +24,7 @@ use crate::work::{Learned, Work};
 const NAME: &str = "openalex";
 
 /// The fields we read.
-const FIELDS: &str =
-    "id,doi,ids,title,publication_year,open_access,best_oa_location,primary_location,locations,has_content,content_urls,is_retracted";
+const FIELDS: &str = "id,doi,ids,title,publication_year,open_access,best_oa_location,primary_location,locations,has_content,content_urls,is_retracted";
 
 /// Most values of one list.
 const BATCH: usize = 50;
@@ -60,18 +60,29 @@ impl Purse {
 
 /// Returns the credits that an answer says are left.
 pub(crate) fn credits_left(answer: &Answer) -> Option<u64> {
-    answer.header(&HeaderName::from_static("x-ratelimit-remaining"))?.trim().parse().ok()
+    answer
+        .header(&HeaderName::from_static("x-ratelimit-remaining"))?
+        .trim()
+        .parse()
+        .ok()
 }
 
 impl OpenAlex {
     /// Sets it up.
     #[must_use]
     pub fn new(settings: Arc<Settings>) -> Self {
-        Self { settings, purse: Purse::default() }
+        Self {
+            settings,
+            purse: Purse::default(),
+        }
     }
 
     async fn many(&self, works: &[Work], web: &dyn Web) -> Vec<Outcome> {
-        let mut listed: Vec<(usize, Doi)> = works.iter().enumerate().filter_map(|(at, work)| Some((at, listable(work)?))).collect();
+        let mut listed: Vec<(usize, Doi)> = works
+            .iter()
+            .enumerate()
+            .filter_map(|(at, work)| Some((at, listable(work)?)))
+            .collect();
         let mut outcomes: Vec<Option<Outcome>> = vec![None; works.len()];
         if listed.len() > 1 && self.purse.is_unknown() {
             // One by one costs nothing, and the answer tells what is left for lists.
@@ -87,23 +98,33 @@ impl OpenAlex {
         if listed.len() > 1 {
             for chunk in listed.chunks(BATCH) {
                 match self.list(chunk, web).await {
-                    Listed::Answered(found) => chunk.iter().zip(found).for_each(|((at, _), outcome)| outcomes[*at] = Some(outcome)),
-                    Listed::Failed(failure) => chunk.iter().for_each(|(at, _)| outcomes[*at] = Some(Outcome::Failed(failure.clone()))),
+                    Listed::Answered(found) => chunk
+                        .iter()
+                        .zip(found)
+                        .for_each(|((at, _), outcome)| outcomes[*at] = Some(outcome)),
+                    Listed::Failed(failure) => chunk
+                        .iter()
+                        .for_each(|(at, _)| outcomes[*at] = Some(Outcome::Failed(failure.clone()))),
                     Listed::BudgetSpent => {}
                 }
             }
         }
-        let rest = works.iter().zip(outcomes).map(|(work, outcome)| -> BoxFuture<'_, Outcome> {
-            match outcome {
-                Some(outcome) => Box::pin(std::future::ready(outcome)),
-                None => Box::pin(self.one(work, web)),
-            }
-        });
+        let rest = works
+            .iter()
+            .zip(outcomes)
+            .map(|(work, outcome)| -> BoxFuture<'_, Outcome> {
+                match outcome {
+                    Some(outcome) => Box::pin(std::future::ready(outcome)),
+                    None => Box::pin(self.one(work, web)),
+                }
+            });
         join_all(rest).await
     }
 
     async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
-        let Some(id) = single_id(work) else { return Outcome::not_found("no identifier that OpenAlex knows") };
+        let Some(id) = single_id(work) else {
+            return Outcome::not_found("no identifier that OpenAlex knows");
+        };
         let mut url = joined(&self.settings.endpoints.openalex, &format!("works/{id}"));
         url.query_pairs_mut().append_pair("select", FIELDS);
         let answer = self.ask(Ask::metadata(url, NAME).kind("single"), web).await;
@@ -133,7 +154,10 @@ impl OpenAlex {
             Ok(value) => value,
             Err(unanswered) => return Listed::Failed(unanswered.into_failure()),
         };
-        let known: Vec<(Doi, &Value)> = items(&value, "/results").iter().filter_map(|work| Some((text(work, "/doi")?.parse().ok()?, work))).collect();
+        let known: Vec<(Doi, &Value)> = items(&value, "/results")
+            .iter()
+            .filter_map(|work| Some((text(work, "/doi")?.parse().ok()?, work)))
+            .collect();
         let outcome = |doi: &Doi| match known.iter().find(|(found, _)| found == doi) {
             Some((_, work)) => self.read(work),
             None => Outcome::not_found("OpenAlex does not know it"),
@@ -154,32 +178,78 @@ impl OpenAlex {
     pub(crate) fn read(&self, work: &Value) -> Outcome {
         let mut learned = learned(work);
         let mut places = Vec::new();
-        let spots = [work.get("best_oa_location"), work.get("primary_location")].into_iter().flatten().chain(items(work, "/locations"));
+        let spots = [work.get("best_oa_location"), work.get("primary_location")]
+            .into_iter()
+            .flatten()
+            .chain(items(work, "/locations"));
         for spot in spots.filter(|spot| spot.is_object()) {
             let details = |location: Location| {
                 let version = text(spot, "/version").map(str::to_owned);
-                location.licence(text(spot, "/license").map(str::to_owned)).version(version).rewritten(&self.settings.endpoints.arxiv)
+                location
+                    .licence(text(spot, "/license").map(str::to_owned))
+                    .version(version)
+                    .rewritten(&self.settings.endpoints.arxiv)
             };
             places.extend(place(spot, "/pdf_url", Offers::Pdf, NAME, &mut learned).map(details));
-            let page = place(spot, "/landing_page_url", Offers::Landing, NAME, &mut learned).map(details);
-            // The page of a closed copy leads to a paywall; the landing resolver tries the DOI anyway.
-            places.extend(page.filter(|page| page.offers == Offers::Pdf || spot.get("is_oa").and_then(Value::as_bool) == Some(true)));
-            if let Some(id) = text(spot, "/id").and_then(|id| id.split_once("oai:arXiv.org:")).and_then(|(_, id)| id.parse().ok()) {
+            let page = place(
+                spot,
+                "/landing_page_url",
+                Offers::Landing,
+                NAME,
+                &mut learned,
+            )
+            .map(details);
+            // The page of a closed copy leads to a paywall; the landing resolver tries the DOI
+            // anyway.
+            places.extend(page.filter(|page| {
+                page.offers == Offers::Pdf
+                    || spot.get("is_oa").and_then(Value::as_bool) == Some(true)
+            }));
+            if let Some(id) = text(spot, "/id")
+                .and_then(|id| id.split_once("oai:arXiv.org:"))
+                .and_then(|(_, id)| id.parse().ok())
+            {
                 learned.identifiers.insert(Identifier::Arxiv(id));
             }
         }
         places.extend(
-            place(work, "/open_access/oa_url", Offers::Landing, NAME, &mut learned).map(|page| page.rewritten(&self.settings.endpoints.arxiv)),
+            place(
+                work,
+                "/open_access/oa_url",
+                Offers::Landing,
+                NAME,
+                &mut learned,
+            )
+            .map(|page| page.rewritten(&self.settings.endpoints.arxiv)),
         );
         let locations = distinct(best_first(places).into_iter().chain(self.paid(work)));
-        Outcome::of(locations, learned, "OpenAlex knows the work, but no place of its files")
+        Outcome::of(
+            locations,
+            learned,
+            "OpenAlex knows the work, but no place of its files",
+        )
     }
 
     /// Returns the copies that `OpenAlex` sells, last, where the user wants them and has a key.
     fn paid(&self, work: &Value) -> Vec<Location> {
-        let wanted = self.settings.paid_content && self.settings.credentials.openalex_key.as_ref().is_some_and(|key| key.reveal().is_some());
-        let kinds = [("/content_urls/pdf", Offers::Pdf), ("/content_urls/grobid_xml", Offers::Xml)];
-        kinds.iter().filter(|_| wanted).filter_map(|(pointer, offers)| Some(Location::new(link(text(work, pointer)?)?, *offers, NAME))).collect()
+        let wanted = self.settings.paid_content
+            && self
+                .settings
+                .credentials
+                .openalex_key
+                .as_ref()
+                .is_some_and(|key| key.reveal().is_some());
+        let kinds = [
+            ("/content_urls/pdf", Offers::Pdf),
+            ("/content_urls/grobid_xml", Offers::Xml),
+        ];
+        kinds
+            .iter()
+            .filter(|_| wanted)
+            .filter_map(|(pointer, offers)| {
+                Some(Location::new(link(text(work, pointer)?)?, *offers, NAME))
+            })
+            .collect()
     }
 }
 
@@ -189,7 +259,8 @@ enum Listed {
     BudgetSpent,
 }
 
-/// Tells a spent budget from a burst: the answer says how many credits the request needs and how many are left.
+/// Tells a spent budget from a burst: the answer says how many credits the request needs and how
+/// many are left.
 fn budget_is_spent(answer: &Answer) -> bool {
     if answer.status.as_u16() != 429 {
         return false;
@@ -202,25 +273,49 @@ fn budget_is_spent(answer: &Answer) -> bool {
 /// Returns the DOI by which a work can stand in a list. Bars and commas mean something there.
 fn listable(work: &Work) -> Option<Doi> {
     let ids = &work.identifiers;
-    let doi = ids.doi.clone().or_else(|| ids.arxiv.as_ref().map(Doi::of_arxiv))?;
+    let doi = ids
+        .doi
+        .clone()
+        .or_else(|| ids.arxiv.as_ref().map(Doi::of_arxiv))?;
     (!doi.as_str().contains(['|', ','])).then_some(doi)
 }
 
 /// Returns the path of a single work.
 fn single_id(work: &Work) -> Option<String> {
     let ids = &work.identifiers;
-    let doi = || ids.doi.clone().or_else(|| ids.arxiv.as_ref().map(Doi::of_arxiv)).map(|doi| format!("doi:{}", doi_path(&doi)));
+    let doi = || {
+        ids.doi
+            .clone()
+            .or_else(|| ids.arxiv.as_ref().map(Doi::of_arxiv))
+            .map(|doi| format!("doi:{}", doi_path(&doi)))
+    };
     let pubmed = || ids.pmid.map(|id| format!("pmid:{id}"));
     let central = || ids.pmcid.map(|id| format!("pmcid:{}", id.number()));
-    ids.openalex.map(|id| id.to_string()).or_else(doi).or_else(pubmed).or_else(central)
+    ids.openalex
+        .map(|id| id.to_string())
+        .or_else(doi)
+        .or_else(pubmed)
+        .or_else(central)
 }
 
 fn learned(work: &Value) -> Learned {
-    let mut learned = Learned { year: year(work, "/publication_year"), ..Learned::default() };
-    learned.title = text(work, "/title").or_else(|| text(work, "/display_name")).and_then(title);
+    let mut learned = Learned {
+        year: year(work, "/publication_year"),
+        ..Learned::default()
+    };
+    learned.title = text(work, "/title")
+        .or_else(|| text(work, "/display_name"))
+        .and_then(title);
     learned.retracted = work.get("is_retracted").and_then(Value::as_bool) == Some(true);
     let ids = &mut learned.identifiers;
-    for pointer in ["/id", "/ids/openalex", "/doi", "/ids/doi", "/ids/pmid", "/ids/pmcid"] {
+    for pointer in [
+        "/id",
+        "/ids/openalex",
+        "/doi",
+        "/ids/doi",
+        "/ids/pmid",
+        "/ids/pmcid",
+    ] {
         ids.insert_from_link(text(work, pointer).unwrap_or_default());
     }
     // These two may stand without their prefix.

@@ -1,8 +1,8 @@
 //! `PubMed` Central: the open-access files that it keeps in a public bucket.
 //!
-//! DOIs and `PubMed` numbers are converted first, many at once; then the newest version of each article is looked up in the
-//! bucket, whose metadata names the files with their checksums. The article pages of PMC are never asked for: they answer
-//! robots with a puzzle.
+//! DOIs and `PubMed` numbers are converted first, many at once; then the newest version of each
+//! article is looked up in the bucket, whose metadata names the files with their checksums. The
+//! article pages of PMC are never asked for: they answer robots with a puzzle.
 
 use std::sync::Arc;
 
@@ -50,19 +50,38 @@ impl Pmc {
 
     async fn many(&self, works: &[Work], web: &dyn Web) -> Vec<Outcome> {
         // The converter takes one kind of identifier at a time.
-        let unknown = || works.iter().map(|work| &work.identifiers).filter(|ids| ids.pmcid.is_none());
-        let dois: Vec<String> = unknown().filter_map(|ids| ids.doi.as_ref()).filter(|doi| !doi.as_str().contains(',')).map(Doi::to_string).collect();
-        let pmids: Vec<String> = unknown().filter(|ids| ids.doi.is_none()).filter_map(|ids| ids.pmid).map(|id| id.to_string()).collect();
+        let unknown = || {
+            works
+                .iter()
+                .map(|work| &work.identifiers)
+                .filter(|ids| ids.pmcid.is_none())
+        };
+        let dois: Vec<String> = unknown()
+            .filter_map(|ids| ids.doi.as_ref())
+            .filter(|doi| !doi.as_str().contains(','))
+            .map(Doi::to_string)
+            .collect();
+        let pmids: Vec<String> = unknown()
+            .filter(|ids| ids.doi.is_none())
+            .filter_map(|ids| ids.pmid)
+            .map(|id| id.to_string())
+            .collect();
         let mut converted = Vec::new();
         for chunk in dois.chunks(BATCH).chain(pmids.chunks(BATCH)) {
-            converted.push(Converted { asked: chunk.to_vec(), records: self.convert(chunk, web).await });
+            converted.push(Converted {
+                asked: chunk.to_vec(),
+                records: self.convert(chunk, web).await,
+            });
         }
         let outcomes = works.iter().map(|work| -> BoxFuture<'_, Outcome> {
             match articles_of(work, &converted) {
                 Ok(articles) => {
                     // Who names a version gets that one or none.
-                    let only = matches!(work.typed(), Identifier::Pmcid(id) if id.version().is_some());
-                    Box::pin(async move { pmc_bucket::find(&self.settings, &articles, only, web).await })
+                    let only =
+                        matches!(work.typed(), Identifier::Pmcid(id) if id.version().is_some());
+                    Box::pin(
+                        async move { pmc_bucket::find(&self.settings, &articles, only, web).await },
+                    )
                 }
                 Err(failure) => Box::pin(std::future::ready(Outcome::Failed(failure))),
             }
@@ -80,7 +99,12 @@ impl Pmc {
         if let Some(mailto) = self.settings.credentials.mailto() {
             url.query_pairs_mut().append_pair("email", mailto);
         }
-        match record(&self.settings, web.ask(Ask::metadata(url, NAME)).await, &[404], "/records") {
+        match record(
+            &self.settings,
+            web.ask(Ask::metadata(url, NAME)).await,
+            &[404],
+            "/records",
+        ) {
             Ok(value) => Ok(items(&value, "/records").iter().map(converted).collect()),
             Err(Unanswered::Missing(_)) => Ok(Vec::new()),
             Err(Unanswered::Failed(failure)) => Err(failure),
@@ -88,12 +112,16 @@ impl Pmc {
     }
 }
 
-/// Reads one record: the current version where versions are listed, the article otherwise. Errors carry no id.
+/// Reads one record: the current version where versions are listed, the article otherwise. Errors
+/// carry no id.
 fn converted(value: &Value) -> Record {
-    let current = items(value, "/versions")
-        .iter()
-        .find(|version| matches!(version.get("current"), Some(Value::Bool(true))) || text(version, "/current") == Some("true"));
-    let current = current.and_then(|version| text(version, "/pmcid")).and_then(|id| id.parse().ok());
+    let current = items(value, "/versions").iter().find(|version| {
+        matches!(version.get("current"), Some(Value::Bool(true)))
+            || text(version, "/current") == Some("true")
+    });
+    let current = current
+        .and_then(|version| text(version, "/pmcid"))
+        .and_then(|id| id.parse().ok());
     Record {
         requested: scalar(value, "/requested-id"),
         doi: text(value, "/doi").and_then(|id| id.parse().ok()),
@@ -102,21 +130,41 @@ fn converted(value: &Value) -> Record {
     }
 }
 
-/// Returns the articles of a work, each once; a failure when the converter could not be asked about it.
+/// Returns the articles of a work, each once; a failure when the converter could not be asked about
+/// it.
 fn articles_of(work: &Work, converted: &[Converted]) -> Result<Vec<Pmcid>, Failure> {
     let ids = &work.identifiers;
     if ids.pmcid.is_some() {
         return Ok(ids.pmcid.into_iter().collect());
     }
-    let Some(asked) = ids.doi.as_ref().map(Doi::to_string).or_else(|| ids.pmid.map(|id| id.to_string())) else { return Ok(Vec::new()) };
-    let Some(answer) = converted.iter().find(|converted| converted.asked.contains(&asked)) else { return Ok(Vec::new()) };
+    let Some(asked) = ids
+        .doi
+        .as_ref()
+        .map(Doi::to_string)
+        .or_else(|| ids.pmid.map(|id| id.to_string()))
+    else {
+        return Ok(Vec::new());
+    };
+    let Some(answer) = converted
+        .iter()
+        .find(|converted| converted.asked.contains(&asked))
+    else {
+        return Ok(Vec::new());
+    };
     let records = answer.records.as_ref().map_err(Failure::clone)?;
     let is_asked = |record: &&Record| {
-        record.requested.as_deref().is_some_and(|requested| requested.eq_ignore_ascii_case(&asked))
+        record
+            .requested
+            .as_deref()
+            .is_some_and(|requested| requested.eq_ignore_ascii_case(&asked))
             || (record.doi.is_some() && record.doi == ids.doi)
             || (record.pmid.is_some() && record.pmid == ids.pmid)
     };
-    let mut articles: Vec<Pmcid> = records.iter().filter(is_asked).filter_map(|record| record.pmcid).collect();
+    let mut articles: Vec<Pmcid> = records
+        .iter()
+        .filter(is_asked)
+        .filter_map(|record| record.pmcid)
+        .collect();
     articles.dedup_by_key(|article| article.number());
     Ok(articles)
 }
@@ -128,7 +176,10 @@ impl Resolver for Pmc {
 
     fn applies(&self, work: &Work) -> Applies {
         let ids = &work.identifiers;
-        Applies::when(ids.pmcid.is_some() || ids.doi.is_some() || ids.pmid.is_some(), "no-pmcid")
+        Applies::when(
+            ids.pmcid.is_some() || ids.doi.is_some() || ids.pmid.is_some(),
+            "no-pmcid",
+        )
     }
 
     fn batch(&self) -> usize {

@@ -31,23 +31,33 @@ impl Unanswered {
     pub(super) fn into_failure(self) -> Failure {
         match self {
             Self::Failed(failure) => failure,
-            Self::Missing(status) => {
-                Failure { reason: Reason::HttpStatus, detail: format!("the service answered {status}"), http_status: Some(status), retry_in_ms: None }
-            }
+            Self::Missing(status) => Failure {
+                reason: Reason::HttpStatus,
+                detail: format!("the service answered {status}"),
+                http_status: Some(status),
+                retry_in_ms: None,
+            },
         }
     }
 
     /// Makes an outcome of it.
     pub(super) fn into_outcome(self, service: &str) -> Outcome {
         match self {
-            Self::Missing(status) => Outcome::not_found(format!("{service} does not know it ({status})")),
+            Self::Missing(status) => {
+                Outcome::not_found(format!("{service} does not know it ({status})"))
+            }
             Self::Failed(failure) => Outcome::Failed(failure),
         }
     }
 }
 
-/// Sorts an answer: a success is given back, the given statuses are clean misses, the rest is a failure with its reason.
-pub(super) fn sort(settings: &Settings, result: Result<Answer, WebError>, missing: &[u16]) -> Result<Answer, Unanswered> {
+/// Sorts an answer: a success is given back, the given statuses are clean misses, the rest is a
+/// failure with its reason.
+pub(super) fn sort(
+    settings: &Settings,
+    result: Result<Answer, WebError>,
+    missing: &[u16],
+) -> Result<Answer, Unanswered> {
     let answer = result.map_err(|error| Unanswered::Failed(network(settings, &error)))?;
     let status = answer.status.as_u16();
     match status {
@@ -60,11 +70,18 @@ pub(super) fn sort(settings: &Settings, result: Result<Answer, WebError>, missin
 /// Describes a status that is neither an answer nor a clean miss.
 pub(super) fn refusal(settings: &Settings, answer: &Answer) -> Failure {
     let status = answer.status.as_u16();
-    let reason = if status == 429 { Reason::RateLimited } else { Reason::HttpStatus };
+    let reason = if status == 429 {
+        Reason::RateLimited
+    } else {
+        Reason::HttpStatus
+    };
     let host = answer.url.host_str().unwrap_or_default();
     Failure {
         reason,
-        detail: settings.redact(&format!("{host} answered {status}: {}", preview(&answer.body))),
+        detail: settings.redact(&format!(
+            "{host} answered {status}: {}",
+            preview(&answer.body)
+        )),
         http_status: Some(status),
         // Both say when to come again.
         retry_in_ms: retry_in_ms(answer).filter(|_| matches!(status, 429 | 503)),
@@ -73,57 +90,97 @@ pub(super) fn refusal(settings: &Settings, answer: &Answer) -> Failure {
 
 fn network(settings: &Settings, error: &WebError) -> Failure {
     let (reason, retry_in_ms) = match error {
-        WebError::Refused { breaker: true, until_ms_from_now, .. } => (Reason::BreakerOpen, *until_ms_from_now),
-        WebError::Refused { until_ms_from_now, .. } => (Reason::RateLimited, *until_ms_from_now),
+        WebError::Refused {
+            breaker: true,
+            until_ms_from_now,
+            ..
+        } => (Reason::BreakerOpen, *until_ms_from_now),
+        WebError::Refused {
+            until_ms_from_now, ..
+        } => (Reason::RateLimited, *until_ms_from_now),
         WebError::Timeout { .. } => (Reason::Timeout, None),
         WebError::Disallowed { .. } => (Reason::RobotsDisallowed, None),
         WebError::Offline { .. } => (Reason::Offline, Some(OFFLINE_RETRY_MS)),
         WebError::Failed { .. } => (Reason::RequestException, None),
     };
-    Failure { reason, detail: settings.redact(&error.to_string()), http_status: None, retry_in_ms }
+    Failure {
+        reason,
+        detail: settings.redact(&error.to_string()),
+        http_status: None,
+        retry_in_ms,
+    }
 }
 
 /// How soon to ask again while this machine has no network.
 pub(crate) const OFFLINE_RETRY_MS: u64 = 30_000;
 
-/// How soon to ask again where the answer names a time that cannot be told here: the hub knows it, and will say.
+/// How soon to ask again where the answer names a time that cannot be told here: the hub knows it,
+/// and will say.
 const THE_HUB_KNOWS_MS: u64 = 1_000;
 
-/// Reads `Retry-After`. A date without a `Date` beside it says nothing here: there is no clock in this room.
+/// Reads `Retry-After`. A date without a `Date` beside it says nothing here: there is no clock in
+/// this room.
 fn retry_in_ms(answer: &Answer) -> Option<u64> {
     let value = answer.header(&RETRY_AFTER)?;
     let date = answer.header(&DATE);
     if http_date(value).is_some() && date.and_then(http_date).is_none() {
         return Some(THE_HUB_KNOWS_MS);
     }
-    parse_retry_after(value, date, Timestamp::from_micros(0)).map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
+    parse_retry_after(value, date, Timestamp::from_micros(0))
+        .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Sorts an answer and reads it as JSON that has something at a pointer: an error in the shape of an answer is a failure, not a miss.
-pub(super) fn record(settings: &Settings, result: Result<Answer, WebError>, missing: &[u16], pointer: &str) -> Result<Value, Unanswered> {
+/// Sorts an answer and reads it as JSON that has something at a pointer: an error in the shape of
+/// an answer is a failure, not a miss.
+pub(super) fn record(
+    settings: &Settings,
+    result: Result<Answer, WebError>,
+    missing: &[u16],
+    pointer: &str,
+) -> Result<Value, Unanswered> {
     let answer = sort(settings, result, missing)?;
     let value = json(settings, &answer).map_err(Unanswered::Failed)?;
     if value.pointer(pointer).is_some_and(|found| !found.is_null()) {
         Ok(value)
     } else {
         let wanted = format!("'{}'", pointer.trim_start_matches('/').replace('/', "."));
-        Err(Unanswered::Failed(unreadable(settings, &answer, Reason::JsonError, &wanted)))
+        Err(Unanswered::Failed(unreadable(
+            settings,
+            &answer,
+            Reason::JsonError,
+            &wanted,
+        )))
     }
 }
 
 /// Reads a body as JSON; pages, empty bodies and broken ones are failures that show how they begin.
 pub(super) fn json(settings: &Settings, answer: &Answer) -> Result<Value, Failure> {
     let value = serde_json::from_slice::<Value>(&answer.body);
-    value.ok().filter(|value| value.is_object() || value.is_array()).ok_or_else(|| unreadable(settings, answer, Reason::JsonError, "JSON"))
+    value
+        .ok()
+        .filter(|value| value.is_object() || value.is_array())
+        .ok_or_else(|| unreadable(settings, answer, Reason::JsonError, "JSON"))
 }
 
 /// Says that a body is not what it should be.
-pub(super) fn unreadable(settings: &Settings, answer: &Answer, reason: Reason, wanted: &str) -> Failure {
+pub(super) fn unreadable(
+    settings: &Settings,
+    answer: &Answer,
+    reason: Reason,
+    wanted: &str,
+) -> Failure {
     let host = answer.url.host_str().unwrap_or_default();
-    let shown = if answer.body.is_empty() { "an empty body".to_owned() } else { preview(&answer.body) };
+    let shown = if answer.body.is_empty() {
+        "an empty body".to_owned()
+    } else {
+        preview(&answer.body)
+    };
     Failure {
         reason,
-        detail: settings.redact(&format!("{host} answered {} without the {wanted} it should have: {shown}", answer.status.as_u16())),
+        detail: settings.redact(&format!(
+            "{host} answered {} without the {wanted} it should have: {shown}",
+            answer.status.as_u16()
+        )),
         http_status: Some(answer.status.as_u16()),
         retry_in_ms: None,
     }
@@ -131,7 +188,13 @@ pub(super) fn unreadable(settings: &Settings, answer: &Answer, reason: Reason, w
 
 fn preview(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(4 * PREVIEW_CHARS)]);
-    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().filter(|c| !c.is_control()).take(PREVIEW_CHARS).collect()
+    text.split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(PREVIEW_CHARS)
+        .collect()
 }
 
 /// Returns the text at a pointer; absent, null, blank and the word `null` are all nothing.
@@ -150,33 +213,60 @@ pub(super) fn scalar(value: &Value, pointer: &str) -> Option<String> {
 
 /// Returns the items at a pointer; nothing is an empty list.
 pub(super) fn items<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
-    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    value
+        .pointer(pointer)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
 /// Returns the year at a pointer, as number or at the beginning of a text.
 pub(super) fn year(value: &Value, pointer: &str) -> Option<i32> {
-    scalar(value, pointer)?.get(..4)?.parse().ok().filter(|year| (1000..3000).contains(year))
+    scalar(value, pointer)?
+        .get(..4)?
+        .parse()
+        .ok()
+        .filter(|year| (1000..3000).contains(year))
 }
 
 /// Adds the place at a pointer, and the identifier that its link carries.
-pub(super) fn place(value: &Value, pointer: &str, offers: Offers, resolver: &'static str, learned: &mut Learned) -> Option<Location> {
+pub(super) fn place(
+    value: &Value,
+    pointer: &str,
+    offers: Offers,
+    resolver: &'static str,
+    learned: &mut Learned,
+) -> Option<Location> {
     let found = text(value, pointer)?;
     learn_link(&mut learned.identifiers, found);
     Some(Location::new(link(found)?, offers, resolver))
 }
 
-/// Learns the arXiv id or PMC id that a link carries. Links with a DOI are left out: they may be to another version of the work.
+/// Learns the arXiv id or PMC id that a link carries. Links with a DOI are left out: they may be to
+/// another version of the work.
 pub(super) fn learn_link(identifiers: &mut Identifiers, link: &str) {
     let mut carried = Identifiers::default();
     carried.insert_from_link(link);
-    identifiers.merge(Identifiers { arxiv: carried.arxiv, pmcid: carried.pmcid, ..Identifiers::default() });
+    identifiers.merge(Identifiers {
+        arxiv: carried.arxiv,
+        pmcid: carried.pmcid,
+        ..Identifiers::default()
+    });
 }
 
 /// Everything that is not plainly harmless in a path.
-const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+const PATH: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'/');
 
-/// Writes a DOI as part of a path. Slashes stay, unless parts between them would be taken for steps upwards.
+/// Writes a DOI as part of a path. Slashes stay, unless parts between them would be taken for steps
+/// upwards.
 pub(crate) fn doi_path(doi: &Doi) -> String {
-    let steps = doi.as_str().split('/').any(|part| matches!(part, "." | ".." | ""));
+    let steps = doi
+        .as_str()
+        .split('/')
+        .any(|part| matches!(part, "." | ".." | ""));
     utf8_percent_encode(doi.as_str(), if steps { NON_ALPHANUMERIC } else { PATH }).to_string()
 }

@@ -1,7 +1,8 @@
 //! How resolvers are set up: where the services are, and how we identify ourselves to each.
 //!
 //! A key goes to the host of its own service and to no other; the one place that hands keys out is
-//! [`Settings::secret_headers`], and it compares hosts. Nothing here prints a value: neither `Debug` nor any error.
+//! [`Settings::secret_headers`], and it compares hosts. Nothing here prints a value: neither
+//! `Debug` nor any error.
 
 use std::fmt;
 
@@ -26,7 +27,8 @@ impl Secret {
         Self(value.into())
     }
 
-    /// Returns the value without white space around it; `None` when nothing is left. Services take a blank key for a wrong one.
+    /// Returns the value without white space around it; `None` when nothing is left. Services take
+    /// a blank key for a wrong one.
     #[must_use]
     pub fn reveal(&self) -> Option<&str> {
         Some(self.0.trim()).filter(|value| !value.is_empty())
@@ -69,7 +71,10 @@ impl Credentials {
     /// Returns the address for Unpaywall.
     #[must_use]
     pub fn unpaywall_email(&self) -> Option<&str> {
-        self.unpaywall_email.as_ref().and_then(Secret::reveal).or_else(|| self.mailto())
+        self.unpaywall_email
+            .as_ref()
+            .and_then(Secret::reveal)
+            .or_else(|| self.mailto())
     }
 }
 
@@ -85,29 +90,51 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the headers that identify us to the host of a URL: the key of that service, and of no other.
+    /// Returns the headers that identify us to the host of a URL: the key of that service, and of
+    /// no other.
     #[must_use]
     pub fn secret_headers(&self, url: &Url) -> Vec<(HeaderName, HeaderValue)> {
-        let Self { endpoints, credentials, .. } = self;
+        let Self {
+            endpoints,
+            credentials,
+            ..
+        } = self;
         let own = |base: &Url| base.origin() == url.origin();
         let mut headers = Vec::new();
         if own(&endpoints.openalex) || own(&endpoints.openalex_content) {
             headers.extend(header("api_key", "", credentials.openalex_key.as_ref()));
         }
         if own(&endpoints.crossref) {
-            headers.extend(header("crossref-plus-api-token", "Bearer ", credentials.crossref_plus_token.as_ref()));
+            headers.extend(header(
+                "crossref-plus-api-token",
+                "Bearer ",
+                credentials.crossref_plus_token.as_ref(),
+            ));
         }
         if is_service(url, ELSEVIER) && has(credentials.elsevier_key.as_ref()) {
-            headers.extend(header("x-els-apikey", "", credentials.elsevier_key.as_ref()));
-            headers.extend(header("x-els-insttoken", "", credentials.elsevier_insttoken.as_ref()));
+            headers.extend(header(
+                "x-els-apikey",
+                "",
+                credentials.elsevier_key.as_ref(),
+            ));
+            headers.extend(header(
+                "x-els-insttoken",
+                "",
+                credentials.elsevier_insttoken.as_ref(),
+            ));
         }
         if is_service(url, WILEY) {
-            headers.extend(header("wiley-tdm-client-token", "", credentials.wiley_token.as_ref()));
+            headers.extend(header(
+                "wiley-tdm-client-token",
+                "",
+                credentials.wiley_token.as_ref(),
+            ));
         }
         headers
     }
 
-    /// Tells whether a URL is one of a text-mining service whose credential is not there: asking it is of no use.
+    /// Tells whether a URL is one of a text-mining service whose credential is not there: asking it
+    /// is of no use.
     #[must_use]
     pub fn lacks_credential(&self, url: &Url) -> bool {
         (is_service(url, ELSEVIER) && !has(self.credentials.elsevier_key.as_ref()))
@@ -117,24 +144,50 @@ impl Settings {
     /// Returns the hosts of the text-mining services that can be asked.
     #[must_use]
     pub fn text_mining_hosts(&self) -> Vec<&'static str> {
-        let services = [(ELSEVIER, &self.credentials.elsevier_key), (WILEY, &self.credentials.wiley_token)];
-        services.into_iter().filter(|(_, key)| has(key.as_ref())).map(|(host, _)| host).collect()
+        let services = [
+            (ELSEVIER, &self.credentials.elsevier_key),
+            (WILEY, &self.credentials.wiley_token),
+        ];
+        services
+            .into_iter()
+            .filter(|(_, key)| has(key.as_ref()))
+            .map(|(host, _)| host)
+            .collect()
     }
 
     /// Returns a text without our keys and addresses, in case somebody repeated them.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
-        let Credentials { mailto, unpaywall_email, openalex_key, crossref_plus_token, elsevier_key, elsevier_insttoken, wiley_token } =
-            &self.credentials;
-        let known = [mailto, unpaywall_email, openalex_key, crossref_plus_token, elsevier_key, elsevier_insttoken, wiley_token];
-        known.into_iter().flatten().filter_map(Secret::reveal).filter(|value| value.len() >= SHORTEST_REDACTED).fold(
-            text.to_owned(),
-            |text, value| {
+        let Credentials {
+            mailto,
+            unpaywall_email,
+            openalex_key,
+            crossref_plus_token,
+            elsevier_key,
+            elsevier_insttoken,
+            wiley_token,
+        } = &self.credentials;
+        let known = [
+            mailto,
+            unpaywall_email,
+            openalex_key,
+            crossref_plus_token,
+            elsevier_key,
+            elsevier_insttoken,
+            wiley_token,
+        ];
+        known
+            .into_iter()
+            .flatten()
+            .filter_map(Secret::reveal)
+            .filter(|value| value.len() >= SHORTEST_REDACTED)
+            .fold(text.to_owned(), |text, value| {
                 let encoded = utf8_percent_encode(value, NON_ALPHANUMERIC).to_string();
                 let form: String = url::form_urlencoded::byte_serialize(value.as_bytes()).collect();
-                text.replace(value, "***").replace(&encoded, "***").replace(&form, "***")
-            },
-        )
+                text.replace(value, "***")
+                    .replace(&encoded, "***")
+                    .replace(&form, "***")
+            })
     }
 }
 
@@ -150,7 +203,11 @@ fn has(secret: Option<&Secret>) -> bool {
     secret.and_then(Secret::reveal).is_some()
 }
 
-fn header(name: &'static str, before: &str, secret: Option<&Secret>) -> Option<(HeaderName, HeaderValue)> {
+fn header(
+    name: &'static str,
+    before: &str,
+    secret: Option<&Secret>,
+) -> Option<(HeaderName, HeaderValue)> {
     let mut value = HeaderValue::from_str(&format!("{before}{}", secret?.reveal()?)).ok()?;
     value.set_sensitive(true);
     Some((HeaderName::from_static(name), value))

@@ -29,11 +29,22 @@ impl Unpaywall {
     }
 
     async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
-        let Some(doi) = &work.identifiers.doi else { return Outcome::not_found("no DOI to ask for") };
+        let Some(doi) = &work.identifiers.doi else {
+            return Outcome::not_found("no DOI to ask for");
+        };
         if let Some(why) = self.unavailable() {
-            return Outcome::Failed(Failure { reason: Reason::ResolverUnavailable, detail: why.to_owned(), http_status: None, retry_in_ms: None });
+            return Outcome::Failed(Failure {
+                reason: Reason::ResolverUnavailable,
+                detail: why.to_owned(),
+                http_status: None,
+                retry_in_ms: None,
+            });
         }
-        let email = self.settings.credentials.unpaywall_email().unwrap_or_default();
+        let email = self
+            .settings
+            .credentials
+            .unpaywall_email()
+            .unwrap_or_default();
         let mut url = joined(&self.settings.endpoints.unpaywall, &doi_path(doi));
         url.query_pairs_mut().append_pair("email", email);
         let answer = web.ask(Ask::metadata(url, NAME)).await;
@@ -45,14 +56,31 @@ impl Unpaywall {
 
     /// Reads one record. Copies under embargo are left out.
     fn read(&self, record: &Value) -> Outcome {
-        let mut learned = Learned { year: year(record, "/year"), title: text(record, "/title").and_then(title), ..Learned::default() };
+        let mut learned = Learned {
+            year: year(record, "/year"),
+            title: text(record, "/title").and_then(title),
+            ..Learned::default()
+        };
         let mut places: Vec<Location> = Vec::new();
-        let best = record.get("best_oa_location").filter(|best| best.is_object());
+        let best = record
+            .get("best_oa_location")
+            .filter(|best| best.is_object());
         for copy in best.into_iter().chain(items(record, "/oa_locations")) {
-            for (pointer, offers) in [("/url_for_pdf", Offers::Pdf), ("/url", Offers::Unknown), ("/url_for_landing_page", Offers::Landing)] {
-                let Some(location) = place(copy, pointer, offers, NAME, &mut learned) else { continue };
+            for (pointer, offers) in [
+                ("/url_for_pdf", Offers::Pdf),
+                ("/url", Offers::Unknown),
+                ("/url_for_landing_page", Offers::Landing),
+            ] {
+                let Some(location) = place(copy, pointer, offers, NAME, &mut learned) else {
+                    continue;
+                };
                 let version = text(copy, "/version").map(str::to_owned);
-                places.push(location.licence(text(copy, "/license").map(str::to_owned)).version(version).rewritten(&self.settings.endpoints.arxiv));
+                places.push(
+                    location
+                        .licence(text(copy, "/license").map(str::to_owned))
+                        .version(version)
+                        .rewritten(&self.settings.endpoints.arxiv),
+                );
             }
         }
         let locations = best_first(places);
@@ -62,11 +90,21 @@ impl Unpaywall {
 
 /// Returns whether Unpaywall would take an address: it refuses the ones of documentation.
 fn is_real(email: &str) -> bool {
-    let Some((name, host)) = email.rsplit_once('@') else { return false };
+    let Some((name, host)) = email.rsplit_once('@') else {
+        return false;
+    };
     let host = host.to_ascii_lowercase();
-    let example = ["example.com", "example.org", "example.net"].iter().any(|example| host == *example || host.ends_with(&format!(".{example}")));
-    let reserved = [".example", ".test", ".invalid", ".localhost", ".local"].iter().any(|suffix| host.ends_with(suffix));
-    !name.is_empty() && host.contains('.') && !example && !reserved && !email.contains(char::is_whitespace)
+    let example = ["example.com", "example.org", "example.net"]
+        .iter()
+        .any(|example| host == *example || host.ends_with(&format!(".{example}")));
+    let reserved = [".example", ".test", ".invalid", ".localhost", ".local"]
+        .iter()
+        .any(|suffix| host.ends_with(suffix));
+    !name.is_empty()
+        && host.contains('.')
+        && !example
+        && !reserved
+        && !email.contains(char::is_whitespace)
 }
 
 impl Resolver for Unpaywall {
@@ -77,7 +115,9 @@ impl Resolver for Unpaywall {
     fn unavailable(&self) -> Option<&'static str> {
         match self.settings.credentials.unpaywall_email() {
             None => Some("it needs an e-mail address (--mailto you@example.org)"),
-            Some(email) if !is_real(email) => Some("it refuses made-up e-mail addresses: set unpaywall_email or mailto to a real one"),
+            Some(email) if !is_real(email) => Some(
+                "it refuses made-up e-mail addresses: set unpaywall_email or mailto to a real one",
+            ),
             Some(_) => None,
         }
     }
@@ -87,6 +127,8 @@ impl Resolver for Unpaywall {
     }
 
     fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
-        Box::pin(join_all(works.iter().map(move |work| -> BoxFuture<'a, Outcome> { Box::pin(self.one(work, web)) })))
+        Box::pin(join_all(works.iter().map(
+            move |work| -> BoxFuture<'a, Outcome> { Box::pin(self.one(work, web)) },
+        )))
     }
 }

@@ -1,4 +1,5 @@
-//! The Wayback Machine: what is gone from where it was. Asked last, and only about URLs that are gone.
+//! The Wayback Machine: what is gone from where it was. Asked last, and only about URLs that are
+//! gone.
 
 use std::sync::Arc;
 
@@ -33,7 +34,8 @@ impl Wayback {
         Self { settings }
     }
 
-    /// Asks about each URL in turn: the service wants one request at a time, and stops listening to those who send more.
+    /// Asks about each URL in turn: the service wants one request at a time, and stops listening to
+    /// those who send more.
     async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
         let mut locations = Vec::new();
         for gone in work.failed_urls.iter().take(MOST_URLS) {
@@ -56,7 +58,11 @@ impl Wayback {
             .append_pair("filter", "mimetype:application/pdf")
             .append_pair("collapse", "digest")
             .append_pair("limit", "-8");
-        let answer = match sort(&self.settings, web.ask(Ask::metadata(url, NAME)).await, &[404]) {
+        let answer = match sort(
+            &self.settings,
+            web.ask(Ask::metadata(url, NAME)).await,
+            &[404],
+        ) {
             Ok(answer) => answer,
             Err(Unanswered::Missing(_)) => return Ok(Vec::new()),
             Err(Unanswered::Failed(failure)) => return Err(failure),
@@ -70,23 +76,45 @@ impl Wayback {
 
     /// Reads rows below their header; the columns are found by name. Newest first.
     fn read(&self, rows: &Value) -> Vec<Location> {
-        let Some((header, rows)) = rows.as_array().and_then(|rows| rows.split_first()) else { return Vec::new() };
-        let column = |name: &str| header.as_array()?.iter().position(|column| column.as_str() == Some(name));
-        let (Some(timestamp), Some(original), Some(status)) = (column("timestamp"), column("original"), column("statuscode")) else {
+        let Some((header, rows)) = rows.as_array().and_then(|rows| rows.split_first()) else {
+            return Vec::new();
+        };
+        let column = |name: &str| {
+            header
+                .as_array()?
+                .iter()
+                .position(|column| column.as_str() == Some(name))
+        };
+        let (Some(timestamp), Some(original), Some(status)) = (
+            column("timestamp"),
+            column("original"),
+            column("statuscode"),
+        ) else {
             return Vec::new();
         };
         let mut copies: Vec<(&str, &str)> = rows
             .iter()
             .filter(|row| row.get(status).and_then(Value::as_str) == Some("200"))
             .filter_map(|row| Some((row.get(timestamp)?.as_str()?, row.get(original)?.as_str()?)))
-            .filter(|(timestamp, _)| timestamp.len() == 14 && timestamp.bytes().all(|byte| byte.is_ascii_digit()))
+            .filter(|(timestamp, _)| {
+                timestamp.len() == 14 && timestamp.bytes().all(|byte| byte.is_ascii_digit())
+            })
             .collect();
         copies.sort_by(|a, b| b.0.cmp(a.0));
         copies.truncate(MOST_COPIES);
         // `id_` asks for the bytes as they were, without the archive's own banner and links.
         let place = |(timestamp, original): (&str, &str)| {
-            let raw = format!("{}/web/{timestamp}id_/{original}", self.settings.endpoints.wayback.as_str().trim_end_matches('/'));
-            Url::parse(&raw).ok().map(|url| Location::new(url, Offers::Pdf, NAME))
+            let raw = format!(
+                "{}/web/{timestamp}id_/{original}",
+                self.settings
+                    .endpoints
+                    .wayback
+                    .as_str()
+                    .trim_end_matches('/')
+            );
+            Url::parse(&raw)
+                .ok()
+                .map(|url| Location::new(url, Offers::Pdf, NAME))
         };
         copies.into_iter().filter_map(place).collect()
     }

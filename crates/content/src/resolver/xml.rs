@@ -1,4 +1,5 @@
-//! Walks XML answers: which text stands under which elements. Namespaces are ignored: names are unique in what we read.
+//! Walks XML answers: which text stands under which elements. Namespaces are ignored: names are
+//! unique in what we read.
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -30,15 +31,23 @@ pub(super) fn walk(body: &[u8], mut visit: impl FnMut(Step<'_>)) -> Option<Strin
             Event::Text(text) => visit(Step::Text(&open, &text.xml10_content())),
             Event::CData(text) => visit(Step::Text(&open, text.as_ref())),
             Event::GeneralRef(reference) => {
-                let spelt = reference.resolve_char_ref().ok().flatten().or(match reference.as_ref() {
-                    "amp" => Some('&'),
-                    "lt" => Some('<'),
-                    "gt" => Some('>'),
-                    "quot" => Some('"'),
-                    "apos" => Some('\''),
-                    _ => None,
-                });
-                visit(Step::Text(&open, spelt.unwrap_or(' ').encode_utf8(&mut [0; 4])));
+                let spelt =
+                    reference
+                        .resolve_char_ref()
+                        .ok()
+                        .flatten()
+                        .or(match reference.as_ref() {
+                            "amp" => Some('&'),
+                            "lt" => Some('<'),
+                            "gt" => Some('>'),
+                            "quot" => Some('"'),
+                            "apos" => Some('\''),
+                            _ => None,
+                        });
+                visit(Step::Text(
+                    &open,
+                    spelt.unwrap_or(' ').encode_utf8(&mut [0; 4]),
+                ));
             }
             Event::Eof => return if open.is_empty() { root } else { None },
             _ => {}

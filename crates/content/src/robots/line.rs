@@ -1,7 +1,8 @@
 //! One line of a robots.txt, read as crawlers have always read them.
 //!
-//! The grammar is that of RFC 9309; what it leaves out is read as Google's published parser does: `user agent` with a space,
-//! the usual misspellings of `disallow`, and white space for a missing colon where exactly two words stand on the line.
+//! The grammar is that of RFC 9309; what it leaves out is read as Google's published parser does:
+//! `user agent` with a space, the usual misspellings of `disallow`, and white space for a missing
+//! colon where exactly two words stand on the line.
 
 /// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,10 +18,18 @@ pub(super) enum Line<'a> {
 }
 
 const USER_AGENT: [&str; 3] = ["user-agent", "useragent", "user agent"];
-const DISALLOW: [&str; 6] = ["disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"];
+const DISALLOW: [&str; 6] = [
+    "disallow",
+    "dissallow",
+    "dissalow",
+    "disalow",
+    "diasllow",
+    "disallaw",
+];
 
 impl<'a> Line<'a> {
-    /// Reads a line; `None` for comments, sitemaps and whatever is not known, which change nothing (section 2.2.4).
+    /// Reads a line; `None` for comments, sitemaps and whatever is not known, which change nothing
+    /// (section 2.2.4).
     pub(super) fn read(line: &'a str) -> Option<Self> {
         let line = line.split('#').next().unwrap_or_default().trim();
         let (key, value) = line.split_once(':').or_else(|| two_words(line))?;

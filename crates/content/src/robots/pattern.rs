@@ -13,34 +13,61 @@ pub(super) struct Pattern {
 
 impl Pattern {
     pub(super) fn new(text: &str) -> Self {
-        let (text, anchored) = text.strip_suffix('$').map_or((text, false), |text| (text, true));
+        let (text, anchored) = text
+            .strip_suffix('$')
+            .map_or((text, false), |text| (text, true));
         let text = normalise(text);
-        let text = if text.starts_with(['/', '*']) { text } else { format!("/{text}") };
+        let text = if text.starts_with(['/', '*']) {
+            text
+        } else {
+            format!("/{text}")
+        };
         let specificity = text.len() + usize::from(anchored);
-        Self { pieces: text.split('*').map(literal).collect(), anchored, specificity }
+        Self {
+            pieces: text.split('*').map(literal).collect(),
+            anchored,
+            specificity,
+        }
     }
 
     pub(super) const fn specificity(&self) -> usize {
         self.specificity
     }
 
-    /// Matches a path, as [`path`] writes it, from its beginning. The leftmost place for each piece is as good as any, so there is no going back.
+    /// Matches a path, as [`path`] writes it, from its beginning. The leftmost place for each piece
+    /// is as good as any, so there is no going back.
     pub(super) fn matches(&self, path: &str) -> bool {
-        let Some((first, rest)) = self.pieces.split_first() else { return true };
-        let Some(mut path) = path.strip_prefix(first.as_str()) else { return false };
-        let Some((last, middle)) = rest.split_last() else { return !self.anchored || path.is_empty() };
+        let Some((first, rest)) = self.pieces.split_first() else {
+            return true;
+        };
+        let Some(mut path) = path.strip_prefix(first.as_str()) else {
+            return false;
+        };
+        let Some((last, middle)) = rest.split_last() else {
+            return !self.anchored || path.is_empty();
+        };
         for piece in middle {
-            let Some(at) = path.find(piece.as_str()) else { return false };
+            let Some(at) = path.find(piece.as_str()) else {
+                return false;
+            };
             path = &path[at + piece.len()..];
         }
-        if self.anchored { path.ends_with(last.as_str()) } else { path.contains(last.as_str()) }
+        if self.anchored {
+            path.ends_with(last.as_str())
+        } else {
+            path.contains(last.as_str())
+        }
     }
 }
 
 /// Writes a path as patterns are compared with it.
 pub(super) fn path(text: &str) -> String {
     let path = literal(&normalise(text));
-    if path.starts_with('/') { path } else { format!("/{path}") }
+    if path.starts_with('/') {
+        path
+    } else {
+        format!("/{path}")
+    }
 }
 
 /// Undoes the escapes of star and dollar, once they can no longer be taken for more than that.
@@ -48,7 +75,8 @@ fn literal(text: &str) -> String {
     text.replace("%2A", "*").replace("%24", "$")
 }
 
-/// Brings escapes into one form (RFC 9309 section 2.2.2): octets outside printable ASCII escaped, needless escapes undone, hex in upper case.
+/// Brings escapes into one form (RFC 9309 section 2.2.2): octets outside printable ASCII escaped,
+/// needless escapes undone, hex in upper case.
 ///
 /// Escapes of reserved characters stay, and so `%2F` is not `/`.
 fn normalise(text: &str) -> String {
@@ -56,7 +84,9 @@ fn normalise(text: &str) -> String {
     let mut normal = String::with_capacity(text.len());
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
-        let escape = (byte == b'%').then(|| Some((hex(*bytes.get(at + 1)?)?, hex(*bytes.get(at + 2)?)?))).flatten();
+        let escape = (byte == b'%')
+            .then(|| Some((hex(*bytes.get(at + 1)?)?, hex(*bytes.get(at + 2)?)?)))
+            .flatten();
         let octet = escape.map_or(byte, |(high, low)| high * 16 + low);
         at += if escape.is_some() { 3 } else { 1 };
         let unreserved = octet.is_ascii_alphanumeric() || b"-._~".contains(&octet);
@@ -70,7 +100,9 @@ fn normalise(text: &str) -> String {
 }
 
 fn hex(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+    char::from(byte)
+        .to_digit(16)
+        .and_then(|digit| u8::try_from(digit).ok())
 }
 
 #[cfg(test)]

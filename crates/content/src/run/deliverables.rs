@@ -1,7 +1,9 @@
-//! What the person who ordered the papers gets at the end: `report.html`, `missing.csv` and `downloaded.csl.json`.
+//! What the person who ordered the papers gets at the end: `report.html`, `missing.csv` and
+//! `downloaded.csl.json`.
 //!
-//! The report begins with works, not with requests: how many were asked for, are there, are not openly available, failed
-//! or wait. What is missing has its reason in plain words and the best link for a human.
+//! The report begins with works, not with requests: how many were asked for, are there, are not
+//! openly available, failed or wait. What is missing has its reason in plain words and the best
+//! link for a human.
 
 mod html;
 
@@ -55,9 +57,15 @@ pub(crate) struct Delivered {
 
 impl Delivered {
     fn of(row: WorkRow) -> Self {
-        let record: Value = row.payload.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null);
+        let record: Value = row
+            .payload
+            .as_deref()
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or(Value::Null);
         let text = |key: &str| record[key].as_str().map(str::to_owned);
-        let status = record["http_status"].as_u64().and_then(|status| u16::try_from(status).ok());
+        let status = record["http_status"]
+            .as_u64()
+            .and_then(|status| u16::try_from(status).ok());
         let why = row.reason.as_deref().and_then(Reason::read);
         let standing = match row.state {
             ItemState::Done => Standing::Downloaded,
@@ -70,7 +78,10 @@ impl Delivered {
             title: text("title"),
             year: record["publication_year"].as_i64(),
             path: text("path"),
-            reason: why.map_or_else(|| "waiting (retry later)".to_owned(), |why| reason::sentence(why, status)),
+            reason: why.map_or_else(
+                || "waiting (retry later)".to_owned(),
+                |why| reason::sentence(why, status),
+            ),
             detail: row.detail.unwrap_or_default(),
             link: link(&row.work_id, doi.as_deref()),
             doi,
@@ -82,7 +93,8 @@ impl Delivered {
 /// Tells whether a work without a file is not openly available, or failed.
 fn standing(reason: Reason, status: Option<u16>) -> Standing {
     match (reason, status) {
-        (Reason::NotFound | Reason::HtmlOnly, _) | (Reason::HttpStatus, Some(401 | 402 | 403 | 451)) => Standing::NotOpen,
+        (Reason::NotFound | Reason::HtmlOnly, _)
+        | (Reason::HttpStatus, Some(401 | 402 | 403 | 451)) => Standing::NotOpen,
         _ => Standing::Failed,
     }
 }
@@ -91,7 +103,10 @@ fn standing(reason: Reason, status: Option<u16>) -> Standing {
 fn link(work_id: &str, doi: Option<&str>) -> String {
     match (Identifier::parse(work_id), doi) {
         (Ok(Identifier::Doi(doi)), _) => format!("https://doi.org/{}", doi_path(&doi)),
-        (_, Some(doi)) => doi.parse().map_or_else(|_| String::new(), |doi| format!("https://doi.org/{}", doi_path(&doi))),
+        (_, Some(doi)) => doi.parse().map_or_else(
+            |_| String::new(),
+            |doi| format!("https://doi.org/{}", doi_path(&doi)),
+        ),
         (Ok(Identifier::Arxiv(id)), _) => format!("https://arxiv.org/abs/{id}"),
         (Ok(Identifier::Pmid(id)), _) => format!("https://pubmed.ncbi.nlm.nih.gov/{id}/"),
         (Ok(Identifier::Pmcid(id)), _) => format!("https://pmc.ncbi.nlm.nih.gov/articles/{id}/"),
@@ -111,7 +126,11 @@ struct Growing {
 impl Growing {
     fn create(path: PathBuf) -> io::Result<Self> {
         let part = beside(&path);
-        Ok(Self { file: BufWriter::new(File::create(&part)?), path, part })
+        Ok(Self {
+            file: BufWriter::new(File::create(&part)?),
+            path,
+            part,
+        })
     }
 
     fn finish(mut self) -> io::Result<()> {
@@ -131,17 +150,36 @@ struct Gathered {
 
 impl Gathered {
     fn create(out: &Path) -> io::Result<Self> {
-        let (mut missing, references) = (Growing::create(out.join("missing.csv"))?, Growing::create(out.join("downloaded.csl.json"))?);
+        let (mut missing, references) = (
+            Growing::create(out.join("missing.csv"))?,
+            Growing::create(out.join("downloaded.csl.json"))?,
+        );
         missing.file.write_all(b"id,title,reason,link\n")?;
-        Ok(Self { missing, references, is_first: true, page: html::Works::default(), failed: None })
+        Ok(Self {
+            missing,
+            references,
+            is_first: true,
+            page: html::Works::default(),
+            failed: None,
+        })
     }
 
     fn take(&mut self, work: Delivered) {
         let written = if work.standing == Standing::Downloaded {
-            let before = if std::mem::replace(&mut self.is_first, false) { "[\n" } else { ",\n" };
+            let before = if std::mem::replace(&mut self.is_first, false) {
+                "[\n"
+            } else {
+                ",\n"
+            };
             write!(self.references.file, "{before}{}", csl(&work))
         } else {
-            let cells = [&work.work_id, work.title.as_deref().unwrap_or_default(), &work.reason, &work.link].map(cell);
+            let cells = [
+                &work.work_id,
+                work.title.as_deref().unwrap_or_default(),
+                &work.reason,
+                &work.link,
+            ]
+            .map(cell);
             writeln!(self.missing.file, "{}", cells.join(","))
         };
         self.failed = self.failed.take().or(written.err());
@@ -153,17 +191,28 @@ impl Gathered {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        self.references.file.write_all(if self.is_first { b"[]\n" } else { b"\n]\n" })?;
+        self.references
+            .file
+            .write_all(if self.is_first { b"[]\n" } else { b"\n]\n" })?;
         self.missing.finish()?;
         self.references.finish()?;
         Ok(self.page)
     }
 }
 
-/// Writes a cell of a CSV file (RFC 4180). What a spreadsheet would take for a formula is kept from being one.
+/// Writes a cell of a CSV file (RFC 4180). What a spreadsheet would take for a formula is kept from
+/// being one.
 fn cell(text: &str) -> String {
-    let text = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() };
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+    let text = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        format!("'{text}")
+    } else {
+        text.to_owned()
+    };
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text
+    }
 }
 
 /// Writes a work as CSL-JSON, as reference managers read it.
@@ -175,7 +224,11 @@ fn csl(work: &Delivered) -> Value {
     if let Some(year) = work.year {
         item["issued"] = json!({ "date-parts": [[year]] });
     }
-    if let Some(doi) = work.doi.clone().or_else(|| work.work_id.strip_prefix("doi:").map(str::to_owned)) {
+    if let Some(doi) = work
+        .doi
+        .clone()
+        .or_else(|| work.work_id.strip_prefix("doi:").map(str::to_owned))
+    {
         item["DOI"] = json!(doi);
     }
     if let Some(path) = &work.path {
@@ -189,7 +242,10 @@ fn csl(work: &Delivered) -> Value {
 /// # Errors
 /// The queue cannot be read, or a file cannot be written.
 pub async fn deliver(queue: &Queue, out: &Path, report: &Report) -> Result<(), QueueError> {
-    let unwritable = |error: io::Error| QueueError::Sqlite { path: out.display().to_string(), why: format!("the report cannot be written: {error}") };
+    let unwritable = |error: io::Error| QueueError::Sqlite {
+        path: out.display().to_string(),
+        why: format!("the report cannot be written: {error}"),
+    };
     let gathered = Arc::new(Mutex::new(Some(Gathered::create(out).map_err(unwritable)?)));
     let side = Arc::clone(&gathered);
     let take = move |row| {
@@ -198,7 +254,9 @@ pub async fn deliver(queue: &Queue, out: &Path, report: &Report) -> Result<(), Q
         }
     };
     queue.each_work(take).await?;
-    let Some(gathered) = gathered.lock().take() else { return Ok(()) };
+    let Some(gathered) = gathered.lock().take() else {
+        return Ok(());
+    };
     let works = gathered.finish().map_err(unwritable)?;
     write_whole(&out.join("report.html"), &works.write(report)).map_err(unwritable)
 }
@@ -223,8 +281,14 @@ mod tests {
             ("pmcid:PMC9", "https://pmc.ncbi.nlm.nih.gov/articles/PMC9/"),
             ("https://x.example/a", "https://x.example/a"),
         ] {
-            assert_eq!(link(&id.replace("10.1/a", "10.1234/a"), None), wanted.replace("10.1/a", "10.1234/a"));
+            assert_eq!(
+                link(&id.replace("10.1/a", "10.1234/a"), None),
+                wanted.replace("10.1/a", "10.1234/a")
+            );
         }
-        assert_eq!(link("https://x.example/a", Some("10.1234/b")), "https://doi.org/10.1234/b");
+        assert_eq!(
+            link("https://x.example/a", Some("10.1234/b")),
+            "https://doi.org/10.1234/b"
+        );
     }
 }

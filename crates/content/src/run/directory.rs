@@ -31,7 +31,9 @@ pub enum DirectoryError {
         by: String,
     },
     /// Its working directory leads elsewhere.
-    #[error("{path} is a symbolic link; unfinished files are written and removed there, so it has to be a directory of its own: remove the link")]
+    #[error(
+        "{path} is a symbolic link; unfinished files are written and removed there, so it has to be a directory of its own: remove the link"
+    )]
     Link {
         /// The link.
         path: String,
@@ -59,21 +61,36 @@ impl Directory {
     pub fn open(path: &Path, mode: Mode) -> Result<Self, DirectoryError> {
         let working = working_directory(path);
         refuse_links(path, &working)?;
-        fs::create_dir_all(&working).map_err(|source| DirectoryError::Unwritable { path: path.display().to_string(), source })?;
+        fs::create_dir_all(&working).map_err(|source| DirectoryError::Unwritable {
+            path: path.display().to_string(),
+            source,
+        })?;
         spread_drawers(&working);
         let lock = working.join("lock");
         let held = take_lock(path, &lock)?;
         let queue = Queue::open(&path.join("manifest.sqlite3"), mode)?;
-        Ok(Self { path: path.to_owned(), queue, lock, _held: held })
+        Ok(Self {
+            path: path.to_owned(),
+            queue,
+            lock,
+            _held: held,
+        })
     }
 
-    /// Copies what an earlier run knows into another directory, so that a rehearsal knows what is there.
+    /// Copies what an earlier run knows into another directory, so that a rehearsal knows what is
+    /// there.
     ///
     /// # Errors
     /// The earlier run cannot be read, or the copy cannot be written.
     pub fn copy_queue(from: &Path, to: &Path) -> Result<(), DirectoryError> {
-        fs::create_dir_all(to).map_err(|source| DirectoryError::Unwritable { path: to.display().to_string(), source })?;
-        Ok(Queue::copy(&from.join("manifest.sqlite3"), &to.join("manifest.sqlite3"))?)
+        fs::create_dir_all(to).map_err(|source| DirectoryError::Unwritable {
+            path: to.display().to_string(),
+            source,
+        })?;
+        Ok(Queue::copy(
+            &from.join("manifest.sqlite3"),
+            &to.join("manifest.sqlite3"),
+        )?)
     }
 
     /// Tells whether a run has worked here before.
@@ -82,16 +99,26 @@ impl Directory {
         path.join("manifest.sqlite3").exists()
     }
 
-    /// Puts in order what a killed run left: files that were recorded get their names, what is of no use goes.
+    /// Puts in order what a killed run left: files that were recorded get their names, what is of
+    /// no use goes.
     ///
     /// # Errors
     /// The directory cannot be read or written.
     pub async fn put_in_order(&self) -> Result<(), DirectoryError> {
         let working = working_directory(&self.path);
-        let unwritable = |source| DirectoryError::Unwritable { path: working.display().to_string(), source };
+        let unwritable = |source| DirectoryError::Unwritable {
+            path: working.display().to_string(),
+            source,
+        };
         for file in Unfinished::in_directory(&self.path).files {
             let name = file.file_name().unwrap_or_default().to_string_lossy();
-            let Some(item) = name.split('-').next().and_then(|item| item.parse::<i64>().ok()) else { continue };
+            let Some(item) = name
+                .split('-')
+                .next()
+                .and_then(|item| item.parse::<i64>().ok())
+            else {
+                continue;
+            };
             if name.contains(".part") {
                 // Unfinished: the run takes it up.
                 continue;
@@ -99,7 +126,8 @@ impl Directory {
             // Without a record it was not judged yet, and the run takes it up, too.
             for (path, sha256, bytes) in &self.queue.files_of(item).await? {
                 let place = self.path.join(path);
-                let fits = fs::metadata(&file).is_ok_and(|meta| meta.len() == *bytes) && sha256_of(&file).is_ok_and(|found| found == *sha256);
+                let fits = fs::metadata(&file).is_ok_and(|meta| meta.len() == *bytes)
+                    && sha256_of(&file).is_ok_and(|found| found == *sha256);
                 if fits && !place.exists() {
                     if let Some(parent) = place.parent() {
                         fs::create_dir_all(parent).map_err(unwritable)?;
@@ -112,7 +140,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Removes what a run that came to its end leaves behind. With `all_done` nothing is left to go on with.
+    /// Removes what a run that came to its end leaves behind. With `all_done` nothing is left to go
+    /// on with.
     pub fn tidy(&self, all_done: bool) {
         let working = working_directory(&self.path);
         let unfinished = Unfinished::in_directory(&self.path);
@@ -135,44 +164,69 @@ impl Directory {
 /// Refuses a working directory that is a link, or has one where its own parts would be.
 fn refuse_links(out: &Path, working: &Path) -> Result<(), DirectoryError> {
     let is_link = |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink());
-    let own = std::iter::once(working.to_owned()).chain(shards(out)).chain([working.join("lock")]);
+    let own = std::iter::once(working.to_owned())
+        .chain(shards(out))
+        .chain([working.join("lock")]);
     match own.into_iter().find(|path| is_link(path)) {
-        Some(link) => Err(DirectoryError::Link { path: link.display().to_string() }),
+        Some(link) => Err(DirectoryError::Link {
+            path: link.display().to_string(),
+        }),
         None => Ok(()),
     }
 }
 
 fn take_lock(path: &Path, lock: &Path) -> Result<File, DirectoryError> {
-    let unwritable = |source| DirectoryError::Unwritable { path: lock.display().to_string(), source };
+    let unwritable = |source| DirectoryError::Unwritable {
+        path: lock.display().to_string(),
+        source,
+    };
     loop {
         if let Some(working) = lock.parent() {
             fs::create_dir_all(working).map_err(unwritable)?;
         }
-        let mut file = File::options().read(true).write(true).create(true).truncate(false).open(lock).map_err(unwritable)?;
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(lock)
+            .map_err(unwritable)?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             let mut text = String::new();
             let _ = file.read_to_string(&mut text);
-            let by = text.trim().parse::<u32>().map(|pid| format!(" (process {pid})")).unwrap_or_default();
-            return Err(DirectoryError::Busy { path: path.display().to_string(), by });
+            let by = text
+                .trim()
+                .parse::<u32>()
+                .map(|pid| format!(" (process {pid})"))
+                .unwrap_or_default();
+            return Err(DirectoryError::Busy {
+                path: path.display().to_string(),
+                by,
+            });
         }
         // The one before may have removed it between opening and locking.
         let same = fs::metadata(lock).is_ok_and(|now| {
             use std::os::unix::fs::MetadataExt;
-            file.metadata().is_ok_and(|held| held.ino() == now.ino() && held.dev() == now.dev())
+            file.metadata()
+                .is_ok_and(|held| held.ino() == now.ino() && held.dev() == now.dev())
         });
         if same {
-            file.set_len(0).and_then(|()| file.write_all(std::process::id().to_string().as_bytes())).map_err(unwritable)?;
+            file.set_len(0)
+                .and_then(|()| file.write_all(std::process::id().to_string().as_bytes()))
+                .map_err(unwritable)?;
             return Ok(file);
         }
     }
 }
 
-/// Checks every file of a directory against its manifest, and queues the works of those anew that are not what they were.
-/// Returns how many were checked, and what is wrong with which.
+/// Checks every file of a directory against its manifest, and queues the works of those anew that
+/// are not what they were. Returns how many were checked, and what is wrong with which.
 ///
 /// # Errors
 /// The queue cannot be read or written.
-pub async fn verify(directory: &Directory) -> Result<(u64, Vec<(String, &'static str)>), DirectoryError> {
+pub async fn verify(
+    directory: &Directory,
+) -> Result<(u64, Vec<(String, &'static str)>), DirectoryError> {
     let mut wrong = Vec::new();
     let files = directory.queue.files().await?;
     for (item, path, sha256, bytes) in &files {
@@ -188,7 +242,10 @@ pub async fn verify(directory: &Directory) -> Result<(u64, Vec<(String, &'static
         };
         if let Some(flaw) = flaw {
             wrong.push((path.clone(), flaw));
-            directory.queue.disown(*item, path.clone(), START.to_owned()).await?;
+            directory
+                .queue
+                .disown(*item, path.clone(), START.to_owned())
+                .await?;
             let _ = fs::remove_file(&place);
         }
     }
@@ -209,12 +266,21 @@ mod tests {
         fs::write(&precious, "x").unwrap();
         let working = working_directory(out.path());
         std::os::unix::fs::symlink(elsewhere.path(), &working).unwrap();
-        let error = Directory::open(out.path(), Mode::Inline).err().unwrap().to_string();
-        assert!(error.contains("is a symbolic link") && error.contains("remove the link"), "{error}");
+        let error = Directory::open(out.path(), Mode::Inline)
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(
+            error.contains("is a symbolic link") && error.contains("remove the link"),
+            "{error}"
+        );
         fs::remove_file(&working).unwrap();
         fs::create_dir_all(&working).unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), working.join("3")).unwrap();
-        assert!(matches!(Directory::open(out.path(), Mode::Inline), Err(DirectoryError::Link { .. })));
+        assert!(matches!(
+            Directory::open(out.path(), Mode::Inline),
+            Err(DirectoryError::Link { .. })
+        ));
         fs::remove_file(working.join("3")).unwrap();
         let foreign = working.join("notes.txt");
         fs::write(&foreign, "x").unwrap();

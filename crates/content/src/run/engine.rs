@@ -1,4 +1,5 @@
-//! What a run is made of, and what it knows about works: their lanes, how much of each is in hand, what was written down.
+//! What a run is made of, and what it knows about works: their lanes, how much of each is in hand,
+//! what was written down.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -79,16 +80,47 @@ impl Engine {
     /// # Errors
     /// The queue or the manifest cannot be read or written.
     pub async fn new(parts: Parts) -> Result<Arc<Self>, RunError> {
-        let Parts { hub, runtime, queue, settings, options, run_id, board, reachability } = parts;
+        let Parts {
+            hub,
+            runtime,
+            queue,
+            settings,
+            options,
+            run_id,
+            board,
+            reachability,
+        } = parts;
         let begun = (runtime.wall().as_secs_f64(), runtime.boot());
         let lines = Lines::begin(&options.out.join("manifest.jsonl"), &queue).await?;
-        let services = settings.endpoints.all().into_iter().filter_map(|url| Host::of(url).ok());
-        let exempt = services.chain(settings.text_mining_hosts().into_iter().filter_map(|host| Host::parse(host).ok())).collect();
-        let robots = Arc::new(RobotsGate::new(hub.clone(), Arc::clone(&runtime), exempt, options.ignore_robots));
+        let services = settings
+            .endpoints
+            .all()
+            .into_iter()
+            .filter_map(|url| Host::of(url).ok());
+        let exempt = services
+            .chain(
+                settings
+                    .text_mining_hosts()
+                    .into_iter()
+                    .filter_map(|host| Host::parse(host).ok()),
+            )
+            .collect();
+        let robots = Arc::new(RobotsGate::new(
+            hub.clone(),
+            Arc::clone(&runtime),
+            exempt,
+            options.ignore_robots,
+        ));
         let fetched = queue.owners().await?;
         let cookies = options.cookies.then(|| Arc::new(CookieJar::new()));
-        let certain =
-            settings.endpoints.all().into_iter().filter_map(|url| url.host_str().map(str::to_owned)).collect::<BTreeSet<_>>().into_iter().collect();
+        let certain = settings
+            .endpoints
+            .all()
+            .into_iter()
+            .filter_map(|url| url.host_str().map(str::to_owned))
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect();
         Ok(Arc::new(Self {
             web: HubWeb::new(hub.clone(), Arc::clone(&robots)).with_cookies(cookies.clone()),
             fetcher: Fetcher {
@@ -106,8 +138,15 @@ impl Engine {
             },
             resolvers: all(&settings),
             landing: LandingPage::new(Arc::clone(&settings)),
-            aims: Aims { kinds: options.kinds.clone(), choice: options.choice.clone(), max_attempts: options.max_attempts },
-            scribe: Scribe { run_id: run_id.into(), dry_run: options.rehearsal == super::Rehearsal::DryRun },
+            aims: Aims {
+                kinds: options.kinds.clone(),
+                choice: options.choice.clone(),
+                max_attempts: options.max_attempts,
+            },
+            scribe: Scribe {
+                run_id: run_id.into(),
+                dry_run: options.rehearsal == super::Rehearsal::DryRun,
+            },
             lines,
             hub,
             runtime,
@@ -125,8 +164,8 @@ impl Engine {
         }))
     }
 
-    /// Returns the time in seconds since 1970, as it was when the run began and has gone on since, whatever becomes of the
-    /// wall clock meanwhile.
+    /// Returns the time in seconds since 1970, as it was when the run began and has gone on since,
+    /// whatever becomes of the wall clock meanwhile.
     pub(crate) fn now(&self) -> f64 {
         self.begun.0 + self.runtime.boot().since(self.begun.1).as_secs_f64()
     }
@@ -138,14 +177,23 @@ impl Engine {
             Err(_) => START.into(),
         };
         match step {
-            Step::Fetch(place) => pursuit.place(*place).map_or_else(|| START.into(), |location| of_host(&location.url, self.options.role)),
-            Step::Read(place) => pursuit.place(*place).map_or_else(|| START.into(), |location| of_host(&location.url, Role::Landing)),
-            Step::Resolve("landing_page") => match (&pursuit.work.identifiers.url, &pursuit.work.identifiers.doi) {
-                (Some(url), _) => of_host(url, Role::Landing),
-                // Who registered a DOI is who publishes it, nearly always: its page is not known before doi.org has been asked.
-                (None, Some(doi)) => format!("landing of {}", doi.prefix()).into(),
-                (None, None) => START.into(),
-            },
+            Step::Fetch(place) => pursuit.place(*place).map_or_else(
+                || START.into(),
+                |location| of_host(&location.url, self.options.role),
+            ),
+            Step::Read(place) => pursuit.place(*place).map_or_else(
+                || START.into(),
+                |location| of_host(&location.url, Role::Landing),
+            ),
+            Step::Resolve("landing_page") => {
+                match (&pursuit.work.identifiers.url, &pursuit.work.identifiers.doi) {
+                    (Some(url), _) => of_host(url, Role::Landing),
+                    // Who registered a DOI is who publishes it, nearly always: its page is not
+                    // known before doi.org has been asked.
+                    (None, Some(doi)) => format!("landing of {}", doi.prefix()).into(),
+                    (None, None) => START.into(),
+                }
+            }
             Step::Resolve(name) => format!("resolver {name}").into(),
             Step::Wait(_) | Step::End => START.into(),
         }
@@ -169,12 +217,22 @@ impl Engine {
 
     /// Returns the host that a step goes to.
     pub(crate) fn host_of(&self, held: &Held) -> Option<String> {
-        let of_place = |place: usize| held.pursuit.place(place).and_then(|location| location.url.host_str()).map(str::to_owned);
+        let of_place = |place: usize| {
+            held.pursuit
+                .place(place)
+                .and_then(|location| location.url.host_str())
+                .map(str::to_owned)
+        };
         match held.step {
             Step::Fetch(place) | Step::Read(place) => of_place(place),
-            Step::Resolve("landing_page") if held.pursuit.work.identifiers.url.is_some() => {
-                held.pursuit.work.identifiers.url.as_ref().and_then(Url::host_str).map(str::to_owned)
-            }
+            Step::Resolve("landing_page") if held.pursuit.work.identifiers.url.is_some() => held
+                .pursuit
+                .work
+                .identifiers
+                .url
+                .as_ref()
+                .and_then(Url::host_str)
+                .map(str::to_owned),
             Step::Resolve(name) => Some(self.host_of_resolver(name)),
             Step::Wait(_) | Step::End => None,
         }
@@ -185,21 +243,36 @@ impl Engine {
         let (host, why) = match pursuit.waits_for(at) {
             Some((waited, setback)) => {
                 let host = match waited {
-                    Waited::For(url) => Host::of(url).map_or_else(|_| String::new(), |host| host.to_string()),
+                    Waited::For(url) => {
+                        Host::of(url).map_or_else(|_| String::new(), |host| host.to_string())
+                    }
                     Waited::Asking(resolver) => self.host_of_resolver(resolver),
                 };
                 (host, setback.map(why_deferred))
             }
             None => (String::new(), None),
         };
-        let host = if host.is_empty() { "its host".to_owned() } else { host };
-        Deferral { host, until: at, why: why.unwrap_or_else(|| "retry later".to_owned()) }
+        let host = if host.is_empty() {
+            "its host".to_owned()
+        } else {
+            host
+        };
+        Deferral {
+            host,
+            until: at,
+            why: why.unwrap_or_else(|| "retry later".to_owned()),
+        }
     }
 
-    /// Returns how long the limits make these works of a lane take at least; `None` where no limit is known.
+    /// Returns how long the limits make these works of a lane take at least; `None` where no limit
+    /// is known.
     pub(crate) fn least_time(&self, lane: &str, works: u64) -> Option<Duration> {
         let (host, role, batch) = if let Some(name) = lane.strip_prefix("resolver ") {
-            (Host::parse(&self.host_of_resolver(name)).ok()?, Role::Metadata, self.bounds(lane).batch)
+            (
+                Host::parse(&self.host_of_resolver(name)).ok()?,
+                Role::Metadata,
+                self.bounds(lane).batch,
+            )
         } else {
             let (site, role) = lane.rsplit_once('|')?;
             (Host::parse(site).ok()?, role.parse().ok()?, 1)
@@ -208,43 +281,78 @@ impl Engine {
         let windows = &self.hub.config().limits.of(&host, role).rates.value;
         let of_window = |window: &docstokg_hub::policy::rate::Window| {
             let full = requests.saturating_sub(1) / u64::from(window.limit.get());
-            window.per.saturating_mul(u32::try_from(full).unwrap_or(u32::MAX))
+            window
+                .per
+                .saturating_mul(u32::try_from(full).unwrap_or(u32::MAX))
         };
         windows.iter().map(of_window).max()
     }
 
-    /// Returns how long the limits make works that were rehearsed take at least; `None` where no limit is known.
+    /// Returns how long the limits make works that were rehearsed take at least; `None` where no
+    /// limit is known.
     #[must_use]
     pub fn least_time_of_rehearsed(&self) -> Option<Duration> {
-        self.board.rehearsed().iter().filter_map(|(lane, works)| self.least_time(lane, *works)).max()
+        self.board
+            .rehearsed()
+            .iter()
+            .filter_map(|(lane, works)| self.least_time(lane, *works))
+            .max()
     }
 
-    /// Returns how much a lane may have in hand: a little more than its site answers at once, so that its line never runs dry.
+    /// Returns how much a lane may have in hand: a little more than its site answers at once, so
+    /// that its line never runs dry.
     pub(crate) fn bounds(&self, lane: &str) -> Bounds {
         if matches!(lane, START | LOST) {
             return Bounds { most: 64, batch: 1 };
         }
         if let Some(name) = lane.strip_prefix("resolver ") {
-            let batch = self.resolvers.iter().find(|resolver| resolver.name() == name).map_or(1, |resolver| resolver.batch().max(1));
-            return Bounds { most: if batch > 1 { 4 } else { 32 }, batch };
+            let batch = self
+                .resolvers
+                .iter()
+                .find(|resolver| resolver.name() == name)
+                .map_or(1, |resolver| resolver.batch().max(1));
+            return Bounds {
+                most: if batch > 1 { 4 } else { 32 },
+                batch,
+            };
         }
         if lane.starts_with("landing of ") {
             return Bounds { most: 8, batch: 1 };
         }
         let (site, role) = lane.rsplit_once('|').unwrap_or((lane, "artifact"));
         let role: Role = role.parse().unwrap_or(Role::Artifact);
-        let most = Host::parse(site).ok().and_then(|host| self.hub.config().limits.of(&host, role).max_concurrent.value);
-        Bounds { most: most.map_or(64, |most| (2 * most.get() as usize).clamp(4, 128)), batch: 1 }
+        let most = Host::parse(site).ok().and_then(|host| {
+            self.hub
+                .config()
+                .limits
+                .of(&host, role)
+                .max_concurrent
+                .value
+        });
+        Bounds {
+            most: most.map_or(64, |most| (2 * most.get() as usize).clamp(4, 128)),
+            batch: 1,
+        }
     }
 
-    /// Takes a work in hand: what was written down about it, or what its name says. `None` for a row that nobody can read.
+    /// Takes a work in hand: what was written down about it, or what its name says. `None` for a
+    /// row that nobody can read.
     pub(crate) fn hold(&self, item: Item) -> Option<Held> {
-        let written = item.progress.as_deref().and_then(|text| serde_json::from_str::<Pursuit>(text).ok());
-        let given = if item.hidden { self.hidden.lock().get(&item.key_hash).cloned() } else { None };
+        let written = item
+            .progress
+            .as_deref()
+            .and_then(|text| serde_json::from_str::<Pursuit>(text).ok());
+        let given = if item.hidden {
+            self.hidden.lock().get(&item.key_hash).cloned()
+        } else {
+            None
+        };
         let lost = item.hidden && given.is_none();
         let mut pursuit = match written {
             Some(pursuit) => pursuit,
-            None => Pursuit::new(given.or_else(|| Identifier::parse(&item.work_id).ok().map(Work::new))?),
+            None => Pursuit::new(
+                given.or_else(|| Identifier::parse(&item.work_id).ok().map(Work::new))?,
+            ),
         };
         pursuit.attempts = pursuit.attempts.max(item.attempts);
         if let Some(deferral) = pursuit.deferral.take() {
@@ -256,7 +364,14 @@ impl Engine {
         } else {
             self.next(&pursuit)
         };
-        let mut held = Held { id: item.id, work_id: item.work_id, pursuit: Box::new(pursuit), step, lost, ended: false };
+        let mut held = Held {
+            id: item.id,
+            work_id: item.work_id,
+            pursuit: Box::new(pursuit),
+            step,
+            lost,
+            ended: false,
+        };
         self.bound(&mut held);
         Some(held)
     }
@@ -278,6 +393,12 @@ fn why_deferred(setback: &Setback) -> String {
     ];
     match setback.reason {
         Reason::Offline => "no network".to_owned(),
-        reason => known.iter().find(|(mark, _)| detail.contains(mark)).map_or_else(|| reason.sentence().to_owned(), |(_, why)| (*why).to_owned()),
+        reason => known
+            .iter()
+            .find(|(mark, _)| detail.contains(mark))
+            .map_or_else(
+                || reason.sentence().to_owned(),
+                |(_, why)| (*why).to_owned(),
+            ),
     }
 }

@@ -95,7 +95,8 @@ impl Engine {
     pub async fn run(self: &Arc<Self>, inputs: Box<dyn Inputs>) -> Result<Ended, RunError> {
         let (tell, mut told) = mpsc::unbounded_channel();
         if self.options.rehearsal == super::Rehearsal::No {
-            // What an earlier run deferred is planned anew: sources and circumstances may have changed.
+            // What an earlier run deferred is planned anew: sources and circumstances may have
+            // changed.
             self.queue.plan_anew(START.to_owned()).await?;
         }
         let due = self.queue.next_due().await?;
@@ -116,7 +117,8 @@ impl Engine {
         let counts = self.queue.counts().await?;
         self.board.count(|tally| {
             tally.works = counts.queued + counts.leased + counts.done + counts.failed;
-            (tally.done, tally.failed, tally.already) = (counts.done, counts.failed, counts.done + counts.failed);
+            (tally.done, tally.failed, tally.already) =
+                (counts.done, counts.failed, counts.done + counts.failed);
         });
         let reader = Arc::clone(self);
         let tell_read = tell;
@@ -183,10 +185,18 @@ struct Loop<'a> {
 impl Loop<'_> {
     fn wake(&self) -> BootInstant {
         let now = self.engine.runtime.boot();
-        let look = now + if self.engine.runtime.can_stall() { LOOK } else { Duration::from_secs(3_600) };
+        let look = now
+            + if self.engine.runtime.can_stall() {
+                LOOK
+            } else {
+                Duration::from_secs(3_600)
+            };
         let room = self.in_hand < self.engine.options.workers;
         match self.due.filter(|_| room) {
-            Some(due) => look.min(now + Duration::from_secs_f64((due - self.engine.now()).clamp(0.0, 86_400.0)) + Duration::from_millis(1)),
+            Some(due) => look.min(
+                now + Duration::from_secs_f64((due - self.engine.now()).clamp(0.0, 86_400.0))
+                    + Duration::from_millis(1),
+            ),
             None => look,
         }
     }
@@ -195,23 +205,29 @@ impl Loop<'_> {
         match event {
             Event::Queued(lanes) => {
                 for (lane, works) in lanes {
-                    self.lanes.stored(&lane, works, || self.engine.bounds(&lane));
+                    self.lanes
+                        .stored(&lane, works, || self.engine.bounds(&lane));
                 }
             }
             Event::AllRead => {
                 self.all_read = true;
                 let lane: LaneName = LOST.into();
-                self.lanes.stored(&lane, std::mem::take(&mut self.lost), || self.engine.bounds(&lane));
+                self.lanes
+                    .stored(&lane, std::mem::take(&mut self.lost), || {
+                        self.engine.bounds(&lane)
+                    });
                 self.engine.board.count(|tally| tally.all_read = true);
             }
             Event::Listed(asked, found) => {
                 self.pending -= 1;
-                self.lanes.listed(found, asked, |lane| self.engine.bounds(lane));
+                self.lanes
+                    .listed(found, asked, |lane| self.engine.bounds(lane));
             }
             Event::Loaded(lane, asked, found, works) => {
                 self.pending -= 1;
                 self.lanes.loaded(&lane, asked, found);
-                // Most go on in the lane they were stored in; some learn only now where they belong.
+                // Most go on in the lane they were stored in; some learn only now where they
+                // belong.
                 for held in works {
                     self.place(held);
                 }
@@ -287,8 +303,19 @@ impl Loop<'_> {
             held.pursuit.deferral = Some(deferral);
         }
         self.spawn(async move {
-            let text = if held.lost { None } else { held.pursuit.to_text() };
-            let put = engine.queue.put_back(held.id, lane.to_string(), text, held.pursuit.attempts, not_before, engine.now());
+            let text = if held.lost {
+                None
+            } else {
+                held.pursuit.to_text()
+            };
+            let put = engine.queue.put_back(
+                held.id,
+                lane.to_string(),
+                text,
+                held.pursuit.attempts,
+                not_before,
+                engine.now(),
+            );
             match put.await {
                 Ok(()) if not_before > 0.0 => Event::PutAway(not_before),
                 Ok(()) => Event::PutBack(lane),
@@ -300,7 +327,10 @@ impl Loop<'_> {
     /// Starts what can be started. Returns how the run ended, if it has.
     async fn pump(&mut self) -> Result<Option<Ended>, RunError> {
         let engine = self.engine;
-        let spent = engine.options.max_bytes.is_some_and(|most| engine.spent.load(Ordering::Relaxed) >= most);
+        let spent = engine
+            .options
+            .max_bytes
+            .is_some_and(|most| engine.spent.load(Ordering::Relaxed) >= most);
         if spent {
             engine.board.wind_down();
         }
@@ -330,7 +360,8 @@ impl Loop<'_> {
             self.take_reopened().await?;
         }
         self.estimate();
-        if self.due.is_some_and(|due| due <= engine.now()) && self.in_hand < engine.options.workers {
+        if self.due.is_some_and(|due| due <= engine.now()) && self.in_hand < engine.options.workers
+        {
             self.take_due().await?;
         }
         while self.in_hand < engine.options.workers {
@@ -354,13 +385,19 @@ impl Loop<'_> {
             return Ok(None);
         };
         let wait = Duration::from_secs_f64((due - engine.now()).clamp(0.0, 1e9));
-        let lost_for = engine.network.lost_since().map_or(0.0, |since| engine.now() - since);
+        let lost_for = engine
+            .network
+            .lost_since()
+            .map_or(0.0, |since| engine.now() - since);
         if wait <= engine.options.max_wait && lost_for <= engine.options.max_wait.as_secs_f64() {
             engine.board.set_only_waiting(true);
             return Ok(None);
         }
         let counts = engine.queue.counts().await?;
-        Ok(Some(Ended::Parked { left: counts.queued + counts.leased, due_in: wait }))
+        Ok(Some(Ended::Parked {
+            left: counts.queued + counts.leased,
+            due_in: wait,
+        }))
     }
 
     /// Plans all deferred works anew: the network is back.
@@ -370,7 +407,8 @@ impl Loop<'_> {
             self.engine.board.take_all_up();
             self.due = self.engine.queue.next_due().await?;
             let lane: LaneName = START.into();
-            self.lanes.stored(&lane, works, || self.engine.bounds(&lane));
+            self.lanes
+                .stored(&lane, works, || self.engine.bounds(&lane));
         }
         Ok(())
     }
@@ -386,10 +424,17 @@ impl Loop<'_> {
             if works > 0 {
                 self.due = self.engine.queue.next_due().await?;
                 let lane: LaneName = START.into();
-                self.lanes.stored(&lane, works, || self.engine.bounds(&lane));
+                self.lanes
+                    .stored(&lane, works, || self.engine.bounds(&lane));
             }
         }
-        let waited_for: BTreeSet<String> = self.engine.board.waiting().into_iter().map(|wait| wait.host).collect();
+        let waited_for: BTreeSet<String> = self
+            .engine
+            .board
+            .waiting()
+            .into_iter()
+            .map(|wait| wait.host)
+            .collect();
         self.watches.keep(|host| waited_for.contains(host));
         Ok(())
     }
@@ -397,11 +442,18 @@ impl Loop<'_> {
     /// Works out, now and then, how long the limits make what is queued take at least.
     fn estimate(&mut self) {
         let now = self.engine.runtime.boot();
-        if self.estimated.is_some_and(|last| now.since(last) < ESTIMATE) {
+        if self
+            .estimated
+            .is_some_and(|last| now.since(last) < ESTIMATE)
+        {
             return;
         }
         self.estimated = Some(now);
-        let times = self.lanes.backlog().filter(|(_, works)| *works > 0).filter_map(|(lane, works)| self.engine.least_time(lane, works));
+        let times = self
+            .lanes
+            .backlog()
+            .filter(|(_, works)| *works > 0)
+            .filter_map(|(lane, works)| self.engine.least_time(lane, works));
         self.engine.board.set_backlog(times.max());
     }
 
@@ -432,7 +484,15 @@ impl Loop<'_> {
         let engine = Arc::clone(self.engine);
         self.spawn(async move {
             match engine.queue.take(lane.to_string(), most).await {
-                Ok(items) => Event::Loaded(lane, most, items.len(), items.into_iter().filter_map(|item| engine.hold(item)).collect()),
+                Ok(items) => Event::Loaded(
+                    lane,
+                    most,
+                    items.len(),
+                    items
+                        .into_iter()
+                        .filter_map(|item| engine.hold(item))
+                        .collect(),
+                ),
                 Err(error) => Event::Broken(error.into()),
             }
         });
@@ -445,10 +505,13 @@ impl Loop<'_> {
             let wait = Waiting::default();
             let until = engine.time_is_over(&works);
             let step = unless_dropped(&engine, &wait, engine.step(&mut works, &wait));
-            let done = before(&*engine.runtime, until, Box::pin(step)).await.flatten();
+            let done = before(&*engine.runtime, until, Box::pin(step))
+                .await
+                .flatten();
             match done {
                 Some(Err(error)) => Event::Broken(error),
-                // Dropped while it only waited, or because time is over: the works stand where they stood.
+                // Dropped while it only waited, or because time is over: the works stand where they
+                // stood.
                 Some(Ok(())) | None => Event::Stepped(lane, works),
             }
         });
@@ -473,13 +536,19 @@ struct Teller(Option<mpsc::UnboundedSender<Event>>);
 impl Drop for Teller {
     fn drop(&mut self) {
         if let Some(tell) = self.0.take() {
-            let _ = tell.send(Event::Broken(RunError::Halted("a step broke off unexpectedly; this is a fault of the program".to_owned())));
+            let _ = tell.send(Event::Broken(RunError::Halted(
+                "a step broke off unexpectedly; this is a fault of the program".to_owned(),
+            )));
         }
     }
 }
 
 /// Does a step, unless the run winds down while it only waits.
-async fn unless_dropped<T>(engine: &Engine, wait: &Waiting, step: impl Future<Output = T>) -> Option<T> {
+async fn unless_dropped<T>(
+    engine: &Engine,
+    wait: &Waiting,
+    step: impl Future<Output = T>,
+) -> Option<T> {
     let mut step = std::pin::pin!(step);
     let mut wound_down = std::pin::pin!(engine.board.wound_down());
     std::future::poll_fn(|context| {
@@ -487,7 +556,11 @@ async fn unless_dropped<T>(engine: &Engine, wait: &Waiting, step: impl Future<Ou
             return Poll::Ready(Some(value));
         }
         let _ = wound_down.as_mut().poll(context);
-        if engine.board.is_winding_down() && wait.is_idle() { Poll::Ready(None) } else { Poll::Pending }
+        if engine.board.is_winding_down() && wait.is_idle() {
+            Poll::Ready(None)
+        } else {
+            Poll::Pending
+        }
     })
     .await
 }

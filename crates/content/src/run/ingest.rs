@@ -20,7 +20,11 @@ const TOLD: u64 = 20;
 
 impl Engine {
     /// Reads all inputs into the queue.
-    pub(super) async fn ingest(&self, mut inputs: Box<dyn Inputs>, tell: &mpsc::UnboundedSender<Event>) -> Result<(), QueueError> {
+    pub(super) async fn ingest(
+        &self,
+        mut inputs: Box<dyn Inputs>,
+        tell: &mpsc::UnboundedSender<Event>,
+    ) -> Result<(), QueueError> {
         while let Some(batch) = inputs.next().await {
             if self.board.is_winding_down() {
                 // What has not been read is given again with the next run.
@@ -41,7 +45,8 @@ impl Engine {
             match read {
                 Ok(line) => {
                     for ignored in &line.ignored {
-                        self.board.tell(format!("{source}, line {}: {ignored}", line.number));
+                        self.board
+                            .tell(format!("{source}, line {}: {ignored}", line.number));
                     }
                     let (item, first) = self.item(&source, &line);
                     if item.hidden {
@@ -52,7 +57,9 @@ impl Engine {
                     lanes_of.push(first);
                 }
                 // Not a line: what all the lines were to come from.
-                Err(bad) if bad.number == 0 => self.board.tell(format!("{source}: {}", hidden(&bad.problem))),
+                Err(bad) if bad.number == 0 => self
+                    .board
+                    .tell(format!("{source}: {}", hidden(&bad.problem))),
                 Err(bad) => {
                     let mut told = false;
                     self.board.count(|tally| {
@@ -95,7 +102,11 @@ impl Engine {
         let work_id = work.shown_id();
         let key_hash = Fingerprint::of(&work.work_key()).bytes();
         let mut pursuit = Pursuit::new(work.clone());
-        if let Some(said) = line.said.as_deref().filter(|_| self.may_ask("openalex", work)) {
+        if let Some(said) = line
+            .said
+            .as_deref()
+            .filter(|_| self.may_ask("openalex", work))
+        {
             pursuit.resolved("openalex", said.clone(), self.now());
             // Nobody was asked.
             pursuit.attempts = 0;
@@ -103,25 +114,52 @@ impl Engine {
         let first = self.lane(&pursuit, &self.next(&pursuit));
         // What the name alone says need not be written down twice.
         let plain = line.said.is_none() && *work == Work::new(work.typed().clone());
-        let progress = if plain || hidden { None } else { pursuit.to_text() };
-        (NewItem { key_hash, work_id, source: source.to_owned(), line: line.number, hidden, lane: first.to_string(), progress }, first)
+        let progress = if plain || hidden {
+            None
+        } else {
+            pursuit.to_text()
+        };
+        (
+            NewItem {
+                key_hash,
+                work_id,
+                source: source.to_owned(),
+                line: line.number,
+                hidden,
+                lane: first.to_string(),
+                progress,
+            },
+            first,
+        )
     }
 }
 
 /// Says what is wrong with a line, without what may be a key in it.
 fn shown(bad: &BadLine) -> String {
-    BadLine { number: bad.number, text_preview: hidden(&bad.text_preview), problem: hidden(&bad.problem) }.to_string()
+    BadLine {
+        number: bad.number,
+        text_preview: hidden(&bad.text_preview),
+        problem: hidden(&bad.problem),
+    }
+    .to_string()
 }
 
 /// Returns a text as it may be shown.
 pub(crate) fn hidden(text: &str) -> String {
-    text.split_whitespace().map(hidden_word).collect::<Vec<_>>().join(" ")
+    text.split_whitespace()
+        .map(hidden_word)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Returns a word of a line as it may be shown.
 fn hidden_word(word: &str) -> String {
-    let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
+    let Some((scheme, rest)) = word.split_once("://") else {
+        return word.to_owned();
+    };
     let rest = rest.split_once('@').map_or(rest, |(_, host)| host);
-    let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?***"));
+    let (rest, query) = rest
+        .split_once('?')
+        .map_or((rest, ""), |(rest, _)| (rest, "?***"));
     format!("{scheme}://{rest}{query}")
 }

@@ -1,4 +1,5 @@
-//! Where works come from: files, standard input, the command line, or a query. Read in batches, as fast as they are queued.
+//! Where works come from: files, standard input, the command line, or a query. Read in batches, as
+//! fast as they are queued.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -58,7 +59,11 @@ impl Input {
         }
         match Identifier::parse(text) {
             Ok(identifier) => Ok(Self::Work(Box::new(Work::new(identifier)))),
-            Err(error) => Err(format!("'{}' is no file here, and {}", hidden(text), hidden(&error.to_string()))),
+            Err(error) => Err(format!(
+                "'{}' is no file here, and {}",
+                hidden(text),
+                hidden(&error.to_string())
+            )),
         }
     }
 }
@@ -71,8 +76,25 @@ impl Listed {
     #[must_use]
     pub fn new(source: &str, works: Vec<Work>) -> Self {
         let source: Arc<str> = source.into();
-        let line = |(number, work)| (Arc::clone(&source), Ok(Line { number: number as u64 + 1, work, ignored: Vec::new(), said: None }));
-        Self(works.into_iter().enumerate().map(line).collect::<Vec<_>>().into_iter())
+        let line = |(number, work)| {
+            (
+                Arc::clone(&source),
+                Ok(Line {
+                    number: number as u64 + 1,
+                    work,
+                    ignored: Vec::new(),
+                    said: None,
+                }),
+            )
+        };
+        Self(
+            works
+                .into_iter()
+                .enumerate()
+                .map(line)
+                .collect::<Vec<_>>()
+                .into_iter(),
+        )
     }
 }
 
@@ -83,7 +105,8 @@ impl Inputs for Listed {
     }
 }
 
-/// Works of files and standard input, read by a thread of their own: a slow pipe keeps nobody waiting.
+/// Works of files and standard input, read by a thread of their own: a slow pipe keeps nobody
+/// waiting.
 pub struct Reading {
     batches: mpsc::Receiver<Vec<Read>>,
     /// A file could not be opened, or not be read to its end.
@@ -99,8 +122,13 @@ impl Reading {
         let (send, receive) = mpsc::channel(4);
         let unopened = Arc::new(AtomicBool::new(false));
         let tell = Arc::clone(&unopened);
-        std::thread::Builder::new().name("inputs".to_owned()).spawn(move || read_all(inputs, format, &send, &tell))?;
-        Ok(Self { batches: receive, unopened })
+        std::thread::Builder::new()
+            .name("inputs".to_owned())
+            .spawn(move || read_all(inputs, format, &send, &tell))?;
+        Ok(Self {
+            batches: receive,
+            unopened,
+        })
     }
 }
 
@@ -114,23 +142,48 @@ impl Inputs for Reading {
     }
 }
 
-fn read_all(inputs: Vec<Input>, format: Format, send: &mpsc::Sender<Vec<Read>>, unopened: &AtomicBool) {
+fn read_all(
+    inputs: Vec<Input>,
+    format: Format,
+    send: &mpsc::Sender<Vec<Read>>,
+    unopened: &AtomicBool,
+) {
     let mut number = 0;
     for input in inputs {
         // Nobody listens any more: the run has ended.
         let listening = match input {
             Input::Work(work) => {
                 number += 1;
-                send.blocking_send(vec![("command line".into(), Ok(Line { number, work: *work, ignored: Vec::new(), said: None }))]).is_ok()
+                send.blocking_send(vec![(
+                    "command line".into(),
+                    Ok(Line {
+                        number,
+                        work: *work,
+                        ignored: Vec::new(),
+                        said: None,
+                    }),
+                )])
+                .is_ok()
             }
             Input::Stdin => read_one("-", std::io::stdin().lock(), format, send, unopened),
             Input::File(path) => match File::open(&path) {
-                Ok(file) => read_one(&path.display().to_string(), BufReader::with_capacity(256 << 10, file), format, send, unopened),
+                Ok(file) => read_one(
+                    &path.display().to_string(),
+                    BufReader::with_capacity(256 << 10, file),
+                    format,
+                    send,
+                    unopened,
+                ),
                 Err(error) => {
                     unopened.store(true, Ordering::Release);
                     let problem = format!("the file cannot be read: {error}");
-                    let bad = BadLine { number: 0, text_preview: String::new(), problem };
-                    send.blocking_send(vec![(path.display().to_string().into(), Err(bad))]).is_ok()
+                    let bad = BadLine {
+                        number: 0,
+                        text_preview: String::new(),
+                        problem,
+                    };
+                    send.blocking_send(vec![(path.display().to_string().into(), Err(bad))])
+                        .is_ok()
                 }
             },
         };
@@ -140,7 +193,13 @@ fn read_all(inputs: Vec<Input>, format: Format, send: &mpsc::Sender<Vec<Read>>, 
     }
 }
 
-fn read_one(source: &str, reader: impl BufRead, format: Format, send: &mpsc::Sender<Vec<Read>>, unread: &AtomicBool) -> bool {
+fn read_one(
+    source: &str,
+    reader: impl BufRead,
+    format: Format,
+    send: &mpsc::Sender<Vec<Read>>,
+    unread: &AtomicBool,
+) -> bool {
     let source: Arc<str> = source.into();
     let mut batch = Vec::with_capacity(BATCH);
     // The first line goes at once: work can begin.
@@ -157,20 +216,29 @@ fn read_one(source: &str, reader: impl BufRead, format: Format, send: &mpsc::Sen
     batch.is_empty() || send.blocking_send(batch).is_ok()
 }
 
-/// Reads lines up to one at which the reader panics: that is a fault of the program, and it is reported. The works before it
-/// are kept, and the list counts as not read to its end.
-fn contained(mut lines: impl Iterator<Item = Result<Line, BadLine>>, unread: &AtomicBool) -> impl Iterator<Item = Result<Line, BadLine>> {
+/// Reads lines up to one at which the reader panics: that is a fault of the program, and it is
+/// reported. The works before it are kept, and the list counts as not read to its end.
+fn contained(
+    mut lines: impl Iterator<Item = Result<Line, BadLine>>,
+    unread: &AtomicBool,
+) -> impl Iterator<Item = Result<Line, BadLine>> {
     let (mut number, mut ended) = (0, false);
     std::iter::from_fn(move || {
         if ended {
             return None;
         }
-        let line = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lines.next())).unwrap_or_else(|_| {
-            (ended, number) = (true, number + 1);
-            unread.store(true, Ordering::Release);
-            let problem = "the list cannot be read any further; this is a fault of the program".to_owned();
-            Some(Err(BadLine { number, text_preview: String::new(), problem }))
-        });
+        let line = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lines.next()))
+            .unwrap_or_else(|_| {
+                (ended, number) = (true, number + 1);
+                unread.store(true, Ordering::Release);
+                let problem = "the list cannot be read any further; this is a fault of the program"
+                    .to_owned();
+                Some(Err(BadLine {
+                    number,
+                    text_preview: String::new(),
+                    problem,
+                }))
+            });
         if let Some(Ok(Line { number: read, .. }) | Err(BadLine { number: read, .. })) = &line {
             number = *read;
         }
@@ -178,8 +246,8 @@ fn contained(mut lines: impl Iterator<Item = Result<Line, BadLine>>, unread: &At
     })
 }
 
-/// Several inputs, one after the other. That they are being read is written down until they have been, so that a later
-/// run which goes on without them does not take itself for complete.
+/// Several inputs, one after the other. That they are being read is written down until they have
+/// been, so that a later run which goes on without them does not take itself for complete.
 pub struct Chained {
     inputs: VecDeque<Box<dyn Inputs>>,
     queue: Queue,
@@ -191,7 +259,12 @@ impl Chained {
     /// Chains inputs of the works of a queue.
     #[must_use]
     pub fn new(inputs: Vec<Box<dyn Inputs>>, queue: Queue) -> Self {
-        Self { inputs: inputs.into(), queue, begun: false, complete: true }
+        Self {
+            inputs: inputs.into(),
+            queue,
+            begun: false,
+            complete: true,
+        }
     }
 }
 
@@ -200,7 +273,8 @@ impl Inputs for Chained {
         Box::pin(async {
             if !self.begun && !self.inputs.is_empty() {
                 self.begun = true;
-                // Where the queue cannot be written, the works that follow cannot be queued either, and that is told.
+                // Where the queue cannot be written, the works that follow cannot be queued either,
+                // and that is told.
                 let _ = self.queue.set_unread(true).await;
             }
             while let Some(first) = self.inputs.front_mut() {
@@ -226,10 +300,20 @@ mod tests {
     fn a_reader_that_panics_keeps_what_it_read_and_says_so() {
         let unread = AtomicBool::new(false);
         let good = InputReader::new(&b"10.1000/a\n10.1000/b\n"[..], Format::Lines);
-        let lines: Vec<_> = contained(good.chain(std::iter::from_fn(|| panic!("a fault"))), &unread).collect();
+        let lines: Vec<_> = contained(
+            good.chain(std::iter::from_fn(|| panic!("a fault"))),
+            &unread,
+        )
+        .collect();
         assert_eq!(lines.iter().filter(|line| line.is_ok()).count(), 2);
-        let told = lines.last().and_then(|line| line.as_ref().err()).expect("it is told");
-        assert!(told.number == 3 && told.problem.contains("fault of the program"), "{told}");
+        let told = lines
+            .last()
+            .and_then(|line| line.as_ref().err())
+            .expect("it is told");
+        assert!(
+            told.number == 3 && told.problem.contains("fault of the program"),
+            "{told}"
+        );
         assert!(unread.load(Ordering::Acquire));
     }
 }

@@ -1,8 +1,10 @@
 //! Who goes next. Pure: which line may start what is a function of counts.
 //!
-//! Works stand in lanes, one for each site and role and one for each resolver. A lane has few works in memory and the rest
-//! in the queue's file, so that a million works of one host neither fill the memory nor keep those of other hosts from
-//! being seen; of very many lanes only some are listed at a time, so that a million hosts do not fill it either. Lanes take turns; a lane that has as many works in hand as its site can use waits for one to come back.
+//! Works stand in lanes, one for each site and role and one for each resolver. A lane has few works
+//! in memory and the rest in the queue's file, so that a million works of one host neither fill the
+//! memory nor keep those of other hosts from being seen; of very many lanes only some are listed at
+//! a time, so that a million hosts do not fill it either. Lanes take turns; a lane that has as many
+//! works in hand as its site can use waits for one to come back.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -12,7 +14,8 @@ use crate::queue::Found;
 /// The name of a lane.
 pub(crate) type LaneName = Arc<str>;
 
-/// How many lanes are listed at a time. Those beyond wait in the file until some have come to their end.
+/// How many lanes are listed at a time. Those beyond wait in the file until some have come to their
+/// end.
 const LANES: usize = 8_192;
 /// How many works wait in memory, all lanes together; but one of each.
 const READY: usize = 8_192;
@@ -30,7 +33,8 @@ struct Lane<T> {
     bounds: Bounds,
     ready: VecDeque<T>,
     stored: u64,
-    /// How many were thought to stay in the file when works were asked for; `None` when none are on their way.
+    /// How many were thought to stay in the file when works were asked for; `None` when none are on
+    /// their way.
     loading: Option<u64>,
     in_hand: usize,
     has_turn: bool,
@@ -47,8 +51,13 @@ impl<T> Lane<T> {
 enum Listing {
     /// All lanes that the file has are listed.
     Complete,
-    /// There may be others; those up to this name have been looked at. `missed` when one of them found no room.
-    Open { after: LaneName, missed: bool, asked: bool },
+    /// There may be others; those up to this name have been looked at. `missed` when one of them
+    /// found no room.
+    Open {
+        after: LaneName,
+        missed: bool,
+        asked: bool,
+    },
 }
 
 /// The lanes that are looked after.
@@ -78,7 +87,16 @@ impl<T> Default for Lanes<T> {
 
 impl<T> Lanes<T> {
     fn with_room_for(most: usize) -> Self {
-        Self { by_name: BTreeMap::new(), turns: VecDeque::new(), listing: Listing::Open { after: "".into(), missed: false, asked: false }, most }
+        Self {
+            by_name: BTreeMap::new(),
+            turns: VecDeque::new(),
+            listing: Listing::Open {
+                after: "".into(),
+                missed: false,
+                asked: false,
+            },
+            most,
+        }
     }
 
     /// Returns a lane, listing it where there is room.
@@ -87,21 +105,31 @@ impl<T> Lanes<T> {
             self.miss();
             return None;
         }
-        Some(self.by_name.entry(Arc::clone(name)).or_insert_with(|| Lane {
-            bounds: bounds(),
-            ready: VecDeque::new(),
-            stored: 0,
-            loading: None,
-            in_hand: 0,
-            has_turn: false,
-        }))
+        Some(
+            self.by_name
+                .entry(Arc::clone(name))
+                .or_insert_with(|| Lane {
+                    bounds: bounds(),
+                    ready: VecDeque::new(),
+                    stored: 0,
+                    loading: None,
+                    in_hand: 0,
+                    has_turn: false,
+                }),
+        )
     }
 
     /// A lane of the file found no room.
     fn miss(&mut self) {
         match &mut self.listing {
             Listing::Open { missed, .. } => *missed = true,
-            Listing::Complete => self.listing = Listing::Open { after: "".into(), missed: false, asked: false },
+            Listing::Complete => {
+                self.listing = Listing::Open {
+                    after: "".into(),
+                    missed: false,
+                    asked: false,
+                }
+            }
         }
     }
 
@@ -123,8 +151,16 @@ impl<T> Lanes<T> {
     }
 
     /// These lanes were found in the file, of up to `asked` next ones.
-    pub(crate) fn listed(&mut self, found: Vec<Found>, asked: usize, bounds: impl Fn(&str) -> Bounds) {
-        let last: Option<LaneName> = found.last().filter(|_| found.len() >= asked).map(|found| found.lane.as_str().into());
+    pub(crate) fn listed(
+        &mut self,
+        found: Vec<Found>,
+        asked: usize,
+        bounds: impl Fn(&str) -> Bounds,
+    ) {
+        let last: Option<LaneName> = found
+            .last()
+            .filter(|_| found.len() >= asked)
+            .map(|found| found.lane.as_str().into());
         for Found { lane: name, works } in found {
             let name: LaneName = name.into();
             if let Some(lane) = self.lane(&name, || bounds(&name)) {
@@ -135,9 +171,17 @@ impl<T> Lanes<T> {
         }
         let missed = matches!(self.listing, Listing::Open { missed: true, .. });
         self.listing = match last {
-            Some(after) => Listing::Open { after, missed, asked: false },
+            Some(after) => Listing::Open {
+                after,
+                missed,
+                asked: false,
+            },
             // Once more from the beginning, if any was passed over.
-            None if missed => Listing::Open { after: "".into(), missed: false, asked: false },
+            None if missed => Listing::Open {
+                after: "".into(),
+                missed: false,
+                asked: false,
+            },
             None => Listing::Complete,
         };
     }
@@ -148,11 +192,20 @@ impl<T> Lanes<T> {
         (bounds.most * bounds.batch).min(share.max(bounds.batch))
     }
 
-    /// A work is ready for a lane. Comes back when the lane has enough in memory: it belongs into the file then.
-    pub(crate) fn push(&mut self, name: &LaneName, work: T, bounds: impl FnOnce() -> Bounds) -> Option<T> {
-        let Some(lane) = self.lane(name, bounds) else { return Some(work) };
+    /// A work is ready for a lane. Comes back when the lane has enough in memory: it belongs into
+    /// the file then.
+    pub(crate) fn push(
+        &mut self,
+        name: &LaneName,
+        work: T,
+        bounds: impl FnOnce() -> Bounds,
+    ) -> Option<T> {
+        let Some(lane) = self.lane(name, bounds) else {
+            return Some(work);
+        };
         let (waiting, bounds) = (lane.ready.len(), lane.bounds);
-        // Works in the file are older: whoever comes now goes behind them, unless there is room for all.
+        // Works in the file are older: whoever comes now goes behind them, unless there is room for
+        // all.
         if waiting >= 2 * self.room(bounds) {
             return Some(work);
         }
@@ -205,9 +258,13 @@ impl<T> Lanes<T> {
             return Some(Turn::List(Arc::clone(after), self.most / 2));
         }
         while let Some(name) = self.turns.pop_front() {
-            let Some(bounds) = self.by_name.get(&name).map(|lane| lane.bounds) else { continue };
+            let Some(bounds) = self.by_name.get(&name).map(|lane| lane.bounds) else {
+                continue;
+            };
             let room = self.room(bounds);
-            let Some(lane) = self.by_name.get_mut(&name) else { continue };
+            let Some(lane) = self.by_name.get_mut(&name) else {
+                continue;
+            };
             lane.has_turn = false;
             if lane.stored > 0 && lane.loading.is_none() && lane.ready.len() <= room / 2 {
                 // Counted off now: whoever lists the file meanwhile may or may not see them.
@@ -218,7 +275,10 @@ impl<T> Lanes<T> {
             }
             if lane.in_hand < bounds.most && !lane.ready.is_empty() {
                 lane.in_hand += 1;
-                let works = lane.ready.drain(..lane.ready.len().min(bounds.batch)).collect();
+                let works = lane
+                    .ready
+                    .drain(..lane.ready.len().min(bounds.batch))
+                    .collect();
                 self.give_turn(&name);
                 return Some(Turn::Start(name, works));
             }
@@ -228,12 +288,18 @@ impl<T> Lanes<T> {
 
     /// Works were found in the file that nobody has counted: all lanes are listed anew.
     pub(crate) fn list_anew(&mut self) {
-        self.listing = Listing::Open { after: "".into(), missed: false, asked: false };
+        self.listing = Listing::Open {
+            after: "".into(),
+            missed: false,
+            asked: false,
+        };
     }
 
     /// Returns the lanes and how many works wait in each.
     pub(crate) fn backlog(&self) -> impl Iterator<Item = (&LaneName, u64)> {
-        self.by_name.iter().map(|(name, lane)| (name, lane.stored + lane.ready.len() as u64))
+        self.by_name
+            .iter()
+            .map(|(name, lane)| (name, lane.stored + lane.ready.len() as u64))
     }
 
     /// Tells whether works are nowhere but in hand.
@@ -283,7 +349,14 @@ mod tests {
         while let Some(Turn::Start(name, works)) = lanes.next() {
             started.push((name, works[0]));
         }
-        assert_eq!(started, vec![(Arc::clone(&a), 0), (Arc::clone(&b), 10), (Arc::clone(&a), 1)]);
+        assert_eq!(
+            started,
+            vec![
+                (Arc::clone(&a), 0),
+                (Arc::clone(&b), 10),
+                (Arc::clone(&a), 1)
+            ]
+        );
         lanes.ended(&a);
         assert_eq!(lanes.next(), Some(Turn::Start(Arc::clone(&a), vec![2])));
         assert!(!lanes.is_idle());
@@ -306,7 +379,11 @@ mod tests {
         assert_eq!(lanes.next(), Some(Turn::Start(Arc::clone(&a), vec![2])));
         lanes.ended(&a);
         lanes.ended(&a);
-        assert_eq!(lanes.next(), Some(Turn::Load(Arc::clone(&a), 2)), "the one that was put back is not forgotten");
+        assert_eq!(
+            lanes.next(),
+            Some(Turn::Load(Arc::clone(&a), 2)),
+            "the one that was put back is not forgotten"
+        );
         lanes.loaded(&a, 2, 0);
         assert_eq!(lanes.next(), Some(Turn::Start(Arc::clone(&a), vec![3])));
         lanes.ended(&a);
@@ -334,7 +411,14 @@ mod tests {
         lanes.stored(&c, 1, bounds);
         assert_eq!(lanes.next(), Some(Turn::Load(Arc::clone(&c), 2)));
         // Two of four are loaded, then the file is listed; the list is heard of first.
-        lanes.listed(vec![Found { lane: "c".to_owned(), works: 2 }], 9, |_| bounds());
+        lanes.listed(
+            vec![Found {
+                lane: "c".to_owned(),
+                works: 2,
+            }],
+            9,
+            |_| bounds(),
+        );
         lanes.loaded(&c, 2, 2);
         for work in [3, 4] {
             assert_eq!(lanes.push(&c, work, bounds), None);
@@ -372,7 +456,10 @@ mod tests {
     impl World {
         /// A work is put into the file; the lanes are told of it.
         fn store(&mut self, lanes: &mut Lanes<(u8, u8)>, name: &LaneName, work: (u8, u8)) {
-            self.file.entry(name.to_string()).or_default().push_back(work);
+            self.file
+                .entry(name.to_string())
+                .or_default()
+                .push_back(work);
             lanes.stored(name, 1, bounds);
         }
 
@@ -387,8 +474,20 @@ mod tests {
         fn make(&mut self, turn: Turn<(u8, u8)>) -> Answer {
             match turn {
                 Turn::List(after, most) => {
-                    let after = self.file.iter().filter(|(name, works)| ***name > *after && !works.is_empty()).take(most);
-                    Answer::Listed(after.map(|(lane, works)| Found { lane: lane.clone(), works: works.len() as u64 }).collect(), most)
+                    let after = self
+                        .file
+                        .iter()
+                        .filter(|(name, works)| ***name > *after && !works.is_empty())
+                        .take(most);
+                    Answer::Listed(
+                        after
+                            .map(|(lane, works)| Found {
+                                lane: lane.clone(),
+                                works: works.len() as u64,
+                            })
+                            .collect(),
+                        most,
+                    )
                 }
                 Turn::Load(name, most) => {
                     let stored = self.file.entry(name.to_string()).or_default();
@@ -424,8 +523,8 @@ mod tests {
     }
 
     proptest! {
-        /// However many lanes there are, however works are put back and in whatever order answers come, every work is started
-        /// until it is done, and few lanes are listed at a time.
+        /// However many lanes there are, however works are put back and in whatever order answers
+        /// come, every work is started until it is done, and few lanes are listed at a time.
         #[test]
         fn a_few_lanes_at_a_time_come_to_all(
             works in prop::collection::vec((0_u8..40, 1_u8..4), 0..120),

@@ -1,4 +1,5 @@
-//! Works that an OpenAlex query gives, page by page. Where it stands is written down, so that the next run goes on there.
+//! Works that an OpenAlex query gives, page by page. Where it stands is written down, so that the
+//! next run goes on there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +41,10 @@ pub struct Query {
 impl Query {
     /// Returns what the query is known by.
     fn name(&self) -> String {
-        format!("{:?}", (&self.topic, &self.filter, self.year_start, self.year_end))
+        format!(
+            "{:?}",
+            (&self.topic, &self.filter, self.year_start, self.year_end)
+        )
     }
 
     /// Returns the filter that the service is given; the topic as its id.
@@ -79,7 +83,13 @@ pub struct Pages {
 impl Pages {
     /// Starts where the query stands.
     #[must_use]
-    pub fn new(web: HubWeb, runtime: Arc<dyn Runtime>, queue: Queue, settings: Arc<Settings>, query: Query) -> Self {
+    pub fn new(
+        web: HubWeb,
+        runtime: Arc<dyn Runtime>,
+        queue: Queue,
+        settings: Arc<Settings>,
+        query: Query,
+    ) -> Self {
         Self {
             web,
             runtime,
@@ -100,28 +110,50 @@ impl Pages {
         if self.begun {
             // The page before has been queued by now.
             let (cursor, page, found) = (self.cursor.clone(), self.page, self.found);
-            self.queue.set_cursor(self.query.name(), cursor, page, found).await.map_err(|error| error.to_string())?;
+            self.queue
+                .set_cursor(self.query.name(), cursor, page, found)
+                .await
+                .map_err(|error| error.to_string())?;
         } else {
             self.begun = true;
-            if let Some((cursor, page, found)) = self.queue.cursor(self.query.name()).await.map_err(|error| error.to_string())? {
+            if let Some((cursor, page, found)) = self
+                .queue
+                .cursor(self.query.name())
+                .await
+                .map_err(|error| error.to_string())?
+            {
                 (self.cursor, self.page, self.found) = (cursor, page, found);
             }
         }
-        let left = self.query.most.map_or(u64::MAX, |most| most.saturating_sub(self.found));
-        let Some(cursor) = self.cursor.clone().filter(|_| left > 0) else { return Ok(None) };
+        let left = self
+            .query
+            .most
+            .map_or(u64::MAX, |most| most.saturating_sub(self.found));
+        let Some(cursor) = self.cursor.clone().filter(|_| left > 0) else {
+            return Ok(None);
+        };
         if self.spent {
             // Asked all the same it would close the service, for questions that cost nothing, too.
             return Err("the credits that OpenAlex gives for a day are spent; the same command goes on after midnight UTC".to_owned());
         }
         let filter = self.filter().await?;
         let mut url = self.address("works");
-        url.query_pairs_mut().append_pair("filter", &filter).append_pair("per_page", &PAGE.min(left).to_string()).append_pair("cursor", &cursor);
+        url.query_pairs_mut()
+            .append_pair("filter", &filter)
+            .append_pair("per_page", &PAGE.min(left).to_string())
+            .append_pair("cursor", &cursor);
         let answer = self.ask(url).await?;
         let Some(results) = answer.get("results").and_then(Value::as_array) else {
             let shown: String = answer.to_string().chars().take(200).collect();
-            return Err(format!("OpenAlex answered without the 'results' it should have: {shown}"));
+            return Err(format!(
+                "OpenAlex answered without the 'results' it should have: {shown}"
+            ));
         };
-        let next = answer.pointer("/meta/next_cursor").and_then(Value::as_str).filter(|_| !results.is_empty()).map(str::to_owned);
+        let next = answer
+            .pointer("/meta/next_cursor")
+            .and_then(Value::as_str)
+            .filter(|_| !results.is_empty())
+            .map(str::to_owned);
         if next.as_ref() == Some(&cursor) {
             return Err("OpenAlex gave the same page again instead of the next".to_owned());
         }
@@ -134,7 +166,12 @@ impl Pages {
             // The answer to the look-up that would follow.
             let said = Some(Box::new(resolver.read(work)));
             let lines = InputReader::new(std::io::Cursor::new(work.to_string()), Format::Jsonl);
-            lines.map(move |line| line.map(|line| Line { said: said.clone(), ..line }))
+            lines.map(move |line| {
+                line.map(|line| Line {
+                    said: said.clone(),
+                    ..line
+                })
+            })
         });
         let works: Vec<Read> = lines.map(|line| (Arc::clone(&source), line)).collect();
         self.found += works.len() as u64;
@@ -149,10 +186,18 @@ impl Pages {
         let mut topic = None;
         if let Some(text) = self.query.topic.clone() {
             let mut url = self.address("topics");
-            url.query_pairs_mut().append_pair("search", &text).append_pair("per_page", "1");
+            url.query_pairs_mut()
+                .append_pair("search", &text)
+                .append_pair("per_page", "1");
             let answer = self.ask(url).await?;
-            let id = answer.pointer("/results/0/id").and_then(Value::as_str).and_then(|id| id.rsplit('/').next());
-            topic = Some(id.ok_or_else(|| format!("OpenAlex knows no topic '{text}'"))?.to_owned());
+            let id = answer
+                .pointer("/results/0/id")
+                .and_then(Value::as_str)
+                .and_then(|id| id.rsplit('/').next());
+            topic = Some(
+                id.ok_or_else(|| format!("OpenAlex knows no topic '{text}'"))?
+                    .to_owned(),
+            );
         }
         let filter = self.query.text(topic.as_deref());
         self.filter = Some(filter.clone());
@@ -169,22 +214,37 @@ impl Pages {
     async fn ask(&mut self, url: Url) -> Result<Value, String> {
         let mut last = String::new();
         for _ in 0..TRIES {
-            let ask = Ask::metadata(url.clone(), "openalex").kind("list").secrets(self.settings.secret_headers(&url));
+            let ask = Ask::metadata(url.clone(), "openalex")
+                .kind("list")
+                .secrets(self.settings.secret_headers(&url));
             let wait = match self.web.ask(ask).await {
                 Ok(answer) if answer.status.is_success() => {
                     self.spent = credits_left(&answer) == Some(0);
-                    return serde_json::from_slice(&answer.body).map_err(|error| format!("the answer of OpenAlex is not JSON: {error}"));
+                    return serde_json::from_slice(&answer.body)
+                        .map_err(|error| format!("the answer of OpenAlex is not JSON: {error}"));
                 }
                 Ok(answer) if matches!(answer.status.as_u16(), 400 | 401 | 403 | 404) => {
-                    let text: String = String::from_utf8_lossy(&answer.body).chars().take(200).collect();
-                    return Err(self.settings.redact(&format!("OpenAlex answered {}: {text}", answer.status)));
+                    let text: String = String::from_utf8_lossy(&answer.body)
+                        .chars()
+                        .take(200)
+                        .collect();
+                    return Err(self
+                        .settings
+                        .redact(&format!("OpenAlex answered {}: {text}", answer.status)));
                 }
                 Ok(answer) => {
                     last = format!("OpenAlex answered {}", answer.status);
-                    let asked = answer.header(&http::header::RETRY_AFTER).and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
+                    let asked = answer
+                        .header(&http::header::RETRY_AFTER)
+                        .and_then(|text| text.trim().parse().ok())
+                        .map(Duration::from_secs);
                     asked.unwrap_or(Duration::from_secs(5))
                 }
-                Err(WebError::Refused { until_ms_from_now, text, .. }) => {
+                Err(WebError::Refused {
+                    until_ms_from_now,
+                    text,
+                    ..
+                }) => {
                     last = text;
                     Duration::from_millis(until_ms_from_now.unwrap_or(5_000))
                 }
@@ -194,7 +254,10 @@ impl Pages {
                 }
             };
             if wait > LONGEST_WAIT {
-                return Err(format!("{last}; it wants to be left alone for {} s; the same command goes on then", wait.as_secs()));
+                return Err(format!(
+                    "{last}; it wants to be left alone for {} s; the same command goes on then",
+                    wait.as_secs()
+                ));
             }
             self.runtime.sleep_until(self.runtime.boot() + wait).await;
         }
@@ -212,7 +275,11 @@ impl Inputs for Pages {
                     self.query.most = Some(0);
                     self.begun = false;
                     self.broken_off = true;
-                    let bad = BadLine { number: 0, text_preview: String::new(), problem: self.settings.redact(&problem) };
+                    let bad = BadLine {
+                        number: 0,
+                        text_preview: String::new(),
+                        problem: self.settings.redact(&problem),
+                    };
                     // Told once; where it stands is kept as it was.
                     Some(vec![("openalex query".into(), Err(bad))])
                 }

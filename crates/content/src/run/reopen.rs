@@ -1,5 +1,5 @@
-//! Hosts that deferred works wait for, and whether they may be asked earlier than they said: an operator has closed the
-//! breaker, or another process found the host well again.
+//! Hosts that deferred works wait for, and whether they may be asked earlier than they said: an
+//! operator has closed the breaker, or another process found the host well again.
 
 use std::collections::HashMap;
 
@@ -16,13 +16,17 @@ pub(super) struct Watches {
 
 struct Watched {
     watches: Vec<HostWatch>,
-    /// Whether a breaker of it was seen open: a wait for another reason is not ended by one that is closed.
+    /// Whether a breaker of it was seen open: a wait for another reason is not ended by one that is
+    /// closed.
     was_open: bool,
 }
 
 impl Watches {
     pub(super) fn new(hub: Hub) -> Self {
-        Self { hub, hosts: HashMap::new() }
+        Self {
+            hub,
+            hosts: HashMap::new(),
+        }
     }
 
     /// Watches a host that a work waits for, and the resolver on whose behalf.
@@ -34,7 +38,8 @@ impl Watches {
         let mut watches = vec![self.hub.watch(&name)];
         watches.extend(resolver.map(|resolver| self.hub.watch_resolver(resolver)));
         let was_open = is_open(&watches);
-        self.hosts.insert(host.to_owned(), Watched { watches, was_open });
+        self.hosts
+            .insert(host.to_owned(), Watched { watches, was_open });
     }
 
     /// Returns the hosts that are open no more, and stops watching them.

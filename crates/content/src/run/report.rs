@@ -55,7 +55,13 @@ pub struct Report {
 ///
 /// # Errors
 /// The queue cannot be read, or the file cannot be written.
-pub async fn report(queue: &Queue, options: &Options, run_id: &str, tally: &Tally, now: f64) -> Result<Report, QueueError> {
+pub async fn report(
+    queue: &Queue,
+    options: &Options,
+    run_id: &str,
+    tally: &Tally,
+    now: f64,
+) -> Result<Report, QueueError> {
     let totals = queue.totals().await?;
     let counts = queue.counts().await?;
     let report = Report {
@@ -80,7 +86,10 @@ pub async fn report(queue: &Queue, options: &Options, run_id: &str, tally: &Tall
     };
     let text = serde_json::to_string_pretty(&report).unwrap_or_default();
     let path = options.out.join("manifest.summary.json");
-    write_whole(&path, &format!("{text}\n")).map_err(|error| QueueError::Sqlite { path: path.display().to_string(), why: error.to_string() })?;
+    write_whole(&path, &format!("{text}\n")).map_err(|error| QueueError::Sqlite {
+        path: path.display().to_string(),
+        why: error.to_string(),
+    })?;
     queue.summarise(run_id.to_owned(), now, text).await?;
     Ok(report)
 }

@@ -27,7 +27,8 @@ const ROOM: Duration = Duration::from_millis(50);
 /// How often a file that is being prepared is asked for.
 const MOST_POLLS: u32 = 8;
 
-/// Whether a step only waits, in the hub's lines and nowhere else: then it can be dropped without loss.
+/// Whether a step only waits, in the hub's lines and nowhere else: then it can be dropped without
+/// loss.
 #[derive(Default)]
 pub(super) struct Waiting {
     in_hub: AtomicBool,
@@ -50,7 +51,8 @@ impl Waiting {
 }
 
 impl Engine {
-    /// Does the step that these works stand before; all of them stand before the same. Those that go on are left.
+    /// Does the step that these works stand before; all of them stand before the same. Those that
+    /// go on are left.
     pub(super) async fn step(&self, works: &mut Vec<Held>, wait: &Waiting) -> Result<(), RunError> {
         for held in &mut *works {
             held.pursuit.begun.get_or_insert(self.now());
@@ -97,20 +99,40 @@ impl Engine {
 
     /// Returns when the time of the first of these works is over, whatever it waits for by then.
     pub(super) fn time_is_over(&self, works: &[Held]) -> BootInstant {
-        let Some(most) = self.options.item_deadline else { return BootInstant::FAR };
+        let Some(most) = self.options.item_deadline else {
+            return BootInstant::FAR;
+        };
         let now = self.now();
-        let left = works.iter().map(|held| held.pursuit.begun.unwrap_or(now) + most.as_secs_f64() - now).fold(f64::INFINITY, f64::min);
+        let left = works
+            .iter()
+            .map(|held| held.pursuit.begun.unwrap_or(now) + most.as_secs_f64() - now)
+            .fold(f64::INFINITY, f64::min);
         // A moment later, so that it is over when it is looked at.
-        self.runtime.boot() + Duration::from_secs_f64(left.clamp(0.0, 1e9)) + Duration::from_millis(5)
+        self.runtime.boot()
+            + Duration::from_secs_f64(left.clamp(0.0, 1e9))
+            + Duration::from_millis(5)
     }
 
     /// Ends a work whose time is over, or will be before it is due.
     pub(super) fn bound(&self, held: &mut Held) {
-        let (Some(most), Some(begun)) = (self.options.item_deadline, held.pursuit.begun) else { return };
-        let next = if let Step::Wait(at) = held.step { at } else { self.now() };
+        let (Some(most), Some(begun)) = (self.options.item_deadline, held.pursuit.begun) else {
+            return;
+        };
+        let next = if let Step::Wait(at) = held.step {
+            at
+        } else {
+            self.now()
+        };
         if next - begun > most.as_secs_f64() && held.step != Step::End {
-            let last = held.pursuit.last.as_ref().map_or_else(String::new, |last| format!(", the latest: {}", last.detail));
-            held.pursuit.end_by(Reason::Deadline, &format!("the {} s for this work are over{last}", most.as_secs()));
+            let last = held
+                .pursuit
+                .last
+                .as_ref()
+                .map_or_else(String::new, |last| format!(", the latest: {}", last.detail));
+            held.pursuit.end_by(
+                Reason::Deadline,
+                &format!("the {} s for this work are over{last}", most.as_secs()),
+            );
             held.step = Step::End;
         }
     }
@@ -118,8 +140,18 @@ impl Engine {
     /// Ends a work without having done anything.
     fn rehearse(&self, held: &mut Held, reason: Reason) {
         let detail = match &held.step {
-            Step::Fetch(place) => held.pursuit.place(*place).map_or_else(String::new, |location| format!("would fetch {}", redact(&location.url))),
-            Step::Read(place) => held.pursuit.place(*place).map_or_else(String::new, |location| format!("would read {}", redact(&location.url))),
+            Step::Fetch(place) => held
+                .pursuit
+                .place(*place)
+                .map_or_else(String::new, |location| {
+                    format!("would fetch {}", redact(&location.url))
+                }),
+            Step::Read(place) => held
+                .pursuit
+                .place(*place)
+                .map_or_else(String::new, |location| {
+                    format!("would read {}", redact(&location.url))
+                }),
             Step::Resolve(name) => format!("would ask {name}"),
             Step::Wait(_) | Step::End => String::new(),
         };
@@ -129,18 +161,33 @@ impl Engine {
         held.step = Step::End;
     }
 
-    async fn resolve(&self, name: &'static str, works: &mut [Held], wait: &Waiting) -> Result<(), RunError> {
+    async fn resolve(
+        &self,
+        name: &'static str,
+        works: &mut [Held],
+        wait: &Waiting,
+    ) -> Result<(), RunError> {
         let begun = self.runtime.boot();
-        let Some(resolver) = self.resolvers.iter().find(|resolver| resolver.name() == name) else { return Ok(()) };
+        let Some(resolver) = self
+            .resolvers
+            .iter()
+            .find(|resolver| resolver.name() == name)
+        else {
+            return Ok(());
+        };
         let known: Vec<Work> = works.iter().map(|held| held.pursuit.work.clone()).collect();
         let web = self.web.shown_in(&wait.on_the_wire);
-        let mut outcomes = wait.with(contained::resolve(&**resolver, &known, &web)).await.into_iter();
+        let mut outcomes = wait
+            .with(contained::resolve(&**resolver, &known, &web))
+            .await
+            .into_iter();
         let elapsed_ms = self.runtime.boot().since(begun).as_secs_f64() * 1_000.0;
         let mut rows = Vec::new();
         for held in works {
-            let outcome = outcomes
-                .next()
-                .unwrap_or_else(|| Outcome::NotFound { detail: "no answer for this work".to_owned(), learned: crate::work::Learned::default() });
+            let outcome = outcomes.next().unwrap_or_else(|| Outcome::NotFound {
+                detail: "no answer for this work".to_owned(),
+                learned: crate::work::Learned::default(),
+            });
             let outcome = self.watch_network(outcome).await;
             rows.push(self.lookup_row(&held.work_id, name, &outcome, elapsed_ms));
             held.pursuit.resolved(name, outcome, self.now());
@@ -150,11 +197,20 @@ impl Engine {
     }
 
     async fn read(&self, held: &mut Held, wait: &Waiting) -> Result<(), RunError> {
-        let Step::Read(place) = held.step else { return Ok(()) };
-        let Some(location) = held.pursuit.place(place).cloned() else { return Ok(()) };
+        let Step::Read(place) = held.step else {
+            return Ok(());
+        };
+        let Some(location) = held.pursuit.place(place).cloned() else {
+            return Ok(());
+        };
         let begun = self.runtime.boot();
         let web = self.web.shown_in(&wait.on_the_wire);
-        let outcome = wait.with(self.landing.read(location.url, Some(&held.pursuit.work), &web)).await;
+        let outcome = wait
+            .with(
+                self.landing
+                    .read(location.url, Some(&held.pursuit.work), &web),
+            )
+            .await;
         let elapsed_ms = self.runtime.boot().since(begun).as_secs_f64() * 1_000.0;
         let outcome = self.watch_network(outcome).await;
         let row = self.lookup_row(&held.work_id, "landing_page", &outcome, elapsed_ms);
@@ -164,11 +220,16 @@ impl Engine {
     }
 
     async fn fetch(&self, held: &mut Held, wait: &Waiting) -> Result<(), RunError> {
-        let Step::Fetch(place) = held.step else { return Ok(()) };
-        let Some(location) = held.pursuit.place(place).cloned() else { return Ok(()) };
+        let Step::Fetch(place) = held.step else {
+            return Ok(());
+        };
+        let Some(location) = held.pursuit.place(place).cloned() else {
+            return Ok(());
+        };
         if self.options.rehearsal == Rehearsal::ListOnly {
             self.board.list(&held.work_id, redact(&location.url));
-            held.pursuit.end_by(Reason::ListOnly, &redact(&location.url));
+            held.pursuit
+                .end_by(Reason::ListOnly, &redact(&location.url));
             held.step = Step::End;
             return Ok(());
         }
@@ -176,8 +237,14 @@ impl Engine {
         let address = Address::of(&location.url);
         // Held until the file is in its place, so that nobody fetches the same URL meanwhile.
         let Some(_flight) = self.fetcher.take_off(address.fingerprint) else {
-            held.pursuit.put_aside(place, self.now() + IN_FLIGHT.as_secs_f64(), false);
-            let busy = Setback::new(Stage::File, Reason::DuplicateUrlGlobal, "another work is fetching the same URL", None);
+            held.pursuit
+                .put_aside(place, self.now() + IN_FLIGHT.as_secs_f64(), false);
+            let busy = Setback::new(
+                Stage::File,
+                Reason::DuplicateUrlGlobal,
+                "another work is fetching the same URL",
+                None,
+            );
             held.pursuit.note(place, Some(busy));
             held.step = self.next(&held.pursuit);
             return Ok(());
@@ -190,53 +257,119 @@ impl Engine {
         let missing = held.pursuit.missing(&self.aims);
         let part = staging(&self.options.out, held.id, address.fingerprint);
         self.make_shelf(&part)?;
-        let fetched = wait.with(self.fetcher.fetch(&location, &held.pursuit.work, &part, &missing, &wait.on_the_wire)).await;
+        let fetched = wait
+            .with(self.fetcher.fetch(
+                &location,
+                &held.pursuit.work,
+                &part,
+                &missing,
+                &wait.on_the_wire,
+            ))
+            .await;
         let elapsed_ms = self.runtime.boot().since(begun).as_secs_f64() * 1_000.0;
         let work_id = held.work_id.clone();
         let row = |status, http_status, reason: Option<Reason>, detail: Option<&str>| {
-            let (work_id, resolver, address) = (work_id.as_str(), location.resolver, Some(&address));
-            self.scribe
-                .attempt(&Attempt { work_id, resolver, address, status, http_status, reason, detail, elapsed_ms, found: None }, self.runtime.wall())
+            let (work_id, resolver, address) =
+                (work_id.as_str(), location.resolver, Some(&address));
+            self.scribe.attempt(
+                &Attempt {
+                    work_id,
+                    resolver,
+                    address,
+                    status,
+                    http_status,
+                    reason,
+                    detail,
+                    elapsed_ms,
+                    found: None,
+                },
+                self.runtime.wall(),
+            )
         };
         let now = self.now();
         let fetched = self.watch_fetched(fetched).await;
         match fetched {
             Fetched::File(arrived) => {
                 let row = row("saved", Some(arrived.head.status.as_u16()), None, None);
-                return self.keep(held, place, &location, &address, *arrived, row).await;
+                return self
+                    .keep(held, place, &location, &address, *arrived, row)
+                    .await;
             }
             Fetched::Page(page) => {
-                let Page { locations, learned, head } = *page;
-                let (detail, names_places) = (format!("a page that names {} places", locations.len()), !locations.is_empty());
-                let row = row("html", Some(head.status.as_u16()), Some(Reason::HtmlOnly), Some(&detail));
+                let Page {
+                    locations,
+                    learned,
+                    head,
+                } = *page;
+                let (detail, names_places) = (
+                    format!("a page that names {} places", locations.len()),
+                    !locations.is_empty(),
+                );
+                let row = row(
+                    "html",
+                    Some(head.status.as_u16()),
+                    Some(Reason::HtmlOnly),
+                    Some(&detail),
+                );
                 held.pursuit.work.learn(&learned);
                 held.pursuit.found(locations);
                 if names_places {
-                    // It is the work's own page, most likely. One that names nothing says nothing about that one.
+                    // It is the work's own page, most likely. One that names nothing says nothing
+                    // about that one.
                     held.pursuit.needs_not_ask("landing_page");
                 }
                 let page = "a page came where a file was wanted";
-                held.pursuit.failed(place, Setback::new(Stage::File, Reason::HtmlOnly, page, Some(head.status.as_u16())));
+                held.pursuit.failed(
+                    place,
+                    Setback::new(
+                        Stage::File,
+                        Reason::HtmlOnly,
+                        page,
+                        Some(head.status.as_u16()),
+                    ),
+                );
                 self.note(vec![row]).await?;
             }
-            Fetched::Nothing { reason, detail, status, gone } => {
+            Fetched::Nothing {
+                reason,
+                detail,
+                status,
+                gone,
+            } => {
                 let row = row("failed", status, Some(reason), Some(&detail));
                 if gone {
                     held.pursuit.gone(&location.url);
                 }
-                held.pursuit.failed(place, Setback::new(Stage::File, reason, &detail, status));
+                held.pursuit
+                    .failed(place, Setback::new(Stage::File, reason, &detail, status));
                 self.note(vec![row]).await?;
             }
-            Fetched::Later { wait, stated, reason, detail, status } => {
+            Fetched::Later {
+                wait,
+                stated,
+                reason,
+                detail,
+                status,
+            } => {
                 let preparing = reason == Reason::Preparing;
                 let setback = Setback::new(Stage::File, reason, &detail, status);
-                let times = held.pursuit.put_aside(place, now + wait.as_secs_f64().max(0.1), !stated || preparing);
+                let times = held.pursuit.put_aside(
+                    place,
+                    now + wait.as_secs_f64().max(0.1),
+                    !stated || preparing,
+                );
                 held.pursuit.note(place, Some(setback.clone()));
-                let overdue = location.resolver == LAST_RESORT && wait.as_secs_f64() > LAST_RESORT_WAIT;
+                let overdue =
+                    location.resolver == LAST_RESORT && wait.as_secs_f64() > LAST_RESORT_WAIT;
                 let most = if preparing {
                     if !stated {
                         // Twice as long each time.
-                        held.pursuit.put_aside(place, now + wait.as_secs_f64() * f64::from(1 << times.saturating_sub(1).min(10)), false);
+                        held.pursuit.put_aside(
+                            place,
+                            now + wait.as_secs_f64()
+                                * f64::from(1 << times.saturating_sub(1).min(10)),
+                            false,
+                        );
                     }
                     MOST_POLLS
                 } else {
@@ -249,7 +382,13 @@ impl Engine {
                 // What was not asked is no attempt.
                 if let Some(status) = status {
                     held.pursuit.attempts += 1;
-                    self.note(vec![row("later", Some(status), Some(reason), Some(&detail))]).await?;
+                    self.note(vec![row(
+                        "later",
+                        Some(status),
+                        Some(reason),
+                        Some(&detail),
+                    )])
+                    .await?;
                 }
             }
             Fetched::Halt(why) => return Err(RunError::Halted(why)),
@@ -260,12 +399,21 @@ impl Engine {
 
     /// Ends a work: writes down what it came to.
     pub(super) async fn end(&self, held: Held) -> Result<(), RunError> {
-        let Held { id, work_id, pursuit, ended, .. } = held;
+        let Held {
+            id,
+            work_id,
+            pursuit,
+            ended,
+            ..
+        } = held;
         let rehearsed = self.options.rehearsal != Rehearsal::No;
         if pursuit.has_file() {
-            // More was wanted and is not there: its record was written with its file, its end was not.
+            // More was wanted and is not there: its record was written with its file, its end was
+            // not.
             if !ended {
-                self.queue.file(Vec::new(), Some((id, "done", pursuit.attempts))).await?;
+                self.queue
+                    .file(Vec::new(), Some((id, "done", pursuit.attempts)))
+                    .await?;
             }
             self.board.count(|tally| tally.done += 1);
             return Ok(());
@@ -273,17 +421,37 @@ impl Engine {
         let mut setback = pursuit.decisive();
         if pursuit.attempts >= self.aims.max_attempts {
             setback.detail = format!("after {} attempts: {}", pursuit.attempts, setback.detail);
-            // A refusal is what stood in the way, however often it was met; where there was none, the bound is.
+            // A refusal is what stood in the way, however often it was met; where there was none,
+            // the bound is.
             if !setback.is_refusal() {
                 setback.reason = Reason::MaxAttemptsReached;
             }
         }
-        let classification = if rehearsed { "skipped" } else { classification(setback.reason) };
-        let (reason, detail, http_status) = (Some(setback.reason), Some(setback.detail.as_str()), setback.http_status);
-        let account = Account { item: id, work: &pursuit.work, work_id: &work_id, classification, reason, detail, http_status, file: None };
+        let classification = if rehearsed {
+            "skipped"
+        } else {
+            classification(setback.reason)
+        };
+        let (reason, detail, http_status) = (
+            Some(setback.reason),
+            Some(setback.detail.as_str()),
+            setback.http_status,
+        );
+        let account = Account {
+            item: id,
+            work: &pursuit.work,
+            work_id: &work_id,
+            classification,
+            reason,
+            detail,
+            http_status,
+            file: None,
+        };
         let row = self.scribe.manifest(&account, self.runtime.wall());
         let record = Arc::clone(&row.record);
-        self.queue.file(vec![row], Some((id, "failed", pursuit.attempts))).await?;
+        self.queue
+            .file(vec![row], Some((id, "failed", pursuit.attempts)))
+            .await?;
         self.lines.append([&record]);
         self.board.count(|tally| {
             tally.failed += 1;
@@ -292,19 +460,49 @@ impl Engine {
         Ok(())
     }
 
-    fn lookup_row(&self, work_id: &str, resolver: &str, outcome: &Outcome, elapsed_ms: f64) -> AttemptRow {
+    fn lookup_row(
+        &self,
+        work_id: &str,
+        resolver: &str,
+        outcome: &Outcome,
+        elapsed_ms: f64,
+    ) -> AttemptRow {
         let (status, http_status, reason, detail, found) = match outcome {
             Outcome::Found(found) => ("found", None, None, None, Some(found.locations.len())),
-            Outcome::NotFound { detail, .. } => ("not_found", None, Some(Reason::NotFound), Some(detail.as_str()), None),
-            Outcome::Failed(failure) => ("error", failure.http_status, Some(failure.reason), Some(failure.detail.as_str()), None),
+            Outcome::NotFound { detail, .. } => (
+                "not_found",
+                None,
+                Some(Reason::NotFound),
+                Some(detail.as_str()),
+                None,
+            ),
+            Outcome::Failed(failure) => (
+                "error",
+                failure.http_status,
+                Some(failure.reason),
+                Some(failure.detail.as_str()),
+                None,
+            ),
         };
-        let attempt = Attempt { work_id, resolver, address: None, status, http_status, reason, detail, elapsed_ms, found };
+        let attempt = Attempt {
+            work_id,
+            resolver,
+            address: None,
+            status,
+            http_status,
+            reason,
+            detail,
+            elapsed_ms,
+            found,
+        };
         self.scribe.attempt(&attempt, self.runtime.wall())
     }
 
     pub(super) async fn note(&self, rows: Vec<AttemptRow>) -> Result<(), RunError> {
         let records: Vec<_> = rows.iter().map(|row| Arc::clone(&row.record)).collect();
-        self.queue.note_attempts_and_file(rows, Vec::new(), None).await?;
+        self.queue
+            .note_attempts_and_file(rows, Vec::new(), None)
+            .await?;
         self.lines.append(&records);
         Ok(())
     }
@@ -319,7 +517,9 @@ impl Engine {
             }
             *looked = Some(now);
         }
-        let Ok(room) = rustix::fs::statvfs(&self.options.out) else { return Ok(()) };
+        let Ok(room) = rustix::fs::statvfs(&self.options.out) else {
+            return Ok(());
+        };
         let free = room.f_bavail.saturating_mul(room.f_frsize);
         if free >= self.options.min_free {
             return Ok(());

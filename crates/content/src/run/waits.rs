@@ -1,6 +1,7 @@
 //! What a run waits for: which host, until when, why, and how many works.
 //!
-//! Every work that is deferred says so here, so that progress lines and summaries can always name it.
+//! Every work that is deferred says so here, so that progress lines and summaries can always name
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +44,11 @@ struct HostWaits {
     why: String,
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times are positive and far below 2^53 milliseconds")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "times are positive and far below 2^53 milliseconds"
+)]
 fn millis(time: f64) -> u64 {
     (time.max(0.0) * 1_000.0) as u64
 }
@@ -56,7 +61,9 @@ impl Waits {
     }
 
     pub(super) fn remove(&mut self, deferral: &Deferral) {
-        let Some(host) = self.hosts.get_mut(&deferral.host) else { return };
+        let Some(host) = self.hosts.get_mut(&deferral.host) else {
+            return;
+        };
         let due = millis(deferral.until);
         if let Some(works) = host.due.get_mut(&due) {
             *works -= 1;
@@ -78,7 +85,12 @@ impl Waits {
     pub(super) fn list(&self) -> Vec<WaitingFor> {
         let waiting = self.hosts.iter().filter_map(|(name, host)| {
             let until = *host.due.keys().next()? as f64 / 1_000.0;
-            Some(WaitingFor { host: name.clone(), works: host.due.values().sum(), until, why: host.why.clone() })
+            Some(WaitingFor {
+                host: name.clone(),
+                works: host.due.values().sum(),
+                until,
+                why: host.why.clone(),
+            })
         });
         let mut waiting: Vec<WaitingFor> = waiting.collect();
         waiting.sort_by(|a, b| a.until.total_cmp(&b.until));
@@ -88,7 +100,11 @@ impl Waits {
     /// Returns when the last work is due, in seconds since 1970.
     #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit")]
     pub(super) fn last_due(&self) -> Option<f64> {
-        self.hosts.values().filter_map(|host| host.due.keys().next_back()).max().map(|due| *due as f64 / 1_000.0)
+        self.hosts
+            .values()
+            .filter_map(|host| host.due.keys().next_back())
+            .max()
+            .map(|due| *due as f64 / 1_000.0)
     }
 }
 
@@ -98,14 +114,21 @@ mod tests {
 
     #[test]
     fn hosts_are_listed_with_their_works_until_the_last_has_gone() {
-        let deferral = |host: &str, until: f64| Deferral { host: host.into(), until, why: "paused".into() };
+        let deferral = |host: &str, until: f64| Deferral {
+            host: host.into(),
+            until,
+            why: "paused".into(),
+        };
         let mut waits = Waits::default();
         waits.add(&deferral("b.example", 20.0));
         waits.add(&deferral("a.example", 30.0));
         waits.add(&deferral("a.example", 10.0));
         let listed = waits.list();
         assert_eq!(
-            listed.iter().map(|wait| (wait.host.as_str(), wait.works, wait.until)).collect::<Vec<_>>(),
+            listed
+                .iter()
+                .map(|wait| (wait.host.as_str(), wait.works, wait.until))
+                .collect::<Vec<_>>(),
             [("a.example", 2, 10.0), ("b.example", 1, 20.0)]
         );
         assert_eq!(waits.last_due(), Some(30.0));

@@ -8,8 +8,8 @@ use crate::reason::Reason;
 use crate::resolver::{Failure, OFFLINE_RETRY_MS, Outcome};
 
 impl Engine {
-    /// Takes in whether the network was lost, or is there. While it is lost, a paused host is only out of reach, and a host
-    /// that alone is out of reach is one that fails.
+    /// Takes in whether the network was lost, or is there. While it is lost, a paused host is only
+    /// out of reach, and a host that alone is out of reach is one that fails.
     pub(super) async fn watch_network(&self, outcome: Outcome) -> Outcome {
         let Outcome::Failed(failure) = outcome else {
             self.network.answered();
@@ -18,10 +18,20 @@ impl Engine {
         let retry_in_ms = failure.retry_in_ms.map(|wait| wait.min(OFFLINE_RETRY_MS));
         match failure.reason {
             Reason::Offline if !self.network.is_lost(self.now()).await => {
-                Outcome::Failed(Failure { reason: Reason::RequestException, retry_in_ms: None, ..failure })
+                Outcome::Failed(Failure {
+                    reason: Reason::RequestException,
+                    retry_in_ms: None,
+                    ..failure
+                })
             }
-            Reason::BreakerOpen if failure.http_status.is_none() && self.network.lost_since().is_some() => {
-                Outcome::Failed(Failure { reason: Reason::Offline, retry_in_ms, ..failure })
+            Reason::BreakerOpen
+                if failure.http_status.is_none() && self.network.lost_since().is_some() =>
+            {
+                Outcome::Failed(Failure {
+                    reason: Reason::Offline,
+                    retry_in_ms,
+                    ..failure
+                })
             }
             _ => {
                 if failure.http_status.is_some() {
@@ -35,15 +45,43 @@ impl Engine {
     /// The same for a file.
     pub(super) async fn watch_fetched(&self, fetched: Fetched) -> Fetched {
         match fetched {
-            Fetched::Later { reason: Reason::Offline, detail, .. } if !self.network.is_lost(self.now()).await => {
-                Fetched::Nothing { reason: Reason::RequestException, detail, status: None, gone: false }
-            }
-            Fetched::Later { reason: Reason::BreakerOpen, wait, detail, status: None, .. } if self.network.lost_since().is_some() => {
+            Fetched::Later {
+                reason: Reason::Offline,
+                detail,
+                ..
+            } if !self.network.is_lost(self.now()).await => Fetched::Nothing {
+                reason: Reason::RequestException,
+                detail,
+                status: None,
+                gone: false,
+            },
+            Fetched::Later {
+                reason: Reason::BreakerOpen,
+                wait,
+                detail,
+                status: None,
+                ..
+            } if self.network.lost_since().is_some() => {
                 let wait = wait.min(Duration::from_millis(OFFLINE_RETRY_MS));
-                Fetched::Later { wait, stated: true, reason: Reason::Offline, detail, status: None }
+                Fetched::Later {
+                    wait,
+                    stated: true,
+                    reason: Reason::Offline,
+                    detail,
+                    status: None,
+                }
             }
             fetched => {
-                let status = matches!(&fetched, Fetched::Nothing { status: Some(_), .. } | Fetched::Later { status: Some(_), .. });
+                let status = matches!(
+                    &fetched,
+                    Fetched::Nothing {
+                        status: Some(_),
+                        ..
+                    } | Fetched::Later {
+                        status: Some(_),
+                        ..
+                    }
+                );
                 if status || matches!(&fetched, Fetched::File(_) | Fetched::Page(_)) {
                     self.network.answered();
                 }

@@ -1,5 +1,5 @@
-//! `--item-deadline` and `--max-wait` hold, whatever a work waits for: a line of hours, a breaker that opens in mid-run, a
-//! slot that is never free, an answer that never ends.
+//! `--item-deadline` and `--max-wait` hold, whatever a work waits for: a line of hours, a breaker
+//! that opens in mid-run, a slot that is never free, an answer that never ends.
 
 use std::time::Duration;
 
@@ -12,18 +12,32 @@ use crate::runs::{World, pdf, urls};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Three works of one host, with this much time each: how the run ended, after how long, and why works did.
+/// Three works of one host, with this much time each: how the run ended, after how long, and why
+/// works did.
 fn run(origin: Origin, yaml: &str) -> (Ended, Duration, std::collections::BTreeMap<Reason, u64>) {
     let world = World::new(vec![origin], &format!("version: 1\n{yaml}\n"), |_| None);
-    let (ended, took, board) = world.run(Box::new(Listed::new("list", urls(1, 3))), |options| options.item_deadline = Some(DEADLINE));
-    (ended, took, board.tally().reasons.clone().into_iter().collect())
+    let (ended, took, board) = world.run(Box::new(Listed::new("list", urls(1, 3))), |options| {
+        options.item_deadline = Some(DEADLINE)
+    });
+    (
+        ended,
+        took,
+        board.tally().reasons.clone().into_iter().collect(),
+    )
 }
 
 fn without_robots(answer: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Origin {
-    Origin::new("h0.example").handler(move |arrival, _| if arrival.path == "/robots.txt" { Reply::status(404) } else { answer(&arrival.path) })
+    Origin::new("h0.example").handler(move |arrival, _| {
+        if arrival.path == "/robots.txt" {
+            Reply::status(404)
+        } else {
+            answer(&arrival.path)
+        }
+    })
 }
 
-const FREE: &str = "limits: { hosts: { h0.example: { artifact: { rates: [] }, landing: { rates: [] } } } }";
+const FREE: &str =
+    "limits: { hosts: { h0.example: { artifact: { rates: [] }, landing: { rates: [] } } } }";
 
 #[test]
 fn a_line_of_hours_does_not_outlast_the_time_of_a_work() {
@@ -36,7 +50,9 @@ fn a_line_of_hours_does_not_outlast_the_time_of_a_work() {
 
 #[test]
 fn a_breaker_that_opens_in_mid_run_does_not_either() {
-    let yaml = format!("{FREE}\nbreakers: {{ hosts: {{ h0.example: {{ fail_max: 1, reset_timeout_s: 900 }} }} }}");
+    let yaml = format!(
+        "{FREE}\nbreakers: {{ hosts: {{ h0.example: {{ fail_max: 1, reset_timeout_s: 900 }} }} }}"
+    );
     let (ended, took, reasons) = run(without_robots(|_| Reply::status(503)), &yaml);
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
     assert_eq!(reasons.values().sum::<u64>(), 3, "{reasons:?}");
@@ -45,7 +61,12 @@ fn a_breaker_that_opens_in_mid_run_does_not_either() {
 
 #[test]
 fn an_answer_that_never_ends_does_not_either() {
-    let (ended, took, reasons) = run(without_robots(|_| Reply::status(200).drip(&vec![b'x'; 1 << 20], 64, Duration::from_millis(900))), FREE);
+    let (ended, took, reasons) = run(
+        without_robots(|_| {
+            Reply::status(200).drip(&vec![b'x'; 1 << 20], 64, Duration::from_millis(900))
+        }),
+        FREE,
+    );
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
     assert_eq!(reasons.get(&Reason::Deadline), Some(&3), "{reasons:?}");
     assert!(took < DEADLINE * 2, "{took:?}");
@@ -54,13 +75,23 @@ fn an_answer_that_never_ends_does_not_either() {
 #[test]
 fn a_run_waits_no_longer_than_it_was_told_when_a_breaker_opens_in_mid_run() {
     let answered = std::sync::atomic::AtomicU32::new(0);
-    let origin = without_robots(move |_| match answered.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
-        0 => pdf("x"),
-        _ => Reply::status(429).header("retry-after", "7200"),
-    });
+    let origin =
+        without_robots(
+            move |_| match answered.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+                0 => pdf("x"),
+                _ => Reply::status(429).header("retry-after", "7200"),
+            },
+        );
     let world = World::new(vec![origin], &format!("version: 1\n{FREE}\n"), |_| None);
-    let (ended, took, board) = world.run(Box::new(Listed::new("list", urls(1, 3))), |options| options.max_wait = Duration::from_secs(60));
-    let Ended::Parked { left: 2, due_in } = ended else { panic!("{ended:?}") };
-    assert!(due_in > Duration::from_secs(7_000) && took < Duration::from_secs(120), "{due_in:?} {took:?}");
+    let (ended, took, board) = world.run(Box::new(Listed::new("list", urls(1, 3))), |options| {
+        options.max_wait = Duration::from_secs(60)
+    });
+    let Ended::Parked { left: 2, due_in } = ended else {
+        panic!("{ended:?}")
+    };
+    assert!(
+        due_in > Duration::from_secs(7_000) && took < Duration::from_secs(120),
+        "{due_in:?} {took:?}"
+    );
     assert_eq!(board.tally().done, 1);
 }

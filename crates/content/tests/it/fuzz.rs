@@ -1,12 +1,15 @@
-//! Every reader of what others wrote, with real answers changed at random: it ends soon, never panics, and offers nothing
-//! but links. `cargo xtask attack` runs these with many more cases.
+//! Every reader of what others wrote, with real answers changed at random: it ends soon, never
+//! panics, and offers nothing but links. `cargo xtask attack` runs these with many more cases.
 
 use std::io::Cursor;
 use std::time::Duration;
 
 use docstokg_content::input::{Format, InputReader};
 use docstokg_content::landing_page::extract;
-use docstokg_content::resolver::{Applies, Arxiv, Crossref, EuropePmc, OpenAlex, Outcome, Pmc, Resolver, Unpaywall, Wayback, contained};
+use docstokg_content::resolver::{
+    Applies, Arxiv, Crossref, EuropePmc, OpenAlex, Outcome, Pmc, Resolver, Unpaywall, Wayback,
+    contained,
+};
 use docstokg_content::robots::Robots;
 use docstokg_content::sniff::{classify, pdf_tail};
 use docstokg_content::web::{BoxFuture, Web};
@@ -27,7 +30,14 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// As many cases as the environment says, or a few.
 fn cases(few: u32) -> ProptestConfig {
     let usual = ProptestConfig::default();
-    if std::env::var_os("PROPTEST_CASES").is_some() { usual } else { ProptestConfig { cases: few, ..usual } }
+    if std::env::var_os("PROPTEST_CASES").is_some() {
+        usual
+    } else {
+        ProptestConfig {
+            cases: few,
+            ..usual
+        }
+    }
 }
 
 /// Does something, and checks that it did not take long.
@@ -40,15 +50,30 @@ fn soon<T>(what: &str, work: impl FnOnce() -> T) -> T {
 }
 
 const LISTS: [(Format, &str); 6] = [
-    (Format::Lines, "10.1000/182\nhttps://doi.org/10.5555/12345678\narXiv:2101.00001v2\nPMC3531190\npmid:12345678\nW2741809807\n# comment\n"),
-    (Format::Csv, "doi,title,year,url\n10.1000/182,\"A \"\"quoted\"\" title\",2001,http://a.example/1\n10.5555/1,\"two\nlines\",x,\n"),
-    (Format::Jsonl, "{\"doi\":\"10.1000/182\",\"title\":\"A\"}\n{\"id\":\"https://openalex.org/W1\",\"locations\":[{\"pdf_url\":null}]}\n"),
+    (
+        Format::Lines,
+        "10.1000/182\nhttps://doi.org/10.5555/12345678\narXiv:2101.00001v2\nPMC3531190\npmid:12345678\nW2741809807\n# comment\n",
+    ),
+    (
+        Format::Csv,
+        "doi,title,year,url\n10.1000/182,\"A \"\"quoted\"\" title\",2001,http://a.example/1\n10.5555/1,\"two\nlines\",x,\n",
+    ),
+    (
+        Format::Jsonl,
+        "{\"doi\":\"10.1000/182\",\"title\":\"A\"}\n{\"id\":\"https://openalex.org/W1\",\"locations\":[{\"pdf_url\":null}]}\n",
+    ),
     (
         Format::Bibtex,
         "@article{key, title = {A {Nested} title}, doi = \"10.1000/182\", year = 2001}\n@string{x = \"y\"}\n@book(o, doi = x # \"z\")\n",
     ),
-    (Format::Ris, "TY  - JOUR\nTI  - A title\nDO  - 10.1000/182\nPY  - 2001/01/01\nUR  - http://a.example/\nER  - \n"),
-    (Format::CslJson, "[{\"id\":\"a\",\"DOI\":\"10.1000/182\",\"issued\":{\"date-parts\":[[2001,1,1]]}},{\"id\":1,\"URL\":\"http://a.example/\"}]"),
+    (
+        Format::Ris,
+        "TY  - JOUR\nTI  - A title\nDO  - 10.1000/182\nPY  - 2001/01/01\nUR  - http://a.example/\nER  - \n",
+    ),
+    (
+        Format::CslJson,
+        "[{\"id\":\"a\",\"DOI\":\"10.1000/182\",\"issued\":{\"date-parts\":[[2001,1,1]]}},{\"id\":1,\"URL\":\"http://a.example/\"}]",
+    ),
 ];
 
 const PAGES: [&str; 10] = [
@@ -152,7 +177,10 @@ impl Resolver for Panicking {
         Box::pin(async move {
             let read = |work: &Work| {
                 assert!(!work.work_id().contains("poison"), "a fault of a reader");
-                Outcome::NotFound { detail: "read".to_owned(), learned: docstokg_content::work::Learned::default() }
+                Outcome::NotFound {
+                    detail: "read".to_owned(),
+                    learned: docstokg_content::work::Learned::default(),
+                }
             };
             works.iter().map(read).collect()
         })
@@ -164,7 +192,24 @@ fn a_reader_that_panics_fails_one_work_of_a_batch() {
     let works = ["10.1000/a", "10.1000/poison", "10.1000/b"].map(work);
     let script = Script::new();
     let runtime = docstokg_origin_sim::Simulation::exact();
-    let outcomes = runtime.block_on(async move { contained::resolve(&Panicking, &works, &script).await });
-    let said: Vec<&str> = outcomes.iter().map(|outcome| if let Outcome::Failed(failure) = outcome { &failure.detail } else { "read" }).collect();
-    assert_eq!(said, ["read", "the answer of panicking could not be read; this is a fault of the program", "read"]);
+    let outcomes =
+        runtime.block_on(async move { contained::resolve(&Panicking, &works, &script).await });
+    let said: Vec<&str> = outcomes
+        .iter()
+        .map(|outcome| {
+            if let Outcome::Failed(failure) = outcome {
+                &failure.detail
+            } else {
+                "read"
+            }
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            "read",
+            "the answer of panicking could not be read; this is a fault of the program",
+            "read"
+        ]
+    );
 }

@@ -1,4 +1,5 @@
-//! Pages that are made to cost: what each takes of the processor is bounded, and what it says before that is read.
+//! Pages that are made to cost: what each takes of the processor is bounded, and what it says
+//! before that is read.
 
 use std::time::Duration;
 
@@ -12,7 +13,10 @@ use url::Url;
 /// Returns the processor time that this thread has used: other tests run beside it.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+    Duration::new(
+        time.tv_sec.unsigned_abs(),
+        u32::try_from(time.tv_nsec).unwrap_or(0),
+    )
 }
 
 #[test]
@@ -27,7 +31,11 @@ fn any_page_costs_a_bounded_time_and_its_head_is_read() {
         let read = extract(&html, &page, &HeaderMap::new(), None);
         let took = processor_time().saturating_sub(begun);
         assert!(took.as_millis() <= most, "{name} takes {took:?}");
-        let pdf = read.candidates.iter().find(|candidate| candidate.offers == Offers::Pdf).map(|candidate| candidate.url.as_str());
+        let pdf = read
+            .candidates
+            .iter()
+            .find(|candidate| candidate.offers == Offers::Pdf)
+            .map(|candidate| candidate.url.as_str());
         assert_eq!(pdf, Some("https://journal.example/paper.pdf"), "{name}");
     }
 }

@@ -2,7 +2,10 @@ use docstokg_content::identifier::Identifier;
 use proptest::prelude::*;
 
 fn canonical(text: &str) -> String {
-    Identifier::parse(text).map_or_else(|error| format!("error: {error}"), |identifier| identifier.to_string())
+    Identifier::parse(text).map_or_else(
+        |error| format!("error: {error}"),
+        |identifier| identifier.to_string(),
+    )
 }
 
 #[test]
@@ -50,7 +53,10 @@ fn a_sici_doi_keeps_its_odd_characters() {
     ] {
         assert_eq!(canonical(text), sici, "{text}");
     }
-    assert_eq!(canonical("10.1016/0000(95)00001-x"), "doi:10.1016/0000(95)00001-x");
+    assert_eq!(
+        canonical("10.1016/0000(95)00001-x"),
+        "doi:10.1016/0000(95)00001-x"
+    );
     assert_eq!(canonical("10.1000/a?b#c"), "doi:10.1000/a?b#c");
 }
 
@@ -64,12 +70,21 @@ fn arxiv_works_are_recognised_old_and_new() {
         ("0704.0001v10", "arxiv:0704.0001v10"),
         ("https://arxiv.org/abs/2101.00001", "arxiv:2101.00001"),
         ("arxiv.org/pdf/2101.00001v3.pdf", "arxiv:2101.00001v3"),
-        ("http://www.arxiv.org/pdf/2101.00001?download=1", "arxiv:2101.00001"),
-        ("https://export.arxiv.org/abs/math.GT/0309136v1", "arxiv:math.GT/0309136v1"),
+        (
+            "http://www.arxiv.org/pdf/2101.00001?download=1",
+            "arxiv:2101.00001",
+        ),
+        (
+            "https://export.arxiv.org/abs/math.GT/0309136v1",
+            "arxiv:math.GT/0309136v1",
+        ),
         ("hep-th/9901001", "arxiv:hep-th/9901001"),
         ("math.GT/0309136", "arxiv:math.GT/0309136"),
         ("10.48550/arXiv.2101.00001", "arxiv:2101.00001"),
-        ("https://doi.org/10.48550/arXiv.math.GT/0309136", "arxiv:math.GT/0309136"),
+        (
+            "https://doi.org/10.48550/arXiv.math.GT/0309136",
+            "arxiv:math.GT/0309136",
+        ),
     ] {
         assert_eq!(canonical(text), wanted, "{text}");
     }
@@ -85,18 +100,33 @@ fn numbers_of_pubmed_pmc_and_openalex_are_recognised() {
         ("PMID 123", "pmid:123"),
         ("PMID: 0123.", "pmid:123"),
         ("https://pubmed.ncbi.nlm.nih.gov/123/", "pmid:123"),
-        ("https://www.ncbi.nlm.nih.gov/pubmed/123?dopt=Abstract", "pmid:123"),
+        (
+            "https://www.ncbi.nlm.nih.gov/pubmed/123?dopt=Abstract",
+            "pmid:123",
+        ),
         ("PMC123", "pmcid:PMC123"),
         ("pmc123.2", "pmcid:PMC123.2"),
         ("pmcid:PMC123", "pmcid:PMC123"),
         ("PMCID: 123", "pmcid:PMC123"),
-        ("https://pmc.ncbi.nlm.nih.gov/articles/PMC123/", "pmcid:PMC123"),
-        ("https://www.ncbi.nlm.nih.gov/pmc/articles/PMC123/pdf/main.pdf", "pmcid:PMC123"),
-        ("https://europepmc.org/articles/PMC123?pdf=render", "pmcid:PMC123"),
+        (
+            "https://pmc.ncbi.nlm.nih.gov/articles/PMC123/",
+            "pmcid:PMC123",
+        ),
+        (
+            "https://www.ncbi.nlm.nih.gov/pmc/articles/PMC123/pdf/main.pdf",
+            "pmcid:PMC123",
+        ),
+        (
+            "https://europepmc.org/articles/PMC123?pdf=render",
+            "pmcid:PMC123",
+        ),
         ("W123", "openalex:W123"),
         ("https://openalex.org/W123", "openalex:W123"),
         ("https://openalex.org/works/w123", "openalex:W123"),
-        ("https://api.openalex.org/works/W123?select=id", "openalex:W123"),
+        (
+            "https://api.openalex.org/works/W123?select=id",
+            "openalex:W123",
+        ),
     ] {
         assert_eq!(canonical(text), wanted, "{text}");
     }
@@ -104,11 +134,24 @@ fn numbers_of_pubmed_pmc_and_openalex_are_recognised() {
 
 #[test]
 fn other_links_are_themselves() {
-    assert_eq!(canonical("https://Example.org/a b?x=1#top"), "https://example.org/a%20b?x=1", "servers never see the place on a page");
-    assert_eq!(canonical("<http://example.org/paper.pdf>"), "http://example.org/paper.pdf");
+    assert_eq!(
+        canonical("https://Example.org/a b?x=1#top"),
+        "https://example.org/a%20b?x=1",
+        "servers never see the place on a page"
+    );
+    assert_eq!(
+        canonical("<http://example.org/paper.pdf>"),
+        "http://example.org/paper.pdf"
+    );
     assert_eq!(canonical("https://doi.org/abcd"), "https://doi.org/abcd");
-    assert_eq!(canonical("https://arxiv.org/list/cs.CL/recent"), "https://arxiv.org/list/cs.CL/recent");
-    assert_eq!(canonical("https://link.springer.com/article/10.1007/s0-1"), "https://link.springer.com/article/10.1007/s0-1");
+    assert_eq!(
+        canonical("https://arxiv.org/list/cs.CL/recent"),
+        "https://arxiv.org/list/cs.CL/recent"
+    );
+    assert_eq!(
+        canonical("https://link.springer.com/article/10.1007/s0-1"),
+        "https://link.springer.com/article/10.1007/s0-1"
+    );
 }
 
 #[test]
@@ -141,9 +184,15 @@ fn what_is_no_identifier_is_told_what_it_looks_like() {
 #[test]
 fn duplicates_share_a_key() {
     let key = |text: &str| Identifier::parse(text).unwrap().work_key();
-    assert_eq!(key("arXiv:2101.00001v2"), key("https://arxiv.org/abs/2101.00001"));
+    assert_eq!(
+        key("arXiv:2101.00001v2"),
+        key("https://arxiv.org/abs/2101.00001")
+    );
     assert_eq!(key("PMC123.2"), key("PMC123"));
-    assert_eq!(key("HTTP://example.org:80/%7ex#a"), key("http://example.org/~x"));
+    assert_eq!(
+        key("HTTP://example.org:80/%7ex#a"),
+        key("http://example.org/~x")
+    );
     assert_ne!(key("pmid:123"), key("PMC123"));
 }
 

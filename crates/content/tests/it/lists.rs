@@ -10,8 +10,14 @@ fn read(text: impl AsRef<[u8]>, format: Format) -> Vec<String> {
             Ok(line) => {
                 let work = line.work;
                 let title = work.title.as_deref().unwrap_or("-");
-                let year = work.year.map_or_else(|| "-".to_owned(), |year| year.to_string());
-                let ignored = if line.ignored.is_empty() { String::new() } else { format!(" ignored {}", line.ignored.len()) };
+                let year = work
+                    .year
+                    .map_or_else(|| "-".to_owned(), |year| year.to_string());
+                let ignored = if line.ignored.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ignored {}", line.ignored.len())
+                };
                 format!("{} {} {title} {year}{ignored}", line.number, work.work_id())
             }
             Err(bad) => format!("{} bad: {}", bad.number, bad.problem),
@@ -25,7 +31,11 @@ fn plain_lines_skip_comments_and_go_on_after_bad_ones() {
     let items = read(list, Format::Auto);
     assert_eq!(items.len(), 4, "{items:?}");
     assert_eq!(items[0], "3 doi:10.1000/a - -");
-    assert!(items[1].starts_with("4 bad: 'not an id' is not a DOI"), "{}", items[1]);
+    assert!(
+        items[1].starts_with("4 bad: 'not an id' is not a DOI"),
+        "{}",
+        items[1]
+    );
     assert_eq!(items[2..], ["5 arxiv:2101.00001v2 - -", "7 pmcid:PMC7 - -"]);
 }
 
@@ -38,7 +48,10 @@ fn csv_is_recognised_by_its_header_whatever_separates_it() {
     ] {
         assert_eq!(
             read(list, Format::Auto),
-            ["2 doi:10.1000/a One, two 2020", "3 bad: it has no DOI, arXiv id, PMCID, PMID, OpenAlex id or URL"],
+            [
+                "2 doi:10.1000/a One, two 2020",
+                "3 bad: it has no DOI, arXiv id, PMCID, PMID, OpenAlex id or URL"
+            ],
             "{list}"
         );
     }
@@ -46,7 +59,10 @@ fn csv_is_recognised_by_its_header_whatever_separates_it() {
 
 #[test]
 fn a_column_alone_may_hold_any_character() {
-    assert_eq!(read("doi\n10.1000/a,b;c\n", Format::Auto), ["2 doi:10.1000/a,b;c - -"]);
+    assert_eq!(
+        read("doi\n10.1000/a,b;c\n", Format::Auto),
+        ["2 doi:10.1000/a,b;c - -"]
+    );
 }
 
 #[test]
@@ -66,14 +82,25 @@ fn a_csv_record_may_run_over_lines_and_an_open_quote_costs_one_line() {
 
 #[test]
 fn a_row_may_have_several_identifiers_and_a_bad_one_beside_a_good_one_is_told() {
-    let list =
-        "doi,arxiv_id,pmid,pmcid,openalex_id,url\n10.1000/a,2101.00001,123.0,PMC7,W9,https://example.org/x\nnull,nan,12,,,\nwrong,2101.00001,,,,\n";
-    let works: Vec<_> = InputReader::new(Cursor::new(list), Format::Auto).map(Result::unwrap).collect();
+    let list = "doi,arxiv_id,pmid,pmcid,openalex_id,url\n10.1000/a,2101.00001,123.0,PMC7,W9,https://example.org/x\nnull,nan,12,,,\nwrong,2101.00001,,,,\n";
+    let works: Vec<_> = InputReader::new(Cursor::new(list), Format::Auto)
+        .map(Result::unwrap)
+        .collect();
     let ids = &works[0].work.identifiers;
-    assert!(ids.doi.is_some() && ids.arxiv.is_some() && ids.pmid.is_some() && ids.pmcid.is_some() && ids.openalex.is_some() && ids.url.is_some());
+    assert!(
+        ids.doi.is_some()
+            && ids.arxiv.is_some()
+            && ids.pmid.is_some()
+            && ids.pmcid.is_some()
+            && ids.openalex.is_some()
+            && ids.url.is_some()
+    );
     assert_eq!(works[1].work.work_id(), "pmid:12");
     assert_eq!(works[2].work.work_id(), "arxiv:2101.00001");
-    assert_eq!(works[2].ignored, ["'wrong' looks like a DOI, but it is spelt like none"]);
+    assert_eq!(
+        works[2].ignored,
+        ["'wrong' looks like a DOI, but it is spelt like none"]
+    );
 }
 
 #[test]
@@ -105,13 +132,24 @@ fn bytes_that_are_no_text_and_lines_without_end_are_bad_lines_like_others() {
     list.extend(std::iter::repeat_n(b'x', 200_000));
     list.extend(b"\n10.1000/b");
     let items = read(&list, Format::Auto);
-    assert_eq!(items, ["1 doi:10.1000/a - -", "2 bad: it is not UTF-8 text", "3 bad: it is longer than 64 KiB", "4 doi:10.1000/b - -"]);
+    assert_eq!(
+        items,
+        [
+            "1 doi:10.1000/a - -",
+            "2 bad: it is not UTF-8 text",
+            "3 bad: it is longer than 64 KiB",
+            "4 doi:10.1000/b - -"
+        ]
+    );
 }
 
 #[test]
 fn a_csv_without_known_columns_says_so_once() {
     let items = read("name,colour\n10.1000/a,red\n", Format::Csv);
-    assert!(items[0].starts_with("1 bad: no column of the header is known"), "{items:?}");
+    assert!(
+        items[0].starts_with("1 bad: no column of the header is known"),
+        "{items:?}"
+    );
     assert_eq!(items[1], "2 doi:10.1000/a - -");
 }
 
@@ -124,12 +162,24 @@ fn a_reader_that_fails_ends_the_list_with_its_reason() {
         }
     }
     let csv = BufReader::new(Cursor::new(b"doi,title\n10.1000/a,\"open\n".to_vec()).chain(Failing));
-    let items: Vec<_> = InputReader::new(csv, Format::Auto).map(|item| item.unwrap_err().problem).collect();
-    assert_eq!(items, ["a quoted field is not closed", "the list cannot be read any further: the disk is gone"]);
+    let items: Vec<_> = InputReader::new(csv, Format::Auto)
+        .map(|item| item.unwrap_err().problem)
+        .collect();
+    assert_eq!(
+        items,
+        [
+            "a quoted field is not closed",
+            "the list cannot be read any further: the disk is gone"
+        ]
+    );
     let source = BufReader::new(Cursor::new(b"10.1000/a\n".to_vec()).chain(Failing));
     let items: Vec<_> = InputReader::new(source, Format::Auto).collect();
     assert_eq!(items.len(), 2);
-    assert!(items[1].as_ref().is_err_and(|bad| bad.problem.contains("the disk is gone")));
+    assert!(
+        items[1]
+            .as_ref()
+            .is_err_and(|bad| bad.problem.contains("the disk is gone"))
+    );
 }
 
 proptest! {
@@ -151,7 +201,13 @@ proptest! {
 fn works(text: &str) -> Vec<String> {
     InputReader::new(text.as_bytes(), Format::Auto)
         .map(|line| match line {
-            Ok(line) => format!("{} {} {:?} {:?}", line.number, line.work.work_id(), line.work.title, line.work.year),
+            Ok(line) => format!(
+                "{} {} {:?} {:?}",
+                line.number,
+                line.work.work_id(),
+                line.work.title,
+                line.work.year
+            ),
             Err(bad) => format!("{} bad: {}", bad.number, bad.problem),
         })
         .collect()
@@ -177,7 +233,13 @@ fn bibtex_files_are_read_entry_by_entry() {
 #[test]
 fn ris_files_are_read_record_by_record() {
     let text = "TY  - JOUR\r\nTI  - Growth of reed beds\r\nPY  - 2019/05/01\r\nDO  - 10.5555/jw.42\r\nUR  - not a link\r\nER  - \r\n\r\nTY  - JOUR\r\nC2  - PMC77\r\nER  -\r\n";
-    assert_eq!(works(text), ["1 doi:10.5555/jw.42 Some(\"Growth of reed beds\") Some(2019)", "8 pmcid:PMC77 None None"]);
+    assert_eq!(
+        works(text),
+        [
+            "1 doi:10.5555/jw.42 Some(\"Growth of reed beds\") Some(2019)",
+            "8 pmcid:PMC77 None None"
+        ]
+    );
 }
 
 #[test]
@@ -187,6 +249,12 @@ fn csl_json_files_are_read_however_long_their_one_line_is() {
         r#"[{{"id":"holm2019","type":"article-journal","title":"Reeds","DOI":"10.5555/jw.42","abstract":"{filler}","issued":{{"date-parts":[[2019,5]]}}}},{{"id":"n"}}]"#
     );
     let none = "it has no DOI, arXiv id, PMCID, PMID, OpenAlex id or URL";
-    assert_eq!(works(&text), ["1 doi:10.5555/jw.42 Some(\"Reeds\") Some(2019)".to_owned(), format!("2 bad: {none}")]);
+    assert_eq!(
+        works(&text),
+        [
+            "1 doi:10.5555/jw.42 Some(\"Reeds\") Some(2019)".to_owned(),
+            format!("2 bad: {none}")
+        ]
+    );
     assert_eq!(works("[ broken").len(), 1, "a broken file is one problem");
 }

@@ -1,6 +1,9 @@
 //! What the content side promises, room by room.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot set itself up has failed"
+)]
 
 // Identifiers: every spelling has one form, and that form reads back as itself.
 mod identifiers;

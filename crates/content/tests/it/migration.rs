@@ -6,11 +6,14 @@ use tempfile::TempDir;
 
 use crate::script::run;
 
-/// Makes a queue as the version before this one left it: a failed work, one that is deferred, and records of both.
+/// Makes a queue as the version before this one left it: a failed work, one that is deferred, and
+/// records of both.
 fn earlier(directory: &TempDir) -> std::path::PathBuf {
     let path = directory.path().join("manifest.sqlite3");
     let database = Connection::open(&path).unwrap();
-    database.execute_batch(include_str!("../../src/queue/schema.sql")).unwrap();
+    database
+        .execute_batch(include_str!("../../src/queue/schema.sql"))
+        .unwrap();
     let progress = r#"{"work":{"typed":"doi:10.5555/b","identifiers":{"doi":"10.5555/b"},"title":null,"year":null,"failed_urls":[]},
         "asked":[{"resolver":"unpaywall","again_at":null,"answers":1,"refusals":0}],"places":[],"got":[],"begun":1.0,"attempts":1,
         "last":{"reason":"bot_wall","detail":"pub.example keeps robots out"}}"#;
@@ -35,13 +38,27 @@ fn reasons_of_an_earlier_version_get_their_one_spelling() {
     let directory = TempDir::new().unwrap();
     let queue = Queue::open(&earlier(&directory), Mode::Inline).unwrap();
     let totals = run(queue.totals()).unwrap();
-    assert_eq!(totals.reasons.into_iter().collect::<Vec<_>>(), [("not_found".to_owned(), 1)]);
-    assert_eq!(totals.errors.into_iter().collect::<Vec<_>>(), [("bot_challenge".to_owned(), 1), ("http_status".to_owned(), 1)]);
+    assert_eq!(
+        totals.reasons.into_iter().collect::<Vec<_>>(),
+        [("not_found".to_owned(), 1)]
+    );
+    assert_eq!(
+        totals.errors.into_iter().collect::<Vec<_>>(),
+        [
+            ("bot_challenge".to_owned(), 1),
+            ("http_status".to_owned(), 1)
+        ]
+    );
     let records = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let side = std::sync::Arc::clone(&records);
     run(queue.each_record(move |record| side.lock().unwrap().push(record.to_owned()))).unwrap();
     let text = records.lock().unwrap().join("\n");
-    assert!(text.contains(r#""reason":"not_found""#) && text.contains(r#""reason":"bot_challenge""#) && !text.contains("bot-wall"), "{text}");
+    assert!(
+        text.contains(r#""reason":"not_found""#)
+            && text.contains(r#""reason":"bot_challenge""#)
+            && !text.contains("bot-wall"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -52,5 +69,8 @@ fn failed_and_deferred_works_of_an_earlier_version_are_taken_up() {
     let due = run(queue.take_due(100.0, 10)).unwrap();
     let progress = due[0].progress.as_deref().unwrap();
     let pursuit: docstokg_content::pursuit::Pursuit = serde_json::from_str(progress).unwrap();
-    assert_eq!(pursuit.decisive().reason, docstokg_content::reason::Reason::BotChallenge);
+    assert_eq!(
+        pursuit.decisive().reason,
+        docstokg_content::reason::Reason::BotChallenge
+    );
 }

@@ -18,9 +18,21 @@ fn a_stem_says_year_title_and_work() {
             work("pmid:123", "", None),
             work("PMC5", "../../etc/passwd\0", Some(2020)),
             work("W9", "CON", Some(-3)),
-            work("2101.00001v2", "Über Größen – naïve Łódź \u{1f600}", Some(2021)),
-            work("hep-th/9901001", "\u{4e2d}\u{6587}\u{6807}\u{9898}", Some(1999)),
-            work("https://example.org/a/very?long=query#x", ".hidden", Some(20_000)),
+            work(
+                "2101.00001v2",
+                "Über Größen – naïve Łódź \u{1f600}",
+                Some(2021)
+            ),
+            work(
+                "hep-th/9901001",
+                "\u{4e2d}\u{6587}\u{6807}\u{9898}",
+                Some(1999)
+            ),
+            work(
+                "https://example.org/a/very?long=query#x",
+                ".hidden",
+                Some(20_000)
+            ),
             work("W10", &"long title ".repeat(50), Some(2000)),
         ]
         .iter()
@@ -33,7 +45,10 @@ fn a_stem_says_year_title_and_work() {
 #[test]
 fn ids_that_differ_in_punctuation_alone_have_different_names() {
     assert_ne!(id_slug("doi:10.1000/a.b"), id_slug("doi:10.1000/a-b"));
-    assert_ne!(id_slug("https://example.org/A"), id_slug("https://example.org/a"));
+    assert_ne!(
+        id_slug("https://example.org/A"),
+        id_slug("https://example.org/a")
+    );
 }
 
 proptest! {

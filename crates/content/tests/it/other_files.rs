@@ -1,4 +1,5 @@
-//! Files of a page that are not the article: parts of it, other works with a similar name, what the site offers besides.
+//! Files of a page that are not the article: parts of it, other works with a similar name, what the
+//! site offers besides.
 
 use docstokg_content::identifier::Identifier;
 use docstokg_content::landing_page::{Page, extract};
@@ -16,12 +17,20 @@ fn read(doi: &str, url: &str, head: &str, body: &str, headers: &HeaderMap) -> Pa
         "<html><head><meta name=citation_title content=\"{TITLE}\"><meta name=citation_doi content=\"{doi}\">{head}</head>\
          <body><h1>{TITLE}</h1>{body}</body></html>"
     );
-    extract(&html, &Url::parse(url).unwrap(), headers, Some(&Work::new(Identifier::parse(doi).unwrap())))
+    extract(
+        &html,
+        &Url::parse(url).unwrap(),
+        headers,
+        Some(&Work::new(Identifier::parse(doi).unwrap())),
+    )
 }
 
 /// Returns the files that are taken as they come, without a word in them about the work.
 fn sure(page: &Page) -> Vec<&str> {
-    let files = page.candidates.iter().filter(|found| found.offers == Offers::Pdf && !found.needs_evidence);
+    let files = page
+        .candidates
+        .iter()
+        .filter(|found| found.offers == Offers::Pdf && !found.needs_evidence);
     files.map(|found| found.url.as_str()).collect()
 }
 
@@ -49,25 +58,42 @@ fn parts_of_a_work_are_not_the_work() {
             "image":{"@type":"MediaObject","contentUrl":"http://society.example/media.pdf"}}]}</script>"#,
     ] {
         let page = read(doi, url, STATED, part, &HeaderMap::new());
-        assert_eq!(sure(&page), ["http://marsh.example/articles/7731/7731.pdf"], "{part}");
+        assert_eq!(
+            sure(&page),
+            ["http://marsh.example/articles/7731/7731.pdf"],
+            "{part}"
+        );
         let page = read(doi, url, "", part, &HeaderMap::new());
         assert_eq!(sure(&page), [] as [&str; 0], "{part}, with no file stated");
     }
     let mut headers = HeaderMap::new();
-    let items =
-        "</articles/7731/7731.pdf>; rel=item; type=\"application/pdf\", </articles/7731/supplement-1.pdf>; rel=item; type=\"application/pdf\"";
+    let items = "</articles/7731/7731.pdf>; rel=item; type=\"application/pdf\", </articles/7731/supplement-1.pdf>; rel=item; type=\"application/pdf\"";
     headers.insert(LINK, items.parse().unwrap());
-    assert_eq!(sure(&read(doi, url, "", "", &headers)), ["http://marsh.example/articles/7731/7731.pdf"]);
+    assert_eq!(
+        sure(&read(doi, url, "", "", &headers)),
+        ["http://marsh.example/articles/7731/7731.pdf"]
+    );
 }
 
 #[test]
 fn a_name_that_is_the_beginning_of_another_is_not_that_work() {
-    let chapters =
-        "<a href=/content/pdf/10.5555/978-3-030-77310-1_1.pdf>Download chapter PDF</a><a href=/content/pdf/bfm:978-3-030-77310-1/1>PDF</a>";
-    let page = read("10.5555/978-3-030-77310-1", "http://books.example/book/10.5555/978-3-030-77310-1", "", chapters, &HeaderMap::new());
+    let chapters = "<a href=/content/pdf/10.5555/978-3-030-77310-1_1.pdf>Download chapter PDF</a><a href=/content/pdf/bfm:978-3-030-77310-1/1>PDF</a>";
+    let page = read(
+        "10.5555/978-3-030-77310-1",
+        "http://books.example/book/10.5555/978-3-030-77310-1",
+        "",
+        chapters,
+        &HeaderMap::new(),
+    );
     assert_eq!(sure(&page), [] as [&str; 0]);
     let papers = "<a href=/doi/pdf/10.5555/3292500.3330701>PDF</a><a href=/doi/pdf/10.5555/3292500.3330702>PDF</a>";
-    let page = read("10.5555/3292500", "http://papers.example/doi/proceedings/10.5555/3292500", "", papers, &HeaderMap::new());
+    let page = read(
+        "10.5555/3292500",
+        "http://papers.example/doi/proceedings/10.5555/3292500",
+        "",
+        papers,
+        &HeaderMap::new(),
+    );
     assert_eq!(sure(&page), [] as [&str; 0]);
 }
 
@@ -75,24 +101,60 @@ fn a_name_that_is_the_beginning_of_another_is_not_that_work() {
 fn an_id_counts_where_it_names_the_article() {
     let (doi, url) = ("10.5555/marsh.7731", "http://marsh.example/articles/7731");
     let advert = "<a href='http://ads.example/pdf/get?ref=http://marsh.example/marsh.7731'>Sponsor</a><a href=/articles/7731.pdf>PDF</a>";
-    assert_eq!(sure(&read(doi, url, "", advert, &HeaderMap::new())), ["http://marsh.example/articles/7731.pdf"]);
+    assert_eq!(
+        sure(&read(doi, url, "", advert, &HeaderMap::new())),
+        ["http://marsh.example/articles/7731.pdf"]
+    );
     let cited = "<a href='/get.pdf?cited_in=7731&id=9'>[12]</a>";
-    assert_eq!(sure(&read(doi, url, "", cited, &HeaderMap::new())), [] as [&str; 0]);
+    assert_eq!(
+        sure(&read(doi, url, "", cited, &HeaderMap::new())),
+        [] as [&str; 0]
+    );
     let galleys = "<a class='obj_galley_link pdf' href=/index.php/j/article/view/4100/7731>PDF</a>";
-    assert_eq!(sure(&read(doi, "http://ojs.example/index.php/j/article/view/7731", "", galleys, &HeaderMap::new())), [] as [&str; 0]);
+    assert_eq!(
+        sure(&read(
+            doi,
+            "http://ojs.example/index.php/j/article/view/7731",
+            "",
+            galleys,
+            &HeaderMap::new()
+        )),
+        [] as [&str; 0]
+    );
 }
 
 #[test]
 fn a_link_that_is_only_labelled_counts_on_the_work_s_own_page_and_alone() {
     let doi = "10.5555/marsh.7731";
     let two = "<a href=/download/77>PDF</a><p>Subscribe: <a href=/files/subscribe2020.pdf>Download PDF</a></p>";
-    assert_eq!(sure(&read(doi, "http://marsh.example/a/b", "", two, &HeaderMap::new())), [] as [&str; 0]);
+    assert_eq!(
+        sure(&read(
+            doi,
+            "http://marsh.example/a/b",
+            "",
+            two,
+            &HeaderMap::new()
+        )),
+        [] as [&str; 0]
+    );
     let one = "<p><a href=/files/marshes.pdf>Download PDF</a></p>";
-    assert_eq!(sure(&read(doi, "http://marsh.example/a/b", "", one, &HeaderMap::new())), ["http://marsh.example/files/marshes.pdf"]);
-    let news =
-        "<html><head><meta property=og:type content=article></head><body><h1>We moved</h1><a href=/files/report.pdf>Download PDF</a></body></html>";
-    let page =
-        extract(news, &Url::parse("http://marsh.example/news/").unwrap(), &HeaderMap::new(), Some(&Work::new(Identifier::parse(doi).unwrap())));
+    assert_eq!(
+        sure(&read(
+            doi,
+            "http://marsh.example/a/b",
+            "",
+            one,
+            &HeaderMap::new()
+        )),
+        ["http://marsh.example/files/marshes.pdf"]
+    );
+    let news = "<html><head><meta property=og:type content=article></head><body><h1>We moved</h1><a href=/files/report.pdf>Download PDF</a></body></html>";
+    let page = extract(
+        news,
+        &Url::parse("http://marsh.example/news/").unwrap(),
+        &HeaderMap::new(),
+        Some(&Work::new(Identifier::parse(doi).unwrap())),
+    );
     assert_eq!(sure(&page), [] as [&str; 0]);
 }
 
@@ -101,10 +163,23 @@ fn only_stubs_send_on() {
     let doi = "10.5555/marsh.7731";
     let next = |head: &str, body: &str| {
         let html = format!("<html><head>{head}</head><body>{body}</body></html>");
-        extract(&html, &Url::parse("http://marsh.example/a").unwrap(), &HeaderMap::new(), Some(&Work::new(Identifier::parse(doi).unwrap()))).next
+        extract(
+            &html,
+            &Url::parse("http://marsh.example/a").unwrap(),
+            &HeaderMap::new(),
+            Some(&Work::new(Identifier::parse(doi).unwrap())),
+        )
+        .next
     };
     let form = "<form action=/go><input type=hidden name=redirectURL value=/articles/7731></form>";
-    assert!(next("", form).is_some() && next("<meta http-equiv=refresh content='2;url=/articles/7731'>", "").is_some());
+    assert!(
+        next("", form).is_some()
+            && next(
+                "<meta http-equiv=refresh content='2;url=/articles/7731'>",
+                ""
+            )
+            .is_some()
+    );
     assert!(next("<meta name=citation_title content=T>", form).is_none());
     assert!(next("", &format!("{form}<input type=password name=p>")).is_none());
     assert!(next("<meta http-equiv=refresh content='900;url=/home'>", "").is_none());
@@ -115,9 +190,27 @@ fn a_page_that_states_another_doi_does_not_prove_its_own_files() {
     let wanted = Work::new(Identifier::parse("10.5555/wanted.1").unwrap());
     let html = "<meta name=citation_title content='Quite another matter of some length'><meta name=citation_doi content=10.5555/other.99>\
                 <meta name=citation_pdf_url content=/o.pdf>";
-    let page = extract(html, &Url::parse("http://j.example/articles/other").unwrap(), &HeaderMap::new(), Some(&wanted));
-    assert!(page.learned.title.is_none() && page.candidates.iter().all(|found| found.needs_evidence), "{page:?}");
-    let version = html.replace("10.5555/other.99", "10.5555/wanted.12345v2").replace("10.5555/wanted.12345v2", "10.5555/wanted.1.2");
-    let page = extract(&version, &Url::parse("http://j.example/articles/other").unwrap(), &HeaderMap::new(), Some(&wanted));
-    assert!(page.candidates.iter().all(|found| !found.needs_evidence), "{page:?}");
+    let page = extract(
+        html,
+        &Url::parse("http://j.example/articles/other").unwrap(),
+        &HeaderMap::new(),
+        Some(&wanted),
+    );
+    assert!(
+        page.learned.title.is_none() && page.candidates.iter().all(|found| found.needs_evidence),
+        "{page:?}"
+    );
+    let version = html
+        .replace("10.5555/other.99", "10.5555/wanted.12345v2")
+        .replace("10.5555/wanted.12345v2", "10.5555/wanted.1.2");
+    let page = extract(
+        &version,
+        &Url::parse("http://j.example/articles/other").unwrap(),
+        &HeaderMap::new(),
+        Some(&wanted),
+    );
+    assert!(
+        page.candidates.iter().all(|found| !found.needs_evidence),
+        "{page:?}"
+    );
 }

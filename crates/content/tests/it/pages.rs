@@ -1,4 +1,5 @@
-//! Pages of many shapes: the right file comes first, and where it is refused no other file is taken for it.
+//! Pages of many shapes: the right file comes first, and where it is refused no other file is taken
+//! for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,26 +19,52 @@ use crate::script::fixture;
 
 /// Pages, where they are, and the files of their work; none where the page leads to no file of it.
 const PAGES: [(&str, &str, &[&str]); 17] = [
-    ("journal", "https://wetlands.example/articles/0042/", &["https://wetlands.example/articles/0042/jw.2019.0042.pdf"]),
+    (
+        "journal",
+        "https://wetlands.example/articles/0042/",
+        &["https://wetlands.example/articles/0042/jw.2019.0042.pdf"],
+    ),
     (
         "form",
         "https://reviews.example/content/journals/10.5555/annurev-river-0512-1",
-        &["https://reviews.example/docserver/fulltext/river/5/1/annurev-river-0512-1.pdf?expires=1700000000&id=id&accname=guest&checksum=AA00"],
+        &[
+            "https://reviews.example/docserver/fulltext/river/5/1/annurev-river-0512-1.pdf?expires=1700000000&id=id&accname=guest&checksum=AA00",
+        ],
     ),
     (
         "embedded_json",
         "https://direct.example/science/article/pii/S0169131720300012",
-        &["https://direct.example/science/article/pii/S0169131720300012/pdfft?md5=0f1e2d3c&pid=1-s2.0-S0169131720300012-main.pdf"],
+        &[
+            "https://direct.example/science/article/pii/S0169131720300012/pdfft?md5=0f1e2d3c&pid=1-s2.0-S0169131720300012-main.pdf",
+        ],
     ),
     (
         "printable",
         "https://journals.example/open/article?id=10.5555/journal.open.0213978",
-        &["https://journals.example/open/article/file?id=10.5555/journal.open.0213978&type=printable"],
+        &[
+            "https://journals.example/open/article/file?id=10.5555/journal.open.0213978&type=printable",
+        ],
     ),
-    ("document", "https://archive.example/hal-01234567v2", &["https://archive.example/hal-01234567/document"]),
-    ("viewcontent", "https://digital.example/etd/24/", &["https://digital.example/cgi/viewcontent.cgi?article=1023&context=etd"]),
-    ("ojs", "https://journal.example/index.php/fs/article/view/9123", &["https://journal.example/index.php/fs/article/download/9123/8001"]),
-    ("stage", "https://stage.example/article/jtea/12/3/12_145/_article", &["https://stage.example/article/jtea/12/3/12_145/_pdf/-char/en"]),
+    (
+        "document",
+        "https://archive.example/hal-01234567v2",
+        &["https://archive.example/hal-01234567/document"],
+    ),
+    (
+        "viewcontent",
+        "https://digital.example/etd/24/",
+        &["https://digital.example/cgi/viewcontent.cgi?article=1023&context=etd"],
+    ),
+    (
+        "ojs",
+        "https://journal.example/index.php/fs/article/view/9123",
+        &["https://journal.example/index.php/fs/article/download/9123/8001"],
+    ),
+    (
+        "stage",
+        "https://stage.example/article/jtea/12/3/12_145/_article",
+        &["https://stage.example/article/jtea/12/3/12_145/_pdf/-char/en"],
+    ),
     (
         "chemistry",
         "https://chem.example/en/content/articlelanding/2020/cc/d0cc01234a",
@@ -46,7 +73,9 @@ const PAGES: [(&str, &str, &[&str]); 17] = [
     (
         "preprint_server",
         "https://papers.example/sol3/papers.cfm?abstract_id=3123456",
-        &["https://papers.example/sol3/Delivery.cfm/SSRN_ID3123456_code77.pdf?abstractid=3123456&mirid=1"],
+        &[
+            "https://papers.example/sol3/Delivery.cfm/SSRN_ID3123456_code77.pdf?abstractid=3123456&mirid=1",
+        ],
     ),
     (
         "versions",
@@ -57,7 +86,11 @@ const PAGES: [(&str, &str, &[&str]); 17] = [
             "https://bees.example/preprints/history/bees.3321v1.pdf",
         ],
     ),
-    ("old_page", "https://essays.example/g58/fairlie.html", &["https://essays.example/issue58/fairlie.pdf"]),
+    (
+        "old_page",
+        "https://essays.example/g58/fairlie.html",
+        &["https://essays.example/issue58/fairlie.pdf"],
+    ),
     (
         "repository",
         "https://repo.example/handle/20.500.1/7788",
@@ -65,15 +98,24 @@ const PAGES: [(&str, &str, &[&str]); 17] = [
     ),
     ("home_page", "https://everything.example/", &[]),
     ("issue", "https://lake.example/v3/contents", &[]),
-    ("cell", "https://roots.example/root/fulltext/S0092-8674(20)30001-2", &["https://roots.example/action/showPdf?pii=S0092-8674%2820%2930001-2"]),
-    ("cdn", "https://eopen.example/articles/44753", &["https://cdn.example/articles/44753/eopen-44753-v2.pdf"]),
+    (
+        "cell",
+        "https://roots.example/root/fulltext/S0092-8674(20)30001-2",
+        &["https://roots.example/action/showPdf?pii=S0092-8674%2820%2930001-2"],
+    ),
+    (
+        "cdn",
+        "https://eopen.example/articles/44753",
+        &["https://cdn.example/articles/44753/eopen-44753-v2.pdf"],
+    ),
 ];
 
 fn html(name: &str) -> String {
     String::from_utf8(fixture(&format!("landing_page/pages/{name}.html"))).unwrap()
 }
 
-/// The work that leads to a page: the page that nobody asked for by its own URL is met on the way to another work.
+/// The work that leads to a page: the page that nobody asked for by its own URL is met on the way
+/// to another work.
 fn work(name: &str, url: &str) -> Work {
     if name == "home_page" {
         return Work::new(Identifier::parse("10.5555/moved.1").unwrap());
@@ -82,15 +124,24 @@ fn work(name: &str, url: &str) -> Work {
 }
 
 fn read(name: &str, url: &str) -> Page {
-    landing_page::extract(&html(name), &Url::parse(url).unwrap(), &HeaderMap::new(), Some(&work(name, url)))
+    landing_page::extract(
+        &html(name),
+        &Url::parse(url).unwrap(),
+        &HeaderMap::new(),
+        Some(&work(name, url)),
+    )
 }
 
 #[test]
 fn the_files_of_a_page_s_own_work_are_found_and_no_others() {
     for (name, url, right) in PAGES {
         let page = read(name, url);
-        let found: Vec<&str> =
-            page.candidates.iter().filter(|candidate| candidate.offers == Offers::Pdf).map(|candidate| candidate.url.as_str()).collect();
+        let found: Vec<&str> = page
+            .candidates
+            .iter()
+            .filter(|candidate| candidate.offers == Offers::Pdf)
+            .map(|candidate| candidate.url.as_str())
+            .collect();
         assert_eq!(found, right, "{name}");
     }
 }
@@ -99,31 +150,58 @@ fn the_files_of_a_page_s_own_work_are_found_and_no_others() {
 fn links(html: &str, url: &Url) -> Vec<Url> {
     let document = scraper::Html::parse_document(html);
     let any = scraper::Selector::parse("[href], [action], [src]").unwrap();
-    let targets = document.select(&any).filter_map(|element| ["href", "action", "src"].iter().find_map(|name| element.attr(name)));
+    let targets = document.select(&any).filter_map(|element| {
+        ["href", "action", "src"]
+            .iter()
+            .find_map(|name| element.attr(name))
+    });
     targets.filter_map(|target| url.join(target).ok()).collect()
 }
 
 fn path(url: &Url) -> String {
-    url.query().map_or(url.path().to_owned(), |query| format!("{}?{query}", url.path()))
+    url.query().map_or(url.path().to_owned(), |query| {
+        format!("{}?{query}", url.path())
+    })
 }
 
-/// One web with all pages: every link is a live PDF, but the right ones answer with a status of their own.
+/// One web with all pages: every link is a live PDF, but the right ones answer with a status of
+/// their own.
 fn world(right_status: u16) -> World {
     type Answers = BTreeMap<String, Reply>;
     let mut hosts: BTreeMap<String, Answers> = BTreeMap::new();
     for (name, url, right) in PAGES {
         let at = Url::parse(url).unwrap();
         for link in links(&html(name), &at) {
-            hosts.entry(link.host_str().unwrap().to_owned()).or_default().insert(path(&link), pdf(link.path()));
+            hosts
+                .entry(link.host_str().unwrap().to_owned())
+                .or_default()
+                .insert(path(&link), pdf(link.path()));
         }
         for file in right {
             let file = Url::parse(file).unwrap();
-            let reply = if right_status == 200 { pdf(file.path()) } else { Reply::status(right_status).body("<h1>No</h1>") };
-            hosts.entry(file.host_str().unwrap().to_owned()).or_default().insert(path(&file), reply);
+            let reply = if right_status == 200 {
+                pdf(file.path())
+            } else {
+                Reply::status(right_status).body("<h1>No</h1>")
+            };
+            hosts
+                .entry(file.host_str().unwrap().to_owned())
+                .or_default()
+                .insert(path(&file), reply);
         }
-        hosts.entry(at.host_str().unwrap().to_owned()).or_default().insert(path(&at), Reply::ok(html(name)).header("content-type", "text/html"));
+        hosts
+            .entry(at.host_str().unwrap().to_owned())
+            .or_default()
+            .insert(
+                path(&at),
+                Reply::ok(html(name)).header("content-type", "text/html"),
+            );
     }
-    let names: BTreeSet<String> = hosts.keys().cloned().chain(["svc.example".to_owned()]).collect();
+    let names: BTreeSet<String> = hosts
+        .keys()
+        .cloned()
+        .chain(["svc.example".to_owned()])
+        .collect();
     let mut yaml = "version: 1\nlimits:\n  hosts:\n".to_owned();
     for name in &names {
         yaml.push_str(&format!("    {name}: {{ artifact: {{ rates: [] }}, landing: {{ rates: [] }}, metadata: {{ rates: [] }} }}\n"));
@@ -133,17 +211,30 @@ fn world(right_status: u16) -> World {
         let (hosts, name) = (Arc::clone(&hosts), name.clone());
         Origin::new(&name.clone()).handler(move |arrival, _| {
             let answers = hosts.get(&name);
-            answers.and_then(|answers| answers.get(&arrival.path)).cloned().unwrap_or_else(|| Reply::status(404))
+            answers
+                .and_then(|answers| answers.get(&arrival.path))
+                .cloned()
+                .unwrap_or_else(|| Reply::status(404))
         })
     });
-    World::new(origins.collect(), &yaml, |service| Some(format!("http://svc.example/{service}/")))
+    World::new(origins.collect(), &yaml, |service| {
+        Some(format!("http://svc.example/{service}/"))
+    })
 }
 
 fn download(world: &World) -> Vec<serde_json::Value> {
-    let works = PAGES.iter().filter(|(name, ..)| *name != "home_page").map(|(name, url, _)| work(name, url)).collect();
+    let works = PAGES
+        .iter()
+        .filter(|(name, ..)| *name != "home_page")
+        .map(|(name, url, _)| work(name, url))
+        .collect();
     let (ended, ..) = world.run(Box::new(Listed::new("list", works)), |_| {});
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
-    world.records().into_iter().filter(|record| record["record_type"] == "manifest").collect()
+    world
+        .records()
+        .into_iter()
+        .filter(|record| record["record_type"] == "manifest")
+        .collect()
 }
 
 #[test]
@@ -152,12 +243,23 @@ fn where_the_right_pdf_is_refused_no_other_pdf_of_the_page_is_taken_for_it() {
     let records = download(&world);
     assert_eq!(records.len(), PAGES.len() - 1);
     for record in &records {
-        assert_eq!(record["path"], serde_json::Value::Null, "a wrong file was saved: {record}");
-        let (id, detail) = (record["work_id"].as_str().unwrap(), record["reason_detail"].as_str().unwrap());
+        assert_eq!(
+            record["path"],
+            serde_json::Value::Null,
+            "a wrong file was saved: {record}"
+        );
+        let (id, detail) = (
+            record["work_id"].as_str().unwrap(),
+            record["reason_detail"].as_str().unwrap(),
+        );
         if id.contains("lake.example") {
             assert_eq!(record["reason"], "html_only", "{record}");
         } else {
-            assert_eq!((&record["reason"], &record["http_status"]), (&"http_status".into(), &403.into()), "{record}");
+            assert_eq!(
+                (&record["reason"], &record["http_status"]),
+                (&"http_status".into(), &403.into()),
+                "{record}"
+            );
             assert!(detail.contains("403"), "{detail}");
         }
     }
@@ -168,7 +270,11 @@ fn where_the_right_pdf_is_served_it_is_the_one_that_is_saved() {
     let world = world(200);
     for record in download(&world) {
         let id = record["work_id"].as_str().unwrap();
-        let right = PAGES.iter().find(|(_, url, _)| Url::parse(url).unwrap().as_str() == id).map(|(.., right)| right[..].first()).unwrap();
+        let right = PAGES
+            .iter()
+            .find(|(_, url, _)| Url::parse(url).unwrap().as_str() == id)
+            .map(|(.., right)| right[..].first())
+            .unwrap();
         assert_eq!(record["url"].as_str(), right.copied(), "{record}");
     }
 }

@@ -15,7 +15,10 @@ use crate::runs::{World, plain_hosts, urls};
 fn an_operators_close_reaches_deferred_works_within_five_seconds() {
     let (mut origins, yaml) = plain_hosts(2, "5/SECOND", Duration::from_millis(50));
     let last = origins.pop().expect("a host");
-    origins.push(last.outage(Duration::ZERO..Duration::from_secs(20), Reply::status(503).header("retry-after", "3000")));
+    origins.push(last.outage(
+        Duration::ZERO..Duration::from_secs(20),
+        Reply::status(503).header("retry-after", "3000"),
+    ));
     let mut world = World::new(origins, &yaml, |_| None);
     let store = world.simulation.shared_store();
     world.store = Some(Arc::clone(&store));
@@ -29,11 +32,17 @@ fn an_operators_close_reaches_deferred_works_within_five_seconds() {
     let simulation = world.simulation.clone();
     world.simulation.start(async move {
         simulation.sleep(Duration::from_secs(60)).await;
-        operator.unblock(&Host::parse("h1.example").expect("a host")).await.expect("it answers");
+        operator
+            .unblock(&Host::parse("h1.example").expect("a host"))
+            .await
+            .expect("it answers");
     });
     let (ended, took, board) = world.run(Box::new(Listed::new("list", urls(2, 20))), |_| {});
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
     assert_eq!(board.tally().done, 40);
     // Twenty files at five a second, beginning at most five seconds after the close.
-    assert!(took > Duration::from_secs(60) && took < Duration::from_secs(60 + 5 + 6), "{took:?}");
+    assert!(
+        took > Duration::from_secs(60) && took < Duration::from_secs(60 + 5 + 6),
+        "{took:?}"
+    );
 }

@@ -22,11 +22,18 @@ fn own_groups_are_joined_and_win_over_those_for_everybody() {
     let file = "User-Agent: *\nDisallow: /\n\nuser-agent: DocsToKG\nuser-agent: other\nDisallow: /a\nCrawl-delay: 1.5\n\nSitemap: https://x/y\nUser-agent: docstokg\nDisallow: /b\nCrawl-delay: 3\n";
     let robots = Robots::parse(file.as_bytes());
     for agent in ["docstokg", "DocsToKG/1.2 (+https://example.org)"] {
-        assert!(robots.allows(agent, "/c") && !robots.allows(agent, "/a") && !robots.allows(agent, "/b/x"));
+        assert!(
+            robots.allows(agent, "/c")
+                && !robots.allows(agent, "/a")
+                && !robots.allows(agent, "/b/x")
+        );
         assert_eq!(robots.crawl_delay(agent), Some(Duration::from_secs(3)));
     }
     assert!(!robots.allows("stranger", "/c"));
-    assert!(!robots.allows("docstokgx", "/c"), "a token matches as a whole");
+    assert!(
+        !robots.allows("docstokgx", "/c"),
+        "a token matches as a whole"
+    );
     assert_eq!(robots.crawl_delay("stranger"), None);
 }
 
@@ -38,8 +45,13 @@ fn stars_and_dollars_match_as_the_rfc_says() {
     assert!(!allows(file, "a", "/private-things/x/y"));
     assert!(!allows(file, "a", "/q?a=1&id=2"));
     assert!(allows(file, "a", "/q?a=1"));
-    assert!(!allows(file, "a", "/lit%2A") && !allows(file, "a", "/lit*") && allows(file, "a", "/litx"));
-    assert!(!allows("User-agent: *\nDisallow: /a$b\n", "a", "/a$b") && !allows("User-agent: *\nDisallow: /a%24\n", "a", "/a$b"));
+    assert!(
+        !allows(file, "a", "/lit%2A") && !allows(file, "a", "/lit*") && allows(file, "a", "/litx")
+    );
+    assert!(
+        !allows("User-agent: *\nDisallow: /a$b\n", "a", "/a$b")
+            && !allows("User-agent: *\nDisallow: /a%24\n", "a", "/a$b")
+    );
 }
 
 #[test]
@@ -56,7 +68,10 @@ fn old_line_ends_marks_comments_and_rules_before_any_group_are_coped_with() {
     assert!(!allows(file, "x", "/a") && allows(file, "x", "/lost") && allows(file, "x", "/x"));
     assert!(allows("User-agent: *\nDisallow: /\n", "x", "/robots.txt"));
     assert!(allows("", "x", "/a"));
-    assert!(!allows("User-agent: *\nDisallow: secret\n", "x", "/secret"), "a missing slash is meant");
+    assert!(
+        !allows("User-agent: *\nDisallow: secret\n", "x", "/secret"),
+        "a missing slash is meant"
+    );
 }
 
 #[test]
@@ -72,16 +87,37 @@ fn a_file_of_half_a_megabyte_is_read_to_its_end() {
 #[test]
 fn the_status_rules_before_the_file_does() {
     let ruling = |code: u16| Ruling::from_status(StatusCode::from_u16(code).ok());
-    assert_eq!((ruling(200), ruling(404), ruling(403)), (Ruling::Parse, Ruling::AllowAll, Ruling::AllowAll));
-    assert_eq!((ruling(503), ruling(429), Ruling::from_status(None)), (Ruling::DisallowForNow, Ruling::DisallowForNow, Ruling::DisallowForNow));
+    assert_eq!(
+        (ruling(200), ruling(404), ruling(403)),
+        (Ruling::Parse, Ruling::AllowAll, Ruling::AllowAll)
+    );
+    assert_eq!(
+        (ruling(503), ruling(429), Ruling::from_status(None)),
+        (
+            Ruling::DisallowForNow,
+            Ruling::DisallowForNow,
+            Ruling::DisallowForNow
+        )
+    );
 }
 
 #[test]
 fn a_name_with_stars_is_a_name() {
     let file = "User-agent: *WordPress*\nDisallow: /\n\nUser-agent: * # everybody\nDisallow: /a\n";
     assert!(allows(file, "docstokg", "/b") && !allows(file, "docstokg", "/a"));
-    assert!(!allows("User-agent: * and all others\nDisallow: /a\n", "docstokg", "/a"), "a star and a word is a star");
-    assert!(!allows("User-agent: docstokg/2.0\nDisallow: /a\n", "docstokg", "/a"));
+    assert!(
+        !allows(
+            "User-agent: * and all others\nDisallow: /a\n",
+            "docstokg",
+            "/a"
+        ),
+        "a star and a word is a star"
+    );
+    assert!(!allows(
+        "User-agent: docstokg/2.0\nDisallow: /a\n",
+        "docstokg",
+        "/a"
+    ));
 }
 
 #[test]
@@ -94,20 +130,34 @@ fn what_people_write_instead_is_read_as_crawlers_do() {
         "User-agent: *\nDissallow: /a\n",
         "User-agent: *\nDisalow: /a\n",
     ] {
-        assert!(!allows(file, "docstokg", "/a") && allows(file, "docstokg", "/b"), "{file}");
+        assert!(
+            !allows(file, "docstokg", "/a") && allows(file, "docstokg", "/b"),
+            "{file}"
+        );
     }
     // Three words without a colon are no line.
-    assert!(allows("User-agent: *\nDisallow /a for all\n", "docstokg", "/a"));
+    assert!(allows(
+        "User-agent: *\nDisallow /a for all\n",
+        "docstokg",
+        "/a"
+    ));
 }
 
 #[test]
 fn lines_that_are_no_rules_do_not_end_a_row_of_names() {
-    let file =
-        "User-agent: one\nSitemap: https://x.example/s.xml\nNoindex: /n\n\nUser-agent: docstokg\nCrawl-delay: 4\nUser-agent: two\nDisallow: /a\n";
+    let file = "User-agent: one\nSitemap: https://x.example/s.xml\nNoindex: /n\n\nUser-agent: docstokg\nCrawl-delay: 4\nUser-agent: two\nDisallow: /a\n";
     let robots = Robots::parse(file.as_bytes());
-    assert!(["one", "docstokg", "two"].iter().all(|agent| !robots.allows(agent, "/a")));
+    assert!(
+        ["one", "docstokg", "two"]
+            .iter()
+            .all(|agent| !robots.allows(agent, "/a"))
+    );
     assert_eq!(robots.crawl_delay("docstokg"), Some(Duration::from_secs(4)));
-    assert_eq!(robots.crawl_delay("two"), None, "it was named below the delay");
+    assert_eq!(
+        robots.crawl_delay("two"),
+        None,
+        "it was named below the delay"
+    );
 }
 
 #[test]
@@ -115,18 +165,36 @@ fn who_allows_the_index_allows_the_directory() {
     let file = "User-agent: *\nDisallow: /\nAllow: /x/index.html\n";
     assert!(allows(file, "docstokg", "/x/") && allows(file, "docstokg", "/x/index.html"));
     assert!(!allows(file, "docstokg", "/x/y") && !allows(file, "docstokg", "/"));
-    assert!(allows("User-agent: *\nDisallow: /x/index.html\n", "docstokg", "/x/"), "forbidding the index forbids no more");
+    assert!(
+        allows(
+            "User-agent: *\nDisallow: /x/index.html\n",
+            "docstokg",
+            "/x/"
+        ),
+        "forbidding the index forbids no more"
+    );
 }
 
 /// Where we are stricter than Google's parser, and why.
 #[test]
 fn differences_to_google_s_parser_are_on_the_strict_side() {
     // A path without its slash: Google's rule matches nothing; the site meant the path.
-    assert!(!allows("User-agent: *\nDisallow: secret\n", "docstokg", "/secret"));
+    assert!(!allows(
+        "User-agent: *\nDisallow: secret\n",
+        "docstokg",
+        "/secret"
+    ));
     // A crawl delay: Google ignores it; sites mean it.
-    assert_eq!(Robots::parse(b"User-agent: *\nCrawl-delay: 2\n").crawl_delay("docstokg"), Some(Duration::from_secs(2)));
+    assert_eq!(
+        Robots::parse(b"User-agent: *\nCrawl-delay: 2\n").crawl_delay("docstokg"),
+        Some(Duration::from_secs(2))
+    );
     // Needless escapes: Google compares them as they stand; RFC 9309 section 2.2.2 compares octets.
-    assert!(!allows("User-agent: *\nDisallow: /%7euser\n", "docstokg", "/~user"));
+    assert!(!allows(
+        "User-agent: *\nDisallow: /%7euser\n",
+        "docstokg",
+        "/~user"
+    ));
 }
 
 proptest! {

@@ -38,9 +38,29 @@ impl Script {
     }
 
     /// The same, with headers and the URL that answered after redirects.
-    pub(crate) fn with(mut self, prefix: &str, status: u16, body: impl Into<Bytes>, headers: &[(&'static str, &'static str)], url: &str) -> Self {
-        let headers: HeaderMap = headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect();
-        let answer = Answer { status: StatusCode::from_u16(status).unwrap(), headers, body: body.into(), url: Url::parse(url).unwrap() };
+    pub(crate) fn with(
+        mut self,
+        prefix: &str,
+        status: u16,
+        body: impl Into<Bytes>,
+        headers: &[(&'static str, &'static str)],
+        url: &str,
+    ) -> Self {
+        let headers: HeaderMap = headers
+            .iter()
+            .map(|(name, value)| {
+                (
+                    HeaderName::from_static(name),
+                    HeaderValue::from_static(value),
+                )
+            })
+            .collect();
+        let answer = Answer {
+            status: StatusCode::from_u16(status).unwrap(),
+            headers,
+            body: body.into(),
+            url: Url::parse(url).unwrap(),
+        };
         self.answers.push((prefix.to_owned(), Ok(answer)));
         self
     }
@@ -53,12 +73,22 @@ impl Script {
 
     /// Returns the URLs asked for, in order.
     pub(crate) fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().iter().map(|ask| ask.url.to_string()).collect()
+        self.asked
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|ask| ask.url.to_string())
+            .collect()
     }
 
     /// Returns the kinds named, in order.
     pub(crate) fn kinds(&self) -> Vec<Option<&'static str>> {
-        self.asked.lock().unwrap().iter().map(|ask| ask.kind).collect()
+        self.asked
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|ask| ask.kind)
+            .collect()
     }
 
     /// Checks that every secret went to its own host only.
@@ -66,14 +96,26 @@ impl Script {
         for ask in self.asked.lock().unwrap().iter() {
             let host = ask.url.host_str().unwrap();
             let query = ask.url.query().unwrap_or_default();
-            assert!(!query.contains(OPENALEX_KEY) && !query.contains(CROSSREF_TOKEN), "a key in the query of {host}");
+            assert!(
+                !query.contains(OPENALEX_KEY) && !query.contains(CROSSREF_TOKEN),
+                "a key in the query of {host}"
+            );
             for (name, value) in &ask.secret_headers {
-                let home = if name == "api_key" { "openalex.org" } else { "api.crossref.org" };
+                let home = if name == "api_key" {
+                    "openalex.org"
+                } else {
+                    "api.crossref.org"
+                };
                 assert!(host.ends_with(home), "{name} went to {host}");
                 assert!(value.is_sensitive());
             }
             let shown = format!("{ask:?}");
-            assert!([OPENALEX_KEY, CROSSREF_TOKEN, "reader"].iter().all(|secret| !shown.contains(secret)), "{shown}");
+            assert!(
+                [OPENALEX_KEY, CROSSREF_TOKEN, "reader"]
+                    .iter()
+                    .all(|secret| !shown.contains(secret)),
+                "{shown}"
+            );
         }
     }
 }
@@ -82,8 +124,16 @@ impl Web for Script {
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, WebError>> {
         let url = ask.url.to_string();
         self.asked.lock().unwrap().push(ask);
-        let answer = self.answers.iter().find(|(prefix, _)| url.starts_with(prefix.as_str())).map(|(_, answer)| answer.clone());
-        Box::pin(std::future::ready(answer.unwrap_or_else(|| Err(WebError::Failed { text: format!("nothing is scripted for {url}") }))))
+        let answer = self
+            .answers
+            .iter()
+            .find(|(prefix, _)| url.starts_with(prefix.as_str()))
+            .map(|(_, answer)| answer.clone());
+        Box::pin(std::future::ready(answer.unwrap_or_else(|| {
+            Err(WebError::Failed {
+                text: format!("nothing is scripted for {url}"),
+            })
+        })))
     }
 }
 
@@ -100,7 +150,11 @@ pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
 
 /// Reads a fixture.
 pub(crate) fn fixture(path: &str) -> Vec<u8> {
-    std::fs::read(format!("{}/tests/fixtures/{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    std::fs::read(format!(
+        "{}/tests/fixtures/{path}",
+        env!("CARGO_MANIFEST_DIR")
+    ))
+    .unwrap()
 }
 
 /// Settings with every credential set.
@@ -112,14 +166,18 @@ pub(crate) fn settings() -> Arc<Settings> {
         crossref_plus_token: Some(Secret::new(CROSSREF_TOKEN)),
         ..Credentials::default()
     };
-    Arc::new(Settings { credentials, ..Settings::default() })
+    Arc::new(Settings {
+        credentials,
+        ..Settings::default()
+    })
 }
 
 pub(crate) fn work(id: &str) -> Work {
     Work::new(Identifier::parse(id).unwrap())
 }
 
-/// Asks about works and checks what holds for every resolver: one outcome each, no secret abroad, none in any text.
+/// Asks about works and checks what holds for every resolver: one outcome each, no secret abroad,
+/// none in any text.
 pub(crate) fn ask(resolver: &dyn Resolver, ids: &[&str], web: &Script) -> Vec<Outcome> {
     let works: Vec<Work> = ids.iter().map(|id| work(id)).collect();
     resolve(resolver, &works, web)
@@ -130,7 +188,12 @@ pub(crate) fn resolve(resolver: &dyn Resolver, works: &[Work], web: &Script) -> 
     assert_eq!(outcomes.len(), works.len());
     web.assert_secrets_stayed_home();
     let text = format!("{outcomes:?}");
-    assert!([OPENALEX_KEY, CROSSREF_TOKEN, "reader@", "reader%40"].iter().all(|secret| !text.contains(secret)), "{text}");
+    assert!(
+        [OPENALEX_KEY, CROSSREF_TOKEN, "reader@", "reader%40"]
+            .iter()
+            .all(|secret| !text.contains(secret)),
+        "{text}"
+    );
     outcomes
 }
 
@@ -150,14 +213,36 @@ pub(crate) fn show(outcome: &Outcome) -> String {
         format!("learned {}", parts.join(" "))
     });
     match outcome {
-        Outcome::Found(found) => format!("{}\n{}", found.locations.iter().map(place).collect::<Vec<_>>().join("\n"), learned.unwrap_or_default()),
-        Outcome::NotFound { detail, .. } => format!("not found: {detail}\n{}", learned.unwrap_or_default()),
-        Outcome::Failed(failure) => format!("{} {:?} {:?}: {}", failure.reason, failure.http_status, failure.retry_in_ms, failure.detail),
+        Outcome::Found(found) => format!(
+            "{}\n{}",
+            found
+                .locations
+                .iter()
+                .map(place)
+                .collect::<Vec<_>>()
+                .join("\n"),
+            learned.unwrap_or_default()
+        ),
+        Outcome::NotFound { detail, .. } => {
+            format!("not found: {detail}\n{}", learned.unwrap_or_default())
+        }
+        Outcome::Failed(failure) => format!(
+            "{} {:?} {:?}: {}",
+            failure.reason, failure.http_status, failure.retry_in_ms, failure.detail
+        ),
     }
 }
 
 fn place(location: &Location) -> String {
-    let Location { url, offers, licence, version, checksum, referer, .. } = location;
+    let Location {
+        url,
+        offers,
+        licence,
+        version,
+        checksum,
+        referer,
+        ..
+    } = location;
     let mut line = format!("{offers:?} {url}");
     for detail in [licence, version].into_iter().flatten() {
         line.push_str(&format!(" [{detail}]"));
@@ -167,44 +252,98 @@ fn place(location: &Location) -> String {
     line
 }
 
-/// The answers that no service should give and every service gives, with the reason that they must have.
+/// The answers that no service should give and every service gives, with the reason that they must
+/// have.
 pub(crate) fn assert_bad_answers_have_reasons(resolver: &dyn Resolver, id: &str, prefix: &str) {
     let page = "<html><body>Service unavailable</body></html>";
     let one = |web: &Script| show(&ask(resolver, &[id], web)[0]);
-    for (status, body) in [(200, page), (200, ""), (200, "null"), (200, "{\"id\": \"cut"), (200, "\"text\""), (200, "[]"), (200, "{\"error\":\"x\"}")]
-    {
+    for (status, body) in [
+        (200, page),
+        (200, ""),
+        (200, "null"),
+        (200, "{\"id\": \"cut"),
+        (200, "\"text\""),
+        (200, "[]"),
+        (200, "{\"error\":\"x\"}"),
+    ] {
         let shown = one(&Script::new().on(prefix, status, body.to_owned()));
-        assert!(shown.starts_with("json_error Some(200) None"), "{body}: {shown}");
+        assert!(
+            shown.starts_with("json_error Some(200) None"),
+            "{body}: {shown}"
+        );
     }
     let bare = one(&Script::new().on(prefix, 429, "Rate exceeded."));
     assert!(bare.starts_with("rate_limited Some(429) None"), "{bare}");
     for (value, date, wanted) in [
         ("7", "", "Some(7000)"),
         ("57539", "", "Some(57539000)"),
-        ("Fri, 13 Nov 2026 10:00:10 GMT", "Fri, 13 Nov 2026 10:00:00 GMT", "Some(10000)"),
+        (
+            "Fri, 13 Nov 2026 10:00:10 GMT",
+            "Fri, 13 Nov 2026 10:00:00 GMT",
+            "Some(10000)",
+        ),
         // The hub knows what time it is: asked again in a moment, it says how long to wait.
         ("Fri, 13 Nov 2026 10:00:10 GMT", "", "Some(1000)"),
         ("soon", "", "None"),
     ] {
-        let shown = one(&Script::new().with(prefix, 429, "x", &[("retry-after", value), ("date", date)], prefix));
-        assert!(shown.starts_with(&format!("rate_limited Some(429) {wanted}")), "{value}: {shown}");
+        let shown = one(&Script::new().with(
+            prefix,
+            429,
+            "x",
+            &[("retry-after", value), ("date", date)],
+            prefix,
+        ));
+        assert!(
+            shown.starts_with(&format!("rate_limited Some(429) {wanted}")),
+            "{value}: {shown}"
+        );
     }
     let paused = one(&Script::new().with(prefix, 503, page, &[("retry-after", "20")], prefix));
-    assert!(paused.starts_with("http_status Some(503) Some(20000)"), "{paused}");
+    assert!(
+        paused.starts_with("http_status Some(503) Some(20000)"),
+        "{paused}"
+    );
     for status in [500, 502, 503, 504, 400, 401, 202, 301] {
         let shown = one(&Script::new().on(prefix, status, page));
-        assert!(shown.starts_with(&format!("http_status Some({status}) None")), "{shown}");
+        assert!(
+            shown.starts_with(&format!("http_status Some({status}) None")),
+            "{shown}"
+        );
         assert!(shown.contains("Service unavailable"), "{shown}");
     }
-    let echo = one(&Script::new().on(prefix, 500, format!("{OPENALEX_KEY} {CROSSREF_TOKEN} {MAIL} reader%40library.edu")));
+    let echo = one(&Script::new().on(
+        prefix,
+        500,
+        format!("{OPENALEX_KEY} {CROSSREF_TOKEN} {MAIL} reader%40library.edu"),
+    ));
     assert!(echo.contains("***"), "{echo}");
     let text = || format!("GET https://x/?email={MAIL}");
     for (error, wanted) in [
-        (WebError::Refused { until_ms_from_now: Some(1500), breaker: true, text: text() }, "breaker_open None Some(1500)"),
-        (WebError::Refused { until_ms_from_now: None, breaker: false, text: text() }, "rate_limited None None"),
+        (
+            WebError::Refused {
+                until_ms_from_now: Some(1500),
+                breaker: true,
+                text: text(),
+            },
+            "breaker_open None Some(1500)",
+        ),
+        (
+            WebError::Refused {
+                until_ms_from_now: None,
+                breaker: false,
+                text: text(),
+            },
+            "rate_limited None None",
+        ),
         (WebError::Timeout { text: text() }, "timeout None None"),
-        (WebError::Disallowed { text: text() }, "robots_disallowed None None"),
-        (WebError::Failed { text: text() }, "request_exception None None"),
+        (
+            WebError::Disallowed { text: text() },
+            "robots_disallowed None None",
+        ),
+        (
+            WebError::Failed { text: text() },
+            "request_exception None None",
+        ),
     ] {
         let shown = one(&Script::new().failing(prefix, error));
         assert!(shown.starts_with(wanted), "{shown}");

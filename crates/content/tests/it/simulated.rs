@@ -21,7 +21,12 @@ use downloader::Downloader;
 use web::{Simulated, sha256};
 
 fn library() -> Library {
-    Library::generate(&Plan { works: 300, scale: 1000, file_bytes: 4000..8000, ..Plan::default() })
+    Library::generate(&Plan {
+        works: 300,
+        scale: 1000,
+        file_bytes: 4000..8000,
+        ..Plan::default()
+    })
 }
 
 fn work(truth: &Truth) -> Work {
@@ -34,24 +39,48 @@ fn work(truth: &Truth) -> Work {
 fn learn(works: &mut [Work], resolver: &dyn Resolver, web: &Simulated) {
     for chunk in works.chunks_mut(resolver.batch()) {
         let outcomes = run(resolver.resolve(chunk, web));
-        chunk.iter_mut().zip(outcomes).for_each(|(work, outcome)| outcome.learned().into_iter().for_each(|learned| work.learn(learned)));
+        chunk.iter_mut().zip(outcomes).for_each(|(work, outcome)| {
+            outcome
+                .learned()
+                .into_iter()
+                .for_each(|learned| work.learn(learned))
+        });
     }
 }
 
 fn locations(outcome: &Outcome) -> &[Location] {
-    if let Outcome::Found(found) = outcome { &found.locations } else { &[] }
+    if let Outcome::Found(found) = outcome {
+        &found.locations
+    } else {
+        &[]
+    }
 }
 
-/// Fetches everything that a resolver named, through pages where it named pages, and returns the checksums of what was there.
+/// Fetches everything that a resolver named, through pages where it named pages, and returns the
+/// checksums of what was there.
 fn everything(outcome: &Outcome, pages: &LandingPage, web: &Simulated) -> HashSet<String> {
     let mut sums = HashSet::new();
     for location in locations(outcome) {
-        assert!(web.knows(&location.url), "{} leads out of the simulated web", location.url);
+        assert!(
+            web.knows(&location.url),
+            "{} leads out of the simulated web",
+            location.url
+        );
         let behind = match location.offers {
-            Offers::Landing | Offers::Unknown | Offers::Html => run(pages.read(location.url.clone(), None, web)),
-            _ => Outcome::Found(resolver::Found { locations: vec![location.clone()], learned: Learned::default() }),
+            Offers::Landing | Offers::Unknown | Offers::Html => {
+                run(pages.read(location.url.clone(), None, web))
+            }
+            _ => Outcome::Found(resolver::Found {
+                locations: vec![location.clone()],
+                learned: Learned::default(),
+            }),
         };
-        sums.extend(locations(&behind).iter().filter_map(|file| web.fetch(&file.url)).map(|answer| sha256(&answer.body)));
+        sums.extend(
+            locations(&behind)
+                .iter()
+                .filter_map(|file| web.fetch(&file.url))
+                .map(|answer| sha256(&answer.body)),
+        );
     }
     sums
 }
@@ -67,15 +96,43 @@ fn every_resolver_leads_to_every_copy_that_it_knows_of() {
     learn(&mut works, &*resolvers[0], &web);
     let mut led: BTreeMap<&str, usize> = BTreeMap::new();
     for resolver in &resolvers {
-        let known = |truth: &Truth| truth.copies.iter().any(|copy| copy.found_by.contains(&resolver.name()));
-        let (truths, asked): (Vec<&Truth>, Vec<Work>) =
-            library.truth().iter().zip(&works).filter(|(truth, _)| known(truth)).map(|(truth, work)| (truth, work.clone())).unzip();
-        let outcomes = asked.chunks(resolver.batch()).flat_map(|chunk| run(resolver.resolve(chunk, &web)));
+        let known = |truth: &Truth| {
+            truth
+                .copies
+                .iter()
+                .any(|copy| copy.found_by.contains(&resolver.name()))
+        };
+        let (truths, asked): (Vec<&Truth>, Vec<Work>) = library
+            .truth()
+            .iter()
+            .zip(&works)
+            .filter(|(truth, _)| known(truth))
+            .map(|(truth, work)| (truth, work.clone()))
+            .unzip();
+        let outcomes = asked
+            .chunks(resolver.batch())
+            .flat_map(|chunk| run(resolver.resolve(chunk, &web)));
         for ((truth, work), outcome) in truths.iter().zip(&asked).zip(outcomes) {
-            assert_eq!(resolver.applies(work), Applies::Yes, "{} and {}", resolver.name(), truth.id);
+            assert_eq!(
+                resolver.applies(work),
+                Applies::Yes,
+                "{} and {}",
+                resolver.name(),
+                truth.id
+            );
             let sums = everything(&outcome, &pages, &web);
-            for copy in truth.copies.iter().filter(|copy| copy.found_by.contains(&resolver.name())) {
-                assert!(sums.contains(&copy.sha256), "{} does not lead from {} to {}: {outcome:?}", resolver.name(), truth.id, copy.url);
+            for copy in truth
+                .copies
+                .iter()
+                .filter(|copy| copy.found_by.contains(&resolver.name()))
+            {
+                assert!(
+                    sums.contains(&copy.sha256),
+                    "{} does not lead from {} to {}: {outcome:?}",
+                    resolver.name(),
+                    truth.id,
+                    copy.url
+                );
                 *led.entry(resolver.name()).or_default() += 1;
             }
         }
@@ -84,7 +141,8 @@ fn every_resolver_leads_to_every_copy_that_it_knows_of() {
     assert!(led.values().all(|count| *count > 5), "{led:?}");
 }
 
-/// Downloads everything, checks it against the truth, and counts what could not be had by its reason.
+/// Downloads everything, checks it against the truth, and counts what could not be had by its
+/// reason.
 fn download_all(library: &Library) -> HashMap<Because, usize> {
     let web = Simulated::new(library);
     let downloader = Downloader::new(&web);
@@ -94,7 +152,11 @@ fn download_all(library: &Library) -> HashMap<Because, usize> {
         match (&brought, truth.because) {
             (Some(body), None) => {
                 let sum = sha256(body);
-                assert!(truth.of_kind(FileKind::Pdf).any(|copy| copy.sha256 == sum), "{}: a file that is not among the copies", truth.id);
+                assert!(
+                    truth.of_kind(FileKind::Pdf).any(|copy| copy.sha256 == sum),
+                    "{}: a file that is not among the copies",
+                    truth.id
+                );
             }
             (None, Some(because)) => *refused.entry(because).or_default() += 1,
             (None, None) => panic!("{} can be had, and was not: {:?}", truth.id, truth.copies),
@@ -108,9 +170,21 @@ fn download_all(library: &Library) -> HashMap<Because, usize> {
 fn an_obedient_downloader_gets_what_can_be_had_and_nothing_else() {
     assert_eq!(download_all(&library()).len(), 7);
     for seed in 2..5 {
-        download_all(&Library::generate(&Plan { seed, works: 80, scale: 1000, file_bytes: 4000..8000, faults: Faults::Usual }));
+        download_all(&Library::generate(&Plan {
+            seed,
+            works: 80,
+            scale: 1000,
+            file_bytes: 4000..8000,
+            faults: Faults::Usual,
+        }));
     }
-    let calm = Library::generate(&Plan { works: 120, scale: 1000, file_bytes: 4000..8000, faults: Faults::None, seed: 9 });
+    let calm = Library::generate(&Plan {
+        works: 120,
+        scale: 1000,
+        file_bytes: 4000..8000,
+        faults: Faults::None,
+        seed: 9,
+    });
     assert_eq!(download_all(&calm), HashMap::new());
 }
 
@@ -122,8 +196,15 @@ fn the_list_that_a_user_types_names_the_works_that_it_says() {
     assert_eq!(read.len(), library.input().len());
     for (read, line) in read.iter().zip(library.input()) {
         match (read, line.names) {
-            (Ok(read), Names::Work(at)) => assert_eq!(read.work.work_id(), library.truth()[at].id, "{}", line.text),
-            (Ok(read), Names::Again(at)) => assert_eq!(read.work.work_key(), work(&library.truth()[at]).work_key(), "{}", line.text),
+            (Ok(read), Names::Work(at)) => {
+                assert_eq!(read.work.work_id(), library.truth()[at].id, "{}", line.text)
+            }
+            (Ok(read), Names::Again(at)) => assert_eq!(
+                read.work.work_key(),
+                work(&library.truth()[at]).work_key(),
+                "{}",
+                line.text
+            ),
             (Err(_), Names::Nothing) => {}
             (read, names) => panic!("{} should be {names:?}, and is {read:?}", line.text),
         }

@@ -1,4 +1,6 @@
-use docstokg_content::sniff::{Expected, Flaw, MIN_PDF_BYTES, Payload, PdfTail, Received, Verdict, classify, judge, pdf_tail};
+use docstokg_content::sniff::{
+    Expected, Flaw, MIN_PDF_BYTES, Payload, PdfTail, Received, Verdict, classify, judge, pdf_tail,
+};
 use proptest::prelude::*;
 
 #[test]
@@ -34,14 +36,30 @@ fn the_end_of_a_pdf_tells_whether_it_is_whole() {
     assert_eq!(pdf_tail(b"startxref\n1\n%%EOF\n"), PdfTail::Complete);
     assert_eq!(pdf_tail(b"%%EOF\0\0\0\r\n"), PdfTail::Complete);
     assert_eq!(pdf_tail(b"endobj 12 0 obj"), PdfTail::EofMissing);
-    assert_eq!(pdf_tail(b"%%EOF\n<script>x</script></body></html>"), PdfTail::HtmlTail);
-    assert_eq!(pdf_tail(b"stream <html> in metadata endstream %%EOF"), PdfTail::Complete);
+    assert_eq!(
+        pdf_tail(b"%%EOF\n<script>x</script></body></html>"),
+        PdfTail::HtmlTail
+    );
+    assert_eq!(
+        pdf_tail(b"stream <html> in metadata endstream %%EOF"),
+        PdfTail::Complete
+    );
     assert_eq!(pdf_tail(b"cut <html><h1>502"), PdfTail::HtmlTail);
 }
 
 fn verdict(body: &[u8], declared: Option<u64>, expected: Expected) -> Verdict {
     let length = body.len() as u64;
-    judge(&Received { head: body, tail: body, length, declared_length: declared, ends_by_itself: true, expected }, MIN_PDF_BYTES)
+    judge(
+        &Received {
+            head: body,
+            tail: body,
+            length,
+            declared_length: declared,
+            ends_by_itself: true,
+            expected,
+        },
+        MIN_PDF_BYTES,
+    )
 }
 
 #[test]
@@ -49,17 +67,47 @@ fn the_verdict_names_the_flaw() {
     let pdf = |end: &str| format!("%PDF-1.4 {}{end}", "x".repeat(2000)).into_bytes();
     let rejected = |payload, reason| Verdict::Rejected { payload, reason };
     let (any, wanted) = (Expected::Anything, Expected::Pdf);
-    assert_eq!(verdict(&pdf("%%EOF"), None, wanted), Verdict::Accepted(Payload::Pdf));
-    assert_eq!(verdict(&pdf("%%EOF"), Some(7), wanted), Verdict::Accepted(Payload::Pdf));
+    assert_eq!(
+        verdict(&pdf("%%EOF"), None, wanted),
+        Verdict::Accepted(Payload::Pdf)
+    );
+    assert_eq!(
+        verdict(&pdf("%%EOF"), Some(7), wanted),
+        Verdict::Accepted(Payload::Pdf)
+    );
     assert_eq!(verdict(&pdf(""), None, wanted), Verdict::AcceptedWithoutEof);
-    assert_eq!(verdict(&pdf(""), Some(9999), wanted), rejected(Payload::Pdf, Flaw::PdfEofMissing));
-    assert_eq!(verdict(&pdf("%%EOF</html>"), None, wanted), rejected(Payload::Pdf, Flaw::HtmlTailDetected));
-    assert_eq!(verdict(b"%PDF-1.4 %%EOF", None, wanted), rejected(Payload::Pdf, Flaw::PdfTooSmall));
-    assert_eq!(verdict(b"", None, any), rejected(Payload::Empty, Flaw::EmptyBody));
-    assert_eq!(verdict(b"garbage", None, wanted), rejected(Payload::Unknown, Flaw::PdfSniffUnknown));
-    assert_eq!(verdict(b"garbage", None, any), Verdict::Accepted(Payload::Unknown));
-    assert_eq!(verdict(b"<html>", None, wanted), Verdict::Accepted(Payload::Html));
-    assert_eq!(verdict(b"<html>", Some(100), any), rejected(Payload::Html, Flaw::LengthMismatch));
+    assert_eq!(
+        verdict(&pdf(""), Some(9999), wanted),
+        rejected(Payload::Pdf, Flaw::PdfEofMissing)
+    );
+    assert_eq!(
+        verdict(&pdf("%%EOF</html>"), None, wanted),
+        rejected(Payload::Pdf, Flaw::HtmlTailDetected)
+    );
+    assert_eq!(
+        verdict(b"%PDF-1.4 %%EOF", None, wanted),
+        rejected(Payload::Pdf, Flaw::PdfTooSmall)
+    );
+    assert_eq!(
+        verdict(b"", None, any),
+        rejected(Payload::Empty, Flaw::EmptyBody)
+    );
+    assert_eq!(
+        verdict(b"garbage", None, wanted),
+        rejected(Payload::Unknown, Flaw::PdfSniffUnknown)
+    );
+    assert_eq!(
+        verdict(b"garbage", None, any),
+        Verdict::Accepted(Payload::Unknown)
+    );
+    assert_eq!(
+        verdict(b"<html>", None, wanted),
+        Verdict::Accepted(Payload::Html)
+    );
+    assert_eq!(
+        verdict(b"<html>", Some(100), any),
+        rejected(Payload::Html, Flaw::LengthMismatch)
+    );
 }
 
 proptest! {

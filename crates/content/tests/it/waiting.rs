@@ -23,26 +23,44 @@ fn world(answer: impl Fn(&str, &str, u32) -> Reply + Send + Sync + 'static) -> W
         let mut asked = asked.lock();
         let before = asked.entry(format!("{host}{path}")).or_default();
         *before += 1;
-        if path == "/robots.txt" { Reply::status(404) } else { answer(host, path, *before - 1) }
+        if path == "/robots.txt" {
+            Reply::status(404)
+        } else {
+            answer(host, path, *before - 1)
+        }
     });
     let origins = ["svc.example", "archive.example"].map(|host| {
         let answer = Arc::clone(&answer);
         Origin::new(host).handler(move |arrival, _| answer(host, &arrival.path))
     });
-    let yaml = format!("version: 1\nlimits: {{ hosts: {{ svc.example: {FREE}, archive.example: {FREE} }} }}\n");
+    let yaml = format!(
+        "version: 1\nlimits: {{ hosts: {{ svc.example: {FREE}, archive.example: {FREE} }} }}\n"
+    );
     World::new(origins.into(), &yaml, |service| {
-        let host = if service == "wayback" { "archive.example" } else { "svc.example" };
+        let host = if service == "wayback" {
+            "archive.example"
+        } else {
+            "svc.example"
+        };
         Some(format!("http://{host}/{service}/"))
     })
 }
 
-fn run(world: &World, id: &str, change: impl FnOnce(&mut Options)) -> (Ended, Duration, Arc<Board>) {
+fn run(
+    world: &World,
+    id: &str,
+    change: impl FnOnce(&mut Options),
+) -> (Ended, Duration, Arc<Board>) {
     let work = Work::new(Identifier::parse(id).unwrap());
     world.run(Box::new(Listed::new("list", vec![work])), change)
 }
 
 fn manifest(world: &World) -> serde_json::Value {
-    world.records().into_iter().rfind(|record| record["record_type"] == "manifest").unwrap()
+    world
+        .records()
+        .into_iter()
+        .rfind(|record| record["record_type"] == "manifest")
+        .unwrap()
 }
 
 #[test]
@@ -56,11 +74,17 @@ fn the_archive_of_last_resort_is_waited_for_minutes_and_not_an_hour() {
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
     assert!(took < Duration::from_secs(310), "{took:?}");
     let record = manifest(&world);
-    assert_eq!((&record["reason"], &record["http_status"]), (&"http_status".into(), &404.into()), "{record}");
+    assert_eq!(
+        (&record["reason"], &record["http_status"]),
+        (&"http_status".into(), &404.into()),
+        "{record}"
+    );
 }
 
 fn found_at(place: &str) -> Reply {
-    let location = format!(r#"{{"url_for_pdf":"http://svc.example{place}","url":"http://svc.example{place}","url_for_landing_page":null}}"#);
+    let location = format!(
+        r#"{{"url_for_pdf":"http://svc.example{place}","url":"http://svc.example{place}","url_for_landing_page":null}}"#
+    );
     Reply::ok(format!(r#"{{"doi":"10.5555/a","is_oa":true,"title":"A","best_oa_location":{location},"oa_locations":[{location}]}}"#))
         .header("content-type", "application/json")
 }
@@ -72,11 +96,16 @@ fn a_run_that_waits_says_for_whom_and_with_no_wait_ends_at_once() {
         ("/file.pdf", _) => pdf(path),
         _ => Reply::status(404),
     });
-    let (ended, took, board) = run(&world, "http://svc.example/file.pdf", |options| options.max_wait = Duration::ZERO);
+    let (ended, took, board) = run(&world, "http://svc.example/file.pdf", |options| {
+        options.max_wait = Duration::ZERO
+    });
     assert!(matches!(ended, Ended::Parked { left: 1, .. }), "{ended:?}");
     assert!(took < Duration::from_secs(30), "{took:?}");
     let waiting = board.waiting();
-    assert_eq!((waiting.len(), waiting[0].host.as_str(), waiting[0].works), (1, "svc.example", 1));
+    assert_eq!(
+        (waiting.len(), waiting[0].host.as_str(), waiting[0].works),
+        (1, "svc.example", 1)
+    );
     assert_eq!(waiting[0].why, "the host asked for fewer requests");
     // What the server asked for holds in the next run, too.
     let (ended, took, _) = world.run(Box::new(Listed::new("list", Vec::new())), |_| {});
@@ -104,7 +133,11 @@ fn without_a_network_nothing_is_sent_and_the_works_stay_queued() {
     assert!(matches!(ended, Ended::Offline { left: 1 }), "{ended:?}");
     assert!(took < Duration::from_secs(5), "{took:?}");
     assert_eq!(world.web.ledger().len(), 0);
-    assert_eq!(world.records().len(), 0, "nothing is recorded against anybody");
+    assert_eq!(
+        world.records().len(),
+        0,
+        "nothing is recorded against anybody"
+    );
     switch.0.store(true, Ordering::Relaxed);
     let (ended, ..) = world.run(Box::new(Listed::new("list", Vec::new())), |_| {});
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
@@ -113,20 +146,38 @@ fn without_a_network_nothing_is_sent_and_the_works_stay_queued() {
 
 #[test]
 fn works_that_meet_a_lost_network_wait_for_it_and_go_on_when_it_is_back() {
-    let mut world = world(|_, path, _| if path.contains(".pdf") { pdf(path) } else { Reply::status(404) });
+    let mut world = world(|_, path, _| {
+        if path.contains(".pdf") {
+            pdf(path)
+        } else {
+            Reply::status(404)
+        }
+    });
     world.outage = Duration::ZERO..Duration::from_secs(400);
-    let works = (0..6).map(|n| Work::new(Identifier::parse(&format!("http://svc.example/{n}.pdf")).unwrap())).collect();
+    let works = (0..6)
+        .map(|n| Work::new(Identifier::parse(&format!("http://svc.example/{n}.pdf")).unwrap()))
+        .collect();
     let (ended, took, board) = world.run(Box::new(Listed::new("list", works)), |_| {});
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
-    assert_eq!((board.tally().done, board.tally().failed), (6, 0), "{:?}", world.records());
-    assert!(took > Duration::from_secs(400) && took < Duration::from_secs(600), "{took:?}");
+    assert_eq!(
+        (board.tally().done, board.tally().failed),
+        (6, 0),
+        "{:?}",
+        world.records()
+    );
+    assert!(
+        took > Duration::from_secs(400) && took < Duration::from_secs(600),
+        "{took:?}"
+    );
 }
 
 #[test]
 fn a_network_that_stays_away_ends_the_run_when_the_wait_is_over() {
     let mut world = world(|_, path, _| pdf(path));
     world.outage = Duration::ZERO..Duration::from_secs(100_000);
-    let (ended, took, board) = run(&world, "http://svc.example/file.pdf", |options| options.max_wait = Duration::from_secs(120));
+    let (ended, took, board) = run(&world, "http://svc.example/file.pdf", |options| {
+        options.max_wait = Duration::from_secs(120)
+    });
     assert!(matches!(ended, Ended::Parked { left: 1, .. }), "{ended:?}");
     assert!(took < Duration::from_secs(400), "{took:?}");
     assert_eq!(board.waiting()[0].why, "no network");

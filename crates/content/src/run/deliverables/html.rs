@@ -47,7 +47,11 @@ impl Works {
         if work.standing != Standing::Downloaded {
             *self.reasons.entry(work.reason.clone()).or_default() += 1;
         }
-        let list = if work.standing == Standing::Downloaded { &mut self.downloaded } else { &mut self.missing };
+        let list = if work.standing == Standing::Downloaded {
+            &mut self.downloaded
+        } else {
+            &mut self.missing
+        };
         if list.len() < MOST_ROWS {
             list.push(work);
         }
@@ -67,7 +71,10 @@ impl Works {
             ("", waiting, "waiting"),
         ];
         for (class, number, name) in tiles {
-            let _ = write!(page, "<div class=\"tile {class}\"><strong>{number}</strong><span>{name}</span></div>");
+            let _ = write!(
+                page,
+                "<div class=\"tile {class}\"><strong>{number}</strong><span>{name}</span></div>"
+            );
         }
         page.push_str("</div>");
         self.write_reasons(&mut page);
@@ -101,8 +108,18 @@ impl Works {
         page.push_str("<table><thead><tr><th>work<th>reason</tr></thead><tbody>");
         for work in &self.missing {
             let name = work.title.as_deref().unwrap_or(&work.work_id);
-            let _ = write!(page, "<tr><td>{}<br><small>{}</small>", anchor(&work.link, name), escape(&work.work_id));
-            let _ = write!(page, "<td>{}<br><small>{}</small></tr>", escape(&work.reason), escape(&work.detail));
+            let _ = write!(
+                page,
+                "<tr><td>{}<br><small>{}</small>",
+                anchor(&work.link, name),
+                escape(&work.work_id)
+            );
+            let _ = write!(
+                page,
+                "<td>{}<br><small>{}</small></tr>",
+                escape(&work.reason),
+                escape(&work.detail)
+            );
         }
         page.push_str("</tbody></table>");
         write_rest(page, all, self.missing.len(), "missing.csv");
@@ -112,12 +129,26 @@ impl Works {
         if self.downloaded.is_empty() {
             return;
         }
-        page.push_str("<h2>Downloaded works</h2><table><thead><tr><th>work<th>file</tr></thead><tbody>");
+        page.push_str(
+            "<h2>Downloaded works</h2><table><thead><tr><th>work<th>file</tr></thead><tbody>",
+        );
         for work in &self.downloaded {
             let name = work.title.as_deref().unwrap_or(&work.work_id);
-            let year = work.year.map(|year| format!(" ({year})")).unwrap_or_default();
-            let _ = write!(page, "<tr><td>{}{year}<br><small>{}</small>", escape(name), anchor(&work.link, &work.work_id));
-            let file = work.path.as_deref().map(|path| anchor(&relative(path), path)).unwrap_or_default();
+            let year = work
+                .year
+                .map(|year| format!(" ({year})"))
+                .unwrap_or_default();
+            let _ = write!(
+                page,
+                "<tr><td>{}{year}<br><small>{}</small>",
+                escape(name),
+                anchor(&work.link, &work.work_id)
+            );
+            let file = work
+                .path
+                .as_deref()
+                .map(|path| anchor(&relative(path), path))
+                .unwrap_or_default();
             let _ = write!(page, "<td>{file}</tr>");
         }
         page.push_str("</tbody></table>");
@@ -127,7 +158,11 @@ impl Works {
 
 fn write_rest(page: &mut String, all: u64, shown: usize, file: &str) {
     if all > shown as u64 {
-        let _ = write!(page, "<p><small>{} more are listed in {file}.</small></p>", all - shown as u64);
+        let _ = write!(
+            page,
+            "<p><small>{} more are listed in {file}.</small></p>",
+            all - shown as u64
+        );
     }
 }
 
@@ -137,7 +172,11 @@ fn write_network(page: &mut String, report: &Report) {
     let attempts = report.resolvers["attempts"].as_object();
     for (name, number) in attempts.into_iter().flatten() {
         let successes = report.resolvers["successes"][name].as_u64().unwrap_or(0);
-        let _ = write!(page, "<tr><td>{}<td>{number}<td>{successes}</tr>", escape(name));
+        let _ = write!(
+            page,
+            "<tr><td>{}<td>{number}<td>{successes}</tr>",
+            escape(name)
+        );
     }
     let _ = write!(
         page,
@@ -147,7 +186,11 @@ fn write_network(page: &mut String, report: &Report) {
 }
 
 /// Everything that is not plainly harmless in a relative link.
-const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
+const PATH: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'/')
+    .remove(b'.')
+    .remove(b'-')
+    .remove(b'_');
 
 /// Writes a path as a relative link.
 fn relative(path: &str) -> String {
@@ -156,10 +199,20 @@ fn relative(path: &str) -> String {
 
 /// Writes a link; what is none is text.
 fn anchor(link: &str, text: &str) -> String {
-    let leads = link.starts_with("https://") || link.starts_with("http://") || (!link.is_empty() && !link.contains(':'));
-    if leads { format!("<a href=\"{}\">{}</a>", escape(link), escape(text)) } else { escape(text) }
+    let leads = link.starts_with("https://")
+        || link.starts_with("http://")
+        || (!link.is_empty() && !link.contains(':'));
+    if leads {
+        format!("<a href=\"{}\">{}</a>", escape(link), escape(text))
+    } else {
+        escape(text)
+    }
 }
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+        .replace('\'', "&#39;")
 }

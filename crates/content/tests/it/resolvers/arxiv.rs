@@ -8,8 +8,17 @@ const API: &str = "https://export.arxiv.org/api/query";
 #[test]
 fn several_ids_are_one_request_and_each_has_its_file() {
     let web = Script::new().on(API, 200, fixture("arxiv/feed.xml"));
-    let outcomes = ask(&Arxiv::new(settings()), &["2002.00741v1", "math/0309136", "2101.99999"], &web);
-    assert_eq!(web.asked(), [format!("{API}?id_list=2002.00741v1%2Cmath%2F0309136%2C2101.99999&max_results=3")]);
+    let outcomes = ask(
+        &Arxiv::new(settings()),
+        &["2002.00741v1", "math/0309136", "2101.99999"],
+        &web,
+    );
+    assert_eq!(
+        web.asked(),
+        [format!(
+            "{API}?id_list=2002.00741v1%2Cmath%2F0309136%2C2101.99999&max_results=3"
+        )]
+    );
     let shown: Vec<String> = outcomes.iter().map(show).collect();
     insta::assert_snapshot!(shown.join("\n--\n"));
 }
@@ -29,10 +38,23 @@ fn whatever_the_api_does_the_file_is_where_the_id_says() {
         (200, b"\xff\xfe<feed/>"),
     ] {
         let web = Script::new().on(API, status, body.to_vec());
-        assert_eq!(show(&ask(&Arxiv::new(settings()), &["2002.00741"], &web)[0]), place, "{status} {}", String::from_utf8_lossy(body));
+        assert_eq!(
+            show(&ask(&Arxiv::new(settings()), &["2002.00741"], &web)[0]),
+            place,
+            "{status} {}",
+            String::from_utf8_lossy(body)
+        );
     }
-    let web = Script::new().failing(API, WebError::Timeout { text: "slow".to_owned() });
-    assert_eq!(show(&ask(&Arxiv::new(settings()), &["2002.00741"], &web)[0]), place);
+    let web = Script::new().failing(
+        API,
+        WebError::Timeout {
+            text: "slow".to_owned(),
+        },
+    );
+    assert_eq!(
+        show(&ask(&Arxiv::new(settings()), &["2002.00741"], &web)[0]),
+        place
+    );
 }
 
 #[test]
@@ -43,7 +65,11 @@ fn a_complaint_is_about_the_only_id_and_about_none_of_several() {
             show(&ask(&Arxiv::new(settings()), &["2002.0074"], &web)[0]),
             "not found: arXiv says: incorrect id format for 2002.0074\nlearned "
         );
-        assert!(ask(&Arxiv::new(settings()), &["2002.0074", "2002.0075"], &web).iter().all(|outcome| show(outcome).starts_with("Pdf ")));
+        assert!(
+            ask(&Arxiv::new(settings()), &["2002.0074", "2002.0075"], &web)
+                .iter()
+                .all(|outcome| show(outcome).starts_with("Pdf "))
+        );
     }
 }
 
@@ -52,7 +78,13 @@ fn nobody_is_asked_about_what_is_known() {
     let mut known = work("hep-th/9901001v3");
     known.title = Some("Known".to_owned());
     let web = Script::new();
-    assert_eq!(show(&resolve(&Arxiv::new(settings()), &[known], &web)[0]), "Pdf https://export.arxiv.org/pdf/hep-th/9901001v3\nlearned ");
+    assert_eq!(
+        show(&resolve(&Arxiv::new(settings()), &[known], &web)[0]),
+        "Pdf https://export.arxiv.org/pdf/hep-th/9901001v3\nlearned "
+    );
     assert!(web.asked().is_empty());
-    assert_eq!(Arxiv::new(settings()).applies(&work("10.1000/a")), Applies::No("no-arxiv-id"));
+    assert_eq!(
+        Arxiv::new(settings()).applies(&work("10.1000/a")),
+        Applies::No("no-arxiv-id")
+    );
 }

@@ -12,25 +12,43 @@ const DATACITE: &str = "https://api.datacite.org/dois";
 fn links_for_mining_are_ranked_and_those_for_others_dropped() {
     let web = Script::new().on(API, 200, fixture("crossref/work.json"));
     let outcomes = ask(&Crossref::new(settings()), &["10.1000/a"], &web);
-    assert_eq!(web.asked(), [format!("{API}/10.1000/a?mailto=reader%40library.edu")]);
+    assert_eq!(
+        web.asked(),
+        [format!("{API}/10.1000/a?mailto=reader%40library.edu")]
+    );
     insta::assert_snapshot!(show(&outcomes[0]));
 }
 
 #[test]
 fn a_doi_that_crossref_does_not_know_is_asked_of_datacite() {
-    let web = Script::new().on(API, 404, "Resource not found.").on(DATACITE, 200, fixture("crossref/datacite.json"));
+    let web = Script::new().on(API, 404, "Resource not found.").on(
+        DATACITE,
+        200,
+        fixture("crossref/datacite.json"),
+    );
     let outcomes = ask(&Crossref::new(settings()), &["10.5281/zenodo.1"], &web);
     assert_eq!(web.asked()[1], format!("{DATACITE}/10.5281/zenodo.1"));
     insta::assert_snapshot!(show(&outcomes[0]));
-    let nobody = Script::new().on(API, 404, "Resource not found.").on(DATACITE, 404, "{}");
-    assert_eq!(show(&ask(&Crossref::new(settings()), &["10.1000/a"], &nobody)[0]), "not found: DataCite does not know it (404)\nlearned ");
+    let nobody = Script::new()
+        .on(API, 404, "Resource not found.")
+        .on(DATACITE, 404, "{}");
+    assert_eq!(
+        show(&ask(&Crossref::new(settings()), &["10.1000/a"], &nobody)[0]),
+        "not found: DataCite does not know it (404)\nlearned "
+    );
 }
 
 #[test]
 fn several_dois_are_one_list_and_what_it_lacks_goes_to_datacite() {
-    let web =
-        Script::new().on(&format!("{API}?"), 200, fixture("crossref/list.json")).on(API, 200, fixture("crossref/work.json")).on(DATACITE, 404, "");
-    let outcomes = ask(&Crossref::new(settings()), &["10.1000/a", "10.1000/b", "10.1000/c,d"], &web);
+    let web = Script::new()
+        .on(&format!("{API}?"), 200, fixture("crossref/list.json"))
+        .on(API, 200, fixture("crossref/work.json"))
+        .on(DATACITE, 404, "");
+    let outcomes = ask(
+        &Crossref::new(settings()),
+        &["10.1000/a", "10.1000/b", "10.1000/c,d"],
+        &web,
+    );
     assert_eq!(
         web.asked(),
         [
@@ -42,16 +60,32 @@ fn several_dois_are_one_list_and_what_it_lacks_goes_to_datacite() {
         ]
     );
     assert_eq!(web.kinds(), [Some("list"), None, None]);
-    assert_eq!(show(&outcomes[0]), "Pdf https://pub.example/a.pdf [publishedVersion]\nlearned doi:10.1000/a");
+    assert_eq!(
+        show(&outcomes[0]),
+        "Pdf https://pub.example/a.pdf [publishedVersion]\nlearned doi:10.1000/a"
+    );
     assert!(show(&outcomes[1]).starts_with("not found: DataCite"));
 }
 
 #[test]
 fn a_list_that_fails_fails_all_its_works_and_nobody_else_is_asked() {
-    for (status, body, reason) in [(429, "", "rate_limited"), (500, "", "http_status"), (200, "{}", "json_error"), (200, "<html>", "json_error")] {
+    for (status, body, reason) in [
+        (429, "", "rate_limited"),
+        (500, "", "http_status"),
+        (200, "{}", "json_error"),
+        (200, "<html>", "json_error"),
+    ] {
         let web = Script::new().on(API, status, body);
-        let outcomes = ask(&Crossref::new(settings()), &["10.1000/a", "10.1000/b"], &web);
-        assert!(outcomes.iter().all(|outcome| show(outcome).starts_with(reason)));
+        let outcomes = ask(
+            &Crossref::new(settings()),
+            &["10.1000/a", "10.1000/b"],
+            &web,
+        );
+        assert!(
+            outcomes
+                .iter()
+                .all(|outcome| show(outcome).starts_with(reason))
+        );
         assert_eq!(web.asked().len(), 1);
     }
 }
@@ -67,7 +101,10 @@ fn a_work_without_fields_is_a_clean_miss() {
         show(&ask(&Crossref::new(settings()), &["10.1000/a"], &web)[0]),
         "not found: Crossref knows the work, but no link to its files\nlearned doi:10.1000/a"
     );
-    assert_eq!(Crossref::new(settings()).applies(&work("pmid:1")), Applies::No("no-doi"));
+    assert_eq!(
+        Crossref::new(settings()).applies(&work("pmid:1")),
+        Applies::No("no-doi")
+    );
 }
 
 #[test]
@@ -82,20 +119,40 @@ fn links_of_text_mining_services_are_taken_with_their_credentials_only() {
         {"URL":"https://api.wiley.com/onlinelibrary/tdm/v1/articles/10.1002%2Fa","content-type":"application/pdf","intended-application":"text-mining"}]}}"#;
     let web = Script::new().on(API, 200, body);
     let shown = show(&ask(&Crossref::new(settings()), &["10.1016/j.a.1"], &web)[0]);
-    assert!(!shown.contains("api.elsevier.com") && !shown.contains("api.wiley.com"), "{shown}");
+    assert!(
+        !shown.contains("api.elsevier.com") && !shown.contains("api.wiley.com"),
+        "{shown}"
+    );
     let mut with = (*settings()).clone();
     with.credentials.elsevier_key = Some(Secret::new("elsevier-key-1"));
     with.credentials.wiley_token = Some(Secret::new("wiley-token-1"));
-    let shown = show(&ask(&Crossref::new(Arc::new(with.clone())), &["10.1016/j.a.1"], &web)[0]);
+    let shown = show(
+        &ask(
+            &Crossref::new(Arc::new(with.clone())),
+            &["10.1016/j.a.1"],
+            &web,
+        )[0],
+    );
     assert!(
-        shown.contains("Pdf https://api.elsevier.com/content/article/PII:S1?httpAccept=application/pdf") && shown.contains("api.wiley.com"),
+        shown.contains(
+            "Pdf https://api.elsevier.com/content/article/PII:S1?httpAccept=application/pdf"
+        ) && shown.contains("api.wiley.com"),
         "{shown}"
     );
-    let names = |url: &str| with.secret_headers(&url.parse().unwrap()).into_iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>();
+    let names = |url: &str| {
+        with.secret_headers(&url.parse().unwrap())
+            .into_iter()
+            .map(|(name, _)| name.to_string())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(names("https://api.elsevier.com/x"), ["x-els-apikey"]);
     assert_eq!(names("https://api.wiley.com/x"), ["wiley-tdm-client-token"]);
-    for elsewhere in ["http://api.elsevier.com/x", "https://api.elsevier.com.evil.example/", "https://www.sciencedirect.com/x", "https://wiley.com/"]
-    {
+    for elsewhere in [
+        "http://api.elsevier.com/x",
+        "https://api.elsevier.com.evil.example/",
+        "https://www.sciencedirect.com/x",
+        "https://wiley.com/",
+    ] {
         assert!(names(elsewhere).is_empty(), "{elsewhere}");
     }
 }

@@ -1,7 +1,10 @@
-//! Every fixture with every value replaced by every kind of nonsense: nothing panics, and nothing but links is offered.
+//! Every fixture with every value replaced by every kind of nonsense: nothing panics, and nothing
+//! but links is offered.
 
 use docstokg_content::location::Location;
-use docstokg_content::resolver::{Arxiv, Crossref, EuropePmc, OpenAlex, Outcome, Pmc, Resolver, Unpaywall, Wayback};
+use docstokg_content::resolver::{
+    Arxiv, Crossref, EuropePmc, OpenAlex, Outcome, Pmc, Resolver, Unpaywall, Wayback,
+};
 use docstokg_content::work::Work;
 use serde_json::{Value, json};
 use url::Url;
@@ -19,7 +22,11 @@ fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
         }
         Value::Object(object) => {
             for (key, item) in object {
-                pointers(item, &format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")), all);
+                pointers(
+                    item,
+                    &format!("{at}/{}", key.replace('~', "~0").replace('/', "~1")),
+                    all,
+                );
             }
         }
         _ => {}
@@ -54,13 +61,25 @@ fn mutations(path: &str) -> Vec<Vec<u8>> {
     bodies
 }
 
-pub(crate) fn check(resolver: &dyn Resolver, works: &[Work], bodies: impl IntoIterator<Item = Vec<u8>>, script: impl Fn(Vec<u8>) -> Script) {
+pub(crate) fn check(
+    resolver: &dyn Resolver,
+    works: &[Work],
+    bodies: impl IntoIterator<Item = Vec<u8>>,
+    script: impl Fn(Vec<u8>) -> Script,
+) {
     for body in bodies {
         for outcome in resolve(resolver, works, &script(body.clone())) {
-            let fetchable =
-                |place: &Location| matches!(place.url.scheme(), "http" | "https") && place.url.has_host() && place.url.password().is_none();
+            let fetchable = |place: &Location| {
+                matches!(place.url.scheme(), "http" | "https")
+                    && place.url.has_host()
+                    && place.url.password().is_none()
+            };
             if let Outcome::Found(found) = outcome {
-                assert!(!found.locations.is_empty() && found.locations.iter().all(fetchable), "{}", String::from_utf8_lossy(&body));
+                assert!(
+                    !found.locations.is_empty() && found.locations.iter().all(fetchable),
+                    "{}",
+                    String::from_utf8_lossy(&body)
+                );
             }
         }
     }
@@ -69,34 +88,110 @@ pub(crate) fn check(resolver: &dyn Resolver, works: &[Work], bodies: impl IntoIt
 #[test]
 fn no_value_of_any_answer_is_trusted() {
     let (one, two) = ([work("10.1000/a")], [work("10.1000/a"), work("10.1000/b")]);
-    let any = |body: Vec<u8>| Script::new().with("https://", 200, body, &[], "https://service.example/");
+    let any =
+        |body: Vec<u8>| Script::new().with("https://", 200, body, &[], "https://service.example/");
     let settings = settings();
     for fixture in ["openalex/work.json", "openalex/sparse.json"] {
-        check(&OpenAlex::new(settings.clone()), &one, mutations(fixture), any);
+        check(
+            &OpenAlex::new(settings.clone()),
+            &one,
+            mutations(fixture),
+            any,
+        );
     }
-    check(&OpenAlex::new(settings.clone()), &two, mutations("openalex/list.json"), any);
-    check(&Unpaywall::new(settings.clone()), &one, mutations("unpaywall/record.json"), any);
-    check(&Crossref::new(settings.clone()), &one, mutations("crossref/work.json"), any);
-    check(&Crossref::new(settings.clone()), &two, mutations("crossref/list.json"), any);
-    let datacite =
-        |body: Vec<u8>| Script::new().on("https://api.crossref.org/", 404, "").with("https://", 200, body, &[], "https://service.example/");
-    check(&Crossref::new(settings.clone()), &one, mutations("crossref/datacite.json"), datacite);
-    check(&EuropePmc::new(settings.clone()), &one, mutations("europe_pmc/search.json"), any);
-    check(&Pmc::new(settings.clone()), &two, mutations("pmc/converted.json"), any);
-    check(&Pmc::new(settings.clone()), &[work("PMC123.2")], mutations("pmc/metadata.json"), any);
+    check(
+        &OpenAlex::new(settings.clone()),
+        &two,
+        mutations("openalex/list.json"),
+        any,
+    );
+    check(
+        &Unpaywall::new(settings.clone()),
+        &one,
+        mutations("unpaywall/record.json"),
+        any,
+    );
+    check(
+        &Crossref::new(settings.clone()),
+        &one,
+        mutations("crossref/work.json"),
+        any,
+    );
+    check(
+        &Crossref::new(settings.clone()),
+        &two,
+        mutations("crossref/list.json"),
+        any,
+    );
+    let datacite = |body: Vec<u8>| {
+        Script::new().on("https://api.crossref.org/", 404, "").with(
+            "https://",
+            200,
+            body,
+            &[],
+            "https://service.example/",
+        )
+    };
+    check(
+        &Crossref::new(settings.clone()),
+        &one,
+        mutations("crossref/datacite.json"),
+        datacite,
+    );
+    check(
+        &EuropePmc::new(settings.clone()),
+        &one,
+        mutations("europe_pmc/search.json"),
+        any,
+    );
+    check(
+        &Pmc::new(settings.clone()),
+        &two,
+        mutations("pmc/converted.json"),
+        any,
+    );
+    check(
+        &Pmc::new(settings.clone()),
+        &[work("PMC123.2")],
+        mutations("pmc/metadata.json"),
+        any,
+    );
     let mut gone = work("10.1000/a");
     gone.failed_urls = vec![Url::parse("https://gone.example/a.pdf").unwrap()];
-    check(&Wayback::new(settings), &[gone], mutations("wayback/cdx.json"), any);
+    check(
+        &Wayback::new(settings),
+        &[gone],
+        mutations("wayback/cdx.json"),
+        any,
+    );
 }
 
 #[test]
 fn no_answer_that_breaks_off_panics() {
     let cuts = |path: &str| -> Vec<Vec<u8>> {
         let whole = fixture(path);
-        (0..whole.len()).map(|length| whole[..length].to_vec()).collect()
+        (0..whole.len())
+            .map(|length| whole[..length].to_vec())
+            .collect()
     };
-    let any = |body: Vec<u8>| Script::new().with("https://", 200, body, &[], "https://service.example/");
-    check(&Arxiv::new(settings()), &[work("2002.00741")], cuts("arxiv/feed.xml"), any);
-    check(&Pmc::new(settings()), &[work("PMC500")], cuts("pmc/listing.xml"), any);
-    check(&OpenAlex::new(settings()), &[work("W1")], cuts("openalex/work.json"), any);
+    let any =
+        |body: Vec<u8>| Script::new().with("https://", 200, body, &[], "https://service.example/");
+    check(
+        &Arxiv::new(settings()),
+        &[work("2002.00741")],
+        cuts("arxiv/feed.xml"),
+        any,
+    );
+    check(
+        &Pmc::new(settings()),
+        &[work("PMC500")],
+        cuts("pmc/listing.xml"),
+        any,
+    );
+    check(
+        &OpenAlex::new(settings()),
+        &[work("W1")],
+        cuts("openalex/work.json"),
+        any,
+    );
 }

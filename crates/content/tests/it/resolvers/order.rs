@@ -10,7 +10,14 @@ fn explain(id: &str, choice: &Choice, settings: &Arc<Settings>) -> String {
     let planned = order(&work(id), choice, &all(settings)).unwrap();
     planned
         .iter()
-        .map(|planned| format!("{:<12} {:<5} {}", planned.resolver, format!("{:?}", planned.plan), planned.why))
+        .map(|planned| {
+            format!(
+                "{:<12} {:<5} {}",
+                planned.resolver,
+                format!("{:?}", planned.plan),
+                planned.why
+            )
+        })
         .collect::<Vec<_>>()
         .join("\n")
 }
@@ -18,7 +25,10 @@ fn explain(id: &str, choice: &Choice, settings: &Arc<Settings>) -> String {
 #[test]
 fn the_order_follows_from_what_is_known() {
     let ids = ["10.1000/a", "2101.00001", "PMC7", "https://pub.example/a"];
-    let shown: Vec<String> = ids.iter().map(|id| format!("{id}\n{}", explain(id, &Choice::default(), &settings()))).collect();
+    let shown: Vec<String> = ids
+        .iter()
+        .map(|id| format!("{id}\n{}", explain(id, &Choice::default(), &settings())))
+        .collect();
     insta::assert_snapshot!(shown.join("\n\n"));
 }
 
@@ -30,15 +40,26 @@ fn choices_move_add_and_remove() {
         enable: vec!["landing".to_owned()],
         disable: vec!["openalex".to_owned()],
     };
-    insta::assert_snapshot!(explain("10.1000/a", &choice, &Arc::new(Settings::default())));
+    insta::assert_snapshot!(explain(
+        "10.1000/a",
+        &choice,
+        &Arc::new(Settings::default())
+    ));
 }
 
 #[test]
 fn an_unknown_name_is_told_the_nearest() {
-    let choice = |name: &str| Choice { disable: vec![name.to_owned()], ..Choice::default() };
+    let choice = |name: &str| Choice {
+        disable: vec![name.to_owned()],
+        ..Choice::default()
+    };
     let message = |name: &str| choice(name).check().unwrap_err().to_string();
-    assert!(message("unpaywal").starts_with("there is no resolver 'unpaywal' (is 'unpaywall' meant?); the resolvers are openalex, "));
-    assert!(message("zzzzzzzzzz").starts_with("there is no resolver 'zzzzzzzzzz'; the resolvers are"));
+    assert!(message("unpaywal").starts_with(
+        "there is no resolver 'unpaywal' (is 'unpaywall' meant?); the resolvers are openalex, "
+    ));
+    assert!(
+        message("zzzzzzzzzz").starts_with("there is no resolver 'zzzzzzzzzz'; the resolvers are")
+    );
     assert!(order(&work("10.1000/a"), &choice("x"), &all(&settings())).is_err());
     assert!(choice("Landing-Page").check().is_ok());
 }

@@ -9,42 +9,79 @@ use crate::script::{CROSSREF_TOKEN, OPENALEX_KEY, Script, ask, settings};
 
 #[test]
 fn a_mirror_takes_the_place_of_a_service_and_gets_its_key() {
-    let endpoints: Endpoints = serde_json::from_str(r#"{"openalex":"http://127.0.0.1:8080/mirror"}"#).unwrap();
+    let endpoints: Endpoints =
+        serde_json::from_str(r#"{"openalex":"http://127.0.0.1:8080/mirror"}"#).unwrap();
     assert_eq!(endpoints.crossref, Endpoints::default().crossref);
-    let settings = Settings { endpoints, ..(*settings()).clone() };
+    let settings = Settings {
+        endpoints,
+        ..(*settings()).clone()
+    };
     let mirror = Url::parse("http://127.0.0.1:8080/mirror/works/W1").unwrap();
     assert_eq!(settings.secret_headers(&mirror).len(), 1);
-    assert!(settings.secret_headers(&Url::parse("https://api.openalex.org/works").unwrap()).is_empty(), "the real host is no longer the service");
-    assert!(settings.secret_headers(&Url::parse("http://127.0.0.1:8081/").unwrap()).is_empty());
+    assert!(
+        settings
+            .secret_headers(&Url::parse("https://api.openalex.org/works").unwrap())
+            .is_empty(),
+        "the real host is no longer the service"
+    );
+    assert!(
+        settings
+            .secret_headers(&Url::parse("http://127.0.0.1:8081/").unwrap())
+            .is_empty()
+    );
     assert!(serde_json::from_str::<Endpoints>(r#"{"openalx":"http://x/"}"#).is_err());
 }
 
 #[test]
 fn the_mirror_is_what_is_asked() {
-    let endpoints: Endpoints = serde_json::from_str(r#"{"openalex":"https://mirror.openalex.org/base/"}"#).unwrap();
+    let endpoints: Endpoints =
+        serde_json::from_str(r#"{"openalex":"https://mirror.openalex.org/base/"}"#).unwrap();
     let web = Script::new();
-    ask(&OpenAlex::new(Arc::new(Settings { endpoints, ..Settings::default() })), &["W1"], &web);
+    ask(
+        &OpenAlex::new(Arc::new(Settings {
+            endpoints,
+            ..Settings::default()
+        })),
+        &["W1"],
+        &web,
+    );
     assert!(web.asked()[0].starts_with("https://mirror.openalex.org/base/works/W1?select="));
 }
 
 #[test]
 fn nothing_prints_a_secret() {
     let shown = format!("{:?}", settings());
-    assert!(!shown.contains(OPENALEX_KEY) && !shown.contains(CROSSREF_TOKEN) && !shown.contains("reader") && shown.contains("***"));
+    assert!(
+        !shown.contains(OPENALEX_KEY)
+            && !shown.contains(CROSSREF_TOKEN)
+            && !shown.contains("reader")
+            && shown.contains("***")
+    );
     assert!(serde_json::from_str::<Credentials>(r#"{"openalex_key":" k "}"#).is_ok());
 }
 
 #[test]
 fn blank_keys_are_none() {
-    let credentials: Credentials = serde_json::from_str(r#"{"openalex_key":"  ","mailto":""}"#).unwrap();
-    let settings = Settings { credentials, ..Settings::default() };
-    assert!(settings.secret_headers(&settings.endpoints.openalex).is_empty());
+    let credentials: Credentials =
+        serde_json::from_str(r#"{"openalex_key":"  ","mailto":""}"#).unwrap();
+    let settings = Settings {
+        credentials,
+        ..Settings::default()
+    };
+    assert!(
+        settings
+            .secret_headers(&settings.endpoints.openalex)
+            .is_empty()
+    );
     assert_eq!(settings.credentials.mailto(), None);
 }
 
 #[test]
 fn all_resolvers_have_their_names() {
-    let names: Vec<&str> = all(&settings()).iter().map(|resolver| resolver.name()).collect();
+    let names: Vec<&str> = all(&settings())
+        .iter()
+        .map(|resolver| resolver.name())
+        .collect();
     assert_eq!(names, order::NAMES);
 }
 
@@ -54,13 +91,23 @@ fn places_are_joined_by_their_canonical_form() {
     let arxiv = Endpoints::default().arxiv;
     let joined = distinct([
         Location::new(url("https://x.example/%7ea#p"), Offers::Unknown, "a"),
-        Location::new(url("https://x.example/~a"), Offers::Pdf, "b").licence(Some("cc-by".to_owned())),
-        Location::new(url("http://arxiv.org/abs/2101.00001"), Offers::Landing, "b").rewritten(&arxiv),
-        Location::new(url("https://arxiv.org/pdf/2101.00001.pdf"), Offers::Pdf, "c").rewritten(&arxiv),
+        Location::new(url("https://x.example/~a"), Offers::Pdf, "b")
+            .licence(Some("cc-by".to_owned())),
+        Location::new(url("http://arxiv.org/abs/2101.00001"), Offers::Landing, "b")
+            .rewritten(&arxiv),
+        Location::new(
+            url("https://arxiv.org/pdf/2101.00001.pdf"),
+            Offers::Pdf,
+            "c",
+        )
+        .rewritten(&arxiv),
         Location::new(url("http://www.nature.com/a.pdf"), Offers::Pdf, "c").rewritten(&arxiv),
         Location::new(url("http://notnature.com/a.pdf"), Offers::Pdf, "c").rewritten(&arxiv),
     ]);
-    let shown: Vec<String> = joined.iter().map(|place| format!("{:?} {} {}", place.offers, place.url, place.resolver)).collect();
+    let shown: Vec<String> = joined
+        .iter()
+        .map(|place| format!("{:?} {} {}", place.offers, place.url, place.resolver))
+        .collect();
     assert_eq!(
         shown,
         [

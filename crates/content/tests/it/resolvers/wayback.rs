@@ -31,20 +31,71 @@ fn the_newest_copies_are_taken_as_they_were() {
 
 #[test]
 fn nothing_kept_is_a_clean_miss() {
-    for body in ["", "\n", "[]", "[[\"timestamp\",\"original\",\"statuscode\"]]", "[[\"other\"],[\"x\"]]"] {
-        assert_eq!(one(&Script::new().on(CDX, 200, body), &["https://gone.example/a"]), "not found: no copy was kept\nlearned ", "{body}");
+    for body in [
+        "",
+        "\n",
+        "[]",
+        "[[\"timestamp\",\"original\",\"statuscode\"]]",
+        "[[\"other\"],[\"x\"]]",
+    ] {
+        assert_eq!(
+            one(
+                &Script::new().on(CDX, 200, body),
+                &["https://gone.example/a"]
+            ),
+            "not found: no copy was kept\nlearned ",
+            "{body}"
+        );
     }
-    assert_eq!(Wayback::new(settings()).applies(&work("10.1000/a")), Applies::No("no-failed-urls"));
-    assert_eq!(Wayback::new(settings()).applies(&gone(&["https://gone.example/a"])), Applies::Yes);
+    assert_eq!(
+        Wayback::new(settings()).applies(&work("10.1000/a")),
+        Applies::No("no-failed-urls")
+    );
+    assert_eq!(
+        Wayback::new(settings()).applies(&gone(&["https://gone.example/a"])),
+        Applies::Yes
+    );
 }
 
 #[test]
 fn trouble_ends_the_questions() {
-    let refused = Script::new().failing(CDX, WebError::Failed { text: "connection refused".to_owned() });
-    assert!(one(&refused, &["https://gone.example/a", "https://gone.example/b"]).starts_with("request_exception"));
+    let refused = Script::new().failing(
+        CDX,
+        WebError::Failed {
+            text: "connection refused".to_owned(),
+        },
+    );
+    assert!(
+        one(
+            &refused,
+            &["https://gone.example/a", "https://gone.example/b"]
+        )
+        .starts_with("request_exception")
+    );
     assert_eq!(refused.asked().len(), 1);
-    assert!(one(&Script::new().on(CDX, 429, ""), &["https://gone.example/a"]).starts_with("rate_limited Some(429) None"));
-    assert!(one(&Script::new().on(CDX, 200, "<html>"), &["https://gone.example/a"]).starts_with("json_error"));
-    let second = Script::new().on(&format!("{CDX}?url=https%3A%2F%2Fgone.example%2Fa&"), 200, fixture("wayback/cdx.json")).on(CDX, 503, "");
-    assert!(one(&second, &["https://gone.example/a", "https://gone.example/b"]).starts_with("Pdf "));
+    assert!(
+        one(&Script::new().on(CDX, 429, ""), &["https://gone.example/a"])
+            .starts_with("rate_limited Some(429) None")
+    );
+    assert!(
+        one(
+            &Script::new().on(CDX, 200, "<html>"),
+            &["https://gone.example/a"]
+        )
+        .starts_with("json_error")
+    );
+    let second = Script::new()
+        .on(
+            &format!("{CDX}?url=https%3A%2F%2Fgone.example%2Fa&"),
+            200,
+            fixture("wayback/cdx.json"),
+        )
+        .on(CDX, 503, "");
+    assert!(
+        one(
+            &second,
+            &["https://gone.example/a", "https://gone.example/b"]
+        )
+        .starts_with("Pdf ")
+    );
 }

@@ -6,7 +6,9 @@ use docstokg_content::location::{Checksum, Location, Offers};
 use docstokg_content::resolver::order::{Choice, Plan, order};
 use docstokg_content::resolver::{self, LandingPage, Outcome, Resolver};
 use docstokg_content::robots::Robots;
-use docstokg_content::sniff::{Expected, MIN_PDF_BYTES, Payload, Received, Verdict, classify, judge};
+use docstokg_content::sniff::{
+    Expected, MIN_PDF_BYTES, Payload, Received, Verdict, classify, judge,
+};
 use docstokg_content::work::Work;
 use md5::{Digest, Md5};
 use url::Url;
@@ -24,7 +26,11 @@ pub(super) struct Downloader<'a> {
 impl<'a> Downloader<'a> {
     pub(super) fn new(web: &'a Simulated) -> Self {
         let settings = web.settings();
-        Self { web, resolvers: resolver::all(&settings), pages: LandingPage::new(settings) }
+        Self {
+            web,
+            resolvers: resolver::all(&settings),
+            pages: LandingPage::new(settings),
+        }
     }
 
     pub(super) fn download(&self, mut work: Work) -> Option<Bytes> {
@@ -32,11 +38,19 @@ impl<'a> Downloader<'a> {
         let mut tried: HashSet<Url> = HashSet::new();
         loop {
             let planned = order(&work, &Choice::default(), &self.resolvers).unwrap();
-            let next = planned.iter().find(|planned| planned.plan == Plan::Ask && !asked.contains(planned.resolver))?;
+            let next = planned
+                .iter()
+                .find(|planned| planned.plan == Plan::Ask && !asked.contains(planned.resolver))?;
             asked.insert(next.resolver);
-            let resolver = self.resolvers.iter().find(|resolver| resolver.name() == next.resolver)?;
+            let resolver = self
+                .resolvers
+                .iter()
+                .find(|resolver| resolver.name() == next.resolver)?;
             let outcome = run(resolver.resolve(std::slice::from_ref(&work), self.web)).remove(0);
-            outcome.learned().into_iter().for_each(|learned| work.learn(learned));
+            outcome
+                .learned()
+                .into_iter()
+                .for_each(|learned| work.learn(learned));
             if let Outcome::Found(found) = outcome
                 && let Some(body) = self.first(found.locations, &mut work, &mut tried)
             {
@@ -46,24 +60,38 @@ impl<'a> Downloader<'a> {
     }
 
     /// Tries places in order; pages lead to further ones.
-    fn first(&self, locations: Vec<Location>, work: &mut Work, tried: &mut HashSet<Url>) -> Option<Bytes> {
+    fn first(
+        &self,
+        locations: Vec<Location>,
+        work: &mut Work,
+        tried: &mut HashSet<Url>,
+    ) -> Option<Bytes> {
         for location in locations {
-            if location.offers == Offers::Xml || !tried.insert(location.url.clone()) || !self.may(&location.url) {
+            if location.offers == Offers::Xml
+                || !tried.insert(location.url.clone())
+                || !self.may(&location.url)
+            {
                 continue;
             }
             if location.offers == Offers::Landing {
-                if let Outcome::Found(found) = run(self.pages.read(location.url, Some(work), self.web))
+                if let Outcome::Found(found) =
+                    run(self.pages.read(location.url, Some(work), self.web))
                     && let Some(body) = self.first(found.locations, work, tried)
                 {
                     return Some(body);
                 }
                 continue;
             }
-            let Ok(answer) = self.web.get(location.url.clone()) else { continue };
+            let Ok(answer) = self.web.get(location.url.clone()) else {
+                continue;
+            };
             match answer.status.as_u16() {
                 404 | 410 => work.failed_urls.push(location.url),
                 200 if classify(&answer.body) == Payload::Html => {
-                    let page = Location { offers: Offers::Landing, ..location };
+                    let page = Location {
+                        offers: Offers::Landing,
+                        ..location
+                    };
                     tried.remove(&page.url);
                     if let Some(body) = self.first(vec![page], work, tried) {
                         return Some(body);
@@ -79,15 +107,33 @@ impl<'a> Downloader<'a> {
     /// Asks the site whether robots may go there.
     fn may(&self, url: &Url) -> bool {
         let robots = self.web.once(&url.join("/robots.txt").unwrap());
-        let Some(reply) = robots.filter(|reply| reply.dead.is_none()) else { return false };
-        let rules = reply.pieces.iter().filter_map(|piece| if let docstokg_origin_sim::Piece::Bytes(bytes) = piece { Some(bytes) } else { None });
-        reply.status != 200 || rules.into_iter().all(|rules| Robots::parse(rules).allows("docstokg", url.path()))
+        let Some(reply) = robots.filter(|reply| reply.dead.is_none()) else {
+            return false;
+        };
+        let rules = reply.pieces.iter().filter_map(|piece| {
+            if let docstokg_origin_sim::Piece::Bytes(bytes) = piece {
+                Some(bytes)
+            } else {
+                None
+            }
+        });
+        reply.status != 200
+            || rules
+                .into_iter()
+                .all(|rules| Robots::parse(rules).allows("docstokg", url.path()))
     }
 }
 
 fn is_good(body: &[u8], location: &Location) -> bool {
     let length = body.len() as u64;
-    let received = Received { head: body, tail: body, length, declared_length: Some(length), ends_by_itself: false, expected: Expected::Pdf };
+    let received = Received {
+        head: body,
+        tail: body,
+        length,
+        declared_length: Some(length),
+        ends_by_itself: false,
+        expected: Expected::Pdf,
+    };
     let right = match &location.checksum {
         Some(Checksum::Md5(hex)) => *hex == format!("{:x}", Md5::digest(body)),
         _ => true,

@@ -27,43 +27,77 @@ pub(super) struct Simulated {
 impl Simulated {
     pub(super) fn new(library: &Library) -> Self {
         let web = docstokg_origin_sim::Web::new(library.origins(), BootInstant::ZERO);
-        Self { library: library.clone(), web, seconds: AtomicU64::new(100) }
+        Self {
+            library: library.clone(),
+            web,
+            seconds: AtomicU64::new(100),
+        }
     }
 
     /// Returns settings with every service at its simulated place.
     pub(super) fn settings(&self) -> Arc<Settings> {
-        let serde_json::Value::Object(mut endpoints) = serde_json::to_value(Endpoints::default()).unwrap() else { panic!("endpoints have names") };
+        let serde_json::Value::Object(mut endpoints) =
+            serde_json::to_value(Endpoints::default()).unwrap()
+        else {
+            panic!("endpoints have names")
+        };
         for (name, base) in &mut endpoints {
             *base = self.library.endpoint(name).unwrap().into();
         }
         let endpoints = serde_json::from_value(endpoints.into()).unwrap();
-        let credentials = Credentials { mailto: Some(Secret::new("reader@library.edu")), ..Credentials::default() };
-        Arc::new(Settings { endpoints, credentials, ..Settings::default() })
+        let credentials = Credentials {
+            mailto: Some(Secret::new("reader@library.edu")),
+            ..Credentials::default()
+        };
+        Arc::new(Settings {
+            endpoints,
+            credentials,
+            ..Settings::default()
+        })
     }
 
     /// Tells whether a URL is one of this web.
     pub(super) fn knows(&self, url: &Url) -> bool {
-        url.scheme() == "http" && url.host_str().is_some_and(|host| self.library.hosts().iter().any(|known| known == host))
+        url.scheme() == "http"
+            && url
+                .host_str()
+                .is_some_and(|host| self.library.hosts().iter().any(|known| known == host))
     }
 
     /// Fetches a file; `None` when there is none.
     pub(super) fn fetch(&self, url: &Url) -> Option<Answer> {
-        self.get(url.clone()).ok().filter(|answer| answer.status.is_success())
+        self.get(url.clone())
+            .ok()
+            .filter(|answer| answer.status.is_success())
     }
 
     /// Sends one request.
     pub(super) fn once(&self, url: &Url) -> Option<Reply> {
         let second = self.seconds.fetch_add(1, Ordering::Relaxed);
-        let path = url.query().map_or(url.path().to_owned(), |query| format!("{}?{query}", url.path()));
-        let arrival = Arrival::get(url.host_str()?, &path, BootInstant::ZERO + Duration::from_secs(second));
-        self.web.ask(arrival, Timestamp::from_micros(0)).filter(|_| self.knows(url))
+        let path = url.query().map_or(url.path().to_owned(), |query| {
+            format!("{}?{query}", url.path())
+        });
+        let arrival = Arrival::get(
+            url.host_str()?,
+            &path,
+            BootInstant::ZERO + Duration::from_secs(second),
+        );
+        self.web
+            .ask(arrival, Timestamp::from_micros(0))
+            .filter(|_| self.knows(url))
     }
 
     /// Follows redirects and tries again where that helps, as what is behind the seam does.
     pub(super) fn get(&self, mut url: Url) -> Result<Answer, WebError> {
-        let failed = |text: &str| Err(WebError::Failed { text: text.to_owned() });
+        let failed = |text: &str| {
+            Err(WebError::Failed {
+                text: text.to_owned(),
+            })
+        };
         for _ in 0..6 {
-            let Some(reply) = self.once(&url) else { return failed("no such host") };
+            let Some(reply) = self.once(&url) else {
+                return failed("no such host");
+            };
             if reply.dead.is_some() {
                 return failed("the connection was reset");
             }
@@ -78,11 +112,27 @@ impl Simulated {
 }
 
 fn answer(url: Url, reply: &Reply) -> Answer {
-    let header = |(name, value): &(String, String)| (HeaderName::try_from(name).unwrap(), HeaderValue::try_from(value).unwrap());
+    let header = |(name, value): &(String, String)| {
+        (
+            HeaderName::try_from(name).unwrap(),
+            HeaderValue::try_from(value).unwrap(),
+        )
+    };
     let headers: HeaderMap = reply.headers.iter().map(header).collect();
-    let bytes = |piece: &Piece| if let Piece::Bytes(bytes) = piece { bytes.to_vec() } else { Vec::new() };
+    let bytes = |piece: &Piece| {
+        if let Piece::Bytes(bytes) = piece {
+            bytes.to_vec()
+        } else {
+            Vec::new()
+        }
+    };
     let body: Bytes = reply.pieces.iter().flat_map(bytes).collect();
-    Answer { status: StatusCode::from_u16(reply.status).unwrap(), headers, body, url }
+    Answer {
+        status: StatusCode::from_u16(reply.status).unwrap(),
+        headers,
+        body,
+        url,
+    }
 }
 
 impl Web for Simulated {
