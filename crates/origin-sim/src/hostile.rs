@@ -1,5 +1,5 @@
-//! Answers that are made to harm whoever reads them. Clients are judged by what these cost, and by what they do for the
-//! other hosts of a run meanwhile.
+//! Answers that are made to harm whoever reads them. Clients are judged by what these cost, and by
+//! what they do for the other hosts of a run meanwhile.
 
 use std::time::Duration;
 
@@ -32,7 +32,10 @@ pub struct Attack {
 
 impl Attack {
     fn new(name: impl Into<String>, reply: Reply) -> Self {
-        Self { name: name.into(), reply }
+        Self {
+            name: name.into(),
+            reply,
+        }
     }
 }
 
@@ -41,29 +44,119 @@ impl Attack {
 pub fn without_end() -> Vec<Attack> {
     let tick = Duration::from_millis(100);
     let endless = |first: &'static str, again: &'static str, pause| {
-        Reply::verbatim(200, [Piece::Bytes(Bytes::from_static(first.as_bytes())), Piece::Endless(Bytes::from_static(again.as_bytes()), pause)])
+        Reply::verbatim(
+            200,
+            [
+                Piece::Bytes(Bytes::from_static(first.as_bytes())),
+                Piece::Endless(Bytes::from_static(again.as_bytes()), pause),
+            ],
+        )
     };
     let body = Bytes::from(vec![b'x'; 64 << 10]);
-    let pdf = |pieces: Vec<Piece>| Reply::status(200).header("content-type", "application/pdf").pieces(pieces).chunked();
+    let pdf = |pieces: Vec<Piece>| {
+        Reply::status(200)
+            .header("content-type", "application/pdf")
+            .pieces(pieces)
+            .chunked()
+    };
     vec![
-        Attack::new("headers that drip", endless("HTTP/1.1 200 OK\r\n", "x-a: b\r\n", tick)),
+        Attack::new(
+            "headers that drip",
+            endless("HTTP/1.1 200 OK\r\n", "x-a: b\r\n", tick),
+        ),
         Attack::new("a status line that drips", endless("H", "T", tick)),
-        Attack::new("headers without end", endless("HTTP/1.1 200 OK\r\n", "x-a: bcdefghijklmnopqrstuvwxyz\r\n", Duration::ZERO)),
-        Attack::new("a header line without end", endless("HTTP/1.1 200 OK\r\nx-a: ", "aaaaaaaaaaaaaaaa", Duration::ZERO)),
-        Attack::new("interim answers without end", endless("", "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n", Duration::ZERO)),
-        Attack::new("interim answers that drip", endless("", "HTTP/1.1 100 Continue\r\n\r\n", tick)),
-        Attack::new("no answer", Reply::verbatim(200, [Piece::Pause(Duration::from_secs(60))])),
-        Attack::new("a body that drips", endless("HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n%PDF-1.4", "x", tick)),
-        Attack::new("a body that stops", pdf(vec![Piece::Bytes("%PDF-1.4\n".into()), Piece::Pause(Duration::from_secs(60))])),
-        Attack::new("a body without end", pdf(vec![Piece::Bytes("%PDF-1.4\n".into()), Piece::Endless(body.clone(), Duration::ZERO)])),
+        Attack::new(
+            "headers without end",
+            endless(
+                "HTTP/1.1 200 OK\r\n",
+                "x-a: bcdefghijklmnopqrstuvwxyz\r\n",
+                Duration::ZERO,
+            ),
+        ),
+        Attack::new(
+            "a header line without end",
+            endless(
+                "HTTP/1.1 200 OK\r\nx-a: ",
+                "aaaaaaaaaaaaaaaa",
+                Duration::ZERO,
+            ),
+        ),
+        Attack::new(
+            "interim answers without end",
+            endless(
+                "",
+                "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n",
+                Duration::ZERO,
+            ),
+        ),
+        Attack::new(
+            "interim answers that drip",
+            endless("", "HTTP/1.1 100 Continue\r\n\r\n", tick),
+        ),
+        Attack::new(
+            "no answer",
+            Reply::verbatim(200, [Piece::Pause(Duration::from_secs(60))]),
+        ),
+        Attack::new(
+            "a body that drips",
+            endless(
+                "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n%PDF-1.4",
+                "x",
+                tick,
+            ),
+        ),
+        Attack::new(
+            "a body that stops",
+            pdf(vec![
+                Piece::Bytes("%PDF-1.4\n".into()),
+                Piece::Pause(Duration::from_secs(60)),
+            ]),
+        ),
+        Attack::new(
+            "a body without end",
+            pdf(vec![
+                Piece::Bytes("%PDF-1.4\n".into()),
+                Piece::Endless(body.clone(), Duration::ZERO),
+            ]),
+        ),
         Attack::new(
             "a page without end",
-            Reply::status(200).header("content-type", "text/html").pieces([Piece::Endless(body, Duration::ZERO)]).chunked(),
+            Reply::status(200)
+                .header("content-type", "text/html")
+                .pieces([Piece::Endless(body, Duration::ZERO)])
+                .chunked(),
         ),
-        Attack::new("chunks of one byte", pdf(vec![Piece::Bytes("%PDF-1.4\n".into()), Piece::Endless("x".into(), Duration::from_millis(20))])),
-        Attack::new("a chunk size without end", endless("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "00000000", Duration::ZERO)),
-        Attack::new("a chunk extension without end", endless("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5;", "extension", Duration::ZERO)),
-        Attack::new("trailers without end", endless("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n", "x-a: b\r\n", Duration::ZERO)),
+        Attack::new(
+            "chunks of one byte",
+            pdf(vec![
+                Piece::Bytes("%PDF-1.4\n".into()),
+                Piece::Endless("x".into(), Duration::from_millis(20)),
+            ]),
+        ),
+        Attack::new(
+            "a chunk size without end",
+            endless(
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+                "00000000",
+                Duration::ZERO,
+            ),
+        ),
+        Attack::new(
+            "a chunk extension without end",
+            endless(
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5;",
+                "extension",
+                Duration::ZERO,
+            ),
+        ),
+        Attack::new(
+            "trailers without end",
+            endless(
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n",
+                "x-a: b\r\n",
+                Duration::ZERO,
+            ),
+        ),
     ]
 }
 
@@ -72,7 +165,9 @@ pub fn without_end() -> Vec<Attack> {
 pub fn redirect_without_end(path: &str) -> Reply {
     match path {
         path if path.contains("/same") => Reply::redirect(302, path),
-        path if path.contains("/longer") && path.len() < 60_000 => Reply::redirect(301, &format!("{path}{}", "/longer".repeat(path.len() / 7))),
+        path if path.contains("/longer") && path.len() < 60_000 => {
+            Reply::redirect(301, &format!("{path}{}", "/longer".repeat(path.len() / 7)))
+        }
         path => Reply::redirect(307, &format!("{path}x")),
     }
 }

@@ -47,14 +47,18 @@ impl Arrival {
     /// Adds a header.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
-        self.headers.push((name.to_ascii_lowercase(), value.to_owned()));
+        self.headers
+            .push((name.to_ascii_lowercase(), value.to_owned()));
         self
     }
 
     /// Returns the value of a header.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
     }
 }
 
@@ -86,7 +90,13 @@ impl Ledger {
     /// Returns the arrivals at one host, in order.
     #[must_use]
     pub fn at(&self, host: &str) -> Vec<Arrival> {
-        let mut arrivals: Vec<Arrival> = self.0.lock().iter().filter(|arrival| arrival.host == host).cloned().collect();
+        let mut arrivals: Vec<Arrival> = self
+            .0
+            .lock()
+            .iter()
+            .filter(|arrival| arrival.host == host)
+            .cloned()
+            .collect();
         arrivals.sort_by_key(|arrival| arrival.at);
         arrivals
     }
@@ -106,19 +116,30 @@ impl Ledger {
     /// Counts the answers by status.
     #[must_use]
     pub fn statuses(&self) -> BTreeMap<u16, usize> {
-        self.0.lock().iter().fold(BTreeMap::new(), |mut counts, arrival| {
-            *counts.entry(arrival.status).or_default() += 1;
-            counts
-        })
+        self.0
+            .lock()
+            .iter()
+            .fold(BTreeMap::new(), |mut counts, arrival| {
+                *counts.entry(arrival.status).or_default() += 1;
+                counts
+            })
     }
 
     /// Checks that no interval of length `per` holds more than `limit` arrivals.
     ///
     /// # Errors
     /// Names the first interval that does.
-    pub fn no_window_exceeded(&self, host: &str, limit: usize, per: Duration) -> Result<(), String> {
+    pub fn no_window_exceeded(
+        &self,
+        host: &str,
+        limit: usize,
+        per: Duration,
+    ) -> Result<(), String> {
         let arrivals = self.at(host);
-        match arrivals.windows(limit + 1).find(|window| window[limit].at.since(window[0].at) < per) {
+        match arrivals
+            .windows(limit + 1)
+            .find(|window| window[limit].at.since(window[0].at) < per)
+        {
             None => Ok(()),
             Some(window) => Err(format!(
                 "{host}: {} requests within {:?}, from {:?} after the first on, at a limit of {limit} per {per:?}",
@@ -129,16 +150,26 @@ impl Ledger {
         }
     }
 
-    /// Checks that nothing arrived between the end of an answer with Retry-After and the instant it named.
+    /// Checks that nothing arrived between the end of an answer with Retry-After and the instant it
+    /// named.
     ///
     /// # Errors
     /// Names the first arrival that did.
     pub fn nothing_before_retry_after(&self, host: &str) -> Result<(), String> {
         let arrivals = self.at(host);
         for told in &arrivals {
-            let (Some(until), Some(from)) = (told.leave_alone_until, told.ended) else { continue };
-            if let Some(early) = arrivals.iter().find(|arrival| arrival.at > from && arrival.at < until) {
-                return Err(format!("{host}: {} arrived {:?} before the Retry-After was over", early.path, until.since(early.at)));
+            let (Some(until), Some(from)) = (told.leave_alone_until, told.ended) else {
+                continue;
+            };
+            if let Some(early) = arrivals
+                .iter()
+                .find(|arrival| arrival.at > from && arrival.at < until)
+            {
+                return Err(format!(
+                    "{host}: {} arrived {:?} before the Retry-After was over",
+                    early.path,
+                    until.since(early.at)
+                ));
             }
         }
         Ok(())
@@ -161,18 +192,24 @@ impl Ledger {
         for (at, step) in edges {
             under_way += step;
             if under_way > i64::try_from(most).unwrap_or(i64::MAX) {
-                return Err(format!("{host}: {under_way} requests at once at {at:?}, allowed are {most}"));
+                return Err(format!(
+                    "{host}: {under_way} requests at once at {at:?}, allowed are {most}"
+                ));
             }
         }
         Ok(())
     }
 
-    /// Returns the share of the rate that was used: the window over the mean distance of arrivals `i` and `i + limit`.
+    /// Returns the share of the rate that was used: the window over the mean distance of arrivals
+    /// `i` and `i + limit`.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "counts of a test run")]
     pub fn rate_used(&self, host: &str, limit: usize, per: Duration) -> f64 {
         let arrivals = self.at(host);
-        let distances: Vec<f64> = arrivals.windows(limit + 1).map(|window| window[limit].at.since(window[0].at).as_secs_f64()).collect();
+        let distances: Vec<f64> = arrivals
+            .windows(limit + 1)
+            .map(|window| window[limit].at.since(window[0].at).as_secs_f64())
+            .collect();
         let mean = distances.iter().sum::<f64>() / distances.len().max(1) as f64;
         per.as_secs_f64() / mean
     }
@@ -202,8 +239,16 @@ mod tests {
     #[test]
     fn the_checks_can_fail() {
         let crowded = ledger(&[(0, 5, None), (10, 15, None), (90, 95, None)]);
-        assert!(crowded.no_window_exceeded("a", 2, Duration::from_micros(100)).is_err());
-        assert!(crowded.no_window_exceeded("a", 2, Duration::from_micros(90)).is_ok());
+        assert!(
+            crowded
+                .no_window_exceeded("a", 2, Duration::from_micros(100))
+                .is_err()
+        );
+        assert!(
+            crowded
+                .no_window_exceeded("a", 2, Duration::from_micros(90))
+                .is_ok()
+        );
         let impatient = ledger(&[(0, 10, Some(100)), (5, 12, None), (99, 100, None)]);
         assert!(impatient.nothing_before_retry_after("a").is_err());
         let patient = ledger(&[(0, 10, Some(100)), (5, 12, None), (100, 101, None)]);
@@ -211,6 +256,14 @@ mod tests {
         let busy = ledger(&[(0, 10, None), (5, 12, None), (11, 20, None)]);
         assert!(busy.at_most_in_flight("a", 1).is_err());
         assert!(busy.at_most_in_flight("a", 2).is_ok());
-        assert!((ledger(&[(0, 1, None), (100, 1, None), (200, 1, None)]).rate_used("a", 1, Duration::from_micros(98)) - 0.98).abs() < 1e-9);
+        assert!(
+            (ledger(&[(0, 1, None), (100, 1, None), (200, 1, None)]).rate_used(
+                "a",
+                1,
+                Duration::from_micros(98)
+            ) - 0.98)
+                .abs()
+                < 1e-9
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! Scripted origins for tests and demos: limits, outages and faults, and a ledger of what arrived when.
+//! Scripted origins for tests and demos: limits, outages and faults, and a ledger of what arrived
+//! when.
 //!
-//! The same [`Origin`] runs in process under virtual time ([`Simulation`], [`SimTransport`]), so that an hour of traffic
-//! takes a second, or on real loopback sockets ([`Listener`]). What counts is the [`Ledger`]: the origin's own view.
+//! The same [`Origin`] runs in process under virtual time ([`Simulation`], [`SimTransport`]), so
+//! that an hour of traffic takes a second, or on real loopback sockets ([`Listener`]). What counts
+//! is the [`Ledger`]: the origin's own view.
 
 pub mod hostile;
 mod ledger;

@@ -1,4 +1,5 @@
-//! Origins on loopback: real sockets, hand-written HTTP/1.1 so that every fault can be made, and HTTP/2 where it is agreed on.
+//! Origins on loopback: real sockets, hand-written HTTP/1.1 so that every fault can be made, and
+//! HTTP/2 where it is agreed on.
 
 use std::io;
 use std::net::SocketAddr;
@@ -35,7 +36,8 @@ pub enum Security {
 }
 
 impl Security {
-    /// Makes TLS with a certificate for `name`, and returns the certificate as PEM for those who are to trust it.
+    /// Makes TLS with a certificate for `name`, and returns the certificate as PEM for those who
+    /// are to trust it.
     ///
     /// # Panics
     /// When no certificate can be made.
@@ -50,19 +52,32 @@ impl Security {
     pub fn self_signed_http2(name: &str, requests_per_connection: u32) -> (Self, String) {
         let (mut config, pem) = Self::certified(name);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        (Self::Http2 { config: Arc::new(config), requests_per_connection }, pem)
+        (
+            Self::Http2 {
+                config: Arc::new(config),
+                requests_per_connection,
+            },
+            pem,
+        )
     }
 
-    #[expect(clippy::expect_used, reason = "an origin without a certificate is a failed test")]
+    #[expect(
+        clippy::expect_used,
+        reason = "an origin without a certificate is a failed test"
+    )]
     fn certified(name: &str) -> (rustls::ServerConfig, String) {
-        let certified = rcgen::generate_simple_self_signed(vec![name.to_owned()]).expect("a certificate");
-        let key = rustls::pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der()).expect("a key");
-        let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .expect("protocol versions")
-            .with_no_client_auth()
-            .with_single_cert(vec![certified.cert.der().clone()], key)
-            .expect("a key that fits its certificate");
+        let certified =
+            rcgen::generate_simple_self_signed(vec![name.to_owned()]).expect("a certificate");
+        let key = rustls::pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der())
+            .expect("a key");
+        let config = rustls::ServerConfig::builder_with_provider(Arc::new(
+            rustls::crypto::ring::default_provider(),
+        ))
+        .with_safe_default_protocol_versions()
+        .expect("protocol versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![certified.cert.der().clone()], key)
+        .expect("a key that fits its certificate");
         (config, certified.cert.pem())
     }
 }
@@ -99,7 +114,10 @@ impl Listener {
     ///
     /// # Errors
     /// The address cannot be had.
-    #[expect(clippy::disallowed_methods, reason = "a server on real sockets has real tasks")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a server on real sockets has real tasks"
+    )]
     pub async fn start_on(web: &Web, security: Security, address: &str) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
@@ -116,7 +134,11 @@ impl Listener {
                 });
             }
         });
-        Ok(Self { address, connections, accepting })
+        Ok(Self {
+            address,
+            connections,
+            accepting,
+        })
     }
 
     /// Returns how many connections have been made so far.
@@ -126,12 +148,22 @@ impl Listener {
     }
 }
 
-async fn serve(stream: TcpStream, web: Web, security: Security, address: SocketAddr) -> io::Result<()> {
+async fn serve(
+    stream: TcpStream,
+    web: Web,
+    security: Security,
+    address: SocketAddr,
+) -> io::Result<()> {
     stream.set_nodelay(true)?;
     match security {
         Security::Plain => converse(stream, web, address).await,
-        Security::Tls(config) => converse(shake_hands(stream, &web, config).await?, web, address).await,
-        Security::Http2 { config, requests_per_connection } => {
+        Security::Tls(config) => {
+            converse(shake_hands(stream, &web, config).await?, web, address).await
+        }
+        Security::Http2 {
+            config,
+            requests_per_connection,
+        } => {
             let stream = shake_hands(stream, &web, config).await?;
             if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
                 multiplexed::converse(stream, web, address, requests_per_connection).await
@@ -142,13 +174,25 @@ async fn serve(stream: TcpStream, web: Web, security: Security, address: SocketA
     }
 }
 
-async fn shake_hands(stream: TcpStream, web: &Web, config: Arc<rustls::ServerConfig>) -> io::Result<tokio_rustls::server::TlsStream<TcpStream>> {
-    let delay = web.origins.values().map(|origin| origin.lock().dial_delay).max().unwrap_or_default();
+async fn shake_hands(
+    stream: TcpStream,
+    web: &Web,
+    config: Arc<rustls::ServerConfig>,
+) -> io::Result<tokio_rustls::server::TlsStream<TcpStream>> {
+    let delay = web
+        .origins
+        .values()
+        .map(|origin| origin.lock().dial_delay)
+        .max()
+        .unwrap_or_default();
     pause(delay).await;
     tokio_rustls::TlsAcceptor::from(config).accept(stream).await
 }
 
-#[expect(clippy::disallowed_methods, reason = "a server on real sockets runs in real time")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a server on real sockets runs in real time"
+)]
 async fn pause(length: Duration) {
     if !length.is_zero() {
         tokio::time::sleep(length).await;
@@ -180,11 +224,19 @@ async fn converse(mut stream: impl Connection, web: Web, address: SocketAddr) ->
     while let Some(request) = read_request(&mut stream, &mut buffer).await? {
         let named = request.header("host").unwrap_or_default().to_owned();
         let host = web.host_for(&named).unwrap_or_else(|| address.to_string());
-        let arrival = Arrival { host, at: clock.boot(), ..request };
+        let arrival = Arrival {
+            host,
+            at: clock.boot(),
+            ..request
+        };
         let is_head = arrival.method == "HEAD";
-        let closes = arrival.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+        let closes = arrival
+            .header("connection")
+            .is_some_and(|value| value.eq_ignore_ascii_case("close"));
         let Some(served) = web.serve(arrival, clock.wall()) else {
-            stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").await?;
+            stream
+                .write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+                .await?;
             continue;
         };
         pause(served.latency).await;
@@ -198,7 +250,10 @@ async fn converse(mut stream: impl Connection, web: Web, address: SocketAddr) ->
 }
 
 /// Reads a request head and its body; `None` when the client has closed.
-async fn read_request(stream: &mut impl Connection, buffer: &mut Vec<u8>) -> io::Result<Option<Arrival>> {
+async fn read_request(
+    stream: &mut impl Connection,
+    buffer: &mut Vec<u8>,
+) -> io::Result<Option<Arrival>> {
     let end = loop {
         if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
             break end + 4;
@@ -213,10 +268,19 @@ async fn read_request(stream: &mut impl Connection, buffer: &mut Vec<u8>) -> io:
     let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
     let mut lines = head.split("\r\n");
     let mut first = lines.next().unwrap_or_default().split(' ');
-    let (method, path) = (first.next().unwrap_or_default().to_owned(), first.next().unwrap_or_default().to_owned());
-    let headers: Vec<(String, String)> =
-        lines.filter_map(|line| line.split_once(':')).map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().to_owned())).collect();
-    let length: usize = headers.iter().find(|(name, _)| name == "content-length").and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
+    let (method, path) = (
+        first.next().unwrap_or_default().to_owned(),
+        first.next().unwrap_or_default().to_owned(),
+    );
+    let headers: Vec<(String, String)> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().to_owned()))
+        .collect();
+    let length: usize = headers
+        .iter()
+        .find(|(name, _)| name == "content-length")
+        .and_then(|(_, value)| value.parse().ok())
+        .unwrap_or(0);
     buffer.drain(..end);
     while buffer.len() < length {
         if stream.read_buf(buffer).await? == 0 {
@@ -237,11 +301,20 @@ async fn read_request(stream: &mut impl Connection, buffer: &mut Vec<u8>) -> io:
 }
 
 /// Writes an answer; tells whether the connection is still good.
-async fn write_reply(stream: &mut impl Connection, reply: &Reply, is_head: bool, clock: SystemClock) -> io::Result<bool> {
+async fn write_reply(
+    stream: &mut impl Connection,
+    reply: &Reply,
+    is_head: bool,
+    clock: SystemClock,
+) -> io::Result<bool> {
     if let Some(how) = &reply.dead {
         return end_badly(stream, how).await;
     }
-    let mut out = if reply.framing == Framing::Verbatim { Vec::new() } else { head_of(reply, clock) };
+    let mut out = if reply.framing == Framing::Verbatim {
+        Vec::new()
+    } else {
+        head_of(reply, clock)
+    };
     for piece in reply.pieces.iter().filter(|_| !is_head) {
         match piece {
             Piece::Bytes(bytes) if reply.framing == Framing::Chunked => chunk(bytes, &mut out),
@@ -298,7 +371,10 @@ fn chunk(bytes: &[u8], out: &mut Vec<u8>) {
 
 /// Writes the status line and the headers.
 fn head_of(reply: &Reply, clock: SystemClock) -> Vec<u8> {
-    let reason = http::StatusCode::from_u16(reply.status).ok().and_then(|status| status.canonical_reason()).unwrap_or("Status");
+    let reason = http::StatusCode::from_u16(reply.status)
+        .ok()
+        .and_then(|status| status.canonical_reason())
+        .unwrap_or("Status");
     let mut head = format!("HTTP/1.1 {} {reason}\r\n", reply.status);
     if !reply.headers.iter().any(|(name, _)| name == "date") {
         head.push_str(&format!("date: {}\r\n", format_http_date(clock.wall())));

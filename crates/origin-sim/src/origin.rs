@@ -88,11 +88,18 @@ impl Origin {
     /// # Panics
     /// When the text is not a rate.
     #[must_use]
-    #[expect(clippy::expect_used, reason = "a script with a wrong rate is a wrong test")]
+    #[expect(
+        clippy::expect_used,
+        reason = "a script with a wrong rate is a wrong test"
+    )]
     pub fn limit_under(mut self, prefix: &str, rates: &str) -> Self {
         self.budgets.retain(|budget| budget.prefix != prefix);
         let windows = parse_rates(rates).expect("a rate").into_iter();
-        self.budgets.extend(windows.map(|window| Budget { prefix: prefix.to_owned(), window, accepted: VecDeque::new() }));
+        self.budgets.extend(windows.map(|window| Budget {
+            prefix: prefix.to_owned(),
+            window,
+            accepted: VecDeque::new(),
+        }));
         self
     }
 
@@ -127,20 +134,35 @@ impl Origin {
     /// Answers a path with these, one after the other; the last one stays.
     #[must_use]
     pub fn route(mut self, path: &str, replies: impl IntoIterator<Item = Reply>) -> Self {
-        self.routes.insert(path.to_owned(), replies.into_iter().collect());
+        self.routes
+            .insert(path.to_owned(), replies.into_iter().collect());
         self
     }
 
-    /// Answers what no route covers with a function of the request and how often its path was asked for before.
+    /// Answers what no route covers with a function of the request and how often its path was asked
+    /// for before.
     #[must_use]
-    pub fn handler(mut self, handler: impl Fn(&Arrival, usize) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn handler(
+        mut self,
+        handler: impl Fn(&Arrival, usize) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         self.handler = Some(Arc::new(handler));
         self
     }
 
     /// Decides on the answer to a request that arrives now.
-    fn answer(&mut self, arrival: &Arrival, since_start: Duration, now: BootInstant, wall: Timestamp) -> Reply {
-        if let Some(outage) = self.outages.iter().find(|outage| outage.during.contains(&since_start)) {
+    fn answer(
+        &mut self,
+        arrival: &Arrival,
+        since_start: Duration,
+        now: BootInstant,
+        wall: Timestamp,
+    ) -> Reply {
+        if let Some(outage) = self
+            .outages
+            .iter()
+            .find(|outage| outage.during.contains(&since_start))
+        {
             return outage.reply.clone();
         }
         if let Some(free) = self.take(&arrival.path, now) {
@@ -150,7 +172,10 @@ impl Origin {
             return match self.throttle {
                 Throttle::Silent => reply,
                 Throttle::Seconds => reply.header("retry-after", &seconds.to_string()),
-                Throttle::Date => reply.header("retry-after", &format_http_date(wall + Duration::from_secs(seconds + 1))),
+                Throttle::Date => reply.header(
+                    "retry-after",
+                    &format_http_date(wall + Duration::from_secs(seconds + 1)),
+                ),
                 Throttle::Fixed(seconds) => reply.header("retry-after", &seconds.to_string()),
             };
         }
@@ -158,7 +183,10 @@ impl Origin {
         let nth = *before;
         *before += 1;
         match (self.routes.get(&arrival.path), &self.handler) {
-            (Some(replies), _) => replies.get(nth.min(replies.len().saturating_sub(1))).cloned().unwrap_or_else(|| Reply::status(404)),
+            (Some(replies), _) => replies
+                .get(nth.min(replies.len().saturating_sub(1)))
+                .cloned()
+                .unwrap_or_else(|| Reply::status(404)),
             (None, Some(handler)) => handler(arrival, nth),
             (None, None) => Reply::ok("{}"),
         }
@@ -167,8 +195,17 @@ impl Origin {
     /// Counts a request in the sliding windows, or says when there will be room.
     fn take(&mut self, path: &str, now: BootInstant) -> Option<BootInstant> {
         let mut free = now;
-        for Budget { window, accepted, .. } in self.budgets.iter_mut().filter(|budget| path.starts_with(&budget.prefix)) {
-            while accepted.front().is_some_and(|first| *first + window.per <= now) {
+        for Budget {
+            window, accepted, ..
+        } in self
+            .budgets
+            .iter_mut()
+            .filter(|budget| path.starts_with(&budget.prefix))
+        {
+            while accepted
+                .front()
+                .is_some_and(|first| *first + window.per <= now)
+            {
                 accepted.pop_front();
             }
             if accepted.len() >= window.limit.get() as usize
@@ -180,7 +217,11 @@ impl Origin {
         if free > now {
             return Some(free);
         }
-        for budget in self.budgets.iter_mut().filter(|budget| path.starts_with(&budget.prefix)) {
+        for budget in self
+            .budgets
+            .iter_mut()
+            .filter(|budget| path.starts_with(&budget.prefix))
+        {
             budget.accepted.push_back(now);
         }
         None
@@ -206,14 +247,30 @@ impl Web {
     /// Joins origins; `start` is the instant from which their outages count.
     #[must_use]
     pub fn new(origins: impl IntoIterator<Item = Origin>, start: BootInstant) -> Self {
-        let origins = origins.into_iter().map(|origin| (origin.host.clone(), Mutex::new(origin))).collect();
-        Self { origins: Arc::new(origins), ledger: Ledger::default(), start }
+        let origins = origins
+            .into_iter()
+            .map(|origin| (origin.host.clone(), Mutex::new(origin)))
+            .collect();
+        Self {
+            origins: Arc::new(origins),
+            ledger: Ledger::default(),
+            start,
+        }
     }
 
     /// Returns the host that a request to `named` is for: that one, or the only one there is.
     pub(crate) fn host_for(&self, named: &str) -> Option<String> {
-        let only = || self.origins.keys().next().filter(|_| self.origins.len() == 1);
-        self.origins.get_key_value(named).map(|(known, _)| known).or_else(only).cloned()
+        let only = || {
+            self.origins
+                .keys()
+                .next()
+                .filter(|_| self.origins.len() == 1)
+        };
+        self.origins
+            .get_key_value(named)
+            .map(|(known, _)| known)
+            .or_else(only)
+            .cloned()
     }
 
     /// Returns the ledger.
@@ -222,8 +279,8 @@ impl Web {
         &self.ledger
     }
 
-    /// Takes in a request at the instant it names, and returns the answer without waiting for anything: no sockets, no
-    /// latency. `None` for a host that is not there.
+    /// Takes in a request at the instant it names, and returns the answer without waiting for
+    /// anything: no sockets, no latency. `None` for a host that is not there.
     #[must_use]
     pub fn ask(&self, arrival: Arrival, wall: Timestamp) -> Option<Reply> {
         let at = arrival.at;
@@ -237,13 +294,25 @@ impl Web {
         let mut origin = self.origins.get(&arrival.host)?.lock();
         let now = arrival.at;
         let reply = origin.answer(&arrival, now.since(self.start), now, wall);
-        arrival.status = if reply.dead.is_some() { 0 } else { reply.status };
+        arrival.status = if reply.dead.is_some() {
+            0
+        } else {
+            reply.status
+        };
         let asked = reply.headers.iter().find(|(name, _)| name == "retry-after");
-        let wait = asked.and_then(|(_, value)| docstokg_policy::retry_after::parse_retry_after(value, None, wall));
+        let wait = asked.and_then(|(_, value)| {
+            docstokg_policy::retry_after::parse_retry_after(value, None, wall)
+        });
         // Only these two speak of the whole host; a 202 speaks of one file.
-        arrival.leave_alone_until = wait.filter(|_| matches!(reply.status, 429 | 503)).map(|wait| now + wait);
+        arrival.leave_alone_until = wait
+            .filter(|_| matches!(reply.status, 429 | 503))
+            .map(|wait| now + wait);
         let latency = origin.latency + reply.delay;
-        Some(Served { number: self.ledger.arrived(arrival), reply, latency })
+        Some(Served {
+            number: self.ledger.arrived(arrival),
+            reply,
+            latency,
+        })
     }
 }
 
@@ -253,6 +322,9 @@ impl Reply {
     pub fn breaks_off(&self) -> bool {
         self.dead.is_some()
             || self.framing == Framing::Verbatim
-            || self.pieces.iter().any(|piece| matches!(piece, Piece::Cut | Piece::Reset | Piece::Endless(..)))
+            || self
+                .pieces
+                .iter()
+                .any(|piece| matches!(piece, Piece::Cut | Piece::Reset | Piece::Endless(..)))
     }
 }

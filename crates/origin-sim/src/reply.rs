@@ -29,7 +29,8 @@ pub enum Framing {
     Claimed(u64),
     /// In chunks.
     Chunked,
-    /// Not at all: the pieces are the whole answer from its status line on, sent as they are, and the connection is closed.
+    /// Not at all: the pieces are the whole answer from its status line on, sent as they are, and
+    /// the connection is closed.
     Verbatim,
 }
 
@@ -54,7 +55,14 @@ impl Reply {
     /// Answers with a status and no body.
     #[must_use]
     pub fn status(status: u16) -> Self {
-        Self { status, headers: Vec::new(), pieces: Vec::new(), framing: Framing::Length, delay: Duration::ZERO, dead: None }
+        Self {
+            status,
+            headers: Vec::new(),
+            pieces: Vec::new(),
+            framing: Framing::Length,
+            delay: Duration::ZERO,
+            dead: None,
+        }
     }
 
     /// Answers 200 with a body.
@@ -72,13 +80,17 @@ impl Reply {
     /// Breaks the connection instead of answering: closed or reset.
     #[must_use]
     pub fn dead(how: Piece) -> Self {
-        Self { dead: Some(how), ..Self::status(200) }
+        Self {
+            dead: Some(how),
+            ..Self::status(200)
+        }
     }
 
     /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
-        self.headers.push((name.to_ascii_lowercase(), value.to_owned()));
+        self.headers
+            .push((name.to_ascii_lowercase(), value.to_owned()));
         self
     }
 
@@ -99,7 +111,12 @@ impl Reply {
     /// Sends the body drop by drop: `size` bytes, then a pause, and so on.
     #[must_use]
     pub fn drip(self, body: &[u8], size: usize, pause: Duration) -> Self {
-        let drops = body.chunks(size).flat_map(|drop| [Piece::Bytes(Bytes::copy_from_slice(drop)), Piece::Pause(pause)]);
+        let drops = body.chunks(size).flat_map(|drop| {
+            [
+                Piece::Bytes(Bytes::copy_from_slice(drop)),
+                Piece::Pause(pause),
+            ]
+        });
         self.pieces(drops)
     }
 
@@ -117,10 +134,14 @@ impl Reply {
         self
     }
 
-    /// Sends exactly these bytes, from the status line on, on a real connection. In process it is a broken one.
+    /// Sends exactly these bytes, from the status line on, on a real connection. In process it is a
+    /// broken one.
     #[must_use]
     pub fn verbatim(status: u16, pieces: impl IntoIterator<Item = Piece>) -> Self {
-        Self { framing: Framing::Verbatim, ..Self::status(status).pieces(pieces) }
+        Self {
+            framing: Framing::Verbatim,
+            ..Self::status(status).pieces(pieces)
+        }
     }
 
     /// Compresses a body with gzip and says so.
@@ -129,7 +150,8 @@ impl Reply {
         let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         let written = writer.write_all(body).and_then(|()| writer.finish());
         // Writing to memory cannot fail.
-        self.header("content-encoding", "gzip").body(written.unwrap_or_default())
+        self.header("content-encoding", "gzip")
+            .body(written.unwrap_or_default())
     }
 
     /// Waits before it begins.
@@ -142,7 +164,16 @@ impl Reply {
     /// Returns the number of bytes in the pieces.
     #[must_use]
     pub fn length(&self) -> u64 {
-        self.pieces.iter().map(|piece| if let Piece::Bytes(bytes) = piece { bytes.len() as u64 } else { 0 }).sum()
+        self.pieces
+            .iter()
+            .map(|piece| {
+                if let Piece::Bytes(bytes) = piece {
+                    bytes.len() as u64
+                } else {
+                    0
+                }
+            })
+            .sum()
     }
 
     /// Returns what the Content-Length header says, if there is one.

@@ -1,10 +1,11 @@
-//! A simulated scholarly web: services by their real names, invented publishers and repositories, works with copies here
-//! and there, and the truth about all of them.
+//! A simulated scholarly web: services by their real names, invented publishers and repositories,
+//! works with copies here and there, and the truth about all of them.
 //!
-//! A [`Library`] follows from its [`Plan`]: the same seed gives the same works, the same bytes, the same faults. Its
-//! [`origins`](Library::origins) answer over plain http in the shapes of the real services, keep limits and have their bad
-//! days. What a client should bring home is known beforehand: [`truth`](Library::truth). Identifiers in answers are
-//! spelt as services spell them, with `https://doi.org/` and the like; every place of a file or page is http, at one of
+//! A [`Library`] follows from its [`Plan`]: the same seed gives the same works, the same bytes, the
+//! same faults. Its [`origins`](Library::origins) answer over plain http in the shapes of the real
+//! services, keep limits and have their bad days. What a client should bring home is known
+//! beforehand: [`truth`](Library::truth). Identifiers in answers are spelt as services spell them,
+//! with `https://doi.org/` and the like; every place of a file or page is http, at one of
 //! [`hosts`](Library::hosts).
 
 use std::ops::Range;
@@ -42,7 +43,8 @@ use world::World;
 pub enum Faults {
     /// Nothing, and every work can be had; limits hold all the same.
     None,
-    /// What usually does: walls, outages, stubs, broken and truncated files, wrong checksums, closed works.
+    /// What usually does: walls, outages, stubs, broken and truncated files, wrong checksums,
+    /// closed works.
     #[default]
     Usual,
 }
@@ -64,7 +66,13 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { seed: 1, works: 300, scale: 1, faults: Faults::Usual, file_bytes: 20 << 10..200 << 10 }
+        Self {
+            seed: 1,
+            works: 300,
+            scale: 1,
+            faults: Faults::Usual,
+            file_bytes: 20 << 10..200 << 10,
+        }
     }
 }
 
@@ -86,8 +94,16 @@ impl Library {
     #[must_use]
     pub fn generate(plan: &Plan) -> Self {
         let world = World::generate(plan);
-        let truth = world.papers.iter().map(|paper| truth::of(&world, paper)).collect();
-        Self { input: input::lines(&world), truth, world: Arc::new(world) }
+        let truth = world
+            .papers
+            .iter()
+            .map(|paper| truth::of(&world, paper))
+            .collect();
+        Self {
+            input: input::lines(&world),
+            truth,
+            world: Arc::new(world),
+        }
     }
 
     /// Returns every host with its limits and its faults, fresh: nothing was asked of them yet.
@@ -95,11 +111,19 @@ impl Library {
     pub fn origins(&self) -> Vec<Origin> {
         let faults = self.world.has_faults();
         let service = |host: &str, answer: fn(&World, &Arrival) -> Reply| {
-            self.origin(host, move |world, arrival, _| if arrival.path == "/robots.txt" { Reply::status(404) } else { answer(world, arrival) })
+            self.origin(host, move |world, arrival, _| {
+                if arrival.path == "/robots.txt" {
+                    Reply::status(404)
+                } else {
+                    answer(world, arrival)
+                }
+            })
         };
         let mut unpaywall = service(hosts::UNPAYWALL, unpaywall::answer);
         if faults {
-            let sorry = Reply::status(503).header("retry-after", "2").body("<html><title>503 Service Unavailable</title></html>");
+            let sorry = Reply::status(503)
+                .header("retry-after", "2")
+                .body("<html><title>503 Service Unavailable</title></html>");
             unpaywall = unpaywall.outage(OUTAGE, sorry);
         }
         let mut origins = vec![
@@ -118,24 +142,42 @@ impl Library {
             self.origin(hosts::CDN, house::cdn),
         ];
         for house in hosts::houses() {
-            let origin = self.origin(house.host, move |world, arrival, nth| house::answer(world, house, arrival, nth));
-            origins.push(if house.conduct == Conduct::Slow && faults { origin.latency(SLOW) } else { origin });
+            let origin = self.origin(house.host, move |world, arrival, nth| {
+                house::answer(world, house, arrival, nth)
+            });
+            origins.push(if house.conduct == Conduct::Slow && faults {
+                origin.latency(SLOW)
+            } else {
+                origin
+            });
         }
         origins
     }
 
     /// Scripts a host with its limits.
-    fn origin(&self, host: &str, answer: impl Fn(&World, &Arrival, usize) -> Reply + Send + Sync + 'static) -> Origin {
+    fn origin(
+        &self,
+        host: &str,
+        answer: impl Fn(&World, &Arrival, usize) -> Reply + Send + Sync + 'static,
+    ) -> Origin {
         let world = Arc::clone(&self.world);
         let origin = Origin::new(host).handler(move |arrival, nth| answer(&world, arrival, nth));
-        let own = hosts::limits().into_iter().filter(|limit| limit.host == host);
-        own.fold(origin, |origin, limit| origin.limit_under(limit.prefix, &limit.rate(self.world.plan.scale)))
+        let own = hosts::limits()
+            .into_iter()
+            .filter(|limit| limit.host == host);
+        own.fold(origin, |origin, limit| {
+            origin.limit_under(limit.prefix, &limit.rate(self.world.plan.scale))
+        })
     }
 
-    /// Returns the names of all hosts, so that connections to them can be led to a loopback listener.
+    /// Returns the names of all hosts, so that connections to them can be led to a loopback
+    /// listener.
     #[must_use]
     pub fn hosts(&self) -> Vec<String> {
-        let mut names: Vec<String> = hosts::limits().iter().map(|limit| limit.host.to_owned()).collect();
+        let mut names: Vec<String> = hosts::limits()
+            .iter()
+            .map(|limit| limit.host.to_owned())
+            .collect();
         names.dedup();
         names
     }
@@ -158,16 +200,25 @@ impl Library {
         &self.truth
     }
 
-    /// Returns what the hosts allow: host, what for, and the rate. What for is `all`, a role (`metadata`, `artifact`), or the
-    /// kind `list`.
+    /// Returns what the hosts allow: host, what for, and the rate. What for is `all`, a role
+    /// (`metadata`, `artifact`), or the kind `list`.
     #[must_use]
     pub fn limits(&self) -> Vec<(String, String, String)> {
         let limits = hosts::limits();
-        limits.iter().map(|limit| (limit.host.to_owned(), limit.role.to_owned(), limit.rate(self.world.plan.scale))).collect()
+        limits
+            .iter()
+            .map(|limit| {
+                (
+                    limit.host.to_owned(),
+                    limit.role.to_owned(),
+                    limit.rate(self.world.plan.scale),
+                )
+            })
+            .collect()
     }
 
-    /// Returns the base URL of a service, by its name in the settings of resolvers: `openalex`, `pmc_bucket` and so on. `None` for a
-    /// service that is not simulated.
+    /// Returns the base URL of a service, by its name in the settings of resolvers: `openalex`,
+    /// `pmc_bucket` and so on. `None` for a service that is not simulated.
     #[must_use]
     pub fn endpoint(&self, service: &str) -> Option<String> {
         hosts::endpoint(service)

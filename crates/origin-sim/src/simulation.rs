@@ -1,8 +1,9 @@
 //! Virtual time: a single-threaded executor with its own clock.
 //!
-//! Tasks run until all of them wait; then the clock jumps to the next timer. Nothing sleeps, nothing depends on the
-//! machine, and the same seed gives the same run. A hub in it wakes late and its store takes its time, as on a real
-//! machine, unless the test asks for [`Simulation::exact`] time; the network between it and the origins is exact.
+//! Tasks run until all of them wait; then the clock jumps to the next timer. Nothing sleeps,
+//! nothing depends on the machine, and the same seed gives the same run. A hub in it wakes late and
+//! its store takes its time, as on a real machine, unless the test asks for [`Simulation::exact`]
+//! time; the network between it and the origins is exact.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -114,7 +115,8 @@ impl Simulation {
         Self::with(Some(Lateness::seeded(seed)))
     }
 
-    /// Makes a world in which everything wakes at the exact instant, for tests that are about instants.
+    /// Makes a world in which everything wakes at the exact instant, for tests that are about
+    /// instants.
     #[must_use]
     pub fn exact() -> Self {
         Self::with(None)
@@ -136,7 +138,11 @@ impl Simulation {
     #[must_use]
     pub fn runtime(&self) -> Arc<dyn Runtime> {
         match &self.0.lateness {
-            Some(lateness) => Arc::new(LateRuntime { simulation: self.clone(), lateness: lateness.clone(), process: 0 }),
+            Some(lateness) => Arc::new(LateRuntime {
+                simulation: self.clone(),
+                lateness: lateness.clone(),
+                process: 0,
+            }),
             None => Arc::new(self.clone()),
         }
     }
@@ -162,7 +168,13 @@ impl Simulation {
     fn store_for(&self, shared: bool, round_trip: Option<Duration>) -> Arc<dyn StateStore> {
         let inner = Arc::new(MemoryStore::new(Arc::new(self.clone())));
         match &self.0.lateness {
-            Some(lateness) => Arc::new(LateStore { inner, simulation: self.clone(), lateness: lateness.clone(), shared, round_trip }),
+            Some(lateness) => Arc::new(LateStore {
+                inner,
+                simulation: self.clone(),
+                lateness: lateness.clone(),
+                shared,
+                round_trip,
+            }),
             None => inner,
         }
     }
@@ -224,13 +236,23 @@ impl Simulation {
     fn run_ready(&self) -> bool {
         let mut ran = false;
         loop {
-            let Some(task) = self.0.ready.lock().pop_front() else { return ran };
+            let Some(task) = self.0.ready.lock().pop_front() else {
+                return ran;
+            };
             ran = true;
-            let Some(task) = self.0.processes.may_run(task) else { continue };
+            let Some(task) = self.0.processes.may_run(task) else {
+                continue;
+            };
             task.queued.store(false, Ordering::Release);
             let waker = Waker::from(Arc::clone(&task));
-            let Some(mut work) = task.work.lock().take() else { continue };
-            if work.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            let Some(mut work) = task.work.lock().take() else {
+                continue;
+            };
+            if work
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_pending()
+            {
                 *task.work.lock() = Some(work);
             }
         }
@@ -240,11 +262,15 @@ impl Simulation {
     fn next_timer(&self, end: BootInstant) -> bool {
         loop {
             let mut timers = self.0.timers.lock();
-            let Some(Reverse(next)) = timers.peek() else { return false };
+            let Some(Reverse(next)) = timers.peek() else {
+                return false;
+            };
             if next.at > end {
                 return false;
             }
-            let Some(Reverse(timer)) = timers.pop() else { return false };
+            let Some(Reverse(timer)) = timers.pop() else {
+                return false;
+            };
             drop(timers);
             // A timer that nobody waits for any more must not move the clock.
             if Arc::strong_count(&timer.state) == 1 {
@@ -284,7 +310,11 @@ impl Runtime for Simulation {
             *number += 1;
             *number
         };
-        self.0.timers.lock().push(Reverse(Timer { at, number, state: Arc::clone(&state) }));
+        self.0.timers.lock().push(Reverse(Timer {
+            at,
+            number,
+            state: Arc::clone(&state),
+        }));
         Box::pin(std::future::poll_fn(move |context| {
             let mut state = state.lock();
             if state.fired {
@@ -309,7 +339,12 @@ impl Simulation {
 
     fn spawn_in(&self, process: usize, work: Work) {
         let world = Arc::downgrade(&self.0);
-        let task = Arc::new(Task { work: Mutex::new(Some(work)), queued: AtomicBool::new(true), world, process });
+        let task = Arc::new(Task {
+            work: Mutex::new(Some(work)),
+            queued: AtomicBool::new(true),
+            world,
+            process,
+        });
         self.0.ready.lock().push_back(task);
     }
 }

@@ -1,4 +1,5 @@
-//! Origins in process: a transport for the hub under virtual time, with a pool of connections that have to be dialled.
+//! Origins in process: a transport for the hub under virtual time, with a pool of connections that
+//! have to be dialled.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -33,7 +34,11 @@ impl SimTransport {
     /// Connects a web to a simulation.
     #[must_use]
     pub fn new(simulation: &Simulation, web: &Web) -> Arc<Self> {
-        Arc::new(Self { simulation: simulation.clone(), web: web.clone(), idle: Arc::default() })
+        Arc::new(Self {
+            simulation: simulation.clone(),
+            web: web.clone(),
+            idle: Arc::default(),
+        })
     }
 
     async fn connect(&self, host: &str, dial: &dyn Dial) -> Result<(), SendError> {
@@ -45,22 +50,41 @@ impl SimTransport {
         if pooled {
             return Ok(());
         }
-        let Some(delay) = self.web.origins.get(host).map(|origin| origin.lock().dial_delay) else {
-            return Err(SendError::Fault { fault: Fault::Dns, message: format!("{host} has no address") });
+        let Some(delay) = self
+            .web
+            .origins
+            .get(host)
+            .map(|origin| origin.lock().dial_delay)
+        else {
+            return Err(SendError::Fault {
+                fault: Fault::Dns,
+                message: format!("{host} has no address"),
+            });
         };
         dial.dialling();
         self.simulation.sleep(delay).await;
         dial.connected().await.map_err(SendError::Blocked)
     }
 
-    async fn exchange(&self, request: Outgoing, dial: Arc<dyn Dial>) -> Result<Incoming, SendError> {
-        let host = Host::of(&request.url).map_err(|error| SendError::Unsendable(error.to_string()))?.to_string();
+    async fn exchange(
+        &self,
+        request: Outgoing,
+        dial: Arc<dyn Dial>,
+    ) -> Result<Incoming, SendError> {
+        let host = Host::of(&request.url)
+            .map_err(|error| SendError::Unsendable(error.to_string()))?
+            .to_string();
         self.connect(&host, &*dial).await?;
         let mut path = request.url.path().to_owned();
         if let Some(query) = request.url.query() {
             path = format!("{path}?{query}");
         }
-        let headers = request.headers.iter().map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
+        let headers = request.headers.iter().map(|(name, value)| {
+            (
+                name.to_string(),
+                String::from_utf8_lossy(value.as_bytes()).into_owned(),
+            )
+        });
         let arrival = Arrival {
             host: host.clone(),
             method: request.method.to_string(),
@@ -72,36 +96,69 @@ impl SimTransport {
             leave_alone_until: None,
         };
         let Some(served) = self.web.serve(arrival, self.simulation.wall()) else {
-            return Err(SendError::Fault { fault: Fault::Dns, message: format!("{host} has no address") });
+            return Err(SendError::Fault {
+                fault: Fault::Dns,
+                message: format!("{host} has no address"),
+            });
         };
-        let mut ending = Ending { web: self.web.clone(), simulation: self.simulation.clone(), number: served.number, pool: None };
+        let mut ending = Ending {
+            web: self.web.clone(),
+            simulation: self.simulation.clone(),
+            number: served.number,
+            pool: None,
+        };
         self.simulation.sleep(served.latency).await;
         if served.reply.dead.is_some() || served.reply.framing == Framing::Verbatim {
-            return Err(SendError::Closed { fault: Fault::Read, message: "the connection was closed before an answer".to_owned() });
+            return Err(SendError::Closed {
+                fault: Fault::Read,
+                message: "the connection was closed before an answer".to_owned(),
+            });
         }
         if !served.reply.breaks_off() {
             ending.pool = Some((host, Arc::clone(&self.idle)));
         }
         let mut headers = HeaderMap::new();
         for (name, value) in &served.reply.headers {
-            if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            if let (Ok(name), Ok(value)) =
+                (HeaderName::try_from(name), HeaderValue::try_from(value))
+            {
                 headers.append(name, value);
             }
         }
         match (served.reply.framing, served.reply.content_length()) {
-            (Framing::Chunked, _) => headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked")),
+            (Framing::Chunked, _) => {
+                headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"))
+            }
             (_, Some(length)) => headers.insert(CONTENT_LENGTH, HeaderValue::from(length)),
             (_, None) => None,
         };
-        let status = StatusCode::from_u16(served.reply.status).map_err(|error| SendError::Unsendable(error.to_string()))?;
-        let pieces = if request.method == http::Method::HEAD { VecDeque::new() } else { served.reply.pieces.into() };
-        let body = SimBody { pieces, simulation: self.simulation.clone(), _ending: ending };
-        Ok(Incoming { status, version: Version::HTTP_11, headers, body: Box::new(body) })
+        let status = StatusCode::from_u16(served.reply.status)
+            .map_err(|error| SendError::Unsendable(error.to_string()))?;
+        let pieces = if request.method == http::Method::HEAD {
+            VecDeque::new()
+        } else {
+            served.reply.pieces.into()
+        };
+        let body = SimBody {
+            pieces,
+            simulation: self.simulation.clone(),
+            _ending: ending,
+        };
+        Ok(Incoming {
+            status,
+            version: Version::HTTP_11,
+            headers,
+            body: Box::new(body),
+        })
     }
 }
 
 impl Transport for SimTransport {
-    fn send(&self, request: Outgoing, dial: Arc<dyn Dial>) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
+    fn send(
+        &self,
+        request: Outgoing,
+        dial: Arc<dyn Dial>,
+    ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
         Box::pin(self.exchange(request, dial))
     }
 }
@@ -130,7 +187,9 @@ struct SimBody {
 }
 
 impl Body for SimBody {
-    fn chunk(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, SendError>> + Send + '_>> {
+    fn chunk(
+        &mut self,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<Bytes>, SendError>> + Send + '_>> {
         Box::pin(async move {
             loop {
                 match self.pieces.front().cloned() {
@@ -148,7 +207,10 @@ impl Body for SimBody {
                         return Ok(Some(bytes));
                     }
                     Some(Piece::Cut | Piece::Reset) => {
-                        return Err(SendError::Fault { fault: Fault::Read, message: "the connection was closed within the body".to_owned() });
+                        return Err(SendError::Fault {
+                            fault: Fault::Read,
+                            message: "the connection was closed within the body".to_owned(),
+                        });
                     }
                 }
             }

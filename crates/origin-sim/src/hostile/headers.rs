@@ -25,43 +25,115 @@ const WAITS: [&str; 14] = [
 
 /// Lines that stand in for the whole head after the status line.
 const LINES: [(&str, &str); 34] = [
-    ("lengths that differ", "content-length: 5\r\ncontent-length: 6"),
+    (
+        "lengths that differ",
+        "content-length: 5\r\ncontent-length: 6",
+    ),
     ("lengths in one line", "content-length: 5, 6"),
     ("a negative length", "content-length: -5"),
     ("a signed length", "content-length: +5"),
-    ("a length beyond numbers", "content-length: 99999999999999999999999999"),
-    ("a length of everything", "content-length: 18446744073709551615"),
+    (
+        "a length beyond numbers",
+        "content-length: 99999999999999999999999999",
+    ),
+    (
+        "a length of everything",
+        "content-length: 18446744073709551615",
+    ),
     ("a length in words", "content-length: five"),
-    ("length and chunks", "content-length: 5\r\ntransfer-encoding: chunked"),
-    ("chunks of another kind", "transfer-encoding: identity, chunked, gzip"),
+    (
+        "length and chunks",
+        "content-length: 5\r\ntransfer-encoding: chunked",
+    ),
+    (
+        "chunks of another kind",
+        "transfer-encoding: identity, chunked, gzip",
+    ),
     ("a range nobody asked for", "content-range: bytes 5-1/0"),
-    ("a range beyond numbers", "content-range: bytes 0-99999999999999999999/1"),
+    (
+        "a range beyond numbers",
+        "content-range: bytes 0-99999999999999999999/1",
+    ),
     ("a range of nothing", "content-range: \u{1}"),
-    ("dates of nonsense", "date: yesterday\r\nlast-modified: Sun, 99 Foo -1\r\nexpires: -1\r\nage: -99999999999999999999"),
-    ("cache rules of nonsense", "cache-control: max-age=99999999999999999999, max-age=-1, =, \"\r\nvary: *, *\r\netag: W/\"\u{1}"),
-    ("rates of nonsense", "x-ratelimit-limit: -1\r\nx-ratelimit-remaining: 1e400\r\nx-ratelimit-reset: NaN\r\nratelimit: \"a\";r=-1;t=9e99"),
-    ("rate intervals of nonsense", "x-rate-limit-limit: 0\r\nx-rate-limit-interval: 0s\r\nratelimit-policy: \"x\";q=0;w=0"),
-    ("a cookie for all", "set-cookie: a=b; domain=com; path=/\r\nset-cookie: __Host-a=b; domain=attack.example"),
+    (
+        "dates of nonsense",
+        "date: yesterday\r\nlast-modified: Sun, 99 Foo -1\r\nexpires: -1\r\nage: -99999999999999999999",
+    ),
+    (
+        "cache rules of nonsense",
+        "cache-control: max-age=99999999999999999999, max-age=-1, =, \"\r\nvary: *, *\r\netag: W/\"\u{1}",
+    ),
+    (
+        "rates of nonsense",
+        "x-ratelimit-limit: -1\r\nx-ratelimit-remaining: 1e400\r\nx-ratelimit-reset: NaN\r\nratelimit: \"a\";r=-1;t=9e99",
+    ),
+    (
+        "rate intervals of nonsense",
+        "x-rate-limit-limit: 0\r\nx-rate-limit-interval: 0s\r\nratelimit-policy: \"x\";q=0;w=0",
+    ),
+    (
+        "a cookie for all",
+        "set-cookie: a=b; domain=com; path=/\r\nset-cookie: __Host-a=b; domain=attack.example",
+    ),
     (
         "cookies of nonsense",
         "set-cookie: \r\nset-cookie: ;;;=\r\nset-cookie: a=b; max-age=99999999999999999999; expires=never\r\nset-cookie: \u{7f}=\u{80}",
     ),
-    ("a place with line ends", "location: http://a.example/\u{b}x\u{c}\u{1b}[2J"),
+    (
+        "a place with line ends",
+        "location: http://a.example/\u{b}x\u{c}\u{1b}[2J",
+    ),
     ("a place of another kind", "location: file:///etc/passwd"),
     ("a place without a host", "location: http://"),
-    ("a place with a port beyond ports", "location: http://a.example:99999/"),
-    ("a place that is data", "location: data:application/pdf;base64,JVBERi0="),
-    ("a place with a credential", "location: http://user:PLANTED-in-location@127.0.0.1:1/"),
-    ("a link to nowhere", "link: <>; rel=\"item\"; type=\"application/pdf\", <<<>>>; rel=, ;;;,,,"),
-    ("a name outside", "content-disposition: attachment; filename=\"../../../../canary/overwritten.pdf\""),
-    ("another name outside", "content-disposition: attachment; filename*=UTF-8''..%2f..%2fcanary%2foverwritten.pdf"),
-    ("an absolute name", "content-disposition: attachment; filename=\"/tmp/docstokg-overwritten.pdf\""),
-    ("a kind of nonsense", "content-type: ;;;/\u{1}; charset=\"\\"),
-    ("an alphabet of nonsense", "content-type: text/html; charset=utf-7; charset=\u{ff}"),
+    (
+        "a place with a port beyond ports",
+        "location: http://a.example:99999/",
+    ),
+    (
+        "a place that is data",
+        "location: data:application/pdf;base64,JVBERi0=",
+    ),
+    (
+        "a place with a credential",
+        "location: http://user:PLANTED-in-location@127.0.0.1:1/",
+    ),
+    (
+        "a link to nowhere",
+        "link: <>; rel=\"item\"; type=\"application/pdf\", <<<>>>; rel=, ;;;,,,",
+    ),
+    (
+        "a name outside",
+        "content-disposition: attachment; filename=\"../../../../canary/overwritten.pdf\"",
+    ),
+    (
+        "another name outside",
+        "content-disposition: attachment; filename*=UTF-8''..%2f..%2fcanary%2foverwritten.pdf",
+    ),
+    (
+        "an absolute name",
+        "content-disposition: attachment; filename=\"/tmp/docstokg-overwritten.pdf\"",
+    ),
+    (
+        "a kind of nonsense",
+        "content-type: ;;;/\u{1}; charset=\"\\",
+    ),
+    (
+        "an alphabet of nonsense",
+        "content-type: text/html; charset=utf-7; charset=\u{ff}",
+    ),
     ("a refresh", "refresh: 0;url=http://127.0.0.1:1/"),
-    ("hop-by-hop fields", "connection: content-length, close, upgrade\r\nupgrade: h2c\r\nproxy-authenticate: Basic realm=\"\""),
-    ("a demand for credentials", "www-authenticate: Basic realm=\"\u{1}\", Digest =, ,,,"),
-    ("an alternative", "alt-svc: h3=\":1\"; ma=99999999999999999999"),
+    (
+        "hop-by-hop fields",
+        "connection: content-length, close, upgrade\r\nupgrade: h2c\r\nproxy-authenticate: Basic realm=\"\"",
+    ),
+    (
+        "a demand for credentials",
+        "www-authenticate: Basic realm=\"\u{1}\", Digest =, ,,,",
+    ),
+    (
+        "an alternative",
+        "alt-svc: h3=\":1\"; ma=99999999999999999999",
+    ),
 ];
 
 /// Status lines that are none.
@@ -80,7 +152,9 @@ const STATUS_LINES: [&str; 10] = [
 
 fn answer(status_line: &str, lines: &str) -> Vec<Piece> {
     let paper = format!("%PDF-1.4\n{}\n%%EOF\n", " ".repeat(1_500));
-    vec![Piece::Bytes(Bytes::from(format!("{status_line}\r\n{lines}\r\nconnection: close\r\n\r\n{paper}")))]
+    vec![Piece::Bytes(Bytes::from(format!(
+        "{status_line}\r\n{lines}\r\nconnection: close\r\n\r\n{paper}"
+    )))]
 }
 
 /// Makes such answers.
@@ -99,23 +173,51 @@ pub fn odd_headers() -> Vec<Attack> {
     for (name, lines) in LINES {
         for status in [200_u16, 206, 302] {
             let head = format!("HTTP/1.1 {status} OK");
-            attacks.push(Attack::new(format!("{status}, {name}"), Reply::verbatim(status, answer(&head, lines))));
+            attacks.push(Attack::new(
+                format!("{status}, {name}"),
+                Reply::verbatim(status, answer(&head, lines)),
+            ));
         }
     }
     for line in STATUS_LINES {
-        attacks.push(Attack::new(format!("status line {line:?}"), Reply::verbatim(200, answer(line, "x-a: b"))));
+        attacks.push(Attack::new(
+            format!("status line {line:?}"),
+            Reply::verbatim(200, answer(line, "x-a: b")),
+        ));
     }
     let many = |text: fn(usize) -> String| (0..400).map(text).collect::<Vec<_>>().join("\r\n");
     let large: [(&str, String); 5] = [
-        ("many cookies", many(|n| format!("set-cookie: c{n}={}; path=/{n}", "v".repeat(50)))),
+        (
+            "many cookies",
+            many(|n| format!("set-cookie: c{n}={}; path=/{n}", "v".repeat(50))),
+        ),
         ("many headers", many(|n| format!("x-{n}: {n}"))),
-        ("a link of 60 KiB", format!("link: {}", "<http://a.example/x.pdf>; rel=item; type=application/pdf, ".repeat(1_000))),
-        ("a cookie of 60 KiB", format!("set-cookie: a={}", "b".repeat(60_000))),
-        ("a place of 60 KiB", format!("location: /{}", "a/../".repeat(12_000))),
+        (
+            "a link of 60 KiB",
+            format!(
+                "link: {}",
+                "<http://a.example/x.pdf>; rel=item; type=application/pdf, ".repeat(1_000)
+            ),
+        ),
+        (
+            "a cookie of 60 KiB",
+            format!("set-cookie: a={}", "b".repeat(60_000)),
+        ),
+        (
+            "a place of 60 KiB",
+            format!("location: /{}", "a/../".repeat(12_000)),
+        ),
     ];
     for (name, lines) in large {
-        let status = if name.starts_with("a place") { 302 } else { 200 };
-        attacks.push(Attack::new(name, Reply::verbatim(status, answer(&format!("HTTP/1.1 {status} OK"), &lines))));
+        let status = if name.starts_with("a place") {
+            302
+        } else {
+            200
+        };
+        attacks.push(Attack::new(
+            name,
+            Reply::verbatim(status, answer(&format!("HTTP/1.1 {status} OK"), &lines)),
+        ));
     }
     attacks
 }

@@ -1,6 +1,8 @@
-//! What others wrote, changed at random: most of it is still as it should be, so that readers get far.
+//! What others wrote, changed at random: most of it is still as it should be, so that readers get
+//! far.
 
-/// What formats are made of: brackets, quotes, escapes, line ends, bytes that are no text, beginnings of records, numbers.
+/// What formats are made of: brackets, quotes, escapes, line ends, bytes that are no text,
+/// beginnings of records, numbers.
 const SPICE: [&[u8]; 26] = [
     b"{",
     b"}",
@@ -40,7 +42,10 @@ pub fn mutated(seed: u64, original: &[u8]) -> Vec<u8> {
         let end = bytes.len().min(at + random.usize(0..40));
         match random.u8(0..7) {
             0 => drop(bytes.splice(at..at, SPICE[random.usize(0..SPICE.len())].iter().copied())),
-            1 => drop(bytes.splice(at..at, SPICE[random.usize(0..SPICE.len())].repeat(random.usize(1..2_000)))),
+            1 => drop(bytes.splice(
+                at..at,
+                SPICE[random.usize(0..SPICE.len())].repeat(random.usize(1..2_000)),
+            )),
             2 => drop(bytes.splice(at..end, SPICE[random.usize(0..SPICE.len())].iter().copied())),
             3 => drop(bytes.drain(at..end)),
             4 if at < bytes.len() => bytes[at] = random.u8(..),

@@ -23,21 +23,41 @@ pub fn pages(size: usize) -> Vec<(&'static str, String)> {
     vec![
         ("nested", filled("<div>", size)),
         ("nested and closed wrongly", filled("<div></p>", size)),
-        ("unclosed formatting", numbered(150_000, size, |n| format!("<font color={n}><p>"))),
+        (
+            "unclosed formatting",
+            numbered(150_000, size, |n| format!("<font color={n}><p>")),
+        ),
         ("misnested formatting", filled("<b><p></b>", size)),
-        ("attributes", format!("<p {}>", numbered(200_000, size, |n| format!("a{n}=1 ")))),
+        (
+            "attributes",
+            format!("<p {}>", numbered(200_000, size, |n| format!("a{n}=1 "))),
+        ),
         ("tables in tables", filled("<table><tr><td>", size)),
         ("text in tables", filled("<table>x", size)),
-        ("anchors", numbered(60_000, size, |n| format!("<a href=/{n}.pdf>PDF</a>"))),
+        (
+            "anchors",
+            numbered(60_000, size, |n| format!("<a href=/{n}.pdf>PDF</a>")),
+        ),
         ("anchors in anchors", filled("<a href=/x.pdf>", size)),
-        ("buttons around text", format!("{}{}", "<button>".repeat(380), filled("text ", size))),
-        ("headings around text", format!("{}{}", "<h1><div>".repeat(180), filled("text ", size))),
+        (
+            "buttons around text",
+            format!("{}{}", "<button>".repeat(380), filled("text ", size)),
+        ),
+        (
+            "headings around text",
+            format!("{}{}", "<h1><div>".repeat(180), filled("text ", size)),
+        ),
         ("lists", filled("<ul><li>", size)),
         ("foreign", filled("<svg><g>", size)),
         ("templates", filled("<template>", size)),
         ("frames", filled("<select><option>", size)),
         ("entities", filled("&amp;&#x41;&notin;", size)),
-        ("metas", numbered(40_000, size, |n| format!("<meta name=citation_reference content=\"{n} 10.5555/{n}\">"))),
+        (
+            "metas",
+            numbered(40_000, size, |n| {
+                format!("<meta name=citation_reference content=\"{n} 10.5555/{n}\">")
+            }),
+        ),
         ("comments", filled("<!--", size)),
         ("quotes", filled("<p a=\"", size)),
         ("angles", filled("<", size)),
@@ -47,7 +67,12 @@ pub fn pages(size: usize) -> Vec<(&'static str, String)> {
         ("elements of a letter", filled("<i>x</i>", size)),
         ("small comments", filled("<!---->", size)),
         ("rows", format!("<table>{}", filled("<tr><td>", size))),
-        ("elements of many attributes", numbered(100_000, size, |n| format!("<p a b c d e f g h i j k l m n o p q r s t{n}>"))),
+        (
+            "elements of many attributes",
+            numbered(100_000, size, |n| {
+                format!("<p a b c d e f g h i j k l m n o p q r s t{n}>")
+            }),
+        ),
         ("characters that are replaced", filled("\u{1}&#0;", size)),
     ]
 }

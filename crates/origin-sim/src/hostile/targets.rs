@@ -1,8 +1,10 @@
-//! Places that an answer may not lead a client to: this machine and the networks behind it, in every spelling.
+//! Places that an answer may not lead a client to: this machine and the networks behind it, in
+//! every spelling.
 
-/// Spellings of addresses that the open internet does not reach: private, link-local, shared, metadata services, reserved,
-/// and the IPv6 forms around such IPv4 addresses. For clients that would go through a proxy: the proxy is on loopback, and
-/// whatever it is asked for is a leak that reached nobody.
+/// Spellings of addresses that the open internet does not reach: private, link-local, shared,
+/// metadata services, reserved, and the IPv6 forms around such IPv4 addresses. For clients that
+/// would go through a proxy: the proxy is on loopback, and whatever it is asked for is a leak that
+/// reached nobody.
 #[must_use]
 pub fn addresses() -> Vec<String> {
     [

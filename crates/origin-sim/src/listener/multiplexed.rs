@@ -15,17 +15,29 @@ use crate::ledger::Arrival;
 use crate::origin::Web;
 use crate::reply::{Framing, Piece, Reply};
 
-/// Serves a connection until the client closes it, or until `most` requests have come: then the client is told to go away.
-#[expect(clippy::disallowed_methods, reason = "each stream has a task of its own")]
-pub(super) async fn converse(stream: impl Connection, web: Web, address: SocketAddr, most: u32) -> io::Result<()> {
-    let mut connection = h2::server::handshake(stream).await.map_err(io::Error::other)?;
+/// Serves a connection until the client closes it, or until `most` requests have come: then the
+/// client is told to go away.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "each stream has a task of its own"
+)]
+pub(super) async fn converse(
+    stream: impl Connection,
+    web: Web,
+    address: SocketAddr,
+    most: u32,
+) -> io::Result<()> {
+    let mut connection = h2::server::handshake(stream)
+        .await
+        .map_err(io::Error::other)?;
     let mut seen = 0;
     while let Some(incoming) = connection.accept().await {
         let (request, respond) = incoming.map_err(io::Error::other)?;
         let arrival = arrival(&request, &web, address);
         let web = web.clone();
         tokio::spawn(async move {
-            // A stream that the client has given up is its own business; the ledger has what arrived.
+            // A stream that the client has given up is its own business; the ledger has what
+            // arrived.
             let _ = answer(arrival, respond, &web).await;
         });
         seen += 1;
@@ -38,12 +50,26 @@ pub(super) async fn converse(stream: impl Connection, web: Web, address: SocketA
 
 fn arrival(request: &Request<h2::RecvStream>, web: &Web, address: SocketAddr) -> Arrival {
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let authority = request.uri().authority().map(ToString::to_string).unwrap_or_default();
+    let authority = request
+        .uri()
+        .authority()
+        .map(ToString::to_string)
+        .unwrap_or_default();
     Arrival {
-        host: web.host_for(&authority).unwrap_or_else(|| address.to_string()),
+        host: web
+            .host_for(&authority)
+            .unwrap_or_else(|| address.to_string()),
         method: request.method().to_string(),
-        path: request.uri().path_and_query().map(ToString::to_string).unwrap_or_default(),
-        headers: request.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
+        path: request
+            .uri()
+            .path_and_query()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+        headers: request
+            .headers()
+            .iter()
+            .map(|(name, value)| (name.to_string(), text(value)))
+            .collect(),
         at: SystemClock.boot(),
         status: 0,
         ended: None,
@@ -51,7 +77,11 @@ fn arrival(request: &Request<h2::RecvStream>, web: &Web, address: SocketAddr) ->
     }
 }
 
-async fn answer(arrival: Arrival, mut respond: SendResponse<Bytes>, web: &Web) -> Result<(), h2::Error> {
+async fn answer(
+    arrival: Arrival,
+    mut respond: SendResponse<Bytes>,
+    web: &Web,
+) -> Result<(), h2::Error> {
     let is_head = arrival.method == "HEAD";
     let Some(served) = web.serve(arrival, SystemClock.wall()) else {
         respond.send_response(head(&Reply::status(404)), true)?;
@@ -63,7 +93,11 @@ async fn answer(arrival: Arrival, mut respond: SendResponse<Bytes>, web: &Web) -
     finished
 }
 
-async fn write_reply(respond: &mut SendResponse<Bytes>, reply: &Reply, is_head: bool) -> Result<(), h2::Error> {
+async fn write_reply(
+    respond: &mut SendResponse<Bytes>,
+    reply: &Reply,
+    is_head: bool,
+) -> Result<(), h2::Error> {
     let broken = (reply.framing == Framing::Verbatim).then_some(&Piece::Reset);
     if let Some(how) = reply.dead.as_ref().or(broken) {
         respond.send_reset(reason(how));
@@ -92,7 +126,11 @@ async fn write_reply(respond: &mut SendResponse<Bytes>, reply: &Reply, is_head: 
 
 /// One that is cut was not even looked at; one that is reset broke while it was answered.
 fn reason(how: &Piece) -> Reason {
-    if *how == Piece::Cut { Reason::REFUSED_STREAM } else { Reason::INTERNAL_ERROR }
+    if *how == Piece::Cut {
+        Reason::REFUSED_STREAM
+    } else {
+        Reason::INTERNAL_ERROR
+    }
 }
 
 fn head(reply: &Reply) -> Response<()> {
@@ -119,7 +157,9 @@ fn head(reply: &Reply) -> Response<()> {
 async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes) -> Result<(), h2::Error> {
     while !bytes.is_empty() {
         stream.reserve_capacity(bytes.len());
-        let room = std::future::poll_fn(|context| stream.poll_capacity(context)).await.ok_or(Reason::CANCEL)??;
+        let room = std::future::poll_fn(|context| stream.poll_capacity(context))
+            .await
+            .ok_or(Reason::CANCEL)??;
         stream.send_data(bytes.split_to(room.min(bytes.len())), false)?;
     }
     Ok(())

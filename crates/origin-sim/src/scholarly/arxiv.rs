@@ -16,13 +16,25 @@ pub(super) fn answer(world: &World, arrival: &Arrival) -> Reply {
     if asked.path == "/api/query" {
         return feed(world, &asked);
     }
-    let found = |prefix: &str| asked.path.strip_prefix(prefix).and_then(|id| world.with_arxiv(id.trim_end_matches(".pdf")));
+    let found = |prefix: &str| {
+        asked
+            .path
+            .strip_prefix(prefix)
+            .and_then(|id| world.with_arxiv(id.trim_end_matches(".pdf")))
+    };
     if let Some(paper) = found("/pdf/") {
-        return file::serve(arrival, &world.pdf(paper, Version::Submitted), "application/pdf");
+        return file::serve(
+            arrival,
+            &world.pdf(paper, Version::Submitted),
+            "application/pdf",
+        );
     }
     match found("/abs/") {
         Some(paper) => abstract_page(paper),
-        None => asked::page(404, "<html><head><title>Not found</title></head><body>No such paper</body></html>"),
+        None => asked::page(
+            404,
+            "<html><head><title>Not found</title></head><body>No such paper</body></html>",
+        ),
     }
 }
 
@@ -33,13 +45,31 @@ fn abstract_page(paper: &Paper) -> Reply {
         "<meta name=\"citation_title\" content=\"{title}\"><meta name=\"citation_arxiv_id\" content=\"{id}\">\
          <meta name=\"citation_pdf_url\" content=\"http://{ARXIV}/pdf/{id}\">"
     );
-    asked::page(200, format!("<!DOCTYPE html><html><head><title>{title}</title>{metas}</head><body><h1>{title}</h1></body></html>"))
+    asked::page(
+        200,
+        format!(
+            "<!DOCTYPE html><html><head><title>{title}</title>{metas}</head><body><h1>{title}</h1></body></html>"
+        ),
+    )
 }
 
 fn feed(world: &World, asked: &Asked) -> Reply {
-    let ids: Vec<&str> = asked.get("id_list").unwrap_or_default().split(',').filter(|id| !id.is_empty()).collect();
-    let most = asked.get("max_results").and_then(|most| most.parse().ok()).unwrap_or(DEFAULT_RESULTS);
-    let entries: Vec<String> = ids.iter().filter_map(|id| world.with_arxiv(id)).take(most).map(entry).collect();
+    let ids: Vec<&str> = asked
+        .get("id_list")
+        .unwrap_or_default()
+        .split(',')
+        .filter(|id| !id.is_empty())
+        .collect();
+    let most = asked
+        .get("max_results")
+        .and_then(|most| most.parse().ok())
+        .unwrap_or(DEFAULT_RESULTS);
+    let entries: Vec<String> = ids
+        .iter()
+        .filter_map(|id| world.with_arxiv(id))
+        .take(most)
+        .map(entry)
+        .collect();
     let text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<feed xmlns=\"http://www.w3.org/2005/Atom\" \
          xmlns:opensearch=\"http://a9.com/-/spec/opensearch/1.1/\" xmlns:arxiv=\"http://arxiv.org/schemas/atom\">\n\
@@ -54,7 +84,11 @@ fn feed(world: &World, asked: &Asked) -> Reply {
 
 fn entry(paper: &Paper) -> String {
     let (id, version) = paper.arxiv.clone().unwrap_or_default();
-    let published = paper.home.and(paper.doi.as_ref()).map(|(doi, _)| format!("<arxiv:doi>{}</arxiv:doi>", escaped(doi))).unwrap_or_default();
+    let published = paper
+        .home
+        .and(paper.doi.as_ref())
+        .map(|(doi, _)| format!("<arxiv:doi>{}</arxiv:doi>", escaped(doi)))
+        .unwrap_or_default();
     format!(
         "<entry><id>http://arxiv.org/abs/{id}v{version}</id><title>{}</title><updated>{year}-03-01T00:00:00Z</updated>\
          <published>{year}-03-01T00:00:00Z</published><summary>An abstract.</summary><author><name>A. Author</name></author>\

@@ -1,4 +1,5 @@
-//! `PubMed` Central: the converter of ids, and the bucket with the files. And Europe PMC, which has the same articles.
+//! `PubMed` Central: the converter of ids, and the bucket with the files. And Europe PMC, which has
+//! the same articles.
 
 use serde_json::{Value, json};
 
@@ -17,23 +18,39 @@ const MOST_IDS: usize = 200;
 pub(super) fn converter(world: &World, arrival: &Arrival) -> Reply {
     let asked = Asked::of(arrival);
     if asked.path.starts_with("/articles/") {
-        return asked::page(200, "<html><head><title>Preparing to download ...</title></head><body><script>pow_challenge()</script></body></html>");
+        return asked::page(
+            200,
+            "<html><head><title>Preparing to download ...</title></head><body><script>pow_challenge()</script></body></html>",
+        );
     }
     if asked.path != "/tools/idconv/api/v1/articles/" {
         return Reply::status(404);
     }
-    let ids: Vec<&str> = asked.get("ids").unwrap_or_default().split(',').filter(|id| !id.is_empty()).collect();
+    let ids: Vec<&str> = asked
+        .get("ids")
+        .unwrap_or_default()
+        .split(',')
+        .filter(|id| !id.is_empty())
+        .collect();
     if ids.is_empty() || ids.len() > MOST_IDS {
-        return asked::json(400, &json!({"status": "error", "message": "between 1 and 200 ids are required"}));
+        return asked::json(
+            400,
+            &json!({"status": "error", "message": "between 1 and 200 ids are required"}),
+        );
     }
     let records: Vec<Value> = ids.iter().map(|id| converted(world, id)).collect();
-    asked::json(200, &json!({"status": "ok", "responseDate": "2026-10-01 00:00:00", "request": {"format": "json", "host": PMC}, "records": records}))
+    asked::json(
+        200,
+        &json!({"status": "ok", "responseDate": "2026-10-01 00:00:00", "request": {"format": "json", "host": PMC}, "records": records}),
+    )
 }
 
 fn converted(world: &World, id: &str) -> Value {
     let paper = match id {
         id if id.starts_with("10.") => world.with_doi(id),
-        id if id.to_ascii_uppercase().starts_with("PMC") => world.with_pmcid(id).map(|(paper, _)| paper),
+        id if id.to_ascii_uppercase().starts_with("PMC") => {
+            world.with_pmcid(id).map(|(paper, _)| paper)
+        }
         id => world.with_pmid(id),
     };
     match paper.and_then(|paper| Some((paper, paper.central?))) {
@@ -42,7 +59,9 @@ fn converted(world: &World, id: &str) -> Value {
                 (1..=version).map(|nth| json!({"pmcid": format!("PMC{pmcid}.{nth}"), "current": (nth == version).to_string()})).collect();
             json!({"requested-id": id, "pmcid": format!("PMC{pmcid}"), "pmid": paper.pmid, "doi": doi(paper), "versions": versions})
         }
-        None => json!({"requested-id": id, "status": "error", "errmsg": "Identifier not found in PMC"}),
+        None => {
+            json!({"requested-id": id, "status": "error", "errmsg": "Identifier not found in PMC"})
+        }
     }
 }
 
@@ -57,28 +76,58 @@ pub(super) fn bucket(world: &World, arrival: &Arrival) -> Reply {
         return listing(world, asked.get("prefix").unwrap_or_default());
     }
     let name = asked.path.rsplit('/').next().unwrap_or_default();
-    let Some((stem, ending)) = name.rsplit_once('.') else { return no_such_key() };
-    let Some((article, version)) = stem.split_once('.') else { return no_such_key() };
-    let found = world.with_pmcid(article).filter(|(_, central)| version.parse().is_ok_and(|version| (1..=central.version).contains(&version)));
-    let Some((paper, central)) = found else { return no_such_key() };
+    let Some((stem, ending)) = name.rsplit_once('.') else {
+        return no_such_key();
+    };
+    let Some((article, version)) = stem.split_once('.') else {
+        return no_such_key();
+    };
+    let found = world.with_pmcid(article).filter(|(_, central)| {
+        version
+            .parse()
+            .is_ok_and(|version| (1..=central.version).contains(&version))
+    });
+    let Some((paper, central)) = found else {
+        return no_such_key();
+    };
     let in_folder = asked.path == format!("/{stem}/{name}");
     match ending {
-        "json" if in_folder || asked.path == format!("/metadata/{name}") => asked::json(200, &metadata(world, paper, central, version)),
-        "pdf" if in_folder && central.pdf => file::serve(arrival, &world.pdf(paper, Version::Published), "application/pdf"),
+        "json" if in_folder || asked.path == format!("/metadata/{name}") => {
+            asked::json(200, &metadata(world, paper, central, version))
+        }
+        "pdf" if in_folder && central.pdf => file::serve(
+            arrival,
+            &world.pdf(paper, Version::Published),
+            "application/pdf",
+        ),
         "xml" if in_folder => file::serve(arrival, &world.jats(paper, central), "application/xml"),
         _ => no_such_key(),
     }
 }
 
 fn no_such_key() -> Reply {
-    asked::text(404, "application/xml", "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>NoSuchKey</Code></Error>")
+    asked::text(
+        404,
+        "application/xml",
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>NoSuchKey</Code></Error>",
+    )
 }
 
 fn listing(world: &World, prefix: &str) -> Reply {
-    let folders = |central: Central| (1..=central.version).map(move |version| format!("PMC{}.{version}/", central.pmcid));
-    let found: Vec<String> =
-        world.papers.iter().filter_map(|paper| paper.central).flat_map(folders).filter(|folder| folder.starts_with(prefix)).collect();
-    let prefixes: Vec<String> = found.iter().map(|folder| format!("<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>")).collect();
+    let folders = |central: Central| {
+        (1..=central.version).map(move |version| format!("PMC{}.{version}/", central.pmcid))
+    };
+    let found: Vec<String> = world
+        .papers
+        .iter()
+        .filter_map(|paper| paper.central)
+        .flat_map(folders)
+        .filter(|folder| folder.starts_with(prefix))
+        .collect();
+    let prefixes: Vec<String> = found
+        .iter()
+        .map(|folder| format!("<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>"))
+        .collect();
     let text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Name>pmc-oa-opendata</Name>\
          <Prefix>{}</Prefix><Delimiter>/</Delimiter><KeyCount>{}</KeyCount><MaxKeys>1000</MaxKeys><IsTruncated>false</IsTruncated>{}\
@@ -92,10 +141,18 @@ fn listing(world: &World, prefix: &str) -> Reply {
 
 fn metadata(world: &World, paper: &Paper, central: Central, version: &str) -> Value {
     let stem = format!("PMC{}.{version}", central.pmcid);
-    let object = |ending: &str, md5: &str| format!("s3://pmc-oa-opendata/{stem}/{stem}.{ending}?md5={md5}");
+    let object =
+        |ending: &str, md5: &str| format!("s3://pmc-oa-opendata/{stem}/{stem}.{ending}?md5={md5}");
     let pdf = central.pdf.then(|| {
         let true_sum = file::md5(&world.pdf(paper, Version::Published));
-        object("pdf", &if central.wrong_checksum { true_sum.chars().rev().collect() } else { true_sum })
+        object(
+            "pdf",
+            &if central.wrong_checksum {
+                true_sum.chars().rev().collect()
+            } else {
+                true_sum
+            },
+        )
     });
     json!({
         "pmcid": format!("PMC{}", central.pmcid),
@@ -120,10 +177,14 @@ fn metadata(world: &World, paper: &Paper, central: Central, version: &str) -> Va
 /// The search of Europe PMC, and the articles as XML.
 pub(super) fn europe_search(world: &World, arrival: &Arrival) -> Reply {
     let asked = Asked::of(arrival);
-    let Some(path) = asked.path.strip_prefix("/europepmc/webservices/rest/") else { return Reply::status(404) };
+    let Some(path) = asked.path.strip_prefix("/europepmc/webservices/rest/") else {
+        return Reply::status(404);
+    };
     if let Some(id) = path.strip_suffix("/fullTextXML") {
         return match world.with_pmcid(id) {
-            Some((paper, central)) => file::serve(arrival, &world.jats(paper, central), "application/xml"),
+            Some((paper, central)) => {
+                file::serve(arrival, &world.jats(paper, central), "application/xml")
+            }
             None => asked::text(404, "application/xml", "<error>not found</error>"),
         };
     }
@@ -131,16 +192,33 @@ pub(super) fn europe_search(world: &World, arrival: &Arrival) -> Reply {
         return Reply::status(404);
     }
     let query = asked.get("query").unwrap_or_default();
-    let value = |field: &str| query.strip_prefix(field).and_then(|rest| rest.split(" AND ").next()).map(|value| value.trim_matches('"'));
+    let value = |field: &str| {
+        query
+            .strip_prefix(field)
+            .and_then(|rest| rest.split(" AND ").next())
+            .map(|value| value.trim_matches('"'))
+    };
     let found = None
-        .or_else(|| value("PMCID:").and_then(|id| world.with_pmcid(id)).map(|(paper, _)| paper))
+        .or_else(|| {
+            value("PMCID:")
+                .and_then(|id| world.with_pmcid(id))
+                .map(|(paper, _)| paper)
+        })
         .or_else(|| value("EXT_ID:").and_then(|id| world.with_pmid(id)))
         .or_else(|| value("DOI:").and_then(|doi| world.with_doi(doi)))
-        .and_then(|paper| Some(result(paper, paper.central?, asked.get("resultType") == Some("core"))));
+        .and_then(|paper| {
+            Some(result(
+                paper,
+                paper.central?,
+                asked.get("resultType") == Some("core"),
+            ))
+        });
     let results: Vec<Value> = found.into_iter().collect();
-    let request =
-        json!({"queryString": query, "resultType": asked.get("resultType"), "cursorMark": "*", "pageSize": 5, "sort": "", "synonym": false});
-    asked::json(200, &json!({"version": "6.9", "hitCount": results.len(), "request": request, "resultList": {"result": results}}))
+    let request = json!({"queryString": query, "resultType": asked.get("resultType"), "cursorMark": "*", "pageSize": 5, "sort": "", "synonym": false});
+    asked::json(
+        200,
+        &json!({"version": "6.9", "hitCount": results.len(), "request": request, "resultList": {"result": results}}),
+    )
 }
 
 fn result(paper: &Paper, central: Central, core: bool) -> Value {
@@ -165,8 +243,10 @@ fn result(paper: &Paper, central: Central, core: bool) -> Value {
         "firstPublicationDate": format!("{}-03-01", paper.year),
     });
     if core {
-        let mut links = vec![json!({"availability": "Subscription required", "availabilityCode": "S", "documentStyle": "doi", "site": "DOI",
-            "url": format!("http://{}/{}", super::hosts::DOI, doi(paper).unwrap_or_default())})];
+        let mut links = vec![
+            json!({"availability": "Subscription required", "availabilityCode": "S", "documentStyle": "doi", "site": "DOI",
+            "url": format!("http://{}/{}", super::hosts::DOI, doi(paper).unwrap_or_default())}),
+        ];
         if let Some(copy) = paper.copies.first() {
             let (availability, site, url) = ("Free", "Publisher", copy.page_url());
             links.push(json!({"availability": availability, "availabilityCode": "F", "documentStyle": "html", "site": site, "url": url}));
@@ -179,13 +259,26 @@ fn result(paper: &Paper, central: Central, core: bool) -> Value {
 /// The articles of Europe PMC as PDF.
 pub(super) fn europe_articles(world: &World, arrival: &Arrival, nth: usize) -> Reply {
     let asked = Asked::of(arrival);
-    let found = asked.path.strip_prefix("/articles/").and_then(|id| world.with_pmcid(id.trim_end_matches('/')));
+    let found = asked
+        .path
+        .strip_prefix("/articles/")
+        .and_then(|id| world.with_pmcid(id.trim_end_matches('/')));
     match found {
-        Some((_, central)) if central.stumbles && nth == 0 => asked::page(500, "<html><title>Internal Server Error</title></html>"),
-        Some((paper, central)) if central.pdf && asked.get("pdf") == Some("render") => {
-            file::serve(arrival, &world.pdf(paper, Version::Published), "application/pdf")
+        Some((_, central)) if central.stumbles && nth == 0 => {
+            asked::page(500, "<html><title>Internal Server Error</title></html>")
         }
-        Some((paper, _)) => asked::page(200, format!("<html><head><title>{}</title></head><body></body></html>", file::escaped(&paper.title))),
+        Some((paper, central)) if central.pdf && asked.get("pdf") == Some("render") => file::serve(
+            arrival,
+            &world.pdf(paper, Version::Published),
+            "application/pdf",
+        ),
+        Some((paper, _)) => asked::page(
+            200,
+            format!(
+                "<html><head><title>{}</title></head><body></body></html>",
+                file::escaped(&paper.title)
+            ),
+        ),
         None => asked::page(404, "<html><title>Not found</title></html>"),
     }
 }

@@ -1,4 +1,5 @@
-//! What a client has to be told to be polite here: the limits that the hosts keep, and where the services are.
+//! What a client has to be told to be polite here: the limits that the hosts keep, and where the
+//! services are.
 
 use std::fmt::Write as _;
 
@@ -21,27 +22,48 @@ const SERVICES: [&str; 12] = [
 ];
 
 impl Library {
-    /// Writes a configuration file for the `docstokg` program: the same limits as the hosts keep, one budget for all that
-    /// a host counts together, and the addresses of the services.
+    /// Writes a configuration file for the `docstokg` program: the same limits as the hosts keep,
+    /// one budget for all that a host counts together, and the addresses of the services.
     #[must_use]
     pub fn client_configuration(&self) -> String {
-        let mut text = String::from("version: 1\nidentity: { mailto: reader@simulated-library.org }\nresolvers:\n  endpoints:\n");
+        let mut text = String::from(
+            "version: 1\nidentity: { mailto: reader@simulated-library.org }\nresolvers:\n  endpoints:\n",
+        );
         for service in SERVICES {
             if let Some(base) = self.endpoint(service) {
                 let _ = writeln!(text, "    {service}: \"{base}\"");
             }
         }
-        // Outages are as short here as the limits are wide. And the hosts share the machine with whoever asks them: they note an
-        // arrival when they get to run, so that windows need a wider guard than against hosts of their own.
+        // Outages are as short here as the limits are wide. And the hosts share the machine with
+        // whoever asks them: they note an arrival when they get to run, so that windows need a
+        // wider guard than against hosts of their own.
         text.push_str("breakers: { defaults: { reset_timeout_s: 4 } }\nlimits:\n  global: { guard_ms: 40 }\n  hosts:\n");
         let free = "{ rates: [], max_concurrent: 6, max_delay_ms: 60000 }";
         let limits = self.limits();
         for host in self.hosts() {
-            let own = |what: &str| limits.iter().find(|(name, role, _)| *name == host && role == what).map(|(_, _, rates)| rates);
-            let role = |what: &str| {
-                own(what).map_or_else(|| free.to_owned(), |rates| format!("{{ rates: [\"{rates}\"], max_concurrent: 6, max_delay_ms: 60000 }}"))
+            let own = |what: &str| {
+                limits
+                    .iter()
+                    .find(|(name, role, _)| *name == host && role == what)
+                    .map(|(_, _, rates)| rates)
             };
-            let _ = write!(text, "    {host}: {{ metadata: {}, landing: {}, artifact: {}", role("metadata"), role("landing"), role("artifact"));
+            let role = |what: &str| {
+                own(what).map_or_else(
+                    || free.to_owned(),
+                    |rates| {
+                        format!(
+                            "{{ rates: [\"{rates}\"], max_concurrent: 6, max_delay_ms: 60000 }}"
+                        )
+                    },
+                )
+            };
+            let _ = write!(
+                text,
+                "    {host}: {{ metadata: {}, landing: {}, artifact: {}",
+                role("metadata"),
+                role("landing"),
+                role("artifact")
+            );
             if let Some(rates) = own("list") {
                 let _ = write!(text, ", kinds: {{ list: {{ rates: [\"{rates}\"] }} }}");
             }
@@ -53,13 +75,24 @@ impl Library {
                 _ if what != "all" => continue,
                 // These stand with the one that their operator counts them with.
                 hosts::ARXIV_FOR_PEOPLE | hosts::EUROPE_PMC => continue,
-                hosts::ARXIV => ("arxiv".to_owned(), format!("{host}, {}", hosts::ARXIV_FOR_PEOPLE)),
+                hosts::ARXIV => (
+                    "arxiv".to_owned(),
+                    format!("{host}, {}", hosts::ARXIV_FOR_PEOPLE),
+                ),
                 hosts::PMC => ("ncbi".to_owned(), host.clone()),
                 hosts::EBI => ("ebi".to_owned(), format!("{host}, {}", hosts::EUROPE_PMC)),
                 host => (host.replace('.', "-"), host.to_owned()),
             };
-            let most = if host == hosts::ARXIV { ", max_concurrent: 1, concurrency: shared" } else { ", max_concurrent: 6" };
-            let _ = writeln!(text, "  {}: {{ hosts: [{}], common: {{ rates: [\"{rates}\"]{most} }} }}", joined.0, joined.1);
+            let most = if host == hosts::ARXIV {
+                ", max_concurrent: 1, concurrency: shared"
+            } else {
+                ", max_concurrent: 6"
+            };
+            let _ = writeln!(
+                text,
+                "  {}: {{ hosts: [{}], common: {{ rates: [\"{rates}\"]{most} }} }}",
+                joined.0, joined.1
+            );
         }
         text
     }

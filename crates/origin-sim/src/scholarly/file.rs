@@ -9,7 +9,8 @@ use sha2::{Digest, Sha256};
 use crate::ledger::Arrival;
 use crate::reply::Reply;
 
-/// Which text of a work a file has. Copies of the same version are the same bytes, wherever they are.
+/// Which text of a work a file has. Copies of the same version are the same bytes, wherever they
+/// are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Version {
     /// As published.
@@ -34,8 +35,15 @@ impl Version {
 /// Returns the bytes of a PDF: a true beginning and end, noise between them.
 pub(super) fn pdf(seed: u64, work: usize, version: Version, sizes: &Range<usize>) -> Bytes {
     let mut random = random(seed, work, version as u64 + 1);
-    let length = if sizes.is_empty() { sizes.start } else { random.usize(sizes.clone()) };
-    let head = format!("%PDF-1.7\n%\u{e2}\u{e3}\u{cf}\u{d3}\n1 0 obj\n<< /Work {work} /Version /{} >>\nstream\n", version.word());
+    let length = if sizes.is_empty() {
+        sizes.start
+    } else {
+        random.usize(sizes.clone())
+    };
+    let head = format!(
+        "%PDF-1.7\n%\u{e2}\u{e3}\u{cf}\u{d3}\n1 0 obj\n<< /Work {work} /Version /{} >>\nstream\n",
+        version.word()
+    );
     let tail: &[u8] = b"\nendstream\nendobj\ntrailer\n<< /Root 1 0 R >>\nstartxref\n0\n%%EOF\n";
     let mut bytes = vec![0; length.max(head.len() + tail.len() + 1)];
     let end = bytes.len() - tail.len();
@@ -50,9 +58,17 @@ pub(super) fn jats(seed: u64, work: usize, title: &str, doi: &str, pmcid: u64) -
     let mut random = random(seed, work, 9);
     let mut paragraphs = String::new();
     for number in 1..=random.usize(20..60) {
-        paragraphs.push_str(&format!("<p id=\"p{number}\">{:016x} {:016x} {:016x}</p>\n", random.u64(..), random.u64(..), random.u64(..)));
+        paragraphs.push_str(&format!(
+            "<p id=\"p{number}\">{:016x} {:016x} {:016x}</p>\n",
+            random.u64(..),
+            random.u64(..),
+            random.u64(..)
+        ));
     }
-    let ids = format!("<article-id pub-id-type=\"pmcid\">PMC{pmcid}</article-id><article-id pub-id-type=\"doi\">{}</article-id>", escaped(doi));
+    let ids = format!(
+        "<article-id pub-id-type=\"pmcid\">PMC{pmcid}</article-id><article-id pub-id-type=\"doi\">{}</article-id>",
+        escaped(doi)
+    );
     let text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE article PUBLIC \"-//NLM//DTD JATS (Z39.96) Journal Archiving and Interchange DTD \
          v1.3 20210610//EN\" \"JATS-archivearticle1-3.dtd\">\n<article article-type=\"research-article\"><front><article-meta>{ids}<title-group>\
@@ -64,17 +80,24 @@ pub(super) fn jats(seed: u64, work: usize, title: &str, doi: &str, pmcid: u64) -
 
 /// Returns a text as it stands in XML and HTML.
 pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }
 
 fn random(seed: u64, work: usize, purpose: u64) -> fastrand::Rng {
-    fastrand::Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ((work as u64) << 8) ^ purpose)
+    fastrand::Rng::with_seed(
+        seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ((work as u64) << 8) ^ purpose,
+    )
 }
 
 /// Returns a PDF that stopped in the middle and ends as a page.
 pub(super) fn spoilt(whole: &[u8]) -> Bytes {
     let mut bytes = whole[..whole.len() / 2].to_vec();
-    bytes.extend_from_slice(b"\n<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>\n");
+    bytes.extend_from_slice(
+        b"\n<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>\n",
+    );
     bytes.into()
 }
 
@@ -92,19 +115,39 @@ const CHANGED: &str = "Tue, 03 Mar 2026 08:00:00 GMT";
 /// Serves a file: whole, in part (RFC 9110, section 14), or not again to who has it already.
 pub(super) fn serve(arrival: &Arrival, bytes: &Bytes, kind: &str) -> Reply {
     let etag = format!("\"{}\"", &md5(bytes)[..20]);
-    let known = |reply: Reply| reply.header("etag", &etag).header("last-modified", CHANGED).header("accept-ranges", "bytes");
-    if arrival.header("if-none-match").is_some_and(|value| value == "*" || value.split(',').any(|known| known.trim() == etag)) {
+    let known = |reply: Reply| {
+        reply
+            .header("etag", &etag)
+            .header("last-modified", CHANGED)
+            .header("accept-ranges", "bytes")
+    };
+    if arrival
+        .header("if-none-match")
+        .is_some_and(|value| value == "*" || value.split(',').any(|known| known.trim() == etag))
+    {
         return known(Reply::status(304));
     }
-    let same = arrival.header("if-range").is_none_or(|value| value == etag || value == CHANGED);
-    let wanted = arrival.header("range").filter(|_| same).map_or(Part::Whole, |value| part(value, bytes.len()));
+    let same = arrival
+        .header("if-range")
+        .is_none_or(|value| value == etag || value == CHANGED);
+    let wanted = arrival
+        .header("range")
+        .filter(|_| same)
+        .map_or(Part::Whole, |value| part(value, bytes.len()));
     match wanted {
-        Part::Whole => known(Reply::status(200)).header("content-type", kind).body(bytes.clone()),
+        Part::Whole => known(Reply::status(200))
+            .header("content-type", kind)
+            .body(bytes.clone()),
         Part::Some(range) => known(Reply::status(206))
             .header("content-type", kind)
-            .header("content-range", &format!("bytes {}-{}/{}", range.start, range.end - 1, bytes.len()))
+            .header(
+                "content-range",
+                &format!("bytes {}-{}/{}", range.start, range.end - 1, bytes.len()),
+            )
             .body(bytes.slice(range)),
-        Part::Beyond => known(Reply::status(416)).header("content-range", &format!("bytes */{}", bytes.len())),
+        Part::Beyond => {
+            known(Reply::status(416)).header("content-range", &format!("bytes */{}", bytes.len()))
+        }
     }
 }
 
@@ -115,16 +158,27 @@ enum Part {
     Beyond,
 }
 
-/// Reads a `Range` header. What is not understood, and more than one range, is as if it were not there.
+/// Reads a `Range` header. What is not understood, and more than one range, is as if it were not
+/// there.
 fn part(value: &str, length: usize) -> Part {
-    let Some((first, last)) = value.trim().strip_prefix("bytes=").and_then(|range| range.split_once('-')) else { return Part::Whole };
+    let Some((first, last)) = value
+        .trim()
+        .strip_prefix("bytes=")
+        .and_then(|range| range.split_once('-'))
+    else {
+        return Part::Whole;
+    };
     let range = match (first.trim().parse::<usize>(), last.trim().parse::<usize>()) {
         (Ok(first), Ok(last)) if first <= last => first..length.min(last.saturating_add(1)),
         (Ok(first), Err(_)) if last.trim().is_empty() => first..length,
         (Err(_), Ok(count)) if first.trim().is_empty() => length.saturating_sub(count)..length,
         _ => return Part::Whole,
     };
-    if range.is_empty() { Part::Beyond } else { Part::Some(range) }
+    if range.is_empty() {
+        Part::Beyond
+    } else {
+        Part::Some(range)
+    }
 }
 
 #[cfg(test)]
@@ -156,14 +210,34 @@ mod tests {
         let bytes = pdf(1, 2, Version::Published, &(4000..5000));
         let ask = |headers: &[(&str, &str)]| {
             let plain = Arrival::get("a", "/x.pdf", BootInstant::ZERO);
-            serve(&headers.iter().fold(plain, |arrival, (name, value)| arrival.with(name, value)), &bytes, "application/pdf")
+            serve(
+                &headers
+                    .iter()
+                    .fold(plain, |arrival, (name, value)| arrival.with(name, value)),
+                &bytes,
+                "application/pdf",
+            )
         };
         let whole = ask(&[]);
-        let etag = whole.headers.iter().find(|(name, _)| name == "etag").map(|(_, value)| value.clone()).unwrap();
+        let etag = whole
+            .headers
+            .iter()
+            .find(|(name, _)| name == "etag")
+            .map(|(_, value)| value.clone())
+            .unwrap();
         let rest = ask(&[("range", "bytes=1000-"), ("if-range", &etag)]);
-        assert_eq!((rest.status, rest.length()), (206, bytes.len() as u64 - 1000));
-        assert!(rest.headers.contains(&("content-range".to_owned(), format!("bytes 1000-{}/{}", bytes.len() - 1, bytes.len()))));
-        assert_eq!(ask(&[("range", "bytes=1000-"), ("if-range", "\"other\"")]).status, 200);
+        assert_eq!(
+            (rest.status, rest.length()),
+            (206, bytes.len() as u64 - 1000)
+        );
+        assert!(rest.headers.contains(&(
+            "content-range".to_owned(),
+            format!("bytes 1000-{}/{}", bytes.len() - 1, bytes.len())
+        )));
+        assert_eq!(
+            ask(&[("range", "bytes=1000-"), ("if-range", "\"other\"")]).status,
+            200
+        );
         assert_eq!(ask(&[("range", "bytes=90000-")]).status, 416);
         assert_eq!(ask(&[("if-none-match", &etag)]).status, 304);
     }
@@ -172,12 +246,23 @@ mod tests {
     fn a_pdf_begins_and_ends_as_one_and_follows_from_its_seed() {
         let file = |seed, work, version| pdf(seed, work, version, &(2000..3000));
         let one = file(1, 1, Version::Published);
-        assert!(one.starts_with(b"%PDF-1.7\n") && one.ends_with(b"%%EOF\n") && (2000..3000).contains(&one.len()));
+        assert!(
+            one.starts_with(b"%PDF-1.7\n")
+                && one.ends_with(b"%%EOF\n")
+                && (2000..3000).contains(&one.len())
+        );
         assert_eq!(one, file(1, 1, Version::Published));
-        for other in [file(2, 1, Version::Published), file(1, 2, Version::Published), file(1, 1, Version::Accepted)] {
+        for other in [
+            file(2, 1, Version::Published),
+            file(1, 2, Version::Published),
+            file(1, 1, Version::Accepted),
+        ] {
             assert_ne!(one, other);
         }
         assert_eq!(md5(b"abc"), "900150983cd24fb0d6963f7d28e17f72");
-        assert_eq!(sha256(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(
+            sha256(b"abc"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
     }
 }

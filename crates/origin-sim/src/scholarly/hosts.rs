@@ -1,4 +1,5 @@
-//! Who is on the simulated web: the services by their real names, and invented publishers and repositories.
+//! Who is on the simulated web: the services by their real names, and invented publishers and
+//! repositories.
 
 /// How a page says where the file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +60,22 @@ pub(super) struct House {
     pub(super) mining: bool,
 }
 
-const fn house(host: &'static str, name: &'static str, prefix: &'static str, signal: Signal, conduct: Conduct, mining: bool) -> House {
-    House { host, name, prefix, signal, conduct, mining }
+const fn house(
+    host: &'static str,
+    name: &'static str,
+    prefix: &'static str,
+    signal: Signal,
+    conduct: Conduct,
+    mining: bool,
+) -> House {
+    House {
+        host,
+        name,
+        prefix,
+        signal,
+        conduct,
+        mining,
+    }
 }
 
 /// Where the second publisher keeps its files.
@@ -68,35 +83,136 @@ pub(super) const CDN: &str = "cdn.press-two.example";
 
 /// Publishers that do as they should, more or less.
 pub(super) static PRESSES: [House; 6] = [
-    house("journals.press-one.example", "Press One", "10.99901", Signal::CitationMeta, Conduct::Plain, true),
-    house("www.press-two.example", "Press Two", "10.99902", Signal::LinkAlternate, Conduct::SendsOn(CDN), false),
-    house("academic.press-three.example", "Press Three", "10.99903", Signal::JsonLd, Conduct::CrawlDelay, true),
-    house("open.press-four.example", "Press Four", "10.99904", Signal::Anchor, Conduct::Slow, false),
-    house("articles.press-five.example", "Press Five", "10.99905", Signal::LinkHeader, Conduct::Plain, true),
-    house("journal.press-six.example", "Press Six", "10.99906", Signal::Refresh, Conduct::Plain, false),
+    house(
+        "journals.press-one.example",
+        "Press One",
+        "10.99901",
+        Signal::CitationMeta,
+        Conduct::Plain,
+        true,
+    ),
+    house(
+        "www.press-two.example",
+        "Press Two",
+        "10.99902",
+        Signal::LinkAlternate,
+        Conduct::SendsOn(CDN),
+        false,
+    ),
+    house(
+        "academic.press-three.example",
+        "Press Three",
+        "10.99903",
+        Signal::JsonLd,
+        Conduct::CrawlDelay,
+        true,
+    ),
+    house(
+        "open.press-four.example",
+        "Press Four",
+        "10.99904",
+        Signal::Anchor,
+        Conduct::Slow,
+        false,
+    ),
+    house(
+        "articles.press-five.example",
+        "Press Five",
+        "10.99905",
+        Signal::LinkHeader,
+        Conduct::Plain,
+        true,
+    ),
+    house(
+        "journal.press-six.example",
+        "Press Six",
+        "10.99906",
+        Signal::Refresh,
+        Conduct::Plain,
+        false,
+    ),
 ];
 
 /// The publisher behind a wall.
-pub(super) static WALLED: House = house("www.press-seven.example", "Press Seven", "10.99907", Signal::CitationMeta, Conduct::Walled, false);
+pub(super) static WALLED: House = house(
+    "www.press-seven.example",
+    "Press Seven",
+    "10.99907",
+    Signal::CitationMeta,
+    Conduct::Walled,
+    false,
+);
 /// The publisher that is down.
-pub(super) static DOWN: House = house("www.press-eight.example", "Press Eight", "10.99908", Signal::CitationMeta, Conduct::Down, true);
+pub(super) static DOWN: House = house(
+    "www.press-eight.example",
+    "Press Eight",
+    "10.99908",
+    Signal::CitationMeta,
+    Conduct::Down,
+    true,
+);
 /// The publisher whose files are pages.
-pub(super) static STUB: House = house("link.press-nine.example", "Press Nine", "10.99909", Signal::CitationMeta, Conduct::Stub, true);
+pub(super) static STUB: House = house(
+    "link.press-nine.example",
+    "Press Nine",
+    "10.99909",
+    Signal::CitationMeta,
+    Conduct::Stub,
+    true,
+);
 /// The publisher that wants no robot at its files.
-pub(super) static STRICT: House = house("papers.press-ten.example", "Press Ten", "10.99910", Signal::CitationMeta, Conduct::Disallows, true);
+pub(super) static STRICT: House = house(
+    "papers.press-ten.example",
+    "Press Ten",
+    "10.99910",
+    Signal::CitationMeta,
+    Conduct::Disallows,
+    true,
+);
 /// The publisher that took its files away.
-pub(super) static OLD: House = house("old.press-eleven.example", "Press Eleven", "10.99911", Signal::CitationMeta, Conduct::Gone, false);
+pub(super) static OLD: House = house(
+    "old.press-eleven.example",
+    "Press Eleven",
+    "10.99911",
+    Signal::CitationMeta,
+    Conduct::Gone,
+    false,
+);
 
 /// Repositories of universities. The last one registers its own DOIs, with `DataCite`.
 pub(super) static REPOSITORIES: [House; 3] = [
-    house("repository.uni-one.example", "University One", "10.99921", Signal::Eprints, Conduct::Plain, false),
-    house("repository.uni-two.example", "University Two", "10.99922", Signal::CitationMeta, Conduct::Prepares, false),
-    house("archive.uni-three.example", "University Three", "10.99923", Signal::DublinCore, Conduct::Plain, false),
+    house(
+        "repository.uni-one.example",
+        "University One",
+        "10.99921",
+        Signal::Eprints,
+        Conduct::Plain,
+        false,
+    ),
+    house(
+        "repository.uni-two.example",
+        "University Two",
+        "10.99922",
+        Signal::CitationMeta,
+        Conduct::Prepares,
+        false,
+    ),
+    house(
+        "archive.uni-three.example",
+        "University Three",
+        "10.99923",
+        Signal::DublinCore,
+        Conduct::Plain,
+        false,
+    ),
 ];
 
 /// All publishers and repositories.
 pub(super) fn houses() -> impl Iterator<Item = &'static House> {
-    PRESSES.iter().chain([&WALLED, &DOWN, &STUB, &STRICT, &OLD]).chain(&REPOSITORIES)
+    PRESSES
+        .iter()
+        .chain([&WALLED, &DOWN, &STUB, &STRICT, &OLD])
+        .chain(&REPOSITORIES)
 }
 
 pub(super) const OPENALEX: &str = "api.openalex.org";
@@ -112,7 +228,8 @@ pub(super) const EUROPE_PMC: &str = "europepmc.org";
 pub(super) const DOI: &str = "doi.org";
 pub(super) const WAYBACK: &str = "web.archive.org";
 
-/// One limit of a host: the role or kind it is for, the beginning of the paths it is for, how many, in what time.
+/// One limit of a host: the role or kind it is for, the beginning of the paths it is for, how many,
+/// in what time.
 pub(super) struct Limit {
     pub(super) host: &'static str,
     pub(super) role: &'static str,
@@ -129,7 +246,13 @@ impl Limit {
 }
 
 const fn all(host: &'static str, count: u32, per: &'static str) -> Limit {
-    Limit { host, role: "all", prefix: "", count, per }
+    Limit {
+        host,
+        role: "all",
+        prefix: "",
+        count,
+        per,
+    }
 }
 
 /// Returns what every host allows.
@@ -138,7 +261,13 @@ pub(super) fn limits() -> Vec<Limit> {
         all(OPENALEX, 10, "SECOND"),
         all(UNPAYWALL, 10, "SECOND"),
         all(CROSSREF, 10, "SECOND"),
-        Limit { host: CROSSREF, role: "list", prefix: "/works?", count: 3, per: "SECOND" },
+        Limit {
+            host: CROSSREF,
+            role: "list",
+            prefix: "/works?",
+            count: 3,
+            per: "SECOND",
+        },
         all(DATACITE, 3, "SECOND"),
         all(ARXIV, 1, "3SECOND"),
         all(ARXIV_FOR_PEOPLE, 1, "3SECOND"),
@@ -147,8 +276,20 @@ pub(super) fn limits() -> Vec<Limit> {
         all(EBI, 5, "SECOND"),
         all(EUROPE_PMC, 5, "SECOND"),
         all(DOI, 5, "SECOND"),
-        Limit { host: WAYBACK, role: "metadata", prefix: "/cdx/", count: 24, per: "MINUTE" },
-        Limit { host: WAYBACK, role: "artifact", prefix: "/web/", count: 1, per: "SECOND" },
+        Limit {
+            host: WAYBACK,
+            role: "metadata",
+            prefix: "/cdx/",
+            count: 24,
+            per: "MINUTE",
+        },
+        Limit {
+            host: WAYBACK,
+            role: "artifact",
+            prefix: "/web/",
+            count: 1,
+            per: "SECOND",
+        },
     ];
     limits.extend(houses().map(|house| all(house.host, 2, "SECOND")));
     limits.push(all(CDN, 2, "SECOND"));

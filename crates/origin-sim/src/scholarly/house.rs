@@ -24,7 +24,12 @@ pub(super) fn answer(world: &World, house: &House, arrival: &Arrival, nth: usize
         Conduct::Walled if faults => return wall(),
         _ => {}
     }
-    let Some(paper) = world.at(house, &asked.path) else { return page(404, "<html><title>Not found</title><h1>No such page</h1></html>") };
+    let Some(paper) = world.at(house, &asked.path) else {
+        return page(
+            404,
+            "<html><title>Not found</title><h1>No such page</h1></html>",
+        );
+    };
     match paper.copy_at(house) {
         Some(copy) if copy.path == asked.path => give(world, paper, copy, arrival, nth),
         Some(copy) => describe(paper, house, Some(copy), &asked.path),
@@ -35,9 +40,16 @@ pub(super) fn answer(world: &World, house: &House, arrival: &Arrival, nth: usize
 /// Answers for the host at which the second publisher has its files.
 pub(super) fn cdn(world: &World, arrival: &Arrival, nth: usize) -> Reply {
     let path = Asked::of(arrival).path;
-    let number = path.strip_prefix("/files/").and_then(|name| name.strip_suffix(".pdf")?.parse::<usize>().ok());
+    let number = path
+        .strip_prefix("/files/")
+        .and_then(|name| name.strip_suffix(".pdf")?.parse::<usize>().ok());
     let paper = number.and_then(|number| world.papers.get(number));
-    let copy = |paper: &Paper| paper.copies.iter().position(|copy| matches!(copy.house.conduct, Conduct::SendsOn(_)));
+    let copy = |paper: &Paper| {
+        paper
+            .copies
+            .iter()
+            .position(|copy| matches!(copy.house.conduct, Conduct::SendsOn(_)))
+    };
     match paper.and_then(|paper| Some((paper, copy(paper)?))) {
         Some((paper, at)) => transfer(world, paper, &paper.copies[at], arrival, nth),
         None => Reply::status(404),
@@ -57,21 +69,38 @@ fn robots(house: &House, faults: bool) -> Reply {
 fn wall() -> Reply {
     let html = "<!DOCTYPE html><html lang=\"en-US\"><head><title>Just a moment...</title></head><body><noscript>Enable JavaScript and cookies to \
                 continue</noscript><script src=\"/cdn-cgi/challenge-platform/h/b/orchestrate/chl_page/v1\"></script></body></html>";
-    page(403, html).header("server", "cloudflare").header("cf-mitigated", "challenge")
+    page(403, html)
+        .header("server", "cloudflare")
+        .header("cf-mitigated", "challenge")
 }
 
 /// Gives a file, or what this house gives in its place.
 fn give(world: &World, paper: &Paper, copy: &Copy, arrival: &Arrival, nth: usize) -> Reply {
     let faults = world.has_faults();
     match copy.house.conduct {
-        Conduct::SendsOn(elsewhere) => {
-            Reply::redirect(302, &format!("http://{elsewhere}/files/{}.pdf?token={:08x}", paper.number, paper.number * 7919))
-        }
-        Conduct::Gone if faults => page(if paper.number.is_multiple_of(2) { 404 } else { 410 }, "<html><title>Gone</title></html>"),
+        Conduct::SendsOn(elsewhere) => Reply::redirect(
+            302,
+            &format!(
+                "http://{elsewhere}/files/{}.pdf?token={:08x}",
+                paper.number,
+                paper.number * 7919
+            ),
+        ),
+        Conduct::Gone if faults => page(
+            if paper.number.is_multiple_of(2) {
+                404
+            } else {
+                410
+            },
+            "<html><title>Gone</title></html>",
+        ),
         Conduct::Stub if faults => {
             let filler = "<p>You are being taken to the article.</p>".repeat(60);
-            Reply::ok(format!("<!DOCTYPE html><html><head><title>{}</title></head><body>{filler}</body></html>", escaped(&paper.title)))
-                .header("content-type", "application/pdf")
+            Reply::ok(format!(
+                "<!DOCTYPE html><html><head><title>{}</title></head><body>{filler}</body></html>",
+                escaped(&paper.title)
+            ))
+            .header("content-type", "application/pdf")
         }
         Conduct::Prepares if faults && nth < 2 => Reply::status(202).header("retry-after", "1"),
         _ => transfer(world, paper, copy, arrival, nth),
@@ -82,19 +111,32 @@ fn give(world: &World, paper: &Paper, copy: &Copy, arrival: &Arrival, nth: usize
 fn transfer(world: &World, paper: &Paper, copy: &Copy, arrival: &Arrival, nth: usize) -> Reply {
     let bytes = world.file(paper, copy);
     let reply = file::serve(arrival, &bytes, "application/pdf");
-    let [Piece::Bytes(body)] = reply.pieces.as_slice() else { return reply };
+    let [Piece::Bytes(body)] = reply.pieces.as_slice() else {
+        return reply;
+    };
     let body = body.clone();
     if copy.trouble == Trouble::CutOnce && nth == 0 {
         let length = body.len() as u64;
-        return reply.claiming(length).pieces([Piece::Bytes(body.slice(..body.len() / 2)), Piece::Cut]);
+        return reply
+            .claiming(length)
+            .pieces([Piece::Bytes(body.slice(..body.len() / 2)), Piece::Cut]);
     }
-    if copy.house.conduct == Conduct::Slow && world.has_faults() { reply.drip(&body, DROP_BYTES, DROP_PAUSE) } else { reply }
+    if copy.house.conduct == Conduct::Slow && world.has_faults() {
+        reply.drip(&body, DROP_BYTES, DROP_PAUSE)
+    } else {
+        reply
+    }
 }
 
 /// Shows the page of a work, with the signal of this house where it has the file.
 fn describe(paper: &Paper, house: &House, copy: Option<&Copy>, path: &str) -> Reply {
     if house.signal == Signal::Refresh && !path.ends_with("/full") {
-        return page(200, format!("<html><head><meta http-equiv=\"refresh\" content=\"0; url={path}/full\"></head><body>One moment</body></html>"));
+        return page(
+            200,
+            format!(
+                "<html><head><meta http-equiv=\"refresh\" content=\"0; url={path}/full\"></head><body>One moment</body></html>"
+            ),
+        );
     }
     let title = escaped(&paper.title);
     let mut head = format!(
@@ -102,31 +144,61 @@ fn describe(paper: &Paper, house: &House, copy: Option<&Copy>, path: &str) -> Re
         house.name, paper.year
     );
     if let Some((doi, _)) = &paper.doi {
-        head.push_str(&format!("<meta name=\"citation_doi\" content=\"{}\">", escaped(doi)));
+        head.push_str(&format!(
+            "<meta name=\"citation_doi\" content=\"{}\">",
+            escaped(doi)
+        ));
     }
     let Some(copy) = copy else {
         let body = "<p>This article is for subscribers.</p><a href=\"/access\">Get access</a>";
-        return page(200, format!("<!DOCTYPE html><html><head>{head}</head><body><h1>{title}</h1>{body}</body></html>"));
+        return page(
+            200,
+            format!(
+                "<!DOCTYPE html><html><head>{head}</head><body><h1>{title}</h1>{body}</body></html>"
+            ),
+        );
     };
     let (url, path) = (copy.url(), &copy.path);
     let mut body = format!("<h1>{title}</h1><a href=\"/about/policies.pdf\">Policies (PDF)</a>");
     let mut reply = page(200, "");
     match house.signal {
-        Signal::CitationMeta => head.push_str(&format!("<meta name=\"citation_pdf_url\" content=\"{url}\">")),
-        Signal::LinkAlternate => head.push_str(&format!("<link rel=\"alternate\" type=\"application/pdf\" href=\"{path}\">")),
-        Signal::Refresh => head.push_str(&format!("<meta name=\"bepress_citation_pdf_url\" content=\"{url}\">")),
-        Signal::Eprints => head.push_str(&format!("<meta name=\"eprints.document_url\" content=\"{url}\">")),
-        Signal::DublinCore => head.push_str(&format!("<meta name=\"DC.identifier\" content=\"{url}\">")),
+        Signal::CitationMeta => head.push_str(&format!(
+            "<meta name=\"citation_pdf_url\" content=\"{url}\">"
+        )),
+        Signal::LinkAlternate => head.push_str(&format!(
+            "<link rel=\"alternate\" type=\"application/pdf\" href=\"{path}\">"
+        )),
+        Signal::Refresh => head.push_str(&format!(
+            "<meta name=\"bepress_citation_pdf_url\" content=\"{url}\">"
+        )),
+        Signal::Eprints => head.push_str(&format!(
+            "<meta name=\"eprints.document_url\" content=\"{url}\">"
+        )),
+        Signal::DublinCore => {
+            head.push_str(&format!("<meta name=\"DC.identifier\" content=\"{url}\">"))
+        }
         Signal::JsonLd => {
             let media = serde_json::json!({"@type": "MediaObject", "encodingFormat": "application/pdf", "contentUrl": url});
             let article = serde_json::json!({"@context": "https://schema.org", "@type": "ScholarlyArticle", "encoding": [media]});
-            head.push_str(&format!("<script type=\"application/ld+json\">{article}</script>"));
+            head.push_str(&format!(
+                "<script type=\"application/ld+json\">{article}</script>"
+            ));
         }
         Signal::Anchor => {
             head.push_str("<base href=\"/doi/\">");
-            body.push_str(&format!("<a class=\"pdf-download\" href=\"./{}\">Download PDF</a>", path.trim_start_matches("/doi/")));
+            body.push_str(&format!(
+                "<a class=\"pdf-download\" href=\"./{}\">Download PDF</a>",
+                path.trim_start_matches("/doi/")
+            ));
         }
-        Signal::LinkHeader => reply = reply.header("link", &format!("<{url}>; rel=\"item\"; type=\"application/pdf\"")),
+        Signal::LinkHeader => {
+            reply = reply.header(
+                "link",
+                &format!("<{url}>; rel=\"item\"; type=\"application/pdf\""),
+            )
+        }
     }
-    reply.body(format!("<!DOCTYPE html><html><head>{head}</head><body>{body}</body></html>"))
+    reply.body(format!(
+        "<!DOCTYPE html><html><head>{head}</head><body>{body}</body></html>"
+    ))
 }

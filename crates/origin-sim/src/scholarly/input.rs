@@ -1,4 +1,5 @@
-//! What a user would type: the same works in every usual spelling, some twice, and what is no work at all.
+//! What a user would type: the same works in every usual spelling, some twice, and what is no work
+//! at all.
 
 use super::paper::{Paper, Typed};
 use super::truth;
@@ -28,18 +29,32 @@ pub enum Names {
 const DUPLICATES_EVERY: usize = 29;
 /// Every so many lines there is one that names nothing.
 const BAD_EVERY: usize = 71;
-const BAD: [&str; 4] = ["see the appendix of the report", "doi:10.1234/", "38000003", "ftp://ftp.press-one.example/pub/paper.pdf"];
+const BAD: [&str; 4] = [
+    "see the appendix of the report",
+    "doi:10.1234/",
+    "38000003",
+    "ftp://ftp.press-one.example/pub/paper.pdf",
+];
 
 /// Writes the lines.
 pub(super) fn lines(world: &World) -> Vec<InputLine> {
     let mut lines = Vec::new();
     for (at, paper) in world.papers.iter().enumerate() {
-        lines.push(InputLine { text: spelt(paper, at), names: Names::Work(at) });
+        lines.push(InputLine {
+            text: spelt(paper, at),
+            names: Names::Work(at),
+        });
         if at % DUPLICATES_EVERY == DUPLICATES_EVERY / 2 {
-            lines.push(InputLine { text: spelt(paper, at + 1), names: Names::Again(at) });
+            lines.push(InputLine {
+                text: spelt(paper, at + 1),
+                names: Names::Again(at),
+            });
         }
         if world.has_faults() && at % BAD_EVERY == 10 {
-            lines.push(InputLine { text: BAD[at / BAD_EVERY % BAD.len()].to_owned(), names: Names::Nothing });
+            lines.push(InputLine {
+                text: BAD[at / BAD_EVERY % BAD.len()].to_owned(),
+                names: Names::Nothing,
+            });
         }
     }
     lines
@@ -50,10 +65,18 @@ fn spelt(paper: &Paper, way: usize) -> String {
     let id = truth::id(paper);
     let bare = id.split_once(':').map_or(id.as_str(), |(_, bare)| bare);
     match (paper.typed, way % 5) {
-        (Typed::Doi, 0) | (Typed::Arxiv, 0 | 3) | (Typed::Pmcid | Typed::OpenAlex, 0 | 2) => bare.to_owned(),
-        (Typed::Doi, 1) => format!("https://doi.org/{}", bare.replace('<', "%3C").replace('>', "%3E")),
+        (Typed::Doi, 0) | (Typed::Arxiv, 0 | 3) | (Typed::Pmcid | Typed::OpenAlex, 0 | 2) => {
+            bare.to_owned()
+        }
+        (Typed::Doi, 1) => format!(
+            "https://doi.org/{}",
+            bare.replace('<', "%3C").replace('>', "%3E")
+        ),
         (Typed::Doi, 2) => format!("DOI: {}", bare.to_ascii_uppercase()),
-        (Typed::Doi, 3) => format!("http://dx.doi.org/{}", bare.replace('<', "%3C").replace('>', "%3E")),
+        (Typed::Doi, 3) => format!(
+            "http://dx.doi.org/{}",
+            bare.replace('<', "%3C").replace('>', "%3E")
+        ),
         (Typed::Arxiv, 1) => format!("arXiv:{bare}"),
         (Typed::Arxiv, 2) => format!("https://arxiv.org/abs/{bare}"),
         (Typed::Arxiv, _) => format!("https://arxiv.org/pdf/{bare}.pdf"),

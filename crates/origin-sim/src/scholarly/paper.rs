@@ -1,8 +1,11 @@
-//! The works of the simulated web: what they are called, where their copies are, what is wrong with each.
+//! The works of the simulated web: what they are called, where their copies are, what is wrong with
+//! each.
 
 use super::Faults;
 use super::file::Version;
-use super::hosts::{Conduct, DOWN, House, OLD, PRESSES, REPOSITORIES, STRICT, STUB, Signal, WALLED};
+use super::hosts::{
+    Conduct, DOWN, House, OLD, PRESSES, REPOSITORIES, STRICT, STUB, Signal, WALLED,
+};
 
 /// The story of a work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,7 +74,9 @@ impl Case {
             here
         });
         match found.map_or(Self::Gold, |(case, _)| *case) {
-            Self::Closed | Self::Unknown | Self::CentralText if faults == Faults::None => Self::Gold,
+            Self::Closed | Self::Unknown | Self::CentralText if faults == Faults::None => {
+                Self::Gold
+            }
             case => case,
         }
     }
@@ -140,8 +145,16 @@ impl Copy {
             path: file_path(house, number),
             version,
             trouble: Trouble::Nothing,
-            openalex: if number.is_multiple_of(2) { Mention::File } else { Mention::Page },
-            unpaywall: if number.is_multiple_of(3) { Mention::Page } else { Mention::File },
+            openalex: if number.is_multiple_of(2) {
+                Mention::File
+            } else {
+                Mention::Page
+            },
+            unpaywall: if number.is_multiple_of(3) {
+                Mention::Page
+            } else {
+                Mention::File
+            },
             archived: None,
         }
     }
@@ -158,7 +171,10 @@ impl Copy {
 
     /// Tells whether a client that keeps to the rules gets it whole.
     pub(super) fn is_obtainable(&self, faults: Faults) -> bool {
-        let kept_back = matches!(self.house.conduct, Conduct::Walled | Conduct::Down | Conduct::Stub | Conduct::Disallows | Conduct::Gone);
+        let kept_back = matches!(
+            self.house.conduct,
+            Conduct::Walled | Conduct::Down | Conduct::Stub | Conduct::Disallows | Conduct::Gone
+        );
         faults == Faults::None || !(kept_back || self.trouble == Trouble::Spoilt)
     }
 }
@@ -168,7 +184,11 @@ fn is_repository(house: &House) -> bool {
 }
 
 fn page_path(house: &House, number: usize) -> String {
-    if is_repository(house) { format!("/record/{number}") } else { format!("/article/{number}") }
+    if is_repository(house) {
+        format!("/record/{number}")
+    } else {
+        format!("/article/{number}")
+    }
 }
 
 fn file_path(house: &House, number: usize) -> String {
@@ -221,14 +241,40 @@ pub(super) const TOPICS: [(&str, &str); 4] = [
     ("T10404", "Medieval Trade Networks"),
 ];
 
-const MANNERS: [&str; 6] = ["A Survey of", "Towards", "Scaling", "Limits of", "Open Questions in", "Evidence for"];
-const ANGLES: [&str; 7] = ["Small Samples", "Noisy Sources", "Long Documents", "Field Data", "Shared Vocabularies", "R&D Records", "Rates < 1"];
+const MANNERS: [&str; 6] = [
+    "A Survey of",
+    "Towards",
+    "Scaling",
+    "Limits of",
+    "Open Questions in",
+    "Evidence for",
+];
+const ANGLES: [&str; 7] = [
+    "Small Samples",
+    "Noisy Sources",
+    "Long Documents",
+    "Field Data",
+    "Shared Vocabularies",
+    "R&D Records",
+    "Rates < 1",
+];
 
 impl Paper {
     /// Makes the work with this number. `nth` counts the works of the same story.
-    pub(super) fn generate(number: usize, nth: usize, case: Case, faults: Faults, random: &mut fastrand::Rng) -> Self {
+    pub(super) fn generate(
+        number: usize,
+        nth: usize,
+        case: Case,
+        faults: Faults,
+        random: &mut fastrand::Rng,
+    ) -> Self {
         let topic = random.usize(..TOPICS.len());
-        let title = format!("{} {} from {} ({number})", MANNERS[random.usize(..6)], TOPICS[topic].1, ANGLES[random.usize(..7)]);
+        let title = format!(
+            "{} {} from {} ({number})",
+            MANNERS[random.usize(..6)],
+            TOPICS[topic].1,
+            ANGLES[random.usize(..7)]
+        );
         let year = random.i32(2015..=2025);
         let mut paper = Self {
             number,
@@ -256,7 +302,11 @@ impl Paper {
             Case::Gold => {
                 self.published_by(press, nth);
                 self.copy(press, Version::Published);
-                self.typed = if nth % 10 == 3 { Typed::OpenAlex } else { Typed::Doi };
+                self.typed = if nth % 10 == 3 {
+                    Typed::OpenAlex
+                } else {
+                    Typed::Doi
+                };
                 match nth % 8 {
                     3 if faults == Faults::Usual => self.copies[0].trouble = Trouble::CutOnce,
                     6 if faults == Faults::Usual => {
@@ -285,17 +335,28 @@ impl Paper {
             Case::Green => {
                 self.published_by(press, nth);
                 self.copy(repository, Version::Accepted);
-                self.typed = if nth % 5 == 2 { Typed::OpenAlex } else { Typed::Doi };
+                self.typed = if nth % 5 == 2 {
+                    Typed::OpenAlex
+                } else {
+                    Typed::Doi
+                };
             }
             Case::Registered | Case::Address => {
                 let house = &REPOSITORIES[2];
                 self.home = Some(house);
                 self.copy(house, Version::Accepted);
                 if self.case == Case::Registered {
-                    self.doi = Some((format!("{}/record.{}", house.prefix, self.number), Agency::DataCite));
+                    self.doi = Some((
+                        format!("{}/record.{}", house.prefix, self.number),
+                        Agency::DataCite,
+                    ));
                 } else {
                     self.openalex = None;
-                    self.typed = if nth.is_multiple_of(2) { Typed::Page } else { Typed::File };
+                    self.typed = if nth.is_multiple_of(2) {
+                        Typed::Page
+                    } else {
+                        Typed::File
+                    };
                 }
             }
             Case::Gone => {
@@ -303,7 +364,8 @@ impl Paper {
                 self.copy(&OLD, Version::Published);
                 // Whoever asks the Wayback Machine has to know which file is gone.
                 self.copies[0].openalex = Mention::File;
-                self.copies[0].archived = (nth % 4 != 3).then(|| format!("{}0{}15120000", self.year + 1, 1 + nth % 9));
+                self.copies[0].archived =
+                    (nth % 4 != 3).then(|| format!("{}0{}15120000", self.year + 1, 1 + nth % 9));
             }
             Case::Walled => self.kept_back_by(&WALLED, repository, nth % 3 != 2, nth),
             Case::Down => self.kept_back_by(&DOWN, repository, true, nth),
@@ -321,7 +383,10 @@ impl Paper {
         let (prefix, number) = (house.prefix, self.number);
         let doi = match nth % 9 {
             // As they were made in the nineties.
-            4 => format!("{prefix}/(sici)1097-0258({})17:1<{number}::aid-sim{number}>3.0.co;2-x", self.year),
+            4 => format!(
+                "{prefix}/(sici)1097-0258({})17:1<{number}::aid-sim{number}>3.0.co;2-x",
+                self.year
+            ),
             _ => format!("{prefix}/j{}.{}.{number:05}", self.topic, self.year),
         };
         self.doi = Some((doi, Agency::Crossref));
@@ -332,7 +397,13 @@ impl Paper {
         self.copies.push(Copy::new(house, self.number, version));
     }
 
-    fn kept_back_by(&mut self, house: &'static House, repository: &'static House, elsewhere: bool, nth: usize) {
+    fn kept_back_by(
+        &mut self,
+        house: &'static House,
+        repository: &'static House,
+        elsewhere: bool,
+        nth: usize,
+    ) {
         self.published_by(house, nth);
         self.copy(house, Version::Published);
         if elsewhere {
@@ -343,7 +414,11 @@ impl Paper {
     fn in_central(&mut self, nth: usize, faults: Faults) {
         let number = self.number as u64;
         // Some of these are the beginning of others.
-        let pmcid = if nth.is_multiple_of(2) { 900_000 + number } else { 9_000_000 + 10 * number };
+        let pmcid = if nth.is_multiple_of(2) {
+            900_000 + number
+        } else {
+            9_000_000 + 10 * number
+        };
         self.pmid = Some(38_000_000 + 3 * number);
         self.central = Some(Central {
             pmcid,
@@ -358,12 +433,20 @@ impl Paper {
         let version = 1 + u32::try_from(nth % 3).unwrap_or(0);
         let id = match nth % 9 {
             5 if self.number < 1000 => format!("math.GT/0309{:03}", self.number),
-            _ => format!("{:02}{:02}.{:05}", self.year - 2000, 1 + nth % 12, self.number),
+            _ => format!(
+                "{:02}{:02}.{:05}",
+                self.year - 2000,
+                1 + nth % 12,
+                self.number
+            ),
         };
         self.arxiv = Some((id, version));
         if self.doi.is_none() {
             let (id, _) = self.arxiv.clone().unwrap_or_default();
-            self.doi = Some((format!("10.48550/arxiv.{}", id.to_ascii_lowercase()), Agency::DataCite));
+            self.doi = Some((
+                format!("10.48550/arxiv.{}", id.to_ascii_lowercase()),
+                Agency::DataCite,
+            ));
         }
     }
 
@@ -375,14 +458,24 @@ impl Paper {
     /// Returns the page that its DOI leads to.
     pub(super) fn home_page(&self) -> Option<String> {
         match (self.home, &self.arxiv) {
-            (Some(home), _) => Some(format!("http://{}{}", home.host, page_path(home, self.number))),
-            (None, Some((id, _))) => Some(format!("http://{}/abs/{id}", super::hosts::ARXIV_FOR_PEOPLE)),
+            (Some(home), _) => Some(format!(
+                "http://{}{}",
+                home.host,
+                page_path(home, self.number)
+            )),
+            (None, Some((id, _))) => Some(format!(
+                "http://{}/abs/{id}",
+                super::hosts::ARXIV_FOR_PEOPLE
+            )),
             (None, None) => None,
         }
     }
 
     /// Returns its DOI, where this agency registered it and anybody knows it.
     pub(super) fn doi_of(&self, agency: Agency) -> Option<&str> {
-        self.doi.as_ref().filter(|(_, known)| *known == agency && self.case != Case::Unknown).map(|(doi, _)| doi.as_str())
+        self.doi
+            .as_ref()
+            .filter(|(_, known)| *known == agency && self.case != Case::Unknown)
+            .map(|(doi, _)| doi.as_str())
     }
 }

@@ -1,4 +1,5 @@
-//! The registries of DOIs: Crossref and `DataCite`, and doi.org that leads to where a DOI is at home.
+//! The registries of DOIs: Crossref and `DataCite`, and doi.org that leads to where a DOI is at
+//! home.
 
 use serde_json::{Value, json};
 
@@ -12,26 +13,55 @@ pub(super) fn crossref(world: &World, arrival: &Arrival) -> Reply {
     let asked = Asked::of(arrival);
     let path = asked.path.strip_prefix("/v1").unwrap_or(&asked.path);
     let reply = match path.strip_prefix("/works/") {
-        Some(doi) => match world.with_doi(doi).filter(|paper| paper.doi_of(Agency::Crossref).is_some()) {
-            Some(paper) => asked::json(200, &json!({"status": "ok", "message-type": "work", "message-version": "1.0.0", "message": work(paper)})),
+        Some(doi) => match world
+            .with_doi(doi)
+            .filter(|paper| paper.doi_of(Agency::Crossref).is_some())
+        {
+            Some(paper) => asked::json(
+                200,
+                &json!({"status": "ok", "message-type": "work", "message-version": "1.0.0", "message": work(paper)}),
+            ),
             None => asked::text(404, "text/plain", "Resource not found."),
         },
         None if path == "/works" => list(world, &asked),
         None => asked::text(404, "text/plain", "Resource not found."),
     };
-    let (pool, rate) = if path == "/works" { ("polite-array", 3) } else { ("polite-single", 10) };
+    let (pool, rate) = if path == "/works" {
+        ("polite-array", 3)
+    } else {
+        ("polite-single", 10)
+    };
     let rate = (rate * u64::from(world.plan.scale.max(1))).to_string();
-    reply.header("x-api-pool", pool).header("x-rate-limit-limit", &rate).header("x-rate-limit-interval", "1s").header("x-concurrency-limit", "3")
+    reply
+        .header("x-api-pool", pool)
+        .header("x-rate-limit-limit", &rate)
+        .header("x-rate-limit-interval", "1s")
+        .header("x-concurrency-limit", "3")
 }
 
 fn list(world: &World, asked: &Asked) -> Reply {
-    let rows = asked.get("rows").and_then(|rows| rows.parse().ok()).unwrap_or(20);
-    let dois = asked.get("filter").unwrap_or_default().split(',').filter_map(|filter| filter.strip_prefix("doi:"));
-    let papers = dois.filter_map(|doi| world.with_doi(doi)).filter(|paper| paper.doi_of(Agency::Crossref).is_some());
-    let items: Vec<Value> = papers.take(rows).map(|paper| selected(work(paper), asked)).collect();
+    let rows = asked
+        .get("rows")
+        .and_then(|rows| rows.parse().ok())
+        .unwrap_or(20);
+    let dois = asked
+        .get("filter")
+        .unwrap_or_default()
+        .split(',')
+        .filter_map(|filter| filter.strip_prefix("doi:"));
+    let papers = dois
+        .filter_map(|doi| world.with_doi(doi))
+        .filter(|paper| paper.doi_of(Agency::Crossref).is_some());
+    let items: Vec<Value> = papers
+        .take(rows)
+        .map(|paper| selected(work(paper), asked))
+        .collect();
     let query = json!({"start-index": 0, "search-terms": null});
     let message = json!({"facets": {}, "total-results": items.len(), "items-per-page": rows, "query": query, "items": items});
-    asked::json(200, &json!({"status": "ok", "message-type": "work-list", "message-version": "1.0.0", "message": message}))
+    asked::json(
+        200,
+        &json!({"status": "ok", "message-type": "work-list", "message-version": "1.0.0", "message": message}),
+    )
 }
 
 fn selected(mut work: Value, asked: &Asked) -> Value {
@@ -45,7 +75,10 @@ fn work(paper: &Paper) -> Value {
     let doi = paper.doi_of(Agency::Crossref).unwrap_or_default();
     let home = paper.home;
     let mut links: Vec<Value> = Vec::new();
-    if let Some(copy) = home.filter(|home| home.mining).and_then(|home| paper.copy_at(home)) {
+    if let Some(copy) = home
+        .filter(|home| home.mining)
+        .and_then(|home| paper.copy_at(home))
+    {
         links.push(link(&copy.url(), "application/pdf", "text-mining"));
         links.push(link(&copy.url(), "unspecified", "similarity-checking"));
     }
@@ -73,7 +106,8 @@ fn work(paper: &Paper) -> Value {
         work["license"] = json!([licence]);
     }
     if let Some((id, _)) = &paper.arxiv {
-        work["relation"] = json!({"has-preprint": [{"id-type": "arxiv", "id": id, "asserted-by": "subject"}]});
+        work["relation"] =
+            json!({"has-preprint": [{"id-type": "arxiv", "id": id, "asserted-by": "subject"}]});
     }
     work
 }
@@ -84,13 +118,24 @@ fn link(url: &str, kind: &str, application: &str) -> Value {
 
 pub(super) fn datacite(world: &World, arrival: &Arrival) -> Reply {
     let asked = Asked::of(arrival);
-    let paper = asked.path.strip_prefix("/dois/").and_then(|doi| world.with_doi(doi)).filter(|paper| paper.doi_of(Agency::DataCite).is_some());
+    let paper = asked
+        .path
+        .strip_prefix("/dois/")
+        .and_then(|doi| world.with_doi(doi))
+        .filter(|paper| paper.doi_of(Agency::DataCite).is_some());
     let Some(paper) = paper else {
-        return asked::json(404, &json!({"errors": [{"status": "404", "title": "The resource you are looking for doesn't exist."}]}));
+        return asked::json(
+            404,
+            &json!({"errors": [{"status": "404", "title": "The resource you are looking for doesn't exist."}]}),
+        );
     };
     let doi = paper.doi_of(Agency::DataCite).unwrap_or_default();
     // Many repositories never say where the file is.
-    let content = paper.copies.first().filter(|_| paper.number.is_multiple_of(2)).map(|copy| json!([copy.url()]));
+    let content = paper
+        .copies
+        .first()
+        .filter(|_| paper.number.is_multiple_of(2))
+        .map(|copy| json!([copy.url()]));
     let attributes = json!({
         "doi": doi,
         "url": paper.home_page(),
@@ -101,13 +146,22 @@ pub(super) fn datacite(world: &World, arrival: &Arrival) -> Reply {
         "rightsList": [{"rightsUri": "https://creativecommons.org/licenses/by/4.0/legalcode", "rightsIdentifier": "cc-by-4.0"}],
         "relatedIdentifiers": [],
     });
-    asked::json(200, &json!({"data": {"id": doi, "type": "dois", "attributes": attributes}}))
+    asked::json(
+        200,
+        &json!({"data": {"id": doi, "type": "dois", "attributes": attributes}}),
+    )
 }
 
 pub(super) fn doi_org(world: &World, arrival: &Arrival) -> Reply {
     let asked = Asked::of(arrival);
-    match world.with_doi(asked.path.trim_start_matches('/')).and_then(Paper::home_page) {
+    match world
+        .with_doi(asked.path.trim_start_matches('/'))
+        .and_then(Paper::home_page)
+    {
         Some(page) => Reply::redirect(302, &page).header("vary", "Accept"),
-        None => asked::page(404, "<html><head><title>Error: DOI Not Found</title></head><body><h1>DOI Not Found</h1></body></html>"),
+        None => asked::page(
+            404,
+            "<html><head><title>Error: DOI Not Found</title></head><body><h1>DOI Not Found</h1></body></html>",
+        ),
     }
 }

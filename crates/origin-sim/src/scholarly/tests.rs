@@ -8,7 +8,12 @@ use super::*;
 use crate::origin::Web;
 
 fn plan() -> Plan {
-    Plan { works: 200, scale: 1000, file_bytes: 2000..4000, ..Plan::default() }
+    Plan {
+        works: 200,
+        scale: 1000,
+        file_bytes: 2000..4000,
+        ..Plan::default()
+    }
 }
 
 /// Asks with a second between requests, so that no limit matters.
@@ -19,14 +24,26 @@ struct Visitor {
 
 impl Visitor {
     fn new(library: &Library) -> Self {
-        Self { web: Web::new(library.origins(), BootInstant::ZERO), seconds: std::cell::Cell::new(100) }
+        Self {
+            web: Web::new(library.origins(), BootInstant::ZERO),
+            seconds: std::cell::Cell::new(100),
+        }
     }
 
     fn get(&self, url: &str) -> Reply {
-        let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+        let (host, path) = url
+            .strip_prefix("http://")
+            .unwrap()
+            .split_once('/')
+            .unwrap();
         self.seconds.set(self.seconds.get() + 1);
         let at = BootInstant::ZERO + Duration::from_secs(self.seconds.get());
-        self.web.ask(Arrival::get(host, &format!("/{path}"), at), Timestamp::from_micros(0)).unwrap()
+        self.web
+            .ask(
+                Arrival::get(host, &format!("/{path}"), at),
+                Timestamp::from_micros(0),
+            )
+            .unwrap()
     }
 
     /// Asks until there is an answer, through redirects, preparations, stumbles and cuts.
@@ -45,7 +62,13 @@ impl Visitor {
 }
 
 fn body(reply: &Reply) -> Vec<u8> {
-    let bytes = |piece: &crate::Piece| if let crate::Piece::Bytes(bytes) = piece { bytes.to_vec() } else { Vec::new() };
+    let bytes = |piece: &crate::Piece| {
+        if let crate::Piece::Bytes(bytes) = piece {
+            bytes.to_vec()
+        } else {
+            Vec::new()
+        }
+    };
     reply.pieces.iter().flat_map(bytes).collect()
 }
 
@@ -63,10 +86,21 @@ fn the_same_seed_gives_the_same_world() {
 
 #[test]
 fn about_four_of_five_works_can_be_had_and_each_has_its_own_name() {
-    let library = Library::generate(&Plan { works: 300, ..plan() });
-    let obtainable = library.truth().iter().filter(|truth| truth.has_pdf()).count();
+    let library = Library::generate(&Plan {
+        works: 300,
+        ..plan()
+    });
+    let obtainable = library
+        .truth()
+        .iter()
+        .filter(|truth| truth.has_pdf())
+        .count();
     assert!((230..=260).contains(&obtainable), "{obtainable} of 300");
-    let ids: HashSet<&str> = library.truth().iter().map(|truth| truth.id.as_str()).collect();
+    let ids: HashSet<&str> = library
+        .truth()
+        .iter()
+        .map(|truth| truth.id.as_str())
+        .collect();
     assert_eq!(ids.len(), 300);
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for truth in library.truth() {
@@ -74,21 +108,46 @@ fn about_four_of_five_works_can_be_had_and_each_has_its_own_name() {
         *reasons.entry(format!("{:?}", truth.because)).or_default() += 1;
     }
     assert_eq!(reasons.len(), 8, "{reasons:?}");
-    let kind = |names: fn(&Names) -> bool| library.input().iter().filter(|line| names(&line.names)).count();
-    assert_eq!((kind(|names| matches!(names, Names::Again(_))), kind(|names| *names == Names::Nothing)), (10, 5));
+    let kind = |names: fn(&Names) -> bool| {
+        library
+            .input()
+            .iter()
+            .filter(|line| names(&line.names))
+            .count()
+    };
+    assert_eq!(
+        (
+            kind(|names| matches!(names, Names::Again(_))),
+            kind(|names| *names == Names::Nothing)
+        ),
+        (10, 5)
+    );
 }
 
 #[test]
 fn without_faults_everything_can_be_had() {
-    let library = Library::generate(&Plan { faults: Faults::None, ..plan() });
+    let library = Library::generate(&Plan {
+        faults: Faults::None,
+        ..plan()
+    });
     let visitor = Visitor::new(&library);
     for truth in library.truth() {
         assert!(truth.has_pdf(), "{}", truth.id);
         for copy in truth.of_kind(FileKind::Pdf) {
-            assert_eq!(file::sha256(&visitor.fetch(&copy.url).1), copy.sha256, "{}", copy.url);
+            assert_eq!(
+                file::sha256(&visitor.fetch(&copy.url).1),
+                copy.sha256,
+                "{}",
+                copy.url
+            );
         }
     }
-    assert!(library.input().iter().all(|line| line.names != Names::Nothing));
+    assert!(
+        library
+            .input()
+            .iter()
+            .all(|line| line.names != Names::Nothing)
+    );
 }
 
 #[test]
@@ -97,7 +156,12 @@ fn every_copy_of_the_truth_has_the_bytes_that_the_truth_says() {
     let visitor = Visitor::new(&library);
     for copy in library.truth().iter().flat_map(|truth| &truth.copies) {
         let (status, bytes) = visitor.fetch(&copy.url);
-        assert_eq!((status, file::sha256(&bytes), bytes.len()), (200, copy.sha256.clone(), copy.bytes), "{}", copy.url);
+        assert_eq!(
+            (status, file::sha256(&bytes), bytes.len()),
+            (200, copy.sha256.clone(), copy.bytes),
+            "{}",
+            copy.url
+        );
         assert!(!copy.found_by.is_empty(), "{}", copy.url);
     }
 }
@@ -107,17 +171,33 @@ fn copies_that_are_kept_back_are_kept_back() {
     let library = Library::generate(&plan());
     let visitor = Visitor::new(&library);
     for paper in &library.world.papers {
-        for copy in paper.copies.iter().filter(|copy| !copy.is_obtainable(Faults::Usual)) {
+        for copy in paper
+            .copies
+            .iter()
+            .filter(|copy| !copy.is_obtainable(Faults::Usual))
+        {
             let reply = visitor.get(&copy.url());
-            let whole = file::sha256(&body(&reply)) == file::sha256(&library.world.pdf(paper, copy.version));
+            let whole = file::sha256(&body(&reply))
+                == file::sha256(&library.world.pdf(paper, copy.version));
             match copy.house.conduct {
-                Conduct::Walled => assert!(reply.status == 403 && String::from_utf8_lossy(&body(&reply)).contains("Just a moment...")),
+                Conduct::Walled => assert!(
+                    reply.status == 403
+                        && String::from_utf8_lossy(&body(&reply)).contains("Just a moment...")
+                ),
                 Conduct::Down => assert!(reply.dead.is_some()),
                 Conduct::Gone => assert!(matches!(reply.status, 404 | 410)),
-                Conduct::Stub => assert!(reply.headers.contains(&("content-type".to_owned(), "application/pdf".to_owned())) && !whole),
+                Conduct::Stub => assert!(
+                    reply
+                        .headers
+                        .contains(&("content-type".to_owned(), "application/pdf".to_owned()))
+                        && !whole
+                ),
                 Conduct::Disallows => {
                     let robots = visitor.get(&format!("http://{}/robots.txt", copy.house.host));
-                    assert!(String::from_utf8_lossy(&body(&robots)).contains("Disallow: /pdf/") && copy.path.starts_with("/pdf/"));
+                    assert!(
+                        String::from_utf8_lossy(&body(&robots)).contains("Disallow: /pdf/")
+                            && copy.path.starts_with("/pdf/")
+                    );
                 }
                 _ => assert!(!whole, "{}", copy.url()),
             }
@@ -127,35 +207,65 @@ fn copies_that_are_kept_back_are_kept_back() {
 
 #[test]
 fn every_usual_fault_happens_somewhere() {
-    let library = Library::generate(&Plan { file_bytes: 2000..4000, ..Plan::default() });
+    let library = Library::generate(&Plan {
+        file_bytes: 2000..4000,
+        ..Plan::default()
+    });
     let papers = &library.world.papers;
     for house in hosts::houses() {
-        assert!(papers.iter().any(|paper| paper.copy_at(house).is_some()), "{} has nothing", house.host);
+        assert!(
+            papers.iter().any(|paper| paper.copy_at(house).is_some()),
+            "{} has nothing",
+            house.host
+        );
     }
     let copies = || papers.iter().flat_map(|paper| &paper.copies);
-    assert!(copies().any(|copy| copy.trouble == paper::Trouble::Spoilt) && copies().any(|copy| copy.archived.is_some()));
+    assert!(
+        copies().any(|copy| copy.trouble == paper::Trouble::Spoilt)
+            && copies().any(|copy| copy.archived.is_some())
+    );
     let central = || papers.iter().filter_map(|paper| paper.central);
-    assert!(central().any(|central| central.stumbles) && central().any(|central| central.wrong_checksum) && central().any(|central| !central.pdf));
+    assert!(
+        central().any(|central| central.stumbles)
+            && central().any(|central| central.wrong_checksum)
+            && central().any(|central| !central.pdf)
+    );
 }
 
 #[test]
 fn a_transfer_that_broke_off_can_be_continued() {
     let library = Library::generate(&plan());
     let visitor = Visitor::new(&library);
-    let cut = library.world.papers.iter().flat_map(|paper| paper.copies.iter().map(move |copy| (paper, copy)));
+    let cut = library
+        .world
+        .papers
+        .iter()
+        .flat_map(|paper| paper.copies.iter().map(move |copy| (paper, copy)));
     let whole_house = |copy: &paper::Copy| !matches!(copy.house.conduct, Conduct::SendsOn(_));
     let mut count = 0;
-    for (paper, copy) in cut.filter(|(_, copy)| copy.trouble == paper::Trouble::CutOnce && whole_house(copy)) {
+    for (paper, copy) in
+        cut.filter(|(_, copy)| copy.trouble == paper::Trouble::CutOnce && whole_house(copy))
+    {
         let first = visitor.get(&copy.url());
         let mut bytes = body(&first);
         assert!(first.breaks_off() && first.content_length() > Some(bytes.len() as u64));
-        let etag = first.headers.iter().find(|(name, _)| name == "etag").map(|(_, value)| value.clone()).unwrap();
+        let etag = first
+            .headers
+            .iter()
+            .find(|(name, _)| name == "etag")
+            .map(|(_, value)| value.clone())
+            .unwrap();
         let at = BootInstant::ZERO + Duration::from_secs(1_000_000);
-        let rest = Arrival::get(copy.house.host, &copy.path, at).with("range", &format!("bytes={}-", bytes.len())).with("if-range", &etag);
+        let rest = Arrival::get(copy.house.host, &copy.path, at)
+            .with("range", &format!("bytes={}-", bytes.len()))
+            .with("if-range", &etag);
         let rest = visitor.web.ask(rest, Timestamp::from_micros(0)).unwrap();
         assert_eq!(rest.status, 206);
         bytes.extend(body(&rest));
-        assert_eq!(file::sha256(&bytes), file::sha256(&library.world.pdf(paper, copy.version)));
+        assert_eq!(
+            file::sha256(&bytes),
+            file::sha256(&library.world.pdf(paper, copy.version))
+        );
         count += 1;
     }
     assert!(count > 1, "{count}");
@@ -165,39 +275,86 @@ fn a_transfer_that_broke_off_can_be_continued() {
 fn checksums_of_pubmed_central_are_right_but_for_a_few() {
     let library = Library::generate(&plan());
     let visitor = Visitor::new(&library);
-    for (paper, central) in library.world.papers.iter().filter_map(|paper| Some((paper, paper.central?))) {
+    for (paper, central) in library
+        .world
+        .papers
+        .iter()
+        .filter_map(|paper| Some((paper, paper.central?)))
+    {
         let stem = format!("PMC{}.{}", central.pmcid, central.version);
-        let metadata = json(&visitor, &format!("http://{}/metadata/{stem}.json", hosts::PMC_BUCKET));
+        let metadata = json(
+            &visitor,
+            &format!("http://{}/metadata/{stem}.json", hosts::PMC_BUCKET),
+        );
         let right = |field: &str, ending: &str| {
-            let (_, bytes) = visitor.fetch(&format!("http://{}/{stem}/{stem}.{ending}", hosts::PMC_BUCKET));
-            metadata[field].as_str().is_some_and(|url| url.ends_with(&format!("?md5={}", file::md5(&bytes))))
+            let (_, bytes) = visitor.fetch(&format!(
+                "http://{}/{stem}/{stem}.{ending}",
+                hosts::PMC_BUCKET
+            ));
+            metadata[field]
+                .as_str()
+                .is_some_and(|url| url.ends_with(&format!("?md5={}", file::md5(&bytes))))
         };
-        assert_eq!((right("pdf_url", "pdf"), right("xml_url", "xml")), (central.pdf && !central.wrong_checksum, true), "{}", paper.title);
+        assert_eq!(
+            (right("pdf_url", "pdf"), right("xml_url", "xml")),
+            (central.pdf && !central.wrong_checksum, true),
+            "{}",
+            paper.title
+        );
     }
 }
 
 #[test]
 fn limits_are_kept_and_said_in_the_manner_of_each_host() {
-    let library = Library::generate(&Plan { scale: 5, works: 10, ..plan() });
-    assert!(library.limits().contains(&("export.arxiv.org".to_owned(), "all".to_owned(), "5/3SECOND".to_owned())));
-    assert!(library.limits().contains(&("api.crossref.org".to_owned(), "list".to_owned(), "15/SECOND".to_owned())));
+    let library = Library::generate(&Plan {
+        scale: 5,
+        works: 10,
+        ..plan()
+    });
+    assert!(library.limits().contains(&(
+        "export.arxiv.org".to_owned(),
+        "all".to_owned(),
+        "5/3SECOND".to_owned()
+    )));
+    assert!(library.limits().contains(&(
+        "api.crossref.org".to_owned(),
+        "list".to_owned(),
+        "15/SECOND".to_owned()
+    )));
     let after = |host: &str, path: &str, allowed: usize| {
         let web = Web::new(library.origins(), BootInstant::ZERO);
         let at = BootInstant::ZERO + Duration::from_secs(60);
-        let ask = || web.ask(Arrival::get(host, path, at), Timestamp::from_micros(0)).unwrap();
+        let ask = || {
+            web.ask(Arrival::get(host, path, at), Timestamp::from_micros(0))
+                .unwrap()
+        };
         for _ in 0..allowed {
             assert_ne!(ask().status, 429, "{host}{path}");
         }
         let reply = ask();
         assert_eq!(reply.status, 429, "{host}{path}");
-        reply.headers.iter().find(|(name, _)| name == "retry-after").map(|(_, value)| value.clone())
+        reply
+            .headers
+            .iter()
+            .find(|(name, _)| name == "retry-after")
+            .map(|(_, value)| value.clone())
     };
-    assert_eq!(after("api.openalex.org", "/works", 50).as_deref(), Some("1"));
+    assert_eq!(
+        after("api.openalex.org", "/works", 50).as_deref(),
+        Some("1")
+    );
     assert_eq!(after("export.arxiv.org", "/api/query", 5), None);
-    assert!(after("api.crossref.org", "/works?filter=doi:10.1/x", 15).unwrap().ends_with("GMT"));
+    assert!(
+        after("api.crossref.org", "/works?filter=doi:10.1/x", 15)
+            .unwrap()
+            .ends_with("GMT")
+    );
     assert!(after("api.crossref.org", "/works/10.1/x", 50).is_some());
     assert!(after("web.archive.org", "/cdx/search/cdx?url=x", 120).is_some());
-    assert_eq!(after("web.archive.org", "/web/2020id_/x", 5).as_deref(), Some("1"));
+    assert_eq!(
+        after("web.archive.org", "/web/2020id_/x", 5).as_deref(),
+        Some("1")
+    );
     assert!(after("journals.press-one.example", "/article/1", 10).is_some());
 }
 
@@ -207,33 +364,69 @@ fn one_api_is_down_for_a_while() {
     let web = Web::new(library.origins(), BootInstant::ZERO);
     let status = |milliseconds: u64| {
         let at = BootInstant::ZERO + Duration::from_millis(milliseconds);
-        web.ask(Arrival::get("api.unpaywall.org", "/v2/10.1/x?email=a@b.org", at), Timestamp::from_micros(0)).unwrap().status
+        web.ask(
+            Arrival::get("api.unpaywall.org", "/v2/10.1/x?email=a@b.org", at),
+            Timestamp::from_micros(0),
+        )
+        .unwrap()
+        .status
     };
-    assert_eq!([status(500), status(1500), status(3900), status(4100)], [404, 503, 503, 404]);
+    assert_eq!(
+        [status(500), status(1500), status(3900), status(4100)],
+        [404, 503, 503, 404]
+    );
 }
 
 #[test]
 fn a_catalogue_can_be_paged_through_by_topic_and_year() {
     let library = Library::generate(&plan());
     let visitor = Visitor::new(&library);
-    let topics = json(&visitor, "http://api.openalex.org/topics?search=knowledge+graph");
-    let topic = topics["results"][0]["id"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+    let topics = json(
+        &visitor,
+        "http://api.openalex.org/topics?search=knowledge+graph",
+    );
+    let topic = topics["results"][0]["id"]
+        .as_str()
+        .unwrap()
+        .rsplit('/')
+        .next()
+        .unwrap()
+        .to_owned();
     let mut cursor = "*".to_owned();
     let (mut ids, mut count) = (HashSet::new(), 0);
     loop {
         let encoded: String = url::form_urlencoded::byte_serialize(cursor.as_bytes()).collect();
         let filter = format!("topics.id:{topic},publication_year:2018-2022");
-        let page = json(&visitor, &format!("http://api.openalex.org/works?filter={filter}&per_page=5&select=id,publication_year&cursor={encoded}"));
+        let page = json(
+            &visitor,
+            &format!(
+                "http://api.openalex.org/works?filter={filter}&per_page=5&select=id,publication_year&cursor={encoded}"
+            ),
+        );
         count = count.max(page["meta"]["count"].as_u64().unwrap());
         for work in page["results"].as_array().unwrap() {
-            assert!((2018..=2022).contains(&work["publication_year"].as_i64().unwrap()) && work.get("doi").is_none());
+            assert!(
+                (2018..=2022).contains(&work["publication_year"].as_i64().unwrap())
+                    && work.get("doi").is_none()
+            );
             ids.insert(work["id"].as_str().unwrap().to_owned());
         }
-        let Some(next) = page["meta"]["next_cursor"].as_str() else { break };
+        let Some(next) = page["meta"]["next_cursor"].as_str() else {
+            break;
+        };
         next.clone_into(&mut cursor);
     }
-    assert!(count > 10 && ids.len() as u64 == count, "{count} {}", ids.len());
-    assert_eq!(visitor.get("http://api.openalex.org/works?filter=nonsense:1").status, 400);
+    assert!(
+        count > 10 && ids.len() as u64 == count,
+        "{count} {}",
+        ids.len()
+    );
+    assert_eq!(
+        visitor
+            .get("http://api.openalex.org/works?filter=nonsense:1")
+            .status,
+        400
+    );
 }
 
 /// Visits every named text of an answer.
@@ -256,18 +449,41 @@ fn every_place_is_http_at_a_host_of_the_library() {
     let visitor = Visitor::new(&library);
     let hosts: HashSet<String> = library.hosts().into_iter().collect();
     assert_eq!(hosts.len(), library.origins().len());
-    let fields = ["landing_page_url", "pdf_url", "oa_url", "url_for_pdf", "url_for_landing_page", "url", "URL"];
+    let fields = [
+        "landing_page_url",
+        "pdf_url",
+        "oa_url",
+        "url_for_pdf",
+        "url_for_landing_page",
+        "url",
+        "URL",
+    ];
     let mut seen = 0;
-    for (doi, _) in library.world.papers.iter().filter_map(|paper| paper.doi.as_ref()) {
-        let encoded = percent_encoding::utf8_percent_encode(doi, percent_encoding::NON_ALPHANUMERIC);
-        for base in ["api.openalex.org/works/doi:", "api.unpaywall.org/v2/", "api.datacite.org/dois/"] {
+    for (doi, _) in library
+        .world
+        .papers
+        .iter()
+        .filter_map(|paper| paper.doi.as_ref())
+    {
+        let encoded =
+            percent_encoding::utf8_percent_encode(doi, percent_encoding::NON_ALPHANUMERIC);
+        for base in [
+            "api.openalex.org/works/doi:",
+            "api.unpaywall.org/v2/",
+            "api.datacite.org/dois/",
+        ] {
             let (status, bytes) = visitor.fetch(&format!("http://{base}{encoded}?email=a@b.org"));
             let answer: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
             walk(&answer, &mut |name, text| {
                 if status == 200 && fields.contains(&name) {
                     seen += 1;
-                    let host = text.strip_prefix("http://").and_then(|rest| rest.split('/').next());
-                    assert!(host.is_some_and(|host| hosts.contains(host)), "{name}: {text}");
+                    let host = text
+                        .strip_prefix("http://")
+                        .and_then(|rest| rest.split('/').next());
+                    assert!(
+                        host.is_some_and(|host| hosts.contains(host)),
+                        "{name}: {text}"
+                    );
                 }
             });
         }

@@ -27,8 +27,8 @@ pub struct Copied {
     pub sha256: String,
     /// Its size in bytes.
     pub bytes: usize,
-    /// Who leads to it, directly or by a page: `openalex`, `unpaywall`, `crossref`, `arxiv`, `pmc`, `europe_pmc`, `landing_page`,
-    /// `wayback`.
+    /// Who leads to it, directly or by a page: `openalex`, `unpaywall`, `crossref`, `arxiv`, `pmc`,
+    /// `europe_pmc`, `landing_page`, `wayback`.
     pub found_by: Vec<&'static str>,
 }
 
@@ -54,7 +54,8 @@ pub enum Because {
 /// The truth about one work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Truth {
-    /// The canonical text of what the user calls it: `doi:10.…`, `arxiv:…`, `pmid:…`, `pmcid:PMC…`, `openalex:W…`, or a URL.
+    /// The canonical text of what the user calls it: `doi:10.…`, `arxiv:…`, `pmid:…`, `pmcid:PMC…`,
+    /// `openalex:W…`, or a URL.
     pub id: String,
     /// Its title.
     pub title: String,
@@ -91,7 +92,15 @@ impl Truth {
 pub(super) fn of(world: &World, paper: &Paper) -> Truth {
     let faults = world.plan.faults;
     let mut copies: Vec<Copied> = Vec::new();
-    let mut add = |kind, url, bytes: &[u8], found_by| copies.push(Copied { kind, url, sha256: sha256(bytes), bytes: bytes.len(), found_by });
+    let mut add = |kind, url, bytes: &[u8], found_by| {
+        copies.push(Copied {
+            kind,
+            url,
+            sha256: sha256(bytes),
+            bytes: bytes.len(),
+            found_by,
+        })
+    };
     for copy in &paper.copies {
         let bytes = world.pdf(paper, copy.version);
         if copy.is_obtainable(faults) {
@@ -103,25 +112,71 @@ pub(super) fn of(world: &World, paper: &Paper) -> Truth {
     if let Some((id, _)) = &paper.arxiv {
         let published = paper.doi_of(Agency::Crossref).map(|_| "unpaywall");
         let found_by = ["arxiv", "openalex"].into_iter().chain(published).collect();
-        let url = format!("http://{ARXIV}/pdf/{}", spelt_arxiv(paper).unwrap_or_else(|| id.clone()));
-        add(FileKind::Pdf, url, &world.pdf(paper, Version::Submitted), found_by);
+        let url = format!(
+            "http://{ARXIV}/pdf/{}",
+            spelt_arxiv(paper).unwrap_or_else(|| id.clone())
+        );
+        add(
+            FileKind::Pdf,
+            url,
+            &world.pdf(paper, Version::Submitted),
+            found_by,
+        );
     }
     if let Some(central) = paper.central {
-        let (stem, pmcid) = (format!("PMC{0}.{1}", central.pmcid, central.version), central.pmcid);
-        let (pdf, xml) = (world.pdf(paper, Version::Published), world.jats(paper, central));
+        let (stem, pmcid) = (
+            format!("PMC{0}.{1}", central.pmcid, central.version),
+            central.pmcid,
+        );
+        let (pdf, xml) = (
+            world.pdf(paper, Version::Published),
+            world.jats(paper, central),
+        );
         if central.pdf && !central.wrong_checksum {
-            add(FileKind::Pdf, format!("http://{PMC_BUCKET}/{stem}/{stem}.pdf"), &pdf, vec!["pmc"]);
+            add(
+                FileKind::Pdf,
+                format!("http://{PMC_BUCKET}/{stem}/{stem}.pdf"),
+                &pdf,
+                vec!["pmc"],
+            );
         }
         if central.pdf {
-            add(FileKind::Pdf, format!("http://{EUROPE_PMC}/articles/PMC{pmcid}?pdf=render"), &pdf, vec!["europe_pmc"]);
+            add(
+                FileKind::Pdf,
+                format!("http://{EUROPE_PMC}/articles/PMC{pmcid}?pdf=render"),
+                &pdf,
+                vec!["europe_pmc"],
+            );
         }
-        add(FileKind::Xml, format!("http://{PMC_BUCKET}/{stem}/{stem}.xml"), &xml, vec!["pmc"]);
-        add(FileKind::Xml, format!("http://{EBI}/europepmc/webservices/rest/PMC{pmcid}/fullTextXML"), &xml, vec!["europe_pmc"]);
+        add(
+            FileKind::Xml,
+            format!("http://{PMC_BUCKET}/{stem}/{stem}.xml"),
+            &xml,
+            vec!["pmc"],
+        );
+        add(
+            FileKind::Xml,
+            format!("http://{EBI}/europepmc/webservices/rest/PMC{pmcid}/fullTextXML"),
+            &xml,
+            vec!["europe_pmc"],
+        );
     }
-    let gone = paper.copies.iter().filter(|copy| paper.case == Case::Gone && !copy.is_obtainable(faults)).map(Copy::url).collect();
+    let gone = paper
+        .copies
+        .iter()
+        .filter(|copy| paper.case == Case::Gone && !copy.is_obtainable(faults))
+        .map(Copy::url)
+        .collect();
     let has_pdf = copies.iter().any(|copy| copy.kind == FileKind::Pdf);
     let because = (!has_pdf).then(|| because(paper, faults));
-    Truth { id: id(paper), title: paper.title.clone(), year: paper.year, copies, gone, because }
+    Truth {
+        id: id(paper),
+        title: paper.title.clone(),
+        year: paper.year,
+        copies,
+        gone,
+        because,
+    }
 }
 
 /// Says who leads to a copy at a house.
@@ -129,12 +184,25 @@ fn finders(paper: &Paper, copy: &Copy) -> Vec<&'static str> {
     let at_home = paper.home == Some(copy.house);
     let doi = paper.doi.is_some();
     let known = [
-        ("openalex", paper.openalex.is_some() && copy.openalex != Mention::No),
-        ("unpaywall", paper.doi_of(Agency::Crossref).is_some() && copy.unpaywall != Mention::No),
+        (
+            "openalex",
+            paper.openalex.is_some() && copy.openalex != Mention::No,
+        ),
+        (
+            "unpaywall",
+            paper.doi_of(Agency::Crossref).is_some() && copy.unpaywall != Mention::No,
+        ),
         ("crossref", doi && at_home),
-        ("landing_page", at_home && (doi || matches!(paper.typed, Typed::Page | Typed::File))),
+        (
+            "landing_page",
+            at_home && (doi || matches!(paper.typed, Typed::Page | Typed::File)),
+        ),
     ];
-    known.into_iter().filter(|(_, leads)| *leads).map(|(name, _)| name).collect()
+    known
+        .into_iter()
+        .filter(|(_, leads)| *leads)
+        .map(|(name, _)| name)
+        .collect()
 }
 
 fn because(paper: &Paper, faults: Faults) -> Because {
@@ -151,8 +219,15 @@ fn because(paper: &Paper, faults: Faults) -> Because {
 
 /// Returns the arXiv id as the user writes it: some name the version.
 pub(super) fn spelt_arxiv(paper: &Paper) -> Option<String> {
-    let (id, version) = paper.arxiv.as_ref().filter(|_| paper.typed == Typed::Arxiv)?;
-    Some(if paper.number % 4 == 1 { format!("{id}v{version}") } else { id.clone() })
+    let (id, version) = paper
+        .arxiv
+        .as_ref()
+        .filter(|_| paper.typed == Typed::Arxiv)?;
+    Some(if paper.number % 4 == 1 {
+        format!("{id}v{version}")
+    } else {
+        id.clone()
+    })
 }
 
 /// Returns the canonical text of what the user calls a work.
@@ -163,7 +238,9 @@ pub(super) fn id(paper: &Paper) -> String {
         Typed::Doi => doi(),
         Typed::Arxiv => spelt_arxiv(paper).map(|id| format!("arxiv:{id}")),
         Typed::Pmid => paper.pmid.map(|id| format!("pmid:{id}")),
-        Typed::Pmcid => paper.central.map(|central| format!("pmcid:PMC{}", central.pmcid)),
+        Typed::Pmcid => paper
+            .central
+            .map(|central| format!("pmcid:PMC{}", central.pmcid)),
         Typed::OpenAlex => paper.openalex.map(|id| format!("openalex:W{id}")),
         Typed::Page => first.map(Copy::page_url),
         Typed::File => first.map(Copy::url),

@@ -11,24 +11,56 @@ use crate::reply::Reply;
 
 pub(super) fn answer(world: &World, arrival: &Arrival) -> Reply {
     let asked = Asked::of(arrival);
-    let complaint = |status: u16, message: &str| asked::json(status, &json!({"HTTP_status_code": status, "error": true, "message": message}));
-    let Some(doi) = asked.path.strip_prefix("/v2/") else { return complaint(404, "Not found") };
+    let complaint = |status: u16, message: &str| {
+        asked::json(
+            status,
+            &json!({"HTTP_status_code": status, "error": true, "message": message}),
+        )
+    };
+    let Some(doi) = asked.path.strip_prefix("/v2/") else {
+        return complaint(404, "Not found");
+    };
     match asked.get("email") {
         Some(email) if email.contains('@') && !email.ends_with("@example.com") => {}
-        _ => return complaint(422, "Please use your own email address in API calls. See http://unpaywall.org/products/api"),
+        _ => {
+            return complaint(
+                422,
+                "Please use your own email address in API calls. See http://unpaywall.org/products/api",
+            );
+        }
     }
-    match world.with_doi(doi).filter(|paper| paper.doi_of(Agency::Crossref).is_some()) {
+    match world
+        .with_doi(doi)
+        .filter(|paper| paper.doi_of(Agency::Crossref).is_some())
+    {
         Some(paper) => asked::json(200, &record(paper)),
-        None => complaint(404, &format!("'{doi}' isn't in Unpaywall. See http://unpaywall.org/products/api")),
+        None => complaint(
+            404,
+            &format!("'{doi}' isn't in Unpaywall. See http://unpaywall.org/products/api"),
+        ),
     }
 }
 
 fn record(paper: &Paper) -> Value {
     let doi = paper.doi_of(Agency::Crossref).unwrap_or_default();
-    let mut copies: Vec<Value> = paper.copies.iter().filter(|copy| copy.unpaywall != Mention::No).map(of_copy).collect();
+    let mut copies: Vec<Value> = paper
+        .copies
+        .iter()
+        .filter(|copy| copy.unpaywall != Mention::No)
+        .map(of_copy)
+        .collect();
     if let Some((id, _)) = &paper.arxiv {
-        let (page, file) = (format!("http://{ARXIV_FOR_PEOPLE}/abs/{id}"), format!("http://{ARXIV_FOR_PEOPLE}/pdf/{id}"));
-        copies.push(copy(&file, Some(&file), &page, "repository", "submittedVersion"));
+        let (page, file) = (
+            format!("http://{ARXIV_FOR_PEOPLE}/abs/{id}"),
+            format!("http://{ARXIV_FOR_PEOPLE}/pdf/{id}"),
+        );
+        copies.push(copy(
+            &file,
+            Some(&file),
+            &page,
+            "repository",
+            "submittedVersion",
+        ));
     }
     if let Some(best) = copies.first_mut() {
         best["is_best"] = true.into();
@@ -63,7 +95,11 @@ fn record(paper: &Paper) -> Value {
 
 fn of_copy(found: &Copy) -> Value {
     let (file, page) = (found.url(), found.page_url());
-    let host = if found.page.starts_with("/record/") { "repository" } else { "publisher" };
+    let host = if found.page.starts_with("/record/") {
+        "repository"
+    } else {
+        "publisher"
+    };
     match found.unpaywall {
         Mention::File => copy(&file, Some(&file), &page, host, found.version.word()),
         _ => copy(&page, None, &page, host, found.version.word()),

@@ -12,7 +12,9 @@ use crate::reply::Reply;
 
 /// Returns where the kept copy is, if one was kept.
 pub(super) fn url(copy: &Copy) -> Option<String> {
-    copy.archived.as_ref().map(|when| format!("http://{WAYBACK}/web/{when}id_/{}", copy.url()))
+    copy.archived
+        .as_ref()
+        .map(|when| format!("http://{WAYBACK}/web/{when}id_/{}", copy.url()))
 }
 
 pub(super) fn answer(world: &World, arrival: &Arrival) -> Reply {
@@ -20,28 +22,63 @@ pub(super) fn answer(world: &World, arrival: &Arrival) -> Reply {
     if asked.path.starts_with("/cdx/search/cdx") {
         return index(world, asked.get("url").unwrap_or_default());
     }
-    let original = asked.path.strip_prefix("/web/").and_then(|rest| rest.split_once("id_/")).map(|(_, original)| original);
+    let original = asked
+        .path
+        .strip_prefix("/web/")
+        .and_then(|rest| rest.split_once("id_/"))
+        .map(|(_, original)| original);
     match original.and_then(|original| kept(world, original)) {
-        Some((paper, copy)) => file::serve(arrival, &world.pdf(paper, copy.version), "application/pdf").header("memento-datetime", "kept"),
-        None => asked::page(404, "<html><title>Wayback Machine</title><p>The Wayback Machine has not archived that URL.</p></html>"),
+        Some((paper, copy)) => {
+            file::serve(arrival, &world.pdf(paper, copy.version), "application/pdf")
+                .header("memento-datetime", "kept")
+        }
+        None => asked::page(
+            404,
+            "<html><title>Wayback Machine</title><p>The Wayback Machine has not archived that URL.</p></html>",
+        ),
     }
 }
 
 /// Finds what was kept of a URL.
 fn kept<'a>(world: &'a World, original: &str) -> Option<(&'a Paper, &'a Copy)> {
-    let bare = |url: &str| url.trim_start_matches("https://").trim_start_matches("http://").to_owned();
-    let copies = world.papers.iter().flat_map(|paper| paper.copies.iter().map(move |copy| (paper, copy)));
-    copies.filter(|(_, copy)| copy.archived.is_some()).find(|(_, copy)| bare(&copy.url()) == bare(original))
+    let bare = |url: &str| {
+        url.trim_start_matches("https://")
+            .trim_start_matches("http://")
+            .to_owned()
+    };
+    let copies = world
+        .papers
+        .iter()
+        .flat_map(|paper| paper.copies.iter().map(move |copy| (paper, copy)));
+    copies
+        .filter(|(_, copy)| copy.archived.is_some())
+        .find(|(_, copy)| bare(&copy.url()) == bare(original))
 }
 
 fn index(world: &World, original: &str) -> Reply {
-    let Some((paper, copy)) = kept(world, original) else { return asked::text(200, "application/json", "") };
+    let Some((paper, copy)) = kept(world, original) else {
+        return asked::text(200, "application/json", "");
+    };
     let when = copy.archived.clone().unwrap_or_default();
     let bytes = world.pdf(paper, copy.version);
     let digest = file::sha256(&bytes)[..32].to_ascii_uppercase();
     let rows = json!([
-        ["timestamp", "original", "mimetype", "statuscode", "digest", "length"],
-        [when, copy.url(), "application/pdf", "200", digest, bytes.len().to_string()],
+        [
+            "timestamp",
+            "original",
+            "mimetype",
+            "statuscode",
+            "digest",
+            "length"
+        ],
+        [
+            when,
+            copy.url(),
+            "application/pdf",
+            "200",
+            digest,
+            bytes.len().to_string()
+        ],
         [when, copy.url(), "warc/revisit", "-", digest, "512"],
     ]);
     asked::json(200, &rows)

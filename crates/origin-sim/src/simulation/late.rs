@@ -1,7 +1,7 @@
 //! How a real machine differs from an exact one: sleeps end late, and stores take their time.
 //!
-//! A simulation that wakes everything at the exact instant hides what lateness does to those who wait: so this is what a
-//! hub in a simulation runs on, unless a test asks for exact time.
+//! A simulation that wakes everything at the exact instant hides what lateness does to those who
+//! wait: so this is what a hub in a simulation runs on, unless a test asks for exact time.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,10 +11,14 @@ use std::time::Duration;
 
 use docstokg_hub::clock::{BootInstant, Clock, Runtime, Sleep, Timestamp};
 use docstokg_hub::stores::memory::MemoryStore;
-use docstokg_hub::stores::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, StoreError};
+use docstokg_hub::stores::{
+    Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, StoreError,
+};
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Condition, Entered, Entry, OwnedAsk, Pass, Report, Settled, Standing};
+use docstokg_policy::site::{
+    Ask, Condition, Entered, Entry, OwnedAsk, Pass, Report, Settled, Standing,
+};
 use parking_lot::Mutex;
 
 use super::Simulation;
@@ -41,7 +45,11 @@ impl Lateness {
 
     fn draw(&self, usual: u64, rare: u64) -> Duration {
         let mut random = self.0.lock();
-        let longest = if random.u32(..NOW_AND_THEN) == 0 { rare } else { usual };
+        let longest = if random.u32(..NOW_AND_THEN) == 0 {
+            rare
+        } else {
+            usual
+        };
         Duration::from_micros(random.u64(..=longest))
     }
 
@@ -98,8 +106,17 @@ pub(super) struct LateStore {
 
 impl StateStore for LateStore {
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle> {
-        let (simulation, lateness, round_trip) = (self.simulation.clone(), self.lateness.clone(), self.round_trip);
-        Arc::new(LateSite { inner: self.inner.site(key), simulation, lateness, round_trip })
+        let (simulation, lateness, round_trip) = (
+            self.simulation.clone(),
+            self.lateness.clone(),
+            self.round_trip,
+        );
+        Arc::new(LateSite {
+            inner: self.inner.site(key),
+            simulation,
+            lateness,
+            round_trip,
+        })
     }
 
     fn list(&self) -> Answer<Vec<SiteKey>> {
@@ -129,7 +146,8 @@ struct LateSite {
 impl LateSite {
     /// Returns a sleep as long as an answer takes.
     fn on_the_way(&self) -> Sleep {
-        self.simulation.sleep(self.round_trip.unwrap_or_default() + self.lateness.of_store())
+        self.simulation
+            .sleep(self.round_trip.unwrap_or_default() + self.lateness.of_store())
     }
 
     /// Does a step now, and brings its answer later.
@@ -143,9 +161,16 @@ impl LateSite {
 
     /// The same for an answer that has to be given back if nobody waits for it any more.
     fn late_entry(&self, ask: &Ask<'_>, answer: Answer<Entered>) -> Answer<Entered> {
-        let Answer::Ready(said) = answer else { return answer };
+        let Answer::Ready(said) = answer else {
+            return answer;
+        };
         let sleep = self.on_the_way();
-        Answer::Later(Box::pin(OnItsWay { sleep, said: Some(said), ask: ask.to_owned(), site: Arc::clone(&self.inner) }))
+        Answer::Later(Box::pin(OnItsWay {
+            sleep,
+            said: Some(said),
+            ask: ask.to_owned(),
+            site: Arc::clone(&self.inner),
+        }))
     }
 }
 
@@ -174,9 +199,18 @@ impl Future for OnItsWay {
 impl Drop for OnItsWay {
     fn drop(&mut self) {
         let (id, spent) = match self.said.take() {
-            Some(Ok(Entered { entry: Entry::Go(pass), .. })) => (pass.id, Some(pass.stamp)),
-            Some(Ok(Entered { entry: Entry::Wait(reserved), .. })) => (reserved.id, None),
-            Some(Ok(Entered { entry: Entry::WaitForSlot { id, .. }, .. })) => (id, None),
+            Some(Ok(Entered {
+                entry: Entry::Go(pass),
+                ..
+            })) => (pass.id, Some(pass.stamp)),
+            Some(Ok(Entered {
+                entry: Entry::Wait(reserved),
+                ..
+            })) => (reserved.id, None),
+            Some(Ok(Entered {
+                entry: Entry::WaitForSlot { id, .. },
+                ..
+            })) => (id, None),
             _ => return,
         };
         let _ = self.site.leave(&self.ask.as_ask(), id, spent);

@@ -28,7 +28,11 @@ impl Processes {
     /// Returns a task that may run now; keeps it otherwise.
     pub(super) fn may_run(&self, task: Arc<Task>) -> Option<Arc<Task>> {
         let mut all = self.0.lock();
-        match task.process.checked_sub(1).and_then(|place| all.get_mut(place)) {
+        match task
+            .process
+            .checked_sub(1)
+            .and_then(|place| all.get_mut(place))
+        {
             Some((State::Paused | State::Dead, kept)) => {
                 kept.push(task);
                 None
@@ -51,7 +55,11 @@ impl Processes {
             return Vec::new();
         }
         *was = state;
-        if state == State::Running { std::mem::take(kept) } else { Vec::new() }
+        if state == State::Running {
+            std::mem::take(kept)
+        } else {
+            Vec::new()
+        }
     }
 }
 
@@ -64,14 +72,26 @@ pub struct Process {
 
 impl Process {
     pub(super) fn start(simulation: &Simulation) -> Self {
-        Self { simulation: simulation.clone(), number: simulation.0.processes.add() }
+        Self {
+            simulation: simulation.clone(),
+            number: simulation.0.processes.add(),
+        }
     }
 
     /// Returns the runtime for a hub in this process.
     #[must_use]
     pub fn runtime(&self) -> Arc<dyn Runtime> {
-        let lateness = self.simulation.0.lateness.clone().unwrap_or_else(|| Lateness::seeded(1));
-        Arc::new(LateRuntime { simulation: self.simulation.clone(), lateness, process: self.number })
+        let lateness = self
+            .simulation
+            .0
+            .lateness
+            .clone()
+            .unwrap_or_else(|| Lateness::seeded(1));
+        Arc::new(LateRuntime {
+            simulation: self.simulation.clone(),
+            lateness,
+            process: self.number,
+        })
     }
 
     /// Starts a task in this process.

@@ -13,34 +13,75 @@ use parking_lot::Mutex;
 /// Tells a hub what the hosts allow, in the words of its command line.
 fn told(library: &Library) -> Flags {
     let limits = library.limits();
-    let files = limits.iter().filter(|(_, role, _)| role == "all" || role == "artifact");
-    Flags { rate: files.map(|(host, _, rate)| format!("{host}:artifact=rates:{rate},max_delay_ms:3600000")).collect(), ..Flags::default() }
+    let files = limits
+        .iter()
+        .filter(|(_, role, _)| role == "all" || role == "artifact");
+    Flags {
+        rate: files
+            .map(|(host, _, rate)| format!("{host}:artifact=rates:{rate},max_delay_ms:3600000"))
+            .collect(),
+        ..Flags::default()
+    }
 }
 
 #[test]
 fn a_hub_that_is_told_the_limits_is_never_told_to_slow_down() {
-    let plan = Plan { works: 100, scale: 2, faults: Faults::None, file_bytes: 2000..4000, ..Plan::default() };
+    let plan = Plan {
+        works: 100,
+        scale: 2,
+        faults: Faults::None,
+        file_bytes: 2000..4000,
+        ..Plan::default()
+    };
     let library = Library::generate(&plan);
     let simulation = Simulation::new();
     let web = Web::new(library.origins(), simulation.boot());
-    let config = load(&Sources { flags: told(&library), ..Sources::default() }).unwrap().0;
-    let hub =
-        Hub::builder(config).runtime(simulation.runtime()).random(Random::seeded(7)).transport(SimTransport::new(&simulation, &web)).build().unwrap();
+    let config = load(&Sources {
+        flags: told(&library),
+        ..Sources::default()
+    })
+    .unwrap()
+    .0;
+    let hub = Hub::builder(config)
+        .runtime(simulation.runtime())
+        .random(Random::seeded(7))
+        .transport(SimTransport::new(&simulation, &web))
+        .build()
+        .unwrap();
     let statuses = Arc::new(Mutex::new(Vec::new()));
-    let copies: Vec<String> = library.truth().iter().flat_map(|truth| &truth.copies).map(|copy| copy.url.clone()).collect();
+    let copies: Vec<String> = library
+        .truth()
+        .iter()
+        .flat_map(|truth| &truth.copies)
+        .map(|copy| copy.url.clone())
+        .collect();
     for url in &copies {
-        let request = Request::get(url.parse().unwrap()).role(Role::Artifact).patience(Patience::Wait).rate_wait(RateWait::Deadline);
+        let request = Request::get(url.parse().unwrap())
+            .role(Role::Artifact)
+            .patience(Patience::Wait)
+            .rate_wait(RateWait::Deadline);
         let request = request.deadline(Duration::from_secs(3_600));
         let (hub, statuses) = (hub.clone(), Arc::clone(&statuses));
         simulation.start(async move {
-            let status = hub.fetch(request).await.map(|answer| answer.head.status.as_u16());
-            statuses.lock().push(status.map_err(|error| error.to_string()));
+            let status = hub
+                .fetch(request)
+                .await
+                .map(|answer| answer.head.status.as_u16());
+            statuses
+                .lock()
+                .push(status.map_err(|error| error.to_string()));
         });
     }
     simulation.run();
     assert!(copies.len() > 100, "{}", copies.len());
     assert_eq!(*statuses.lock(), vec![Ok(200); copies.len()]);
-    assert!(!web.ledger().statuses().contains_key(&429), "{:?}", web.ledger().statuses());
+    assert!(
+        !web.ledger().statuses().contains_key(&429),
+        "{:?}",
+        web.ledger().statuses()
+    );
     assert!(web.ledger().at("export.arxiv.org").len() > 10);
-    web.ledger().no_window_exceeded("export.arxiv.org", 2, Duration::from_secs(3)).unwrap();
+    web.ledger()
+        .no_window_exceeded("export.arxiv.org", 2, Duration::from_secs(3))
+        .unwrap();
 }
