@@ -1,6 +1,9 @@
 //! The command line as written.
 
-#![expect(clippy::doc_markdown, reason = "these comments are the help text, which has no markup")]
+#![expect(
+    clippy::doc_markdown,
+    reason = "these comments are the help text, which has no markup"
+)]
 
 use std::path::PathBuf;
 
@@ -61,7 +64,8 @@ pub(crate) struct Global {
     /// State directory, shared by all processes [env: DOCSTOKG_STATE_DIR]
     #[arg(long, global = true, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
-    /// Limits of one host and role, e.g. api.crossref.org:metadata=rates:25/SECOND+10000/HOUR,max_delay_ms:150
+    /// Limits of one host and role, e.g.
+    /// api.crossref.org:metadata=rates:25/SECOND+10000/HOUR,max_delay_ms:150
     #[arg(long, global = true, value_name = "HOST:ROLE=…")]
     pub rate: Vec<String>,
     /// Store for limits and breakers: sqlite, multiprocess, redis or memory
@@ -134,7 +138,8 @@ pub(crate) struct Fetch {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags are flags")]
 pub(crate) struct Download {
-    /// URLs, DOIs, arXiv ids, PMCIDs, PMIDs, OpenAlex ids; files of them (lines, CSV, JSONL, BibTeX, RIS, CSL-JSON); - for stdin
+    /// URLs, DOIs, arXiv ids, PMCIDs, PMIDs, OpenAlex ids; files of them (lines, CSV, JSONL,
+    /// BibTeX, RIS, CSL-JSON); - for stdin
     #[arg(value_name = "INPUT")]
     pub inputs: Vec<String>,
     /// Directory for files and the manifest
@@ -194,7 +199,12 @@ pub(crate) struct Download {
     #[arg(long, value_name = "MIB", default_value_t = 64, help_heading = "Files")]
     pub min_free: u64,
     /// Minimum size of a PDF, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 1024, help_heading = "Files")]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 1024,
+        help_heading = "Files"
+    )]
     pub min_pdf_bytes: u64,
     /// Maximum requests for one work
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits of a run")]
@@ -203,7 +213,13 @@ pub(crate) struct Download {
     #[arg(long, value_name = "SECONDS", help_heading = "Limits of a run")]
     pub item_deadline: Option<u64>,
     /// Longest wait for paused hosts at the end of a run, in seconds; 0 does not wait
-    #[arg(long, alias = "max-park", value_name = "SECONDS", default_value_t = 3600, help_heading = "Limits of a run")]
+    #[arg(
+        long,
+        alias = "max-park",
+        value_name = "SECONDS",
+        default_value_t = 3600,
+        help_heading = "Limits of a run"
+    )]
     pub max_wait: u64,
     /// Ignore robots.txt (recorded in the summary)
     #[arg(long, help_heading = "Limits of a run")]
@@ -223,10 +239,20 @@ pub(crate) struct ResolverFlags {
     #[arg(long, value_name = "PRESET", help_heading = "Sources")]
     pub resolver_preset: Option<String>,
     /// Also use this source
-    #[arg(long, alias = "enable-resolver", value_name = "NAME", help_heading = "Sources")]
+    #[arg(
+        long,
+        alias = "enable-resolver",
+        value_name = "NAME",
+        help_heading = "Sources"
+    )]
     pub enable: Vec<String>,
     /// Do not use this source
-    #[arg(long, alias = "disable-resolver", value_name = "NAME", help_heading = "Sources")]
+    #[arg(
+        long,
+        alias = "disable-resolver",
+        value_name = "NAME",
+        help_heading = "Sources"
+    )]
     pub disable: Vec<String>,
     /// Your e-mail address, sent to services that ask for one [config: identity.mailto]
     #[arg(long, value_name = "EMAIL", help_heading = "Sources")]
@@ -390,8 +416,15 @@ impl Global {
             breaker_resolver: self.breaker_resolver.clone(),
             deadline: self.deadline.clone(),
         };
-        let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        let loaded = load::load(&Sources { file, environment: environment.collect(), flags, backend: Some(BackendKind::Sqlite) })?;
+        let environment = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        let loaded = load::load(&Sources {
+            file,
+            environment: environment.collect(),
+            flags,
+            backend: Some(BackendKind::Sqlite),
+        })?;
         if !self.quiet {
             for warning in &loaded.1.warnings {
                 output::tell(&format!("docstokg: warning: {warning}"));
@@ -402,12 +435,18 @@ impl Global {
 
     /// Reads how connections are made.
     pub(crate) fn wire(&self) -> Result<WireOptions, Failure> {
-        let connect_to =
-            self.connect_to.iter().map(|text| text.parse::<ConnectTo>().map_err(|error| Failure::Usage(format!("--connect-to: {error}"))));
-        let certificates = self
-            .cacert
-            .iter()
-            .map(|path| std::fs::read(path).map_err(|error| Failure::Usage(format!("--cacert: {} cannot be read: {error}", path.display()))));
+        let connect_to = self.connect_to.iter().map(|text| {
+            text.parse::<ConnectTo>()
+                .map_err(|error| Failure::Usage(format!("--connect-to: {error}")))
+        });
+        let certificates = self.cacert.iter().map(|path| {
+            std::fs::read(path).map_err(|error| {
+                Failure::Usage(format!(
+                    "--cacert: {} cannot be read: {error}",
+                    path.display()
+                ))
+            })
+        });
         Ok(WireOptions {
             connect_to: connect_to.collect::<Result<_, _>>()?,
             certificates: certificates.collect::<Result<_, _>>()?,

@@ -41,7 +41,11 @@ impl Failure {
     /// Tells the person, once, and returns the exit code.
     pub(crate) fn report(self, as_json: bool) -> ExitCode {
         let (code, class, messages) = match &self {
-            Self::Config(Problems(problems)) => (USAGE, "config", problems.iter().map(ToString::to_string).collect()),
+            Self::Config(Problems(problems)) => (
+                USAGE,
+                "config",
+                problems.iter().map(ToString::to_string).collect(),
+            ),
             Self::Usage(message) => (USAGE, "usage", vec![message.clone()]),
             Self::Failed(error) => (FAILED, "failed", vec![format!("{error:#}")]),
         };

@@ -1,4 +1,5 @@
-//! The `docstokg` program: a table of contents. Each command has a file of its own under `commands`.
+//! The `docstokg` program: a table of contents. Each command has a file of its own under
+//! `commands`.
 
 mod arguments;
 mod commands;
@@ -16,7 +17,8 @@ use clap::Parser;
 
 use crate::arguments::{Arguments, Command};
 
-/// Buffers of bodies come and go in hundreds of kilobytes; the system's allocator gives each back to the kernel.
+/// Buffers of bodies come and go in hundreds of kilobytes; the system's allocator gives each back
+/// to the kernel.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -24,9 +26,13 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // clap knows where help and errors go and which exit code they have; a closed pipe is nobody's fault. What it
-            // repeats of an argument is shown as anything else is: without control characters.
-            if error.use_stderr() && std::env::args_os().any(|argument| argument.to_string_lossy().contains(char::is_control)) {
+            // clap knows where help and errors go and which exit code they have; a closed pipe is
+            // nobody's fault. What it repeats of an argument is shown as anything else is: without
+            // control characters.
+            if error.use_stderr()
+                && std::env::args_os()
+                    .any(|argument| argument.to_string_lossy().contains(char::is_control))
+            {
                 output::tell(error.render().to_string().trim_end());
             } else {
                 let _ = error.print();

@@ -13,7 +13,14 @@ use docstokg_hub::transport::ConnectTo;
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 
 /// Environment variables that name a proxy: behind one, the proxy decides what can be reached.
-const PROXIES: [&str; 6] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+const PROXIES: [&str; 6] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+];
 
 /// Asks the system, and sends nothing.
 struct System {
@@ -24,18 +31,29 @@ struct System {
 
 /// Returns what tells whether hosts can be reached; `None` behind a proxy.
 pub(crate) fn reachability(mappings: &[ConnectTo]) -> Option<Arc<dyn Reachability>> {
-    if PROXIES.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty())) {
+    if PROXIES
+        .iter()
+        .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+    {
         return None;
     }
-    let mapped = mappings.iter().map(|mapping| mapping.name.clone()).collect();
-    Some(Arc::new(System { mapped, runtime: TokioRuntime::default() }))
+    let mapped = mappings
+        .iter()
+        .map(|mapping| mapping.name.clone())
+        .collect();
+    Some(Arc::new(System {
+        mapped,
+        runtime: TokioRuntime::default(),
+    }))
 }
 
 impl Reachability for System {
     fn is_reachable<'a>(&'a self, host: &'a str) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let literal = host.trim_matches(['[', ']']).parse::<IpAddr>();
-            if host.eq_ignore_ascii_case("localhost") || self.mapped.iter().any(|mapped| mapped == host) {
+            if host.eq_ignore_ascii_case("localhost")
+                || self.mapped.iter().any(|mapped| mapped == host)
+            {
                 return true;
             }
             if let Ok(address) = literal {
@@ -52,6 +70,12 @@ impl Reachability for System {
 
 /// Tells whether the system has a route: connecting a datagram socket sends nothing.
 fn has_route(address: SocketAddr) -> bool {
-    let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-    UdpSocket::bind(any).and_then(|socket| socket.connect(address)).is_ok()
+    let any = if address.is_ipv4() {
+        "0.0.0.0:0"
+    } else {
+        "[::]:0"
+    };
+    UdpSocket::bind(any)
+        .and_then(|socket| socket.connect(address))
+        .is_ok()
 }

@@ -1,4 +1,5 @@
-//! stdout is data, stderr is for people. A closed pipe ends the output, not the program's good manners.
+//! stdout is data, stderr is for people. A closed pipe ends the output, not the program's good
+//! manners.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -41,7 +42,13 @@ pub(crate) fn line(text: &str) {
 
 /// Writes JSON to stdout, one object.
 pub(crate) fn json(value: &Value) {
-    data(format!("{}\n", docstokg_hub::json::escape_controls(format!("{value:#}"))).as_bytes());
+    data(
+        format!(
+            "{}\n",
+            docstokg_hub::json::escape_controls(format!("{value:#}"))
+        )
+        .as_bytes(),
+    );
 }
 
 /// Writes a line for a person to stderr.

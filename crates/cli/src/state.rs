@@ -17,14 +17,24 @@ use crate::output;
 
 /// Returns the state directory: the flag, the environment, or where the system wants such things.
 pub(crate) fn directory(global: &Global) -> PathBuf {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    global.state_dir.clone().or_else(|| set("DOCSTOKG_STATE_DIR")).unwrap_or_else(|| {
-        let base = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
-        base.unwrap_or_else(std::env::temp_dir).join("docstokg")
-    })
+    let set = |name: &str| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    global
+        .state_dir
+        .clone()
+        .or_else(|| set("DOCSTOKG_STATE_DIR"))
+        .unwrap_or_else(|| {
+            let base =
+                set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
+            base.unwrap_or_else(std::env::temp_dir).join("docstokg")
+        })
 }
 
-/// Tells whether something is done for the first time with this state directory, and remembers that it was.
+/// Tells whether something is done for the first time with this state directory, and remembers that
+/// it was.
 pub(crate) fn is_first(global: &Global, what: &str) -> bool {
     let place = directory(global);
     let mark = place.join(what);
@@ -36,7 +46,8 @@ pub(crate) fn is_first(global: &Global, what: &str) -> bool {
     true
 }
 
-/// Opens the store for a run. A state directory that cannot be used is an error: limits would hold for this process alone.
+/// Opens the store for a run. A state directory that cannot be used is an error: limits would hold
+/// for this process alone.
 pub(crate) fn open(global: &Global, config: &Config) -> Result<Arc<dyn StateStore>, Failure> {
     let quiet = global.quiet;
     share(global, config)?;
@@ -47,9 +58,18 @@ pub(crate) fn open(global: &Global, config: &Config) -> Result<Arc<dyn StateStor
     });
     match store::open_for(config, &directory(global), Arc::new(SystemClock), &notice) {
         Ok(store) => Ok(store),
-        Err(error) if config.limits.backend.on_failure == OnStoreFailure::Refuse => Err(Failure::Failed(error.into())),
-        Err(error) if matches!(config.limits.backend.kind.value, BackendKind::Sqlite | BackendKind::Multiprocess) => {
-            Err(Failure::Failed(anyhow::anyhow!("{error}, or use --rate-backend memory for limits that hold for this process alone")))
+        Err(error) if config.limits.backend.on_failure == OnStoreFailure::Refuse => {
+            Err(Failure::Failed(error.into()))
+        }
+        Err(error)
+            if matches!(
+                config.limits.backend.kind.value,
+                BackendKind::Sqlite | BackendKind::Multiprocess
+            ) =>
+        {
+            Err(Failure::Failed(anyhow::anyhow!(
+                "{error}, or use --rate-backend memory for limits that hold for this process alone"
+            )))
         }
         Err(error) => {
             output::complain(&error.to_string());
@@ -59,13 +79,16 @@ pub(crate) fn open(global: &Global, config: &Config) -> Result<Arc<dyn StateStor
     }
 }
 
-/// Makes state private, or shared with the group that config names; warns once of a directory that others can read.
+/// Makes state private, or shared with the group that config names; warns once of a directory that
+/// others can read.
 fn share(global: &Global, config: &Config) -> Result<(), Failure> {
     if let Some(group) = &config.limits.backend.group {
-        private::share_with(group).map_err(|error| Failure::Usage(format!("limits.backend.group: {error}")))?;
+        private::share_with(group)
+            .map_err(|error| Failure::Usage(format!("limits.backend.group: {error}")))?;
     }
     let place = directory(global);
-    if private::is_open_to_others(&place) && !global.quiet && is_first(global, "permissions-notice") {
+    if private::is_open_to_others(&place) && !global.quiet && is_first(global, "permissions-notice")
+    {
         output::tell(&format!(
             "docstokg: warning: other users can read {}; chmod 700 makes it private, limits.backend.group shares it with a group",
             place.display()
@@ -76,8 +99,15 @@ fn share(global: &Global, config: &Config) -> Result<(), Failure> {
 
 /// Opens the store for an operator, who must reach it.
 pub(crate) fn reach(global: &Global, config: &Config) -> Result<Arc<dyn StateStore>, Failure> {
-    let kinds = [Some(&config.limits.backend), config.breakers.backend.as_ref()];
-    if kinds.into_iter().flatten().all(|backend| backend.kind.value == BackendKind::Memory) {
+    let kinds = [
+        Some(&config.limits.backend),
+        config.breakers.backend.as_ref(),
+    ];
+    if kinds
+        .into_iter()
+        .flatten()
+        .all(|backend| backend.kind.value == BackendKind::Memory)
+    {
         return Err(Failure::Usage(
             "with the memory backend every process keeps its own state, and there is none here to reach; choose sqlite, multiprocess or redis \
              (limits.backend.kind, DOCSTOKG_RLIMIT_BACKEND or --rate-backend) for the runs and for this command"
@@ -85,11 +115,20 @@ pub(crate) fn reach(global: &Global, config: &Config) -> Result<Arc<dyn StateSto
         ));
     }
     share(global, config)?;
-    store::reach_for(config, &directory(global), Arc::new(SystemClock)).map_err(|error| Failure::Failed(error.into()))
+    store::reach_for(config, &directory(global), Arc::new(SystemClock))
+        .map_err(|error| Failure::Failed(error.into()))
 }
 
 /// Runs a command's questions to the store.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| Failure::Failed(anyhow::Error::from(error).context("the async runtime cannot be started")))?.block_on(work)
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime
+        .map_err(|error| {
+            Failure::Failed(
+                anyhow::Error::from(error).context("the async runtime cannot be started"),
+            )
+        })?
+        .block_on(work)
 }

@@ -38,13 +38,23 @@ pub(crate) fn database(global: &Global, config: &Config) -> Option<PathBuf> {
     }
 }
 
-/// Begins to record a run. A place that cannot be written keeps nobody from running; a metrics address that cannot be
-/// listened on is a mistake in the command.
-pub(crate) fn begin(global: &Global, command: &str, config: &Config, settings: &Settings, store: &Arc<dyn StateStore>) -> Result<Recording, Failure> {
+/// Begins to record a run. A place that cannot be written keeps nobody from running; a metrics
+/// address that cannot be listened on is a mistake in the command.
+pub(crate) fn begin(
+    global: &Global,
+    command: &str,
+    config: &Config,
+    settings: &Settings,
+    store: &Arc<dyn StateStore>,
+) -> Result<Recording, Failure> {
     let clock = Arc::new(SystemClock);
     let run = Arc::new(Run::begin(command, settings, &*clock));
     let quiet = global.quiet;
-    let without = Recording { run: Arc::clone(&run), recorder: None, quiet };
+    let without = Recording {
+        run: Arc::clone(&run),
+        recorder: None,
+        quiet,
+    };
     if !config.telemetry.enabled && global.metrics.is_none() {
         return Ok(without);
     }
@@ -56,15 +66,31 @@ pub(crate) fn begin(global: &Global, command: &str, config: &Config, settings: &
             // If it cannot be made, opening the file says so.
             let _ = private::make_directory(directory);
         }
-        match SqliteSink::open(&path, Arc::clone(&run), config.telemetry.keep, clock.clone()) {
+        match SqliteSink::open(
+            &path,
+            Arc::clone(&run),
+            config.telemetry.keep,
+            clock.clone(),
+        ) {
             Ok(sink) => sinks.push(Box::new(sink)),
             Err(error) => tell(quiet, &format!("this run is not recorded: {error}")),
         }
     }
-    if let Some(path) = config.telemetry.jsonl.as_ref().filter(|_| config.telemetry.enabled) {
+    if let Some(path) = config
+        .telemetry
+        .jsonl
+        .as_ref()
+        .filter(|_| config.telemetry.enabled)
+    {
         match JsonlSink::open(path, Arc::clone(&run), Arc::clone(&config)) {
             Ok(sink) => sinks.push(Box::new(sink)),
-            Err(error) => tell(quiet, &format!("events are not written: {} cannot be opened: {error}", path.display())),
+            Err(error) => tell(
+                quiet,
+                &format!(
+                    "events are not written: {} cannot be opened: {error}",
+                    path.display()
+                ),
+            ),
         }
     }
     if global.metrics.is_some() || config.telemetry.textfile.is_some() {
@@ -73,26 +99,48 @@ pub(crate) fn begin(global: &Global, command: &str, config: &Config, settings: &
         if let Some(text) = &global.metrics {
             listen(text, &metrics, quiet)?;
         }
-        sinks.push(Box::new(MetricsSink::new(metrics, config.telemetry.textfile.clone())));
+        sinks.push(Box::new(MetricsSink::new(
+            metrics,
+            config.telemetry.textfile.clone(),
+        )));
     }
     match Recorder::start(run, config, sinks, notice) {
-        Ok(recorder) => Ok(Recording { recorder: Some(recorder), ..without }),
+        Ok(recorder) => Ok(Recording {
+            recorder: Some(recorder),
+            ..without
+        }),
         Err(error) => {
-            tell(quiet, &format!("this run is not recorded: no thread for it: {error}"));
+            tell(
+                quiet,
+                &format!("this run is not recorded: no thread for it: {error}"),
+            );
             Ok(without)
         }
     }
 }
 
 fn listen(text: &str, metrics: &Arc<Mutex<Metrics>>, quiet: bool) -> Result<(), Failure> {
-    let text = if text.starts_with(':') { format!("127.0.0.1{text}") } else { text.to_owned() };
-    let address: SocketAddr =
-        text.parse().map_err(|_| Failure::Usage(format!("--metrics: '{text}' is not an address and port such as 127.0.0.1:9464")))?;
-    let bound =
-        serve::serve(address, Arc::clone(metrics)).map_err(|error| Failure::Usage(format!("--metrics: {address} cannot be listened on: {error}")))?;
+    let text = if text.starts_with(':') {
+        format!("127.0.0.1{text}")
+    } else {
+        text.to_owned()
+    };
+    let address: SocketAddr = text.parse().map_err(|_| {
+        Failure::Usage(format!(
+            "--metrics: '{text}' is not an address and port such as 127.0.0.1:9464"
+        ))
+    })?;
+    let bound = serve::serve(address, Arc::clone(metrics)).map_err(|error| {
+        Failure::Usage(format!(
+            "--metrics: {address} cannot be listened on: {error}"
+        ))
+    })?;
     tell(quiet, &format!("metrics at http://{bound}/metrics"));
     if !bound.ip().is_loopback() {
-        tell(quiet, "warning: the metrics, with the hosts of this run, can be read by everyone who reaches that address");
+        tell(
+            quiet,
+            "warning: the metrics, with the hosts of this run, can be read by everyone who reaches that address",
+        );
     }
     Ok(())
 }
@@ -111,14 +159,29 @@ impl Recording {
 
     /// Writes what is left, and says what was lost.
     pub(crate) fn close(self) {
-        let Some(recorder) = self.recorder else { return };
+        let Some(recorder) = self.recorder else {
+            return;
+        };
         let outcome = recorder.close();
-        let mut parts: Vec<String> = outcome.lost.iter().map(|(sink, lost)| format!("{lost} records by {sink}")).collect();
+        let mut parts: Vec<String> = outcome
+            .lost
+            .iter()
+            .map(|(sink, lost)| format!("{lost} records by {sink}"))
+            .collect();
         if outcome.dropped > 0 {
-            parts.push(format!("{} events because they came faster than they could be written", outcome.dropped));
+            parts.push(format!(
+                "{} events because they came faster than they could be written",
+                outcome.dropped
+            ));
         }
         if !parts.is_empty() {
-            tell(self.quiet, &format!("telemetry of this run is not complete: lost {}", parts.join(", ")));
+            tell(
+                self.quiet,
+                &format!(
+                    "telemetry of this run is not complete: lost {}",
+                    parts.join(", ")
+                ),
+            );
         }
     }
 }

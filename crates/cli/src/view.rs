@@ -1,5 +1,6 @@
-//! What a person sees of a run while it goes on: an overall bar and a line per busy host on a terminal, a plain line now
-//! and then elsewhere, JSON lines with `--json`, nothing with `--quiet`. All of it goes to stderr.
+//! What a person sees of a run while it goes on: an overall bar and a line per busy host on a
+//! terminal, a plain line now and then elsewhere, JSON lines with `--json`, nothing with `--quiet`.
+//! All of it goes to stderr.
 
 mod hosts;
 
@@ -60,7 +61,11 @@ impl View {
             () if std::io::stderr().is_terminal() => Manner::Terminal,
             () => Manner::Plain,
         };
-        Self { manner, hosts: Arc::new(Hosts::new(config)), clock: TokioRuntime::default() }
+        Self {
+            manner,
+            hosts: Arc::new(Hosts::new(config)),
+            clock: TokioRuntime::default(),
+        }
     }
 
     /// Returns what watches the hub, where somebody looks.
@@ -69,12 +74,21 @@ impl View {
     }
 
     /// Shows the run until it ends, or until whoever watches has had enough.
-    pub(crate) async fn show<T>(&self, board: &Arc<Board>, work: impl Future<Output = T>, enough: impl Future<Output = ()>) -> Option<T> {
+    pub(crate) async fn show<T>(
+        &self,
+        board: &Arc<Board>,
+        work: impl Future<Output = T>,
+        enough: impl Future<Output = ()>,
+    ) -> Option<T> {
         let begun = self.clock.boot();
         let mut screen = (self.manner == Manner::Terminal).then(Screen::new);
         let mut work = std::pin::pin!(work);
         let mut enough = std::pin::pin!(enough);
-        let interval = if self.manner == Manner::Terminal { DRAW } else { PLAIN };
+        let interval = if self.manner == Manner::Terminal {
+            DRAW
+        } else {
+            PLAIN
+        };
         let (mut next_draw, mut told_waiting) = (begun + interval, false);
         let outcome = loop {
             let look = (self.clock.boot() + LOOK).min(next_draw);
@@ -115,10 +129,18 @@ impl View {
     fn draw(&self, board: &Board, begun: BootInstant, screen: Option<&mut Screen>) {
         let now = self.clock.boot();
         let hosts = self.hosts.lines(now, LINES);
-        let longest = hosts.iter().map(hosts::Line::waits).max().unwrap_or_default();
+        let longest = hosts
+            .iter()
+            .map(hosts::Line::waits)
+            .max()
+            .unwrap_or_default();
         let wall = self.clock.wall().as_secs_f64();
-        let state =
-            State { tally: board.tally(), elapsed: now.since(begun), left: time_left(board, longest, wall), waits: waits(board, &hosts, wall) };
+        let state = State {
+            tally: board.tally(),
+            elapsed: now.since(begun),
+            left: time_left(board, longest, wall),
+            waits: waits(board, &hosts, wall),
+        };
         match (self.manner, screen) {
             (Manner::Terminal, Some(screen)) => screen.draw(&state, &hosts),
             (Manner::Plain, _) => {
@@ -154,10 +176,19 @@ struct State {
     waits: Vec<Wait>,
 }
 
-/// Returns the least time that is left, by queues, limits and due times. It never grows while nothing happens.
+/// Returns the least time that is left, by queues, limits and due times. It never grows while
+/// nothing happens.
 fn time_left(board: &Board, longest_queue: Duration, wall: f64) -> Option<Duration> {
-    let due = board.last_due().map(|due| Duration::from_secs_f64((due - wall).clamp(0.0, 1e9)));
-    let known = board.backlog().into_iter().chain(due).chain([longest_queue]).max().unwrap_or_default();
+    let due = board
+        .last_due()
+        .map(|due| Duration::from_secs_f64((due - wall).clamp(0.0, 1e9)));
+    let known = board
+        .backlog()
+        .into_iter()
+        .chain(due)
+        .chain([longest_queue])
+        .max()
+        .unwrap_or_default();
     (board.tally().all_read && !known.is_zero()).then_some(known)
 }
 
@@ -182,8 +213,13 @@ impl Wait {
         let fits = |text: &String| text.chars().count() <= width;
         // What is least needed goes first: the hint, then the reason, the works, the length.
         let parts: Vec<&str> = self.about.split("; ").collect();
-        let shorter = (1..=parts.len()).rev().map(|kept| format!("{} ({})", self.what, parts[..kept].join("; ")));
-        std::iter::once(self.sentence()).chain(shorter).find(fits).unwrap_or_else(|| shortened(&self.what, width))
+        let shorter = (1..=parts.len())
+            .rev()
+            .map(|kept| format!("{} ({})", self.what, parts[..kept].join("; ")));
+        std::iter::once(self.sentence())
+            .chain(shorter)
+            .find(fits)
+            .unwrap_or_else(|| shortened(&self.what, width))
     }
 }
 
@@ -192,7 +228,10 @@ fn shortened(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
-    text.chars().take(width.saturating_sub(1)).chain(['\u{2026}']).collect()
+    text.chars()
+        .take(width.saturating_sub(1))
+        .chain(['\u{2026}'])
+        .collect()
 }
 
 /// Says what the run waits for: deferred works first, then long queues.
@@ -201,15 +240,26 @@ fn waits(board: &Board, hosts: &[hosts::Line], wall: f64) -> Vec<Wait> {
         let left = Duration::from_secs_f64((wait.until - wall).clamp(0.0, 1e9));
         Wait {
             what: format!("waiting for {} until {}", wait.host, clock_time(wait.until)),
-            about: format!("in {}; {}; {}", length(left), plural(wait.works, "work"), wait.why),
+            about: format!(
+                "in {}; {}; {}",
+                length(left),
+                plural(wait.works, "work"),
+                wait.why
+            ),
             hint: "; Ctrl-C stops, --max-wait 0 skips",
         }
     });
-    let queued = hosts.iter().filter_map(|line| line.long_wait(LONG_QUEUE)).map(|(host, left, why)| Wait {
-        what: format!("waiting for {host} until {}", clock_time(wall + left.as_secs_f64())),
-        about: format!("in {}; {why}", length(left)),
-        hint: "; Ctrl-C stops",
-    });
+    let queued = hosts
+        .iter()
+        .filter_map(|line| line.long_wait(LONG_QUEUE))
+        .map(|(host, left, why)| Wait {
+            what: format!(
+                "waiting for {host} until {}",
+                clock_time(wall + left.as_secs_f64())
+            ),
+            about: format!("in {}; {why}", length(left)),
+            hint: "; Ctrl-C stops",
+        });
     deferred.chain(queued).collect()
 }
 
@@ -219,7 +269,11 @@ pub(crate) fn plural(number: u64, thing: &str) -> String {
 }
 
 /// Writes a time of day, UTC.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds since 1970 are positive and fit")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "seconds since 1970 are positive and fit"
+)]
 pub(crate) fn clock_time(seconds: f64) -> String {
     let of_day = seconds.max(0.0) as u64 % 86_400;
     format!("{:02}:{:02} UTC", of_day / 3_600, of_day / 60 % 60)
@@ -232,32 +286,63 @@ fn progress(state: &State) -> String {
         None if !tally.all_read => ", reading inputs".to_owned(),
         None => ", remaining time unknown".to_owned(),
     };
-    let deferred = if tally.deferred > 0 { format!(", {} waiting (retry later)", tally.deferred) } else { String::new() };
-    let files = format!("{}, {:.1} MiB", plural(tally.files, "file"), mebibytes(tally.bytes));
+    let deferred = if tally.deferred > 0 {
+        format!(", {} waiting (retry later)", tally.deferred)
+    } else {
+        String::new()
+    };
+    let files = format!(
+        "{}, {:.1} MiB",
+        plural(tally.files, "file"),
+        mebibytes(tally.bytes)
+    );
     format!("{files}{deferred}, {} elapsed{left}", length(state.elapsed))
 }
 
 /// Says how the run stands in as few words as a narrow terminal has room for.
 fn brief(state: &State) -> String {
-    let left = state.left.map(|left| format!(", {} left", length(left))).unwrap_or_default();
-    let deferred = if state.tally.deferred > 0 { format!(", {} waiting", state.tally.deferred) } else { String::new() };
-    format!("{}{deferred}, {}{left}", plural(state.tally.files, "file"), length(state.elapsed))
+    let left = state
+        .left
+        .map(|left| format!(", {} left", length(left)))
+        .unwrap_or_default();
+    let deferred = if state.tally.deferred > 0 {
+        format!(", {} waiting", state.tally.deferred)
+    } else {
+        String::new()
+    };
+    format!(
+        "{}{deferred}, {}{left}",
+        plural(state.tally.files, "file"),
+        length(state.elapsed)
+    )
 }
 
 fn plain(state: &State) -> String {
     let tally = &state.tally;
     let more = if tally.all_read { "" } else { " so far" };
-    format!("docstokg: {} of {}{more} works, {}", tally.done + tally.failed, tally.works, progress(state))
+    format!(
+        "docstokg: {} of {}{more} works, {}",
+        tally.done + tally.failed,
+        tally.works,
+        progress(state)
+    )
 }
 
-#[expect(clippy::cast_precision_loss, reason = "one digit after the point is shown")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "one digit after the point is shown"
+)]
 pub(crate) fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
 pub(crate) fn length(length: Duration) -> String {
     let seconds = length.as_secs_f64().ceil();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a length in seconds fits")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a length in seconds fits"
+    )]
     let seconds = seconds as u64;
     match seconds {
         0..=119 => format!("{seconds} s"),
@@ -283,27 +368,47 @@ impl Screen {
         if let Ok(style) = ProgressStyle::with_template("{bar:14} {pos}/{len} {msg}") {
             overall.set_style(style.progress_chars("=> "));
         }
-        Self { all, overall, lines: Vec::new(), width: usize::from(console_width()) }
+        Self {
+            all,
+            overall,
+            lines: Vec::new(),
+            width: usize::from(console_width()),
+        }
     }
 
     fn draw(&mut self, state: &State, hosts: &[hosts::Line]) {
-        // Asked for at every draw: a line that is longer than the terminal would wrap, and garble what is drawn next.
+        // Asked for at every draw: a line that is longer than the terminal would wrap, and garble
+        // what is drawn next.
         let width = usize::from(console_width());
         let is_resized = width != self.width;
         if is_resized {
-            // Every change of one line draws all of them: those that are still too long must not be drawn.
+            // Every change of one line draws all of them: those that are still too long must not be
+            // drawn.
             self.width = width;
             let _ = self.all.clear();
             self.all.set_draw_target(ProgressDrawTarget::hidden());
         }
         self.overall.set_length(state.tally.works);
-        self.overall.set_position(state.tally.done + state.tally.failed);
+        self.overall
+            .set_position(state.tally.done + state.tally.failed);
         let room = width.saturating_sub(BAR_COLUMNS + 2 * state.tally.works.to_string().len());
         let texts = [progress(state), brief(state)];
-        let message = texts.iter().find(|text| text.chars().count() <= room).cloned().unwrap_or_else(|| shortened(&texts[1], room));
+        let message = texts
+            .iter()
+            .find(|text| text.chars().count() <= room)
+            .cloned()
+            .unwrap_or_else(|| shortened(&texts[1], room));
         self.overall.set_message(message);
-        let waits = state.waits.iter().take(SHOWN_WAITS).map(|wait| wait.within(width.saturating_sub(3)));
-        let texts: Vec<String> = hosts.iter().map(|line| line.text(width.saturating_sub(3))).chain(waits).collect();
+        let waits = state
+            .waits
+            .iter()
+            .take(SHOWN_WAITS)
+            .map(|wait| wait.within(width.saturating_sub(3)));
+        let texts: Vec<String> = hosts
+            .iter()
+            .map(|line| line.text(width.saturating_sub(3)))
+            .chain(waits)
+            .collect();
         while self.lines.len() < texts.len() {
             let line = self.all.add(ProgressBar::new_spinner());
             if let Ok(style) = ProgressStyle::with_template("  {msg}") {
@@ -332,5 +437,9 @@ impl Screen {
 
 /// Returns how many columns the terminal has.
 fn console_width() -> u16 {
-    rustix::termios::tcgetwinsize(std::io::stderr()).map(|size| size.ws_col).ok().filter(|columns| *columns > 0).unwrap_or(80)
+    rustix::termios::tcgetwinsize(std::io::stderr())
+        .map(|size| size.ws_col)
+        .ok()
+        .filter(|columns| *columns > 0)
+        .unwrap_or(80)
 }

@@ -32,7 +32,9 @@ fn check(global: &Global, file: Option<&std::path::Path>) -> Result<ExitCode, Fa
     match checked {
         Ok((_, settings)) => {
             if global.json {
-                output::json(&json!({ "ok": true, "problems": [], "warnings": list(&settings.warnings) }));
+                output::json(
+                    &json!({ "ok": true, "problems": [], "warnings": list(&settings.warnings) }),
+                );
             } else if !global.quiet {
                 output::tell("configuration OK");
             }

@@ -1,4 +1,5 @@
-//! `docstokg limits doctor [HOST]`: how full each budget is, when the next request may go, and why not now.
+//! `docstokg limits doctor [HOST]`: how full each budget is, when the next request may go, and why
+//! not now.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,7 +16,11 @@ use crate::exit::Failure;
 use crate::{output, state};
 
 /// Runs the command.
-pub(crate) fn run(global: &Global, config: Config, host: Option<Host>) -> Result<ExitCode, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    config: Config,
+    host: Option<Host>,
+) -> Result<ExitCode, Failure> {
     let store = state::reach(global, &config)?;
     state::block_on(async {
         let store_error = |error: docstokg_hub::stores::StoreError| Failure::Failed(error.into());
@@ -24,7 +29,10 @@ pub(crate) fn run(global: &Global, config: Config, host: Option<Host>) -> Result
             Some(host) => vec![host],
             None => hosts(&config, &store.list().await.map_err(store_error)?),
         };
-        let hub = Hub::builder(config).store(store).build().map_err(|error| Failure::Failed(error.into()))?;
+        let hub = Hub::builder(config)
+            .store(store)
+            .build()
+            .map_err(|error| Failure::Failed(error.into()))?;
         let mut found = Vec::new();
         for host in hosts {
             for diagnosis in hub.diagnose(&host).await.map_err(store_error)? {
@@ -34,11 +42,19 @@ pub(crate) fn run(global: &Global, config: Config, host: Option<Host>) -> Result
             }
         }
         if global.json {
-            output::json(&json!({ "budgets": found.iter().map(|(host, diagnosis)| shown(host, diagnosis)).collect::<Vec<_>>() }));
+            output::json(
+                &json!({ "budgets": found.iter().map(|(host, diagnosis)| shown(host, diagnosis)).collect::<Vec<_>>() }),
+            );
         } else if found.is_empty() {
             output::line("no host has been asked yet: nothing waits");
         } else {
-            output::line(&found.iter().map(|(host, diagnosis)| text(host, diagnosis)).collect::<Vec<_>>().join("\n\n"));
+            output::line(
+                &found
+                    .iter()
+                    .map(|(host, diagnosis)| text(host, diagnosis))
+                    .collect::<Vec<_>>()
+                    .join("\n\n"),
+            );
         }
         Ok(ExitCode::SUCCESS)
     })
@@ -50,7 +66,11 @@ fn hosts(config: &Config, keys: &[docstokg_hub::stores::SiteKey]) -> Vec<Host> {
     for key in keys {
         match config.sites.iter().find(|site| site.key() == *key) {
             Some(site) => hosts.extend(site.hosts.iter().cloned()),
-            None => hosts.extend(read_network_key(key).map(|(host, _)| host).or_else(|| Host::parse(key).ok())),
+            None => hosts.extend(
+                read_network_key(key)
+                    .map(|(host, _)| host)
+                    .or_else(|| Host::parse(key).ok()),
+            ),
         }
     }
     hosts.sort();
@@ -59,8 +79,14 @@ fn hosts(config: &Config, keys: &[docstokg_hub::stores::SiteKey]) -> Vec<Host> {
 }
 
 fn is_used(diagnosis: &Diagnosis) -> bool {
-    let used = |budget: &BudgetReport| budget.waiting > 0 || !budget.waits.is_empty() || budget.windows.iter().any(|(_, used)| *used > 0);
-    diagnosis.because.is_some() || !diagnosis.unreachable.is_empty() || diagnosis.budgets.iter().any(used)
+    let used = |budget: &BudgetReport| {
+        budget.waiting > 0
+            || !budget.waits.is_empty()
+            || budget.windows.iter().any(|(_, used)| *used > 0)
+    };
+    diagnosis.because.is_some()
+        || !diagnosis.unreachable.is_empty()
+        || diagnosis.budgets.iter().any(used)
 }
 
 fn text(host: &Host, diagnosis: &Diagnosis) -> String {
@@ -68,17 +94,37 @@ fn text(host: &Host, diagnosis: &Diagnosis) -> String {
         None => "now".to_owned(),
         Some(because) => {
             let at = SystemClock.wall() + diagnosis.eligible_in;
-            format!("{at} (in {}), because: {because}", seconds(diagnosis.eligible_in))
+            format!(
+                "{at} (in {}), because: {because}",
+                seconds(diagnosis.eligible_in)
+            )
         }
     };
-    let mut lines = vec![format!("{host} {} (breaker {})", diagnosis.role, diagnosis.state.as_str()), format!("  next request: {next}")];
+    let mut lines = vec![
+        format!(
+            "{host} {} (breaker {})",
+            diagnosis.role,
+            diagnosis.state.as_str()
+        ),
+        format!("  next request: {next}"),
+    ];
     for process in &diagnosis.unreachable {
         let (who, reason, retry) = (&process.who, &process.reason, seconds(process.retry_in));
-        lines.push(format!("  {who} cannot reach {host} from its network ({reason}), and tries again in {retry}"));
+        lines.push(format!(
+            "  {who} cannot reach {host} from its network ({reason}), and tries again in {retry}"
+        ));
     }
     for budget in &diagnosis.budgets {
-        let windows: Vec<String> = budget.windows.iter().map(|(window, used)| format!("{used} of {window}")).collect();
-        let windows = if windows.is_empty() { "no windows".to_owned() } else { windows.join(", ") };
+        let windows: Vec<String> = budget
+            .windows
+            .iter()
+            .map(|(window, used)| format!("{used} of {window}"))
+            .collect();
+        let windows = if windows.is_empty() {
+            "no windows".to_owned()
+        } else {
+            windows.join(", ")
+        };
         let mut line = format!("  budget {}: {windows}", budget.name);
         if budget.waiting > 0 {
             line += &format!("; {} waiting", budget.waiting);
@@ -97,7 +143,11 @@ fn text(host: &Host, diagnosis: &Diagnosis) -> String {
             ));
         }
         if !budget.waits.is_empty() {
-            let waits: Vec<String> = budget.waits.iter().map(|(ago, length)| format!("{} ({} ago)", seconds(*length), seconds(*ago))).collect();
+            let waits: Vec<String> = budget
+                .waits
+                .iter()
+                .map(|(ago, length)| format!("{} ({} ago)", seconds(*length), seconds(*ago)))
+                .collect();
             lines.push(format!("    recent waits: {}", waits.join(", ")));
         }
     }
@@ -105,7 +155,11 @@ fn text(host: &Host, diagnosis: &Diagnosis) -> String {
 }
 
 fn seconds(length: Duration) -> String {
-    if length < Duration::from_secs(10) { format!("{:.3} s", length.as_secs_f64()) } else { format!("{:.0} s", length.as_secs_f64()) }
+    if length < Duration::from_secs(10) {
+        format!("{:.3} s", length.as_secs_f64())
+    } else {
+        format!("{:.0} s", length.as_secs_f64())
+    }
 }
 
 fn shown(host: &Host, diagnosis: &Diagnosis) -> Value {

@@ -16,7 +16,10 @@ use docstokg_content::queue::Mode;
 use docstokg_content::robots_gate::RobotsGate;
 use docstokg_content::run::inputs::{Chained, Input, Inputs, Reading};
 use docstokg_content::run::query::Pages;
-use docstokg_content::run::{self, Board, Directory, Ended, Engine, Options, Parts, Reachability, Rehearsal, Report, RunError};
+use docstokg_content::run::{
+    self, Board, Directory, Ended, Engine, Options, Parts, Reachability, Rehearsal, Report,
+    RunError,
+};
 use docstokg_hub::Hub;
 use docstokg_hub::clock::{Runtime, TokioRuntime};
 use docstokg_hub::config::settings::Settings;
@@ -30,7 +33,8 @@ use crate::telemetry::{self, Recording};
 use crate::view::{View, plural};
 use crate::{network, output, state};
 
-/// How many names are looked up at once: each takes a thread. Whoever waits for one is on the clock already.
+/// How many names are looked up at once: each takes a thread. Whoever waits for one is on the clock
+/// already.
 const LOOKUPS: usize = 256;
 
 /// Runs the command.
@@ -40,18 +44,31 @@ pub(crate) fn run(global: &Global, arguments: &Download) -> Result<ExitCode, Fai
     if arguments.choice.mailto.is_some() {
         config.identity.mailto.clone_from(&arguments.choice.mailto);
     }
-    if (arguments.dry_run || arguments.list_only) && (arguments.resume || arguments.retry_failed || arguments.verify) {
-        return Err(usage("--dry-run and --list-only look at inputs and not at an earlier run: leave out --resume, --retry-failed and --verify"));
+    if (arguments.dry_run || arguments.list_only)
+        && (arguments.resume || arguments.retry_failed || arguments.verify)
+    {
+        return Err(usage(
+            "--dry-run and --list-only look at inputs and not at an earlier run: leave out --resume, --retry-failed and --verify",
+        ));
     }
     if let (Some(first), Some(last)) = (arguments.year_start, arguments.year_end)
         && first > last
     {
-        return Err(usage(format!("--year-start {first} is after --year-end {last}: no work is from a year between them")));
+        return Err(usage(format!(
+            "--year-start {first} is after --year-end {last}: no work is from a year between them"
+        )));
     }
     if arguments.dry_run && (arguments.topic.is_some() || arguments.filter.is_some()) {
-        return Err(usage("--dry-run makes no request, and a query is one: --list-only looks works up and fetches no file"));
+        return Err(usage(
+            "--dry-run makes no request, and a query is one: --list-only looks works up and fetches no file",
+        ));
     }
-    let job = Job { inputs: inputs(arguments)?, format: format(&arguments.format)?, options: options(arguments, &settings)?, arguments };
+    let job = Job {
+        inputs: inputs(arguments)?,
+        format: format(&arguments.format)?,
+        options: options(arguments, &settings)?,
+        arguments,
+    };
     execute(global, config, &settings, job)
 }
 
@@ -69,16 +86,38 @@ fn usage(message: impl Into<String>) -> Failure {
 
 fn inputs(arguments: &Download) -> Result<Vec<Input>, Failure> {
     let query = arguments.topic.is_some() || arguments.filter.is_some();
-    if arguments.inputs.is_empty() && !query && !arguments.resume && !arguments.retry_failed && !arguments.verify {
-        return Err(usage("nothing to download: give URLs, DOIs, other identifiers, a file of them or - for stdin; or --topic, --filter, --resume"));
+    if arguments.inputs.is_empty()
+        && !query
+        && !arguments.resume
+        && !arguments.retry_failed
+        && !arguments.verify
+    {
+        return Err(usage(
+            "nothing to download: give URLs, DOIs, other identifiers, a file of them or - for stdin; or --topic, --filter, --resume",
+        ));
     }
-    if (arguments.resume || arguments.retry_failed || arguments.verify) && !Directory::was_used(&arguments.out) {
-        return Err(usage(format!("{} holds no earlier run to go on with", arguments.out.display())));
+    if (arguments.resume || arguments.retry_failed || arguments.verify)
+        && !Directory::was_used(&arguments.out)
+    {
+        return Err(usage(format!(
+            "{} holds no earlier run to go on with",
+            arguments.out.display()
+        )));
     }
-    if !query && (arguments.year_start.is_some() || arguments.year_end.is_some() || arguments.max.is_some()) {
-        return Err(usage("--year-start, --year-end and --max belong to a query: give --topic or --filter, too"));
+    if !query
+        && (arguments.year_start.is_some()
+            || arguments.year_end.is_some()
+            || arguments.max.is_some())
+    {
+        return Err(usage(
+            "--year-start, --year-end and --max belong to a query: give --topic or --filter, too",
+        ));
     }
-    arguments.inputs.iter().map(|text| Input::parse(text).map_err(usage)).collect()
+    arguments
+        .inputs
+        .iter()
+        .map(|text| Input::parse(text).map_err(usage))
+        .collect()
 }
 
 fn format(text: &str) -> Result<Format, Failure> {
@@ -90,7 +129,9 @@ fn format(text: &str) -> Result<Format, Failure> {
         "bibtex" => Ok(Format::Bibtex),
         "ris" => Ok(Format::Ris),
         "csl-json" => Ok(Format::CslJson),
-        other => Err(usage(format!("--format: '{other}' is not auto, lines, csv, jsonl, bibtex, ris or csl-json"))),
+        other => Err(usage(format!(
+            "--format: '{other}' is not auto, lines, csv, jsonl, bibtex, ris or csl-json"
+        ))),
     }
 }
 
@@ -110,7 +151,11 @@ fn options(arguments: &Download, settings: &Settings) -> Result<Options, Failure
         choice: services::choice(&arguments.choice, settings)?,
         workers: arguments.workers as usize,
         role: arguments.role,
-        layout: if arguments.content_addressed { Layout::ContentAddressed } else { Layout::ByKind },
+        layout: if arguments.content_addressed {
+            Layout::ContentAddressed
+        } else {
+            Layout::ByKind
+        },
         max_attempts: arguments.max_attempts,
         item_deadline: arguments.item_deadline.map(Duration::from_secs),
         max_bytes: arguments.max_bytes,
@@ -130,13 +175,23 @@ fn options(arguments: &Download, settings: &Settings) -> Result<Options, Failure
 }
 
 /// Does a job to its end.
-pub(crate) fn execute(global: &Global, config: Config, settings: &Settings, mut job: Job<'_>) -> Result<ExitCode, Failure> {
+pub(crate) fn execute(
+    global: &Global,
+    config: Config,
+    settings: &Settings,
+    mut job: Job<'_>,
+) -> Result<ExitCode, Failure> {
     // What is only rehearsed leaves nothing behind.
     let rehearsed = job.options.rehearsal != Rehearsal::No;
     if rehearsed {
-        job.options.out = std::env::temp_dir().join(format!("docstokg-rehearsal-{}-{:08x}", std::process::id(), fastrand::u32(..)));
+        job.options.out = std::env::temp_dir().join(format!(
+            "docstokg-rehearsal-{}-{:08x}",
+            std::process::id(),
+            fastrand::u32(..)
+        ));
         if Directory::was_used(&job.arguments.out) {
-            Directory::copy_queue(&job.arguments.out, &job.options.out).map_err(|error| Failure::Failed(error.into()))?;
+            Directory::copy_queue(&job.arguments.out, &job.options.out)
+                .map_err(|error| Failure::Failed(error.into()))?;
         }
         job.options.min_free = 0;
     }
@@ -148,20 +203,38 @@ pub(crate) fn execute(global: &Global, config: Config, settings: &Settings, mut 
     done
 }
 
-fn execute_in(global: &Global, config: Config, settings: &Settings, mut job: Job<'_>) -> Result<ExitCode, Failure> {
+fn execute_in(
+    global: &Global,
+    config: Config,
+    settings: &Settings,
+    mut job: Job<'_>,
+) -> Result<ExitCode, Failure> {
     let failed = |error: run::DirectoryError| Failure::Failed(error.into());
     let rehearsed = job.options.rehearsal != Rehearsal::No;
     job.options.limits = limits::record(&config);
-    let services = Arc::new(services::settings(&config, settings, job.arguments.choice.mailto.as_deref())?);
+    let services = Arc::new(services::settings(
+        &config,
+        settings,
+        job.arguments.choice.mailto.as_deref(),
+    )?);
     let directory = Directory::open(&job.options.out, Mode::Thread).map_err(failed)?;
     let (store, wire) = (state::open(global, &config)?, global.wire()?);
     let reachability = network::reachability(&wire.connect_to);
     let recording = telemetry::begin(global, "download", &config, settings, &store)?;
     if !global.quiet {
         let rows = show::limit_rows(&config, None);
-        output::tell(&if global.verbose { limits::text(&rows, &config) } else { limits::one_line(&config) });
-        if config.identity.mailto.is_none() && config.identity.url.is_none() && state::is_first(global, "contact-notice") {
-            output::tell("docstokg: no contact address is configured; operators can reach you with --mailto you@example.org (identity.mailto)");
+        output::tell(&if global.verbose {
+            limits::text(&rows, &config)
+        } else {
+            limits::one_line(&config)
+        });
+        if config.identity.mailto.is_none()
+            && config.identity.url.is_none()
+            && state::is_first(global, "contact-notice")
+        {
+            output::tell(
+                "docstokg: no contact address is configured; operators can reach you with --mailto you@example.org (identity.mailto)",
+            );
         }
         for line in services::unavailable(&services, &job.options.choice) {
             output::tell(&format!("docstokg: {line}"));
@@ -169,7 +242,10 @@ fn execute_in(global: &Global, config: Config, settings: &Settings, mut job: Job
     }
     let view = View::new(global, &config);
     let mut builder = Hub::builder(config).wire(wire).store(store);
-    for observer in [recording.observer(), view.observer()].into_iter().flatten() {
+    for observer in [recording.observer(), view.observer()]
+        .into_iter()
+        .flatten()
+    {
         builder = builder.observer(observer);
     }
     let hub = builder.build().map_err(|error| usage(error.to_string()))?;
@@ -181,10 +257,19 @@ fn execute_in(global: &Global, config: Config, settings: &Settings, mut job: Job
         .context("the async runtime cannot be started")?;
     let board = Arc::new(Board::default());
     let outcome = tokio.block_on(async {
-        let work = pursue(&hub, &directory, services, job, &recording, &board, reachability);
+        let work = pursue(
+            &hub,
+            &directory,
+            services,
+            job,
+            &recording,
+            &board,
+            reachability,
+        );
         let shown = view.show(&board, work, interrupts(&board));
         let outcome = shown.await;
-        // What the store was told last must not be lost with the process; whether it hears is no longer our concern.
+        // What the store was told last must not be lost with the process; whether it hears is no
+        // longer our concern.
         let _ = hub.close().await;
         outcome
     });
@@ -195,10 +280,15 @@ fn execute_in(global: &Global, config: Config, settings: &Settings, mut job: Job
     ended
 }
 
-/// Ends the wait of whoever interrupts twice; the first time only asks the run to stop. A terminal that is closed and a
-/// service manager that ends the run are interrupts as Ctrl-C is.
+/// Ends the wait of whoever interrupts twice; the first time only asks the run to stop. A terminal
+/// that is closed and a service manager that ends the run are interrupts as Ctrl-C is.
 async fn interrupts(board: &Board) {
-    let handlers = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
+    let handlers = [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+    ]
+    .map(signal);
     let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = handlers else {
         // Without handlers the signals end the process as they always do.
         return std::future::pending().await;
@@ -213,7 +303,9 @@ async fn interrupts(board: &Board) {
             return;
         }
         board.stop();
-        board.say("finishing current downloads; interrupt again to stop now (nothing is lost either way)");
+        board.say(
+            "finishing current downloads; interrupt again to stop now (nothing is lost either way)",
+        );
     }
 }
 
@@ -226,7 +318,8 @@ async fn pursue(
     board: &Arc<Board>,
     reachability: Option<Arc<dyn Reachability>>,
 ) -> Result<(Ended, Report), RunError> {
-    let halted = |error: run::DirectoryError| RunError::Halted(format!("{:#}", anyhow::Error::from(error)));
+    let halted =
+        |error: run::DirectoryError| RunError::Halted(format!("{:#}", anyhow::Error::from(error)));
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
     directory.put_in_order().await.map_err(halted)?;
     if job.arguments.verify {
@@ -234,20 +327,40 @@ async fn pursue(
         for (path, flaw) in &wrong {
             output::tell(&format!("docstokg: {path}: {flaw}; downloading again"));
         }
-        output::tell(&format!("docstokg: {} checked, {} changed or missing", plural(checked, "file"), wrong.len()));
+        output::tell(&format!(
+            "docstokg: {} checked, {} changed or missing",
+            plural(checked, "file"),
+            wrong.len()
+        ));
     }
     if job.arguments.retry_failed {
         let works = directory.queue.retry_failed("start".to_owned()).await?;
-        output::tell(&format!("docstokg: trying {} again that failed", plural(works, "work")));
+        output::tell(&format!(
+            "docstokg: trying {} again that failed",
+            plural(works, "work")
+        ));
     }
     let mut inputs: Vec<Box<dyn Inputs>> = Vec::new();
     if !job.inputs.is_empty() {
-        inputs.push(Box::new(Reading::start(job.inputs, job.format).map_err(|error| RunError::Halted(format!("inputs cannot be read: {error}")))?));
+        inputs.push(Box::new(Reading::start(job.inputs, job.format).map_err(
+            |error| RunError::Halted(format!("inputs cannot be read: {error}")),
+        )?));
     }
     if let Some(query) = services::query(job.arguments) {
-        let robots = Arc::new(RobotsGate::new(hub.clone(), Arc::clone(&runtime), HashSet::new(), false));
+        let robots = Arc::new(RobotsGate::new(
+            hub.clone(),
+            Arc::clone(&runtime),
+            HashSet::new(),
+            false,
+        ));
         let web = HubWeb::new(hub.clone(), robots);
-        inputs.push(Box::new(Pages::new(web, Arc::clone(&runtime), directory.queue.clone(), Arc::clone(&services), query)));
+        inputs.push(Box::new(Pages::new(
+            web,
+            Arc::clone(&runtime),
+            directory.queue.clone(),
+            Arc::clone(&services),
+            query,
+        )));
     }
     let options = job.options.clone();
     let parts = Parts {
@@ -261,12 +374,24 @@ async fn pursue(
         reachability,
     };
     let engine = Engine::new(parts).await?;
-    let ended = engine.run(Box::new(Chained::new(inputs, directory.queue.clone()))).await?;
+    let ended = engine
+        .run(Box::new(Chained::new(inputs, directory.queue.clone())))
+        .await?;
     if options.rehearsal == Rehearsal::DryRun {
-        board.say(&ending::dry_run(&board.tally(), engine.least_time_of_rehearsed()));
+        board.say(&ending::dry_run(
+            &board.tally(),
+            engine.least_time_of_rehearsed(),
+        ));
     }
     let now = runtime.wall().as_secs_f64();
-    let report = run::report(&directory.queue, &options, &recording.run.id, &board.tally(), now).await?;
+    let report = run::report(
+        &directory.queue,
+        &options,
+        &recording.run.id,
+        &board.tally(),
+        now,
+    )
+    .await?;
     if options.rehearsal == Rehearsal::No {
         run::deliver(&directory.queue, &options.out, &report).await?;
     }

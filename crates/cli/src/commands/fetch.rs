@@ -26,8 +26,13 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
     let request = request(arguments)?;
     let clock = TokioRuntime::default();
     if arguments.explain {
-        let host = Url::parse(&arguments.url).ok().and_then(|url| Host::of(&url).ok());
-        output::tell(&limits::text(&show::limit_rows(&config, host.as_ref()), &config));
+        let host = Url::parse(&arguments.url)
+            .ok()
+            .and_then(|url| Host::of(&url).ok());
+        output::tell(&limits::text(
+            &show::limit_rows(&config, host.as_ref()),
+            &config,
+        ));
     }
     let (store, wire) = (state::open(global, &config)?, global.wire()?);
     let recording = telemetry::begin(global, "fetch", &config, &settings, &store)?;
@@ -38,8 +43,13 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
     if arguments.explain {
         builder = builder.observer(Arc::new(Explainer::new(clock.boot())));
     }
-    let hub = builder.build().map_err(|error| Failure::Usage(error.to_string()))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the async runtime cannot be started")?;
+    let hub = builder
+        .build()
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("the async runtime cannot be started")?;
     runtime.block_on(async {
         let fetched = async {
             match &arguments.output {
@@ -59,7 +69,8 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
             }),
             _ = tokio::signal::ctrl_c() => Err(Failure::Failed(anyhow::anyhow!("interrupted; nothing was left half-written"))),
         };
-        // What the store was told last must not be lost with the process; whether it hears is no longer our concern.
+        // What the store was told last must not be lost with the process; whether it hears is no
+        // longer our concern.
         let _ = hub.close().await;
         recording.close();
         ended
@@ -76,29 +87,53 @@ struct Fetched {
 fn request(arguments: &Fetch) -> Result<Request, Failure> {
     let usage = |message: String| Failure::Usage(message);
     let url = Url::parse(&arguments.url).map_err(|error| match error {
-        url::ParseError::RelativeUrlWithoutBase => usage(format!("'{}' is not a URL: it has no scheme such as https://", arguments.url)),
+        url::ParseError::RelativeUrlWithoutBase => usage(format!(
+            "'{}' is not a URL: it has no scheme such as https://",
+            arguments.url
+        )),
         error => usage(format!("'{}' is not a URL: {error}", arguments.url)),
     })?;
     Host::of(&url).map_err(|error| usage(error.to_string()))?;
-    let method: Method = arguments.method.to_ascii_uppercase().parse().map_err(|_| usage(format!("'{}' is not an HTTP method", arguments.method)))?;
-    let mut request = Request::new(method, url).role(arguments.role).rate_wait(RateWait::Policy);
+    let method: Method = arguments
+        .method
+        .to_ascii_uppercase()
+        .parse()
+        .map_err(|_| usage(format!("'{}' is not an HTTP method", arguments.method)))?;
+    let mut request = Request::new(method, url)
+        .role(arguments.role)
+        .rate_wait(RateWait::Policy);
     if let Some(resolver) = &arguments.resolver {
         request = request.resolver(resolver);
     }
     for header in &arguments.header {
         // The value may be a key: it is not repeated in the message.
-        let (name, value) = header.split_once(':').ok_or_else(|| usage("--header: expected 'NAME: VALUE'".to_owned()))?;
-        let name: HeaderName = name.trim().parse().map_err(|_| usage(format!("--header: '{}' is not a header name", name.trim())))?;
-        let value: HeaderValue =
-            value.trim().parse().map_err(|_| usage(format!("--header: the value of {name} has characters that a header may not have")))?;
+        let (name, value) = header
+            .split_once(':')
+            .ok_or_else(|| usage("--header: expected 'NAME: VALUE'".to_owned()))?;
+        let name: HeaderName = name
+            .trim()
+            .parse()
+            .map_err(|_| usage(format!("--header: '{}' is not a header name", name.trim())))?;
+        let value: HeaderValue = value.trim().parse().map_err(|_| {
+            usage(format!(
+                "--header: the value of {name} has characters that a header may not have"
+            ))
+        })?;
         request = request.secret_header(name, value);
     }
     Ok(request)
 }
 
-fn answered(global: &Global, arguments: &Fetch, fetched: &Fetched, recording: &Recording, clock: TokioRuntime) -> ExitCode {
+fn answered(
+    global: &Global,
+    arguments: &Fetch,
+    fetched: &Fetched,
+    recording: &Recording,
+    clock: TokioRuntime,
+) -> ExitCode {
     let status = fetched.head.status;
-    // A wait that ends after the deadline is a refusal for now: the origin, or the breaker, said when to come back.
+    // A wait that ends after the deadline is a refusal for now: the origin, or the breaker, said
+    // when to come back.
     let later = match fetched.journey.stopped {
         Some(StopReason::Deadline { until }) => Some(until.since(clock.boot())),
         _ => None,
@@ -134,12 +169,20 @@ fn answered(global: &Global, arguments: &Fetch, fetched: &Fetched, recording: &R
     }
     if ok {
         if let (Some(file), false) = (&fetched.file, global.quiet) {
-            output::tell(&format!("{} bytes to {} (sha256 {})", file.bytes, file.path.display(), file.sha256));
+            output::tell(&format!(
+                "{} bytes to {} (sha256 {})",
+                file.bytes,
+                file.path.display(),
+                file.sha256
+            ));
         }
         return ExitCode::SUCCESS;
     }
     let host = Host::of(&fetched.head.url).map_or_else(|_| String::new(), |host| host.to_string());
-    output::complain(&format!("{host}: the answer is {status} after {}", attempts(&fetched.journey)));
+    output::complain(&format!(
+        "{host}: the answer is {status} after {}",
+        attempts(&fetched.journey)
+    ));
     match later {
         Some(wait) => {
             let until = clock.wall() + wait;
@@ -177,18 +220,35 @@ fn failed(global: &Global, error: &FetchError, recording: &Recording) -> ExitCod
         }
         output::json(&shown);
     }
-    ExitCode::from(if refused.is_some() { exit::REFUSED } else { exit::FAILED })
+    ExitCode::from(if refused.is_some() {
+        exit::REFUSED
+    } else {
+        exit::FAILED
+    })
 }
 
 fn attempts(journey: &Journey) -> String {
-    let plural = if journey.attempts == 1 { "attempt" } else { "attempts" };
-    format!("{} {plural} in {:.1} s", journey.attempts, journey.elapsed.as_secs_f64())
+    let plural = if journey.attempts == 1 {
+        "attempt"
+    } else {
+        "attempts"
+    };
+    format!(
+        "{} {plural} in {:.1} s",
+        journey.attempts,
+        journey.elapsed.as_secs_f64()
+    )
 }
 
 fn headers_json(head: &Head) -> Value {
     let mut shown = serde_json::Map::new();
     for name in head.headers.keys() {
-        let values: Vec<String> = head.headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
+        let values: Vec<String> = head
+            .headers
+            .get_all(name)
+            .iter()
+            .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+            .collect();
         shown.insert(name.to_string(), json!(values.join(", ")));
     }
     Value::Object(shown)

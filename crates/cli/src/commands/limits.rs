@@ -20,13 +20,19 @@ use crate::output;
 pub(crate) fn run(global: &Global, arguments: &Limits) -> Result<ExitCode, Failure> {
     let (LimitsCommand::Show { host } | LimitsCommand::Doctor { host }) = &arguments.command;
     let (config, _) = global.load()?;
-    let host = host.as_deref().map(Host::parse).transpose().map_err(|error| Failure::Usage(error.to_string()))?;
+    let host = host
+        .as_deref()
+        .map(Host::parse)
+        .transpose()
+        .map_err(|error| Failure::Usage(error.to_string()))?;
     if matches!(arguments.command, LimitsCommand::Doctor { .. }) {
         return doctor::run(global, config, host);
     }
     let rows = show::limit_rows(&config, host.as_ref());
     if global.json {
-        output::json(&json!({ "limits": rows.iter().map(|row| row_json(row, &config)).collect::<Vec<_>>() }));
+        output::json(
+            &json!({ "limits": rows.iter().map(|row| row_json(row, &config)).collect::<Vec<_>>() }),
+        );
     } else {
         output::line(&text(&rows, &config));
     }
@@ -36,20 +42,44 @@ pub(crate) fn run(global: &Global, arguments: &Limits) -> Result<ExitCode, Failu
 /// Lays out the table of limits: for `limits show`, and for the log of a run that starts.
 pub(crate) fn text(rows: &[LimitRow], config: &Config) -> String {
     let cells: Vec<Vec<String>> = rows.iter().map(|row| cells(row, config)).collect();
-    let header = ["host", "role", "rates", "max_delay_ms", "count_head", "max_concurrent", "backend", "adaptive", "from"];
+    let header = [
+        "host",
+        "role",
+        "rates",
+        "max_delay_ms",
+        "count_head",
+        "max_concurrent",
+        "backend",
+        "adaptive",
+        "from",
+    ];
     table(&header, &cells).trim_end().to_owned()
 }
 
 /// Writes the limits in force for the record of a run.
 pub(crate) fn record(config: &Config) -> serde_json::Value {
-    show::limit_rows(config, None).iter().map(|row| row_json(row, config)).collect()
+    show::limit_rows(config, None)
+        .iter()
+        .map(|row| row_json(row, config))
+        .collect()
 }
 
 /// Says the limits in one line: how many hosts are known, and what holds for the others.
 pub(crate) fn one_line(config: &Config) -> String {
     let of_sites = config.sites.iter().flat_map(|site| &site.hosts);
-    let known = config.limits.hosts.keys().chain(of_sites).collect::<HashSet<_>>().len();
-    let paces = config.limits.defaults.iter().flat_map(|role| &role.rates.value).filter(|window| window.per <= Duration::from_secs(60));
+    let known = config
+        .limits
+        .hosts
+        .keys()
+        .chain(of_sites)
+        .collect::<HashSet<_>>()
+        .len();
+    let paces = config
+        .limits
+        .defaults
+        .iter()
+        .flat_map(|role| &role.rates.value)
+        .filter(|window| window.per <= Duration::from_secs(60));
     let per_second = |window: &Window| f64::from(window.limit.get()) / window.per.as_secs_f64();
     let others = paces.min_by(|a, b| per_second(a).total_cmp(&per_second(b)));
     let others = others.map_or_else(|| "unlimited".to_owned(), short_rate);
@@ -73,41 +103,63 @@ fn cells(row: &LimitRow, config: &Config) -> Vec<String> {
         rates(row, config),
         limits.max_delay.value.as_millis().to_string(),
         limits.count_head.value.to_string(),
-        limits.max_concurrent.value.map_or_else(|| "-".to_owned(), |most| most.to_string()),
+        limits
+            .max_concurrent
+            .value
+            .map_or_else(|| "-".to_owned(), |most| most.to_string()),
         config.limits.backend.kind.value.as_str().to_owned(),
         adaptive(config).to_owned(),
         sources(row),
     ]
 }
 
-/// Writes the rates of a row, and those that its site has for all its hosts: no host of a limited site is unlimited.
+/// Writes the rates of a row, and those that its site has for all its hosts: no host of a limited
+/// site is unlimited.
 fn rates(row: &LimitRow, config: &Config) -> String {
     let host = Host::parse(&row.host).ok();
     let site = host.and_then(|host| config.sites.iter().find(|site| site.hosts.contains(&host)));
-    let common: Vec<String> = site.iter().flat_map(|site| &site.common).flat_map(|common| &common.rates.value).map(ToString::to_string).collect();
+    let common: Vec<String> = site
+        .iter()
+        .flat_map(|site| &site.common)
+        .flat_map(|common| &common.rates.value)
+        .map(ToString::to_string)
+        .collect();
     let own = rates_text(&row.limits);
     match (site, common.is_empty()) {
         (Some(_), false) if own == common.join("+") => own,
-        (Some(site), false) if row.limits.rates.value.is_empty() => format!("{} (site {})", common.join("+"), site.name),
+        (Some(site), false) if row.limits.rates.value.is_empty() => {
+            format!("{} (site {})", common.join("+"), site.name)
+        }
         (Some(site), false) => format!("{own}, {} (site {})", common.join("+"), site.name),
         _ => own,
     }
 }
 
 fn adaptive(config: &Config) -> &'static str {
-    if config.limits.adaptive.is_some() { "on" } else { "off" }
+    if config.limits.adaptive.is_some() {
+        "on"
+    } else {
+        "off"
+    }
 }
 
 /// Names the sources of a row: one if all values share it, else each with its key.
 fn sources(row: &LimitRow) -> String {
     let by_key = by_key(row);
-    let distinct: BTreeSet<String> = by_key.iter().map(|(_, source)| source.to_string()).collect();
+    let distinct: BTreeSet<String> = by_key
+        .iter()
+        .map(|(_, source)| source.to_string())
+        .collect();
     if distinct.len() == 1 {
         return distinct.into_iter().collect();
     }
     let mut parts: Vec<String> = Vec::new();
     for source in &distinct {
-        let keys: Vec<&str> = by_key.iter().filter(|(_, other)| other.to_string() == *source).map(|(key, _)| *key).collect();
+        let keys: Vec<&str> = by_key
+            .iter()
+            .filter(|(_, other)| other.to_string() == *source)
+            .map(|(key, _)| *key)
+            .collect();
         parts.push(format!("{source} ({})", keys.join(", ")));
     }
     parts.join("; ")
@@ -125,8 +177,10 @@ fn by_key(row: &LimitRow) -> [(&'static str, &Source); 4] {
 
 fn row_json(row: &LimitRow, config: &Config) -> serde_json::Value {
     let limits = &row.limits;
-    let sources: serde_json::Map<String, serde_json::Value> =
-        by_key(row).iter().map(|(key, source)| ((*key).to_owned(), json!(source.to_string()))).collect();
+    let sources: serde_json::Map<String, serde_json::Value> = by_key(row)
+        .iter()
+        .map(|(key, source)| ((*key).to_owned(), json!(source.to_string())))
+        .collect();
     json!({
         "host": row.host,
         "role": row.role.as_str(),

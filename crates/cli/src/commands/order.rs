@@ -1,4 +1,5 @@
-//! `docstokg explain ID`: whom a work would be looked up with, in which order, and why. Asks nobody.
+//! `docstokg explain ID`: whom a work would be looked up with, in which order, and why. Asks
+//! nobody.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,9 +20,14 @@ use crate::output;
 pub(crate) fn run(global: &Global, arguments: &Explain) -> Result<ExitCode, Failure> {
     let (config, settings) = global.load()?;
     let usage = |text: String| Failure::Usage(text);
-    let work = Work::new(Identifier::parse(&arguments.id).map_err(|error| usage(error.to_string()))?);
+    let work =
+        Work::new(Identifier::parse(&arguments.id).map_err(|error| usage(error.to_string()))?);
     let choice = services::choice(&arguments.choice, &settings)?;
-    let resolvers = all(&Arc::new(services::settings(&config, &settings, arguments.choice.mailto.as_deref())?));
+    let resolvers = all(&Arc::new(services::settings(
+        &config,
+        &settings,
+        arguments.choice.mailto.as_deref(),
+    )?));
     let planned = order(&work, &choice, &resolvers).map_err(|error| usage(error.to_string()))?;
     let shown = work.shown_id();
     let told = |plan: Plan| match plan {
@@ -38,13 +44,22 @@ pub(crate) fn run(global: &Global, arguments: &Explain) -> Result<ExitCode, Fail
     let rows: Vec<Vec<String>> = planned
         .iter()
         .enumerate()
-        .map(|(place, planned)| vec![(place + 1).to_string(), planned.resolver.to_owned(), told(planned.plan).to_owned(), planned.why.clone()])
+        .map(|(place, planned)| {
+            vec![
+                (place + 1).to_string(),
+                planned.resolver.to_owned(),
+                told(planned.plan).to_owned(),
+                planned.why.clone(),
+            ]
+        })
         .collect();
     output::line(&shown);
     if matches!(work.typed(), Identifier::Url(_)) {
         output::line("the URL itself is fetched first; what follows is asked if it is no file");
     }
     output::text(&table(&["", "resolver", "", "why"], &rows));
-    output::line("asked one after the other until a file is there; what one of them learns may let a later one answer");
+    output::line(
+        "asked one after the other until a file is there; what one of them learns may let a later one answer",
+    );
     Ok(ExitCode::SUCCESS)
 }

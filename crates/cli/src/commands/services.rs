@@ -16,11 +16,25 @@ use crate::exit::Failure;
 pub(crate) fn choice(arguments: &ResolverFlags, settings: &Settings) -> Result<Choice, Failure> {
     let written = &settings.resolvers;
     let text = |set: &Option<Sourced<String>>| set.as_ref().map(|set| set.value.clone());
-    let names = |text: &str| text.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect::<Vec<_>>();
-    let preset = match arguments.resolver_preset.clone().or_else(|| text(&written.preset)).as_deref() {
+    let names = |text: &str| {
+        text.split(',')
+            .map(|name| name.trim().to_owned())
+            .filter(|name| !name.is_empty())
+            .collect::<Vec<_>>()
+    };
+    let preset = match arguments
+        .resolver_preset
+        .clone()
+        .or_else(|| text(&written.preset))
+        .as_deref()
+    {
         None | Some("broad") => Preset::Broad,
         Some("fast") => Preset::Fast,
-        Some(other) => return Err(Failure::Usage(format!("'{other}' is no preset of resolvers: fast or broad"))),
+        Some(other) => {
+            return Err(Failure::Usage(format!(
+                "'{other}' is no preset of resolvers: fast or broad"
+            )));
+        }
     };
     let list = |flags: &[String], set: &Option<Sourced<String>>| {
         let mut list: Vec<String> = flags.iter().flat_map(|text| names(text)).collect();
@@ -29,35 +43,60 @@ pub(crate) fn choice(arguments: &ResolverFlags, settings: &Settings) -> Result<C
     };
     let choice = Choice {
         preset,
-        order: arguments.resolver_order.clone().or_else(|| text(&written.order)).map(|text| names(&text)),
+        order: arguments
+            .resolver_order
+            .clone()
+            .or_else(|| text(&written.order))
+            .map(|text| names(&text)),
         enable: list(&arguments.enable, &written.enable),
         disable: list(&arguments.disable, &written.disable),
     };
-    choice.check().map_err(|error| Failure::Usage(error.to_string()))?;
+    choice
+        .check()
+        .map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(choice)
 }
 
 /// Checks an address given on the command line.
 pub(crate) fn check_mailto(mailto: Option<&str>) -> Result<(), Failure> {
     let Some(mailto) = mailto else { return Ok(()) };
-    let parts = mailto.trim().split_once('@').filter(|(user, host)| !user.is_empty() && host.contains('.') && !host.contains('@'));
-    let plain = mailto.is_ascii() && !mailto.chars().any(|c| c.is_control() || c.is_whitespace() || "();<>,".contains(c));
+    let parts = mailto
+        .trim()
+        .split_once('@')
+        .filter(|(user, host)| !user.is_empty() && host.contains('.') && !host.contains('@'));
+    let plain = mailto.is_ascii()
+        && !mailto
+            .chars()
+            .any(|c| c.is_control() || c.is_whitespace() || "();<>,".contains(c));
     if parts.is_some_and(|(_, host)| !host.starts_with('.') && !host.ends_with('.')) && plain {
         return Ok(());
     }
-    Err(Failure::Usage(format!("--mailto: '{mailto}' is not an e-mail address such as you@example.org")))
+    Err(Failure::Usage(format!(
+        "--mailto: '{mailto}' is not an e-mail address such as you@example.org"
+    )))
 }
 
 /// Reads where services are and who we are to them: the configuration, and the environment over it.
-pub(crate) fn settings(config: &Config, settings: &Settings, mailto: Option<&str>) -> Result<Services, Failure> {
+pub(crate) fn settings(
+    config: &Config,
+    settings: &Settings,
+    mailto: Option<&str>,
+) -> Result<Services, Failure> {
     let written = &settings.resolvers;
     let secret = |variable: &str, set: &Option<Sourced<Hidden>>| {
-        let given = std::env::var(variable).ok().filter(|value| !value.trim().is_empty());
-        given.or_else(|| set.as_ref().map(|set| set.value.0.clone())).map(Secret::new)
+        let given = std::env::var(variable)
+            .ok()
+            .filter(|value| !value.trim().is_empty());
+        given
+            .or_else(|| set.as_ref().map(|set| set.value.0.clone()))
+            .map(Secret::new)
     };
     let mut services = Services {
         credentials: Credentials {
-            mailto: mailto.map(str::to_owned).or_else(|| config.identity.mailto.clone()).map(Secret::new),
+            mailto: mailto
+                .map(str::to_owned)
+                .or_else(|| config.identity.mailto.clone())
+                .map(Secret::new),
             unpaywall_email: secret("UNPAYWALL_EMAIL", &written.unpaywall_email),
             openalex_key: secret("OPENALEX_API_KEY", &written.openalex_api_key),
             crossref_plus_token: secret("CROSSREF_PLUS_TOKEN", &written.crossref_plus_token),
@@ -71,15 +110,27 @@ pub(crate) fn settings(config: &Config, settings: &Settings, mailto: Option<&str
     let (from, to) = (&written.endpoints, &mut services.endpoints);
     for (name, set, place) in [
         ("openalex", &from.openalex, &mut to.openalex),
-        ("openalex_content", &from.openalex_content, &mut to.openalex_content),
+        (
+            "openalex_content",
+            &from.openalex_content,
+            &mut to.openalex_content,
+        ),
         ("unpaywall", &from.unpaywall, &mut to.unpaywall),
         ("crossref", &from.crossref, &mut to.crossref),
         ("datacite", &from.datacite, &mut to.datacite),
         ("arxiv", &from.arxiv, &mut to.arxiv),
-        ("pmc_id_converter", &from.pmc_id_converter, &mut to.pmc_id_converter),
+        (
+            "pmc_id_converter",
+            &from.pmc_id_converter,
+            &mut to.pmc_id_converter,
+        ),
         ("pmc_bucket", &from.pmc_bucket, &mut to.pmc_bucket),
         ("europe_pmc", &from.europe_pmc, &mut to.europe_pmc),
-        ("europe_pmc_articles", &from.europe_pmc_articles, &mut to.europe_pmc_articles),
+        (
+            "europe_pmc_articles",
+            &from.europe_pmc_articles,
+            &mut to.europe_pmc_articles,
+        ),
         ("doi", &from.doi, &mut to.doi),
         ("wayback", &from.wayback, &mut to.wayback),
     ] {
@@ -87,7 +138,12 @@ pub(crate) fn settings(config: &Config, settings: &Settings, mailto: Option<&str
             *place = Url::parse(&set.value)
                 .ok()
                 .filter(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some())
-                .ok_or_else(|| Failure::Usage(format!("{}: resolvers.endpoints.{name}: '{}' is not an http or https URL", set.source, set.value)))?;
+                .ok_or_else(|| {
+                    Failure::Usage(format!(
+                        "{}: resolvers.endpoints.{name}: '{}' is not an http or https URL",
+                        set.source, set.value
+                    ))
+                })?;
         }
     }
     Ok(services)
@@ -96,8 +152,18 @@ pub(crate) fn settings(config: &Config, settings: &Settings, mailto: Option<&str
 /// Says, one line each, who cannot be asked and why.
 pub(crate) fn unavailable(services: &Arc<Services>, choice: &Choice) -> Vec<String> {
     let resolvers = all(services);
-    let wanted = resolvers.iter().filter(|resolver| !choice.disable.iter().any(|name| name == resolver.name()));
-    wanted.filter_map(|resolver| Some(format!("skipping {}: {}", resolver.name(), resolver.unavailable()?))).collect()
+    let wanted = resolvers
+        .iter()
+        .filter(|resolver| !choice.disable.iter().any(|name| name == resolver.name()));
+    wanted
+        .filter_map(|resolver| {
+            Some(format!(
+                "skipping {}: {}",
+                resolver.name(),
+                resolver.unavailable()?
+            ))
+        })
+        .collect()
 }
 
 /// Reads the query, if there is one.

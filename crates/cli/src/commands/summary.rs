@@ -40,20 +40,50 @@ pub(crate) fn run(global: &Global, arguments: &SummaryArguments) -> Result<ExitC
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let read = |choice: &RunChoice| summary::load(&database, choice).map_err(|error| Failure::Failed(error.into()));
-    let of_directory = arguments.run.as_deref().map(Path::new).filter(|path| path.is_dir()).map(works_of).transpose()?;
+    let read = |choice: &RunChoice| {
+        summary::load(&database, choice).map_err(|error| Failure::Failed(error.into()))
+    };
+    let of_directory = arguments
+        .run
+        .as_deref()
+        .map(Path::new)
+        .filter(|path| path.is_dir())
+        .map(works_of)
+        .transpose()?;
     if let (Some(works), false) = (&of_directory, global.json) {
         output::line(&works_text(works));
     }
-    let named = of_directory.as_ref().map(|works| works["run_id"].as_str().unwrap_or_default().to_owned());
-    let found = read(&RunChoice::read(named.as_deref().or(arguments.run.as_deref())))?;
+    let named = of_directory
+        .as_ref()
+        .map(|works| works["run_id"].as_str().unwrap_or_default().to_owned());
+    let found = read(&RunChoice::read(
+        named.as_deref().or(arguments.run.as_deref()),
+    ))?;
     let checks = targets.map_or_else(Vec::new, |targets| summary::check(&found, &targets));
-    let before = arguments.compare.as_ref().map(|id| read(&RunChoice::Named(id.clone()))).transpose()?;
+    let before = arguments
+        .compare
+        .as_ref()
+        .map(|id| read(&RunChoice::Named(id.clone())))
+        .transpose()?;
     if let Some(file) = &arguments.html {
-        write_page(file, &report::page(&database, &found).map_err(|error| Failure::Failed(error.into()))?)?;
+        write_page(
+            file,
+            &report::page(&database, &found).map_err(|error| Failure::Failed(error.into()))?,
+        )?;
     }
-    show(global, arguments, &found, &checks, before.as_ref(), of_directory)?;
-    Ok(if checks.iter().all(|check| check.ok) { ExitCode::SUCCESS } else { ExitCode::from(exit::FAILED) })
+    show(
+        global,
+        arguments,
+        &found,
+        &checks,
+        before.as_ref(),
+        of_directory,
+    )?;
+    Ok(if checks.iter().all(|check| check.ok) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(exit::FAILED)
+    })
 }
 
 fn show(
@@ -66,7 +96,8 @@ fn show(
 ) -> Result<(), Failure> {
     let compared = before.map(|before| summary::compare(before, found));
     if global.json {
-        let mut shown = serde_json::to_value(found).context("the summary cannot be written as JSON")?;
+        let mut shown =
+            serde_json::to_value(found).context("the summary cannot be written as JSON")?;
         if let Some(works) = works {
             shown["works"] = works;
         }
@@ -82,7 +113,11 @@ fn show(
     let mut text = summary::text(found, checks);
     if let (Some(before), Some(compared)) = (before, compared) {
         text.push('\n');
-        text.push_str(&summary::comparison_text(&before.run.run_id, &found.run.run_id, &compared));
+        text.push_str(&summary::comparison_text(
+            &before.run.run_id,
+            &found.run.run_id,
+            &compared,
+        ));
     }
     output::text(&text);
     if let (Some(file), false) = (&arguments.html, global.quiet) {
@@ -94,18 +129,32 @@ fn show(
 /// Reads what the latest run in a directory came to.
 fn works_of(directory: &Path) -> Result<Value, Failure> {
     let file = directory.join("manifest.summary.json");
-    let text = std::fs::read_to_string(&file)
-        .map_err(|_| Failure::Usage(format!("{} holds no finished run: {} cannot be read", directory.display(), file.display())))?;
-    serde_json::from_str(&text).map_err(|error| Failure::Failed(anyhow::anyhow!("{} cannot be read: {error}", file.display())))
+    let text = std::fs::read_to_string(&file).map_err(|_| {
+        Failure::Usage(format!(
+            "{} holds no finished run: {} cannot be read",
+            directory.display(),
+            file.display()
+        ))
+    })?;
+    serde_json::from_str(&text).map_err(|error| {
+        Failure::Failed(anyhow::anyhow!(
+            "{} cannot be read: {error}",
+            file.display()
+        ))
+    })
 }
 
 /// Says what became of the works of a directory.
 fn works_text(works: &Value) -> String {
     let number = |key: &str| works[key].as_u64().unwrap_or(0);
     let (saved, failed, left) = (number("saved"), number("failed"), number("left"));
-    let mut text = format!("downloaded {saved} of {}; {failed} not found, {left} waiting (retry later)", plural(saved + failed + left, "work"));
+    let mut text = format!(
+        "downloaded {saved} of {}; {failed} not found, {left} waiting (retry later)",
+        plural(saved + failed + left, "work")
+    );
     for (reason, count) in works["reason_totals"].as_object().into_iter().flatten() {
-        let meaning = Reason::read(reason).map_or_else(|| reason.clone(), |known| known.sentence().to_owned());
+        let meaning = Reason::read(reason)
+            .map_or_else(|| reason.clone(), |known| known.sentence().to_owned());
         text.push_str(&format!("\n  {count}: {meaning} ({reason})"));
     }
     text.push('\n');
@@ -114,5 +163,10 @@ fn works_text(works: &Value) -> String {
 
 /// Writes a page, which appears when it is complete.
 pub(crate) fn write_page(file: &Path, page: &str) -> Result<(), Failure> {
-    write_whole(file, page).map_err(|error| Failure::Failed(anyhow::anyhow!("{} cannot be written: {error}", file.display())))
+    write_whole(file, page).map_err(|error| {
+        Failure::Failed(anyhow::anyhow!(
+            "{} cannot be written: {error}",
+            file.display()
+        ))
+    })
 }

@@ -1,4 +1,5 @@
-//! What each host is doing: how fast it is asked against what is allowed, what waits until when, how its breaker stands.
+//! What each host is doing: how fast it is asked against what is allowed, what waits until when,
+//! how its breaker stands.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
@@ -58,7 +59,9 @@ fn per_second(window: &Window) -> f64 {
 
 /// Returns a span in which the rate cannot exceed its limit: a whole number of windows.
 fn span(window: Option<&Window>) -> Duration {
-    let Some(window) = window.filter(|window| !window.per.is_zero()) else { return RECENT };
+    let Some(window) = window.filter(|window| !window.per.is_zero()) else {
+        return RECENT;
+    };
     let times = RECENT.as_nanos().div_ceil(window.per.as_nanos()).max(1);
     window.per * u32::try_from(times).unwrap_or(1)
 }
@@ -66,21 +69,41 @@ fn span(window: Option<&Window>) -> Duration {
 impl Hosts {
     /// Starts with no host.
     pub(super) fn new(config: &Config) -> Self {
-        Self { known: Mutex::default(), config: config.clone() }
+        Self {
+            known: Mutex::default(),
+            config: config.clone(),
+        }
     }
 
     /// Returns the windows of a host and role, and those that its site has for all its hosts.
     fn windows(&self, host: &Host, role: Role) -> (Vec<Window>, Vec<Window>) {
-        let common = self.config.sites.iter().filter(|site| site.hosts.contains(host));
-        let common = common.flat_map(|site| site.common.iter().flat_map(|common| common.rates.value.clone())).collect();
-        (self.config.limits.of(host, role).rates.value.clone(), common)
+        let common = self
+            .config
+            .sites
+            .iter()
+            .filter(|site| site.hosts.contains(host));
+        let common = common
+            .flat_map(|site| {
+                site.common
+                    .iter()
+                    .flat_map(|common| common.rates.value.clone())
+            })
+            .collect();
+        (
+            self.config.limits.of(host, role).rates.value.clone(),
+            common,
+        )
     }
 
     /// Returns the rate of a host and what is allowed, each role measured over its own windows.
     fn rate(&self, host: &Host, watched: &Watched, now: BootInstant) -> (f64, Option<f64>) {
         let mut by_role: BTreeMap<&'static str, (Role, Vec<BootInstant>)> = BTreeMap::new();
         for (at, role) in &watched.sent {
-            by_role.entry(role.as_str()).or_insert_with(|| (*role, Vec::new())).1.push(*at);
+            by_role
+                .entry(role.as_str())
+                .or_insert_with(|| (*role, Vec::new()))
+                .1
+                .push(*at);
         }
         let (mut rate, mut allowed, mut most) = (0.0, Some(0.0), None::<f64>);
         for (role, sent) in by_role.values() {
@@ -93,7 +116,9 @@ impl Hosts {
                 continue;
             }
             rate += f64::from(u32::try_from(recent).unwrap_or(u32::MAX)) / span.as_secs_f64();
-            allowed = allowed.zip(tightest.map(per_second)).map(|(sum, own)| sum + own);
+            allowed = allowed
+                .zip(tightest.map(per_second))
+                .map(|(sum, own)| sum + own);
             most = pace(&common).map(per_second).or(most);
         }
         // What the site has in common bounds the sum of all roles.
@@ -110,21 +135,40 @@ impl Hosts {
         let mut known = self.known.lock();
         let mut lines: Vec<Line> = Vec::new();
         for (host, watched) in &mut *known {
-            while watched.sent.front().is_some_and(|(first, _)| now.since(*first) > LONGEST_PACE) {
+            while watched
+                .sent
+                .front()
+                .is_some_and(|(first, _)| now.since(*first) > LONGEST_PACE)
+            {
                 watched.sent.pop_front();
             }
-            let open = watched.open_until.map(|until| until.since(now)).filter(|left| !left.is_zero());
+            let open = watched
+                .open_until
+                .map(|until| until.since(now))
+                .filter(|left| !left.is_zero());
             let waits = watched.waits_until.since(now);
             let (rate, allowed) = self.rate(host, watched, now);
             if rate == 0.0 && open.is_none() && waits.is_zero() {
                 continue;
             }
             let (window, throttled) = (watched.window, watched.throttled);
-            lines.push(Line { host: host.to_string(), rate, allowed, waits, window, open, throttled });
+            lines.push(Line {
+                host: host.to_string(),
+                rate,
+                allowed,
+                waits,
+                window,
+                open,
+                throttled,
+            });
         }
         drop(known);
-        lines
-            .sort_by(|a, b| (b.waits, b.rate).partial_cmp(&(a.waits, a.rate)).unwrap_or(std::cmp::Ordering::Equal).then_with(|| a.host.cmp(&b.host)));
+        lines.sort_by(|a, b| {
+            (b.waits, b.rate)
+                .partial_cmp(&(a.waits, a.rate))
+                .unwrap_or(std::cmp::Ordering::Equal)
+                .then_with(|| a.host.cmp(&b.host))
+        });
         lines.truncate(most);
         lines
     }
@@ -135,7 +179,12 @@ impl Observer for Hosts {
         let note = |change: &dyn Fn(&mut Watched)| {
             let mut known = self.known.lock();
             if known.len() >= MOST && !known.contains_key(&event.host) {
-                known.retain(|_, watched| watched.sent.back().is_some_and(|(last, _)| event.at.since(*last) < RECENT));
+                known.retain(|_, watched| {
+                    watched
+                        .sent
+                        .back()
+                        .is_some_and(|(last, _)| event.at.since(*last) < RECENT)
+                });
             }
             change(known.entry(event.host.clone()).or_default());
         };
@@ -145,11 +194,18 @@ impl Observer for Hosts {
                 watched.waits_until = watched.waits_until.max(*until);
                 watched.window = window.or(watched.window);
             }),
-            What::WaitTurn { not_before: until, .. } => note(&|watched| watched.waits_until = watched.waits_until.max(*until)),
-            What::Headers { status, .. } if status.as_u16() == 429 => note(&|watched| watched.throttled += 1),
-            What::Breaker { transition, .. } | What::BreakerSeen { transition, .. } => note(&|watched| {
-                watched.open_until = (transition.to == State::Open).then(|| event.at + transition.reset.unwrap_or_default());
-            }),
+            What::WaitTurn {
+                not_before: until, ..
+            } => note(&|watched| watched.waits_until = watched.waits_until.max(*until)),
+            What::Headers { status, .. } if status.as_u16() == 429 => {
+                note(&|watched| watched.throttled += 1)
+            }
+            What::Breaker { transition, .. } | What::BreakerSeen { transition, .. } => {
+                note(&|watched| {
+                    watched.open_until = (transition.to == State::Open)
+                        .then(|| event.at + transition.reset.unwrap_or_default());
+                })
+            }
             _ => {}
         }
     }
@@ -163,21 +219,34 @@ impl Line {
 
     /// Says what a request to the host waits for, where that takes long enough to be worth a word.
     pub(super) fn long_wait(&self, least: Duration) -> Option<(&str, Duration, String)> {
-        let why = self.window.map_or_else(|| "its limit".to_owned(), |window| format!("limit {window}"));
+        let why = self.window.map_or_else(
+            || "its limit".to_owned(),
+            |window| format!("limit {window}"),
+        );
         (self.waits >= least).then_some((self.host.as_str(), self.waits, why))
     }
 
     /// Writes the line for a terminal of this width.
     pub(super) fn text(&self, width: usize) -> String {
         let name = width.saturating_sub(40).clamp(12, 34);
-        let host: String =
-            if self.host.chars().count() > name { self.host.chars().take(name - 1).chain(['\u{2026}']).collect() } else { self.host.clone() };
+        let host: String = if self.host.chars().count() > name {
+            self.host
+                .chars()
+                .take(name - 1)
+                .chain(['\u{2026}'])
+                .collect()
+        } else {
+            self.host.clone()
+        };
         let mut text = format!("{host:<name$} {:>5.1}/s", self.rate);
         if let Some(allowed) = self.allowed {
             text.push_str(&format!(" of {allowed:.1}"));
         }
         if let Some(open) = self.open {
-            text.push_str(&format!("  paused, retry in {:.0} s", open.as_secs_f64().ceil()));
+            text.push_str(&format!(
+                "  paused, retry in {:.0} s",
+                open.as_secs_f64().ceil()
+            ));
         } else if !self.waits.is_zero() {
             text.push_str(&format!("  queue {:.0} s", self.waits.as_secs_f64().ceil()));
         }
@@ -200,7 +269,10 @@ mod tests {
 
     #[test]
     fn the_rate_of_a_host_is_measured_over_whole_windows() {
-        let window = |limit: u32, seconds: u64| Window { limit: limit.try_into().unwrap(), per: Duration::from_secs(seconds) };
+        let window = |limit: u32, seconds: u64| Window {
+            limit: limit.try_into().unwrap(),
+            per: Duration::from_secs(seconds),
+        };
         assert_eq!(span(Some(&window(2, 1))), Duration::from_secs(5));
         assert_eq!(span(Some(&window(1, 3))), Duration::from_secs(6));
         assert_eq!(span(Some(&window(30, 60))), Duration::from_secs(60));

@@ -16,56 +16,116 @@ const PAPER_MEMORY: u64 = 104 << 20;
 /// Debug builds are slower by far than what people run.
 const MOST_CPU: Duration = Duration::from_millis(if cfg!(debug_assertions) { 4_000 } else { 250 });
 
-/// Runs a download of `/N` for each, and returns what each took beyond the first. `answer` is what the origin says.
-fn beyond_the_first(count: usize, answer: impl Fn(&str) -> Option<Reply> + Send + Sync + 'static) -> Vec<(Duration, u64, Vec<String>)> {
-    let origin = Origin::new(HOST).handler(move |arrival, _| answer(&arrival.path).unwrap_or_else(|| Reply::status(404)));
+/// Runs a download of `/N` for each, and returns what each took beyond the first. `answer` is what
+/// the origin says.
+fn beyond_the_first(
+    count: usize,
+    answer: impl Fn(&str) -> Option<Reply> + Send + Sync + 'static,
+) -> Vec<(Duration, u64, Vec<String>)> {
+    let origin = Origin::new(HOST)
+        .handler(move |arrival, _| answer(&arrival.path).unwrap_or_else(|| Reply::status(404)));
     let world = World::start(vec![origin], vec![HOST.to_owned()], &config());
     std::fs::create_dir(world.path("streams")).expect("a directory");
     let run = |number: usize| -> Ended {
-        let (url, out) = (format!("http://{HOST}/{number}"), world.path(&format!("out-{number}")).display().to_string());
-        measure(&mut world.command(&[&url, "--out", &out, "--quiet"]), &world.path("streams"), Duration::from_secs(30))
+        let (url, out) = (
+            format!("http://{HOST}/{number}"),
+            world.path(&format!("out-{number}")).display().to_string(),
+        );
+        measure(
+            &mut world.command(&[&url, "--out", &out, "--quiet"]),
+            &world.path("streams"),
+            Duration::from_secs(30),
+        )
     };
     let usual = run(0);
-    let beyond = |ended: Ended| (ended.cpu.saturating_sub(usual.cpu), ended.peak.saturating_sub(usual.peak), ended.problems());
+    let beyond = |ended: Ended| {
+        (
+            ended.cpu.saturating_sub(usual.cpu),
+            ended.peak.saturating_sub(usual.peak),
+            ended.problems(),
+        )
+    };
     (1..count).map(|number| beyond(run(number))).collect()
 }
 
 fn judge(class: &str, most: u64, names: &[&str], costs: Vec<(Duration, u64, Vec<String>)>) {
     let (mut problems, mut most_cpu, mut most_memory) = (Vec::new(), (Duration::ZERO, ""), (0, ""));
     for (name, (cpu, memory, wrong)) in names.iter().zip(costs) {
-        problems.extend(wrong.into_iter().map(|problem| format!("{name}: {problem}")));
+        problems.extend(
+            wrong
+                .into_iter()
+                .map(|problem| format!("{name}: {problem}")),
+        );
         if cpu > MOST_CPU || memory > most {
-            problems.push(format!("{name}: {cpu:?} of processor and {} MiB more than a small one", memory >> 20));
+            problems.push(format!(
+                "{name}: {cpu:?} of processor and {} MiB more than a small one",
+                memory >> 20
+            ));
         }
         (most_cpu, most_memory) = (most_cpu.max((cpu, name)), most_memory.max((memory, name)));
     }
     let (cpu, memory) = (most_cpu.0.as_millis(), most_memory.0 >> 20);
-    conclude(class, names.len(), &format!("at most {cpu} ms of processor ({}) and {memory} MiB ({})", most_cpu.1, most_memory.1), &problems);
+    conclude(
+        class,
+        names.len(),
+        &format!(
+            "at most {cpu} ms of processor ({}) and {memory} MiB ({})",
+            most_cpu.1, most_memory.1
+        ),
+        &problems,
+    );
 }
 
 #[test]
 fn a_hostile_page_costs_a_bounded_time_and_memory() {
     let _turn = alone();
     let head = "<html><head><meta name=citation_title content=T></head><body>";
-    let (names, bodies): (Vec<&str>, Vec<String>) = some(pages((2 << 20) - 256), 4).into_iter().unzip();
-    let pages: Vec<String> = ["<p>x</p>".to_owned()].into_iter().chain(bodies).map(|body| format!("{head}{body}")).collect();
-    let answer = move |path: &str| Some(Reply::ok(pages.get(path[1..].parse::<usize>().ok()?)?.clone()).header("content-type", "text/html"));
-    judge("one page of 2 MiB", PAGE_MEMORY, &names, beyond_the_first(names.len() + 1, answer));
+    let (names, bodies): (Vec<&str>, Vec<String>) =
+        some(pages((2 << 20) - 256), 4).into_iter().unzip();
+    let pages: Vec<String> = ["<p>x</p>".to_owned()]
+        .into_iter()
+        .chain(bodies)
+        .map(|body| format!("{head}{body}"))
+        .collect();
+    let answer = move |path: &str| {
+        Some(
+            Reply::ok(pages.get(path[1..].parse::<usize>().ok()?)?.clone())
+                .header("content-type", "text/html"),
+        )
+    };
+    judge(
+        "one page of 2 MiB",
+        PAGE_MEMORY,
+        &names,
+        beyond_the_first(names.len() + 1, answer),
+    );
 }
 
 #[test]
 fn a_hostile_paper_costs_a_bounded_time_and_memory() {
     let _turn = alone();
     let (names, hostile): (Vec<&str>, Vec<Vec<u8>>) = some(papers(), 4).into_iter().unzip();
-    let all: Vec<Vec<u8>> = [paper("A title", "text")].into_iter().chain(hostile).collect();
+    let all: Vec<Vec<u8>> = [paper("A title", "text")]
+        .into_iter()
+        .chain(hostile)
+        .collect();
     let answer = move |path: &str| {
-        let (number, is_paper) = path[1..].strip_suffix(".pdf").map_or((&path[1..], false), |number| (number, true));
+        let (number, is_paper) = path[1..]
+            .strip_suffix(".pdf")
+            .map_or((&path[1..], false), |number| (number, true));
         let paper = all.get(number.parse::<usize>().ok()?)?;
         if is_paper {
             return Some(Reply::ok(paper.clone()).header("content-type", "application/pdf"));
         }
-        let html = format!("<html><head><meta name=citation_title content=T><meta name=citation_pdf_url content={path}.pdf></head></html>");
+        let html = format!(
+            "<html><head><meta name=citation_title content=T><meta name=citation_pdf_url content={path}.pdf></head></html>"
+        );
         Some(Reply::ok(html).header("content-type", "text/html"))
     };
-    judge("one paper", PAPER_MEMORY, &names, beyond_the_first(names.len() + 1, answer));
+    judge(
+        "one paper",
+        PAPER_MEMORY,
+        &names,
+        beyond_the_first(names.len() + 1, answer),
+    );
 }

@@ -1,4 +1,5 @@
-//! Files of state and output that are damaged, a disk that is full, symbolic links where files should be, kills.
+//! Files of state and output that are damaged, a disk that is full, symbolic links where files
+//! should be, kills.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -22,9 +23,20 @@ struct Scene {
 
 impl Scene {
     fn finished(backend: &str) -> Self {
-        let origin = Origin::new(HOST).handler(|arrival, _| if arrival.path == "/robots.txt" { Reply::status(404) } else { pdf(&arrival.path) });
+        let origin = Origin::new(HOST).handler(|arrival, _| {
+            if arrival.path == "/robots.txt" {
+                Reply::status(404)
+            } else {
+                pdf(&arrival.path)
+            }
+        });
         let world = World::start(vec![origin], vec![HOST.to_owned()], &config());
-        let urls = |range: std::ops::Range<usize>| range.map(|n| format!("http://a.example/{n}.pdf")).collect::<Vec<_>>().join("\n");
+        let urls = |range: std::ops::Range<usize>| {
+            range
+                .map(|n| format!("http://a.example/{n}.pdf"))
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
         std::fs::write(world.path("first.txt"), urls(0..4)).expect("a file");
         std::fs::write(world.path("second.txt"), urls(0..8)).expect("a file");
         for name in ["canary", "streams"] {
@@ -32,15 +44,31 @@ impl Scene {
         }
         std::fs::write(world.path("canary/kept.txt"), "as it was").expect("a file");
         let scene = Self { world };
-        let ended = measure(&mut scene.command("first.txt", "good", backend), &scene.world.path("streams"), LIMIT);
+        let ended = measure(
+            &mut scene.command("first.txt", "good", backend),
+            &scene.world.path("streams"),
+            LIMIT,
+        );
         assert_eq!(ended.code, Some(0), "{}", ended.err);
         scene
     }
 
     /// Downloads a list into `NAME/out`, with state in `NAME/state`.
     fn command(&self, list: &str, name: &str, backend: &str) -> Command {
-        let (list, out) = (self.world.path(list).display().to_string(), self.world.path(name).join("out").display().to_string());
-        let mut command = self.world.command(&[&list, "--out", &out, "--max-wait", "0", "--quiet", "--rate-backend", backend]);
+        let (list, out) = (
+            self.world.path(list).display().to_string(),
+            self.world.path(name).join("out").display().to_string(),
+        );
+        let mut command = self.world.command(&[
+            &list,
+            "--out",
+            &out,
+            "--max-wait",
+            "0",
+            "--quiet",
+            "--rate-backend",
+            backend,
+        ]);
         std::fs::create_dir_all(self.world.path(name)).expect("a directory");
         command.env("DOCSTOKG_STATE_DIR", self.world.path(name).join("state"));
         command
@@ -49,7 +77,11 @@ impl Scene {
     /// Copies the finished run to another name.
     fn copy(&self, name: &str) -> PathBuf {
         let copy = self.world.path(name);
-        let status = Command::new("cp").args(["-a", "--"]).arg(self.world.path("good")).arg(&copy).status();
+        let status = Command::new("cp")
+            .args(["-a", "--"])
+            .arg(self.world.path("good"))
+            .arg(&copy)
+            .status();
         assert!(status.expect("cp").success());
         copy
     }
@@ -62,7 +94,13 @@ impl Scene {
         if ended.code != Some(0) && ended.err.trim().is_empty() {
             problems.push(format!("it ended with {:?} and said nothing", ended.code));
         }
-        (ended, problems.into_iter().map(|problem| format!("{what}: {problem}")).collect())
+        (
+            ended,
+            problems
+                .into_iter()
+                .map(|problem| format!("{what}: {problem}"))
+                .collect(),
+        )
     }
 }
 
@@ -72,7 +110,11 @@ fn files(root: &Path) -> Vec<PathBuf> {
     let mut left = vec![root.to_owned()];
     while let Some(directory) = left.pop() {
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-            if entry.path().is_dir() { left.push(entry.path()) } else { found.push(entry.path().strip_prefix(root).expect("within").to_owned()) }
+            if entry.path().is_dir() {
+                left.push(entry.path())
+            } else {
+                found.push(entry.path().strip_prefix(root).expect("within").to_owned())
+            }
         }
     }
     found.sort();
@@ -83,7 +125,9 @@ type Damage = fn(&Path, &Path);
 
 /// What happens to a file; the second path is the canary's.
 const DAMAGES: [(&str, Damage); 8] = [
-    ("emptied", |file, _| std::fs::write(file, "").expect("a file")),
+    ("emptied", |file, _| {
+        std::fs::write(file, "").expect("a file")
+    }),
     ("cut in half", |file, _| {
         let bytes = std::fs::read(file).expect("a file");
         std::fs::write(file, &bytes[..bytes.len() / 2]).expect("a file");
@@ -95,7 +139,8 @@ const DAMAGES: [(&str, Damage); 8] = [
     ("filled with nonsense", |file, _| {
         let length = std::fs::metadata(file).expect("a file").len();
         let mut random = fastrand::Rng::with_seed(length);
-        std::fs::write(file, (0..length).map(|_| random.u8(..)).collect::<Vec<_>>()).expect("a file");
+        std::fs::write(file, (0..length).map(|_| random.u8(..)).collect::<Vec<_>>())
+            .expect("a file");
     }),
     ("damaged here and there", |file, _| {
         let mut bytes = std::fs::read(file).expect("a file");
@@ -108,7 +153,11 @@ const DAMAGES: [(&str, Damage); 8] = [
     }),
     ("grown by zeroes", |file, _| {
         let length = std::fs::metadata(file).expect("a file").len();
-        std::fs::OpenOptions::new().write(true).open(file).and_then(|file| file.set_len(length + (4 << 20))).expect("a file");
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(file)
+            .and_then(|file| file.set_len(length + (4 << 20)))
+            .expect("a file");
     }),
     ("a directory", |file, _| {
         std::fs::remove_file(file).expect("a file");
@@ -126,19 +175,31 @@ fn damaged_files_are_a_sentence() {
     let (mut problems, mut most, mut cases) = (Vec::new(), 0, 0);
     for backend in ["sqlite", "multiprocess"] {
         let scene = Scene::finished(backend);
-        let files = files(&scene.world.path("good")).into_iter().filter(|file| !file.starts_with("out/pdf"));
-        let pairs: Vec<(PathBuf, &(&str, Damage))> = files.flat_map(|file| DAMAGES.iter().map(move |damage| (file.clone(), damage))).collect();
+        let files = files(&scene.world.path("good"))
+            .into_iter()
+            .filter(|file| !file.starts_with("out/pdf"));
+        let pairs: Vec<(PathBuf, &(&str, Damage))> = files
+            .flat_map(|file| DAMAGES.iter().map(move |damage| (file.clone(), damage)))
+            .collect();
         for (number, (file, (name, damage))) in some(pairs, 10).into_iter().enumerate() {
             let copy = scene.copy(&format!("copy-{number}"));
             damage(&copy.join(&file), &scene.world.path("canary"));
             let what = format!("{backend}, {} {name}", file.display());
-            let (ended, wrong) = scene.judge(&mut scene.command("second.txt", &format!("copy-{number}"), backend), &what);
+            let (ended, wrong) = scene.judge(
+                &mut scene.command("second.txt", &format!("copy-{number}"), backend),
+                &what,
+            );
             problems.extend(wrong);
             (most, cases) = (most.max(ended.peak), cases + 1);
             std::fs::remove_dir_all(copy).expect("a directory");
         }
     }
-    conclude("damaged files", cases, &format!("{} MiB", most >> 20), &problems);
+    conclude(
+        "damaged files",
+        cases,
+        &format!("{} MiB", most >> 20),
+        &problems,
+    );
 }
 
 /// No write beyond a size: the signal is an ordinary error, and the run goes on once there is room.
@@ -147,13 +208,31 @@ fn a_full_disk_is_a_sentence_and_the_run_is_continued() {
     let _turn = alone();
     let scene = Scene::finished("sqlite");
     let (mut problems, mut most) = (Vec::new(), 0);
-    let sizes = some(vec![0_u64, 1, 100, 1 << 10, 2 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20], 4);
+    let sizes = some(
+        vec![
+            0_u64,
+            1,
+            100,
+            1 << 10,
+            2 << 10,
+            4 << 10,
+            16 << 10,
+            64 << 10,
+            128 << 10,
+            256 << 10,
+            1 << 20,
+        ],
+        4,
+    );
     let cases = sizes.len();
     for size in sizes {
         let name = format!("full-{size}");
         let inner = scene.command("second.txt", &name, "sqlite");
         let mut command = Command::new("prlimit");
-        command.arg(format!("--fsize={size}")).arg(inner.get_program()).args(inner.get_args());
+        command
+            .arg(format!("--fsize={size}"))
+            .arg(inner.get_program())
+            .args(inner.get_args());
         for (variable, value) in inner.get_envs() {
             match value {
                 Some(value) => command.env(variable, value),
@@ -163,16 +242,32 @@ fn a_full_disk_is_a_sentence_and_the_run_is_continued() {
         // Its streams are files, too: what it could not say is not held against it.
         let before = Snapshot::of(&scene.world.path("canary"));
         let ended = measure(&mut command, &scene.world.path("streams"), LIMIT);
-        problems
-            .extend(ended.problems().into_iter().chain(before.changes(&scene.world.path("canary"))).map(|wrong| format!("{size} bytes: {wrong}")));
+        problems.extend(
+            ended
+                .problems()
+                .into_iter()
+                .chain(before.changes(&scene.world.path("canary")))
+                .map(|wrong| format!("{size} bytes: {wrong}")),
+        );
         most = most.max(ended.peak);
-        let (again, wrong) = scene.judge(&mut scene.command("second.txt", &name, "sqlite"), &format!("after {size} bytes"));
+        let (again, wrong) = scene.judge(
+            &mut scene.command("second.txt", &name, "sqlite"),
+            &format!("after {size} bytes"),
+        );
         problems.extend(wrong);
         if again.code != Some(0) {
-            problems.push(format!("after {size} bytes it cannot go on: {:?} {}", again.code, again.err));
+            problems.push(format!(
+                "after {size} bytes it cannot go on: {:?} {}",
+                again.code, again.err
+            ));
         }
     }
-    conclude("full disk", cases, &format!("{} MiB", most >> 20), &problems);
+    conclude(
+        "full disk",
+        cases,
+        &format!("{} MiB", most >> 20),
+        &problems,
+    );
 }
 
 /// Links where directories and files of the run should be: what they lead to stays as it is.
@@ -201,7 +296,8 @@ fn links_lead_to_no_harm() {
             let run = format!("links-{number}-{target}-{is_new}");
             if is_new {
                 for part in ["out", "state"] {
-                    std::fs::create_dir_all(scene.world.path(&run).join(part)).expect("a directory");
+                    std::fs::create_dir_all(scene.world.path(&run).join(part))
+                        .expect("a directory");
                 }
             } else {
                 scene.copy(&run);
@@ -212,33 +308,55 @@ fn links_lead_to_no_harm() {
                 continue;
             }
             cases += 1;
-            let (_, wrong) = scene.judge(&mut scene.command("second.txt", &run, "sqlite"), &format!("{name} leads to canary/{target}"));
+            let (_, wrong) = scene.judge(
+                &mut scene.command("second.txt", &run, "sqlite"),
+                &format!("{name} leads to canary/{target}"),
+            );
             problems.extend(wrong);
         }
     }
     conclude("symbolic links", cases, "", &problems);
 }
 
-/// Killed in the middle of anything, with files damaged by it or not, a run is continued to its end.
+/// Killed in the middle of anything, with files damaged by it or not, a run is continued to its
+/// end.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a real process is killed after a real time")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a real process is killed after a real time"
+)]
 fn killed_runs_are_continued() {
     let _turn = alone();
     let scene = Scene::finished("sqlite");
     let mut random = fastrand::Rng::with_seed(15);
     let (mut problems, cases) = (Vec::new(), if is_full() { 60 } else { 6 });
     for number in 0..cases {
-        let (name, backend) = (format!("kill-{}", number / 3), ["sqlite", "multiprocess"][number % 2]);
-        let mut child = scene.command("second.txt", &name, backend).spawn().expect("the program");
+        let (name, backend) = (
+            format!("kill-{}", number / 3),
+            ["sqlite", "multiprocess"][number % 2],
+        );
+        let mut child = scene
+            .command("second.txt", &name, backend)
+            .spawn()
+            .expect("the program");
         std::thread::sleep(Duration::from_millis(random.u64(1..250)));
         child.kill().expect("it is ours");
         child.wait().expect("its end");
         if number % 3 == 2 {
-            let (ended, wrong) = scene.judge(&mut scene.command("second.txt", &name, backend), &format!("after kill {number}"));
+            let (ended, wrong) = scene.judge(
+                &mut scene.command("second.txt", &name, backend),
+                &format!("after kill {number}"),
+            );
             problems.extend(wrong);
-            let files = std::fs::read_dir(scene.world.path(&name).join("out/pdf")).into_iter().flatten().count();
+            let files = std::fs::read_dir(scene.world.path(&name).join("out/pdf"))
+                .into_iter()
+                .flatten()
+                .count();
             if (ended.code, files) != (Some(0), 8) {
-                problems.push(format!("after kill {number}: {:?}, {files} files; {}", ended.code, ended.err));
+                problems.push(format!(
+                    "after kill {number}: {:?}, {files} files; {}",
+                    ended.code, ended.err
+                ));
             }
         }
     }

@@ -24,20 +24,34 @@ pub(crate) fn few<T>(mut cases: Vec<T>, short: usize) -> Vec<T> {
     cases
 }
 
-/// Only one class at a time: each is measured, and a neighbour that is busy would be measured with it.
+/// Only one class at a time: each is measured, and a neighbour that is busy would be measured with
+/// it.
 pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
     static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
     // A class that failed has had its turn.
-    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    TURN.lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Records what a class came to, and fails if anything was wrong.
 pub(crate) fn conclude(class: &str, cases: usize, figures: &str, problems: &[String]) {
-    let outcome = if problems.is_empty() { "held" } else { "FAILED" };
+    let outcome = if problems.is_empty() {
+        "held"
+    } else {
+        "FAILED"
+    };
     let line = format!("{class}\t{cases}\t{outcome}\t{figures}\n");
     if let Some(path) = std::env::var_os(REPORT) {
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-        file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the report can be written");
+        let file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path);
+        file.and_then(|mut file| file.write_all(line.as_bytes()))
+            .expect("the report can be written");
     }
-    assert!(problems.is_empty(), "{class}: {figures}\n{}", problems.join("\n"));
+    assert!(
+        problems.is_empty(),
+        "{class}: {figures}\n{}",
+        problems.join("\n")
+    );
 }

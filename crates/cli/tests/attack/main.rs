@@ -1,15 +1,27 @@
-//! The attack suite: origins, files, flags and neighbours that mean harm, on loopback, against the real program.
+//! The attack suite: origins, files, flags and neighbours that mean harm, on loopback, against the
+//! real program.
 //!
-//! Judged by: no crash, memory under a bound, the other works of the run in their usual time, nothing secret written, nothing
-//! outside the output and state directories touched. `cargo test` runs a short form; `cargo xtask attack` all of it.
+//! Judged by: no crash, memory under a bound, the other works of the run in their usual time,
+//! nothing secret written, nothing outside the output and state directories touched. `cargo test`
+//! runs a short form; `cargo xtask attack` all of it.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a failed expectation is a failed test")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failed expectation is a failed test"
+)]
 
 #[path = "../it/support.rs"]
-#[allow(dead_code, reason = "shared with the other tests of the program, which use more of it")]
+#[allow(
+    dead_code,
+    reason = "shared with the other tests of the program, which use more of it"
+)]
 mod support;
 #[path = "../it/world.rs"]
-#[allow(dead_code, reason = "shared with the other tests of the program, which use more of it")]
+#[allow(
+    dead_code,
+    reason = "shared with the other tests of the program, which use more of it"
+)]
 mod world;
 
 #[path = "../../../stores/tests/it/server.rs"]

@@ -48,8 +48,15 @@ impl Ended {
         if self.peak > MOST_MEMORY {
             problems.push(format!("it took {} MiB", self.peak >> 20));
         }
-        if let Some(character) = self.err.chars().chain(self.out.chars()).find(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r')) {
-            problems.push(format!("the control character {character:?} was written to a stream"));
+        if let Some(character) = self
+            .err
+            .chars()
+            .chain(self.out.chars())
+            .find(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r'))
+        {
+            problems.push(format!(
+                "the control character {character:?} was written to a stream"
+            ));
         }
         if !problems.is_empty() {
             problems.push(format!("it said: {}", tail(&self.err)));
@@ -63,12 +70,19 @@ fn tail(text: &str) -> String {
     text.chars().skip(skipped).collect()
 }
 
-/// Runs a command to its end, or ends it after `limit`. Its streams go to files `out` and `err` in a directory.
+/// Runs a command to its end, or ends it after `limit`. Its streams go to files `out` and `err` in
+/// a directory.
 #[expect(clippy::disallowed_methods, reason = "a real process takes real time")]
-#[expect(clippy::zombie_processes, reason = "it is waited for in a way that also says what it used")]
+#[expect(
+    clippy::zombie_processes,
+    reason = "it is waited for in a way that also says what it used"
+)]
 pub(crate) fn measure(command: &mut Command, streams: &Path, limit: Duration) -> Ended {
     let stream = |name: &str| File::create(streams.join(name)).expect("a file");
-    command.stdin(Stdio::null()).stdout(stream("out")).stderr(stream("err"));
+    command
+        .stdin(Stdio::null())
+        .stdout(stream("out"))
+        .stderr(stream("err"));
     let began = SystemClock.boot();
     let mut child = command.spawn().expect("the program");
     let id = i32::try_from(child.id()).expect("a process id");
@@ -85,9 +99,12 @@ pub(crate) fn measure(command: &mut Command, streams: &Path, limit: Duration) ->
         std::thread::sleep(Duration::from_millis(3));
     };
     let took = SystemClock.boot().since(began);
-    let read = |name: &str| String::from_utf8_lossy(&std::fs::read(streams.join(name)).expect("a file")).into_owned();
+    let read = |name: &str| {
+        String::from_utf8_lossy(&std::fs::read(streams.join(name)).expect("a file")).into_owned()
+    };
     let time = |value: libc::timeval| {
-        Duration::from_secs(u64::try_from(value.tv_sec).unwrap_or(0)) + Duration::from_micros(u64::try_from(value.tv_usec).unwrap_or(0))
+        Duration::from_secs(u64::try_from(value.tv_sec).unwrap_or(0))
+            + Duration::from_micros(u64::try_from(value.tv_usec).unwrap_or(0))
     };
     Ended {
         code: status.code(),
@@ -102,22 +119,38 @@ pub(crate) fn measure(command: &mut Command, streams: &Path, limit: Duration) ->
     }
 }
 
-/// Returns the most that a process has held so far, in bytes. Its use of resources at the end would say what this test held
-/// when it started the process, if that was more.
+/// Returns the most that a process has held so far, in bytes. Its use of resources at the end would
+/// say what this test held when it started the process, if that was more.
 fn memory(id: i32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-    let kibibytes = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(kibibytes.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
+    let kibibytes = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(
+        kibibytes
+            .trim()
+            .trim_end_matches(" kB")
+            .parse::<u64>()
+            .ok()?
+            << 10,
+    )
 }
 
 /// Takes the end of a child with what it used, if it has ended.
-#[expect(unsafe_code, reason = "the standard library waits for a child without its use of the processor")]
+#[expect(
+    unsafe_code,
+    reason = "the standard library waits for a child without its use of the processor"
+)]
 fn reap(id: i32) -> Option<(ExitStatus, libc::rusage)> {
     let mut status = 0;
-    // SAFETY: a rusage of zeroes is a valid one, and both pointers are to locals that outlive the call.
+    // SAFETY: a rusage of zeroes is a valid one, and both pointers are to locals that outlive the
+    // call.
     let (waited, usage) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        (libc::wait4(id, &raw mut status, libc::WNOHANG, &raw mut usage), usage)
+        (
+            libc::wait4(id, &raw mut status, libc::WNOHANG, &raw mut usage),
+            usage,
+        )
     };
     assert!(waited >= 0, "the child cannot be waited for");
     (waited == id).then(|| (ExitStatus::from_raw(status), usage))

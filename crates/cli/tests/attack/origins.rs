@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use docstokg_origin_sim::Reply;
-use docstokg_origin_sim::hostile::{Attack, addresses, bombs, loopback, odd_headers, pages, paper, papers, without_end};
+use docstokg_origin_sim::hostile::{
+    Attack, addresses, bombs, loopback, odd_headers, pages, paper, papers, without_end,
+};
 
 use crate::field::Field;
 use crate::form::{alone, conclude, few, is_full};
@@ -22,9 +24,14 @@ struct Canary {
 impl Canary {
     fn listen() -> Self {
         let first = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let canary = Self { port: first.local_addr().expect("an address").port(), arrived: Arc::default() };
+        let canary = Self {
+            port: first.local_addr().expect("an address").port(),
+            arrived: Arc::default(),
+        };
         // Not every machine has IPv6.
-        let others = ["127.0.0.2", "::1"].iter().filter_map(|host| TcpListener::bind((*host, canary.port)).ok());
+        let others = ["127.0.0.2", "::1"]
+            .iter()
+            .filter_map(|host| TcpListener::bind((*host, canary.port)).ok());
         for listener in others.chain([first]) {
             let arrived = Arc::clone(&canary.arrived);
             std::thread::spawn(move || {
@@ -38,7 +45,13 @@ impl Canary {
 
     fn problems(&self) -> Vec<String> {
         let arrived = self.arrived.load(Ordering::SeqCst);
-        if arrived == 0 { Vec::new() } else { vec![format!("{arrived} connections were made to where none may be")] }
+        if arrived == 0 {
+            Vec::new()
+        } else {
+            vec![format!(
+                "{arrived} connections were made to where none may be"
+            )]
+        }
     }
 }
 
@@ -47,29 +60,42 @@ fn lead_to(field: &mut Field, targets: &[String]) {
     for target in targets {
         field.file(Reply::redirect(302, target));
         field.page(format!("<html><head><meta name=citation_title content=T><meta name=citation_pdf_url content=\"{target}\"></head></html>"));
-        let record =
-            format!("{{\"doi\":\"10.5555/x\",\"best_oa_location\":{{\"url_for_pdf\":\"{target}\",\"url\":\"{target}?token=PLANTED-in-json\"}}}}");
+        let record = format!(
+            "{{\"doi\":\"10.5555/x\",\"best_oa_location\":{{\"url_for_pdf\":\"{target}\",\"url\":\"{target}?token=PLANTED-in-json\"}}}}"
+        );
         field.record(Reply::ok(record).header("content-type", "application/json"));
     }
 }
 
-/// Sends what would be dialled to a proxy that is the canary: should the guard fail, nothing leaves this machine.
+/// Sends what would be dialled to a proxy that is the canary: should the guard fail, nothing leaves
+/// this machine.
 fn behind_a_proxy(field: &mut Field, canary: &Canary) {
     let proxy = format!("http://user:PLANTED-proxy@127.0.0.1:{}", canary.port);
-    field.environment = ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"].map(|name| (name.to_owned(), proxy.clone())).to_vec();
+    field.environment = ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"]
+        .map(|name| (name.to_owned(), proxy.clone()))
+        .to_vec();
     // The proxy is asked for what the user names: if it were not, this would show nothing.
     let before = canary.arrived.load(Ordering::SeqCst);
     let streams = tempfile::tempdir().expect("a directory");
     let mut control = program();
-    control.args(["fetch", "http://127.0.0.2:1/", "--deadline", "2"]).env("http_proxy", &proxy);
+    control
+        .args(["fetch", "http://127.0.0.2:1/", "--deadline", "2"])
+        .env("http_proxy", &proxy);
     measure(&mut control, streams.path(), Duration::from_secs(20));
-    assert!(canary.arrived.swap(before, Ordering::SeqCst) > before, "the proxy is not asked");
+    assert!(
+        canary.arrived.swap(before, Ordering::SeqCst) > before,
+        "the proxy is not asked"
+    );
 }
 
 fn run(class: &str, canary: Option<&Canary>, field: Field) {
     let cases = field.cases();
     let judged = field.run();
-    let problems = [judged.problems.clone(), canary.map(Canary::problems).unwrap_or_default()].concat();
+    let problems = [
+        judged.problems.clone(),
+        canary.map(Canary::problems).unwrap_or_default(),
+    ]
+    .concat();
     conclude(class, cases, &judged.figures(), &problems);
 }
 
@@ -89,14 +115,40 @@ type Add = fn(&mut Field, bool);
 
 fn add_bombs(field: &mut Field, all: bool) {
     let size = if all { 512 << 20 } else { 32 << 20 };
-    files(field, taken(all, bombs(size, "application/pdf", "%PDF-1.4\n"), 16));
+    files(
+        field,
+        taken(all, bombs(size, "application/pdf", "%PDF-1.4\n"), 16),
+    );
     if all {
-        files(field, taken(all, bombs(size, "text/html", "<html><head><meta name=citation_pdf_url content=/x.pdf></head>"), 0));
+        files(
+            field,
+            taken(
+                all,
+                bombs(
+                    size,
+                    "text/html",
+                    "<html><head><meta name=citation_pdf_url content=/x.pdf></head>",
+                ),
+                0,
+            ),
+        );
     }
-    for attack in taken(all, bombs(16 << 20, "application/json", "{\"doi\":\"10.5555/x\",\"title\":\""), 6) {
+    for attack in taken(
+        all,
+        bombs(
+            16 << 20,
+            "application/json",
+            "{\"doi\":\"10.5555/x\",\"title\":\"",
+        ),
+        6,
+    ) {
         field.record(attack.reply);
     }
-    for attack in taken(all, bombs(16 << 20, "text/plain", "User-agent: *\nDisallow: /x\n"), 4) {
+    for attack in taken(
+        all,
+        bombs(16 << 20, "text/plain", "User-agent: *\nDisallow: /x\n"),
+        4,
+    ) {
         field.robots(attack.reply);
     }
 }
@@ -117,7 +169,10 @@ fn add_endless(field: &mut Field, all: bool) {
 fn add_headers(field: &mut Field, all: bool) {
     files(field, taken(all, odd_headers(), 50));
     // Those that speak of their whole host would keep the others from being asked.
-    let of_one_answer = odd_headers().into_iter().filter(|attack| !matches!(attack.reply.status, 429 | 503)).collect();
+    let of_one_answer = odd_headers()
+        .into_iter()
+        .filter(|attack| !matches!(attack.reply.status, 429 | 503))
+        .collect();
     for attack in taken(all, of_one_answer, 10) {
         field.record(attack.reply);
     }
@@ -125,7 +180,9 @@ fn add_headers(field: &mut Field, all: bool) {
 
 fn add_pages(field: &mut Field, all: bool) {
     for (_, body) in taken(all, pages(2 << 20), 4) {
-        field.page(format!("<html><head><meta name=citation_title content=T></head><body>{body}"));
+        field.page(format!(
+            "<html><head><meta name=citation_title content=T></head><body>{body}"
+        ));
     }
 }
 

@@ -17,7 +17,8 @@ impl Snapshot {
     pub(crate) fn of(root: &Path) -> Self {
         let mut entries = BTreeMap::new();
         walk(root, &mut |path| {
-            let mode = std::fs::symlink_metadata(path).map_or(0, |found| found.permissions().mode());
+            let mode =
+                std::fs::symlink_metadata(path).map_or(0, |found| found.permissions().mode());
             entries.insert(path.to_owned(), (mode, content(path)));
         });
         Self(entries)
@@ -26,9 +27,16 @@ impl Snapshot {
     /// Names what is not as it was.
     pub(crate) fn changes(&self, root: &Path) -> Vec<String> {
         let now = Self::of(root);
-        let gone = self.0.keys().filter(|path| !now.0.contains_key(*path)).map(|path| format!("{} is gone", path.display()));
-        let changed =
-            now.0.iter().filter(|(path, entry)| self.0.get(*path) != Some(entry)).map(|(path, _)| format!("{} was changed", path.display()));
+        let gone = self
+            .0
+            .keys()
+            .filter(|path| !now.0.contains_key(*path))
+            .map(|path| format!("{} is gone", path.display()));
+        let changed = now
+            .0
+            .iter()
+            .filter(|(path, entry)| self.0.get(*path) != Some(entry))
+            .map(|(path, _)| format!("{} was changed", path.display()));
         gone.chain(changed).collect()
     }
 }
@@ -56,11 +64,25 @@ pub(crate) fn leaks(directories: &[PathBuf]) -> Vec<String> {
     for directory in directories {
         walk(directory, &mut |path| {
             let bytes = [path.to_string_lossy().as_bytes(), b"\n", &content(path)].concat();
-            let at = |needle: &str| bytes.windows(needle.len()).position(|window| window.eq_ignore_ascii_case(needle.as_bytes()));
-            let exactly = |needle: &str| bytes.windows(needle.len()).position(|window| window == needle.as_bytes());
-            if let Some(at) = at(PLANTED).or_else(|| ENCODED.iter().find_map(|needle| exactly(needle))) {
+            let at = |needle: &str| {
+                bytes
+                    .windows(needle.len())
+                    .position(|window| window.eq_ignore_ascii_case(needle.as_bytes()))
+            };
+            let exactly = |needle: &str| {
+                bytes
+                    .windows(needle.len())
+                    .position(|window| window == needle.as_bytes())
+            };
+            if let Some(at) =
+                at(PLANTED).or_else(|| ENCODED.iter().find_map(|needle| exactly(needle)))
+            {
                 let around = &bytes[at.saturating_sub(120)..bytes.len().min(at + 80)];
-                leaks.push(format!("a secret is in {}: {}", path.display(), String::from_utf8_lossy(around).replace(char::is_control, " ")));
+                leaks.push(format!(
+                    "a secret is in {}: {}",
+                    path.display(),
+                    String::from_utf8_lossy(around).replace(char::is_control, " ")
+                ));
             }
         });
     }

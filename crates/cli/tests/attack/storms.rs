@@ -1,7 +1,9 @@
-//! More processes than a window allows, on one store, while they are killed and stopped and the store is taken away.
+//! More processes than a window allows, on one store, while they are killed and stopped and the
+//! store is taken away.
 //!
-//! Judged at the origin: no window is exceeded. Afterwards nothing is stuck: every process that lives ends with all its
-//! files, and so do the works of those that were killed in a run of their own.
+//! Judged at the origin: no window is exceeded. Afterwards nothing is stuck: every process that
+//! lives ends with all its files, and so do the works of those that were killed in a run of their
+//! own.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -33,7 +35,10 @@ struct Stage {
     works: usize,
 }
 
-#[expect(clippy::disallowed_methods, reason = "processes and servers are stopped for real times")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "processes and servers are stopped for real times"
+)]
 fn pause(length: Duration) {
     std::thread::sleep(length);
 }
@@ -43,20 +48,42 @@ fn seconds(seconds: f64) {
 }
 
 fn signal(name: &str, id: u32) {
-    assert!(Command::new("kill").args([name, &id.to_string()]).status().expect("kill").success(), "{name} {id}");
+    assert!(
+        Command::new("kill")
+            .args([name, &id.to_string()])
+            .status()
+            .expect("kill")
+            .success(),
+        "{name} {id}"
+    );
 }
 
 impl Stage {
     fn set(backend: &'static str, works: usize) -> Self {
-        let origin = Origin::new(HOST).handler(|arrival, _| if arrival.path == "/robots.txt" { Reply::status(404) } else { pdf(&arrival.path) });
+        let origin = Origin::new(HOST).handler(|arrival, _| {
+            if arrival.path == "/robots.txt" {
+                Reply::status(404)
+            } else {
+                pdf(&arrival.path)
+            }
+        });
         let config =
             config().replace("  hosts: {", &format!("  hosts: {{ {HOST}: {{ artifact: {{ rates: [\"{LIMIT}/SECOND\"], max_concurrent: 50 }} }},"));
         let world = World::start(vec![origin], vec![HOST.to_owned()], &config);
         let redis = (backend == "redis").then(Server::start);
-        let mut stage = Self { world, backend, redis, processes: Vec::new(), works };
+        let mut stage = Self {
+            world,
+            backend,
+            redis,
+            processes: Vec::new(),
+            works,
+        };
         for number in 0..PROCESSES {
-            let urls: Vec<String> = (0..works).map(|work| format!("http://{HOST}/{number}/{work}.pdf")).collect();
-            std::fs::write(stage.world.path(&format!("{number}.txt")), urls.join("\n")).expect("a file");
+            let urls: Vec<String> = (0..works)
+                .map(|work| format!("http://{HOST}/{number}/{work}.pdf"))
+                .collect();
+            std::fs::write(stage.world.path(&format!("{number}.txt")), urls.join("\n"))
+                .expect("a file");
             let child = stage.start(number);
             stage.processes.push(Some(child));
         }
@@ -71,12 +98,25 @@ impl Stage {
     fn start(&self, number: usize) -> Child {
         let path = |name: String| self.world.path(&name).display().to_string();
         let (list, out) = (path(format!("{number}.txt")), path(format!("out-{number}")));
-        let mut command = self.world.command(&[&list, "--out", &out, "--quiet", "--ignore-robots", "--rate-backend", self.backend]);
+        let mut command = self.world.command(&[
+            &list,
+            "--out",
+            &out,
+            "--quiet",
+            "--ignore-robots",
+            "--rate-backend",
+            self.backend,
+        ]);
         if let Some(redis) = &self.redis {
             command.args(["--rate-dsn", &redis.dsn()]);
         }
         let stream = std::fs::File::create(path(format!("err-{number}"))).expect("a file");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stream).spawn().expect("the program")
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(stream)
+            .spawn()
+            .expect("the program")
     }
 
     fn redis(&mut self) -> &mut Server {
@@ -98,44 +138,73 @@ impl Stage {
     }
 
     fn tell(&mut self, words: &str) {
-        let mut connection = TcpStream::connect(("127.0.0.1", self.redis().port)).expect("a connection");
+        let mut connection =
+            TcpStream::connect(("127.0.0.1", self.redis().port)).expect("a connection");
         write!(connection, "{words}\r\n").expect("it listens");
         let mut answer = String::new();
-        BufReader::new(connection).read_line(&mut answer).expect("an answer");
+        BufReader::new(connection)
+            .read_line(&mut answer)
+            .expect("an answer");
         assert!(answer.starts_with('+'), "{answer}");
     }
 
     /// Waits for all that live, starts those again that were killed, and judges.
     fn end(mut self) -> (Vec<String>, String) {
         let mut problems = Vec::new();
-        let killed: Vec<usize> = (0..PROCESSES).filter(|number| self.processes[*number].is_none()).collect();
+        let killed: Vec<usize> = (0..PROCESSES)
+            .filter(|number| self.processes[*number].is_none())
+            .collect();
         let mut living = std::mem::take(&mut self.processes);
         for (number, child) in living.iter_mut().enumerate() {
             problems.extend(child.take().and_then(|child| self.wait(number, child)));
         }
         for number in killed {
-            problems.extend(self.wait(number, self.start(number)).map(|problem| format!("in a run after the storm: {problem}")));
+            problems.extend(
+                self.wait(number, self.start(number))
+                    .map(|problem| format!("in a run after the storm: {problem}")),
+            );
         }
         let times = self.times();
         let (most, at) = most_within(&times, Duration::from_secs(1).saturating_sub(SLACK));
         if most > LIMIT {
-            problems.push(format!("{most} requests within a second at a limit of {LIMIT}, {at:?} after the first; {}", self.around(at)));
+            problems.push(format!(
+                "{most} requests within a second at a limit of {LIMIT}, {at:?} after the first; {}",
+                self.around(at)
+            ));
         }
-        (problems, format!("{} requests, at most {most} in a second", times.len()))
+        (
+            problems,
+            format!("{} requests, at most {most} in a second", times.len()),
+        )
     }
 
     /// When requests arrived, in order.
     fn times(&self) -> Vec<BootInstant> {
-        self.world.web.ledger().at(HOST).into_iter().map(|arrival| arrival.at).collect()
+        self.world
+            .web
+            .ledger()
+            .at(HOST)
+            .into_iter()
+            .map(|arrival| arrival.at)
+            .collect()
     }
 
     /// Lists the arrivals around an instant, with the processes that sent them.
     fn around(&self, at: Duration) -> String {
         let arrivals = self.world.web.ledger().at(HOST);
-        let near = arrivals.iter().map(|arrival| (arrival.at.since(arrivals[0].at), arrival.path.split('/').nth(1).unwrap_or_default()));
+        let near = arrivals.iter().map(|arrival| {
+            (
+                arrival.at.since(arrivals[0].at),
+                arrival.path.split('/').nth(1).unwrap_or_default(),
+            )
+        });
         let near = near.filter(|(time, _)| time.abs_diff(at) < Duration::from_secs(2));
-        let shown = |(time, process): (Duration, &str)| format!("{process} at {:.3}", time.as_secs_f64());
-        format!("process at second: {}", near.map(shown).collect::<Vec<_>>().join(", "))
+        let shown =
+            |(time, process): (Duration, &str)| format!("{process} at {:.3}", time.as_secs_f64());
+        format!(
+            "process at second: {}",
+            near.map(shown).collect::<Vec<_>>().join(", ")
+        )
     }
 
     /// Waits for the end of a process; says what is wrong with it.
@@ -152,10 +221,19 @@ impl Stage {
             }
             pause(Duration::from_millis(10));
         };
-        let files = std::fs::read_dir(self.world.path(&format!("out-{number}/pdf"))).into_iter().flatten().count();
-        let said = std::fs::read_to_string(self.world.path(&format!("err-{number}"))).unwrap_or_default();
+        let files = std::fs::read_dir(self.world.path(&format!("out-{number}/pdf")))
+            .into_iter()
+            .flatten()
+            .count();
+        let said =
+            std::fs::read_to_string(self.world.path(&format!("err-{number}"))).unwrap_or_default();
         let ended_well = status.success() && files == self.works && !said.contains("panicked");
-        (!ended_well).then(|| format!("process {number} ended with {status} and {files} of {} files: {said}", self.works))
+        (!ended_well).then(|| {
+            format!(
+                "process {number} ended with {status} and {files} of {} files: {said}",
+                self.works
+            )
+        })
     }
 }
 
@@ -233,7 +311,10 @@ fn rage(class: &str, storms: &[Storm], at_once: usize, works: usize) {
     let _turn = alone();
     let (mut problems, mut figures) = (Vec::new(), Vec::new());
     for few in storms.chunks(at_once) {
-        let runs: Vec<_> = few.iter().map(|(backend, name, disturb)| storm(backend, name, *disturb, works)).collect();
+        let runs: Vec<_> = few
+            .iter()
+            .map(|(backend, name, disturb)| storm(backend, name, *disturb, works))
+            .collect();
         for run in runs {
             let (wrong, figure) = run.join().expect("no panic");
             problems.extend(wrong);
@@ -245,20 +326,36 @@ fn rage(class: &str, storms: &[Storm], at_once: usize, works: usize) {
 
 type Came = (Vec<String>, String);
 
-fn storm(backend: &'static str, name: &'static str, disturb: fn(&mut Stage), works: usize) -> std::thread::JoinHandle<Came> {
+fn storm(
+    backend: &'static str,
+    name: &'static str,
+    disturb: fn(&mut Stage),
+    works: usize,
+) -> std::thread::JoinHandle<Came> {
     std::thread::spawn(move || {
         let mut stage = Stage::set(backend, works);
         disturb(&mut stage);
         let (problems, figures) = stage.end();
         let name = format!("{backend} {name}");
-        (problems.into_iter().map(|problem| format!("{name}: {problem}")).collect(), format!("{name}: {figures}"))
+        (
+            problems
+                .into_iter()
+                .map(|problem| format!("{name}: {problem}"))
+                .collect(),
+            format!("{name}: {figures}"),
+        )
     })
 }
 
 /// The short form: processes on every store.
 #[test]
 fn no_window_is_exceeded_when_processes_are_killed_and_stopped() {
-    rage("storms of processes", &STORMS[..3], 3, if is_full() { 10 } else { 3 });
+    rage(
+        "storms of processes",
+        &STORMS[..3],
+        3,
+        if is_full() { 10 } else { 3 },
+    );
 }
 
 #[test]

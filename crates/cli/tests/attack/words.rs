@@ -23,7 +23,10 @@ fn run(directory: &Path, command: &mut Command) -> (Ended, Vec<String>) {
     }
     std::fs::write(canary.join("kept.txt"), "as it was").expect("a file");
     let before = Snapshot::of(&canary);
-    command.current_dir(&here).env("DOCSTOKG_STATE_DIR", directory.join("state")).env("HOME", directory.join("home"));
+    command
+        .current_dir(&here)
+        .env("DOCSTOKG_STATE_DIR", directory.join("state"))
+        .env("HOME", directory.join("home"));
     let ended = measure(command, &directory.join("streams"), LIMIT);
     let problems = [ended.problems(), before.changes(&canary)].concat();
     (ended, problems)
@@ -31,10 +34,20 @@ fn run(directory: &Path, command: &mut Command) -> (Ended, Vec<String>) {
 
 /// The options that the help of a command names, and whether they take a value.
 fn options(command: &str) -> Vec<String> {
-    let help = program().args([command, "--help"]).output().expect("the program");
+    let help = program()
+        .args([command, "--help"])
+        .output()
+        .expect("the program");
     let help = String::from_utf8_lossy(&help.stdout).into_owned();
-    let words = help.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2);
-    let mut names: Vec<String> = words.map(|word| word.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '-').to_owned()).collect();
+    let words = help
+        .split_whitespace()
+        .filter(|word| word.starts_with("--") && word.len() > 2);
+    let mut names: Vec<String> = words
+        .map(|word| {
+            word.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+                .to_owned()
+        })
+        .collect();
     names.sort();
     names.dedup();
     names
@@ -56,7 +69,10 @@ fn nonsense() -> Vec<OsString> {
         "a:b=c:d",
     ];
     // An argument cannot have a zero in it.
-    let mut values: Vec<OsString> = texts.iter().map(|text| text.replace('\0', "").into()).collect();
+    let mut values: Vec<OsString> = texts
+        .iter()
+        .map(|text| text.replace('\0', "").into())
+        .collect();
     values.push("a".repeat(100_000).into());
     values.push(OsString::from_vec(vec![0xff, 0xfe, b'/', 0x80]));
     values
@@ -68,7 +84,10 @@ fn flags_of_nonsense_are_a_sentence() {
     let directory = tempfile::tempdir().expect("a directory");
     // What each does without a network: dry, or to a port on which nobody listens.
     let commands: [(&str, &[&str]); 6] = [
-        ("download", &["--dry-run", "--out", "out", "http://127.0.0.1:1/x.pdf"]),
+        (
+            "download",
+            &["--dry-run", "--out", "out", "http://127.0.0.1:1/x.pdf"],
+        ),
         ("fetch", &["http://127.0.0.1:1/", "--deadline", "1"]),
         ("explain", &["10.5555/x"]),
         ("summary", &[]),
@@ -80,9 +99,19 @@ fn flags_of_nonsense_are_a_sentence() {
         for option in options(command) {
             for value in nonsense() {
                 // Both spellings of a value, in turn.
-                let words = if lines.len().is_multiple_of(2) { vec![option.clone().into(), value] } else { vec![joined(&option, value)] };
+                let words = if lines.len().is_multiple_of(2) {
+                    vec![option.clone().into(), value]
+                } else {
+                    vec![joined(&option, value)]
+                };
                 let rest = rest.iter().map(OsString::from);
-                lines.push([OsString::from(command)].into_iter().chain(rest).chain(words).collect());
+                lines.push(
+                    [OsString::from(command)]
+                        .into_iter()
+                        .chain(rest)
+                        .chain(words)
+                        .collect(),
+                );
             }
         }
     }
@@ -91,7 +120,11 @@ fn flags_of_nonsense_are_a_sentence() {
     for line in lines {
         let (ended, wrong) = run(directory.path(), program().args(&line));
         most = most.max(ended.peak);
-        problems.extend(wrong.into_iter().map(|problem| format!("{:.300}: {problem}", format!("{line:?}"))));
+        problems.extend(
+            wrong
+                .into_iter()
+                .map(|problem| format!("{:.300}: {problem}", format!("{line:?}"))),
+        );
     }
     conclude("flags", cases, &format!("{} MiB", most >> 20), &problems);
 }
@@ -108,7 +141,10 @@ const LISTS: [(&str, &str); 6] = [
         "lines",
         "10.1000/182\nhttps://doi.org/10.5555/12345678\narXiv:2101.00001v2\nPMC3531190\npmid:12345678\nW2741809807\nhttp://a.example/x.pdf\n# comment\n",
     ),
-    ("csv", "doi,title,year,url\n10.1000/182,\"A \"\"quoted\"\" title\",2001,http://a.example/1\n10.5555/1,\"two\nlines\",x,\n"),
+    (
+        "csv",
+        "doi,title,year,url\n10.1000/182,\"A \"\"quoted\"\" title\",2001,http://a.example/1\n10.5555/1,\"two\nlines\",x,\n",
+    ),
     (
         "jsonl",
         "{\"doi\":\"10.1000/182\",\"title\":\"A\"}\n{\"id\":\"https://openalex.org/W1\",\"doi\":\"https://doi.org/10.5555/2\",\"open_access\":{\"oa_url\":\"http://a.example/x.pdf\"},\"locations\":[{\"pdf_url\":null}]}\n",
@@ -117,7 +153,10 @@ const LISTS: [(&str, &str); 6] = [
         "bibtex",
         "@article{key, title = {A {Nested} title}, doi = \"10.1000/182\", year = 2001, url = {http://a.example/}}\n@string{x = \"y\"}\n@book(other, doi = x # \"z\")\n",
     ),
-    ("ris", "TY  - JOUR\nTI  - A title\nDO  - 10.1000/182\nPY  - 2001/01/01\nUR  - http://a.example/\nER  - \n"),
+    (
+        "ris",
+        "TY  - JOUR\nTI  - A title\nDO  - 10.1000/182\nPY  - 2001/01/01\nUR  - http://a.example/\nER  - \n",
+    ),
     (
         "csl-json",
         "[{\"id\":\"a\",\"DOI\":\"10.1000/182\",\"title\":\"A\",\"issued\":{\"date-parts\":[[2001,1,1]]}},{\"id\":1,\"URL\":\"http://a.example/\"}]",
@@ -138,21 +177,36 @@ fn changed(random: &mut fastrand::Rng, list: &str, length: usize) -> Vec<u8> {
 fn lists_of_nonsense_are_lines_that_are_not_recognised() {
     let _turn = alone();
     let directory = tempfile::tempdir().expect("a directory");
-    let (length, rounds) = if is_full() { (512 << 10, 6) } else { (24 << 10, 1) };
+    let (length, rounds) = if is_full() {
+        (512 << 10, 6)
+    } else {
+        (24 << 10, 1)
+    };
     let mut random = fastrand::Rng::with_seed(15);
     let (mut problems, mut most, mut lines) = (Vec::new(), 0, 0);
     for round in 0..rounds {
         for (format, list) in LISTS {
             let bytes = changed(&mut random, list, length);
             lines += bytes.split(|byte| *byte == b'\n').count();
-            let (file, out) = (directory.path().join("list"), directory.path().join(format!("out-{format}-{round}")));
+            let (file, out) = (
+                directory.path().join("list"),
+                directory.path().join(format!("out-{format}-{round}")),
+            );
             std::fs::write(&file, bytes).expect("a file");
             let named = if round % 2 == 0 { format } else { "auto" };
             let mut command = program();
-            command.args(["download", "--dry-run", "--format", named]).arg(&file).arg("--out").arg(&out);
+            command
+                .args(["download", "--dry-run", "--format", named])
+                .arg(&file)
+                .arg("--out")
+                .arg(&out);
             let (ended, wrong) = run(directory.path(), &mut command);
             most = most.max(ended.peak);
-            problems.extend(wrong.into_iter().map(|problem| format!("{format} in round {round}: {problem}")));
+            problems.extend(
+                wrong
+                    .into_iter()
+                    .map(|problem| format!("{format} in round {round}: {problem}")),
+            );
         }
     }
     conclude("lists", lines, &format!("{} MiB", most >> 20), &problems);

@@ -17,14 +17,27 @@ fn signalled(signal: &str) -> (World, Output) {
     });
     let config = "version: 1\nlimits: { hosts: { a.example: { artifact: { rates: [], max_concurrent: 1 } } } }\n";
     let world = World::start(vec![origin], vec!["a.example".to_owned()], config);
-    let urls: Vec<String> = (0..30).map(|n| format!("http://a.example/{n}.pdf")).collect();
+    let urls: Vec<String> = (0..30)
+        .map(|n| format!("http://a.example/{n}.pdf"))
+        .collect();
     std::fs::write(world.path("list.txt"), urls.join("\n")).expect("a list");
     let list = world.path("list.txt").display().to_string();
-    let child = world.command(&[&list]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program");
+    let child = world
+        .command(&[&list])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program");
     while world.web.ledger().len() < 3 {
         std::thread::park_timeout(Duration::from_millis(5));
     }
-    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill").success());
+    assert!(
+        Command::new("kill")
+            .args([signal, &child.id().to_string()])
+            .status()
+            .expect("kill")
+            .success()
+    );
     let ended = child.wait_with_output().expect("an end");
     (world, ended)
 }
@@ -34,11 +47,20 @@ fn interrupted_once_it_finishes_what_is_in_flight_and_says_how_to_go_on() {
     let (world, ended) = signalled("-INT");
     assert_eq!(ended.status.code(), Some(1));
     let told = text(&ended.stderr);
-    assert!(told.contains("finishing current downloads") && told.contains("continue with --resume"), "{told}");
+    assert!(
+        told.contains("finishing current downloads") && told.contains("continue with --resume"),
+        "{told}"
+    );
     let fetched = world.manifests().len();
     assert!((1..30).contains(&fetched), "{fetched}");
     assert!(world.run(&["--resume", "--quiet"]).status.success());
-    let mut paths: Vec<String> = world.web.ledger().arrivals().into_iter().map(|arrival| arrival.path).collect();
+    let mut paths: Vec<String> = world
+        .web
+        .ledger()
+        .arrivals()
+        .into_iter()
+        .map(|arrival| arrival.path)
+        .collect();
     paths.sort();
     let all = paths.len();
     paths.dedup();
@@ -52,7 +74,11 @@ fn sigterm_and_sighup_end_a_run_as_ctrl_c_does() {
         let (world, ended) = signalled(signal);
         let told = text(&ended.stderr);
         assert_eq!(ended.status.code(), Some(1), "{signal}: {told}");
-        assert!(told.contains("finishing current downloads") && told.contains("remaining; continue with --resume"), "{signal}: {told}");
+        assert!(
+            told.contains("finishing current downloads")
+                && told.contains("remaining; continue with --resume"),
+            "{signal}: {told}"
+        );
         assert!(world.path("out/report.html").exists());
     }
 }
@@ -60,42 +86,107 @@ fn sigterm_and_sighup_end_a_run_as_ctrl_c_does() {
 #[test]
 fn the_person_who_ordered_the_papers_gets_a_report_and_a_list_of_what_is_missing() {
     let world = World::plain();
-    let ran = world.run(&["http://a.example/1.pdf", "http://a.example/missing/2.pdf", "http://a.example/missing/=3.pdf", "--disable", "wayback"]);
+    let ran = world.run(&[
+        "http://a.example/1.pdf",
+        "http://a.example/missing/2.pdf",
+        "http://a.example/missing/=3.pdf",
+        "--disable",
+        "wayback",
+    ]);
     let told = text(&ran.stderr);
     assert_eq!(ran.status.code(), Some(1), "{told}");
-    assert!(told.contains("downloaded 1 of 3 works") && told.contains("2 not found"), "{told}");
+    assert!(
+        told.contains("downloaded 1 of 3 works") && told.contains("2 not found"),
+        "{told}"
+    );
     let missing = std::fs::read_to_string(world.path("out/missing.csv")).expect("a list");
     let lines: Vec<&str> = missing.lines().collect();
     assert_eq!(lines[0], "id,title,reason,link");
-    assert_eq!(lines[1], "http://a.example/missing/2.pdf,,the link is dead (404),http://a.example/missing/2.pdf");
+    assert_eq!(
+        lines[1],
+        "http://a.example/missing/2.pdf,,the link is dead (404),http://a.example/missing/2.pdf"
+    );
     let page = std::fs::read_to_string(world.path("out/report.html")).expect("a report");
-    let tiles = ["works asked", "downloaded", "not openly available", "failed", "waiting"];
-    let places: Vec<usize> = tiles.iter().map(|tile| page.find(&format!("<span>{tile}</span>")).expect(tile)).collect();
-    assert!(places.is_sorted() && page.find("Requests by source").is_some_and(|at| at > places[4]));
-    let references: Value = serde_json::from_str(&std::fs::read_to_string(world.path("out/downloaded.csl.json")).expect("a file")).expect("CSL-JSON");
+    let tiles = [
+        "works asked",
+        "downloaded",
+        "not openly available",
+        "failed",
+        "waiting",
+    ];
+    let places: Vec<usize> = tiles
+        .iter()
+        .map(|tile| page.find(&format!("<span>{tile}</span>")).expect(tile))
+        .collect();
+    assert!(
+        places.is_sorted()
+            && page
+                .find("Requests by source")
+                .is_some_and(|at| at > places[4])
+    );
+    let references: Value = serde_json::from_str(
+        &std::fs::read_to_string(world.path("out/downloaded.csl.json")).expect("a file"),
+    )
+    .expect("CSL-JSON");
     assert_eq!(references.as_array().map(Vec::len), Some(1));
-    let path = world.manifests().iter().find_map(|line| line["path"].as_str().map(str::to_owned)).unwrap_or_default();
+    let path = world
+        .manifests()
+        .iter()
+        .find_map(|line| line["path"].as_str().map(str::to_owned))
+        .unwrap_or_default();
     assert!(path.contains("__1__"), "it is named after its URL: {path}");
     // The directory is enough to ask how it went.
     let out = world.path("out").display().to_string();
-    let summary = program().args(["summary", &out]).env("DOCSTOKG_STATE_DIR", world.path("state")).output().expect("the program");
+    let summary = program()
+        .args(["summary", &out])
+        .env("DOCSTOKG_STATE_DIR", world.path("state"))
+        .output()
+        .expect("the program");
     let shown = text(&summary.stdout);
-    assert!(summary.status.success() && shown.contains("downloaded 1 of 3 works") && shown.contains("http_404"), "{shown}{}", text(&summary.stderr));
+    assert!(
+        summary.status.success()
+            && shown.contains("downloaded 1 of 3 works")
+            && shown.contains("http_404"),
+        "{shown}{}",
+        text(&summary.stderr)
+    );
     assert!(!shown.contains("waited for rates"), "{shown}");
     // Three files and a robots.txt were asked for; that the site has none is no failure.
-    assert!(shown.contains("4 requests in") && shown.contains("2 answered, 2 failed"), "{shown}");
+    assert!(
+        shown.contains("4 requests in") && shown.contains("2 answered, 2 failed"),
+        "{shown}"
+    );
 }
 
 #[test]
 fn a_dry_run_knows_what_is_there_and_says_how_much_is_to_do() {
     let world = World::plain();
-    assert!(world.run(&["http://a.example/1.pdf", "--quiet"]).status.success());
+    assert!(
+        world
+            .run(&["http://a.example/1.pdf", "--quiet"])
+            .status
+            .success()
+    );
     let asked = world.web.ledger().len();
-    let ran = world.run(&["http://a.example/1.pdf", "http://a.example/2.pdf", "--dry-run"]);
+    let ran = world.run(&[
+        "http://a.example/1.pdf",
+        "http://a.example/2.pdf",
+        "--dry-run",
+    ]);
     let told = text(&ran.stderr);
-    assert!(told.contains("dry run: 2 works, 1 known from an earlier run, 1 duplicate; 1 to download"), "{told}");
-    assert!(text(&ran.stdout).contains("2.pdf") && !text(&ran.stdout).contains("1.pdf"), "{}", text(&ran.stdout));
-    assert_eq!((world.web.ledger().len(), world.manifests().len()), (asked, 1));
+    assert!(
+        told.contains("dry run: 2 works, 1 known from an earlier run, 1 duplicate; 1 to download"),
+        "{told}"
+    );
+    assert!(
+        text(&ran.stdout).contains("2.pdf") && !text(&ran.stdout).contains("1.pdf"),
+        "{}",
+        text(&ran.stdout)
+    );
+    assert_eq!(
+        (world.web.ledger().len(), world.manifests().len()),
+        (asked, 1)
+    );
 }
 
 #[test]
@@ -103,9 +194,17 @@ fn an_address_that_is_none_is_refused_and_reference_files_are_read() {
     let world = World::plain();
     for mailto in ["you", "you@", "@host.org", "a b@host.org", "you@host"] {
         let ran = world.run(&["http://a.example/1.pdf", "--mailto", mailto]);
-        assert!(ran.status.code() == Some(2) && text(&ran.stderr).contains("is not an e-mail address"), "{mailto}: {}", text(&ran.stderr));
+        assert!(
+            ran.status.code() == Some(2) && text(&ran.stderr).contains("is not an e-mail address"),
+            "{mailto}: {}",
+            text(&ran.stderr)
+        );
     }
-    std::fs::write(world.path("refs.bib"), "@misc{a,\n  url = {http://a.example/7.pdf},\n}\n@comment{nothing}\n").expect("a file");
+    std::fs::write(
+        world.path("refs.bib"),
+        "@misc{a,\n  url = {http://a.example/7.pdf},\n}\n@comment{nothing}\n",
+    )
+    .expect("a file");
     let file = world.path("refs.bib").display().to_string();
     let ran = world.run(&[&file, "--mailto", "me@library.edu"]);
     assert!(ran.status.success(), "{}", text(&ran.stderr));
@@ -118,62 +217,122 @@ fn limits_are_one_line_and_the_full_table_with_verbose() {
     let told = text(&world.run(&["http://a.example/1.pdf"]).stderr);
     let first = told.lines().next().unwrap_or_default();
     assert!(
-        first.starts_with("limits: ") && first.ends_with("known hosts, others unlimited; docstokg limits show") || first.contains("others"),
+        first.starts_with("limits: ")
+            && first.ends_with("known hosts, others unlimited; docstokg limits show")
+            || first.contains("others"),
         "{told}"
     );
     assert!(!told.contains("max_delay_ms"), "{told}");
     let told = text(&world.run(&["http://a.example/2.pdf", "--verbose"]).stderr);
     assert!(told.contains("max_delay_ms"), "{told}");
-    let summary: Value = serde_json::from_str(&std::fs::read_to_string(world.path("out/manifest.summary.json")).expect("a summary")).expect("JSON");
-    assert!(summary["limits"].as_array().is_some_and(|rows| rows.iter().any(|row| row["host"] == "api.crossref.org")), "{summary}");
+    let summary: Value = serde_json::from_str(
+        &std::fs::read_to_string(world.path("out/manifest.summary.json")).expect("a summary"),
+    )
+    .expect("JSON");
+    assert!(
+        summary["limits"]
+            .as_array()
+            .is_some_and(|rows| rows.iter().any(|row| row["host"] == "api.crossref.org")),
+        "{summary}"
+    );
 }
 
 /// A publisher whose article needs a cookie of its identity host.
 fn publisher() -> World {
-    let has = |arrival: &Arrival, cookie: &str| arrival.header("cookie").is_some_and(|sent| sent.contains(cookie));
-    let article = Origin::new("www.pub.example").handler(move |arrival, _| match arrival.path.as_str() {
-        "/robots.txt" => Reply::status(404),
-        _ if !has(arrival, "seen=1") => Reply::redirect(302, &arrival.path).header("set-cookie", "seen=1; Path=/"),
-        _ if !has(arrival, "ticket=ok") => Reply::redirect(303, "http://idp.pub.example/authorize"),
-        path => pdf(path),
-    });
-    let identity = Origin::new("idp.pub.example").handler(move |arrival, _| match arrival.path.as_str() {
-        "/robots.txt" => Reply::status(404),
-        "/authorize" => Reply::redirect(302, "http://idp.pub.example/transit").header("set-cookie", "session=7; HttpOnly"),
-        _ if !has(arrival, "session=7") => Reply::status(403).body("please enable cookies"),
-        _ => Reply::redirect(302, "http://www.pub.example/article.pdf").header("set-cookie", "ticket=ok; Domain=pub.example; Path=/"),
-    });
-    let config = "version: 1\nlimits: { defaults: { artifact: { rates: [] }, landing: { rates: [] } } }\n";
-    World::start(vec![article, identity], vec!["www.pub.example".to_owned(), "idp.pub.example".to_owned()], config)
+    let has = |arrival: &Arrival, cookie: &str| {
+        arrival
+            .header("cookie")
+            .is_some_and(|sent| sent.contains(cookie))
+    };
+    let article =
+        Origin::new("www.pub.example").handler(move |arrival, _| match arrival.path.as_str() {
+            "/robots.txt" => Reply::status(404),
+            _ if !has(arrival, "seen=1") => {
+                Reply::redirect(302, &arrival.path).header("set-cookie", "seen=1; Path=/")
+            }
+            _ if !has(arrival, "ticket=ok") => {
+                Reply::redirect(303, "http://idp.pub.example/authorize")
+            }
+            path => pdf(path),
+        });
+    let identity =
+        Origin::new("idp.pub.example").handler(move |arrival, _| match arrival.path.as_str() {
+            "/robots.txt" => Reply::status(404),
+            "/authorize" => Reply::redirect(302, "http://idp.pub.example/transit")
+                .header("set-cookie", "session=7; HttpOnly"),
+            _ if !has(arrival, "session=7") => Reply::status(403).body("please enable cookies"),
+            _ => Reply::redirect(302, "http://www.pub.example/article.pdf")
+                .header("set-cookie", "ticket=ok; Domain=pub.example; Path=/"),
+        });
+    let config =
+        "version: 1\nlimits: { defaults: { artifact: { rates: [] }, landing: { rates: [] } } }\n";
+    World::start(
+        vec![article, identity],
+        vec!["www.pub.example".to_owned(), "idp.pub.example".to_owned()],
+        config,
+    )
 }
 
 #[test]
 fn a_chain_over_cookies_goes_the_way_that_a_browser_like_client_goes() {
     let url = "http://www.pub.example/article.pdf";
     let hops = |world: &World| -> Vec<String> {
-        let arrivals = world.web.ledger().arrivals().into_iter().filter(|arrival| arrival.path != "/robots.txt");
-        arrivals.map(|arrival| format!("{}{} {:?}", arrival.host, arrival.path, arrival.header("cookie"))).collect()
+        let arrivals = world
+            .web
+            .ledger()
+            .arrivals()
+            .into_iter()
+            .filter(|arrival| arrival.path != "/robots.txt");
+        arrivals
+            .map(|arrival| {
+                format!(
+                    "{}{} {:?}",
+                    arrival.host,
+                    arrival.path,
+                    arrival.header("cookie")
+                )
+            })
+            .collect()
     };
     let ours = publisher();
     let ran = ours.run(&[url]);
     assert!(ran.status.success(), "{}", text(&ran.stderr));
     assert_eq!(ours.manifests()[0]["classification"], "pdf");
     assert_eq!(hops(&ours).len(), 5);
-    for file in ["out/manifest.jsonl", "out/manifest.sqlite3", "state/telemetry.sqlite3"] {
+    for file in [
+        "out/manifest.jsonl",
+        "out/manifest.sqlite3",
+        "state/telemetry.sqlite3",
+    ] {
         let bytes = std::fs::read(ours.path(file)).expect("a file");
-        assert!(!bytes.windows(9).any(|window| window == b"ticket=ok"), "a cookie was recorded in {file}");
+        assert!(
+            !bytes.windows(9).any(|window| window == b"ticket=ok"),
+            "a cookie was recorded in {file}"
+        );
     }
     // The same with curl, where there is one.
     let theirs = publisher();
     let mut curl = Command::new("curl");
-    curl.args(["-sS", "-L", "-b", "", "-o"]).arg(theirs.path("file")).arg(url);
+    curl.args(["-sS", "-L", "-b", "", "-o"])
+        .arg(theirs.path("file"))
+        .arg(url);
     for host in ["www.pub.example", "idp.pub.example"] {
         curl.args(["--connect-to", &format!("{host}:80:{}", theirs.address)]);
     }
     let Ok(status) = curl.status() else { return };
     assert!(status.success());
-    let without_cookies = |hops: Vec<String>| hops.into_iter().map(|hop| hop.split(' ').next().unwrap_or_default().to_owned()).collect::<Vec<_>>();
+    let without_cookies = |hops: Vec<String>| {
+        hops.into_iter()
+            .map(|hop| hop.split(' ').next().unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(without_cookies(hops(&ours)), without_cookies(hops(&theirs)));
-    let path = ours.manifests()[0]["path"].as_str().unwrap_or_default().to_owned();
-    assert_eq!(std::fs::read(ours.path("out").join(path)).expect("a file"), std::fs::read(theirs.path("file")).expect("a file"));
+    let path = ours.manifests()[0]["path"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    assert_eq!(
+        std::fs::read(ours.path("out").join(path)).expect("a file"),
+        std::fs::read(theirs.path("file")).expect("a file")
+    );
 }

@@ -13,29 +13,56 @@ fn json(text: &str) -> Value {
 fn the_body_goes_to_stdout_and_nothing_else_does() {
     let served = Served::start(Origin::new("a.example").route("/x", [Reply::ok("the body")]));
     let ran = fetch(&served, "/x", &[]);
-    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "the body", ""));
+    assert_eq!(
+        (ran.code, ran.out.as_str(), ran.err.as_str()),
+        (0, "the body", "")
+    );
     let explained = fetch(&served, "/x", &["--explain"]);
     assert_eq!(explained.out, "the body");
-    for word in ["cache: miss", "limits: go", "send: connection made", "send: 200 OK", "result: success"] {
-        assert!(explained.err.contains(word), "{word} is not in\n{}", explained.err);
+    for word in [
+        "cache: miss",
+        "limits: go",
+        "send: connection made",
+        "send: 200 OK",
+        "result: success",
+    ] {
+        assert!(
+            explained.err.contains(word),
+            "{word} is not in\n{}",
+            explained.err
+        );
     }
 }
 
 #[test]
 fn a_404_is_exit_1_with_a_sentence() {
-    let served = Served::start(Origin::new("a.example").route("/gone", [Reply::status(404).body("no such work")]));
+    let served = Served::start(
+        Origin::new("a.example").route("/gone", [Reply::status(404).body("no such work")]),
+    );
     let ran = fetch(&served, "/gone", &["--json"]);
     let shown = json(&ran.out);
-    assert_eq!((ran.code, shown["status"].as_u64(), shown["ok"].as_bool()), (1, Some(404), Some(false)));
-    assert!(ran.err.starts_with("docstokg: a.example: the answer is 404 Not Found after 1 attempt"), "{}", ran.err);
+    assert_eq!(
+        (ran.code, shown["status"].as_u64(), shown["ok"].as_bool()),
+        (1, Some(404), Some(false))
+    );
+    assert!(
+        ran.err
+            .starts_with("docstokg: a.example: the answer is 404 Not Found after 1 attempt"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
 fn a_retry_after_beyond_the_deadline_is_exit_3_at_once_and_says_until_when() {
-    let served = Served::start(Origin::new("a.example").route("/busy", [Reply::status(429).header("retry-after", "3600")]));
+    let served = Served::start(
+        Origin::new("a.example").route("/busy", [Reply::status(429).header("retry-after", "3600")]),
+    );
     let ran = fetch(&served, "/busy", &["--json"]);
     let shown = json(&ran.out);
-    let remaining = shown["cooldown_remaining_ms"].as_u64().expect("milliseconds");
+    let remaining = shown["cooldown_remaining_ms"]
+        .as_u64()
+        .expect("milliseconds");
     assert_eq!((ran.code, shown["status"].as_u64()), (3, Some(429)));
     assert!((3_590_000..=3_600_000).contains(&remaining), "{remaining}");
     assert!(shown["until"].as_str().expect("a time").ends_with('Z'));
@@ -45,22 +72,56 @@ fn a_retry_after_beyond_the_deadline_is_exit_3_at_once_and_says_until_when() {
 
 #[test]
 fn a_short_retry_after_is_waited_for() {
-    let served = Served::start(Origin::new("a.example").route("/busy", [Reply::status(429).header("retry-after", "1"), Reply::ok("fine")]));
+    let served = Served::start(Origin::new("a.example").route(
+        "/busy",
+        [
+            Reply::status(429).header("retry-after", "1"),
+            Reply::ok("fine"),
+        ],
+    ));
     let ran = fetch(&served, "/busy", &["--explain"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "fine"));
-    served.web.ledger().nothing_before_retry_after("a.example").expect("nobody came early");
-    assert!(ran.err.contains("closed -> open for 1 s (retry-after)") && ran.err.contains("half_open -> closed"), "{}", ran.err);
+    served
+        .web
+        .ledger()
+        .nothing_before_retry_after("a.example")
+        .expect("nobody came early");
+    assert!(
+        ran.err.contains("closed -> open for 1 s (retry-after)")
+            && ran.err.contains("half_open -> closed"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
 fn a_redirect_chain_beyond_a_rate_is_refused_with_exit_3() {
     let origin = Origin::new("a.example").route("/1", [Reply::redirect(302, "/2")]);
     let served = Served::start(origin);
-    let ran = fetch(&served, "/1", &["--json", "--rate", "a.example:metadata=rates:1/MINUTE,max_delay_ms:100"]);
+    let ran = fetch(
+        &served,
+        "/1",
+        &[
+            "--json",
+            "--rate",
+            "a.example:metadata=rates:1/MINUTE,max_delay_ms:100",
+        ],
+    );
     let shown = json(&ran.out);
-    assert_eq!((ran.code, shown["error"].as_str(), shown["reason"].as_str()), (3, Some("rate_limited"), Some("1/MINUTE")));
-    assert_eq!((shown["host"].as_str(), shown["role"].as_str()), (Some("a.example"), Some("metadata")));
-    assert!(shown["cooldown_remaining_ms"].as_u64().expect("milliseconds") > 59_000);
+    assert_eq!(
+        (ran.code, shown["error"].as_str(), shown["reason"].as_str()),
+        (3, Some("rate_limited"), Some("1/MINUTE"))
+    );
+    assert_eq!(
+        (shown["host"].as_str(), shown["role"].as_str()),
+        (Some("a.example"), Some("metadata"))
+    );
+    assert!(
+        shown["cooldown_remaining_ms"]
+            .as_u64()
+            .expect("milliseconds")
+            > 59_000
+    );
     assert_eq!(served.web.ledger().len(), 1, "the second hop was not sent");
     assert!(ran.err.contains("hint: "), "{}", ran.err);
 }
@@ -69,18 +130,52 @@ fn a_redirect_chain_beyond_a_rate_is_refused_with_exit_3() {
 fn a_file_appears_complete_or_not_at_all() {
     let directory = tempfile::tempdir().expect("a directory");
     let body: Vec<u8> = (0..50_000u32).flat_map(u32::to_le_bytes).collect();
-    let broken = Reply::ok("").pieces([Piece::Bytes(body[..9_000].to_vec().into()), Piece::Cut]).claiming(200_000);
-    let served = Served::start(Origin::new("a.example").route("/file", [broken.clone(), Reply::ok(body.clone())]).route("/never", [broken]));
+    let broken = Reply::ok("")
+        .pieces([Piece::Bytes(body[..9_000].to_vec().into()), Piece::Cut])
+        .claiming(200_000);
+    let served = Served::start(
+        Origin::new("a.example")
+            .route("/file", [broken.clone(), Reply::ok(body.clone())])
+            .route("/never", [broken]),
+    );
     let path = directory.path().join("paper.pdf");
-    let ran = fetch(&served, "/file", &["--role", "artifact", "-o", path.to_str().expect("text"), "--json"]);
+    let ran = fetch(
+        &served,
+        "/file",
+        &[
+            "--role",
+            "artifact",
+            "-o",
+            path.to_str().expect("text"),
+            "--json",
+        ],
+    );
     let shown = json(&ran.out);
-    assert_eq!((ran.code, shown["bytes"].as_u64(), shown["sha256"].as_str().map(str::len)), (0, Some(200_000), Some(64)));
+    assert_eq!(
+        (
+            ran.code,
+            shown["bytes"].as_u64(),
+            shown["sha256"].as_str().map(str::len)
+        ),
+        (0, Some(200_000), Some(64))
+    );
     assert_eq!(std::fs::read(&path).expect("a file"), body);
     let never = directory.path().join("never.pdf");
-    let ran = fetch(&served, "/never", &["--role", "artifact", "-o", never.to_str().expect("text")]);
+    let ran = fetch(
+        &served,
+        "/never",
+        &["--role", "artifact", "-o", never.to_str().expect("text")],
+    );
     assert_eq!(ran.code, 1);
-    assert!(ran.err.contains("the answer broke off") && ran.err.contains("4 attempts"), "{}", ran.err);
-    let names: Vec<_> = std::fs::read_dir(directory.path()).expect("a directory").map(|entry| entry.expect("an entry").file_name()).collect();
+    assert!(
+        ran.err.contains("the answer broke off") && ran.err.contains("4 attempts"),
+        "{}",
+        ran.err
+    );
+    let names: Vec<_> = std::fs::read_dir(directory.path())
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
     assert_eq!(names, ["paper.pdf"]);
 }
 
@@ -88,26 +183,52 @@ fn a_file_appears_complete_or_not_at_all() {
 fn what_cannot_be_reached_is_said_in_a_sentence() {
     let ran = run(&["fetch", "http://127.0.0.1:1/", "--deadline", "5"]);
     assert_eq!(ran.code, 1);
-    assert!(ran.err.starts_with("docstokg: 127.0.0.1:1: no connection could be made: Connection refused"), "{}", ran.err);
+    assert!(
+        ran.err
+            .starts_with("docstokg: 127.0.0.1:1: no connection could be made: Connection refused"),
+        "{}",
+        ran.err
+    );
     let ran = run(&["fetch", "http://no-such-host.invalid/", "--deadline", "20"]);
     assert_eq!(ran.code, 1);
-    assert!(ran.err.contains("no-such-host.invalid: the name could not be resolved"), "{}", ran.err);
+    assert!(
+        ran.err
+            .contains("no-such-host.invalid: the name could not be resolved"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
 fn a_redirect_into_the_own_network_is_refused() {
-    let served = Served::start(Origin::new("a.example").route("/out", [Reply::redirect(302, "http://localhost:9/secret")]));
+    let served = Served::start(
+        Origin::new("a.example").route("/out", [Reply::redirect(302, "http://localhost:9/secret")]),
+    );
     let ran = fetch(&served, "/out", &[]);
     assert_eq!(ran.code, 1);
-    assert!(ran.err.contains("internal address") && ran.err.contains("hint: type the host yourself"), "{}", ran.err);
+    assert!(
+        ran.err.contains("internal address") && ran.err.contains("hint: type the host yourself"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
 fn keys_are_never_repeated() {
-    let served = Served::start(Origin::new("a.example").route("/x?api_key=PLANTED", [Reply::status(404)]));
-    let ran = fetch(&served, "/x?api_key=PLANTED", &["-H", "Authorization: Bearer PLANTED", "--explain", "--json"]);
+    let served =
+        Served::start(Origin::new("a.example").route("/x?api_key=PLANTED", [Reply::status(404)]));
+    let ran = fetch(
+        &served,
+        "/x?api_key=PLANTED",
+        &["-H", "Authorization: Bearer PLANTED", "--explain", "--json"],
+    );
     assert_eq!(ran.code, 1);
-    assert!(!ran.out.contains("PLANTED") && !ran.err.contains("PLANTED"), "{}{}", ran.out, ran.err);
+    assert!(
+        !ran.out.contains("PLANTED") && !ran.err.contains("PLANTED"),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
     let ran = fetch(&served, "/x", &["-H", "Authorization Bearer PLANTED"]);
     assert_eq!(ran.code, 2);
     assert!(!ran.err.contains("PLANTED"), "{}", ran.err);
@@ -115,10 +236,19 @@ fn keys_are_never_repeated() {
 
 #[test]
 fn a_proxy_of_the_environment_is_used() {
-    let proxy = Served::start(Origin::new("far.example").handler(|arrival, _| Reply::ok(format!("by proxy: {}", arrival.path))));
-    let output =
-        program().args(["fetch", "http://far.example/page"]).env("http_proxy", format!("http://{}", proxy.address)).output().expect("the program");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "by proxy: http://far.example/page");
+    let proxy = Served::start(
+        Origin::new("far.example")
+            .handler(|arrival, _| Reply::ok(format!("by proxy: {}", arrival.path))),
+    );
+    let output = program()
+        .args(["fetch", "http://far.example/page"])
+        .env("http_proxy", format!("http://{}", proxy.address))
+        .output()
+        .expect("the program");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "by proxy: http://far.example/page"
+    );
 }
 
 #[test]
@@ -128,21 +258,43 @@ fn an_interrupt_leaves_nothing_half_written() {
     let served = Served::start(Origin::new("a.example").route("/slow", [slow]));
     let path = directory.path().join("paper.pdf");
     let mut child = program()
-        .args(["fetch", "http://a.example/slow", "--connect-to", &format!("a.example:80={}", served.address), "-o"])
+        .args([
+            "fetch",
+            "http://a.example/slow",
+            "--connect-to",
+            &format!("a.example:80={}", served.address),
+            "-o",
+        ])
         .arg(&path)
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("the program");
-    while std::fs::read_dir(directory.path()).expect("a directory").count() == 0 {
-        assert!(child.try_wait().expect("a child").is_none(), "ended before it began");
+    while std::fs::read_dir(directory.path())
+        .expect("a directory")
+        .count()
+        == 0
+    {
+        assert!(
+            child.try_wait().expect("a child").is_none(),
+            "ended before it began"
+        );
         std::thread::yield_now();
     }
-    let interrupted = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    let interrupted = std::process::Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .expect("kill");
     assert!(interrupted.success());
     let output = child.wait_with_output().expect("the program");
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"));
-    assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 0, "the temporary file is gone too");
+    assert_eq!(
+        std::fs::read_dir(directory.path())
+            .expect("a directory")
+            .count(),
+        0,
+        "the temporary file is gone too"
+    );
 }
 
 #[test]
@@ -151,6 +303,17 @@ fn a_device_is_written_to_and_never_replaced() {
     let served = Served::start(Origin::new("a.example").route("/x", [Reply::ok("the body")]));
     let ran = fetch(&served, "/x", &["-o", "/dev/full"]);
     assert_eq!(ran.code, 1);
-    assert!(ran.err.contains("cannot write /dev/full: No space left on device"), "{}", ran.err);
-    assert!(std::fs::metadata("/dev/full").expect("it is there").file_type().is_char_device(), "and still a device");
+    assert!(
+        ran.err
+            .contains("cannot write /dev/full: No space left on device"),
+        "{}",
+        ran.err
+    );
+    assert!(
+        std::fs::metadata("/dev/full")
+            .expect("it is there")
+            .file_type()
+            .is_char_device(),
+        "and still a device"
+    );
 }

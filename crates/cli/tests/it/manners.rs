@@ -23,24 +23,71 @@ fn wrong_usage_is_exit_2_with_a_sentence() {
         (&["fetch"][..], "required arguments"),
         (&["fetsh"], "similar subcommand"),
         (&["fetch", "not a url"], "is not a URL: it has no scheme"),
-        (&["fetch", "ftp://a.example/"], "the scheme of 'ftp' is not http or https"),
-        (&["fetch", "http://me:secret@a.example/"], "user name or password"),
-        (&["fetch", "http://a.example/", "--role", "metdata"], "unknown role 'metdata'"),
-        (&["fetch", "http://a.example/", "--method", "G E T"], "is not an HTTP method"),
-        (&["fetch", "http://a.example/", "--connect-to", "a.example=1.2.3.4:5"], "the port of the host is missing"),
-        (&["fetch", "http://a.example/", "--cacert", "/nonexistent.pem"], "/nonexistent.pem cannot be read"),
-        (&["fetch", "http://a.example/", "--rate", "a.example:metadata=rates:10/FORTNIGHT"], "the unit is not one of SECOND, MINUTE, HOUR, DAY"),
-        (&["fetch", "http://a.example/", "--rate-backend", "redis"], "redis needs a place"),
-        (&["fetch", "http://a.example/", "--rate-backend", "redsi"], "did you mean 'redis'"),
-        (&["breaker", "open", "a.example", "--seconds", "0"], "expected more than 0"),
+        (
+            &["fetch", "ftp://a.example/"],
+            "the scheme of 'ftp' is not http or https",
+        ),
+        (
+            &["fetch", "http://me:secret@a.example/"],
+            "user name or password",
+        ),
+        (
+            &["fetch", "http://a.example/", "--role", "metdata"],
+            "unknown role 'metdata'",
+        ),
+        (
+            &["fetch", "http://a.example/", "--method", "G E T"],
+            "is not an HTTP method",
+        ),
+        (
+            &[
+                "fetch",
+                "http://a.example/",
+                "--connect-to",
+                "a.example=1.2.3.4:5",
+            ],
+            "the port of the host is missing",
+        ),
+        (
+            &["fetch", "http://a.example/", "--cacert", "/nonexistent.pem"],
+            "/nonexistent.pem cannot be read",
+        ),
+        (
+            &[
+                "fetch",
+                "http://a.example/",
+                "--rate",
+                "a.example:metadata=rates:10/FORTNIGHT",
+            ],
+            "the unit is not one of SECOND, MINUTE, HOUR, DAY",
+        ),
+        (
+            &["fetch", "http://a.example/", "--rate-backend", "redis"],
+            "redis needs a place",
+        ),
+        (
+            &["fetch", "http://a.example/", "--rate-backend", "redsi"],
+            "did you mean 'redis'",
+        ),
+        (
+            &["breaker", "open", "a.example", "--seconds", "0"],
+            "expected more than 0",
+        ),
         (&["breaker", "show"], "there is none here to reach"),
         (&["limits", "doctor"], "there is none here to reach"),
         (&["limits", "show", "a b"], "is not a host name"),
-        (&["--config", "/nonexistent.yaml", "config", "show"], "the file cannot be read"),
+        (
+            &["--config", "/nonexistent.yaml", "config", "show"],
+            "the file cannot be read",
+        ),
     ] {
         let ran = run(arguments);
         assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.err);
-        assert!(ran.err.contains(sentence) && !ran.err.contains("secret"), "{arguments:?}: {}", ran.err);
+        assert!(
+            ran.err.contains(sentence) && !ran.err.contains("secret"),
+            "{arguments:?}: {}",
+            ran.err
+        );
         assert!(ran.out.is_empty(), "{arguments:?}");
     }
 }
@@ -52,11 +99,30 @@ fn problems_of_a_file_come_all_at_once_and_as_json() {
     std::fs::write(&path, "limits:\n  defaults:\n    metadata: { rates: ['10/FORTNIGHT'], max_delay_ms: -1 }\nbreaker: {}\n").expect("a file");
     let path = path.to_str().expect("text");
     let ran = run(&["config", "check", path]);
-    assert_eq!((ran.code, ran.err.lines().filter(|line| line.starts_with("docstokg: ")).count()), (2, 3), "{}", ran.err);
-    assert!(ran.err.contains("bad.yaml:4: breaker: unknown key; did you mean 'breakers'?"), "{}", ran.err);
+    assert_eq!(
+        (
+            ran.code,
+            ran.err
+                .lines()
+                .filter(|line| line.starts_with("docstokg: "))
+                .count()
+        ),
+        (2, 3),
+        "{}",
+        ran.err
+    );
+    assert!(
+        ran.err
+            .contains("bad.yaml:4: breaker: unknown key; did you mean 'breakers'?"),
+        "{}",
+        ran.err
+    );
     let ran = run(&["config", "check", path, "--json"]);
     let shown: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
-    assert_eq!((ran.code, shown["problems"].as_array().map(Vec::len)), (2, Some(3)));
+    assert_eq!(
+        (ran.code, shown["problems"].as_array().map(Vec::len)),
+        (2, Some(3))
+    );
     let ran = run(&["--config", path, "fetch", "http://127.0.0.1:1/"]);
     assert_eq!(ran.code, 2, "nothing is sent with a broken configuration");
 }
@@ -65,20 +131,45 @@ fn problems_of_a_file_come_all_at_once_and_as_json() {
 fn the_shipped_configuration_is_in_order() {
     let ran = run(&["config", "check"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, "configuration OK\n"));
-    let shown: serde_json::Value = serde_json::from_str(&run(&["config", "show"]).out).expect("JSON");
-    assert_eq!(shown["limits"]["hosts"]["api.crossref.org"]["metadata"]["rates"][0], "10/SECOND");
-    let schema: serde_json::Value = serde_json::from_str(&run(&["config", "schema"]).out).expect("JSON");
+    let shown: serde_json::Value =
+        serde_json::from_str(&run(&["config", "show"]).out).expect("JSON");
+    assert_eq!(
+        shown["limits"]["hosts"]["api.crossref.org"]["metadata"]["rates"][0],
+        "10/SECOND"
+    );
+    let schema: serde_json::Value =
+        serde_json::from_str(&run(&["config", "schema"]).out).expect("JSON");
     assert_eq!(schema["type"], "object");
 }
 
 #[test]
 fn limits_say_where_each_value_came_from() {
-    let ran = run(&["limits", "show", "api.crossref.org", "--rate", "api.crossref.org:metadata=rates:25/SECOND"]);
-    let row = ran.out.lines().find(|line| line.contains("metadata")).expect("a row");
-    for word in ["25/SECOND", "150", "false", "memory", "off", "--rate (rates)", "shipped (max_delay_ms, max_concurrent)", "default (count_head)"] {
+    let ran = run(&[
+        "limits",
+        "show",
+        "api.crossref.org",
+        "--rate",
+        "api.crossref.org:metadata=rates:25/SECOND",
+    ]);
+    let row = ran
+        .out
+        .lines()
+        .find(|line| line.contains("metadata"))
+        .expect("a row");
+    for word in [
+        "25/SECOND",
+        "150",
+        "false",
+        "memory",
+        "off",
+        "--rate (rates)",
+        "shipped (max_delay_ms, max_concurrent)",
+        "default (count_head)",
+    ] {
         assert!(row.contains(word), "{word} is not in {row}");
     }
-    let shown: serde_json::Value = serde_json::from_str(&run(&["limits", "show", "--json"]).out).expect("JSON");
+    let shown: serde_json::Value =
+        serde_json::from_str(&run(&["limits", "show", "--json"]).out).expect("JSON");
     assert!(shown["limits"].as_array().expect("rows").len() > 30);
 }
 
@@ -86,27 +177,45 @@ fn limits_say_where_each_value_came_from() {
 fn the_environment_is_a_layer() {
     let output = program()
         .args(["limits", "show", "api.crossref.org", "--json"])
-        .env("DOCSTOKG_RLIMIT__api_crossref_org__metadata", "rates:30/SECOND")
+        .env(
+            "DOCSTOKG_RLIMIT__api_crossref_org__metadata",
+            "rates:30/SECOND",
+        )
         .output()
         .expect("the program");
     let shown: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(shown["limits"][0]["rates"][0], "30/SECOND");
-    assert_eq!(shown["limits"][0]["sources"]["rates"], "$DOCSTOKG_RLIMIT__api_crossref_org__metadata");
+    assert_eq!(
+        shown["limits"][0]["sources"]["rates"],
+        "$DOCSTOKG_RLIMIT__api_crossref_org__metadata"
+    );
 }
 
 #[test]
 fn a_closed_pipe_is_nobodys_fault() {
-    let mut child =
-        program().args(["limits", "show"]).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().expect("the program");
+    let mut child = program()
+        .args(["limits", "show"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program");
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("the program");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
 
-/// What an error repeats of the command line does not steer the terminal either, however a control character is spelt.
+/// What an error repeats of the command line does not steer the terminal either, however a control
+/// character is spelt.
 #[test]
 fn control_characters_of_arguments_are_shown_and_not_obeyed() {
     let ran = run(&["breaker", "show", "--verbose", "\u{1b}[2J\u{9b}31m"]);
     assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("unexpected argument") && !ran.err.contains(|letter: char| letter.is_control() && letter != '\n'), "{:?}", ran.err);
+    assert!(
+        ran.err.contains("unexpected argument")
+            && !ran
+                .err
+                .contains(|letter: char| letter.is_control() && letter != '\n'),
+        "{:?}",
+        ran.err
+    );
 }

@@ -16,7 +16,10 @@ struct Web {
 
 impl Web {
     fn start([origin]: [Origin; 1]) -> Self {
-        Self { served: Served::start(origin), directory: tempfile::tempdir().expect("a directory") }
+        Self {
+            served: Served::start(origin),
+            directory: tempfile::tempdir().expect("a directory"),
+        }
     }
 
     fn directory(&self) -> &std::path::Path {
@@ -25,7 +28,10 @@ impl Web {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = program();
-        command.args(arguments).arg("--connect-to").arg(format!("a.example:80={}", self.served.address));
+        command
+            .args(arguments)
+            .arg("--connect-to")
+            .arg(format!("a.example:80={}", self.served.address));
         command.env("DOCSTOKG_STATE_DIR", self.directory());
         command
     }
@@ -36,16 +42,32 @@ impl Web {
 }
 
 fn json(output: &std::process::Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stdout)))
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stdout)))
 }
 
 #[test]
 fn a_run_is_summarised_listed_and_compared() {
-    let web = Web::start([Origin::new("a.example").route("/x", [Reply::status(429).header("retry-after", "0"), Reply::ok("fine")])]);
+    let web = Web::start([Origin::new("a.example").route(
+        "/x",
+        [
+            Reply::status(429).header("retry-after", "0"),
+            Reply::ok("fine"),
+        ],
+    )]);
     assert!(web.run(&["fetch", "http://a.example/x"]).status.success());
-    assert!(web.run(&["fetch", "http://a.example/other"]).status.success());
+    assert!(
+        web.run(&["fetch", "http://a.example/other"])
+            .status
+            .success()
+    );
     let listed = json(&web.run(&["summary", "--list", "--json"]));
-    let ids: Vec<&str> = listed.as_array().expect("ids").iter().map(|id| id.as_str().expect("text")).collect();
+    let ids: Vec<&str> = listed
+        .as_array()
+        .expect("ids")
+        .iter()
+        .map(|id| id.as_str().expect("text"))
+        .collect();
     assert_eq!(ids.len(), 2);
     let summary = json(&web.run(&["summary", ids[1], "--json"]));
     assert_eq!(summary["totals"]["status_429"], 1);
@@ -58,25 +80,47 @@ fn a_run_is_summarised_listed_and_compared() {
     let text = String::from_utf8(text.stdout).expect("text");
     assert!(text.contains("429: 1"), "{text}");
     let page = web.directory().join("report.html");
-    assert!(web.run(&["summary", ids[1], "--html", page.to_str().expect("a path")]).status.success());
-    assert!(std::fs::read_to_string(page).expect("a page").contains("a.example"));
+    assert!(
+        web.run(&["summary", ids[1], "--html", page.to_str().expect("a path")])
+            .status
+            .success()
+    );
+    assert!(
+        std::fs::read_to_string(page)
+            .expect("a page")
+            .contains("a.example")
+    );
 }
 
 #[test]
 fn a_broken_target_ends_with_1_and_a_wrong_file_with_2() {
-    let web = Web::start([Origin::new("a.example").route("/x", [Reply::status(429).header("retry-after", "0"), Reply::ok("fine")])]);
+    let web = Web::start([Origin::new("a.example").route(
+        "/x",
+        [
+            Reply::status(429).header("retry-after", "0"),
+            Reply::ok("fine"),
+        ],
+    )]);
     assert!(web.run(&["fetch", "http://a.example/x"]).status.success());
     let checked = web.run(&["summary", "--slo", "--json"]);
     assert_eq!(checked.status.code(), Some(1));
     assert_eq!(json(&checked)["slo"]["ok"], false);
     let file = web.directory().join("slo.yaml");
     std::fs::write(&file, "http_429_ratio_max: 0.9\n").expect("a file");
-    assert_eq!(web.run(&["summary", "--slo", file.to_str().expect("a path")]).status.code(), Some(0));
+    assert_eq!(
+        web.run(&["summary", "--slo", file.to_str().expect("a path")])
+            .status
+            .code(),
+        Some(0)
+    );
     std::fs::write(&file, "http_429_ratio_mx: 0.9\n").expect("a file");
     let wrong = web.run(&["summary", "--slo", file.to_str().expect("a path")]);
     assert_eq!(wrong.status.code(), Some(2));
     let message = String::from_utf8_lossy(&wrong.stderr).into_owned();
-    assert!(message.contains("slo.yaml") && message.contains("http_429_ratio_max"), "{message}");
+    assert!(
+        message.contains("slo.yaml") && message.contains("http_429_ratio_max"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -84,11 +128,17 @@ fn nothing_to_summarise_is_said_in_a_sentence() {
     let web = Web::start([Origin::new("a.example")]);
     let nothing = web.run(&["summary"]);
     assert_eq!(nothing.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&nothing.stderr).contains("there is no telemetry at"), "{nothing:?}");
+    assert!(
+        String::from_utf8_lossy(&nothing.stderr).contains("there is no telemetry at"),
+        "{nothing:?}"
+    );
     assert!(web.run(&["fetch", "http://a.example/"]).status.success());
     let unknown = web.run(&["summary", "1999"]);
     assert_eq!(unknown.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&unknown.stderr).contains("there is no run '1999'"), "{unknown:?}");
+    assert!(
+        String::from_utf8_lossy(&unknown.stderr).contains("there is no run '1999'"),
+        "{unknown:?}"
+    );
 }
 
 #[test]
@@ -96,7 +146,12 @@ fn a_killed_run_is_summarised_as_far_as_it_came() {
     let web = Web::start([Origin::new("a.example")
         .route("/go", [Reply::redirect(302, "/slow")])
         .route("/slow", [Reply::ok("late").after(Duration::from_secs(60))])]);
-    let mut child = web.command(&["fetch", "http://a.example/go"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a process");
+    let mut child = web
+        .command(&["fetch", "http://a.example/go"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a process");
     // The first hop is in the database a moment after it ended.
     let begun = |web: &Web| {
         let shown = web.run(&["summary", "--json"]);
@@ -116,7 +171,9 @@ fn a_killed_run_is_summarised_as_far_as_it_came() {
 
 #[test]
 fn metrics_are_served_while_a_run_goes_on() {
-    let web = Web::start([Origin::new("a.example").route("/slow", [Reply::ok("late").after(Duration::from_secs(60))])]);
+    let web =
+        Web::start([Origin::new("a.example")
+            .route("/slow", [Reply::ok("late").after(Duration::from_secs(60))])]);
     let mut child = web
         .command(&["fetch", "http://a.example/slow", "--metrics", "127.0.0.1:0"])
         .stdout(Stdio::null())
@@ -130,7 +187,14 @@ fn metrics_are_served_while_a_run_goes_on() {
         assert_eq!(stderr.read(&mut byte).expect("a byte"), 1, "{told}");
         told.push(char::from(byte[0]));
     }
-    let address = told.split("http://").nth(1).expect("an address").split('/').next().expect("an address").to_owned();
+    let address = told
+        .split("http://")
+        .nth(1)
+        .expect("an address")
+        .split('/')
+        .next()
+        .expect("an address")
+        .to_owned();
     let ask = |path: &str| {
         let mut stream = TcpStream::connect(&address).expect("a connection");
         write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").expect("asked");
@@ -160,15 +224,29 @@ fn a_full_disk_loses_telemetry_and_no_request() {
     let state = web.directory().join("full");
     std::fs::create_dir_all(&state).expect("a directory");
     let program = web.command(&["fetch", "http://a.example/", "--json"]);
-    let arguments: Vec<String> = program.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let arguments: Vec<String> = program
+        .get_args()
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect();
     let script = "mount -t tmpfs -o size=64k tmpfs \"$1\" && head -c 1M /dev/zero > \"$1/ballast\" 2>/dev/null; shift; exec \"$@\"";
     let mut command = Command::new("unshare");
-    command.args(["--mount", "--map-root-user", "sh", "-c", script, "sh"]).arg(&state).arg(program.get_program()).args(arguments);
+    command
+        .args(["--mount", "--map-root-user", "sh", "-c", script, "sh"])
+        .arg(&state)
+        .arg(program.get_program())
+        .args(arguments);
     command.env("DOCSTOKG_RLIMIT_BACKEND", "memory");
-    let output = command.arg("--state-dir").arg(&state).output().expect("unshare");
+    let output = command
+        .arg("--state-dir")
+        .arg(&state)
+        .output()
+        .expect("unshare");
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{told}");
-    assert!(told.contains("this run is not recorded") || told.contains("telemetry"), "{told}");
+    assert!(
+        told.contains("this run is not recorded") || told.contains("telemetry"),
+        "{told}"
+    );
     assert_eq!(json(&output)["status"], 200);
 }
 
@@ -183,11 +261,26 @@ fn the_password_of_a_store_and_the_keys_of_a_request_are_written_down_nowhere() 
         web.directory().join("m.prom").display()
     );
     std::fs::write(&config, text).expect("a file");
-    let arguments = ["fetch", "http://a.example/x?api_key=PLANTEDKEY", "--header", "Authorization: Bearer PLANTEDKEY", "--deadline", "10"];
+    let arguments = [
+        "fetch",
+        "http://a.example/x?api_key=PLANTEDKEY",
+        "--header",
+        "Authorization: Bearer PLANTEDKEY",
+        "--deadline",
+        "10",
+    ];
     let mut command = web.command(&arguments);
-    command.arg("--config").arg(&config).args(["--rate-backend", "redis", "--rate-dsn", "redis://user:PLANTEDKEY@127.0.0.1:1/0"]);
+    command.arg("--config").arg(&config).args([
+        "--rate-backend",
+        "redis",
+        "--rate-dsn",
+        "redis://user:PLANTEDKEY@127.0.0.1:1/0",
+    ]);
     let ran = command.output().expect("the program");
-    assert!(events.exists() && !web.served.web.ledger().is_empty(), "{ran:?}");
+    assert!(
+        events.exists() && !web.served.web.ledger().is_empty(),
+        "{ran:?}"
+    );
     let mut written = vec![ran.stdout, ran.stderr];
     for entry in std::fs::read_dir(web.directory()).expect("a directory") {
         let path = entry.expect("an entry").path();
@@ -197,6 +290,10 @@ fn the_password_of_a_store_and_the_keys_of_a_request_are_written_down_nowhere() 
     }
     assert!(written.len() >= 5);
     for bytes in written {
-        assert!(!bytes.windows(10).any(|window| window == b"PLANTEDKEY"), "{}", String::from_utf8_lossy(&bytes));
+        assert!(
+            !bytes.windows(10).any(|window| window == b"PLANTEDKEY"),
+            "{}",
+            String::from_utf8_lossy(&bytes)
+        );
     }
 }

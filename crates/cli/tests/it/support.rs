@@ -15,10 +15,21 @@ pub(crate) struct Served {
 impl Served {
     /// Serves one host, reached with `--connect-to`.
     pub(crate) fn start(origin: Origin) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
         let web = Web::new([origin], SystemClock.boot());
-        let listener = runtime.block_on(Listener::start(&web, Security::Plain)).expect("a port");
-        Self { web, address: listener.address.to_string(), _listener: listener, _runtime: runtime }
+        let listener = runtime
+            .block_on(Listener::start(&web, Security::Plain))
+            .expect("a port");
+        Self {
+            web,
+            address: listener.address.to_string(),
+            _listener: listener,
+            _runtime: runtime,
+        }
     }
 }
 
@@ -32,7 +43,11 @@ pub(crate) struct Ran {
 impl From<Output> for Ran {
     fn from(output: Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Self { code: output.status.code().unwrap_or(-1), out: text(&output.stdout), err: text(&output.stderr) }
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            out: text(&output.stdout),
+            err: text(&output.stderr),
+        }
     }
 }
 
@@ -45,22 +60,32 @@ pub(crate) fn program() -> Command {
             command.env_remove(name);
         }
     }
-    // Each process by itself, so that tests do not share a budget; those that want to say so. The program makes the
-    // directory, private: one that cargo made is open to others, and the first process to see it would warn.
-    command.env("DOCSTOKG_RLIMIT_BACKEND", "memory").env("DOCSTOKG_STATE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/state"));
+    // Each process by itself, so that tests do not share a budget; those that want to say so. The
+    // program makes the directory, private: one that cargo made is open to others, and the first
+    // process to see it would warn.
+    command.env("DOCSTOKG_RLIMIT_BACKEND", "memory").env(
+        "DOCSTOKG_STATE_DIR",
+        concat!(env!("CARGO_TARGET_TMPDIR"), "/state"),
+    );
     command
 }
 
 /// The program with state that processes share, in a directory of the test.
 pub(crate) fn sharing(state: &Path) -> Command {
     let mut command = program();
-    command.env_remove("DOCSTOKG_RLIMIT_BACKEND").env("DOCSTOKG_STATE_DIR", state);
+    command
+        .env_remove("DOCSTOKG_RLIMIT_BACKEND")
+        .env("DOCSTOKG_STATE_DIR", state);
     command
 }
 
 /// Runs the program to its end.
 pub(crate) fn run(arguments: &[&str]) -> Ran {
-    program().args(arguments).output().expect("the program").into()
+    program()
+        .args(arguments)
+        .output()
+        .expect("the program")
+        .into()
 }
 
 /// Runs `fetch` on a path of the served host `a.example`.

@@ -22,16 +22,33 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn start(origins: Vec<Origin>, hosts: Vec<String>, config: &str) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
         let web = Web::new(origins, SystemClock.boot());
-        let listener = runtime.block_on(Listener::start(&web, Security::Plain)).expect("a port");
+        let listener = runtime
+            .block_on(Listener::start(&web, Security::Plain))
+            .expect("a port");
         let directory = tempfile::tempdir().expect("a directory");
         std::fs::write(directory.path().join("config.yaml"), config).expect("a file");
-        Self { web, address: listener.address.to_string(), hosts, directory, _listener: listener, _runtime: runtime }
+        Self {
+            web,
+            address: listener.address.to_string(),
+            hosts,
+            directory,
+            _listener: listener,
+            _runtime: runtime,
+        }
     }
 
     pub(crate) fn of(library: &Library) -> Self {
-        let world = Self::start(library.origins(), library.hosts(), &library.client_configuration());
+        let world = Self::start(
+            library.origins(),
+            library.hosts(),
+            &library.client_configuration(),
+        );
         std::fs::write(world.path("works.txt"), library.input_lines().join("\n")).expect("a file");
         world
     }
@@ -53,14 +70,22 @@ impl World {
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = program();
-        command.arg("download").args(arguments).arg("--config").arg(self.path("config.yaml"));
+        command
+            .arg("download")
+            .args(arguments)
+            .arg("--config")
+            .arg(self.path("config.yaml"));
         if !arguments.contains(&"--out") {
             command.arg("--out").arg(self.path("out"));
         }
         for host in &self.hosts {
-            command.arg("--connect-to").arg(format!("{host}:80={}", self.address));
+            command
+                .arg("--connect-to")
+                .arg(format!("{host}:80={}", self.address));
         }
-        command.env("DOCSTOKG_STATE_DIR", self.path("state")).env_remove("DOCSTOKG_RLIMIT_BACKEND");
+        command
+            .env("DOCSTOKG_STATE_DIR", self.path("state"))
+            .env_remove("DOCSTOKG_RLIMIT_BACKEND");
         command
     }
 
@@ -70,16 +95,24 @@ impl World {
 
     pub(crate) fn records(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.path("out/manifest.jsonl")).expect("a manifest");
-        text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+        text.lines()
+            .map(|line| {
+                serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+            })
+            .collect()
     }
 
     pub(crate) fn manifests(&self) -> Vec<Value> {
-        self.records().into_iter().filter(|record| record["record_type"] == "manifest").collect()
+        self.records()
+            .into_iter()
+            .filter(|record| record["record_type"] == "manifest")
+            .collect()
     }
 }
 
 pub(crate) fn pdf(name: &str) -> Reply {
-    Reply::ok(format!("%PDF-1.7\n{}{}\n%%EOF\n", name, " ".repeat(1_200))).header("content-type", "application/pdf")
+    Reply::ok(format!("%PDF-1.7\n{}{}\n%%EOF\n", name, " ".repeat(1_200)))
+        .header("content-type", "application/pdf")
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

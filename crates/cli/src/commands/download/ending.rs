@@ -35,7 +35,9 @@ pub(super) fn finish(
         }
         None => {
             directory.tidy(false);
-            return Err(Failure::Failed(anyhow::anyhow!("stopped at once; continue with --resume")));
+            return Err(Failure::Failed(anyhow::anyhow!(
+                "stopped at once; continue with --resume"
+            )));
         }
     };
     directory.queue.close();
@@ -43,16 +45,26 @@ pub(super) fn finish(
     let code = exit_code(&ended, &report, rehearsed);
     let manifest = directory.path.join("manifest.jsonl");
     if global.json {
-        let mut shown = serde_json::to_value(&report).context("the report cannot be written as JSON")?;
+        let mut shown =
+            serde_json::to_value(&report).context("the report cannot be written as JSON")?;
         shown["ok"] = json!(code == ExitCode::SUCCESS);
-        shown["manifest"] = if rehearsed { serde_json::Value::Null } else { json!(manifest.display().to_string()) };
+        shown["manifest"] = if rehearsed {
+            serde_json::Value::Null
+        } else {
+            json!(manifest.display().to_string())
+        };
         shown["telemetry_run"] = json!(recording.run.id);
         shown["offline"] = json!(matches!(ended, Ended::Offline { .. }));
         if let Ended::Parked { due_in, .. } = &ended {
             shown["cooldown_remaining_ms"] = json!(output::millis(*due_in));
         }
         if !listed.is_empty() {
-            shown["listed"] = json!(listed.iter().map(|(work, url)| json!({ "work_id": work, "url": url })).collect::<Vec<_>>());
+            shown["listed"] = json!(
+                listed
+                    .iter()
+                    .map(|(work, url)| json!({ "work_id": work, "url": url }))
+                    .collect::<Vec<_>>()
+            );
         }
         output::json(&shown);
     } else {
@@ -67,7 +79,10 @@ pub(super) fn finish(
     if !global.quiet && !rehearsed {
         output::tell(&sentence(&ended, &report));
         let out = directory.path.display();
-        output::tell(&format!("docstokg: results: {}   details: docstokg summary {out}", directory.path.join("report.html").display()));
+        output::tell(&format!(
+            "docstokg: results: {}   details: docstokg summary {out}",
+            directory.path.join("report.html").display()
+        ));
     }
     if let Ended::Parked { due_in, .. } = &ended {
         tell_waits(board, due_in.as_secs_f64());
@@ -85,19 +100,36 @@ fn exit_code(ended: &Ended, report: &Report, rehearsed: bool) -> ExitCode {
     }
 }
 
-/// Says what a run would do: how many works are there already, how many are to do, and how long that takes at least.
+/// Says what a run would do: how many works are there already, how many are to do, and how long
+/// that takes at least.
 pub(super) fn dry_run(tally: &Tally, least: Option<Duration>) -> String {
     let to_do = (tally.done + tally.failed).saturating_sub(tally.already);
-    let least = least.map_or_else(|| "time unknown".to_owned(), |least| format!("at least {}", length(least)));
-    let known = if tally.already > 0 { format!(", {} known from an earlier run", tally.already) } else { String::new() };
-    let duplicates = if tally.duplicates > 0 { format!(", {}", plural(tally.duplicates, "duplicate")) } else { String::new() };
-    format!("dry run: {}{known}{duplicates}; {to_do} to download ({least}); nothing was sent", plural(tally.works, "work"))
+    let least = least.map_or_else(
+        || "time unknown".to_owned(),
+        |least| format!("at least {}", length(least)),
+    );
+    let known = if tally.already > 0 {
+        format!(", {} known from an earlier run", tally.already)
+    } else {
+        String::new()
+    };
+    let duplicates = if tally.duplicates > 0 {
+        format!(", {}", plural(tally.duplicates, "duplicate"))
+    } else {
+        String::new()
+    };
+    format!(
+        "dry run: {}{known}{duplicates}; {to_do} to download ({least}); nothing was sent",
+        plural(tally.works, "work")
+    )
 }
 
 /// Says, in one line, that there is no network.
 fn offline(left: u64) -> String {
     let works = plural(left, "work");
-    format!("no network: names cannot be resolved or there is no route; nothing was sent, {works} remaining; continue with --resume")
+    format!(
+        "no network: names cannot be resolved or there is no route; nothing was sent, {works} remaining; continue with --resume"
+    )
 }
 
 /// Says which hosts the rest waits for.
@@ -105,18 +137,36 @@ fn tell_waits(board: &Board, due_in: f64) {
     let now = TokioRuntime::default().wall().as_secs_f64();
     for wait in board.waiting().into_iter().take(5) {
         let works = plural(wait.works, "work");
-        output::hint(&format!("{} asked for no requests until {} ({works}; {})", wait.host, clock_time(wait.until), wait.why));
+        output::hint(&format!(
+            "{} asked for no requests until {} ({works}; {})",
+            wait.host,
+            clock_time(wait.until),
+            wait.why
+        ));
     }
     let until = clock_time(now + due_in);
     let left = length(Duration::from_secs_f64(due_in.max(0.0)));
-    output::hint(&format!("the next work is due at {until} (in {left}); continue then with --resume"));
+    output::hint(&format!(
+        "the next work is due at {until} (in {left}); continue then with --resume"
+    ));
 }
 
 fn sentence(ended: &Ended, report: &Report) -> String {
-    let Report { saved, failed, left, bytes_downloaded, skipped, bad_lines, .. } = report;
+    let Report {
+        saved,
+        failed,
+        left,
+        bytes_downloaded,
+        skipped,
+        bad_lines,
+        ..
+    } = report;
     let all = saved + failed + left;
     let size = mebibytes(*bytes_downloaded);
-    let mut text = format!("docstokg: downloaded {saved} of {} ({size:.1} MiB); {failed} not found", plural(all, "work"));
+    let mut text = format!(
+        "docstokg: downloaded {saved} of {} ({size:.1} MiB); {failed} not found",
+        plural(all, "work")
+    );
     let mut notes = Vec::new();
     if *skipped > 0 {
         notes.push(plural(*skipped, "duplicate"));
@@ -129,16 +179,23 @@ fn sentence(ended: &Ended, report: &Report) -> String {
     }
     match ended {
         Ended::Complete | Ended::Offline { .. } => {}
-        Ended::Stopped { .. } if report.inputs_unread => text.push_str(&format!("; stopped; {left} remaining")),
-        Ended::Stopped { .. } => text.push_str(&format!("; stopped; {left} remaining; continue with --resume")),
+        Ended::Stopped { .. } if report.inputs_unread => {
+            text.push_str(&format!("; stopped; {left} remaining"))
+        }
+        Ended::Stopped { .. } => text.push_str(&format!(
+            "; stopped; {left} remaining; continue with --resume"
+        )),
         Ended::Parked { .. } => text.push_str(&format!("; {left} waiting (retry later)")),
-        Ended::BytesSpent { .. } => text.push_str(&format!("; stopped at --max-bytes; {left} remaining; continue with --resume")),
+        Ended::BytesSpent { .. } => text.push_str(&format!(
+            "; stopped at --max-bytes; {left} remaining; continue with --resume"
+        )),
     }
     if report.inputs_unread {
         text.push_str("; the inputs were not read to their end: give them again to continue, known works are skipped");
     }
     for (reason, works) in &report.reason_totals {
-        let meaning = Reason::read(reason).map_or_else(|| reason.clone(), |known| known.sentence().to_owned());
+        let meaning = Reason::read(reason)
+            .map_or_else(|| reason.clone(), |known| known.sentence().to_owned());
         text.push_str(&format!("\n  {works}: {meaning} ({reason})"));
     }
     text
