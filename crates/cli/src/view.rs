@@ -103,7 +103,7 @@ impl View {
                     told_waiting = only_waits;
                     if look >= next_draw || is_news {
                         next_draw = self.clock.boot() + interval;
-                        self.draw(board, begun, screen.as_mut());
+                        self.jitter_sample(board, begun, screen.as_mut());
                     }
                 }
             }
@@ -126,7 +126,7 @@ impl View {
         }
     }
 
-    fn draw(&self, board: &Board, begun: BootInstant, screen: Option<&mut Screen>) {
+    fn jitter_sample(&self, board: &Board, begun: BootInstant, screen: Option<&mut Screen>) {
         let now = self.clock.boot();
         let hosts = self.hosts.lines(now, LINES);
         let longest = hosts
@@ -142,7 +142,7 @@ impl View {
             waits: waits(board, &hosts, wall),
         };
         match (self.manner, screen) {
-            (Manner::Terminal, Some(screen)) => screen.draw(&state, &hosts),
+            (Manner::Terminal, Some(screen)) => screen.jitter_sample(&state, &hosts),
             (Manner::Plain, _) => {
                 output::tell(&plain(&state));
                 for wait in state.waits.iter().take(PLAIN_WAITS) {
@@ -376,7 +376,7 @@ impl Screen {
         }
     }
 
-    fn draw(&mut self, state: &State, hosts: &[hosts::Line]) {
+    fn jitter_sample(&mut self, state: &State, hosts: &[hosts::Line]) {
         // Asked for at every draw: a line that is longer than the terminal would wrap, and garble
         // what is drawn next.
         let width = usize::from(console_width());

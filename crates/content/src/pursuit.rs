@@ -308,7 +308,7 @@ impl Pursuit {
             return;
         };
         // Neither a missing network nor a turn that has not come says anything about the service.
-        let passes = setback
+        let permits = setback
             .as_ref()
             .is_some_and(|setback| matches!(setback.reason, Reason::Offline | Reason::RateLimited));
         asked.setback = setback;
@@ -316,10 +316,10 @@ impl Pursuit {
         // A probe's verdict is due in a moment, and what a server or an operator said holds: only a
         // host that fails counts.
         asked.refusals += u32::from(
-            !came && !passes && refused.is_some_and(|wait| wait > SHORT && wait < STATED),
+            !came && !permits && refused.is_some_and(|wait| wait > SHORT && wait < STATED),
         );
         let hopeless =
-            !came && !passes && refused.is_some_and(|wait| (HOPELESS..STATED).contains(&wait));
+            !came && !permits && refused.is_some_and(|wait| (HOPELESS..STATED).contains(&wait));
         let since = *asked.waits_since.get_or_insert(now);
         let in_time = resolver != LAST_RESORT
             || refused.is_none_or(|wait| now + wait - since <= LAST_RESORT_WAIT);
@@ -356,9 +356,9 @@ impl Pursuit {
                 let wait =
                     f64::from(u32::try_from(failure.retry_in_ms.unwrap_or(0)).unwrap_or(u32::MAX))
                         / 1_000.0;
-                let passes = matches!(failure.reason, Reason::Offline | Reason::RateLimited);
+                let permits = matches!(failure.reason, Reason::Offline | Reason::RateLimited);
                 let times =
-                    self.put_aside(place, now + wait, !passes && wait > SHORT && wait < STATED);
+                    self.put_aside(place, now + wait, !permits && wait > SHORT && wait < STATED);
                 if times >= MOST_REFUSALS {
                     self.close(place);
                 }

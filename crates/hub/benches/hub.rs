@@ -19,7 +19,7 @@ use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{Sources, load, shipped};
 use docstokg_hub::policy::breaker::BreakerPolicy;
 use docstokg_hub::policy::rate::Window;
-use docstokg_hub::policy::site::{Ask, Charge};
+use docstokg_hub::policy::site::{Ask, Cost};
 use docstokg_hub::policy::windows::Windows;
 use docstokg_hub::stores::memory::MemoryStore;
 use docstokg_hub::stores::{Answer, BudgetKey, SiteHandle, StateStore};
@@ -90,7 +90,7 @@ fn main() {
 
 /// What `enter` costs, and what it is compared with: medians of rounds in turns, since machines
 /// change their speed.
-struct Cost {
+struct Timing {
     call: f64,
     now: f64,
     floor: f64,
@@ -108,7 +108,7 @@ fn round(mut call: impl FnMut()) -> f64 {
 }
 
 /// Times a call in turns with its baselines.
-fn compare(mut call: impl FnMut()) -> Cost {
+fn compare(mut call: impl FnMut()) -> Timing {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let state = parking_lot::Mutex::new(0u64);
     let (mut calls, mut nows, mut floors, mut ratios) =
@@ -123,7 +123,7 @@ fn compare(mut call: impl FnMut()) -> Cost {
         ratios.push(cost / now);
         floors.push(round(|| *state.lock() += clock.boot().as_micros()));
     }
-    Cost {
+    Timing {
         call: median(&mut calls),
         now: median(&mut nows),
         floor: median(&mut floors),
@@ -132,7 +132,7 @@ fn compare(mut call: impl FnMut()) -> Cost {
 }
 
 /// Times `enter` on one of `hosts` sites.
-fn enter(limit: u32, hosts: usize) -> Cost {
+fn enter(limit: u32, hosts: usize) -> Timing {
     let store = MemoryStore::new(Arc::new(SystemClock));
     let sites: Vec<Arc<dyn SiteHandle>> = (0..hosts)
         .map(|n| {
@@ -154,14 +154,14 @@ fn enter(limit: u32, hosts: usize) -> Cost {
         Window::new(limit, Duration::from_secs(3_600)),
     ];
     let windows = Arc::new(Windows::new(paced, Duration::ZERO));
-    let charges = [Charge {
+    let costs = [Cost {
         budget: 0,
         weight: 1,
         windows,
         slots: None,
     }];
     let breaker = BreakerPolicy::default();
-    let ask = Ask::at_once(&charges, &breaker);
+    let ask = Ask::at_once(&costs, &breaker);
     compare(|| {
         let Answer::Ready(Ok(entered)) = site.enter(black_box(&ask)) else {
             panic!("memory answers at once")

@@ -125,7 +125,7 @@ impl Finish {
     pub(crate) fn judged_at(self, attempt: u32) -> Self {
         match self {
             Self::Fault {
-                fault: Fault::GoingAway,
+                fault: Fault::ConnectionClosed,
                 message,
             } if attempt > 1 => Self::Fault {
                 fault: Fault::Read,
@@ -140,7 +140,7 @@ impl Finish {
         matches!(
             self,
             Self::Fault {
-                fault: Fault::GoingAway,
+                fault: Fault::ConnectionClosed,
                 ..
             }
         )
@@ -219,7 +219,7 @@ impl DialWatch {
         longest: Duration,
         sent: BootInstant,
     ) -> Arc<Self> {
-        let late = sent.since(grant.pass.at) >= LATE;
+        let late = sent.since(grant.permit.at) >= LATE;
         if late {
             grant.hold(COLD);
         }
@@ -324,7 +324,7 @@ impl Inner {
         let longest = self.config.transport.connect_timeout + Duration::from_secs(1);
         let watch = DialWatch::leaving(granted.grant(), &self.runtime, longest, sent);
         track.journey.attempts += 1;
-        let out = self.stalls.leave(&self.runtime, granted.grant().pass.at);
+        let out = self.stalls.leave(&self.runtime, granted.grant().permit.at);
         let answer = before(
             &*self.runtime,
             patience,
@@ -622,7 +622,7 @@ impl Attempted {
             // Origins close connections that have been idle for a while, and some do while the next
             // request is on its way.
             SendError::Closed { message, .. } if reused => Self::Finished(Finish::Fault {
-                fault: Fault::GoingAway,
+                fault: Fault::ConnectionClosed,
                 message,
             }),
             SendError::Closed { fault, message, .. } | SendError::Fault { fault, message } => {

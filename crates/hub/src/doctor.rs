@@ -116,20 +116,18 @@ impl Hub {
             let (gate, lane) = self.lane(&lane_key(host, role));
             let view = gate.site.view().await?;
             let now = view.now;
-            let budgets = lane.charges.iter().filter_map(|charge| {
-                let budget = view.site.budgets().get(charge.budget)?;
-                let windows = charge
+            let budgets = lane.costs.iter().filter_map(|cost| {
+                let budget = view.site.budgets().get(cost.budget)?;
+                let windows = cost
                     .windows
                     .list()
                     .iter()
-                    .map(|window| (*window, budget.used(&charge.windows, window, now)));
+                    .map(|window| (*window, budget.used(&cost.windows, window, now)));
                 Some(BudgetReport {
-                    name: view.budgets.get(charge.budget)?.clone(),
+                    name: view.budgets.get(cost.budget)?.clone(),
                     windows: windows.collect(),
                     waiting: budget.waiting_until().count(),
-                    slots: charge
-                        .slots
-                        .map(|most| (budget.slots_held(now), most.get())),
+                    slots: cost.slots.map(|most| (budget.slots_held(now), most.get())),
                     multiplier: budget.multiplier().share(),
                     waits: budget
                         .waits()
@@ -142,7 +140,7 @@ impl Hub {
             let ask = Ask {
                 role,
                 isolated: lane.rules.isolated,
-                ..Ask::at_once(&lane.charges, &lane.rules.breaker)
+                ..Ask::at_once(&lane.costs, &lane.rules.breaker)
             };
             let (until, because) = match view.site.clone().enter(&ask, now).entry {
                 Entry::Refused(refusal) => (refusal.until, obstacle(&refusal.reason, &budgets)),

@@ -257,7 +257,7 @@ fn fault_sentence(fault: Fault) -> &'static str {
         Fault::Connect => "no connection could be made",
         Fault::Tls => "the TLS handshake failed",
         Fault::Write => "the request could not be written",
-        Fault::GoingAway => "it ended the connection before it answered",
+        Fault::ConnectionClosed => "it ended the connection before it answered",
         Fault::Read => "the answer broke off",
         Fault::Timeout => "it did not answer in time",
     }

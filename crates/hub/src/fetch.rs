@@ -430,7 +430,7 @@ impl Inner {
                 RateWait::AtMost(most) => now + most,
             },
             deadline,
-            draw: self.random.share(),
+            jitter_sample: self.random.share(),
             weight: request.weight,
         };
         let mut waits = Waits::default();
@@ -631,8 +631,8 @@ fn note_entry(
     waits: Waits,
     track: &Track,
 ) {
-    let pass = &granted.grant().pass;
-    if let Some(refusal) = &pass.shadowed {
+    let permit = &granted.grant().permit;
+    if let Some(refusal) = &permit.shadowed {
         track.note(&target.host, target.role, || {
             What::Shadowed((**refusal).clone())
         });
@@ -640,7 +640,7 @@ fn note_entry(
     if target.lane.key.free {
         track.note(&target.host, target.role, || What::HeadSkipped);
     }
-    let probe = pass.probe;
+    let probe = permit.probe;
     track.note(&target.host, target.role, || What::Go {
         attempt,
         probe,
@@ -648,7 +648,7 @@ fn note_entry(
         slot_wait: waits.slots,
         breaker_wait: waits.breaker,
         resolver: resolver.map(|granted| {
-            if granted.grant().pass.probe {
+            if granted.grant().permit.probe {
                 State::HalfOpen
             } else {
                 State::Closed

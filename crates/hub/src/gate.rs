@@ -14,7 +14,7 @@ use docstokg_policy::breaker::{BreakerPolicy, State, Transition};
 use docstokg_policy::classify::Classifier;
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Charge, Pass, Patience, Place, Refusal};
+use docstokg_policy::site::{Ask, Cost, Patience, Permit, QueuePosition, Refusal};
 use docstokg_stores::{Answer, SiteHandle, SiteKey, StateStore, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
@@ -103,7 +103,7 @@ pub(crate) struct LaneKey {
 /// One set of budgets: those who charge it wait in one line, first come first served.
 pub(crate) struct Lane {
     pub(crate) key: LaneKey,
-    pub(crate) charges: Box<[Charge]>,
+    pub(crate) costs: Box<[Cost]>,
     pub(crate) rules: Arc<Rules>,
     slots: Box<[Arc<Semaphore>]>,
     line: Line,
@@ -131,40 +131,45 @@ pub(crate) struct Terms {
     pub(crate) patience: Patience,
     pub(crate) latest: BootInstant,
     pub(crate) deadline: BootInstant,
-    pub(crate) draw: f64,
+    pub(crate) jitter_sample: f64,
     pub(crate) weight: u32,
 }
 
 impl Lane {
     /// Returns what an attempt is charged, with its weight put in.
-    fn charges(&self, terms: &Terms) -> Cow<'_, [Charge]> {
+    fn costs(&self, terms: &Terms) -> Cow<'_, [Cost]> {
         match terms.weight {
-            _ if self.key.free => Cow::Borrowed(&self.charges),
-            1 => Cow::Borrowed(&self.charges),
+            _ if self.key.free => Cow::Borrowed(&self.costs),
+            1 => Cow::Borrowed(&self.costs),
             weight => self
-                .charges
+                .costs
                 .iter()
-                .map(|charge| Charge {
+                .map(|cost| Cost {
                     weight,
-                    ..charge.clone()
+                    ..cost.clone()
                 })
                 .collect(),
         }
     }
 
     /// Puts the question of an attempt from its place in the queue.
-    fn ask<'a>(&'a self, charges: &'a [Charge], terms: &Terms, place: Place) -> Ask<'a> {
+    fn ask<'a>(
+        &'a self,
+        costs: &'a [Cost],
+        terms: &Terms,
+        queue_position: QueuePosition,
+    ) -> Ask<'a> {
         Ask {
             role: self.key.role,
             isolated: self.rules.isolated,
-            charges,
+            costs,
             breaker: &self.rules.breaker,
             adaptive: self.rules.adaptive.as_ref(),
             latest: terms.latest,
             deadline: terms.deadline,
             patience: terms.patience,
-            place,
-            draw: terms.draw,
+            queue_position,
+            jitter_sample: terms.jitter_sample,
             lease: lease::LEASE,
             asked: terms.asked,
         }
@@ -211,8 +216,8 @@ impl Gate {
     }
 
     /// Tells whether a block began after a permit was given.
-    fn was_blocked_since(&self, pass: &Pass) -> bool {
-        self.blocked_at.load(Ordering::Acquire) > pass.at.as_micros()
+    fn was_blocked_since(&self, permit: &Permit) -> bool {
+        self.blocked_at.load(Ordering::Acquire) > permit.at.as_micros()
     }
 
     /// Wakes the heads of the site's other queues: a place before them has come free.

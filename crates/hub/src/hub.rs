@@ -547,9 +547,9 @@ impl Inner {
         };
         let (gate, lane) = self.registry.lane(&key);
         let limit = lane
-            .charges
+            .costs
             .iter()
-            .map(|charge| charge.windows.largest_weight())
+            .map(|cost| cost.windows.largest_weight())
             .min()
             .unwrap_or(u32::MAX);
         if request.weight > limit {

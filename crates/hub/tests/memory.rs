@@ -14,7 +14,7 @@ use docstokg_hub::clock::Random;
 use docstokg_hub::config::load::shipped;
 use docstokg_hub::policy::breaker::BreakerPolicy;
 use docstokg_hub::policy::rate::Window;
-use docstokg_hub::policy::site::{Ask, Charge, Entry, Site};
+use docstokg_hub::policy::site::{Ask, Cost, Entry, Site};
 use docstokg_hub::policy::time::BootInstant;
 use docstokg_hub::policy::windows::Windows;
 use docstokg_hub::stores::StateStore;
@@ -122,14 +122,14 @@ fn full_rings() {
             NonZeroU32::new(limit).expect("not zero"),
             Duration::from_secs(per),
         );
-        let charges = [Charge {
+        let costs = [Cost {
             budget: 0,
             weight: 1,
             windows: Arc::new(Windows::new([window], Duration::from_millis(10))),
             slots: None,
         }];
         let breaker = BreakerPolicy::default();
-        let ask = Ask::at_once(&charges, &breaker);
+        let ask = Ask::at_once(&costs, &breaker);
         let (site, bytes) = kept(|| {
             let mut site = Site::default();
             site.ensure_budgets(1);

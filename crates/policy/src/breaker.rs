@@ -120,7 +120,7 @@ pub struct Transition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Closed: pass.
-    Pass,
+    Permit,
     /// Half-open and a place is free: pass as a probe after up to `jitter`, holding the lease.
     Probe {
         /// The most that the probe is put off, so that probes of many processes do not come
@@ -197,7 +197,7 @@ impl Trip {
 /// it does.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Breaker {
-    era: u32,
+    generation: u32,
     failures: u32,
     past: Option<Box<Past>>,
     trip: Option<Box<Trip>>,
@@ -221,8 +221,8 @@ impl Breaker {
     /// Returns the era: it changes whenever an open or a block begins.
     #[inline]
     #[must_use]
-    pub fn era(&self) -> u32 {
-        self.era
+    pub fn generation(&self) -> u32 {
+        self.generation
     }
 
     /// Tells whether it is anything but plainly closed.
@@ -311,7 +311,7 @@ impl Breaker {
         now: BootInstant,
     ) -> Admission {
         let Some(trip) = self.trip.as_deref() else {
-            return Admission::Pass;
+            return Admission::Permit;
         };
         if trip.until() > now {
             return Admission::Refused {
@@ -436,7 +436,7 @@ impl Breaker {
         trip.leases.len() < before
     }
 
-    /// Takes in the outcome of a request that was let through in `era` and sent at `sent`.
+    /// Takes in the outcome of a request that was let through in `generation` and sent at `sent`.
     ///
     /// A result of an older era changes nothing. Success and neutral answers both prove that the
     /// origin lives and close a half-open breaker; in a closed one a success clears the failures
@@ -445,11 +445,11 @@ impl Breaker {
         &mut self,
         policy: &BreakerPolicy,
         outcome: Outcome,
-        era: u32,
+        generation: u32,
         sent: BootInstant,
         now: BootInstant,
     ) -> Option<Transition> {
-        if era != self.era {
+        if generation != self.generation {
             return None;
         }
         match outcome {
@@ -550,7 +550,7 @@ impl Breaker {
         past.opens = past.opens.saturating_add(1);
         past.recent.clear();
         let reset = length.unwrap_or_else(|| policy.reset_after(past.opens, past.learned_reset));
-        self.era = self.era.wrapping_add(1);
+        self.generation = self.generation.wrapping_add(1);
         self.trip = Some(Box::new(Trip::new(now + reset, reason.clone(), None)));
         Transition {
             from,
@@ -582,7 +582,7 @@ impl Breaker {
             }
             return None;
         }
-        self.era = self.era.wrapping_add(1);
+        self.generation = self.generation.wrapping_add(1);
         let block = Some(Block {
             until,
             reason: reason.clone(),
@@ -612,16 +612,18 @@ impl Breaker {
     }
 
     /// Goes on by so many eras.
-    pub(crate) fn pass_eras(&mut self, eras: u32) {
-        self.era = self.era.wrapping_add(eras);
+    pub(crate) fn permit_generations(&mut self, generations: u32) {
+        self.generation = self.generation.wrapping_add(generations);
     }
 
     /// Closes it on an operator's word: block, open and counts are gone.
     pub fn close(&mut self, now: BootInstant) -> Option<Transition> {
         let from = self.state(now);
-        let era = self.era.wrapping_add(u32::from(from != State::Closed));
+        let generation = self
+            .generation
+            .wrapping_add(u32::from(from != State::Closed));
         *self = Self {
-            era,
+            generation,
             ..Self::default()
         };
         (from != State::Closed).then_some(Transition {

@@ -43,7 +43,7 @@ pub enum Fault {
     Write,
     /// The origin ended a connection that had served before, or would not take another request on
     /// it (RFC 9112 section 9.3.1, RFC 9113 section 8.7).
-    GoingAway,
+    ConnectionClosed,
     /// The answer broke off or was malformed.
     Read,
     /// No headers, or no bytes, or too few bytes in time.
@@ -60,7 +60,7 @@ impl Fault {
             Self::Connect => "connect",
             Self::Tls => "tls",
             Self::Write => "write",
-            Self::GoingAway => "going-away",
+            Self::ConnectionClosed => "connection-closed",
             Self::Read => "read",
             Self::Timeout => "timeout",
         }
@@ -120,7 +120,7 @@ impl Classifier {
         match ending {
             // Front ends end their connections after so many requests, and whatever was on its way
             // is asked again. Nobody has answered: breakers are not told of it at all.
-            Ending::Fault(Fault::GoingAway) => Class {
+            Ending::Fault(Fault::ConnectionClosed) => Class {
                 outcome: Outcome::Neutral,
                 transient: true,
             },

@@ -108,12 +108,12 @@ impl StopReason {
     }
 }
 
-/// Decides on the next step after an attempt. `draw` is a random share in 0..1.
+/// Decides on the next step after an attempt. `jitter_sample` is a random share in 0..1.
 ///
 /// The server's Retry-After and the breaker's block are minimums: they win over the backoff and are
 /// never cut to its ceiling. Backoff has equal jitter: half of it certain, half of it drawn.
 #[must_use]
-pub fn decide(policy: &RetryPolicy, ended: &Ended, now: BootInstant, draw: f64) -> Next {
+pub fn decide(policy: &RetryPolicy, ended: &Ended, now: BootInstant, jitter_sample: f64) -> Next {
     if !ended.class.transient {
         return Next::Stop(StopReason::Final);
     }
@@ -123,7 +123,7 @@ pub fn decide(policy: &RetryPolicy, ended: &Ended, now: BootInstant, draw: f64) 
     if ended.attempt >= policy.attempts.get() {
         return Next::Stop(StopReason::Attempts);
     }
-    let backoff = now + backoff(policy, ended.class.outcome, ended.attempt, draw);
+    let backoff = now + backoff(policy, ended.class.outcome, ended.attempt, jitter_sample);
     let at = [ended.open_until, ended.asked_until]
         .into_iter()
         .flatten()
@@ -135,7 +135,7 @@ pub fn decide(policy: &RetryPolicy, ended: &Ended, now: BootInstant, draw: f64) 
     }
 }
 
-fn backoff(policy: &RetryPolicy, outcome: Outcome, attempt: u32, draw: f64) -> Duration {
+fn backoff(policy: &RetryPolicy, outcome: Outcome, attempt: u32, jitter_sample: f64) -> Duration {
     let doublings = 1u32 << attempt.saturating_sub(1).min(20);
     let (full, least) = match outcome {
         Outcome::Throttled => (
@@ -145,7 +145,7 @@ fn backoff(policy: &RetryPolicy, outcome: Outcome, attempt: u32, draw: f64) -> D
         _ => (policy.transient_base, Duration::ZERO),
     };
     let full = full.saturating_mul(doublings).min(policy.ceiling);
-    (full / 2 + (full / 2).mul_f64(draw.clamp(0.0, 1.0))).max(least)
+    (full / 2 + (full / 2).mul_f64(jitter_sample.clamp(0.0, 1.0))).max(least)
 }
 
 #[cfg(test)]
@@ -254,12 +254,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_retry_never_comes_before_what_was_asked(attempt in 1u32..4, asked in 0u64..10_000_000, open in 0u64..10_000_000, draw in 0.0f64..1.0) {
+        fn a_retry_never_comes_before_what_was_asked(attempt in 1u32..4, asked in 0u64..10_000_000, open in 0u64..10_000_000, jitter_sample in 0.0f64..1.0) {
             let mut ended = ended(attempt, Outcome::Throttled);
             ended.deadline = BootInstant::FAR;
             ended.asked_until = Some(NOW + Duration::from_micros(asked));
             ended.open_until = Some(NOW + Duration::from_micros(open));
-            let Next::RetryAt(at) = decide(&RetryPolicy::default(), &ended, NOW, draw) else { panic!("stopped") };
+            let Next::RetryAt(at) = decide(&RetryPolicy::default(), &ended, NOW, jitter_sample) else { panic!("stopped") };
             prop_assert!(at >= NOW + Duration::from_micros(asked.max(open)));
             prop_assert!(at <= NOW + Duration::from_micros(asked.max(open)).max(Duration::from_secs(30)));
         }

@@ -22,7 +22,8 @@ mod order;
 mod shared;
 
 pub use ask::{
-    Ask, Charge, Entered, Entry, Pass, Patience, Place, Refusal, RefusalReason, Reserved, Standing,
+    Ask, Cost, Entered, Entry, Patience, Permit, QueuePosition, Refusal, RefusalReason, Reserved,
+    Standing,
 };
 use order::{GRACE, Held};
 pub use shared::OwnedAsk;
@@ -73,7 +74,7 @@ pub struct Report {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
     /// Changes whenever an open or a block of any of them begins, or an operator closes them.
-    pub era: u32,
+    pub generation: u32,
     /// Whether the host's is half-open.
     pub half_open: bool,
     /// How many of those that roles have for themselves are half-open.
@@ -100,8 +101,12 @@ impl Condition {
             _ => false,
         };
         !same_open
-            || (self.era, self.half_open, self.half_open_roles)
-                != (earlier.era, earlier.half_open, earlier.half_open_roles)
+            || (self.generation, self.half_open, self.half_open_roles)
+                != (
+                    earlier.generation,
+                    earlier.half_open,
+                    earlier.half_open_roles,
+                )
     }
 }
 
@@ -119,29 +124,29 @@ impl Site {
     pub fn enter(&mut self, ask: &Ask<'_>, now: BootInstant) -> Entered {
         // Almost always the breaker is closed and nobody waits: then there is nothing but windows
         // to look at.
-        if ask.isolated || ask.place.ahead().is_some() || self.breaker.has_tripped() {
+        if ask.isolated || ask.queue_position.ahead().is_some() || self.breaker.has_tripped() {
             return self.enter_with_care(ask, now);
         }
         let (mut at, mut because) = (now, None);
-        for charge in ask.charges {
-            let budget = &self.budgets[charge.budget];
-            if !budget.is_plain() || charge.slots.is_some() || !budget.remembers(&charge.windows) {
+        for cost in ask.costs {
+            let budget = &self.budgets[cost.budget];
+            if !budget.is_plain() || cost.slots.is_some() || !budget.remembers(&cost.windows) {
                 return self.enter_with_care(ask, now);
             }
-            if charge.weight > 0
-                && let (free, Some(place)) = budget.plain_fit(&charge.windows, charge.weight, at)
+            if cost.weight > 0
+                && let (free, Some(place)) = budget.plain_fit(&cost.windows, cost.weight, at)
             {
-                (at, because) = (free, Some((charge, place)));
+                (at, because) = (free, Some((cost, place)));
             }
         }
         if at <= now {
-            for charge in ask.charges {
-                self.budgets[charge.budget].spend(charge.weight, now);
+            for cost in ask.costs {
+                self.budgets[cost.budget].spend(cost.weight, now);
             }
             let clean = self.breaker.failures() == 0;
-            let pass = Pass {
+            let permit = Permit {
                 id: self.fresh_id(),
-                era: self.breaker.era(),
+                generation: self.breaker.generation(),
                 at: now,
                 stamp: now,
                 probe: false,
@@ -149,13 +154,13 @@ impl Site {
                 shadowed: None,
             };
             return Entered {
-                entry: Entry::Go(pass),
+                entry: Entry::Go(permit),
                 transition: None,
             };
         }
         let fit = Fit {
             at,
-            because: because.map(|(charge, place)| charge.windows.list()[place]),
+            because: because.map(|(cost, place)| cost.windows.list()[place]),
         };
         if is_too_late(ask, None, fit, now) {
             return Entered {
@@ -182,8 +187,8 @@ impl Site {
     /// instant it gets. One that has expired counts as a newcomer.
     pub fn confirm(&mut self, ask: &Ask<'_>, id: u64, now: BootInstant) -> Entered {
         let transition = self.advance(ask, now);
-        for charge in ask.charges {
-            self.budgets[charge.budget].free_slot(id);
+        for cost in ask.costs {
+            self.budgets[cost.budget].free_slot(id);
         }
         let entry = self.judge(ask, Some(id), now);
         if !matches!(
@@ -197,8 +202,8 @@ impl Site {
     }
 
     fn release(&mut self, ask: &Ask<'_>, id: u64) {
-        for charge in ask.charges {
-            self.budgets[charge.budget].release(id);
+        for cost in ask.costs {
+            self.budgets[cost.budget].release(id);
         }
     }
 
@@ -206,9 +211,9 @@ impl Site {
     #[inline]
     fn advance(&mut self, ask: &Ask<'_>, now: BootInstant) -> Option<Box<Transition>> {
         self.touched = true;
-        for charge in ask.charges {
-            let budget = &mut self.budgets[charge.budget];
-            budget.remember(&charge.windows);
+        for cost in ask.costs {
+            let budget = &mut self.budgets[cost.budget];
+            budget.remember(&cost.windows);
             budget.expire(now);
         }
         self.breaker_for(ask).advance(now).map(Box::new)
@@ -217,12 +222,12 @@ impl Site {
     #[inline]
     fn judge(&mut self, ask: &Ask<'_>, id: Option<u64>, now: BootInstant) -> Entry {
         let breaker = self.breaker_for(ask);
-        let era = breaker.era();
+        let generation = breaker.generation();
         let admission = breaker.admit(ask.breaker, ask.role, id, now);
         let mut shadowed = None;
         let (from, probe) = match admission {
-            Admission::Pass => (now, false),
-            Admission::Probe { jitter } => (now + jitter.mul_f64(ask.draw), true),
+            Admission::Permit => (now, false),
+            Admission::Probe { jitter } => (now + jitter.mul_f64(ask.jitter_sample), true),
             Admission::Refused {
                 until,
                 reason,
@@ -249,36 +254,36 @@ impl Site {
         let mine = id.and_then(|id| self.held(ask, id));
         let before = self.before(ask, mine, now);
         let mut fit = self.first_fit(ask, &before, from);
-        let may_go = ask.place.ahead().is_none();
+        let may_go = ask.queue_position.ahead().is_none();
         if fit.at <= now && may_go && id.is_none() && !probe {
             fit = self.give_way(ask, &before, fit, now);
         }
         if fit.at <= now && may_go {
             if let Some(earlier) = self.waits_for_slot(ask, id, mine, now) {
-                if ask.place != Place::Head {
+                if ask.queue_position != QueuePosition::Head {
                     return Entry::Queue { at: now };
                 }
                 return self.reserve_until_slot(ask, id, mine, earlier, now);
             }
-            let pass = Pass {
+            let permit = Permit {
                 probe,
                 shadowed,
-                ..self.grant(ask, id, era, now)
+                ..self.grant(ask, id, generation, now)
             };
             if probe {
                 self.breaker_for(ask)
-                    .lease(pass.id, ask.role, now + ask.lease);
+                    .lease(permit.id, ask.role, now + ask.lease);
             }
-            return Entry::Go(pass);
+            return Entry::Go(permit);
         }
         if fit.at > now && is_too_late(ask, mine, fit, from) {
             return refused(fit);
         }
-        if ask.place != Place::Head {
+        if ask.queue_position != QueuePosition::Head {
             return Entry::Queue { at: fit.at };
         }
         let at = before.ask_again_at(fit.at);
-        let id = self.reserve(ask, id, mine, at, |charge| charge.weight > 0);
+        let id = self.reserve(ask, id, mine, at, |cost| cost.weight > 0);
         if probe {
             self.breaker_for(ask).lease(id, ask.role, at + ask.lease);
         }
@@ -297,20 +302,20 @@ impl Site {
         id: Option<u64>,
         mine: Option<Held>,
         at: BootInstant,
-        takes_part: impl Fn(&Charge) -> bool,
+        takes_part: impl Fn(&Cost) -> bool,
     ) -> u64 {
         let position = mine.map_or_else(|| self.next_position(ask), |mine| mine.position);
         let id = id.unwrap_or_else(|| self.fresh_id());
-        for charge in ask.charges.iter().filter(|charge| takes_part(charge)) {
+        for cost in ask.costs.iter().filter(|cost| takes_part(cost)) {
             let reservation = Reservation {
                 id,
                 position,
                 at,
-                weight: charge.weight,
+                weight: cost.weight,
                 expires: at + GRACE,
                 stage: Stage::Waiting,
             };
-            self.budgets[charge.budget].reserve(reservation);
+            self.budgets[cost.budget].reserve(reservation);
         }
         id
     }
@@ -325,10 +330,10 @@ impl Site {
         now: BootInstant,
     ) -> Option<u32> {
         let mut missing = None;
-        for charge in ask.charges {
-            let Some(most) = charge.slots else { continue };
-            let earlier = self.earlier_due(charge, mine, now);
-            if !self.budgets[charge.budget].has_slot(most.get(), id, earlier) {
+        for cost in ask.costs {
+            let Some(most) = cost.slots else { continue };
+            let earlier = self.earlier_due(cost, mine, now);
+            if !self.budgets[cost.budget].has_slot(most.get(), id, earlier) {
                 missing = Some(missing.unwrap_or(0).max(earlier));
             }
         }
@@ -344,26 +349,32 @@ impl Site {
         earlier: u32,
         now: BootInstant,
     ) -> Entry {
-        let id = self.reserve(ask, id, mine, now, |charge| {
-            charge.weight > 0 || charge.slots.is_some()
+        let id = self.reserve(ask, id, mine, now, |cost| {
+            cost.weight > 0 || cost.slots.is_some()
         });
         Entry::WaitForSlot { id, earlier }
     }
 
     /// Charges every budget now, and writes the pass.
     #[inline]
-    fn grant(&mut self, ask: &Ask<'_>, held: Option<u64>, era: u32, now: BootInstant) -> Pass {
+    fn grant(
+        &mut self,
+        ask: &Ask<'_>,
+        held: Option<u64>,
+        generation: u32,
+        now: BootInstant,
+    ) -> Permit {
         let id = held.unwrap_or_else(|| self.fresh_id());
-        for charge in ask.charges {
-            let budget = &mut self.budgets[charge.budget];
+        for cost in ask.costs {
+            let budget = &mut self.budgets[cost.budget];
             if held.is_some() {
                 budget.release(id);
             }
-            budget.spend(charge.weight, now);
-            if charge.slots.is_some() {
+            budget.spend(cost.weight, now);
+            if cost.slots.is_some() {
                 budget.take_slot(id, now + ask.lease);
             }
-            if held.is_some() && charge.weight > 0 {
+            if held.is_some() && cost.weight > 0 {
                 budget.note_wait(Wait {
                     at: now,
                     length: now.since(ask.asked),
@@ -372,9 +383,9 @@ impl Site {
         }
         let breaker = self.breaker_for(ask);
         let clean = !breaker.has_tripped() && breaker.failures() == 0;
-        Pass {
+        Permit {
             id,
-            era,
+            generation,
             at: now,
             stamp: now,
             probe: false,
@@ -387,13 +398,13 @@ impl Site {
     /// free again.
     pub fn leave(&mut self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> bool {
         self.touched = true;
-        for charge in ask.charges {
-            let budget = &mut self.budgets[charge.budget];
+        for cost in ask.costs {
+            let budget = &mut self.budgets[cost.budget];
             budget.free_slot(id);
             if !budget.release(id)
                 && let Some(at) = spent_at
             {
-                budget.take_back(charge.weight, at);
+                budget.take_back(cost.weight, at);
             }
         }
         self.breaker_for(ask).release(id)
@@ -401,14 +412,14 @@ impl Site {
 
     /// Turns the permits of a pass into a reservation that counts as used now, until its connection
     /// is up.
-    pub fn hold(&mut self, ask: &Ask<'_>, pass: &Pass, expires: BootInstant) {
+    pub fn hold(&mut self, ask: &Ask<'_>, permit: &Permit, expires: BootInstant) {
         self.touched = true;
-        for charge in ask.charges {
-            let budget = &mut self.budgets[charge.budget];
-            budget.take_back(charge.weight, pass.stamp);
-            if charge.weight > 0 {
+        for cost in ask.costs {
+            let budget = &mut self.budgets[cost.budget];
+            budget.take_back(cost.weight, permit.stamp);
+            if cost.weight > 0 {
                 // Whatever becomes of its holder: it may have left, so it counts in the end.
-                let (id, at, weight) = (pass.id, pass.stamp, charge.weight);
+                let (id, at, weight) = (permit.id, permit.stamp, cost.weight);
                 budget.reserve(Reservation {
                     id,
                     position: 0,
@@ -429,17 +440,19 @@ impl Site {
     pub fn sent(
         &mut self,
         ask: &Ask<'_>,
-        pass: &Pass,
+        permit: &Permit,
         longest: Duration,
         now: BootInstant,
     ) -> Standing {
         self.touched = true;
-        for charge in ask.charges {
-            self.budgets[charge.budget].sent(pass.id, now + longest);
+        for cost in ask.costs {
+            self.budgets[cost.budget].sent(permit.id, now + longest);
         }
         let breaker = self.breaker_for(ask);
         match breaker.open_until(now) {
-            Some((until, reason)) if breaker.era() != pass.era && !ask.breaker.shadow => {
+            Some((until, reason))
+                if breaker.generation() != permit.generation && !ask.breaker.shadow =>
+            {
                 Standing::Blocked(Refusal {
                     until,
                     reason: RefusalReason::Open {
@@ -453,13 +466,13 @@ impl Site {
     }
 
     /// Spends at `now` what a pass still holds: its answer has begun, or it has come to an end.
-    pub fn stamp(&mut self, ask: &Ask<'_>, pass: &Pass, now: BootInstant) {
+    pub fn stamp(&mut self, ask: &Ask<'_>, permit: &Permit, now: BootInstant) {
         self.touched = true;
-        for charge in ask.charges {
-            let budget = &mut self.budgets[charge.budget];
+        for cost in ask.costs {
+            let budget = &mut self.budgets[cost.budget];
             budget.expire(now);
-            if budget.release(pass.id) {
-                budget.spend(charge.weight, now);
+            if budget.release(permit.id) {
+                budget.spend(cost.weight, now);
             }
         }
     }
@@ -471,17 +484,17 @@ impl Site {
     pub fn settle_headers(
         &mut self,
         ask: &Ask<'_>,
-        pass: &Pass,
+        permit: &Permit,
         outcome: Outcome,
         now: BootInstant,
     ) -> Settled {
-        if !pass.probe || matches!(outcome, Outcome::Failure | Outcome::Throttled) {
+        if !permit.probe || matches!(outcome, Outcome::Failure | Outcome::Throttled) {
             return Settled::default();
         }
         self.touched = true;
         let breaker = self.breaker_for(ask);
-        let released = breaker.release(pass.id);
-        let transition = breaker.settle(ask.breaker, outcome, pass.era, pass.stamp, now);
+        let released = breaker.release(permit.id);
+        let transition = breaker.settle(ask.breaker, outcome, permit.generation, permit.stamp, now);
         Settled {
             wakes: released || transition.is_some(),
             transition,
@@ -495,18 +508,23 @@ impl Site {
     pub fn settle(
         &mut self,
         ask: &Ask<'_>,
-        pass: &Pass,
+        permit: &Permit,
         report: &Report,
         now: BootInstant,
     ) -> Settled {
         self.touched = true;
-        for charge in ask.charges.iter().filter(|charge| charge.slots.is_some()) {
-            self.budgets[charge.budget].free_slot(pass.id);
+        for cost in ask.costs.iter().filter(|cost| cost.slots.is_some()) {
+            self.budgets[cost.budget].free_slot(permit.id);
         }
         let breaker = self.breaker_for(ask);
-        let released = pass.probe && breaker.release(pass.id);
-        let mut transition =
-            breaker.settle(ask.breaker, report.outcome, pass.era, report.sent, now);
+        let released = permit.probe && breaker.release(permit.id);
+        let mut transition = breaker.settle(
+            ask.breaker,
+            report.outcome,
+            permit.generation,
+            report.sent,
+            now,
+        );
         if matches!(report.outcome, Outcome::Failure | Outcome::Throttled) {
             let stated = report.retry_after.map(|asked| {
                 (
@@ -548,9 +566,9 @@ impl Site {
         throttled: bool,
         now: BootInstant,
     ) -> Option<(usize, Adjustment)> {
-        let charge = ask.charges.first()?;
-        let adjustment = self.budgets[charge.budget].observe(policy, throttled, now)?;
-        Some((charge.budget, adjustment))
+        let cost = ask.costs.first()?;
+        let adjustment = self.budgets[cost.budget].observe(policy, throttled, now)?;
+        Some((cost.budget, adjustment))
     }
 
     /// Blocks every breaker of the site until `until`.
@@ -572,12 +590,16 @@ impl Site {
         self.touched = true;
         // Whoever sleeps for a role's own breaker hears of it by the era, which outgrows all that
         // the roles' had.
-        let roles = self.breakers().1.iter().fold(0, |eras: u32, (_, own)| {
-            eras.wrapping_add(own.era()).wrapping_add(1)
-        });
+        let roles = self
+            .breakers()
+            .1
+            .iter()
+            .fold(0, |generations: u32, (_, own)| {
+                generations.wrapping_add(own.generation()).wrapping_add(1)
+            });
         self.isolated = None;
         let transition = self.breaker.close(now);
-        self.breaker.pass_eras(roles);
+        self.breaker.permit_generations(roles);
         transition
     }
 
@@ -585,9 +607,11 @@ impl Site {
     fn condition(&self, now: BootInstant) -> Condition {
         let own = self.breakers().1;
         Condition {
-            era: own.iter().fold(self.breaker.era(), |eras, (_, breaker)| {
-                eras.wrapping_add(breaker.era())
-            }),
+            generation: own
+                .iter()
+                .fold(self.breaker.generation(), |generations, (_, breaker)| {
+                    generations.wrapping_add(breaker.generation())
+                }),
             half_open: self.breaker.state(now) == State::HalfOpen,
             half_open_roles: own
                 .iter()

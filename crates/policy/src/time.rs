@@ -134,7 +134,7 @@ impl fmt::Display for Timestamp {
 /// Turns days since 1970-01-01 into year, month and day of the proleptic Gregorian calendar.
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
+    let generation = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
     let year_of_era =
         (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -146,7 +146,11 @@ fn civil(days: i64) -> (i64, i64, i64) {
     } else {
         shifted_month - 9
     };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+    (
+        year_of_era + generation * 400 + i64::from(month <= 2),
+        month,
+        day,
+    )
 }
 
 /// Returns the whole microseconds of a duration, saturating.

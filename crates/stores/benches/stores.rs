@@ -19,7 +19,7 @@ use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::parse_rates;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Charge, Entry};
+use docstokg_policy::site::{Ask, Cost, Entry};
 use docstokg_policy::windows::Windows;
 use docstokg_stores::clock::SystemClock;
 use docstokg_stores::multiprocess::MultiprocessStore;
@@ -42,7 +42,7 @@ fn main() {
         return hammer(path);
     }
     let mut missed = 0;
-    let mut check = |what: &str, cost: &Cost, baseline: &str, target: f64| {
+    let mut check = |what: &str, cost: &Timing, baseline: &str, target: f64| {
         missed += u32::from(cost.ratio > target);
         let met = if cost.ratio <= target {
             "ok    "
@@ -107,7 +107,7 @@ fn main() {
 
 /// Nanoseconds of a call and of its baseline: medians of rounds in turns, since machines change
 /// their speed.
-struct Cost {
+struct Timing {
     call: f64,
     baseline: f64,
     ratio: f64,
@@ -117,7 +117,7 @@ fn compare(
     rounds: usize,
     mut call: impl FnMut() -> f64,
     mut baseline: impl FnMut() -> f64,
-) -> Cost {
+) -> Timing {
     let (mut calls, mut baselines, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
         let (base, cost) = (baseline(), call());
@@ -125,7 +125,7 @@ fn compare(
         calls.push(cost);
         ratios.push(cost / base);
     }
-    Cost {
+    Timing {
         call: median(calls),
         baseline: median(baselines),
         ratio: median(ratios),
@@ -149,7 +149,7 @@ fn round(calls: u32, mut call: impl FnMut()) -> f64 {
 /// A closed breaker and two windows that never fill.
 struct Client {
     site: Arc<dyn SiteHandle>,
-    charges: Vec<Charge>,
+    costs: Vec<Cost>,
     breaker: BreakerPolicy,
 }
 
@@ -165,7 +165,7 @@ impl Client {
         for window in &mut windows {
             window.per = Duration::from_micros(1);
         }
-        let charges = vec![Charge {
+        let costs = vec![Cost {
             budget,
             weight: 1,
             windows: Arc::new(Windows::new(windows, Duration::ZERO)),
@@ -173,17 +173,17 @@ impl Client {
         }];
         Self {
             site,
-            charges,
+            costs,
             breaker: BreakerPolicy::default(),
         }
     }
 
     fn enter(&self) -> Answer<docstokg_policy::site::Entered> {
-        self.site.enter(&Ask::at_once(&self.charges, &self.breaker))
+        self.site.enter(&Ask::at_once(&self.costs, &self.breaker))
     }
 }
 
-fn mapped(path: &std::path::Path) -> Cost {
+fn mapped(path: &std::path::Path) -> Timing {
     let store = MultiprocessStore::open(path, Arc::new(SystemClock)).expect("a store");
     let client = Client::new(&store);
     let enter = || {
@@ -233,7 +233,7 @@ fn hammer(path: &str) {
     }
 }
 
-fn database(directory: &std::path::Path) -> Cost {
+fn database(directory: &std::path::Path) -> Timing {
     let bare = rusqlite::Connection::open(directory.join("bare.sqlite")).expect("a database");
     bare.pragma_update(None, "journal_mode", "WAL")
         .expect("WAL");
@@ -275,7 +275,7 @@ fn database(directory: &std::path::Path) -> Cost {
     compare(15, || round(1_000, enter), || round(1_000, transaction))
 }
 
-async fn remote(server: &server::Server, in_flight: usize) -> Cost {
+async fn remote(server: &server::Server, in_flight: usize) -> Timing {
     const CALLS: usize = 4_000;
     let store = RedisStore::open(&server.dsn(), Arc::new(SystemClock)).expect("a store");
     let client = Arc::new(Client::new(&store));
@@ -317,7 +317,7 @@ async fn remote(server: &server::Server, in_flight: usize) -> Cost {
         calls.push(cost);
         ratios.push(cost / base);
     }
-    Cost {
+    Timing {
         call: median(calls),
         baseline: median(baselines),
         ratio: median(ratios),

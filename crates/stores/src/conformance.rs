@@ -20,7 +20,7 @@ use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Charge, Entry, Pass, RefusalReason, Report, Reserved};
+use docstokg_policy::site::{Ask, Cost, Entry, Permit, RefusalReason, Report, Reserved};
 use docstokg_policy::time::BootInstant;
 use docstokg_policy::windows::Windows;
 
@@ -51,14 +51,14 @@ const LONG: Duration = Duration::from_secs(3_600);
 /// A budget and the question that charges it.
 struct Client {
     site: Arc<dyn SiteHandle>,
-    charges: Vec<Charge>,
+    costs: Vec<Cost>,
     breaker: BreakerPolicy,
 }
 
 impl Client {
     fn new(store: &dyn StateStore, key: &str, limits: &[u32]) -> Self {
         let site = store.site(&key.into());
-        let charge = |(place, limit): (usize, &u32)| {
+        let cost = |(place, limit): (usize, &u32)| {
             let window = Window::new(NonZeroU32::new(*limit).expect("not zero"), LONG);
             let host = Host::parse("conformance.example").expect("a host");
             let budget = if place == 0 {
@@ -66,14 +66,14 @@ impl Client {
             } else {
                 BudgetKey::Common
             };
-            Charge {
+            Cost {
                 budget: site.budget(&budget),
                 weight: 1,
                 windows: Arc::new(Windows::new([window], Duration::ZERO)),
                 slots: None,
             }
         };
-        let charges = limits.iter().enumerate().map(charge).collect();
+        let costs = limits.iter().enumerate().map(cost).collect();
         let breaker = BreakerPolicy {
             fail_max: NonZeroU32::new(3).expect("not zero"),
             jitter: Duration::ZERO,
@@ -81,7 +81,7 @@ impl Client {
         };
         Self {
             site,
-            charges,
+            costs,
             breaker,
         }
     }
@@ -90,7 +90,7 @@ impl Client {
         Ask {
             latest,
             lease: LONG,
-            ..Ask::at_once(&self.charges, &self.breaker)
+            ..Ask::at_once(&self.costs, &self.breaker)
         }
     }
 
@@ -98,9 +98,9 @@ impl Client {
         arrive(self.site.enter(&self.ask(BootInstant::ZERO))).entry
     }
 
-    fn go(&self) -> Pass {
+    fn go(&self) -> Permit {
         match self.enter() {
-            Entry::Go(pass) => pass,
+            Entry::Go(permit) => permit,
             other => panic!("expected a go, got {other:?}"),
         }
     }
@@ -119,15 +119,15 @@ impl Client {
         }
     }
 
-    fn settle(&self, pass: &Pass, outcome: Outcome) {
+    fn settle(&self, permit: &Permit, outcome: Outcome) {
         let report = Report {
             outcome,
             retry_after: None,
-            sent: pass.at,
+            sent: permit.at,
         };
         arrive(
             self.site
-                .settle(&self.ask(BootInstant::ZERO), pass, &report),
+                .settle(&self.ask(BootInstant::ZERO), permit, &report),
         );
     }
 }
@@ -168,7 +168,7 @@ pub fn a_request_heavier_than_anothers_limit_holds_up_nobody(store: &dyn StateSt
     for _ in 0..8 {
         one.go();
     }
-    one.charges[0].weight = 5;
+    one.costs[0].weight = 5;
     let heavy = one.wait();
     let reserved = other.wait();
     arrive(one.site.leave(&one.ask(BootInstant::ZERO), heavy.id, None));
@@ -251,7 +251,7 @@ pub fn all_budgets_are_charged_or_none(store: &dyn StateStore) {
         tight.refused();
     }
     let loose = Client {
-        charges: vec![tight.charges[0].clone()],
+        costs: vec![tight.costs[0].clone()],
         ..Client::new(store, "atomic", &[3])
     };
     loose.go();
@@ -279,12 +279,12 @@ pub fn a_reservation_left_is_free_for_others(store: &dyn StateStore) {
 /// A grant that was not used is given back whole.
 pub fn a_pass_left_unused_is_free_for_others(store: &dyn StateStore) {
     let client = Client::new(store, "pass", &[1]);
-    let pass = client.go();
-    arrive(
-        client
-            .site
-            .leave(&client.ask(BootInstant::ZERO), pass.id, Some(pass.stamp)),
-    );
+    let permit = client.go();
+    arrive(client.site.leave(
+        &client.ask(BootInstant::ZERO),
+        permit.id,
+        Some(permit.stamp),
+    ));
     client.go();
 }
 
@@ -292,8 +292,8 @@ pub fn a_pass_left_unused_is_free_for_others(store: &dyn StateStore) {
 pub fn failures_add_up_over_handles(store: &dyn StateStore) {
     let clients = [0, 1, 2].map(|_| Client::new(store, "failures", &[100]));
     for client in &clients {
-        let pass = client.go();
-        client.settle(&pass, Outcome::Failure);
+        let permit = client.go();
+        client.settle(&permit, Outcome::Failure);
     }
     for client in &clients {
         assert!(matches!(
@@ -338,8 +338,8 @@ pub fn half_open_admits_no_more_than_its_trial_calls(store: &dyn StateStore) {
         &OpenReason::Operator("conformance".into()),
     ));
     let probe = loop {
-        if let Entry::Go(pass) = clients[0].enter() {
-            break pass;
+        if let Entry::Go(permit) = clients[0].enter() {
+            break permit;
         }
     };
     assert!(probe.probe);

@@ -5,7 +5,7 @@
 pub enum StoreError {
     /// It cannot be reached or read for now; it may come back.
     #[error("{store} does not answer: {why}")]
-    Away {
+    Unavailable {
         /// Which store, without its secrets.
         store: String,
         /// What happened.

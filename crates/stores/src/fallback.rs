@@ -15,8 +15,8 @@ use std::time::Duration;
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::site::{
-    Ask, Charge, Condition, Entered, Entry, OwnedAsk, Pass, Place, Refusal, RefusalReason, Report,
-    Reserved, Settled, Standing,
+    Ask, Condition, Cost, Entered, Entry, OwnedAsk, Permit, QueuePosition, Refusal, RefusalReason,
+    Report, Reserved, Settled, Standing,
 };
 use docstokg_policy::time::{BootInstant, Clock};
 use docstokg_policy::windows::Windows;
@@ -152,23 +152,23 @@ impl Site {
     /// Puts a question to the own store: its budgets, and this process's share of the windows.
     fn own_ask(&self, ask: &Ask<'_>, peers: u32) -> OwnedAsk {
         let places = self.places.lock();
-        let charge = |charge: &Charge| {
+        let cost = |cost: &Cost| {
             let windows = if peers > 1 {
-                Arc::new(charge.windows.shared_by(peers))
+                Arc::new(cost.windows.shared_by(peers))
             } else {
-                Arc::clone(&charge.windows)
+                Arc::clone(&cost.windows)
             };
             // What is heavier than a share takes all of it.
-            let weight = charge.weight.min(windows.largest_weight());
-            Charge {
-                budget: places.get(&charge.budget).copied().unwrap_or(0),
+            let weight = cost.weight.min(windows.largest_weight());
+            Cost {
+                budget: places.get(&cost.budget).copied().unwrap_or(0),
                 weight,
                 windows,
-                slots: charge.slots,
+                slots: cost.slots,
             }
         };
-        let charges = ask.charges.iter().map(charge).collect();
-        ask.to_owned().charging(charges)
+        let costs = ask.costs.iter().map(cost).collect();
+        ask.to_owned().charging(costs)
     }
 
     /// Answers without the shared store.
@@ -197,22 +197,22 @@ impl Site {
             self.watch.clock.wall(),
         );
         let turns = ask
-            .charges
+            .costs
             .iter()
-            .filter_map(|charge| Some((charge.windows.next_turn(rank, peers, wall)?, charge)));
-        let (wait, charge) = turns
+            .filter_map(|cost| Some((cost.windows.next_turn(rank, peers, wall)?, cost)));
+        let (wait, cost) = turns
             .max_by_key(|(wait, _)| *wait)
             .filter(|(wait, _)| !wait.is_zero())?;
         let (at, because) = (
             self.watch.clock.boot() + wait,
-            charge.windows.list().first().copied(),
+            cost.windows.list().first().copied(),
         );
         let entry = if at > ask.latest || at > ask.deadline {
             Entry::Refused(Refusal {
                 until: at,
                 reason: RefusalReason::Rate { window: because },
             })
-        } else if ask.place == Place::Head {
+        } else if ask.queue_position == QueuePosition::Head {
             // A reservation that it has stays; otherwise nothing is reserved: the turn is no
             // other's.
             let id = if let Step::Confirm(id @ LOCAL..) = step {
@@ -242,8 +242,8 @@ impl Site {
             return BootInstant::default();
         };
         let mut filled = self.filled.lock();
-        let charges = ask.charges.iter().zip(own.charges);
-        let until = charges.map(|(all, share)| {
+        let costs = ask.costs.iter().zip(own.costs);
+        let until = costs.map(|(all, share)| {
             self.fill_budget(
                 &all.windows,
                 share,
@@ -257,18 +257,18 @@ impl Site {
     fn fill_budget(
         &self,
         windows: &Windows,
-        charge: &Charge,
+        cost: &Cost,
         filled: &mut Filled,
         last: Change,
     ) -> BootInstant {
         let now = self.watch.clock.boot();
         if filled.weight > 0 && (filled.change != last.number || filled.until <= now) {
             // Nobody used it: it must not count in the long windows.
-            self.own.empty_at(charge.budget, filled.weight, filled.at);
+            self.own.empty_at(cost.budget, filled.weight, filled.at);
             filled.weight = 0;
         }
         if filled.change != last.number {
-            let (weight, width) = pacing(windows, &charge.windows);
+            let (weight, width) = pacing(windows, &cost.windows);
             // Others notice a little later.
             let at = last.at + BELIEVED;
             let until = if width.is_zero() {
@@ -283,7 +283,7 @@ impl Site {
                 until,
             };
             self.own
-                .fill_at(charge.budget, &charge.windows, filled.weight, at);
+                .fill_at(cost.budget, &cost.windows, filled.weight, at);
         }
         filled.until
     }
@@ -308,8 +308,8 @@ impl Site {
             Entry::Go(_) => {
                 let own = self.own_ask(&ask.as_ask(), 1);
                 let ask = own.as_ask();
-                for charge in ask.charges {
-                    self.own.fill(charge.budget, &charge.windows, charge.weight);
+                for cost in ask.costs {
+                    self.own.fill(cost.budget, &cost.windows, cost.weight);
                 }
                 if self.knows_block.swap(false, Ordering::AcqRel) {
                     let _ = self.own.unblock();
@@ -495,47 +495,47 @@ impl SiteHandle for FallbackSite {
         )
     }
 
-    fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()> {
+    fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()> {
         self.told(
-            pass.id,
+            permit.id,
             ask,
-            |shared| shared.hold(ask, pass, longest),
-            |own, ask| own.hold(ask, pass, longest),
+            |shared| shared.hold(ask, permit, longest),
+            |own, ask| own.hold(ask, permit, longest),
         )
     }
 
-    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
+    fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing> {
         self.told(
-            pass.id,
+            permit.id,
             ask,
-            |shared| shared.sent(ask, pass, longest),
-            |own, ask| own.sent(ask, pass, longest),
+            |shared| shared.sent(ask, permit, longest),
+            |own, ask| own.sent(ask, permit, longest),
         )
     }
 
-    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()> {
+    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()> {
         self.told(
-            pass.id,
+            permit.id,
             ask,
-            |shared| shared.stamp(ask, pass),
-            |own, ask| own.stamp(ask, pass),
+            |shared| shared.stamp(ask, permit),
+            |own, ask| own.stamp(ask, permit),
         )
     }
 
-    fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled> {
+    fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
         self.told(
-            pass.id,
+            permit.id,
             ask,
-            |shared| shared.settle_headers(ask, pass, outcome),
-            |own, ask| own.settle_headers(ask, pass, outcome),
+            |shared| shared.settle_headers(ask, permit, outcome),
+            |own, ask| own.settle_headers(ask, permit, outcome),
         )
     }
 
-    fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
-        if pass.id >= LOCAL {
+    fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {
+        if permit.id >= LOCAL {
             let settled = self.0.own.settle(
                 &self.0.own_ask(ask, self.0.watch.peers()).as_ask(),
-                pass,
+                permit,
                 report,
             );
             self.0.owe(report, &settled);
@@ -543,7 +543,7 @@ impl SiteHandle for FallbackSite {
         }
         let site = Arc::clone(&self.0);
         // A failure that the shared store did not hear of still counts for this process.
-        let (question, mine, report) = (self.0.own_ask(ask, 1), pass.clone(), *report);
+        let (question, mine, report) = (self.0.own_ask(ask, 1), permit.clone(), *report);
         let heard = move |said: Result<Settled, StoreError>| match said {
             Ok(settled) => {
                 if let Some(until) = settled.open_until {
@@ -562,8 +562,8 @@ impl SiteHandle for FallbackSite {
                 site.watch.lose(&error, &*site.store);
                 let settled = site.own.settle(
                     &question.as_ask(),
-                    &Pass {
-                        era: site.own.era(),
+                    &Permit {
+                        generation: site.own.generation(),
                         probe: false,
                         ..mine
                     },
@@ -576,7 +576,7 @@ impl SiteHandle for FallbackSite {
                 }
             }
         };
-        match self.0.shared.settle(ask, pass, &report) {
+        match self.0.shared.settle(ask, permit, &report) {
             Answer::Ready(said) => Answer::Ready(heard(said)),
             Answer::Later(coming) => Answer::Later(Box::pin(async move { heard(coming.await) })),
         }

@@ -10,7 +10,7 @@ use docstokg_policy::breaker::{OpenReason, State, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Condition, Entered, Pass, Report, Settled, Site, Standing};
+use docstokg_policy::site::{Ask, Condition, Entered, Permit, Report, Settled, Site, Standing};
 use docstokg_policy::time::BootInstant;
 
 use crate::error::StoreError;
@@ -178,20 +178,20 @@ pub trait SiteHandle: Send + Sync {
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool>;
 
     /// Keeps the grants of a pass pending while its connection is dialled, for at most `longest`.
-    fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()>;
+    fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()>;
 
     /// Notes that the connection of a held pass is up and its request leaves, unless the site was
     /// blocked meanwhile.
-    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing>;
+    fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing>;
 
     /// Spends what a pass still holds, now.
-    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()>;
+    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()>;
 
     /// Takes in the headers of an answer: a probe's verdict.
-    fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled>;
+    fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled>;
 
     /// Takes in what an attempt came to, once.
-    fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled>;
+    fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled>;
 
     /// Prolongs the shared slots and probes' places of passes that are still out, and says how the
     /// breaker stands: a process's heartbeat, which brings back what other processes and operators
@@ -210,11 +210,11 @@ pub trait SiteHandle: Send + Sync {
 
 /// Tells whether a good answer to a request that found a healthy breaker leaves everything as it
 /// is: then a store that lies elsewhere need not be told.
-pub(crate) fn changes_nothing(ask: &Ask<'_>, pass: &Pass, report: &Report) -> bool {
+pub(crate) fn changes_nothing(ask: &Ask<'_>, permit: &Permit, report: &Report) -> bool {
     let good = matches!(report.outcome, Outcome::Success | Outcome::Neutral);
-    good && pass.clean
+    good && permit.clean
         && ask.adaptive.is_none()
-        && ask.charges.iter().all(|charge| charge.slots.is_none())
+        && ask.costs.iter().all(|cost| cost.slots.is_none())
 }
 
 /// How a site stands: a copy of its state.

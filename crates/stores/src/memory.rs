@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Condition, Entered, Pass, Report, Settled, Site, Standing};
+use docstokg_policy::site::{Ask, Condition, Entered, Permit, Report, Settled, Site, Standing};
 use docstokg_policy::time::{BootInstant, Clock};
 use docstokg_policy::windows::Windows;
 use parking_lot::Mutex;
@@ -137,8 +137,8 @@ impl MemorySite {
     }
 
     /// Returns the era of the breaker.
-    pub(crate) fn era(&self) -> u32 {
-        self.state.lock().site.breaker().era()
+    pub(crate) fn generation(&self) -> u32 {
+        self.state.lock().site.breaker().generation()
     }
 
     fn is_idle(&self) -> bool {
@@ -179,26 +179,26 @@ impl SiteHandle for MemorySite {
         Answer::now(self.step(|site, _| site.leave(ask, id, spent_at)))
     }
 
-    fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()> {
-        self.step(|site, now| site.hold(ask, pass, now + longest));
+    fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()> {
+        self.step(|site, now| site.hold(ask, permit, now + longest));
         Answer::now(())
     }
 
-    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
-        Answer::now(self.step(|site, now| site.sent(ask, pass, longest, now)))
+    fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing> {
+        Answer::now(self.step(|site, now| site.sent(ask, permit, longest, now)))
     }
 
-    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()> {
-        self.step(|site, now| site.stamp(ask, pass, now));
+    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()> {
+        self.step(|site, now| site.stamp(ask, permit, now));
         Answer::now(())
     }
 
-    fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled> {
-        Answer::now(self.step(|site, now| site.settle_headers(ask, pass, outcome, now)))
+    fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
+        Answer::now(self.step(|site, now| site.settle_headers(ask, permit, outcome, now)))
     }
 
-    fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
-        Answer::now(self.step(|site, now| site.settle(ask, pass, report, now)))
+    fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {
+        Answer::now(self.step(|site, now| site.settle(ask, permit, report, now)))
     }
 
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Condition, Entered, Pass, Report, Settled, Site, Standing};
+use docstokg_policy::site::{Ask, Condition, Entered, Permit, Report, Settled, Site, Standing};
 use docstokg_policy::time::{BootInstant, Clock};
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
@@ -20,7 +20,7 @@ use crate::KEEP;
 use crate::error::StoreError;
 use crate::handle::{Answer, BudgetKey, Heard, SiteHandle, SiteKey, SiteView, StateStore};
 use crate::peers::Peers;
-use crate::replica::{Garbled, Names, Replica};
+use crate::replica::{Corrupt, Names, Replica};
 use crate::{private, process};
 
 mod arena;
@@ -166,10 +166,12 @@ fn told(path: &Path, refused: Refused) -> StoreError {
             "run the version that wrote it, or end the programs that use it and remove the file to start with fresh limits",
         ),
         Refused::Full => unusable("it has no room for another site".to_owned(), fresh),
-        Refused::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => StoreError::Away {
-            store,
-            why: error.to_string(),
-        },
+        Refused::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+            StoreError::Unavailable {
+                store,
+                why: error.to_string(),
+            }
+        }
         Refused::Io(error) => unusable(
             error.to_string(),
             "make it and its directory writable and make room on the disk, or choose another with --state-dir or --rate-dsn",
@@ -278,7 +280,7 @@ impl MultiprocessSite {
         match self.try_step(&mut local, |site, now| {
             answer = Some(Answer::now(step(site, now)))
         }) {
-            Ok(()) => answer.unwrap_or_else(|| Answer::Ready(Err(self.told(Garbled.into())))),
+            Ok(()) => answer.unwrap_or_else(|| Answer::Ready(Err(self.told(Corrupt.into())))),
             Err(refused) => Answer::Ready(Err(self.told(refused))),
         }
     }
@@ -372,24 +374,24 @@ impl SiteHandle for MultiprocessSite {
         self.step(|site, _| site.leave(ask, id, spent_at))
     }
 
-    fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()> {
-        self.step(|site, now| site.hold(ask, pass, now + longest))
+    fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()> {
+        self.step(|site, now| site.hold(ask, permit, now + longest))
     }
 
-    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
-        self.step(|site, now| site.sent(ask, pass, longest, now))
+    fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing> {
+        self.step(|site, now| site.sent(ask, permit, longest, now))
     }
 
-    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()> {
-        self.step(|site, now| site.stamp(ask, pass, now))
+    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()> {
+        self.step(|site, now| site.stamp(ask, permit, now))
     }
 
-    fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled> {
-        self.step(|site, now| site.settle_headers(ask, pass, outcome, now))
+    fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
+        self.step(|site, now| site.settle_headers(ask, permit, outcome, now))
     }
 
-    fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
-        self.step(|site, now| site.settle(ask, pass, report, now))
+    fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {
+        self.step(|site, now| site.settle(ask, permit, report, now))
     }
 
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {

@@ -220,14 +220,14 @@ impl Inner {
         } else {
             error.to_string()
         };
-        StoreError::Away {
+        StoreError::Unavailable {
             store: self.name.clone(),
             why,
         }
     }
 
     fn malformed(&self) -> StoreError {
-        StoreError::Away {
+        StoreError::Unavailable {
             store: self.name.clone(),
             why: "its answer is not one that this version understands".to_owned(),
         }
@@ -296,7 +296,7 @@ impl Inner {
         &self,
         look: impl Future<Output = Result<(), RedisError>>,
     ) -> Result<(), StoreError> {
-        let late = || StoreError::Away {
+        let late = || StoreError::Unavailable {
             store: self.name.clone(),
             why: "it takes too long".to_owned(),
         };
@@ -449,7 +449,7 @@ impl StateStore for RedisStore {
                         break;
                     }
                 }
-                Err(StoreError::Away {
+                Err(StoreError::Unavailable {
                     store: inner.name.clone(),
                     why: endless.to_owned(),
                 })
@@ -507,7 +507,7 @@ impl StateStore for RedisStore {
         });
         Answer::Later(Box::pin(async move {
             let ended = |_| {
-                Err(StoreError::Away {
+                Err(StoreError::Unavailable {
                     store: name,
                     why: "the runtime that asks it has ended".to_owned(),
                 })

@@ -51,7 +51,7 @@ pub(crate) struct Commit<'a> {
 /// The record of a site, held under its lock.
 pub(crate) trait Record {
     /// What can go wrong while it is read or written.
-    type Error: From<Garbled>;
+    type Error: From<Corrupt>;
 
     /// Returns how many changes the log holds before a page takes their place, once the position is
     /// known.
@@ -76,7 +76,7 @@ pub(crate) trait Record {
 /// A record that does not mean anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the record of the site is garbled")]
-pub(crate) struct Garbled;
+pub(crate) struct Corrupt;
 
 /// The names of the budgets that a handle has given out indices for. A child process starts with
 /// those of its parent.
@@ -123,7 +123,7 @@ struct FirstHead {
 }
 
 /// Rewrites a head of the first layout as one of this layout. Page and log are the same in both.
-pub(crate) fn from_first_layout(head: &[u8]) -> Result<Vec<u8>, Garbled> {
+pub(crate) fn from_first_layout(head: &[u8]) -> Result<Vec<u8>, Corrupt> {
     if head.is_empty() {
         return Ok(Vec::new());
     }
@@ -131,7 +131,7 @@ pub(crate) fn from_first_layout(head: &[u8]) -> Result<Vec<u8>, Garbled> {
         breaker,
         isolated,
         budgets,
-    } = postcard::from_bytes(head).map_err(|_| Garbled)?;
+    } = postcard::from_bytes(head).map_err(|_| Corrupt)?;
     let budgets: Vec<(String, Budget)> = budgets
         .into_iter()
         .map(|(name, first)| (name, Budget::from(first)))
@@ -146,7 +146,7 @@ pub(crate) fn from_first_layout(head: &[u8]) -> Result<Vec<u8>, Garbled> {
         budgets,
         extensions: &Extensions::default(),
     };
-    postcard::to_allocvec(&head).map_err(|_| Garbled)
+    postcard::to_allocvec(&head).map_err(|_| Corrupt)
 }
 
 impl Replica {
@@ -326,7 +326,7 @@ impl Replica {
         .unwrap_or_default()
     }
 
-    fn decode_head(&mut self) -> Result<(), Garbled> {
+    fn decode_head(&mut self) -> Result<(), Corrupt> {
         self.order.clear();
         if self.head.is_empty() {
             self.site.set_breakers(Breaker::default(), Vec::new());
@@ -339,7 +339,7 @@ impl Replica {
         let head: Head = match postcard::from_bytes(&self.head) {
             Ok(head) => head,
             // A process of the version before this one may still be running and writing.
-            Err(_) => postcard::from_bytes(&from_first_layout(&self.head)?).map_err(|_| Garbled)?,
+            Err(_) => postcard::from_bytes(&from_first_layout(&self.head)?).map_err(|_| Corrupt)?,
         };
         self.site.set_breakers(head.breaker, head.isolated);
         self.site.set_extensions(head.extensions);
@@ -365,11 +365,11 @@ impl Replica {
         self.page = postcard::to_extend(&histories, room).unwrap_or_default();
     }
 
-    fn decode_page(&mut self, page: &[u8]) -> Result<(), Garbled> {
+    fn decode_page(&mut self, page: &[u8]) -> Result<(), Corrupt> {
         let mut histories: Vec<History> = if page.is_empty() {
             Vec::new()
         } else {
-            postcard::from_bytes(page).map_err(|_| Garbled)?
+            postcard::from_bytes(page).map_err(|_| Corrupt)?
         };
         // A budget that was named after the page was written has no history in it.
         histories.resize_with(self.order.len().max(histories.len()), History::default);
@@ -379,10 +379,10 @@ impl Replica {
         Ok(())
     }
 
-    fn replay(&mut self, log: &[u8]) -> Result<(), Garbled> {
+    fn replay(&mut self, log: &[u8]) -> Result<(), Corrupt> {
         for bytes in log.chunks_exact(ENTRY) {
-            let (place, change) = read_entry(bytes).ok_or(Garbled)?;
-            let place = *self.order.get(place).ok_or(Garbled)?;
+            let (place, change) = read_entry(bytes).ok_or(Corrupt)?;
+            let place = *self.order.get(place).ok_or(Corrupt)?;
             self.site.budgets_mut()[place].replay(change);
         }
         Ok(())

@@ -13,7 +13,7 @@ use docstokg_policy::breaker::{Breaker, BreakerPolicy, OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{
-    Ask, Condition, Entered, Entry, OwnedAsk, Pass, Report, Settled, Site, Standing,
+    Ask, Condition, Entered, Entry, OwnedAsk, Permit, Report, Settled, Site, Standing,
 };
 use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
@@ -40,7 +40,7 @@ impl StateStore for SplitStore {
         Arc::new(SplitSite(Arc::new(Parts {
             breakers,
             limits,
-            passes: Mutex::default(),
+            permits: Mutex::default(),
             never: never(),
         })))
     }
@@ -130,7 +130,7 @@ struct Parts {
     breakers: Arc<dyn SiteHandle>,
     limits: Arc<dyn SiteHandle>,
     /// The breaker's pass of each pass that is out, by the limiter's name for it.
-    passes: Mutex<HashMap<u64, Pass>>,
+    permits: Mutex<HashMap<u64, Permit>>,
     never: BreakerPolicy,
 }
 
@@ -145,16 +145,16 @@ enum How {
 struct Tentative {
     parts: Arc<Parts>,
     ask: OwnedAsk,
-    pass: Option<Pass>,
+    permit: Option<Permit>,
 }
 
 impl Drop for Tentative {
     fn drop(&mut self) {
-        if let Some(pass) = self.pass.take() {
+        if let Some(permit) = self.permit.take() {
             let _ =
                 self.parts
                     .breakers
-                    .leave(&Parts::for_breaker(&self.ask.as_ask()), pass.id, None);
+                    .leave(&Parts::for_breaker(&self.ask.as_ask()), permit.id, None);
         }
     }
 }
@@ -162,9 +162,9 @@ impl Drop for Tentative {
 impl Parts {
     fn for_breaker<'a>(ask: &Ask<'a>) -> Ask<'a> {
         Ask {
-            charges: &[],
+            costs: &[],
             adaptive: None,
-            draw: 0.0,
+            jitter_sample: 0.0,
             ..ask.clone()
         }
     }
@@ -178,12 +178,12 @@ impl Parts {
     }
 
     /// The pass as the limiter's side knows it: its breaker has one era and no probes.
-    fn limits_pass(pass: &Pass) -> Pass {
-        Pass {
-            era: 0,
+    fn limits_pass(permit: &Permit) -> Permit {
+        Permit {
+            generation: 0,
             probe: false,
             shadowed: None,
-            ..pass.clone()
+            ..permit.clone()
         }
     }
 
@@ -195,8 +195,8 @@ impl Parts {
         by_breaker: Entered,
     ) -> Answer<Entered> {
         let Entered { entry, transition } = by_breaker;
-        let pass = match entry {
-            Entry::Go(pass) => pass,
+        let permit = match entry {
+            Entry::Go(permit) => permit,
             other => {
                 if let How::Confirm(id) = how {
                     let _ = self.limits.leave(&self.for_limits(&ask.as_ask()), id, None);
@@ -210,7 +210,7 @@ impl Parts {
         let mut tentative = Tentative {
             parts: Arc::clone(self),
             ask: ask.clone(),
-            pass: Some(pass),
+            permit: Some(permit),
         };
         let asked = self.for_limits(&ask.as_ask());
         let answer = match how {
@@ -221,20 +221,20 @@ impl Parts {
         let mut join = move |entered: Entered| {
             let entry = match entered.entry {
                 Entry::Go(limits) => {
-                    let Some(pass) = tentative.pass.take() else {
+                    let Some(permit) = tentative.permit.take() else {
                         return Entered {
                             entry: Entry::Go(limits),
                             transition: None,
                         };
                     };
-                    let joined = Pass {
-                        era: pass.era,
-                        probe: pass.probe,
-                        clean: pass.clean && limits.clean,
-                        shadowed: pass.shadowed.clone(),
+                    let joined = Permit {
+                        generation: permit.generation,
+                        probe: permit.probe,
+                        clean: permit.clean && limits.clean,
+                        shadowed: permit.shadowed.clone(),
                         ..limits
                     };
-                    parts.passes.lock().insert(joined.id, pass);
+                    parts.permits.lock().insert(joined.id, permit);
                     Entry::Go(joined)
                 }
                 other => other,
@@ -265,12 +265,12 @@ impl Parts {
         }
     }
 
-    fn breaker_pass(&self, pass: &Pass) -> Pass {
-        self.passes
+    fn breaker_permit(&self, permit: &Permit) -> Permit {
+        self.permits
             .lock()
-            .get(&pass.id)
+            .get(&permit.id)
             .cloned()
-            .unwrap_or_else(|| pass.clone())
+            .unwrap_or_else(|| permit.clone())
     }
 }
 
@@ -289,11 +289,11 @@ impl SiteHandle for SplitSite {
 
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
         let limits = self.0.limits.leave(&self.0.for_limits(ask), id, spent_at);
-        match self.0.passes.lock().remove(&id) {
-            Some(pass) => both(
+        match self.0.permits.lock().remove(&id) {
+            Some(permit) => both(
                 self.0
                     .breakers
-                    .leave(&Parts::for_breaker(ask), pass.id, None),
+                    .leave(&Parts::for_breaker(ask), permit.id, None),
                 limits,
                 |freed, _| freed,
             ),
@@ -301,46 +301,49 @@ impl SiteHandle for SplitSite {
         }
     }
 
-    fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()> {
-        self.0
-            .limits
-            .hold(&self.0.for_limits(ask), &Parts::limits_pass(pass), longest)
+    fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()> {
+        self.0.limits.hold(
+            &self.0.for_limits(ask),
+            &Parts::limits_pass(permit),
+            longest,
+        )
     }
 
-    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
+    fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing> {
         let standing = self.0.breakers.sent(
             &Parts::for_breaker(ask),
-            &self.0.breaker_pass(pass),
+            &self.0.breaker_permit(permit),
             longest,
         );
-        let noted = self
-            .0
-            .limits
-            .sent(&self.0.for_limits(ask), &Parts::limits_pass(pass), longest);
+        let noted = self.0.limits.sent(
+            &self.0.for_limits(ask),
+            &Parts::limits_pass(permit),
+            longest,
+        );
         both(standing, noted, |standing, _| standing)
     }
 
-    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()> {
+    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()> {
         self.0
             .limits
-            .stamp(&self.0.for_limits(ask), &Parts::limits_pass(pass))
+            .stamp(&self.0.for_limits(ask), &Parts::limits_pass(permit))
     }
 
-    fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled> {
+    fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
         self.0.breakers.settle_headers(
             &Parts::for_breaker(ask),
-            &self.0.breaker_pass(pass),
+            &self.0.breaker_permit(permit),
             outcome,
         )
     }
 
-    fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
+    fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {
         let of_breaker = self
             .0
-            .passes
+            .permits
             .lock()
-            .remove(&pass.id)
-            .unwrap_or_else(|| pass.clone());
+            .remove(&permit.id)
+            .unwrap_or_else(|| permit.clone());
         let settled = self
             .0
             .breakers
@@ -349,10 +352,11 @@ impl SiteHandle for SplitSite {
             retry_after: None,
             ..*report
         };
-        let limits =
-            self.0
-                .limits
-                .settle(&self.0.for_limits(ask), &Parts::limits_pass(pass), &report);
+        let limits = self.0.limits.settle(
+            &self.0.for_limits(ask),
+            &Parts::limits_pass(permit),
+            &report,
+        );
         both(settled, limits, |settled, limits| Settled {
             adjusted: limits.adjusted,
             ..settled
@@ -361,9 +365,9 @@ impl SiteHandle for SplitSite {
 
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
         let of_breaker: Vec<u64> = {
-            let passes = self.0.passes.lock();
+            let permits = self.0.permits.lock();
             ids.iter()
-                .filter_map(|id| passes.get(id).map(|pass| pass.id))
+                .filter_map(|id| permits.get(id).map(|permit| permit.id))
                 .collect()
         };
         both(

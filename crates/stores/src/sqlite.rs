@@ -18,7 +18,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::site::{
-    Ask, Condition, Entered, Entry, Pass, Report, Settled, Site, Standing,
+    Ask, Condition, Entered, Entry, Permit, Report, Settled, Site, Standing,
 };
 use docstokg_policy::time::{BootInstant, Clock};
 use parking_lot::Mutex;
@@ -110,7 +110,7 @@ impl Worker {
         let thread = std::thread::Builder::new()
             .name("docstokg-state".to_owned())
             .spawn(move || serve(&mine, &queue, log));
-        let thread = thread.map_err(|error| StoreError::Away {
+        let thread = thread.map_err(|error| StoreError::Unavailable {
             store: "the state database".to_owned(),
             why: error.to_string(),
         })?;
@@ -176,7 +176,7 @@ impl Drop for Worker {
 }
 
 fn away() -> StoreError {
-    StoreError::Away {
+    StoreError::Unavailable {
         store: "the state database".to_owned(),
         why: "its thread has ended".to_owned(),
     }
@@ -323,7 +323,7 @@ impl StateStore for SqliteStore {
     fn check(&self) -> Answer<()> {
         // Whoever looks again in a moment does not wait for it.
         let taken = || {
-            Err(StoreError::Away {
+            Err(StoreError::Unavailable {
                 store: "the state database".to_owned(),
                 why: "another process holds its lock".to_owned(),
             })
@@ -403,7 +403,7 @@ impl SqliteSite {
         let (again, asked) = ((Arc::clone(&key), Arc::clone(&copy)), question.clone());
         let unwanted = move |database: &mut Database, entered: Entered| {
             let (id, spent) = match entered.entry {
-                Entry::Go(pass) => (pass.id, Some(pass.stamp)),
+                Entry::Go(permit) => (permit.id, Some(permit.stamp)),
                 Entry::Wait(reserved) => (reserved.id, None),
                 Entry::WaitForSlot { id, .. } => (id, None),
                 _ => return,
@@ -443,32 +443,32 @@ impl SiteHandle for SqliteSite {
         self.step(move |site, _| site.leave(&ask.as_ask(), id, spent_at))
     }
 
-    fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()> {
-        let (ask, pass) = (ask.to_owned(), pass.clone());
-        self.step(move |site, now| site.hold(&ask.as_ask(), &pass, now + longest))
+    fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()> {
+        let (ask, permit) = (ask.to_owned(), permit.clone());
+        self.step(move |site, now| site.hold(&ask.as_ask(), &permit, now + longest))
     }
 
-    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
-        let (ask, pass) = (ask.to_owned(), pass.clone());
-        self.step(move |site, now| site.sent(&ask.as_ask(), &pass, longest, now))
+    fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing> {
+        let (ask, permit) = (ask.to_owned(), permit.clone());
+        self.step(move |site, now| site.sent(&ask.as_ask(), &permit, longest, now))
     }
 
-    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()> {
-        let (ask, pass) = (ask.to_owned(), pass.clone());
-        self.step(move |site, now| site.stamp(&ask.as_ask(), &pass, now))
+    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()> {
+        let (ask, permit) = (ask.to_owned(), permit.clone());
+        self.step(move |site, now| site.stamp(&ask.as_ask(), &permit, now))
     }
 
-    fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled> {
-        let (ask, pass) = (ask.to_owned(), pass.clone());
-        self.step(move |site, now| site.settle_headers(&ask.as_ask(), &pass, outcome, now))
+    fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
+        let (ask, permit) = (ask.to_owned(), permit.clone());
+        self.step(move |site, now| site.settle_headers(&ask.as_ask(), &permit, outcome, now))
     }
 
-    fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
-        if changes_nothing(ask, pass, report) {
+    fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {
+        if changes_nothing(ask, permit, report) {
             return Answer::now(Settled::default());
         }
-        let (ask, pass, report) = (ask.to_owned(), pass.clone(), *report);
-        self.step(move |site, now| site.settle(&ask.as_ask(), &pass, &report, now))
+        let (ask, permit, report) = (ask.to_owned(), permit.clone(), *report);
+        self.step(move |site, now| site.settle(&ask.as_ask(), &permit, &report, now))
     }
 
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {

@@ -545,13 +545,13 @@ mod tests {
                     None => {}
                 }
                 prop_assert!(lanes.by_name.len() <= 6);
-                let draw = usize::from(draws.next().unwrap_or(0));
+                let jitter_sample = usize::from(draws.next().unwrap_or(0));
                 // The file takes one after the other; who hears of it first is anybody's guess.
-                if draw % 3 != 0 && let Some(turn) = asked.pop_front() {
+                if jitter_sample % 3 != 0 && let Some(turn) = asked.pop_front() {
                     arriving.push(world.make(turn));
                 }
-                if draw % 2 == 0 && !arriving.is_empty() {
-                    let answer = arriving.swap_remove(draw / 2 % arriving.len());
+                if jitter_sample % 2 == 0 && !arriving.is_empty() {
+                    let answer = arriving.swap_remove(jitter_sample / 2 % arriving.len());
                     world.tell(&mut lanes, answer);
                 }
             }

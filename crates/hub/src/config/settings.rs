@@ -24,14 +24,14 @@ macro_rules! section {
     (
         $(#[$meta:meta])*
         $name:ident {
-            $( #[doc = $doc:literal] $field:ident: $type:ty = $default:literal, )*
+            $( $(#[doc = $doc:literal])+ $field:ident: $type:ty = $default:literal, )*
             $( @ $nested:ident: $section:ty, )*
         }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Debug, Default)]
         pub struct $name {
-            $( #[doc = $doc] pub $field: Option<Sourced<$type>>, )*
+            $( $(#[doc = $doc])+ pub $field: Option<Sourced<$type>>, )*
             $( #[doc = "A nested group of keys."] pub $nested: $section, )*
         }
 
@@ -56,14 +56,14 @@ macro_rules! section {
         impl Described for $name {
             fn keys(prefix: &str, keys: &mut Vec<Key>) {
                 let _ = &prefix;
-                $( keys.push(Key { path: format!("{prefix}{}", stringify!($field)), kind: <$type as FromNode>::KIND, default: $default, about: $doc.trim() }); )*
+                $( keys.push(Key { path: format!("{prefix}{}", stringify!($field)), kind: <$type as FromNode>::KIND, default: $default, about: concat!($($doc),+).trim() }); )*
                 $( <$section as Described>::keys(&format!("{prefix}{}.", stringify!($nested)), keys); )*
             }
 
             fn schema() -> Json {
                 #[allow(unused_mut, reason = "some groups have no keys of one sort")]
                 let mut properties = serde_json::Map::new();
-                $( properties.insert(stringify!($field).to_owned(), with_about(<$type as FromNode>::schema(), $doc)); )*
+                $( properties.insert(stringify!($field).to_owned(), with_about(<$type as FromNode>::schema(), concat!($($doc),+))); )*
                 $( properties.insert(stringify!($nested).to_owned(), <$section as Described>::schema()); )*
                 json!({ "type": "object", "additionalProperties": false, "properties": properties })
             }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::rate::Window;
 use docstokg_policy::site::{
-    Charge, Entered, Entry, Pass, Place, Refusal, RefusalReason, Reserved,
+    Cost, Entered, Entry, Permit, QueuePosition, Refusal, RefusalReason, Reserved,
 };
 use docstokg_stores::{Answer, StoreError};
 use tokio::sync::Semaphore;
@@ -76,7 +76,7 @@ struct Waiter<'a> {
     gate: &'a Arc<Gate>,
     lane: &'a Arc<Lane>,
     terms: &'a Terms,
-    charges: &'a [Charge],
+    costs: &'a [Cost],
     seat: Arc<Seat>,
     reservation: Option<u64>,
 }
@@ -100,8 +100,8 @@ impl Waiter<'_> {
 
     /// Takes note that it has had an answer. Those behind a head that has its first one may judge
     /// for themselves now.
-    fn settle_in(&self, place: Place) {
-        if !self.seat.settled_in.swap(true, Ordering::AcqRel) && place == Place::Head {
+    fn settle_in(&self, queue_position: QueuePosition) {
+        if !self.seat.settled_in.swap(true, Ordering::AcqRel) && queue_position == QueuePosition::Head {
             self.lane.line.wake_others(&self.seat);
         }
     }
@@ -110,7 +110,7 @@ impl Waiter<'_> {
     fn give_up_reservation(&mut self) {
         if let Some(id) = self.hold(None) {
             self.gate.wake_if(self.gate.site.leave(
-                &self.lane.ask(self.charges, self.terms, Place::Head),
+                &self.lane.ask(self.costs, self.terms, QueuePosition::Head),
                 id,
                 None,
             ));
@@ -136,7 +136,7 @@ impl Waiter<'_> {
                 "it gave no answer before the deadline".to_owned(),
             );
             return Err(if now.since(asked) >= STORE_TIMEOUT {
-                StoreError::Away { store, why }.into()
+                StoreError::Unavailable { store, why }.into()
             } else {
                 Refusal {
                     until: now,
@@ -184,14 +184,14 @@ impl Gate {
         track: &Track,
         waits: &mut Waits,
     ) -> Result<Granted, Denied> {
-        let charges = lane.charges(&terms);
+        let costs = lane.costs(&terms);
         let join = || {
             let seat = lane.line.join(terms.weight);
             Waiter {
                 gate: self,
                 lane,
                 terms: &terms,
-                charges: &charges,
+                costs: &costs,
                 seat,
                 reservation: None,
             }
@@ -199,24 +199,27 @@ impl Gate {
         let (waiter, first) = if self.remote || lane.line.weight() > 0 {
             (join(), None)
         } else {
-            match self.site.enter(&lane.ask(&charges, &terms, Place::Head)) {
+            match self
+                .site
+                .enter(&lane.ask(&costs, &terms, QueuePosition::Head))
+            {
                 // Almost always the answer is there at once, and it is to go: then nothing has to
                 // wait.
                 Answer::Ready(entered) => {
                     let entered = entered?;
                     self.note_condition(lane, track, &entered);
                     match entered.entry {
-                        Entry::Go(pass) => {
+                        Entry::Go(permit) => {
                             if let Some(slots) = lane.try_slots(door.process_slots) {
-                                return Ok(self.granted(lane, terms, pass, slots));
+                                return Ok(self.granted(lane, terms, permit, slots));
                             }
-                            self.give_back(lane, &charges, &terms, &pass);
+                            self.give_back(lane, &costs, &terms, &permit);
                             (join(), None)
                         }
                         Entry::Refused(refusal) => return Err(refusal.into()),
                         other => {
                             let waiter = join();
-                            waiter.settle_in(Place::Head);
+                            waiter.settle_in(QueuePosition::Head);
                             (waiter, Some(other))
                         }
                     }
@@ -226,7 +229,7 @@ impl Gate {
                     let mut waiter = join();
                     let entry = waiter.hear(coming, door, track).await?;
                     if !matches!(entry, Entry::Go(_)) {
-                        waiter.settle_in(Place::Head);
+                        waiter.settle_in(QueuePosition::Head);
                     }
                     (waiter, Some(entry))
                 }
@@ -250,23 +253,23 @@ impl Gate {
         self: &Arc<Self>,
         lane: &Arc<Lane>,
         terms: Terms,
-        pass: Pass,
+        permit: Permit,
         slots: Slots,
     ) -> Granted {
-        Granted::new(Arc::clone(self), Arc::clone(lane), terms, pass, slots)
+        Granted::new(Arc::clone(self), Arc::clone(lane), terms, permit, slots)
     }
 
     pub(super) fn give_back(
         self: &Arc<Self>,
         lane: &Lane,
-        charges: &[Charge],
+        costs: &[Cost],
         terms: &Terms,
-        pass: &Pass,
+        permit: &Permit,
     ) {
         self.wake_if(self.site.leave(
-            &lane.ask(charges, terms, Place::Head),
-            pass.id,
-            Some(pass.stamp),
+            &lane.ask(costs, terms, QueuePosition::Head),
+            permit.id,
+            Some(permit.stamp),
         ));
     }
 
@@ -299,8 +302,8 @@ impl<'a> Admission<'a, '_> {
         };
         loop {
             match entry {
-                Entry::Go(pass) => {
-                    if let Some(granted) = self.take(pass).await? {
+                Entry::Go(permit) => {
+                    if let Some(granted) = self.take(permit).await? {
                         return Ok(granted);
                     }
                 }
@@ -334,9 +337,9 @@ impl<'a> Admission<'a, '_> {
         let (gate, lane) = (self.waiter.gate, self.waiter.lane);
         let (place, mut overlap) = self.place().await?;
         let is_distant = gate.remote && gate.round_trip.usual() >= DISTANT;
-        let asking =
-            (is_distant && place == Place::Head).then(|| lane.line.begin_round(&self.waiter.seat));
-        let ask = lane.ask(self.waiter.charges, &self.terms, place);
+        let asking = (is_distant && place == QueuePosition::Head)
+            .then(|| lane.line.begin_round(&self.waiter.seat));
+        let ask = lane.ask(self.waiter.costs, &self.terms, place);
         let answer = match self.waiter.reservation {
             Some(id) => gate.site.confirm(&ask, id),
             None => gate.site.enter(&ask),
@@ -358,18 +361,18 @@ impl<'a> Admission<'a, '_> {
 
     /// Finds out where in its queue the request stands. Few ask while the head waits for its first
     /// answer, and the others wait until they are called.
-    async fn place(&mut self) -> Result<(Place, Option<Overlap<'a>>), Denied> {
+    async fn place(&mut self) -> Result<(QueuePosition, Option<Overlap<'a>>), Denied> {
         let lane = self.waiter.lane;
         loop {
             if self.waiter.reservation.is_some() {
-                return Ok((Place::Head, None));
+                return Ok((QueuePosition::Head, None));
             }
             let ahead = lane.line.ahead_of(&self.waiter.seat);
             match ahead {
-                None => return Ok((Place::Head, None)),
+                None => return Ok((QueuePosition::Head, None)),
                 Some(_) if lane.line.is_behind_an_asker(&self.waiter.seat) => {
                     if let Some(overlap) = lane.line.overlap(&self.waiter.seat) {
-                        return Ok((Place::Overlapping, Some(overlap)));
+                        return Ok((QueuePosition::Overlapping, Some(overlap)));
                     }
                     // A waiting request holds no slot: the head may be waiting for it.
                     self.slots = None;
@@ -380,29 +383,32 @@ impl<'a> Admission<'a, '_> {
                     self.waits.rate += self.runtime().boot().since(asleep);
                     if called.is_none() {
                         return Ok((
-                            Place::Behind(lane.line.ahead_of(&self.waiter.seat).unwrap_or(0)),
+                            QueuePosition::Behind(
+                                lane.line.ahead_of(&self.waiter.seat).unwrap_or(0),
+                            ),
                             None,
                         ));
                     }
                 }
-                Some(ahead) => return Ok((Place::Behind(ahead), None)),
+                Some(ahead) => return Ok((QueuePosition::Behind(ahead), None)),
             }
         }
     }
 
     /// Takes a permit, with the process's own slots; gives it back where there is none, or where it
     /// has become too old.
-    async fn take(&mut self, pass: Pass) -> Result<Option<Granted>, Denied> {
+    async fn take(&mut self, permit: Permit) -> Result<Option<Granted>, Denied> {
         let (gate, lane) = (self.waiter.gate, self.waiter.lane);
-        if gate.was_blocked_since(&pass) {
+        if gate.was_blocked_since(&permit) {
             // The store hears of it when the answer has been read: then this request is called, or
             // asks again.
-            gate.give_back(lane, self.waiter.charges, &self.terms, &pass);
+            gate.give_back(lane, self.waiter.costs, &self.terms, &permit);
             let soon = (self.runtime().boot() + BLOCK_HEARD).min(self.terms.deadline);
             before(self.runtime(), soon, self.waiter.seat.called.notified()).await;
             return Ok(None);
         }
-        let stale = self.runtime().boot().since(pass.at) > PERMIT_AGE + 2 * gate.round_trip.usual()
+        let stale = self.runtime().boot().since(permit.at)
+            > PERMIT_AGE + 2 * gate.round_trip.usual()
             && self.too_old < PERMIT_RETRIES;
         if stale {
             self.too_old += 1;
@@ -411,12 +417,12 @@ impl<'a> Admission<'a, '_> {
             .take()
             .or_else(|| lane.try_slots(self.door.process_slots))
         {
-            return Ok(Some(gate.granted(lane, self.terms, pass, slots)));
+            return Ok(Some(gate.granted(lane, self.terms, permit, slots)));
         }
-        gate.give_back(lane, self.waiter.charges, &self.terms, &pass);
+        gate.give_back(lane, self.waiter.costs, &self.terms, &permit);
         // Those behind the head wait for their turn, and not for slots.
         if !stale && lane.line.ahead_of(&self.waiter.seat).is_none() {
-            self.waiter.settle_in(Place::Head);
+            self.waiter.settle_in(QueuePosition::Head);
             self.slots = Some(
                 self.wait_for_slots(self.terms.deadline)
                     .await

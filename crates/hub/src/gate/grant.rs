@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Pass, Place, Report, Settled, Standing};
+use docstokg_policy::site::{Ask, Permit, QueuePosition, Report, Settled, Standing};
 use parking_lot::Mutex;
 
 use super::{Gate, Lane, Slots, Terms};
@@ -21,7 +21,7 @@ pub(crate) struct Grant {
     gate: Arc<Gate>,
     lane: Arc<Lane>,
     terms: Terms,
-    pub(crate) pass: Pass,
+    pub(crate) permit: Permit,
     slots: Mutex<Option<Slots>>,
     settled: AtomicBool,
     leased: bool,
@@ -29,20 +29,20 @@ pub(crate) struct Grant {
 
 impl Grant {
     fn with_ask<T>(&self, use_it: impl FnOnce(&Ask<'_>) -> T) -> T {
-        let charges = self.lane.charges(&self.terms);
-        use_it(&self.lane.ask(&charges, &self.terms, Place::Head))
+        let costs = self.lane.costs(&self.terms);
+        use_it(&self.lane.ask(&costs, &self.terms, QueuePosition::Head))
     }
 
     /// The connection has to be made first: the grant counts as used now, for as long as that
     /// takes.
     pub(crate) fn hold(&self, longest: Duration) {
-        let _ = self.with_ask(|ask| self.gate.site.hold(ask, &self.pass, longest));
+        let _ = self.with_ask(|ask| self.gate.site.hold(ask, &self.permit, longest));
     }
 
     /// The connection has to be made for a grant that counts as used now already: it does so for as
     /// long as that takes.
     pub(crate) fn hold_longer(&self, longest: Duration) {
-        let _ = self.with_ask(|ask| self.gate.site.sent(ask, &self.pass, longest));
+        let _ = self.with_ask(|ask| self.gate.site.sent(ask, &self.permit, longest));
     }
 
     /// The connection is up and the request leaves, unless the site was blocked meanwhile.
@@ -50,7 +50,7 @@ impl Grant {
     /// A store that does not answer keeps nobody from sending: the grant was given before it went
     /// away.
     pub(crate) async fn sent(&self, longest: Duration) -> Standing {
-        self.with_ask(|ask| self.gate.site.sent(ask, &self.pass, longest))
+        self.with_ask(|ask| self.gate.site.sent(ask, &self.permit, longest))
             .await
             .unwrap_or(Standing::Good)
     }
@@ -62,7 +62,7 @@ impl Grant {
 
     /// Tells whether an answer has asked for no requests since this one was permitted.
     pub(crate) fn was_blocked_since(&self) -> bool {
-        self.gate.was_blocked_since(&self.pass)
+        self.gate.was_blocked_since(&self.permit)
     }
 
     /// Tells whether the origin closes its connections.
@@ -72,14 +72,14 @@ impl Grant {
 
     /// The answer begins, or will never: what is still held is used by now.
     pub(crate) fn stamp(&self) {
-        let _ = self.with_ask(|ask| self.gate.site.stamp(ask, &self.pass));
+        let _ = self.with_ask(|ask| self.gate.site.stamp(ask, &self.permit));
     }
 
     /// Says, once, that the attempt has ended: whoever is first tells the store.
     fn is_first_to_settle(&self) -> bool {
         let first = !self.settled.swap(true, Ordering::AcqRel);
         if first && self.leased {
-            self.gate.end_lease(self.pass.id);
+            self.gate.end_lease(self.permit.id);
         }
         first
     }
@@ -103,18 +103,18 @@ impl Granted {
         gate: Arc<Gate>,
         lane: Arc<Lane>,
         terms: Terms,
-        pass: Pass,
+        permit: Permit,
         slots: Slots,
     ) -> Self {
-        let leased = pass.probe || lane.charges.iter().any(|charge| charge.slots.is_some());
+        let leased = permit.probe || lane.costs.iter().any(|cost| cost.slots.is_some());
         if leased {
-            gate.begin_lease(pass.id);
+            gate.begin_lease(permit.id);
         }
         Self(Arc::new(Grant {
             gate,
             lane,
             terms,
-            pass,
+            permit,
             slots: Mutex::new(Some(slots)),
             settled: AtomicBool::new(false),
             leased,
@@ -129,19 +129,22 @@ impl Granted {
     pub(crate) fn give_back(self) {
         if self.0.is_first_to_settle() {
             *self.0.slots.lock() = None;
-            let charges = self.0.lane.charges(&self.0.terms);
+            let costs = self.0.lane.costs(&self.0.terms);
             self.0
                 .gate
-                .give_back(&self.0.lane, &charges, &self.0.terms, &self.0.pass);
+                .give_back(&self.0.lane, &costs, &self.0.terms, &self.0.permit);
         }
     }
 
     /// The headers are there: a probe's verdict.
     pub(crate) async fn settle_headers(&self, outcome: Outcome, track: &Track) {
-        if self.0.pass.probe {
-            let settled = self
-                .0
-                .with_ask(|ask| self.0.gate.site.settle_headers(ask, &self.0.pass, outcome));
+        if self.0.permit.probe {
+            let settled = self.0.with_ask(|ask| {
+                self.0
+                    .gate
+                    .site
+                    .settle_headers(ask, &self.0.permit, outcome)
+            });
             self.0.spread(settled.await.unwrap_or_default(), track);
         }
     }
@@ -154,7 +157,7 @@ impl Granted {
         }
         let settled = self
             .0
-            .with_ask(|ask| self.0.gate.site.settle(ask, &self.0.pass, report));
+            .with_ask(|ask| self.0.gate.site.settle(ask, &self.0.permit, report));
         *self.0.slots.lock() = None;
         let settled = settled.await.unwrap_or_default();
         let open_until = settled.open_until;
@@ -173,7 +176,7 @@ impl Drop for Granted {
             if self.0.leased {
                 self.0.gate.wake_if(
                     self.0
-                        .with_ask(|ask| self.0.gate.site.leave(ask, self.0.pass.id, None)),
+                        .with_ask(|ask| self.0.gate.site.leave(ask, self.0.permit.id, None)),
                 );
             }
         }

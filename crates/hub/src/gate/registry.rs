@@ -9,7 +9,7 @@ use std::time::Duration;
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::Charge;
+use docstokg_policy::site::Cost;
 use docstokg_policy::windows::Windows;
 use docstokg_stores::memory::MemoryStore;
 use docstokg_stores::{BudgetKey, SiteKey, StateStore};
@@ -53,10 +53,10 @@ impl Gate {
                     service: None,
                     free: true,
                 };
-                let (charges, slots) = (Box::default(), Box::default());
+                let (costs, slots) = (Box::default(), Box::default());
                 Lane {
                     key,
-                    charges,
+                    costs,
                     rules: rules(),
                     slots,
                     line: Line::default(),
@@ -199,7 +199,7 @@ impl Registry {
             |other| *other == key,
             |_| {
                 let windows = Arc::new(Windows::new([window], Duration::ZERO));
-                let charge = Charge {
+                let cost = Cost {
                     budget: gate
                         .site
                         .budget(&BudgetKey::Role(host.clone(), Role::Landing)),
@@ -208,10 +208,10 @@ impl Registry {
                     slots: None,
                 };
                 let rules = self.rules_of(&lane_key(host, Role::Landing));
-                let (key, charges, slots) = (key.clone(), Box::from([charge]), Box::default());
+                let (key, costs, slots) = (key.clone(), Box::from([cost]), Box::default());
                 Lane {
                     key,
-                    charges,
+                    costs,
                     rules,
                     slots,
                     line: Line::default(),
@@ -309,7 +309,7 @@ impl Registry {
                 ))
             }))
         };
-        let mut charges = vec![Charge {
+        let mut costs = vec![Cost {
             budget: site.budget(&BudgetKey::Role(key.host.clone(), key.role)),
             weight: 1,
             windows,
@@ -330,7 +330,7 @@ impl Registry {
                 self.config.limits.guard,
             ));
             let slots_of = limits.max_concurrent.value.filter(|_| limits.shared_slots);
-            charges.push(Charge {
+            costs.push(Cost {
                 budget: site.budget(&budget),
                 weight: 1,
                 windows,
@@ -363,15 +363,15 @@ impl Registry {
         }
         if key.free {
             // No token, but slots like everybody.
-            charges.retain(|charge| charge.slots.is_some());
-            for charge in &mut charges {
-                charge.weight = 0;
+            costs.retain(|cost| cost.slots.is_some());
+            for cost in &mut costs {
+                cost.weight = 0;
             }
         }
         let rules = self.rules_of(&key);
         Lane {
             key,
-            charges: charges.into(),
+            costs: costs.into(),
             rules,
             slots: slots.into(),
             line: Line::default(),

@@ -69,7 +69,7 @@ impl Seen {
                 };
                 self.become_state(state, Some((*until, reason)), now)
             }
-            Entry::Go(pass) if !pass.probe && pass.shadowed.is_none() => {
+            Entry::Go(permit) if !permit.probe && permit.shadowed.is_none() => {
                 self.become_state(State::Closed, None, now)
             }
             _ => None,

@@ -262,7 +262,7 @@ fn a_kept_connection_that_ends_under_a_probe_proves_nothing() {
     let error = world
         .run(|hub| async move { hub.fetch(once("/")).await })
         .expect_err("no answer");
-    assert_eq!(error.kind.class(), "going-away");
+    assert_eq!(error.kind.class(), "connection-closed");
     let view = world.view(&host());
     assert_eq!(
         (view.state(), view.leases()),

@@ -17,7 +17,7 @@ use docstokg_hub::stores::{
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::site::{
-    Ask, Condition, Entered, Entry, OwnedAsk, Pass, Report, Settled, Standing,
+    Ask, Condition, Entered, Entry, OwnedAsk, Permit, Report, Settled, Standing,
 };
 use parking_lot::Mutex;
 
@@ -43,7 +43,7 @@ impl Lateness {
         Self(Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))))
     }
 
-    fn draw(&self, usual: u64, rare: u64) -> Duration {
+    fn jitter_sample(&self, usual: u64, rare: u64) -> Duration {
         let mut random = self.0.lock();
         let longest = if random.u32(..NOW_AND_THEN) == 0 {
             rare
@@ -54,11 +54,11 @@ impl Lateness {
     }
 
     fn of_sleep(&self) -> Duration {
-        self.draw(LATE, VERY_LATE)
+        self.jitter_sample(LATE, VERY_LATE)
     }
 
     fn of_store(&self) -> Duration {
-        self.draw(SLOW, VERY_SLOW)
+        self.jitter_sample(SLOW, VERY_SLOW)
     }
 }
 
@@ -200,9 +200,9 @@ impl Drop for OnItsWay {
     fn drop(&mut self) {
         let (id, spent) = match self.said.take() {
             Some(Ok(Entered {
-                entry: Entry::Go(pass),
+                entry: Entry::Go(permit),
                 ..
-            })) => (pass.id, Some(pass.stamp)),
+            })) => (permit.id, Some(permit.stamp)),
             Some(Ok(Entered {
                 entry: Entry::Wait(reserved),
                 ..
@@ -234,24 +234,24 @@ impl SiteHandle for LateSite {
         self.late(self.inner.leave(ask, id, spent_at))
     }
 
-    fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()> {
-        self.late(self.inner.hold(ask, pass, longest))
+    fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()> {
+        self.late(self.inner.hold(ask, permit, longest))
     }
 
-    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
-        self.late(self.inner.sent(ask, pass, longest))
+    fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing> {
+        self.late(self.inner.sent(ask, permit, longest))
     }
 
-    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()> {
-        self.late(self.inner.stamp(ask, pass))
+    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()> {
+        self.late(self.inner.stamp(ask, permit))
     }
 
-    fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled> {
-        self.late(self.inner.settle_headers(ask, pass, outcome))
+    fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
+        self.late(self.inner.settle_headers(ask, permit, outcome))
     }
 
-    fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
-        self.late(self.inner.settle(ask, pass, report))
+    fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {
+        self.late(self.inner.settle(ask, permit, report))
     }
 
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {

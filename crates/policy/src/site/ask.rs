@@ -8,7 +8,7 @@ use crate::time::BootInstant;
 
 /// One budget that a request charges.
 #[derive(Clone, Debug)]
-pub struct Charge {
+pub struct Cost {
     /// Which budget of the site.
     pub budget: usize,
     /// How much of it; zero takes part in nothing.
@@ -31,7 +31,7 @@ pub enum Patience {
 
 /// Where a request stands in the queue of its own process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum QueuePosition {
     /// First: it may go, or reserve a place.
     Head,
     /// Behind so many weights that have no reservation yet: it is told when its turn comes at the
@@ -42,7 +42,7 @@ pub enum Place {
     Overlapping,
 }
 
-impl Place {
+impl QueuePosition {
     /// Returns the weights before it that hold no reservation, where it may not go at all.
     pub(crate) fn ahead(self) -> Option<u32> {
         match self {
@@ -60,7 +60,7 @@ pub struct Ask<'a> {
     /// Whether the role has a breaker of its own.
     pub isolated: bool,
     /// What is charged, all or none.
-    pub charges: &'a [Charge],
+    pub costs: &'a [Cost],
     /// The policy of the breaker that is obeyed.
     pub breaker: &'a BreakerPolicy,
     /// How the rate adapts to throttling, where it does.
@@ -72,9 +72,9 @@ pub struct Ask<'a> {
     /// What to do while the breaker is open.
     pub patience: Patience,
     /// Its place in the queue of its own process.
-    pub place: Place,
+    pub queue_position: QueuePosition,
     /// A random share in 0..1, for the jitter of probes.
-    pub draw: f64,
+    pub jitter_sample: f64,
     /// How long a probe's place, or a shared slot, is held without a sign of life.
     pub lease: Duration,
     /// Since when the caller has been asking, for those who want to know how long it waited.
@@ -84,18 +84,18 @@ pub struct Ask<'a> {
 impl<'a> Ask<'a> {
     /// Asks for metadata without any patience: go now, or be refused.
     #[must_use]
-    pub fn at_once(charges: &'a [Charge], breaker: &'a BreakerPolicy) -> Self {
+    pub fn at_once(costs: &'a [Cost], breaker: &'a BreakerPolicy) -> Self {
         Self {
             role: Role::Metadata,
             isolated: false,
-            charges,
+            costs,
             breaker,
             adaptive: None,
             latest: BootInstant::ZERO,
             deadline: BootInstant::FAR,
             patience: Patience::Refuse,
-            place: Place::Head,
-            draw: 0.0,
+            queue_position: QueuePosition::Head,
+            jitter_sample: 0.0,
             lease: Duration::from_secs(20),
             asked: BootInstant::FAR,
         }
@@ -106,7 +106,7 @@ impl<'a> Ask<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entry {
     /// Send now.
-    Go(Pass),
+    Go(Permit),
     /// A place is reserved: sleep until its instant, then confirm.
     Wait(Reserved),
     /// Not the head of its queue: wait for one's turn, which comes no earlier than this.
@@ -146,11 +146,11 @@ pub struct Entered {
 
 /// Leave to send one request. Must be settled or left.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pass {
+pub struct Permit {
     /// Its name among the reservations and leases of the site.
     pub id: u64,
     /// The era of the breaker that let it through.
-    pub era: u32,
+    pub generation: u32,
     /// The instant it was granted, and counts as used.
     pub at: BootInstant,
     /// The same instant on the clock of the store, by which its grants are found again.

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use super::{Ask, Charge, Site};
+use super::{Ask, Cost, Site};
 use crate::budget::{Budget, Counted, Fit};
 use crate::time::BootInstant;
 
@@ -72,9 +72,9 @@ impl Site {
     /// there.
     pub(super) fn held(&self, ask: &Ask<'_>, id: u64) -> Option<Held> {
         let found = ask
-            .charges
+            .costs
             .iter()
-            .find_map(|charge| self.budgets[charge.budget].waiting(id))?;
+            .find_map(|cost| self.budgets[cost.budget].waiting(id))?;
         Some(Held {
             id,
             position: found.position,
@@ -85,17 +85,17 @@ impl Site {
     /// Returns a position behind all that wait in the budgets of a request.
     pub(super) fn next_position(&self, ask: &Ask<'_>) -> u64 {
         let waiting = ask
-            .charges
+            .costs
             .iter()
-            .flat_map(|charge| self.budgets[charge.budget].reservations());
+            .flat_map(|cost| self.budgets[cost.budget].reservations());
         waiting.map(|held| held.position).max().unwrap_or(0) + 1
     }
 
     /// Counts the requests before `mine` that are about to take a shared slot of a budget.
-    pub(super) fn earlier_due(&self, charge: &Charge, mine: Option<Held>, now: BootInstant) -> u32 {
+    pub(super) fn earlier_due(&self, cost: &Cost, mine: Option<Held>, now: BootInstant) -> u32 {
         let position = mine.map_or(LAST, |mine| mine.position);
         let is_due = |at: BootInstant| at <= now;
-        let waiting = self.budgets[charge.budget]
+        let waiting = self.budgets[cost.budget]
             .reservations()
             .iter()
             .filter(|held| held.is_waiting() && is_due(held.at));
@@ -108,11 +108,7 @@ impl Site {
     /// Works out what a request has before it: what is dialling, and the waiting requests with
     /// smaller positions.
     pub(super) fn before(&self, ask: &Ask<'_>, mine: Option<Held>, now: BootInstant) -> Before {
-        let budgets = || {
-            ask.charges
-                .iter()
-                .map(|charge| &self.budgets[charge.budget])
-        };
+        let budgets = || ask.costs.iter().map(|cost| &self.budgets[cost.budget]);
         if budgets().all(|budget| budget.reservations().is_empty()) {
             return Before::default();
         }
@@ -156,15 +152,15 @@ impl Site {
 
     /// Fits one waiting request as it stands now, and counts it from that instant on.
     fn count_waiting(&self, ask: &Ask<'_>, id: u64, before: &mut Before, now: BootInstant) {
-        let mut parts = Vec::with_capacity(ask.charges.len());
+        let mut parts = Vec::with_capacity(ask.costs.len());
         let mut from = now;
-        for (place, charge) in ask.charges.iter().enumerate() {
-            let Some(held) = self.budgets[charge.budget].waiting(id) else {
+        for (place, cost) in ask.costs.iter().enumerate() {
+            let Some(held) = self.budgets[cost.budget].waiting(id) else {
                 continue;
             };
             // Another process may know a larger limit: what is heavier than all of a window takes
             // all of it.
-            parts.push((place, held.weight.min(charge.windows.largest_weight())));
+            parts.push((place, held.weight.min(cost.windows.largest_weight())));
             from = from.max(held.at);
             if held.at + OVERDUE < now {
                 before.overdue_until = Some(
@@ -185,19 +181,19 @@ impl Site {
     /// Finds the first instant that fits every window of every budget that a request charges.
     pub(super) fn first_fit(&self, ask: &Ask<'_>, before: &Before, from: BootInstant) -> Fit {
         let mut parts = [(0, 0); 8];
-        let charges = ask
-            .charges
+        let costs = ask
+            .costs
             .iter()
             .enumerate()
-            .map(|(place, charge)| (place, charge.weight));
-        if ask.charges.len() > parts.len() {
-            return self.fit(ask, &charges.collect::<Vec<_>>(), before, true, from);
+            .map(|(place, cost)| (place, cost.weight));
+        if ask.costs.len() > parts.len() {
+            return self.fit(ask, &costs.collect::<Vec<_>>(), before, true, from);
         }
         parts
             .iter_mut()
-            .zip(charges)
-            .for_each(|(part, charge)| *part = charge);
-        self.fit(ask, &parts[..ask.charges.len()], before, true, from)
+            .zip(costs)
+            .for_each(|(part, cost)| *part = cost);
+        self.fit(ask, &parts[..ask.costs.len()], before, true, from)
     }
 
     /// Finds the first instant that fits for these weights in these of the charged budgets: as the
@@ -214,19 +210,23 @@ impl Site {
             at: from,
             because: None,
         };
-        let own_queue = if asks { ask.place.ahead() } else { None };
+        let own_queue = if asks {
+            ask.queue_position.ahead()
+        } else {
+            None
+        };
         let is_behind = asks && (own_queue.is_some() || !before.queued.is_empty());
         loop {
             let start = fit.at;
             for (place, weight) in parts {
-                let charge = &ask.charges[*place];
+                let cost = &ask.costs[*place];
                 let (at, ahead) = if is_behind {
                     (from, before.ahead(*place, own_queue))
                 } else {
                     (fit.at, None)
                 };
-                let next = self.budgets[charge.budget].first_fit(
-                    &charge.windows,
+                let next = self.budgets[cost.budget].first_fit(
+                    &cost.windows,
                     *weight,
                     ahead,
                     before.counted(*place),
@@ -255,9 +255,9 @@ impl Site {
         fit: Fit,
         now: BootInstant,
     ) -> Fit {
-        let turns = ask.charges.iter().filter(|charge| charge.weight > 0);
-        let behind = turns
-            .filter_map(|charge| self.budgets[charge.budget].turn_behind(&charge.windows, now));
+        let turns = ask.costs.iter().filter(|cost| cost.weight > 0);
+        let behind =
+            turns.filter_map(|cost| self.budgets[cost.budget].turn_behind(&cost.windows, now));
         let Some(behind) = behind.max_by_key(|behind| behind.at) else {
             return fit;
         };

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Ask, Charge, Patience, Place, Site};
+use super::{Ask, Cost, Patience, QueuePosition, Site};
 use crate::adaptive::AdaptivePolicy;
 use crate::breaker::{Breaker, BreakerPolicy};
 use crate::budget::Budget;
@@ -18,14 +18,14 @@ use crate::windows::Windows;
 pub struct OwnedAsk {
     role: Role,
     isolated: bool,
-    charges: Vec<Charge>,
+    costs: Vec<Cost>,
     breaker: BreakerPolicy,
     adaptive: Option<AdaptivePolicy>,
     latest: BootInstant,
     deadline: BootInstant,
     patience: Patience,
-    place: Place,
-    draw: f64,
+    queue_position: QueuePosition,
+    jitter_sample: f64,
     lease: Duration,
     asked: BootInstant,
 }
@@ -37,14 +37,14 @@ impl Ask<'_> {
         OwnedAsk {
             role: self.role,
             isolated: self.isolated,
-            charges: self.charges.to_vec(),
+            costs: self.costs.to_vec(),
             breaker: self.breaker.clone(),
             adaptive: self.adaptive.copied(),
             latest: self.latest,
             deadline: self.deadline,
             patience: self.patience,
-            place: self.place,
-            draw: self.draw,
+            queue_position: self.queue_position,
+            jitter_sample: self.jitter_sample,
             lease: self.lease,
             asked: self.asked,
         }
@@ -58,14 +58,14 @@ impl OwnedAsk {
         Ask {
             role: self.role,
             isolated: self.isolated,
-            charges: &self.charges,
+            costs: &self.costs,
             breaker: &self.breaker,
             adaptive: self.adaptive.as_ref(),
             latest: self.latest,
             deadline: self.deadline,
             patience: self.patience,
-            place: self.place,
-            draw: self.draw,
+            queue_position: self.queue_position,
+            jitter_sample: self.jitter_sample,
             lease: self.lease,
             asked: self.asked,
         }
@@ -73,8 +73,8 @@ impl OwnedAsk {
 
     /// Replaces what is charged.
     #[must_use]
-    pub fn charging(self, charges: Vec<Charge>) -> Self {
-        Self { charges, ..self }
+    pub fn charging(self, costs: Vec<Cost>) -> Self {
+        Self { costs, ..self }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::{BreakerPolicy, OpenReason, RollingWindow, State};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Entry, Pass, Patience, RefusalReason, Report, Site};
+use docstokg_policy::site::{Ask, Entry, Patience, Permit, RefusalReason, Report, Site};
 use docstokg_policy::time::BootInstant;
 use proptest::prelude::*;
 
@@ -42,7 +42,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 /// left how.
 #[derive(Default)]
 struct Model {
-    out: Vec<(Role, Pass)>,
+    out: Vec<(Role, Permit)>,
     /// No pass may be given before this: the latest promise of a server or an operator.
     promised: Option<BootInstant>,
     states: BTreeSet<&'static str>,
@@ -80,14 +80,14 @@ fn run(steps: &[Step]) -> Result<Model, TestCaseError> {
                     ..ask(&[], &policy)
                 };
                 match site.enter(&question, now).entry {
-                    Entry::Go(pass) => {
+                    Entry::Go(permit) => {
                         prop_assert!(
                             model.promised.is_none_or(|until| until <= now),
                             "let through before the end of a block"
                         );
                         prop_assert!(before != State::Open, "let through an open breaker");
-                        prop_assert_eq!(pass.probe, site.breaker().state(now) == State::HalfOpen);
-                        model.out.push((*role, pass));
+                        prop_assert_eq!(permit.probe, site.breaker().state(now) == State::HalfOpen);
+                        model.out.push((*role, permit));
                     }
                     Entry::Refused(refusal) => {
                         prop_assert!(refusal.until > now, "a refusal that is over already");
@@ -101,22 +101,22 @@ fn run(steps: &[Step]) -> Result<Model, TestCaseError> {
                 }
             }
             Step::Settle(n, outcome, after) if !model.out.is_empty() => {
-                let (role, pass) = model.out.remove(n % model.out.len());
+                let (role, permit) = model.out.remove(n % model.out.len());
                 let question = Ask {
                     role,
                     ..ask(&[], &policy)
                 };
-                let stale = pass.era != site.breaker().era();
+                let stale = permit.generation != site.breaker().generation();
                 let retry_after = after
                     .map(Duration::from_secs)
                     .filter(|_| *outcome == Outcome::Throttled);
                 site.settle(
                     &question,
-                    &pass,
+                    &permit,
                     &Report {
                         outcome: *outcome,
                         retry_after,
-                        sent: pass.at,
+                        sent: permit.at,
                     },
                     now,
                 );
@@ -133,22 +133,22 @@ fn run(steps: &[Step]) -> Result<Model, TestCaseError> {
                 }
             }
             Step::Headers(n, outcome) if !model.out.is_empty() => {
-                let (role, pass) = &model.out[n % model.out.len()];
+                let (role, permit) = &model.out[n % model.out.len()];
                 let question = Ask {
                     role: *role,
                     ..ask(&[], &policy)
                 };
-                site.settle_headers(&question, pass, *outcome, now);
+                site.settle_headers(&question, permit, *outcome, now);
             }
             Step::Release(n) if !model.out.is_empty() => {
-                let (role, pass) = model.out.remove(n % model.out.len());
+                let (role, permit) = model.out.remove(n % model.out.len());
                 site.leave(
                     &Ask {
                         role,
                         ..ask(&[], &policy)
                     },
-                    pass.id,
-                    Some(pass.at),
+                    permit.id,
+                    Some(permit.at),
                 );
             }
             Step::Block(millis) => {
@@ -175,14 +175,14 @@ fn run(steps: &[Step]) -> Result<Model, TestCaseError> {
         }
     }
     // Nothing is ever stuck: when everybody has let go and time has passed, somebody gets through.
-    for (role, pass) in model.out.drain(..) {
+    for (role, permit) in model.out.drain(..) {
         site.leave(
             &Ask {
                 role,
                 ..ask(&[], &policy)
             },
-            pass.id,
-            Some(pass.at),
+            permit.id,
+            Some(permit.at),
         );
     }
     let later = now + Duration::from_secs(60);
@@ -235,12 +235,12 @@ fn any_interleaving_keeps_the_promises_and_every_state_is_visited() {
 
 fn fail(site: &mut Site, policy: &BreakerPolicy, now: BootInstant) {
     let question = ask(&[], policy);
-    let Entry::Go(pass) = site.enter(&question, now).entry else {
+    let Entry::Go(permit) = site.enter(&question, now).entry else {
         panic!("refused")
     };
     site.settle(
         &question,
-        &pass,
+        &permit,
         &Report {
             outcome: Outcome::Failure,
             retry_after: None,
@@ -268,12 +268,12 @@ fn repeated_opens_last_longer_up_to_the_ceiling_and_a_quiet_time_forgets_them() 
     }
     assert_eq!(lengths, [1_000, 2_000, 4_000, 6_000, 6_000]);
     let question = ask(&[], &policy);
-    let Entry::Go(pass) = site.enter(&question, now).entry else {
+    let Entry::Go(permit) = site.enter(&question, now).entry else {
         panic!("refused")
     };
     site.settle(
         &question,
-        &pass,
+        &permit,
         &Report {
             outcome: Outcome::Success,
             retry_after: None,
@@ -306,7 +306,7 @@ fn a_server_that_asks_for_more_than_the_reset_teaches_it() {
     let mut site = Site::default();
     let mut now = at(0);
     for _ in 0..2 {
-        let Entry::Go(pass) = site.enter(&question, now).entry else {
+        let Entry::Go(permit) = site.enter(&question, now).entry else {
             panic!("refused")
         };
         let report = Report {
@@ -314,7 +314,7 @@ fn a_server_that_asks_for_more_than_the_reset_teaches_it() {
             retry_after: Some(Duration::from_secs(2)),
             sent: now,
         };
-        site.settle(&question, &pass, &report, now);
+        site.settle(&question, &permit, &report, now);
         now += Duration::from_secs(60);
     }
     let Entry::Go(probe) = site.enter(&question, now).entry else {
@@ -391,11 +391,11 @@ fn shadow_mode_refuses_nothing_and_says_what_it_would_have() {
     let question = ask(&[], &policy);
     let mut site = Site::default();
     site.block(at(5_000), &OpenReason::RetryAfter, at(0));
-    let Entry::Go(pass) = site.enter(&question, at(1)).entry else {
+    let Entry::Go(permit) = site.enter(&question, at(1)).entry else {
         panic!("refused")
     };
     assert_eq!(
-        pass.shadowed.expect("what would have been").until,
+        permit.shadowed.expect("what would have been").until,
         at(5_000)
     );
 }
@@ -409,16 +409,16 @@ fn throttling_of_one_congestion_counts_once_where_the_rate_adapts() {
     };
     let question = ask(&[], &policy);
     let mut site = Site::default();
-    let passes: Vec<Pass> = (0..5)
+    let permits: Vec<Permit> = (0..5)
         .map(|_| match site.enter(&question, at(0)).entry {
-            Entry::Go(pass) => pass,
+            Entry::Go(permit) => permit,
             other => panic!("{other:?}"),
         })
         .collect();
-    for pass in &passes {
+    for permit in &permits {
         site.settle(
             &question,
-            pass,
+            permit,
             &Report {
                 outcome: Outcome::Throttled,
                 retry_after: None,

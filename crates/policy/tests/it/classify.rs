@@ -81,7 +81,7 @@ fn transport_faults_are_failures_and_all_but_tls_may_pass() {
             matches!(fault, Fault::Dns | Fault::NoRoute)
         );
     }
-    let class = Classifier::default().classify(Ending::Fault(Fault::GoingAway));
+    let class = Classifier::default().classify(Ending::Fault(Fault::ConnectionClosed));
     assert_eq!(
         (class.outcome, class.transient),
         (Outcome::Neutral, true),

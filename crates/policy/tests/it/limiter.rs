@@ -3,11 +3,11 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::rate::Window;
-use docstokg_policy::site::{Ask, Charge, Entry, Pass, Place, RefusalReason, Site};
+use docstokg_policy::site::{Ask, Cost, Entry, Permit, QueuePosition, RefusalReason, Site};
 use docstokg_policy::time::BootInstant;
 use proptest::prelude::*;
 
-use crate::support::{ask, at, charge, ms, windows};
+use crate::support::{ask, at, cost, ms, windows};
 
 const GUARD: Duration = Duration::from_millis(2);
 
@@ -57,8 +57,8 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 /// One who was let through, and when the origin may have seen it.
 struct Sent {
-    charges: Vec<Charge>,
-    pass: Pass,
+    costs: Vec<Cost>,
+    permit: Permit,
     stage: Stage,
 }
 
@@ -76,7 +76,7 @@ struct World {
     site: Site,
     /// What arrived at the origin, by budget.
     used: Vec<Vec<BootInstant>>,
-    waiting: Vec<(Vec<Charge>, u64, BootInstant)>,
+    waiting: Vec<(Vec<Cost>, u64, BootInstant)>,
     sent: Vec<Sent>,
 }
 
@@ -103,7 +103,7 @@ impl World {
         let mut asks = 0;
         loop {
             self.waiting.sort_by_key(|(_, _, due)| *due);
-            let Some((charges, id, due)) = self
+            let Some((costs, id, due)) = self
                 .waiting
                 .first()
                 .cloned()
@@ -119,15 +119,15 @@ impl World {
                 .confirm(
                     &Ask {
                         latest: BootInstant::FAR,
-                        ..ask(&charges, policy)
+                        ..ask(&costs, policy)
                     },
                     id,
                     due,
                 )
                 .entry
             {
-                Entry::Go(pass) => self.go(charges, pass, due),
-                Entry::Wait(reserved) => self.waiting.push((charges, reserved.id, reserved.at)),
+                Entry::Go(permit) => self.go(costs, permit, due),
+                Entry::Wait(reserved) => self.waiting.push((costs, reserved.id, reserved.at)),
                 other => panic!("{other:?}"),
             }
         }
@@ -153,31 +153,31 @@ impl World {
         (world, now)
     }
 
-    fn note_use(&mut self, charges: &[Charge], at: BootInstant) {
-        for charge in charges {
-            for _ in 0..charge.weight {
-                self.used[charge.budget].push(at);
+    fn note_use(&mut self, costs: &[Cost], at: BootInstant) {
+        for cost in costs {
+            for _ in 0..cost.weight {
+                self.used[cost.budget].push(at);
             }
         }
     }
 
-    fn unnote(&mut self, charges: &[Charge], at: BootInstant) {
-        for charge in charges {
-            for _ in 0..charge.weight {
-                let place = self.used[charge.budget]
+    fn unnote(&mut self, costs: &[Cost], at: BootInstant) {
+        for cost in costs {
+            for _ in 0..cost.weight {
+                let place = self.used[cost.budget]
                     .iter()
                     .rposition(|used| *used == at)
                     .expect("noted before");
-                self.used[charge.budget].remove(place);
+                self.used[cost.budget].remove(place);
             }
         }
     }
 
-    fn go(&mut self, charges: Vec<Charge>, pass: Pass, now: BootInstant) {
-        self.note_use(&charges, now);
+    fn go(&mut self, costs: Vec<Cost>, permit: Permit, now: BootInstant) {
+        self.note_use(&costs, now);
         self.sent.push(Sent {
-            charges,
-            pass,
+            costs,
+            permit,
             stage: Stage::Granted,
         });
     }
@@ -195,18 +195,18 @@ impl World {
                     .expect("a window");
                 let weight = (*weight).min(largest);
                 let count = if *all { budgets.len() } else { 1 };
-                let charges: Vec<Charge> = (0..count)
-                    .map(|budget| charge(budget, weight, &budgets[budget], GUARD))
+                let costs: Vec<Cost> = (0..count)
+                    .map(|budget| cost(budget, weight, &budgets[budget], GUARD))
                     .collect();
                 let question = Ask {
                     latest: now + ms(*bound),
-                    ..ask(&charges, &policy)
+                    ..ask(&costs, &policy)
                 };
                 match self.site.enter(&question, now).entry {
-                    Entry::Go(pass) => self.go(charges, pass, now),
+                    Entry::Go(permit) => self.go(costs, permit, now),
                     Entry::Wait(reserved) => {
                         assert!(reserved.at > now && reserved.at <= now + ms(*bound));
-                        self.waiting.push((charges, reserved.id, reserved.at));
+                        self.waiting.push((costs, reserved.id, reserved.at));
                     }
                     Entry::Refused(refusal) => assert!(refusal.until > now + ms(*bound)),
                     other => panic!("{other:?}"),
@@ -216,21 +216,21 @@ impl World {
                 if self.waiting.is_empty() {
                     return;
                 }
-                let (charges, id, _) = self.waiting.remove(n % self.waiting.len());
+                let (costs, id, _) = self.waiting.remove(n % self.waiting.len());
                 let question = Ask {
                     latest: BootInstant::FAR,
-                    ..ask(&charges, &policy)
+                    ..ask(&costs, &policy)
                 };
                 match self.site.confirm(&question, id, now).entry {
-                    Entry::Go(pass) => self.go(charges, pass, now),
-                    Entry::Wait(reserved) => self.waiting.push((charges, reserved.id, reserved.at)),
+                    Entry::Go(permit) => self.go(costs, permit, now),
+                    Entry::Wait(reserved) => self.waiting.push((costs, reserved.id, reserved.at)),
                     other => panic!("{other:?}"),
                 }
             }
             Step::Cancel(n) => {
                 if !self.waiting.is_empty() {
-                    let (charges, id, _) = self.waiting.remove(n % self.waiting.len());
-                    self.site.leave(&ask(&charges, &policy), id, None);
+                    let (costs, id, _) = self.waiting.remove(n % self.waiting.len());
+                    self.site.leave(&ask(&costs, &policy), id, None);
                 }
             }
             Step::Dial(n) | Step::GiveBack(n) => {
@@ -240,22 +240,22 @@ impl World {
                 let Some(place) = granted.get(n % granted.len().max(1)) else {
                     return;
                 };
-                let (charges, pass) = (
-                    self.sent[*place].charges.clone(),
-                    self.sent[*place].pass.clone(),
+                let (costs, permit) = (
+                    self.sent[*place].costs.clone(),
+                    self.sent[*place].permit.clone(),
                 );
                 // Only whoever was let through at this very instant has not sent yet.
-                if pass.at != now {
+                if permit.at != now {
                     return;
                 }
-                self.unnote(&charges, now);
+                self.unnote(&costs, now);
                 if matches!(step, Step::Dial(_)) {
                     self.site
-                        .hold(&ask(&charges, &policy), &pass, BootInstant::FAR);
+                        .hold(&ask(&costs, &policy), &permit, BootInstant::FAR);
                     self.sent[*place].stage = Stage::Dialling;
                 } else {
                     self.site
-                        .leave(&ask(&charges, &policy), pass.id, Some(pass.at));
+                        .leave(&ask(&costs, &policy), permit.id, Some(permit.at));
                     self.sent[*place].stage = Stage::Done;
                 }
             }
@@ -266,11 +266,11 @@ impl World {
                 let Some(place) = dialling.get(n % dialling.len().max(1)) else {
                     return;
                 };
-                let (charges, pass) = (
-                    self.sent[*place].charges.clone(),
-                    self.sent[*place].pass.clone(),
+                let (costs, permit) = (
+                    self.sent[*place].costs.clone(),
+                    self.sent[*place].permit.clone(),
                 );
-                self.site.sent(&ask(&charges, &policy), &pass, COLD, now);
+                self.site.sent(&ask(&costs, &policy), &permit, COLD, now);
                 self.sent[*place].stage = Stage::Connected(now);
             }
             Step::Answered(n) => {
@@ -285,11 +285,11 @@ impl World {
                 let Some(place) = open.get(n % open.len().max(1)) else {
                     return;
                 };
-                let (charges, pass) = (
-                    self.sent[*place].charges.clone(),
-                    self.sent[*place].pass.clone(),
+                let (costs, permit) = (
+                    self.sent[*place].costs.clone(),
+                    self.sent[*place].permit.clone(),
                 );
-                self.site.stamp(&ask(&charges, &policy), &pass, now);
+                self.site.stamp(&ask(&costs, &policy), &permit, now);
                 // The origin read it at some instant up to now, and no later than a while after the
                 // connection.
                 let seen = match self.sent[*place].stage {
@@ -297,7 +297,7 @@ impl World {
                     _ => now,
                 };
                 self.sent[*place].stage = Stage::Done;
-                self.note_use(&charges, seen);
+                self.note_use(&costs, seen);
             }
         }
     }
@@ -342,8 +342,8 @@ proptest! {
         // instant.
         world.come_when_due(&policy, now)?;
         let largest = budgets.iter().flatten().map(|window| window.limit.get()).min().expect("a window");
-        let charges: Vec<Charge> = budgets.iter().enumerate().map(|(budget, windows)| charge(budget, weight.min(largest), windows, GUARD)).collect();
-        let question = ask(&charges, &policy);
+        let costs: Vec<Cost> = budgets.iter().enumerate().map(|(budget, windows)| cost(budget, weight.min(largest), windows, GUARD)).collect();
+        let question = ask(&costs, &policy);
         let Entry::Refused(refusal) = world.site.clone().enter(&question, now).entry else { return Ok(()) };
         let by_a_window = matches!(refusal.reason, RefusalReason::Rate { window: Some(_) });
         prop_assert!(by_a_window);
@@ -373,9 +373,9 @@ proptest! {
             world.take(&Step::Cancel(0), &budgets, now);
         }
         let policy = BreakerPolicy::default();
-        let charges: Vec<Charge> = budgets.iter().enumerate().map(|(budget, windows)| charge(budget, 1, windows, GUARD)).collect();
-        let patient = Ask { latest: BootInstant::FAR, ..ask(&charges, &policy) };
-        let Entry::Queue { at: promised } = world.site.enter(&Ask { place: Place::Behind(ahead), ..patient.clone() }, now).entry else { panic!("not queued") };
+        let costs: Vec<Cost> = budgets.iter().enumerate().map(|(budget, windows)| cost(budget, 1, windows, GUARD)).collect();
+        let patient = Ask { latest: BootInstant::FAR, ..ask(&costs, &policy) };
+        let Entry::Queue { at: promised } = world.site.enter(&Ask { queue_position: QueuePosition::Behind(ahead), ..patient.clone() }, now).entry else { panic!("not queued") };
         let mut turn = now;
         for _ in 0..=ahead {
             match world.site.enter(&patient, turn).entry {
@@ -399,21 +399,21 @@ proptest! {
         let mut site = Site::default();
         site.ensure_budgets(budgets.len());
         let policy = BreakerPolicy::default();
-        let charges: Vec<Charge> = budgets.iter().enumerate().map(|(budget, windows)| charge(budget, 1, windows, GUARD)).collect();
-        let question = ask(&charges, &policy);
+        let costs: Vec<Cost> = budgets.iter().enumerate().map(|(budget, windows)| cost(budget, 1, windows, GUARD)).collect();
+        let question = ask(&costs, &policy);
         for _ in 0..grants {
             let _ = site.enter(&question, at(0));
         }
-        let used: Vec<u64> = charges.iter().map(|charge| site.budgets()[charge.budget].used(&charge.windows, &charge.windows.list()[0], at(0))).collect();
+        let used: Vec<u64> = costs.iter().map(|cost| site.budgets()[cost.budget].used(&cost.windows, &cost.windows.list()[0], at(0))).collect();
         prop_assume!(matches!(site.enter(&question, at(0)).entry, Entry::Refused(_)));
-        let again: Vec<u64> = charges.iter().map(|charge| site.budgets()[charge.budget].used(&charge.windows, &charge.windows.list()[0], at(0))).collect();
+        let again: Vec<u64> = costs.iter().map(|cost| site.budgets()[cost.budget].used(&cost.windows, &cost.windows.list()[0], at(0))).collect();
         prop_assert_eq!(used, again, "all budgets are charged, or none");
     }
 
     #[test]
     fn a_large_window_in_buckets_never_overshoots_and_loses_little(limit in 4_097u32..9_000, arrivals in proptest::collection::vec((0u64..40, 1u32..60), 100..600)) {
         let window = Window::new(NonZeroU32::new(limit).expect("not zero"), Duration::from_secs(1));
-        let charges_of = |weight| [charge(0, weight, &[window], Duration::ZERO)];
+        let charges_of = |weight| [cost(0, weight, &[window], Duration::ZERO)];
         let policy = BreakerPolicy::default();
         let mut site = Site::default();
         site.ensure_budgets(1);
@@ -439,26 +439,26 @@ proptest! {
 #[test]
 fn a_burst_then_one_more_after_exactly_the_window() {
     let list = windows("10/SECOND+15/2SECOND");
-    let charges = [charge(0, 1, &list, ms(10))];
+    let costs = [cost(0, 1, &list, ms(10))];
     let policy = BreakerPolicy::default();
     let mut site = of_one_budget();
     for _ in 0..10 {
         assert!(matches!(
-            site.enter(&ask(&charges, &policy), at(0)).entry,
+            site.enter(&ask(&costs, &policy), at(0)).entry,
             Entry::Go(_)
         ));
     }
-    let Entry::Refused(refusal) = site.enter(&ask(&charges, &policy), at(1)).entry else {
+    let Entry::Refused(refusal) = site.enter(&ask(&costs, &policy), at(1)).entry else {
         panic!("let through")
     };
     assert_eq!(refusal.until, at(1_010));
     for _ in 0..5 {
         assert!(matches!(
-            site.enter(&ask(&charges, &policy), at(1_010)).entry,
+            site.enter(&ask(&costs, &policy), at(1_010)).entry,
             Entry::Go(_)
         ));
     }
-    let Entry::Refused(refusal) = site.enter(&ask(&charges, &policy), at(1_010)).entry else {
+    let Entry::Refused(refusal) = site.enter(&ask(&costs, &policy), at(1_010)).entry else {
         panic!("let through")
     };
     assert_eq!(refusal.until, at(2_010), "the longer window speaks now");
@@ -467,20 +467,20 @@ fn a_burst_then_one_more_after_exactly_the_window() {
 #[test]
 fn who_arrives_is_judged_on_the_line_before_it() {
     let list = windows("2/SECOND");
-    let charges = [charge(0, 1, &list, Duration::ZERO)];
+    let costs = [cost(0, 1, &list, Duration::ZERO)];
     let policy = BreakerPolicy::default();
     let mut site = of_one_budget();
     for _ in 0..2 {
         assert!(matches!(
-            site.enter(&ask(&charges, &policy), at(0)).entry,
+            site.enter(&ask(&costs, &policy), at(0)).entry,
             Entry::Go(_)
         ));
     }
     for (ahead, due) in [(1, 1_000), (2, 2_000), (3, 2_000), (4, 3_000)] {
         let patient = Ask {
-            place: Place::Behind(ahead),
+            queue_position: QueuePosition::Behind(ahead),
             latest: at(due),
-            ..ask(&charges, &policy)
+            ..ask(&costs, &policy)
         };
         assert_eq!(
             site.enter(&patient, at(0)).entry,
@@ -488,9 +488,9 @@ fn who_arrives_is_judged_on_the_line_before_it() {
             "{ahead} ahead"
         );
         let hasty = Ask {
-            place: Place::Behind(ahead),
+            queue_position: QueuePosition::Behind(ahead),
             latest: at(due - 1),
-            ..ask(&charges, &policy)
+            ..ask(&costs, &policy)
         };
         let Entry::Refused(refusal) = site.enter(&hasty, at(0)).entry else {
             panic!("not refused with {ahead} ahead")
@@ -505,18 +505,18 @@ fn of_one_budget() -> Site {
     site
 }
 
-fn one_a_second() -> [Charge; 1] {
-    [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)]
+fn one_a_second() -> [Cost; 1] {
+    [cost(0, 1, &windows("1/SECOND"), Duration::ZERO)]
 }
 
 /// A holder that wakes late goes then, and the one behind it moves: neither pushes the other back
 /// for ever.
 #[test]
 fn a_late_holder_goes_before_the_reservation_behind_it() {
-    let (charges, policy) = (one_a_second(), BreakerPolicy::default());
+    let (costs, policy) = (one_a_second(), BreakerPolicy::default());
     let patient = Ask {
         latest: BootInstant::FAR,
-        ..ask(&charges, &policy)
+        ..ask(&costs, &policy)
     };
     let mut site = of_one_budget();
     assert!(matches!(site.enter(&patient, at(0)).entry, Entry::Go(_)));
@@ -552,10 +552,10 @@ fn a_late_holder_goes_before_the_reservation_behind_it() {
 /// yet.
 #[test]
 fn a_newcomer_waits_behind_a_holder_that_is_due() {
-    let (charges, policy) = (one_a_second(), BreakerPolicy::default());
+    let (costs, policy) = (one_a_second(), BreakerPolicy::default());
     let patient = Ask {
         latest: BootInstant::FAR,
-        ..ask(&charges, &policy)
+        ..ask(&costs, &policy)
     };
     let mut site = of_one_budget();
     assert!(matches!(site.enter(&patient, at(0)).entry, Entry::Go(_)));
@@ -596,11 +596,11 @@ fn a_newcomer_waits_behind_a_holder_that_is_due() {
 /// behind.
 #[test]
 fn an_overlapping_request_goes_or_leaves_nothing() {
-    let (charges, policy) = (one_a_second(), BreakerPolicy::default());
+    let (costs, policy) = (one_a_second(), BreakerPolicy::default());
     let overlapping = Ask {
         latest: BootInstant::FAR,
-        place: Place::Overlapping,
-        ..ask(&charges, &policy)
+        queue_position: QueuePosition::Overlapping,
+        ..ask(&costs, &policy)
     };
     let mut site = of_one_budget();
     assert!(matches!(
@@ -618,11 +618,11 @@ fn an_overlapping_request_goes_or_leaves_nothing() {
 /// moment late.
 #[test]
 fn a_reservation_that_lives_is_not_refused_for_being_late() {
-    let (charges, policy) = (one_a_second(), BreakerPolicy::default());
+    let (costs, policy) = (one_a_second(), BreakerPolicy::default());
     let mut site = of_one_budget();
     let bounded = Ask {
         latest: at(2_000),
-        ..ask(&charges, &policy)
+        ..ask(&costs, &policy)
     };
     assert!(matches!(site.enter(&bounded, at(0)).entry, Entry::Go(_)));
     let Entry::Wait(first) = site.enter(&bounded, at(0)).entry else {
@@ -650,14 +650,14 @@ fn a_reservation_that_lives_is_not_refused_for_being_late() {
 #[test]
 fn shared_slots_are_taken_in_the_order_of_positions() {
     let list = windows("100/SECOND");
-    let charges = [Charge {
+    let costs = [Cost {
         slots: NonZeroU32::new(1),
-        ..charge(0, 1, &list, Duration::ZERO)
+        ..cost(0, 1, &list, Duration::ZERO)
     }];
     let policy = BreakerPolicy::default();
-    let question = ask(&charges, &policy);
+    let question = ask(&costs, &policy);
     let mut site = of_one_budget();
-    let Entry::Go(pass) = site.enter(&question, at(0)).entry else {
+    let Entry::Go(permit) = site.enter(&question, at(0)).entry else {
         panic!("not let through")
     };
     let Entry::WaitForSlot {
@@ -679,7 +679,7 @@ fn shared_slots_are_taken_in_the_order_of_positions() {
         retry_after: None,
         sent: at(0),
     };
-    site.settle(&question, &pass, &report, at(10));
+    site.settle(&question, &permit, &report, at(10));
     assert!(
         matches!(
             site.enter(&question, at(11)).entry,
@@ -707,7 +707,7 @@ fn the_multiplier_stretches_pacing_windows_and_leaves_quotas() {
     use docstokg_policy::site::Report;
 
     let list = windows("1/SECOND+1000/HOUR");
-    let charges = [charge(0, 1, &list, Duration::ZERO)];
+    let costs = [cost(0, 1, &list, Duration::ZERO)];
     let policy = BreakerPolicy {
         fail_max: NonZeroU32::MAX,
         ..BreakerPolicy::default()
@@ -722,22 +722,22 @@ fn the_multiplier_stretches_pacing_windows_and_leaves_quotas() {
         let question = Ask {
             adaptive: Some(&adaptive),
             latest: BootInstant::FAR,
-            ..ask(&charges, &policy)
+            ..ask(&costs, &policy)
         };
-        let pass = match site.enter(&question, now).entry {
-            Entry::Go(pass) => pass,
+        let permit = match site.enter(&question, now).entry {
+            Entry::Go(permit) => permit,
             Entry::Wait(reserved) => {
                 now = reserved.at;
-                let Entry::Go(pass) = site.confirm(&question, reserved.id, now).entry else {
+                let Entry::Go(permit) = site.confirm(&question, reserved.id, now).entry else {
                     panic!("not due")
                 };
-                pass
+                permit
             }
             other => panic!("{other:?}"),
         };
         site.settle(
             &question,
-            &pass,
+            &permit,
             &Report {
                 outcome: Outcome::Throttled,
                 retry_after: None,
@@ -747,7 +747,7 @@ fn the_multiplier_stretches_pacing_windows_and_leaves_quotas() {
         );
     }
     assert!((site.budgets()[0].multiplier().share() - 0.3).abs() < 1e-9);
-    let Entry::Refused(refusal) = site.enter(&ask(&charges, &policy), now).entry else {
+    let Entry::Refused(refusal) = site.enter(&ask(&costs, &policy), now).entry else {
         panic!("let through")
     };
     assert_eq!(

@@ -7,15 +7,15 @@ use docstokg_policy::role::Role;
 use docstokg_policy::site::{Ask, Entry, Patience, RefusalReason, Report, Site, Standing};
 use docstokg_policy::time::BootInstant;
 
-use crate::support::{ask, at, charge, ms, windows};
+use crate::support::{ask, at, cost, ms, windows};
 
 /// A half-open site with one grant per second, the last one spent at `at(1_000)`.
 fn half_open() -> Site {
     let policy = BreakerPolicy::default();
-    let charges = [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)];
+    let costs = [cost(0, 1, &windows("1/SECOND"), Duration::ZERO)];
     let mut site = Site::default();
     site.ensure_budgets(1);
-    let Entry::Go(pass) = site.enter(&ask(&charges, &policy), at(1_000)).entry else {
+    let Entry::Go(permit) = site.enter(&ask(&costs, &policy), at(1_000)).entry else {
         panic!("refused")
     };
     let report = Report {
@@ -23,7 +23,7 @@ fn half_open() -> Site {
         retry_after: Some(ms(500)),
         sent: at(1_000),
     };
-    site.settle(&ask(&charges, &policy), &pass, &report, at(1_000));
+    site.settle(&ask(&costs, &policy), &permit, &report, at(1_000));
     site
 }
 
@@ -33,9 +33,9 @@ fn a_probe_refused_by_the_limiter_leaves_no_lease() {
         jitter: Duration::ZERO,
         ..BreakerPolicy::default()
     };
-    let charges = [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)];
+    let costs = [cost(0, 1, &windows("1/SECOND"), Duration::ZERO)];
     let mut site = half_open();
-    let Entry::Refused(refusal) = site.enter(&ask(&charges, &policy), at(1_600)).entry else {
+    let Entry::Refused(refusal) = site.enter(&ask(&costs, &policy), at(1_600)).entry else {
         panic!("let through")
     };
     assert!(matches!(refusal.reason, RefusalReason::Rate { .. }));
@@ -48,11 +48,11 @@ fn a_probe_that_waits_for_the_rate_holds_its_place_and_gives_it_up_when_it_leave
         jitter: Duration::ZERO,
         ..BreakerPolicy::default()
     };
-    let charges = [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)];
+    let costs = [cost(0, 1, &windows("1/SECOND"), Duration::ZERO)];
     let mut site = half_open();
     let patient = Ask {
         latest: BootInstant::FAR,
-        ..ask(&charges, &policy)
+        ..ask(&costs, &policy)
     };
     let Entry::Wait(reserved) = site.enter(&patient, at(1_600)).entry else {
         panic!("no reservation")
@@ -75,28 +75,28 @@ fn jitter_puts_a_probe_off_and_is_no_wait_for_the_rate() {
     let mut site = Site::default();
     site.block(at(100), &OpenReason::RetryAfter, at(0));
     let question = Ask {
-        draw: 0.5,
+        jitter_sample: 0.5,
         ..ask(&[], &policy)
     };
     let Entry::Wait(reserved) = site.enter(&question, at(100)).entry else {
         panic!("no reservation")
     };
     assert_eq!((reserved.at, reserved.because), (at(175), None));
-    let Entry::Go(pass) = site.confirm(&question, reserved.id, at(175)).entry else {
+    let Entry::Go(permit) = site.confirm(&question, reserved.id, at(175)).entry else {
         panic!("refused")
     };
-    assert!(pass.probe);
+    assert!(permit.probe);
 }
 
 #[test]
 fn a_request_granted_before_a_block_is_not_sent_after_it() {
     let policy = BreakerPolicy::default();
-    let charges = [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)];
+    let costs = [cost(0, 1, &windows("1/SECOND"), Duration::ZERO)];
     let mut site = Site::default();
     site.ensure_budgets(1);
     let question = Ask {
         latest: BootInstant::FAR,
-        ..ask(&charges, &policy)
+        ..ask(&costs, &policy)
     };
     let Entry::Go(first) = site.enter(&question, at(0)).entry else {
         panic!("refused")
@@ -137,12 +137,12 @@ fn a_role_with_its_own_numbers_opens_for_itself_alone() {
     let metadata = ask(&[], &host);
     let mut site = Site::default();
     for _ in 0..2 {
-        let Entry::Go(pass) = site.enter(&artifact, at(0)).entry else {
+        let Entry::Go(permit) = site.enter(&artifact, at(0)).entry else {
             panic!("refused")
         };
         site.settle(
             &artifact,
-            &pass,
+            &permit,
             &Report {
                 outcome: Outcome::Failure,
                 retry_after: None,
@@ -181,25 +181,25 @@ fn a_block_holds_for_every_role_even_one_that_counts_for_itself() {
 #[test]
 fn a_reservation_of_a_dead_holder_expires() {
     let policy = BreakerPolicy::default();
-    let charges = [charge(0, 1, &windows("1/SECOND"), Duration::ZERO)];
+    let costs = [cost(0, 1, &windows("1/SECOND"), Duration::ZERO)];
     let mut site = Site::default();
     site.ensure_budgets(1);
     let question = Ask {
         latest: BootInstant::FAR,
         patience: Patience::Refuse,
-        ..ask(&charges, &policy)
+        ..ask(&costs, &policy)
     };
     assert!(matches!(site.enter(&question, at(0)).entry, Entry::Go(_)));
     assert!(matches!(site.enter(&question, at(0)).entry, Entry::Wait(_)));
     assert!(
         matches!(
-            site.enter(&ask(&charges, &policy), at(3_999)).entry,
+            site.enter(&ask(&costs, &policy), at(3_999)).entry,
             Entry::Refused(_)
         ),
         "held as long as it may live"
     );
     assert!(matches!(
-        site.enter(&ask(&charges, &policy), at(4_001)).entry,
+        site.enter(&ask(&costs, &policy), at(4_001)).entry,
         Entry::Go(_)
     ));
 }
@@ -215,7 +215,7 @@ struct Line {
 /// Lets processes with these delays ask for 20 s, and returns how many each has sent.
 fn shared<const N: usize>(rates: &str, delays: [u64; N]) -> [u32; N] {
     let policy = BreakerPolicy::default();
-    let charges = [charge(0, 1, &windows(rates), ms(0))];
+    let costs = [cost(0, 1, &windows(rates), ms(0))];
     let mut site = Site::default();
     site.ensure_budgets(1);
     let mut lines = delays.map(|micros| Line {
@@ -236,7 +236,7 @@ fn shared<const N: usize>(rates: &str, delays: [u64; N]) -> [u32; N] {
         }
         let question = Ask {
             latest: BootInstant::FAR,
-            ..ask(&charges, &policy)
+            ..ask(&costs, &policy)
         };
         let entered = match line.reserved.take() {
             Some(reserved) => site.confirm(&question, reserved, now),
@@ -275,14 +275,14 @@ fn turns_do_not_slow_down_fast_limits() {
 #[test]
 fn a_turn_is_not_worth_a_place() {
     let policy = BreakerPolicy::default();
-    let common = || charge(0, 1, &windows("2/SECOND"), ms(0));
-    let own = |budget| charge(budget, 1, &windows("1/SECOND"), ms(0));
+    let common = || cost(0, 1, &windows("2/SECOND"), ms(0));
+    let own = |budget| cost(budget, 1, &windows("1/SECOND"), ms(0));
     let (first, second, third) = ([common(), own(1)], [common(), own(2)], [common()]);
     let mut site = Site::default();
     site.ensure_budgets(3);
-    let patient = |charges| Ask {
+    let patient = |costs| Ask {
         latest: BootInstant::FAR,
-        ..ask(charges, &policy)
+        ..ask(costs, &policy)
     };
     // Their own budgets put these two at 1,002 and 2,001; the common one has room for another
     // before them, and none between.
@@ -294,8 +294,8 @@ fn a_turn_is_not_worth_a_place() {
         site.enter(&patient(&second[1..]), at(1_001)).entry,
         Entry::Go(_)
     ));
-    for (charges, due) in [(&first, 1_002), (&second, 2_001)] {
-        let Entry::Wait(reserved) = site.enter(&patient(charges), at(1_001)).entry else {
+    for (costs, due) in [(&first, 1_002), (&second, 2_001)] {
+        let Entry::Wait(reserved) = site.enter(&patient(costs), at(1_001)).entry else {
             panic!("no reservation")
         };
         assert_eq!(reserved.at, at(due));

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::rate::{Window, parse_rates};
-use docstokg_policy::site::{Ask, Charge};
+use docstokg_policy::site::{Ask, Cost};
 use docstokg_policy::time::BootInstant;
 use docstokg_policy::windows::Windows;
 
@@ -19,8 +19,8 @@ pub(crate) fn windows(rates: &str) -> Vec<Window> {
     parse_rates(rates).expect("rates")
 }
 
-pub(crate) fn charge(budget: usize, weight: u32, list: &[Window], guard: Duration) -> Charge {
-    Charge {
+pub(crate) fn cost(budget: usize, weight: u32, list: &[Window], guard: Duration) -> Cost {
+    Cost {
         budget,
         weight,
         windows: Arc::new(Windows::new(list, guard)),
@@ -29,6 +29,6 @@ pub(crate) fn charge(budget: usize, weight: u32, list: &[Window], guard: Duratio
 }
 
 /// A question without patience: go now or be refused.
-pub(crate) fn ask<'a>(charges: &'a [Charge], breaker: &'a BreakerPolicy) -> Ask<'a> {
-    Ask::at_once(charges, breaker)
+pub(crate) fn ask<'a>(costs: &'a [Cost], breaker: &'a BreakerPolicy) -> Ask<'a> {
+    Ask::at_once(costs, breaker)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::site::{Ask, Condition, Entered, Pass, Report, Settled, Standing};
+use docstokg_policy::site::{Ask, Condition, Entered, Permit, Report, Settled, Standing};
 use docstokg_policy::time::BootInstant;
 
 use crate::error::StoreError;
@@ -19,7 +19,7 @@ use crate::handle::{Answer, BudgetKey, Coming, SiteHandle, SiteKey, SiteView, St
 #[derive(Clone, Debug)]
 pub enum Treatment {
     /// It is passed on.
-    Pass,
+    Forward,
     /// It is passed on, and its answer comes only after so many looks for it.
     Delay(u32),
     /// It is not passed on.
@@ -73,7 +73,7 @@ fn treat<T: Send + 'static>(
     ask: impl FnOnce() -> Answer<T>,
 ) -> Answer<T> {
     match hook(op) {
-        Treatment::Pass => ask(),
+        Treatment::Forward => ask(),
         Treatment::Fail(error) => Answer::Ready(Err(error)),
         Treatment::Delay(looks) => {
             let answer: Coming<T> = match ask() {
@@ -144,27 +144,27 @@ impl SiteHandle for WrappedSite {
         treat(&self.hook, "leave", || self.inner.leave(ask, id, spent_at))
     }
 
-    fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()> {
-        treat(&self.hook, "hold", || self.inner.hold(ask, pass, longest))
+    fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()> {
+        treat(&self.hook, "hold", || self.inner.hold(ask, permit, longest))
     }
 
-    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
-        treat(&self.hook, "sent", || self.inner.sent(ask, pass, longest))
+    fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing> {
+        treat(&self.hook, "sent", || self.inner.sent(ask, permit, longest))
     }
 
-    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()> {
-        treat(&self.hook, "stamp", || self.inner.stamp(ask, pass))
+    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()> {
+        treat(&self.hook, "stamp", || self.inner.stamp(ask, permit))
     }
 
-    fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled> {
+    fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
         treat(&self.hook, "settle_headers", || {
-            self.inner.settle_headers(ask, pass, outcome)
+            self.inner.settle_headers(ask, permit, outcome)
         })
     }
 
-    fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
+    fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {
         treat(&self.hook, "settle", || {
-            self.inner.settle(ask, pass, report)
+            self.inner.settle(ask, permit, report)
         })
     }
 

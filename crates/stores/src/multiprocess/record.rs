@@ -11,7 +11,7 @@ use docstokg_policy::time::BootInstant;
 
 use super::arena::{Arena, Class, Refused, block};
 use super::sys::Segment;
-use crate::replica::{Commit, ENTRY, Garbled, Position, Record};
+use crate::replica::{Commit, Corrupt, ENTRY, Position, Record};
 
 /// The places of things in one half.
 mod half {
@@ -106,7 +106,7 @@ impl<'a> Mapped<'a> {
             && half.page_length <= half.class.page()
             && half.position.logged <= half.class.log_entries();
         if !sound || active > 1 {
-            return Err(Garbled.into());
+            return Err(Corrupt.into());
         }
         self.half = Some(half);
         Ok(half)
@@ -194,8 +194,8 @@ const fn log_at(class: Class, slot: usize) -> usize {
     2 * class.head() + 2 * class.page() + slot * class.log()
 }
 
-impl From<Garbled> for Refused {
-    fn from(_: Garbled) -> Self {
+impl From<Corrupt> for Refused {
+    fn from(_: Corrupt) -> Self {
         Self::Damaged("the record of a site in it is garbled")
     }
 }
@@ -264,7 +264,7 @@ impl Mapped<'_> {
         let (class, slot) = (Class(number(half::CLASS)), number(half::PAGE_SLOT));
         let logged = position.logged.saturating_add(log.len() / ENTRY);
         if class.0 > Class::LARGEST.0 || slot > 1 || logged > class.log_entries() {
-            return Err(Garbled.into());
+            return Err(Corrupt.into());
         }
         let (segment, place) = self.arena.at(self.word(self.active, half::AREA))?;
         segment.write_words(place + log_at(class, slot) + position.logged * ENTRY, log);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::site::{
-    Ask, Condition, Entered, Entry, OwnedAsk, Pass, Report, Settled, Standing,
+    Ask, Condition, Entered, Entry, OwnedAsk, Permit, Report, Settled, Standing,
 };
 use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
@@ -111,7 +111,7 @@ impl RedisSite {
 
     fn give_back(&self, ask: &OwnedAsk, entered: Result<Entered, StoreError>) {
         let (id, spent) = match entered.map(|entered| entered.entry) {
-            Ok(Entry::Go(pass)) => (pass.id, Some(pass.stamp)),
+            Ok(Entry::Go(permit)) => (permit.id, Some(permit.stamp)),
             Ok(Entry::Wait(reserved)) => (reserved.id, None),
             Ok(Entry::WaitForSlot { id, .. }) => (id, None),
             _ => return,
@@ -152,48 +152,48 @@ impl SiteHandle for RedisSite {
         self.run(step, |reply| reply.flag(1), |_| ())
     }
 
-    fn hold(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<()> {
+    fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()> {
         let mut step = self.asking("hold", ask);
-        step.number(pass.id)
-            .number(pass.stamp.as_micros())
+        step.number(permit.id)
+            .number(permit.stamp.as_micros())
             .length(longest);
         self.run(step, |_| Ok(()), |_| ())
     }
 
-    fn sent(&self, ask: &Ask<'_>, pass: &Pass, longest: Duration) -> Answer<Standing> {
+    fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing> {
         let mut step = self.asking("sent", ask);
-        step.number(pass.id)
-            .number(u64::from(pass.era))
+        step.number(permit.id)
+            .number(u64::from(permit.generation))
             .length(longest);
         self.run(step, Reply::standing, |_| ())
     }
 
-    fn stamp(&self, ask: &Ask<'_>, pass: &Pass) -> Answer<()> {
+    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()> {
         let mut step = self.asking("stamp", ask);
-        step.number(pass.id);
+        step.number(permit.id);
         self.run(step, |_| Ok(()), |_| ())
     }
 
-    fn settle_headers(&self, ask: &Ask<'_>, pass: &Pass, outcome: Outcome) -> Answer<Settled> {
-        if !pass.probe || matches!(outcome, Outcome::Failure | Outcome::Throttled) {
+    fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
+        if !permit.probe || matches!(outcome, Outcome::Failure | Outcome::Throttled) {
             return Answer::now(Settled::default());
         }
         let mut step = self.asking("settle_headers", ask);
-        step.number(pass.id)
-            .number(u64::from(pass.era))
-            .number(pass.stamp.as_micros())
+        step.number(permit.id)
+            .number(u64::from(permit.generation))
+            .number(permit.stamp.as_micros())
             .outcome(outcome);
         self.run(step, Reply::settled, |_| ())
     }
 
-    fn settle(&self, ask: &Ask<'_>, pass: &Pass, report: &Report) -> Answer<Settled> {
-        if changes_nothing(ask, pass, report) {
+    fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {
+        if changes_nothing(ask, permit, report) {
             return Answer::now(Settled::default());
         }
         let mut step = self.asking("settle", ask);
-        step.number(pass.id)
-            .number(u64::from(pass.era))
-            .flag(pass.probe)
+        step.number(permit.id)
+            .number(u64::from(permit.generation))
+            .flag(permit.probe)
             .outcome(report.outcome);
         step.optional(report.retry_after)
             .length(self.inner().clock.boot().since(report.sent));

@@ -9,7 +9,7 @@ use docstokg_policy::breaker::{OpenReason, State, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::rate::Window;
 use docstokg_policy::site::{
-    Ask, Charge, Condition, Entered, Entry, Pass, Patience, Place, Refusal, RefusalReason,
+    Ask, Condition, Cost, Entered, Entry, Patience, Permit, QueuePosition, Refusal, RefusalReason,
     Reserved, Settled, Standing,
 };
 use docstokg_policy::time::{BootInstant, micros};
@@ -159,17 +159,17 @@ pub(super) fn pack(
     packer
         .byte(birth > 0 && is_quick(ask))
         .long(0)
-        .byte(ask.charges.len() as u8);
-    for charge in ask.charges {
-        let windows = charge.windows.list();
+        .byte(ask.costs.len() as u8);
+    for cost in ask.costs {
+        let windows = cost.windows.list();
         packer
-            .text(names.get(charge.budget).map_or("", String::as_str))
+            .text(names.get(cost.budget).map_or("", String::as_str))
             .byte(windows.len() as u8);
         for window in windows {
             packer
                 .short(window.limit.get())
                 .length(window.per)
-                .length(charge.windows.guard());
+                .length(cost.windows.guard());
         }
     }
     // The kind of the question: the same budgets under the same windows, on the same site. To a
@@ -178,26 +178,26 @@ pub(super) fn pack(
     let kind = (fnv(&packer.0[9..]) ^ birth.wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_le_bytes();
     packer.0[1..9].copy_from_slice(&kind);
     packer.long(birth);
-    for charge in ask.charges {
+    for cost in ask.costs {
         packer
-            .short(charge.weight)
-            .short(charge.slots.map_or(0, NonZeroU32::get));
+            .short(cost.weight)
+            .short(cost.slots.map_or(0, NonZeroU32::get));
     }
     packer
         .long(id)
         .until(ask.latest, now)
         .until(ask.deadline, now)
         .length(now.since(ask.asked));
-    packer.byte(ask.isolated).short(match ask.place {
-        Place::Head => 0,
-        Place::Behind(ahead) => ahead.saturating_add(1).min(OVERLAPPING - 1),
-        Place::Overlapping => OVERLAPPING,
+    packer.byte(ask.isolated).short(match ask.queue_position {
+        QueuePosition::Head => 0,
+        QueuePosition::Behind(ahead) => ahead.saturating_add(1).min(OVERLAPPING - 1),
+        QueuePosition::Overlapping => OVERLAPPING,
     });
     packer
         .text(who)
         .byte(ask.role.index() as u8)
         .byte(ask.patience == Patience::Wait)
-        .share(ask.draw)
+        .share(ask.jitter_sample)
         .length(ask.lease);
     let policy = ask.breaker;
     packer
@@ -241,17 +241,17 @@ pub(super) fn pack(
 /// Tells whether a question may be answered by a look at windows alone: one of each budget, from
 /// whoever is next.
 fn is_quick(ask: &Ask<'_>) -> bool {
-    let alone = |place: usize, charge: &Charge| {
-        ask.charges[..place]
+    let alone = |place: usize, cost: &Cost| {
+        ask.costs[..place]
             .iter()
-            .all(|other| other.budget != charge.budget)
+            .all(|other| other.budget != cost.budget)
     };
-    let is_plain = |(place, charge): (usize, &Charge)| {
-        charge.weight == 1 && charge.slots.is_none() && alone(place, charge)
+    let is_plain = |(place, cost): (usize, &Cost)| {
+        cost.weight == 1 && cost.slots.is_none() && alone(place, cost)
     };
     !ask.isolated
-        && !matches!(ask.place, Place::Behind(_))
-        && ask.charges.iter().enumerate().all(is_plain)
+        && !matches!(ask.queue_position, QueuePosition::Behind(_))
+        && ask.costs.iter().enumerate().all(is_plain)
 }
 
 /// What the script said.
@@ -352,10 +352,10 @@ impl Reply {
     pub(super) fn entered(&self, id: u64) -> Result<Entered, Malformed> {
         // A plain go is short: when, in which era, whether the breaker has no failures.
         if self.values.len() == 3 {
-            let era = u32::try_from(self.int(1)?).map_err(|_| Malformed)?;
-            let pass = Pass {
+            let generation = u32::try_from(self.int(1)?).map_err(|_| Malformed)?;
+            let permit = Permit {
                 id,
-                era,
+                generation,
                 at: self.asked,
                 stamp: self.stamp(0)?,
                 probe: false,
@@ -363,7 +363,7 @@ impl Reply {
                 shadowed: None,
             };
             return Ok(Entered {
-                entry: Entry::Go(pass),
+                entry: Entry::Go(permit),
                 transition: None,
             });
         }
@@ -376,9 +376,9 @@ impl Reply {
         };
         let at = self.instant(2)?;
         let entry = match self.text(1)? {
-            "go" => Entry::Go(Pass {
+            "go" => Entry::Go(Permit {
                 id: self.number(3)?,
-                era: u32::try_from(self.int(4)?).map_err(|_| Malformed)?,
+                generation: u32::try_from(self.int(4)?).map_err(|_| Malformed)?,
                 // It was granted at some time between question and answer: whoever wants to know
                 // how late it leaves counts from the question on.
                 at: self.asked,
@@ -442,7 +442,7 @@ impl Reply {
     }
 
     pub(super) fn condition(&self) -> Result<Condition, Malformed> {
-        let era = u32::try_from(self.int(1)?).map_err(|_| Malformed)?;
+        let generation = u32::try_from(self.int(1)?).map_err(|_| Malformed)?;
         let half_open_roles = u32::try_from(self.int(3)?).map_err(|_| Malformed)?;
         let open = if self.values.len() > 4 {
             Some((self.instant(4)?, self.reason(5)?))
@@ -450,7 +450,7 @@ impl Reply {
             None
         };
         Ok(Condition {
-            era,
+            generation,
             half_open: self.flag(2)?,
             half_open_roles,
             open,

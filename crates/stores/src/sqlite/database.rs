@@ -15,7 +15,7 @@ use crate::KEEP;
 use crate::error::StoreError;
 use crate::handle::{SiteKey, SiteView};
 use crate::private;
-use crate::replica::{Garbled, Replica, from_first_layout};
+use crate::replica::{Corrupt, Replica, from_first_layout};
 
 /// The version of the tables that this program writes.
 const VERSION: i64 = 2;
@@ -74,7 +74,7 @@ pub(super) struct Database {
 #[derive(Debug)]
 pub(super) enum StepError {
     Sqlite(rusqlite::Error),
-    Garbled,
+    Corrupt,
 }
 
 impl From<rusqlite::Error> for StepError {
@@ -83,9 +83,9 @@ impl From<rusqlite::Error> for StepError {
     }
 }
 
-impl From<Garbled> for StepError {
-    fn from(_: Garbled) -> Self {
-        Self::Garbled
+impl From<Corrupt> for StepError {
+    fn from(_: Corrupt) -> Self {
+        Self::Corrupt
     }
 }
 
@@ -505,7 +505,7 @@ fn has_room(path: &Path) -> bool {
 fn locked(path: &Path) -> StoreError {
     let why =
         "another process holds its lock and does not go on; it may have been stopped".to_owned();
-    StoreError::Away {
+    StoreError::Unavailable {
         store: name(path),
         why,
     }
@@ -524,7 +524,7 @@ fn told(path: &Path, error: &StepError) -> StoreError {
         )
     };
     let error = match error {
-        StepError::Garbled => {
+        StepError::Corrupt => {
             return unusable(
                 "a record in it is garbled",
                 "move the file away to start with fresh limits",
@@ -550,7 +550,7 @@ fn told(path: &Path, error: &StepError) -> StoreError {
             "the file is not a database, or is damaged",
             "move the file away to start with fresh limits",
         ),
-        _ => StoreError::Away {
+        _ => StoreError::Unavailable {
             store: name(path),
             why: error.to_string(),
         },

@@ -77,14 +77,14 @@ fn a_probe_is_not_lost_to_a_limit_in_another_store() {
     let memory = || Arc::new(MemoryStore::new(Arc::new(SystemClock)));
     let store = SplitStore::new(memory(), memory());
     let client = crate::worker::Client::new(&store, "a.example", "1/HOUR", None);
-    let Entry::Go(pass) = client.enter() else {
+    let Entry::Go(permit) = client.enter() else {
         panic!("the first")
     };
     arrive(store.site(&"a.example".into()).block(
         Duration::from_millis(1),
         &OpenReason::Operator("test".into()),
     ));
-    client.settle(&pass, Outcome::Success);
+    client.settle(&permit, Outcome::Success);
     #[expect(
         clippy::disallowed_methods,
         reason = "a block of a millisecond ends in real time"
@@ -108,7 +108,7 @@ fn wrappers_keep_the_contract() {
     let count = Arc::clone(&counted);
     let counting = Wrapped::new(inner(), move |_| {
         count.fetch_add(1, Ordering::SeqCst);
-        Treatment::Pass
+        Treatment::Forward
     });
     conformance::run_all(&counting);
     assert!(
@@ -126,11 +126,11 @@ fn wrappers_keep_the_contract() {
     let asked = AtomicUsize::new(0);
     let failing = Wrapped::new(inner(), move |op| {
         match asked.fetch_add(1, Ordering::SeqCst) % 10 {
-            9 if op == "enter" => Treatment::Fail(StoreError::Away {
+            9 if op == "enter" => Treatment::Fail(StoreError::Unavailable {
                 store: "the store".to_owned(),
                 why: "a test".to_owned(),
             }),
-            _ => Treatment::Pass,
+            _ => Treatment::Forward,
         }
     });
     let failing = Fallback::new(

@@ -56,14 +56,14 @@ fn hands(boot: u64, wall: i64) -> Arc<Hands> {
 fn losing(store: Arc<dyn StateStore>, away: &Arc<AtomicBool>) -> Arc<dyn StateStore> {
     let away = Arc::clone(away);
     Arc::new(Wrapped::new(store, move |_| {
-        let error = StoreError::Away {
+        let error = StoreError::Unavailable {
             store: "the store".to_owned(),
             why: "a test".to_owned(),
         };
         if away.load(Ordering::SeqCst) {
             Treatment::Fail(error)
         } else {
-            Treatment::Pass
+            Treatment::Forward
         }
     }))
 }
@@ -93,7 +93,7 @@ fn look(client: &Client) {
 }
 
 /// Lets time pass for a process that looks now and then.
-fn pass(clock: &Hands, client: &Client, millis: u64) {
+fn permit(clock: &Hands, client: &Client, millis: u64) {
     for _ in 0..millis / 500 {
         clock.boot.fetch_add(500_000, Ordering::SeqCst);
         look(client);
@@ -225,11 +225,11 @@ fn what_the_first_layout_remembers_on_redis_counts_and_an_unknown_one_is_refused
     };
     say(&["EVAL", script, "1", "docstokg:{old}"]);
     let client = Client::new(&store, "old", "3/HOUR", None);
-    let Entry::Go(pass) = client.enter() else {
+    let Entry::Go(permit) = client.enter() else {
         panic!("there was room for one more")
     };
     assert_eq!(
-        (pass.era, pass.clean),
+        (permit.generation, permit.clean),
         (7, false),
         "the breaker is the one that was written"
     );
@@ -339,16 +339,16 @@ fn while_the_store_is_away_the_process_goes_on_with_its_share_and_says_so_once()
         matches!(client.enter(), Entry::Wait(_)),
         "the short window counts as full, and is waited for"
     );
-    pass(&clock, &client, 6_000);
+    permit(&clock, &client, 6_000);
     assert!(is_go(&client), "and is free again in its time");
-    pass(&clock, &client, 5_000);
+    permit(&clock, &client, 5_000);
     assert!(
         is_go(&client),
         "what filled the short window does not count in the long one"
     );
-    pass(&clock, &client, 5_000);
+    permit(&clock, &client, 5_000);
     assert!(is_go(&client), "the fifth in this hour");
-    pass(&clock, &client, 5_000);
+    permit(&clock, &client, 5_000);
     assert!(
         !is_go(&client),
         "what was granted before the outage counts in the long one"
@@ -475,18 +475,18 @@ fn what_a_server_asked_for_during_an_outage_is_told_when_the_store_is_back() {
         Client::new(&store, "a.example", "1000/HOUR", None),
         Client::new(&*shared, "a.example", "1000/HOUR", None),
     );
-    let Entry::Go(pass) = client.enter() else {
+    let Entry::Go(permit) = client.enter() else {
         panic!("it goes on alone")
     };
     let report = Report {
         outcome: Outcome::Throttled,
         retry_after: Some(Duration::from_secs(600)),
-        sent: pass.at,
+        sent: permit.at,
     };
     arrive(
         client
             .site
-            .settle(&client.ask(BootInstant::ZERO), &pass, &report),
+            .settle(&client.ask(BootInstant::ZERO), &permit, &report),
     );
     away.store(false, Ordering::SeqCst);
     clock.boot.fetch_add(2_000_000, Ordering::SeqCst);
@@ -527,7 +527,7 @@ fn every_budget_counts_as_full_when_the_store_goes_away() {
     let metadata = Client::new(&store, "a.example", "8/SECOND", None);
     let mut artifact = Client::new(&store, "a.example", "8/SECOND", None);
     artifact.site = Arc::clone(&metadata.site);
-    artifact.charges[0].budget = artifact.site.budget(&BudgetKey::Role(
+    artifact.costs[0].budget = artifact.site.budget(&BudgetKey::Role(
         Host::parse("a.example").expect("a host"),
         Role::Artifact,
     ));

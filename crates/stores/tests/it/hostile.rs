@@ -141,7 +141,7 @@ fn answers_without_measure_are_a_lost_store() {
         let client = Client::new(&store, "hostile", "3/HOUR", None);
         let begun = SystemClock.boot();
         match runtime.block_on(client.try_enter()) {
-            Err(StoreError::Away { why: told, .. }) => {
+            Err(StoreError::Unavailable { why: told, .. }) => {
                 assert!(told.contains(why), "{name}: {told}")
             }
             other => panic!("{name}: {other:?}"),
@@ -174,7 +174,7 @@ fn a_list_without_an_end_is_a_lost_store() {
     let server = Hostile::start(format!("*2\r\n$1\r\n7\r\n*60000\r\n{part}").as_bytes(), b"");
     let store = server.store();
     match runtime().block_on(async { store.list().await }) {
-        Err(StoreError::Away { why, .. }) => assert_eq!(why, "its list of sites has no end"),
+        Err(StoreError::Unavailable { why, .. }) => assert_eq!(why, "its list of sites has no end"),
         other => panic!("{other:?}"),
     }
 }

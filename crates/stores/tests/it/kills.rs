@@ -34,7 +34,7 @@ pub(crate) fn kill(place: &str, store: &dyn StateStore, times: u64) {
             "{place}: wedged after kill {round}"
         );
         let view = arrive(client.site.view());
-        let windows = &client.charges[0].windows;
+        let windows = &client.costs[0].windows;
         for window in windows.list() {
             let used = view.site.budgets()[0].used(windows, window, view.now);
             assert!(

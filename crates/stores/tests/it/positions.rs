@@ -12,7 +12,7 @@ use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::{Window, parse_rates};
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Charge, Entry, Pass};
+use docstokg_policy::site::{Ask, Cost, Entry, Permit};
 use docstokg_policy::time::{BootInstant, Clock, Timestamp};
 use docstokg_policy::windows::Windows;
 use docstokg_stores::conformance::arrive;
@@ -145,9 +145,9 @@ enum Next {
 }
 
 struct Process {
-    charges: Vec<Charge>,
+    costs: Vec<Cost>,
     waits: Option<Waits>,
-    pass: Option<Pass>,
+    permit: Option<Permit>,
     /// When it had nothing more to wait for but the store.
     ready: u64,
     /// Permits after the first burst, which goes to the process that comes first: nobody waits yet.
@@ -205,23 +205,23 @@ impl<'a> Model<'a> {
             .into_iter()
             .map(|list| Arc::new(Windows::new(list, GUARD)))
             .collect();
-        let charge = |place: usize| Charge {
+        let cost = |place: usize| Cost {
             budget: site.budget(&names[place]),
             weight: 1,
             windows: Arc::clone(&windows[place]),
             slots: None,
         };
-        let all: Vec<Charge> = (0..windows.len()).map(charge).collect();
+        let all: Vec<Cost> = (0..windows.len()).map(cost).collect();
         let processes = (0..plan.processes).map(|number| {
-            let charges = match number % 3 {
+            let costs = match number % 3 {
                 0 if plan.mixed => all[..1].to_vec(),
                 1 if plan.mixed => all[1..].to_vec(),
                 _ => all.clone(),
             };
             Process {
-                charges,
+                costs,
                 waits: None,
-                pass: None,
+                permit: None,
                 ready: START,
                 permits: 0,
                 dead: false,
@@ -309,21 +309,21 @@ impl<'a> Model<'a> {
         self.judge()
     }
 
-    fn ask<'b>(charges: &'b [Charge], policy: &'b BreakerPolicy) -> Ask<'b> {
+    fn ask<'b>(costs: &'b [Cost], policy: &'b BreakerPolicy) -> Ask<'b> {
         Ask {
             latest: BootInstant::FAR,
-            ..Ask::at_once(charges, policy)
+            ..Ask::at_once(costs, policy)
         }
     }
 
     /// Tells whether a process is the first in order among those that wait for a budget it charges.
     fn is_first(&self, process: usize, order: u64, now: u64) -> bool {
-        let mine = &self.processes[process].charges;
+        let mine = &self.processes[process].costs;
         let shares = |other: &Process| {
             other
-                .charges
+                .costs
                 .iter()
-                .any(|charge| mine.iter().any(|own| own.budget == charge.budget))
+                .any(|cost| mine.iter().any(|own| own.budget == cost.budget))
         };
         let before = |other: &Process| {
             other
@@ -337,11 +337,11 @@ impl<'a> Model<'a> {
     }
 
     fn cancel(&mut self, process: usize, now: u64) {
-        let charges = self.processes[process].charges.clone();
+        let costs = self.processes[process].costs.clone();
         if let Some(waits) = self.processes[process].waits.take() {
             arrive(
                 self.site
-                    .leave(&Self::ask(&charges, &self.policy), waits.id, None),
+                    .leave(&Self::ask(&costs, &self.policy), waits.id, None),
             );
         }
         self.processes[process].ready = now;
@@ -350,24 +350,24 @@ impl<'a> Model<'a> {
     }
 
     fn call(&mut self, process: usize, now: u64) -> Result<(), String> {
-        let charges = self.processes[process].charges.clone();
+        let costs = self.processes[process].costs.clone();
         let waits = self.processes[process].waits;
-        let charges: Vec<Charge> = if waits.is_some() {
-            charges
+        let costs: Vec<Cost> = if waits.is_some() {
+            costs
         } else {
-            let most = charges
+            let most = costs
                 .iter()
-                .map(|charge| charge.windows.largest_weight())
+                .map(|cost| cost.windows.largest_weight())
                 .min()
                 .unwrap_or(1);
             let weight = self.random.u32(1..=self.plan.weight).min(most);
-            charges
+            costs
                 .into_iter()
-                .map(|charge| Charge { weight, ..charge })
+                .map(|cost| Cost { weight, ..cost })
                 .collect()
         };
-        self.processes[process].charges.clone_from(&charges);
-        let ask = Self::ask(&charges, &self.policy);
+        self.processes[process].costs.clone_from(&costs);
+        let ask = Self::ask(&costs, &self.policy);
         let entered = match waits {
             Some(waits) => {
                 self.confirms += usize::from(now > self.first_burst_ends);
@@ -379,8 +379,8 @@ impl<'a> Model<'a> {
         let first = waits.is_some_and(|waits| !expired && self.is_first(process, waits.order, now));
         let back = self.latency();
         match entered.entry {
-            Entry::Go(pass) => {
-                self.processes[process].pass = Some(pass);
+            Entry::Go(permit) => {
+                self.processes[process].permit = Some(permit);
                 self.schedule(now + back, process, Next::Answer(now));
             }
             Entry::Wait(reserved) => {
@@ -416,8 +416,8 @@ impl<'a> Model<'a> {
     /// A permit reaches its process, which sends at once, or gives it back if it was held up on the
     /// way.
     fn answered(&mut self, process: usize, given: u64, now: u64) {
-        let charges = self.processes[process].charges.clone();
-        let Some(pass) = self.processes[process].pass.take() else {
+        let costs = self.processes[process].costs.clone();
+        let Some(permit) = self.processes[process].permit.take() else {
             return;
         };
         let waits = self.processes[process].waits.take();
@@ -430,14 +430,14 @@ impl<'a> Model<'a> {
         if now - given > TOO_OLD {
             self.clock.0.store(now, Ordering::SeqCst);
             arrive(self.site.leave(
-                &Self::ask(&charges, &self.policy),
-                pass.id,
-                Some(pass.stamp),
+                &Self::ask(&costs, &self.policy),
+                permit.id,
+                Some(permit.stamp),
             ));
         } else {
             let due = waits.map_or(self.processes[process].ready, |waits| waits.at);
-            for charge in &charges {
-                self.used[charge.budget].push((given, given.saturating_sub(due), charge.weight));
+            for cost in &costs {
+                self.used[cost.budget].push((given, given.saturating_sub(due), cost.weight));
             }
             if given > self.first_burst_ends {
                 self.processes[process].permits += 1;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use docstokg_policy::breaker::{OpenReason, State};
-use docstokg_policy::site::{Entry, Pass, RefusalReason};
+use docstokg_policy::site::{Entry, Permit, RefusalReason};
 use docstokg_stores::StateStore;
 use docstokg_stores::conformance::arrive;
 
@@ -51,9 +51,9 @@ fn four_processes_are_granted_exactly_the_limit() {
         assert_eq!(granted, 2_000, "{place}");
         let view = arrive(store.site(&"fill".into()).view());
         let client = Client::new(store, "fill", "2000/HOUR", None);
-        let window = client.charges[0].windows.list()[0];
+        let window = client.costs[0].windows.list()[0];
         assert_eq!(
-            view.site.budgets()[0].used(&client.charges[0].windows, &window, view.now),
+            view.site.budgets()[0].used(&client.costs[0].windows, &window, view.now),
             2_000,
             "{place}: the store agrees"
         );
@@ -67,10 +67,10 @@ fn failures_seen_by_four_processes_add_up() {
             Worker::start("fail", place, "failures").granted();
         }
         let client = Client::new(store, "failures", "1000/SECOND", None);
-        let Entry::Go(pass) = client.enter() else {
+        let Entry::Go(permit) = client.enter() else {
             panic!("{place}: open before the fifth failure")
         };
-        client.settle(&pass, docstokg_policy::classify::Outcome::Failure);
+        client.settle(&permit, docstokg_policy::classify::Outcome::Failure);
         let Entry::Refused(refusal) = client.enter() else {
             panic!("{place}: five failures and not open")
         };
@@ -140,7 +140,7 @@ fn a_killed_process_leaves_the_only_probe_to_others() {
         );
         worker.kill();
         within(LEASE * 2, "a dead probe", || {
-            matches!(client.enter(), Entry::Go(Pass { probe: true, .. }))
+            matches!(client.enter(), Entry::Go(Permit { probe: true, .. }))
         });
         assert_eq!(arrive(client.site.view()).state(), State::HalfOpen);
     });
@@ -158,9 +158,9 @@ fn a_child_after_a_fork_has_handles_of_its_own() {
         assert_eq!(granted, 200, "{place}");
         let client = Client::new(store, "fork", "2000/HOUR", None);
         let view = arrive(client.site.view());
-        let window = client.charges[0].windows.list()[0];
+        let window = client.costs[0].windows.list()[0];
         assert_eq!(
-            view.site.budgets()[0].used(&client.charges[0].windows, &window, view.now),
+            view.site.budgets()[0].used(&client.costs[0].windows, &window, view.now),
             201,
             "{place}"
         );

@@ -12,7 +12,9 @@ use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::parse_rates;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Charge, Entered, Entry, Pass, Patience, Place, Report, Site};
+use docstokg_policy::site::{
+    Ask, Cost, Entered, Entry, Patience, Permit, QueuePosition, Report, Site,
+};
 use docstokg_policy::time::{BootInstant, Clock, Timestamp};
 use docstokg_policy::windows::Windows;
 use docstokg_stores::conformance::arrive;
@@ -40,7 +42,7 @@ impl Clock for Hands {
 /// One thing that happens. Numbers choose among what is there.
 #[derive(Clone, Debug)]
 enum Happening {
-    Pass {
+    Permit {
         micros: u64,
     },
     Enter {
@@ -89,12 +91,12 @@ enum Happening {
 
 fn happening() -> impl Strategy<Value = Happening> {
     use Happening::{
-        Block, Confirm, Enter, GiveBack, Headers, Hold, LeaveReserved, Pass, Renew, Sent, Settle,
+        Block, Confirm, Enter, GiveBack, Headers, Hold, LeaveReserved, Permit, Renew, Sent, Settle,
         Stamp, Unblock,
     };
     let which = 0..8usize;
     prop_oneof![
-        6 => prop_oneof![1..2_000u64, 100_000..700_000u64, 1_000_000..9_000_000u64, Just(1_010_000u64), Just(1_009_999u64), Just(5_010_000u64)].prop_map(|micros| Pass { micros }),
+        6 => prop_oneof![1..2_000u64, 100_000..700_000u64, 1_000_000..9_000_000u64, Just(1_010_000u64), Just(1_009_999u64), Just(5_010_000u64)].prop_map(|micros| Permit { micros }),
         10 => (0..3usize, prop_oneof![8 => 1..3u32, 1 => 1_300..1_500u32], any::<bool>(), proptest::option::weighted(0.7, 0..5_000u64), proptest::option::weighted(0.15, 0..5u32), 0..3u8)
             .prop_map(|(role, weight, patient, latest_ms, ahead, halves)| Enter { role, weight, patient, latest_ms, ahead, halves }),
         4 => which.clone().prop_map(|which| Confirm { which }),
@@ -186,12 +188,12 @@ struct World {
     pure: Site,
     script: Arc<dyn SiteHandle>,
     next_id: Box<dyn Fn() -> u64>,
-    charges: Vec<Charge>,
+    costs: Vec<Cost>,
     breaker: BreakerPolicy,
     adaptive: Option<AdaptivePolicy>,
     isolated: Option<usize>,
     reserved: Vec<(u64, Role, u32)>,
-    passes: Vec<(Pass, Role, u32)>,
+    permits: Vec<(Permit, Role, u32)>,
 }
 
 impl World {
@@ -201,7 +203,7 @@ impl World {
             BudgetKey::Role(Host::parse("a.example").expect("a host"), Role::Metadata),
             BudgetKey::Common,
         ];
-        let charge = |place: usize| Charge {
+        let cost = |place: usize| Cost {
             budget: script.budget(&keys[place]),
             weight: 1,
             windows: Arc::new(Windows::new(
@@ -210,7 +212,7 @@ impl World {
             )),
             slots: rules.slots[place].and_then(NonZeroU32::new),
         };
-        let charges = vec![charge(0), charge(1)];
+        let costs = vec![cost(0), cost(1)];
         let mut pure = Site::default();
         pure.ensure_budgets(2);
         let rolling = RollingWindow {
@@ -234,32 +236,32 @@ impl World {
             ..AdaptivePolicy::default()
         });
         let clock = Arc::clone(clock);
-        let (reserved, passes) = (Vec::new(), Vec::new());
+        let (reserved, permits) = (Vec::new(), Vec::new());
         Self {
             clock,
             pure,
             script,
             next_id: Box::new(next_id),
-            charges,
+            costs,
             breaker,
             adaptive,
             isolated: rules.isolated,
             reserved,
-            passes,
+            permits,
         }
     }
 
-    fn charges(&self, weight: u32) -> Vec<Charge> {
-        self.charges
+    fn costs(&self, weight: u32) -> Vec<Cost> {
+        self.costs
             .iter()
-            .map(|charge| Charge {
+            .map(|cost| Cost {
                 weight,
-                ..charge.clone()
+                ..cost.clone()
             })
             .collect()
     }
 
-    fn ask<'a>(&'a self, charges: &'a [Charge], role: Role) -> Ask<'a> {
+    fn ask<'a>(&'a self, costs: &'a [Cost], role: Role) -> Ask<'a> {
         let now = self.clock.boot();
         Ask {
             role,
@@ -267,7 +269,7 @@ impl World {
             adaptive: self.adaptive.as_ref(),
             deadline: now + seconds(60),
             asked: now,
-            ..Ask::at_once(charges, &self.breaker)
+            ..Ask::at_once(costs, &self.breaker)
         }
     }
 
@@ -278,7 +280,7 @@ impl World {
 
     fn took(&mut self, entered: &Entered, role: Role, weight: u32) {
         match &entered.entry {
-            Entry::Go(pass) => self.passes.push((pass.clone(), role, weight)),
+            Entry::Go(permit) => self.permits.push((permit.clone(), role, weight)),
             Entry::Wait(reserved) => self.reserved.push((reserved.id, role, weight)),
             Entry::WaitForSlot { id, .. } => self.reserved.push((*id, role, weight)),
             _ => {}
@@ -289,7 +291,7 @@ impl World {
     fn step(&mut self, happening: &Happening) -> Result<(), TestCaseError> {
         let now = self.clock.boot();
         match *happening {
-            Happening::Pass { micros } => {
+            Happening::Permit { micros } => {
                 self.clock.0.fetch_add(micros, Ordering::SeqCst);
             }
             Happening::Enter {
@@ -302,13 +304,13 @@ impl World {
             } => {
                 // No more than every window can ever grant.
                 let most = self
-                    .charges
+                    .costs
                     .iter()
-                    .map(|charge| charge.windows.largest_weight())
+                    .map(|cost| cost.windows.largest_weight())
                     .min()
                     .unwrap_or(1);
                 let weight = weight.min(most);
-                let (role, charges) = (Role::ALL[role], self.charges(weight));
+                let (role, costs) = (Role::ALL[role], self.costs(weight));
                 self.same_names();
                 let mut pure = self.pure.clone();
                 let ask = Ask {
@@ -320,13 +322,13 @@ impl World {
                     } else {
                         Patience::Refuse
                     },
-                    place: match ahead {
-                        None => Place::Head,
-                        Some(0) => Place::Overlapping,
-                        Some(ahead) => Place::Behind(ahead - 1),
+                    queue_position: match ahead {
+                        None => QueuePosition::Head,
+                        Some(0) => QueuePosition::Overlapping,
+                        Some(ahead) => QueuePosition::Behind(ahead - 1),
                     },
-                    draw: f64::from(halves) / 2.0,
-                    ..self.ask(&charges, role)
+                    jitter_sample: f64::from(halves) / 2.0,
+                    ..self.ask(&costs, role)
                 };
                 let (theirs, ours) = (arrive(self.script.enter(&ask)), pure.enter(&ask, now));
                 prop_assert_eq!(&theirs, &ours);
@@ -335,12 +337,12 @@ impl World {
             }
             Happening::Confirm { which } if which < self.reserved.len() => {
                 let (id, role, weight) = self.reserved.remove(which);
-                let charges = self.charges(weight);
+                let costs = self.costs(weight);
                 self.same_names();
                 let mut pure = self.pure.clone();
                 let ask = Ask {
                     latest: BootInstant::FAR,
-                    ..self.ask(&charges, role)
+                    ..self.ask(&costs, role)
                 };
                 let (theirs, ours) = (
                     arrive(self.script.confirm(&ask, id)),
@@ -352,69 +354,69 @@ impl World {
             }
             Happening::LeaveReserved { which } if which < self.reserved.len() => {
                 let (id, role, weight) = self.reserved.remove(which);
-                let charges = self.charges(weight);
+                let costs = self.costs(weight);
                 let mut pure = self.pure.clone();
-                let ask = self.ask(&charges, role);
+                let ask = self.ask(&costs, role);
                 prop_assert_eq!(
                     arrive(self.script.leave(&ask, id, None)),
                     pure.leave(&ask, id, None)
                 );
                 self.pure = pure;
             }
-            Happening::GiveBack { which } if which < self.passes.len() => {
-                let (pass, role, weight) = self.passes.remove(which);
-                let charges = self.charges(weight);
+            Happening::GiveBack { which } if which < self.permits.len() => {
+                let (permit, role, weight) = self.permits.remove(which);
+                let costs = self.costs(weight);
                 let mut pure = self.pure.clone();
-                let ask = self.ask(&charges, role);
+                let ask = self.ask(&costs, role);
                 prop_assert_eq!(
-                    arrive(self.script.leave(&ask, pass.id, Some(pass.stamp))),
-                    pure.leave(&ask, pass.id, Some(pass.stamp))
+                    arrive(self.script.leave(&ask, permit.id, Some(permit.stamp))),
+                    pure.leave(&ask, permit.id, Some(permit.stamp))
                 );
                 self.pure = pure;
             }
-            Happening::Hold { which, longest_ms } if which < self.passes.len() => {
-                let ((pass, role, weight), longest) = (
-                    self.passes[which].clone(),
+            Happening::Hold { which, longest_ms } if which < self.permits.len() => {
+                let ((permit, role, weight), longest) = (
+                    self.permits[which].clone(),
                     Duration::from_millis(longest_ms),
                 );
-                let charges = self.charges(weight);
+                let costs = self.costs(weight);
                 let mut pure = self.pure.clone();
-                let ask = self.ask(&charges, role);
-                arrive(self.script.hold(&ask, &pass, longest));
-                pure.hold(&ask, &pass, now + longest);
+                let ask = self.ask(&costs, role);
+                arrive(self.script.hold(&ask, &permit, longest));
+                pure.hold(&ask, &permit, now + longest);
                 self.pure = pure;
             }
-            Happening::Sent { which, longest_ms } if which < self.passes.len() => {
-                let ((pass, role, weight), longest) = (
-                    self.passes[which].clone(),
+            Happening::Sent { which, longest_ms } if which < self.permits.len() => {
+                let ((permit, role, weight), longest) = (
+                    self.permits[which].clone(),
                     Duration::from_millis(longest_ms),
                 );
-                let charges = self.charges(weight);
+                let costs = self.costs(weight);
                 let mut pure = self.pure.clone();
-                let ask = self.ask(&charges, role);
+                let ask = self.ask(&costs, role);
                 prop_assert_eq!(
-                    arrive(self.script.sent(&ask, &pass, longest)),
-                    pure.sent(&ask, &pass, longest, now)
+                    arrive(self.script.sent(&ask, &permit, longest)),
+                    pure.sent(&ask, &permit, longest, now)
                 );
                 self.pure = pure;
             }
-            Happening::Stamp { which } if which < self.passes.len() => {
-                let (pass, role, weight) = self.passes[which].clone();
-                let charges = self.charges(weight);
+            Happening::Stamp { which } if which < self.permits.len() => {
+                let (permit, role, weight) = self.permits[which].clone();
+                let costs = self.costs(weight);
                 let mut pure = self.pure.clone();
-                let ask = self.ask(&charges, role);
-                arrive(self.script.stamp(&ask, &pass));
-                pure.stamp(&ask, &pass, now);
+                let ask = self.ask(&costs, role);
+                arrive(self.script.stamp(&ask, &permit));
+                pure.stamp(&ask, &permit, now);
                 self.pure = pure;
             }
-            Happening::Headers { which, outcome } if which < self.passes.len() => {
-                let (pass, role, weight) = self.passes[which].clone();
-                let charges = self.charges(weight);
+            Happening::Headers { which, outcome } if which < self.permits.len() => {
+                let (permit, role, weight) = self.permits[which].clone();
+                let costs = self.costs(weight);
                 let mut pure = self.pure.clone();
-                let ask = self.ask(&charges, role);
-                let ours = pure.settle_headers(&ask, &pass, OUTCOMES[outcome], now);
+                let ask = self.ask(&costs, role);
+                let ours = pure.settle_headers(&ask, &permit, OUTCOMES[outcome], now);
                 prop_assert_eq!(
-                    arrive(self.script.settle_headers(&ask, &pass, OUTCOMES[outcome])),
+                    arrive(self.script.settle_headers(&ask, &permit, OUTCOMES[outcome])),
                     ours
                 );
                 self.pure = pure;
@@ -423,30 +425,30 @@ impl World {
                 which,
                 outcome,
                 retry_after_ms,
-            } if which < self.passes.len() => {
-                let (pass, role, weight) = self.passes.remove(which);
-                let charges = self.charges(weight);
+            } if which < self.permits.len() => {
+                let (permit, role, weight) = self.permits.remove(which);
+                let costs = self.costs(weight);
                 let mut pure = self.pure.clone();
-                let ask = self.ask(&charges, role);
+                let ask = self.ask(&costs, role);
                 // A good answer to a clean pass is not told to the server at all: that is another
                 // test's business.
-                let pass = Pass {
+                let permit = Permit {
                     clean: false,
-                    ..pass
+                    ..permit
                 };
                 let report = Report {
                     outcome: OUTCOMES[outcome],
                     retry_after: retry_after_ms.map(Duration::from_millis),
-                    sent: pass.at,
+                    sent: permit.at,
                 };
                 prop_assert_eq!(
-                    arrive(self.script.settle(&ask, &pass, &report)),
-                    pure.settle(&ask, &pass, &report, now)
+                    arrive(self.script.settle(&ask, &permit, &report)),
+                    pure.settle(&ask, &permit, &report, now)
                 );
                 self.pure = pure;
             }
             Happening::Renew => {
-                let ids: Vec<u64> = self.passes.iter().map(|(pass, ..)| pass.id).collect();
+                let ids: Vec<u64> = self.permits.iter().map(|(permit, ..)| permit.id).collect();
                 prop_assert_eq!(
                     arrive(self.script.renew(&ids, seconds(20))),
                     self.pure.renew(&ids, seconds(20), now)
@@ -554,9 +556,9 @@ fn crowds_agree_as_well() {
     .enumerate()
     {
         let mut world = World::new(&store, &clock, &format!("crowd-{run}"), &plain(rates));
-        let both = world.charges.clone();
+        let both = world.costs.clone();
         for step in 0..260usize {
-            world.charges = if step % 5 == 3 {
+            world.costs = if step % 5 == 3 {
                 both[1..].to_vec()
             } else {
                 both.clone()
@@ -585,7 +587,7 @@ fn crowds_agree_as_well() {
             };
             let outcome = world
                 .step(&happening)
-                .and_then(|()| world.step(&Happening::Pass { micros: 20_000 }));
+                .and_then(|()| world.step(&Happening::Permit { micros: 20_000 }));
             outcome.unwrap_or_else(|error| panic!("run {run}, step {step}: {error}"));
         }
         assert!(
@@ -613,9 +615,9 @@ fn long_plain_runs_agree_as_well() {
     .enumerate()
     {
         let mut world = World::new(&store, &clock, &format!("plain-{run}"), &plain(rates));
-        let both = world.charges.clone();
+        let both = world.costs.clone();
         for step in 0..1_500u64 {
-            world.charges = if step % 7 == 3 {
+            world.costs = if step % 7 == 3 {
                 both[1..].to_vec()
             } else {
                 both.clone()
@@ -635,9 +637,9 @@ fn long_plain_runs_agree_as_well() {
             };
             let outcome = world
                 .step(&enter)
-                .and_then(|()| world.step(&Happening::Pass { micros }));
+                .and_then(|()| world.step(&Happening::Permit { micros }));
             outcome.unwrap_or_else(|error| panic!("run {run}, step {step}: {error}"));
-            world.passes.clear();
+            world.permits.clear();
             if step == 700 {
                 clock.0.fetch_sub(50_000, Ordering::SeqCst);
             }

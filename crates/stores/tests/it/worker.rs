@@ -12,7 +12,7 @@ use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::parse_rates;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Charge, Entered, Entry, Pass, Report};
+use docstokg_policy::site::{Ask, Cost, Entered, Entry, Permit, Report};
 use docstokg_policy::time::BootInstant;
 use docstokg_policy::windows::Windows;
 use docstokg_stores::clock::SystemClock;
@@ -45,7 +45,7 @@ pub(crate) fn open(place: &str) -> Arc<dyn StateStore> {
 /// A budget on a site, and the question that charges it.
 pub(crate) struct Client {
     pub(crate) site: Arc<dyn SiteHandle>,
-    pub(crate) charges: Vec<Charge>,
+    pub(crate) costs: Vec<Cost>,
     breaker: BreakerPolicy,
 }
 
@@ -60,7 +60,7 @@ impl Client {
             parse_rates(rates).expect("rates"),
             Duration::ZERO,
         ));
-        let charges = vec![Charge {
+        let costs = vec![Cost {
             budget,
             weight: 1,
             windows,
@@ -68,7 +68,7 @@ impl Client {
         }];
         Self {
             site,
-            charges,
+            costs,
             breaker: BreakerPolicy {
                 jitter: Duration::ZERO,
                 ..BreakerPolicy::default()
@@ -80,7 +80,7 @@ impl Client {
         Ask {
             latest,
             lease: LEASE,
-            ..Ask::at_once(&self.charges, &self.breaker)
+            ..Ask::at_once(&self.costs, &self.breaker)
         }
     }
 
@@ -101,15 +101,15 @@ impl Client {
         arrive(self.site.enter(&self.ask(BootInstant::FAR)))
     }
 
-    pub(crate) fn settle(&self, pass: &Pass, outcome: Outcome) {
+    pub(crate) fn settle(&self, permit: &Permit, outcome: Outcome) {
         let report = Report {
             outcome,
             retry_after: None,
-            sent: pass.at,
+            sent: permit.at,
         };
         arrive(
             self.site
-                .settle(&self.ask(BootInstant::ZERO), pass, &report),
+                .settle(&self.ask(BootInstant::ZERO), permit, &report),
         );
     }
 }
@@ -210,8 +210,8 @@ pub(crate) fn work() {
         }
         "fail" => {
             let client = Client::new(&*store, &key, "1000/SECOND", None);
-            if let Entry::Go(pass) = client.enter() {
-                client.settle(&pass, Outcome::Failure);
+            if let Entry::Go(permit) = client.enter() {
+                client.settle(&permit, Outcome::Failure);
             }
         }
         "hold a reservation" => {
@@ -232,7 +232,7 @@ pub(crate) fn work() {
                 Duration::from_micros(1),
                 &OpenReason::Operator("test".into()),
             ));
-            while !matches!(client.enter(), Entry::Go(Pass { probe: true, .. })) {}
+            while !matches!(client.enter(), Entry::Go(Permit { probe: true, .. })) {}
             say("holding");
             forever();
         }
@@ -242,14 +242,14 @@ pub(crate) fn work() {
             say("holding");
             for turn in 0u32.. {
                 match client.wait().entry {
-                    Entry::Go(pass) if turn % 3 == 0 => {
+                    Entry::Go(permit) if turn % 3 == 0 => {
                         let ask = client.ask(BootInstant::FAR);
-                        arrive(client.site.hold(&ask, &pass, Duration::from_millis(5)));
-                        arrive(client.site.sent(&ask, &pass, Duration::ZERO));
-                        arrive(client.site.stamp(&ask, &pass));
-                        client.settle(&pass, Outcome::Neutral);
+                        arrive(client.site.hold(&ask, &permit, Duration::from_millis(5)));
+                        arrive(client.site.sent(&ask, &permit, Duration::ZERO));
+                        arrive(client.site.stamp(&ask, &permit));
+                        client.settle(&permit, Outcome::Neutral);
                     }
-                    Entry::Go(pass) => client.settle(&pass, Outcome::Success),
+                    Entry::Go(permit) => client.settle(&permit, Outcome::Success),
                     Entry::Wait(reserved) => {
                         arrive(
                             client

@@ -153,14 +153,14 @@ fn a_store_that_is_unavailable_has_a_metric() {
     let away = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&away);
     let hook = move |_: &str| {
-        let error = StoreError::Away {
+        let error = StoreError::Unavailable {
             store: "the store".to_owned(),
             why: "it is off".to_owned(),
         };
         if flag.load(Ordering::SeqCst) {
             Treatment::Fail(error)
         } else {
-            Treatment::Pass
+            Treatment::Forward
         }
     };
     let shared = Wrapped::new(Arc::new(MemoryStore::new(Arc::new(SystemClock))), hook);
