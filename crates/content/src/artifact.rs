@@ -14,7 +14,7 @@ use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::policy::retry_after::parse_retry_after;
 use docstokg_hub::policy::site::RefusalReason;
 use docstokg_hub::{
-    Admission, CookieJar, Downloaded, Ends, ErrorKind, FetchError, Head, Hub, Request, Role,
+    CookieJar, Downloaded, Ends, ErrorKind, FetchError, Head, Hub, Request, RobotsPolicy, Role,
     SavedFile,
 };
 use docstokg_policy::canonical;
@@ -34,7 +34,6 @@ use crate::reason::Reason;
 use crate::resolver::OFFLINE_RETRY_MS;
 use crate::resolver::landing::content_type;
 use crate::resolver::settings::Settings;
-use crate::robots_gate::{Leave, RobotsGate};
 use crate::sniff::{Expected, Payload, Received, Verdict, judge};
 use crate::wall::{self, Wall};
 use crate::work::{Learned, Work};
@@ -94,7 +93,7 @@ pub(crate) struct Arrived {
 pub(crate) struct Fetcher {
     pub(crate) hub: Hub,
     pub(crate) runtime: Arc<dyn Runtime>,
-    pub(crate) robots: Arc<RobotsGate>,
+    pub(crate) robots: RobotsPolicy,
     pub(crate) settings: Arc<Settings>,
     pub(crate) role: Role,
     /// URLs of inputs are other people's: they do not lead into the private network.
@@ -146,37 +145,6 @@ impl Fetcher {
         {
             return self.judge(location, work, left, staging, missing).await;
         }
-        match self
-            .robots
-            .may_ask(&location.url, self.is_trusted(location))
-            .await
-        {
-            Leave::Granted => {}
-            Leave::Denied { text } => return nothing(Reason::RobotsDisallowed, text, None),
-            Leave::Offline { text } => return offline(text),
-            Leave::Unreachable { text, gone } => {
-                return Fetched::Nothing {
-                    reason: Reason::RequestException,
-                    detail: text,
-                    status: None,
-                    gone,
-                };
-            }
-            Leave::Later { wait, text, turn } => {
-                let reason = if turn {
-                    Reason::RateLimited
-                } else {
-                    Reason::RobotsUnreachable
-                };
-                return Fetched::Later {
-                    wait,
-                    stated: true,
-                    reason,
-                    detail: text,
-                    status: None,
-                };
-            }
-        }
         let request = self.request(location).shown_in(Arc::clone(on_the_wire));
         match self.hub.download_resumable(request, staging).await {
             Ok(done) => self.judge(location, work, done, staging, missing).await,
@@ -185,10 +153,9 @@ impl Fetcher {
     }
 
     fn request(&self, location: &Location) -> Request {
-        let judge = Arc::clone(&self.robots) as Arc<dyn Admission>;
         let mut request = patient(Request::get(location.url.clone()))
             .role(self.role)
-            .redirects_judged_by(judge)
+            .robots(self.robots.clone())
             .final_when(wall::is_one);
         if let Some(jar) = &self.cookies {
             request = request.cookies(Arc::clone(jar));
@@ -534,6 +501,16 @@ fn failed(error: &FetchError) -> Fetched {
             wait: refused.cooldown_remaining,
             stated: true,
             reason: Reason::RateLimited,
+            detail,
+            status: None,
+        },
+        ErrorKind::RobotsUnread {
+            retry_in: Some(wait),
+            ..
+        } => Fetched::Later {
+            wait: *wait,
+            stated: true,
+            reason: Reason::RobotsUnreachable,
             detail,
             status: None,
         },

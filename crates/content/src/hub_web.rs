@@ -1,4 +1,4 @@
-//! The hub as the web that resolvers ask, with robots.txt in front of pages made for people.
+//! The hub as the web that resolvers ask; pages made for people are requested as robots.txt allows.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::site::RefusalReason;
-use docstokg_hub::{Admission, CookieJar, ErrorKind, FetchError, Hub, RateWait, Request};
+use docstokg_hub::{CookieJar, ErrorKind, FetchError, Hub, RateWait, Request, RobotsPolicy};
 use docstokg_policy::role::Role;
 
-use crate::robots_gate::{Leave, RobotsGate};
 use crate::wall;
 use crate::web::{Answer, Ask, BoxFuture, Web, WebError};
 
@@ -28,15 +27,15 @@ pub(crate) const PROBES_OUT: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct HubWeb {
     hub: Hub,
-    robots: Arc<RobotsGate>,
+    robots: RobotsPolicy,
     on_the_wire: Option<Arc<AtomicBool>>,
     cookies: Option<Arc<CookieJar>>,
 }
 
 impl HubWeb {
-    /// Puts the hub behind the seam.
+    /// Makes the web of a hub; `robots` holds for pages and files, not for metadata.
     #[must_use]
-    pub fn new(hub: Hub, robots: Arc<RobotsGate>) -> Self {
+    pub fn new(hub: Hub, robots: RobotsPolicy) -> Self {
         Self {
             hub,
             robots,
@@ -64,28 +63,13 @@ impl HubWeb {
 impl Web for HubWeb {
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, WebError>> {
         Box::pin(async move {
-            if ask.role != Role::Metadata {
-                match self.robots.may_ask(&ask.url, false).await {
-                    Leave::Granted => {}
-                    Leave::Denied { text } => return Err(WebError::Disallowed { text }),
-                    Leave::Offline { text } => return Err(WebError::Offline { text }),
-                    Leave::Unreachable { text, .. } => return Err(WebError::Failed { text }),
-                    Leave::Later { wait, text, turn } => {
-                        return Err(WebError::Refused {
-                            until_ms_from_now: Some(millis(wait)),
-                            breaker: !turn,
-                            text,
-                        });
-                    }
-                }
-            }
             let mut request = patient(Request::get(ask.url))
                 .role(ask.role)
                 .resolver(ask.resolver);
             if ask.role != Role::Metadata {
                 request = request
                     .discovered()
-                    .redirects_judged_by(Arc::clone(&self.robots) as Arc<dyn Admission>)
+                    .robots(self.robots.clone())
                     .final_when(wall::is_one);
             }
             if let Some(jar) = self.cookies.as_ref().filter(|_| ask.role != Role::Metadata) {
@@ -149,6 +133,14 @@ fn web_error(error: &FetchError) -> WebError {
             }
         }
         ErrorKind::Disallowed { .. } => WebError::Disallowed { text },
+        ErrorKind::RobotsUnread {
+            retry_in: Some(wait),
+            ..
+        } => WebError::Refused {
+            until_ms_from_now: Some(millis(*wait)),
+            breaker: true,
+            text,
+        },
         ErrorKind::RateLimited(refused) => WebError::Refused {
             until_ms_from_now: Some(millis(refused.cooldown_remaining)),
             breaker: false,

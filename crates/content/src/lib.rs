@@ -3,8 +3,7 @@
 //! In the order in which a work passes through: [`input`] reads lists of them, [`identifier`] and
 //! [`work`] say what each is called, [`resolver`] asks the services that know where files are,
 //! through the seam in [`web`], and answers with a list of [`location`]s. [`landing_page`] and
-//! [`wall`] read publishers' pages, [`robots`] says what a site lets robots do, [`sniff`] judges
-//! what arrived by its bytes, and [`names`] says what a file is called on disk.
+//! [`wall`] read publishers' pages, [`sniff`] judges what arrived by its bytes, and [`names`] says what a file is called on disk.
 
 mod artifact;
 mod aside;
@@ -23,8 +22,6 @@ pub mod pursuit;
 pub mod queue;
 pub mod reason;
 pub mod resolver;
-pub mod robots;
-pub mod robots_gate;
 pub mod run;
 pub mod sniff;
 pub mod titles;

@@ -303,19 +303,11 @@ impl Config {
     }
 }
 
-/// What the keys of paces begin with: turns that a host asks for itself, which have no breaker.
-const PACE: &str = "pace:";
-
-/// Returns the key in the store of the pace that a host asks for.
-#[must_use]
-pub(crate) fn pace_key(host: &Host) -> SiteKey {
-    format!("{PACE}{host}").into()
-}
-
-/// Tells whether a key of the store is that of a host's pace, which is no breaker.
+/// Tells whether a key of the store is a record of crawl delays that version 0.1.0 wrote, which is
+/// no breaker.
 #[must_use]
 pub fn is_pace(key: &str) -> bool {
-    key.starts_with(PACE)
+    key.starts_with("pace:")
 }
 
 /// What the keys of breakers of a process's local connectivity begin with.

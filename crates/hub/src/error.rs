@@ -83,13 +83,21 @@ pub enum ErrorKind {
         /// What is wrong with it.
         why: String,
     },
-    /// Whoever judges redirects did not let it go there.
-    #[error("{host}: {why}")]
+    /// The robots.txt of the host does not allow the URL.
+    #[error("the robots.txt of {host} does not allow this path")]
     Disallowed {
-        /// The host that it led to.
+        /// The host.
+        host: Host,
+    },
+    /// The robots.txt of the host cannot be read, so nothing is requested there for now.
+    #[error("the robots.txt of {host} cannot be read: {why}")]
+    RobotsUnread {
+        /// The host.
         host: Host,
         /// Why not.
         why: String,
+        /// After how long it is worth asking again, where waiting may help.
+        retry_in: Option<Duration>,
     },
     /// The body is larger than allowed.
     #[error("{host}: the body is larger than the allowed {limit} bytes")]
@@ -286,6 +294,7 @@ impl ErrorKind {
             Self::Internal { .. } => "internal_address",
             Self::Redirect { .. } => "redirect",
             Self::Disallowed { .. } => "disallowed",
+            Self::RobotsUnread { .. } => "robots_unreachable",
             Self::TooLarge { .. } => "too_large",
             Self::Decode { .. } => "decode",
             Self::Weight { .. } => "weight",

@@ -51,6 +51,11 @@ pub enum What {
         /// How long it may wait for the rate.
         wait: RateWait,
     },
+    /// The robots.txt of the host allows the URL.
+    Robots {
+        /// The time that it asks for between two requests.
+        crawl_delay: Option<Duration>,
+    },
     /// The cache had nothing to offer.
     CacheMiss,
     /// The request was let through.

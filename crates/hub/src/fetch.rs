@@ -3,6 +3,7 @@
 //! ```text
 //! for each hop (the request, then each redirect it follows):
 //!     name        canonicalise the URL; its host, site, role
+//!     robots      may this URL be requested, and how long apart, where the request obeys robots.txt
 //!     look up     the cache: a fresh answer ends the journey, nothing spent
 //!     loop over attempts, each through the limits of ITS OWN host:
 //!         enter   breaker, blocks and all budgets in one step: go, wait until an instant, or refused until one
@@ -90,7 +91,7 @@ impl Inner {
                 kind,
             };
 
-            let target = self
+            let mut target = self
                 .name(&hop, request)
                 .map_err(|kind| told(kind, &mut track))?;
             track.hop(&target.host, target.role, || What::Hop {
@@ -102,25 +103,9 @@ impl Inner {
                 wait: request.rate_wait,
             });
 
-            if let (Some(judge), true) = (&request.redirects, !visited.is_empty()) {
-                // A site that was stated by http is judged as stated: whether it serves https is
-                // not known yet.
-                let mut judged = judge
-                    .judge(hop.or_else.as_ref().unwrap_or(&target.url))
-                    .await;
-                if judged.is_err() && hop.or_else.is_some() {
-                    judged = judge.judge(&target.url).await;
-                }
-                judged.map_err(|why| {
-                    told(
-                        ErrorKind::Disallowed {
-                            host: target.host.clone(),
-                            why,
-                        },
-                        &mut track,
-                    )
-                })?;
-            }
+            self.obey_robots(&mut target, &hop, request, &track)
+                .await
+                .map_err(|kind| told(kind, &mut track))?;
 
             match cache::look_up(&target.url) {
                 Lookup::Miss => track.note(&target.host, target.role, || What::CacheMiss),

@@ -26,7 +26,6 @@ pub(crate) mod admission;
 mod grant;
 mod lease;
 mod line;
-mod pace;
 pub(crate) mod registry;
 mod round_trip;
 mod seen;
@@ -98,12 +97,17 @@ pub(crate) struct LaneKey {
     /// HEAD where it is free: passes the breaker and takes slots, but charges nothing and waits for
     /// no rate.
     pub(crate) free: bool,
+    /// The time that the robots.txt of the host asks for between two requests.
+    pub(crate) crawl_delay: Option<Duration>,
 }
 
 /// One set of budgets: those who charge it wait in one line, first come first served.
 pub(crate) struct Lane {
     pub(crate) key: LaneKey,
     pub(crate) costs: Box<[Cost]>,
+    /// How many of the costs, from the first on, grow with the weight of a request. A crawl delay
+    /// counts requests.
+    weighted: usize,
     pub(crate) rules: Arc<Rules>,
     slots: Box<[Arc<Semaphore>]>,
     line: Line,
@@ -144,8 +148,13 @@ impl Lane {
             weight => self
                 .costs
                 .iter()
-                .map(|cost| Cost {
-                    weight,
+                .enumerate()
+                .map(|(index, cost)| Cost {
+                    weight: if index < self.weighted {
+                        weight
+                    } else {
+                        cost.weight
+                    },
                     ..cost.clone()
                 })
                 .collect(),

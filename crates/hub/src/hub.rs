@@ -1,7 +1,6 @@
 //! The hub: built once, shared by everybody who fetches.
 
 use std::collections::HashSet;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +9,6 @@ use std::time::Duration;
 use docstokg_policy::breaker::OpenReason;
 use docstokg_policy::canonical;
 use docstokg_policy::host::Host;
-use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
 use docstokg_stores::fallback::Notice;
 use docstokg_stores::{SiteView, StateStore, StoreError};
@@ -35,6 +33,7 @@ use crate::redirect::Hop;
 use crate::referer;
 use crate::request::{Provenance, Request};
 use crate::response::{Downloaded, Response, Streamed};
+use crate::robots::RobotsCache;
 use crate::stall::Stalls;
 use crate::store;
 use crate::transport::wire::WireOptions;
@@ -57,7 +56,8 @@ pub(crate) struct Inner {
     pub(crate) process_slots: Arc<Semaphore>,
     pub(crate) syncer: Syncer,
     pub(crate) stalls: Arc<Stalls>,
-    registry: Registry,
+    pub(crate) registry: Registry,
+    pub(crate) robots: RobotsCache,
     observers: Arc<[Arc<dyn Observer>]>,
     typed_hosts: RwLock<HashSet<Host>>,
     /// Hosts that a resolver of links leads to by http and that do not serve https.
@@ -215,6 +215,7 @@ impl HubBuilder {
             transport,
             syncer: Syncer::default(),
             stalls: Arc::default(),
+            robots: RobotsCache::default(),
             observers,
             typed_hosts: RwLock::default(),
             plain_hosts: RwLock::default(),
@@ -466,25 +467,9 @@ impl Hub {
         self.0.registry.len()
     }
 
-    /// Takes the next turn at a host that wants `every` to pass between requests, as its robots.txt
-    /// may say; over all processes that share the store, and apart from the limits.
-    ///
-    /// # Errors
-    /// It is too early by so much.
-    pub async fn turn(&self, host: &Host, every: Duration) -> Result<(), Duration> {
-        let Some(once) = NonZeroU32::new(1).filter(|_| !every.is_zero()) else {
-            return Ok(());
-        };
-        let (gate, lane) = self.0.registry.pace_lane(
-            host,
-            Window {
-                limit: once,
-                per: every,
-            },
-        );
-        gate.take_turn(&lane, self.0.random.share())
-            .await
-            .map_err(|until| until.since(self.0.runtime.boot()))
+    /// Forgets that the robots.txt of a host could not be read: the next request asks for it anew.
+    pub async fn forget_robots_failure(&self, host: &Host) {
+        self.0.robots.forget_failure(host.as_str()).await;
     }
 
     /// Returns the configuration.
@@ -501,6 +486,7 @@ pub(crate) fn lane_key(host: &Host, role: Role) -> LaneKey {
         kind: None,
         service: None,
         free: false,
+        crawl_delay: None,
     }
 }
 
@@ -544,6 +530,7 @@ impl Inner {
             kind: request.kind.clone(),
             service: request.service.clone(),
             free,
+            crawl_delay: None,
         };
         let (gate, lane) = self.registry.lane(&key);
         let limit = lane

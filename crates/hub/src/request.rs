@@ -1,12 +1,12 @@
 //! What a caller asks the hub for.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
+use docstokg_policy::host::Host;
 use docstokg_policy::retry::Repeatable;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::Patience;
@@ -59,7 +59,7 @@ pub struct Request {
     pub(crate) follow: Follow,
     pub(crate) max_body: Option<u64>,
     pub(crate) retry_wait: Option<Duration>,
-    pub(crate) redirects: Option<Arc<dyn Admission>>,
+    pub(crate) robots: RobotsPolicy,
     pub(crate) on_the_wire: Option<Arc<AtomicBool>>,
     pub(crate) is_final: Option<IsFinal>,
     pub(crate) cookies: Option<Arc<CookieJar>>,
@@ -69,13 +69,17 @@ pub struct Request {
 /// the status says.
 pub type IsFinal = fn(StatusCode, &[u8]) -> bool;
 
-/// Judges the hops that redirects lead to, before they are made.
-pub trait Admission: Send + Sync {
-    /// Returns why a URL may not be asked for, if so. May take its time.
-    fn judge<'a>(
-        &'a self,
-        url: &'a Url,
-    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
+/// Whether a request obeys the robots.txt of the sites that it and its redirects lead to.
+#[derive(Clone, Debug, Default)]
+pub enum RobotsPolicy {
+    /// No: library calls and APIs.
+    #[default]
+    Ignore,
+    /// Yes, on every hop: what a crawler or a bulk run fetches.
+    Obey {
+        /// Hosts whose robots.txt is not requested: the endpoints of APIs, which are not crawled.
+        exempt: Arc<HashSet<Host>>,
+    },
 }
 
 impl std::fmt::Debug for Request {
@@ -133,7 +137,7 @@ impl Request {
             follow: Follow::Redirects,
             max_body: None,
             retry_wait: None,
-            redirects: None,
+            robots: RobotsPolicy::Ignore,
             on_the_wire: None,
             is_final: None,
             cookies: None,
@@ -249,10 +253,10 @@ impl Request {
         self
     }
 
-    /// Has every hop that a redirect leads to judged first.
+    /// Says whether robots.txt is obeyed, on this hop and every one that a redirect leads to.
     #[must_use]
-    pub fn redirects_judged_by(mut self, judge: Arc<dyn Admission>) -> Self {
-        self.redirects = Some(judge);
+    pub fn robots(mut self, policy: RobotsPolicy) -> Self {
+        self.robots = policy;
         self
     }
 

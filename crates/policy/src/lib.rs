@@ -4,7 +4,7 @@
 //! Read [`site`] first: it joins the breaker and the budgets of one origin into the single step
 //! that every attempt passes. [`budget`] and [`ring`] hold the exact windows, [`breaker`] the
 //! states, [`classify`], [`retry`] and [`retry_after`] what an answer means and what to do next,
-//! [`host`] and [`canonical`] the names of things.
+//! [`robots`] what a site lets robots request, [`host`] and [`canonical`] the names of things.
 
 pub mod adaptive;
 pub mod breaker;
@@ -17,6 +17,7 @@ pub mod rate;
 pub mod retry;
 pub mod retry_after;
 pub mod ring;
+pub mod robots;
 pub mod role;
 pub mod site;
 pub mod time;

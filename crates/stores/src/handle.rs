@@ -25,6 +25,8 @@ pub enum BudgetKey {
     Role(Host, Role),
     /// Of one host and kind of request.
     Kind(Host, Arc<str>),
+    /// Of one host, for the crawl delay that its robots.txt states.
+    CrawlDelay(Host),
     /// Common to all hosts of the site.
     Common,
     /// Of one service on the site.
@@ -37,6 +39,7 @@ impl std::fmt::Display for BudgetKey {
         match self {
             Self::Role(host, role) => write!(f, "{host} {role}"),
             Self::Kind(host, kind) => write!(f, "{host} kind {kind}"),
+            Self::CrawlDelay(host) => write!(f, "{host} crawl-delay"),
             Self::Common => f.write_str("common"),
             Self::Service(service) => write!(f, "service {service}"),
         }

@@ -2,7 +2,6 @@
 
 mod ending;
 
-use std::collections::HashSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +12,16 @@ use docstokg_content::input::Format;
 use docstokg_content::layout::Layout;
 use docstokg_content::pursuit::Kind;
 use docstokg_content::queue::Mode;
-use docstokg_content::robots_gate::RobotsGate;
 use docstokg_content::run::inputs::{Chained, Input, Inputs, Reading};
 use docstokg_content::run::query::Pages;
 use docstokg_content::run::{
     self, Board, Directory, Ended, Engine, Options, Parts, Reachability, Rehearsal, Report,
     RunError,
 };
-use docstokg_hub::Hub;
 use docstokg_hub::clock::{Runtime, TokioRuntime};
 use docstokg_hub::config::settings::Settings;
 use docstokg_hub::config::{Config, show};
+use docstokg_hub::{Hub, RobotsPolicy};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{limits, services};
@@ -347,13 +345,8 @@ async fn pursue(
         )?));
     }
     if let Some(query) = services::query(job.arguments) {
-        let robots = Arc::new(RobotsGate::new(
-            hub.clone(),
-            Arc::clone(&runtime),
-            HashSet::new(),
-            false,
-        ));
-        let web = HubWeb::new(hub.clone(), robots);
+        // Queries are asked of APIs only.
+        let web = HubWeb::new(hub.clone(), RobotsPolicy::Ignore);
         inputs.push(Box::new(Pages::new(
             web,
             Arc::clone(&runtime),

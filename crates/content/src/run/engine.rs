@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_hub::clock::{BootInstant, Runtime};
-use docstokg_hub::{CookieJar, Host, Hub, Role};
+use docstokg_hub::{CookieJar, Host, Hub, RobotsPolicy, Role};
 use parking_lot::Mutex;
 use url::Url;
 
@@ -26,7 +26,6 @@ use crate::queue::{Item, Queue};
 use crate::reason::{Reason, Setback};
 use crate::resolver::settings::Settings;
 use crate::resolver::{LandingPage, Resolver, all};
-use crate::robots_gate::RobotsGate;
 use crate::work::Work;
 
 /// The lane of works whose first step is not known yet.
@@ -105,12 +104,13 @@ impl Engine {
                     .filter_map(|host| Host::parse(host).ok()),
             )
             .collect();
-        let robots = Arc::new(RobotsGate::new(
-            hub.clone(),
-            Arc::clone(&runtime),
-            exempt,
-            options.ignore_robots,
-        ));
+        let robots = if options.ignore_robots {
+            RobotsPolicy::Ignore
+        } else {
+            RobotsPolicy::Obey {
+                exempt: Arc::new(exempt),
+            }
+        };
         let fetched = queue.owners().await?;
         let cookies = options.cookies.then(|| Arc::new(CookieJar::new()));
         let certain = settings
@@ -122,7 +122,7 @@ impl Engine {
             .into_iter()
             .collect();
         Ok(Arc::new(Self {
-            web: HubWeb::new(hub.clone(), Arc::clone(&robots)).with_cookies(cookies.clone()),
+            web: HubWeb::new(hub.clone(), robots.clone()).with_cookies(cookies.clone()),
             fetcher: Fetcher {
                 hub: hub.clone(),
                 runtime: Arc::clone(&runtime),

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
+use docstokg_hub::Host;
 use docstokg_hub::clock::{BootInstant, before};
 use tokio::sync::mpsc;
 
@@ -416,7 +417,9 @@ impl Loop<'_> {
     /// Plans the works anew that wait for hosts which may be asked again earlier than they said.
     async fn take_reopened(&mut self) -> Result<(), RunError> {
         for host in self.watches.reopened() {
-            self.engine.fetcher.robots.reopen(&host).await;
+            if let Ok(host) = Host::parse(&host) {
+                self.engine.hub.forget_robots_failure(&host).await;
+            }
             let (works, ended) = self.engine.queue.reopen(host, START.to_owned()).await?;
             for deferral in &ended {
                 self.engine.board.take_up(deferral);

@@ -10,13 +10,13 @@ use docstokg_content::resolver::{
     Applies, Arxiv, Crossref, EuropePmc, OpenAlex, Outcome, Pmc, Resolver, Unpaywall, Wayback,
     contained,
 };
-use docstokg_content::robots::Robots;
 use docstokg_content::sniff::{classify, pdf_tail};
 use docstokg_content::web::{BoxFuture, Web};
 use docstokg_content::work::Work;
 use docstokg_content::{titles, wall};
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_origin_sim::hostile::{mutated, paper};
+use docstokg_policy::robots::Robots;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use proptest::prelude::*;
 use url::Url;

@@ -11,8 +11,6 @@ mod identifiers;
 mod lists;
 // File names: safe everywhere, never two works under one.
 mod names;
-// robots.txt: the examples of RFC 9309 and the files sites really have.
-mod robots;
 // Bytes: what arrived, whatever the headers said.
 mod sniff;
 // Pages that stand in the way, and those that only look like it.

@@ -101,7 +101,9 @@ impl Waiter<'_> {
     /// Takes note that it has had an answer. Those behind a head that has its first one may judge
     /// for themselves now.
     fn settle_in(&self, queue_position: QueuePosition) {
-        if !self.seat.settled_in.swap(true, Ordering::AcqRel) && queue_position == QueuePosition::Head {
+        if !self.seat.settled_in.swap(true, Ordering::AcqRel)
+            && queue_position == QueuePosition::Head
+        {
             self.lane.line.wake_others(&self.seat);
         }
     }

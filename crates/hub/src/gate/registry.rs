@@ -2,6 +2,7 @@
 //! not: it may go.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::Duration;
@@ -21,8 +22,7 @@ use super::round_trip::RoundTrip;
 use super::seen::Seen;
 use super::{Gate, Lane, LaneKey, Line, News, Rules};
 use crate::clock::{BootInstant, Clock, Runtime, Timestamp};
-use crate::config::{BudgetLimits, Config, SiteConfig, network_key, pace_key, resolver_key};
-use crate::hub::lane_key;
+use crate::config::{BudgetLimits, Config, SiteConfig, network_key, resolver_key};
 
 /// How many gates there must be before the first look for unused ones.
 const FIRST_SWEEP: usize = 1_024;
@@ -52,11 +52,13 @@ impl Gate {
                     kind: None,
                     service: None,
                     free: true,
+                    crawl_delay: None,
                 };
                 let (costs, slots) = (Box::default(), Box::default());
                 Lane {
                     key,
                     costs,
+                    weighted: 0,
                     rules: rules(),
                     slots,
                     line: Line::default(),
@@ -186,43 +188,6 @@ impl Registry {
         (gate, lane)
     }
 
-    /// Returns the gate and lane of a pace that a host asks for itself: a budget without a
-    /// breaker's rules of its own.
-    pub(crate) fn pace_lane(&self, host: &Host, window: Window) -> (Arc<Gate>, Arc<Lane>) {
-        let site = pace_key(host);
-        let gate = self.gate(&*self.store, &site, || Arc::clone(&site));
-        let key = LaneKey {
-            kind: Some(window.to_string().into()),
-            ..lane_key(host, Role::Landing)
-        };
-        let lane = gate.lane_or(
-            |other| *other == key,
-            |_| {
-                let windows = Arc::new(Windows::new([window], Duration::ZERO));
-                let cost = Cost {
-                    budget: gate
-                        .site
-                        .budget(&BudgetKey::Role(host.clone(), Role::Landing)),
-                    weight: 1,
-                    windows,
-                    slots: None,
-                };
-                let rules = self.rules_of(&lane_key(host, Role::Landing));
-                let (key, costs, slots) = (key.clone(), Box::from([cost]), Box::default());
-                Lane {
-                    key,
-                    costs,
-                    rules,
-                    slots,
-                    line: Line::default(),
-                    closes: AtomicBool::new(false),
-                    answers: AtomicU32::new(0),
-                }
-            },
-        );
-        (gate, lane)
-    }
-
     /// Returns the gate and lane of this process's own way to a host, where the store is shared: a
     /// breaker that failures of our own network open, for this process alone.
     pub(crate) fn network_lane(&self, host: &Host, role: Role) -> Option<(Arc<Gate>, Arc<Lane>)> {
@@ -242,6 +207,7 @@ impl Registry {
                 kind: None,
                 service: None,
                 free: true,
+                crawl_delay: None,
             })
         });
         Some((gate, lane))
@@ -368,10 +334,26 @@ impl Registry {
                 cost.weight = 0;
             }
         }
+        let weighted = costs.len();
+        if let Some(per) = key.crawl_delay {
+            costs.push(Cost {
+                budget: site.budget(&BudgetKey::CrawlDelay(key.host.clone())),
+                weight: 1,
+                windows: Arc::new(Windows::new(
+                    [Window {
+                        limit: NonZeroU32::MIN,
+                        per,
+                    }],
+                    self.config.limits.guard,
+                )),
+                slots: None,
+            });
+        }
         let rules = self.rules_of(&key);
         Lane {
             key,
             costs: costs.into(),
+            weighted,
             rules,
             slots: slots.into(),
             line: Line::default(),

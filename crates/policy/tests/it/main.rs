@@ -16,5 +16,7 @@ mod breaker;
 mod site;
 // Texts that others wrote.
 mod fuzz;
+// robots.txt: the examples of RFC 9309 and the files that sites really have.
+mod robots;
 // Questions with everything that does not matter filled in.
 mod support;

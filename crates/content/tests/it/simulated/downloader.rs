@@ -5,11 +5,11 @@ use bytes::Bytes;
 use docstokg_content::location::{Checksum, Location, Offers};
 use docstokg_content::resolver::order::{Choice, Plan, order};
 use docstokg_content::resolver::{self, LandingPage, Outcome, Resolver};
-use docstokg_content::robots::Robots;
 use docstokg_content::sniff::{
     Expected, MIN_PDF_BYTES, Payload, Received, Verdict, classify, judge,
 };
 use docstokg_content::work::Work;
+use docstokg_policy::robots::Robots;
 use md5::{Digest, Md5};
 use url::Url;
 

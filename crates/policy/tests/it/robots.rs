@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use docstokg_content::robots::{Robots, Ruling};
+use docstokg_policy::robots::{Robots, Ruling};
 use http::StatusCode;
 use proptest::prelude::*;
 

@@ -1,0 +1,312 @@
+//! The robots.txt stage of a request: asked once per site and day, obeyed on every hop (RFC 9309).
+//!
+//! It is a policy of the request ([`RobotsPolicy`]) and off unless the caller asks for it. The
+//! request for robots.txt passes the breaker and the limits of its host like any other, and skips
+//! this stage. What a site answered is kept in memory for at most a day; a site that cannot answer
+//! is left alone for a while. A crawl delay becomes one more window of the hop's cost, so that
+//! `enter` paces it together with all other limits, across processes and for every retry.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use docstokg_policy::classify::Fault;
+use docstokg_policy::host::Host;
+use docstokg_policy::retry::StopReason;
+use docstokg_policy::robots::{LIMIT_BYTES, Robots, Ruling};
+use docstokg_policy::role::Role;
+use parking_lot::Mutex;
+use url::Url;
+
+use crate::attempt::{Content, Delivery};
+use crate::clock::{BootInstant, before};
+use crate::error::{ErrorKind, FetchError};
+use crate::event::What;
+use crate::fetch::{Arrived, Target};
+use crate::gate::LaneKey;
+use crate::hub::Inner;
+use crate::journey::Track;
+use crate::redirect::Hop;
+use crate::request::{Request, RobotsPolicy};
+
+/// The product token by which a robots.txt names this client.
+const AGENT: &str = "docstokg";
+/// How long a file is believed (section 2.4).
+const MAX_AGE: Duration = Duration::from_secs(86_400);
+/// How long a site whose file cannot be read is left alone.
+const UNREAD_AGE: Duration = Duration::from_secs(30);
+/// The decoded size up to which a file is read; the parser itself stops earlier.
+const MAX_BODY_BYTES: u64 = 16 * LIMIT_BYTES as u64;
+/// How many sites are remembered. Beyond that, those asked about longest ago are asked again.
+const MAX_SITES: usize = 16_384;
+
+/// What the sites of a hub have said, by origin.
+#[derive(Default)]
+pub(crate) struct RobotsCache {
+    sites: Mutex<HashMap<String, Arc<Site>>>,
+}
+
+#[derive(Default)]
+struct Site {
+    /// Locked while the file is requested, so that it is requested once.
+    known: tokio::sync::Mutex<Option<Known>>,
+    /// When a request last asked about the site, in microseconds of the boot clock.
+    used: AtomicU64,
+}
+
+#[derive(Clone)]
+struct Known {
+    rules: Rules,
+    until: BootInstant,
+}
+
+#[derive(Clone)]
+enum Rules {
+    AllowAll,
+    Listed(Arc<Robots>),
+    /// The site answers, but not with its rules: it may do so later.
+    Unread {
+        why: Arc<str>,
+        until: BootInstant,
+    },
+    /// The answer cannot be used, and waiting does not help.
+    Unusable {
+        why: Arc<str>,
+    },
+    /// No answer came.
+    Unreachable {
+        fault: Fault,
+        message: Arc<str>,
+    },
+}
+
+impl RobotsCache {
+    /// Returns the entry of an origin, and drops the least recently used half where there are very
+    /// many.
+    fn site(&self, origin: String, now: BootInstant) -> Arc<Site> {
+        let mut sites = self.sites.lock();
+        if sites.len() >= MAX_SITES && !sites.contains_key(&origin) {
+            let used_at = |site: &Arc<Site>| site.used.load(Ordering::Relaxed);
+            let mut used: Vec<u64> = sites.values().map(used_at).collect();
+            let middle = used.len() / 2;
+            let (_, median, _) = used.select_nth_unstable(middle);
+            sites.retain(|_, site| Arc::strong_count(site) > 1 || used_at(site) > *median);
+        }
+        let site = Arc::clone(sites.entry(origin).or_default());
+        site.used.store(now.as_micros(), Ordering::Relaxed);
+        site
+    }
+
+    /// Forgets that the robots.txt of a host could not be read: its breaker was closed, or its
+    /// block has ended early.
+    pub(crate) async fn forget_failure(&self, host: &str) {
+        for scheme in ["http", "https"] {
+            let site = self
+                .sites
+                .lock()
+                .get(&format!("{scheme}://{host}"))
+                .map(Arc::clone);
+            if let Some(site) = site {
+                let mut known = site.known.lock().await;
+                *known = known
+                    .take()
+                    .filter(|known| matches!(known.rules, Rules::AllowAll | Rules::Listed(_)));
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Asks whether the hop may be made, where the request obeys robots.txt, and adds the crawl
+    /// delay of the site to what the hop costs.
+    ///
+    /// A hop that is tried over https although its redirect says http is judged as stated: whether
+    /// the site serves https is not known yet.
+    pub(crate) async fn obey_robots(
+        &self,
+        target: &mut Target,
+        hop: &Hop,
+        request: &Request,
+        track: &Track,
+    ) -> Result<(), ErrorKind> {
+        let RobotsPolicy::Obey { exempt } = &request.robots else {
+            return Ok(());
+        };
+        if exempt.contains(&target.host) {
+            return Ok(());
+        }
+        let stated = hop.or_else.as_ref().unwrap_or(&target.url);
+        let mut judged = self.judge_url(stated, target, request, track).await;
+        if judged.is_err() && hop.or_else.is_some() {
+            judged = self.judge_url(&target.url, target, request, track).await;
+        }
+        let crawl_delay = judged?;
+        track.note(&target.host, target.role, || What::Robots { crawl_delay });
+        if crawl_delay.is_some() {
+            (target.gate, target.lane) = self.registry.lane(&LaneKey {
+                crawl_delay,
+                ..target.lane.key.clone()
+            });
+        }
+        Ok(())
+    }
+
+    /// Returns the crawl delay of a site, where it has one and allows the URL.
+    async fn judge_url(
+        &self,
+        url: &Url,
+        target: &Target,
+        request: &Request,
+        track: &Track,
+    ) -> Result<Option<Duration>, ErrorKind> {
+        let host = &target.host;
+        match self.rules_of_site(url, host, request, track).await? {
+            Rules::AllowAll => Ok(None),
+            Rules::Listed(robots) if robots.allows(AGENT, &path_and_query(url)) => {
+                Ok(robots.crawl_delay(AGENT).filter(|delay| !delay.is_zero()))
+            }
+            Rules::Listed(_) => Err(ErrorKind::Disallowed { host: host.clone() }),
+            Rules::Unread { why, until } => Err(ErrorKind::RobotsUnread {
+                host: host.clone(),
+                why: why.to_string(),
+                retry_in: Some(until.since(self.runtime.boot())),
+            }),
+            Rules::Unusable { why } => Err(ErrorKind::RobotsUnread {
+                host: host.clone(),
+                why: why.to_string(),
+                retry_in: None,
+            }),
+            Rules::Unreachable { fault, message } => Err(ErrorKind::Fault {
+                host: host.clone(),
+                fault,
+                message: format!("{message} (request for robots.txt)"),
+            }),
+        }
+    }
+
+    /// Returns what a site said, requested now unless it is known. An error says nothing about the
+    /// site and is not remembered.
+    async fn rules_of_site(
+        &self,
+        url: &Url,
+        host: &Host,
+        request: &Request,
+        track: &Track,
+    ) -> Result<Rules, ErrorKind> {
+        let origin = format!("{}://{host}", url.scheme());
+        let site = self.robots.site(origin, self.runtime.boot());
+        let Some(mut known) = before(&*self.runtime, track.deadline, site.known.lock()).await
+        else {
+            return Err(track.deadline_error(host, "while its robots.txt was requested"));
+        };
+        let now = self.runtime.boot();
+        if let Some(known) = known.as_ref().filter(|known| known.until > now) {
+            return Ok(known.rules.clone());
+        }
+        let found = self.request_robots(url, request, track).await?;
+        let rules = found.rules.clone();
+        *known = Some(found);
+        Ok(rules)
+    }
+
+    async fn request_robots(
+        &self,
+        url: &Url,
+        request: &Request,
+        track: &Track,
+    ) -> Result<Known, ErrorKind> {
+        let mut file = url.clone();
+        file.set_path("/robots.txt");
+        file.set_query(None);
+        file.set_fragment(None);
+        let asking = Request {
+            patience: request.patience,
+            rate_wait: request.rate_wait,
+            provenance: request.provenance,
+            retry_wait: request.retry_wait,
+            deadline: Some(track.deadline.since(self.runtime.boot())),
+            ..Request::get(file)
+        };
+        let asking = asking.role(Role::Landing).max_body(MAX_BODY_BYTES);
+        match self.boxed_journey(&asking).await {
+            Ok(arrived) => Ok(self.read_robots(arrived)),
+            Err(error) => self.robots_failure(error.kind),
+        }
+    }
+
+    /// Makes the request for robots.txt: a journey within a journey, so its size is not known
+    /// beforehand.
+    fn boxed_journey<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> Pin<Box<dyn Future<Output = Result<Arrived, FetchError>> + Send + 'a>> {
+        Box::pin(self.journey(request, &Delivery::Buffer))
+    }
+
+    fn read_robots(&self, arrived: Arrived) -> Known {
+        let Arrived {
+            head,
+            content,
+            mut track,
+        } = arrived;
+        let stopped = track.end(None).stopped;
+        let now = self.runtime.boot();
+        match (Ruling::from_status(Some(head.status)), content) {
+            (Ruling::Parse, Content::Bytes(body)) => Known {
+                rules: Rules::Listed(Arc::new(Robots::parse(&body))),
+                until: now + MAX_AGE,
+            },
+            (Ruling::DisallowForNow, _) => {
+                let until = match stopped {
+                    Some(StopReason::Deadline { until }) => until.max(now + UNREAD_AGE),
+                    _ => now + UNREAD_AGE,
+                };
+                let why = format!("it answered {}", head.status).into();
+                Known {
+                    rules: Rules::Unread { why, until },
+                    until,
+                }
+            }
+            _ => Known {
+                rules: Rules::AllowAll,
+                until: now + MAX_AGE,
+            },
+        }
+    }
+
+    /// Sorts the failures that say something about the site from those that say nothing: a refusal
+    /// by our own breaker or limiter, a deadline, a lack of network, an address that this request
+    /// may not reach.
+    fn robots_failure(&self, kind: ErrorKind) -> Result<Known, ErrorKind> {
+        let until = self.runtime.boot() + UNREAD_AGE;
+        let rules = match kind {
+            ErrorKind::Fault {
+                fault: Fault::NoRoute,
+                ..
+            }
+            | ErrorKind::BreakerOpen(_)
+            | ErrorKind::RateLimited(_)
+            | ErrorKind::Store { .. }
+            | ErrorKind::Deadline { .. }
+            | ErrorKind::Internal { .. } => return Err(kind),
+            ErrorKind::Fault { fault, message, .. } => Rules::Unreachable {
+                fault,
+                message: message.into(),
+            },
+            other => Rules::Unusable {
+                why: other.to_string().into(),
+            },
+        };
+        Ok(Known { rules, until })
+    }
+}
+
+fn path_and_query(url: &Url) -> String {
+    match url.query() {
+        Some(query) => format!("{}?{query}", url.path()),
+        None => url.path().to_owned(),
+    }
+}
