@@ -28,12 +28,12 @@ use crate::digest::{Fingerprint, md5_of, sha256_of};
 use crate::evidence::{Evidence, Examiner, Finding, weigh};
 use crate::hub_web::{PROBES_OUT, is_offline, patient};
 use crate::landing_page;
-use crate::location::{Checksum, DIRECT, Location, Offers};
+use crate::location::{Checksum, Location, Offers};
 use crate::pursuit::Kind;
 use crate::reason::Reason;
-use crate::resolver::OFFLINE_RETRY_MS;
-use crate::resolver::landing::content_type;
+use crate::resolver::landing::{self, content_type};
 use crate::resolver::settings::Settings;
+use crate::resolver::{OFFLINE_RETRY_MS, ResolverId, wayback};
 use crate::sniff::{Expected, Payload, Received, Verdict, judge};
 use crate::wall::{self, Wall};
 use crate::work::{Learned, Work};
@@ -226,7 +226,7 @@ impl Fetcher {
     /// that work's file, whatever version it is.
     pub(crate) async fn examine(&self, location: &Location, work: &Work, path: &Path) -> Finding {
         match weigh(&self.examiner.look(path).await, work) {
-            Finding::WrongWork { .. } if !matches!(location.resolver, "landing_page" | "wayback") => Finding::Accepted(Evidence::None),
+            Finding::WrongWork { .. } if !matches!(location.resolver, landing::ID | wayback::ID) => Finding::Accepted(Evidence::None),
             Finding::Accepted(Evidence::None) if location.needs_evidence => {
                 Finding::WrongWork { detail: "nothing in the file says that it is this work, and its page only says so in passing".to_owned() }
             }
@@ -290,7 +290,7 @@ impl Fetcher {
             .get(CONTENT_LENGTH)
             .and_then(|value| value.to_str().ok())
             .and_then(|text| text.trim().parse().ok());
-        let direct = location.resolver == DIRECT;
+        let direct = location.resolver == ResolverId::DIRECT;
         let received = Received {
             head: &file.ends.first,
             tail: &file.ends.last,
@@ -373,7 +373,7 @@ impl Fetcher {
 
     /// Tells whether a URL is the user's own word: it may lead into the private network.
     fn is_trusted(&self, location: &Location) -> bool {
-        location.resolver == DIRECT && !self.untrusted_input
+        location.resolver == ResolverId::DIRECT && !self.untrusted_input
     }
 
     /// Reads a page that came where a file was wanted for the places that it names.
@@ -403,7 +403,7 @@ impl Fetcher {
         // it is.
         let found: Vec<Location> = found.collect();
         let next = page.next.filter(|_| found.is_empty()).map(|next| {
-            Location::new(next, Offers::Unknown, "landing_page").referer(head.url.clone())
+            Location::new(next, Offers::Unknown, landing::ID).referer(head.url.clone())
         });
         let locations = found
             .into_iter()

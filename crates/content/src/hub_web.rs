@@ -65,7 +65,7 @@ impl Web for HubWeb {
         Box::pin(async move {
             let mut request = patient(Request::get(ask.url))
                 .role(ask.role)
-                .resolver(ask.resolver);
+                .resolver(ask.resolver.as_str());
             if ask.role != Role::Metadata {
                 request = request
                     .discovered()

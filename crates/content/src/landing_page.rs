@@ -11,6 +11,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::location::{Location, Offers, is_link};
+use crate::resolver::landing;
 use crate::titles::{self, Likeness};
 use crate::work::{Learned, Work};
 
@@ -63,7 +64,7 @@ impl Page {
         arxiv: &'a Url,
     ) -> impl Iterator<Item = Location> + 'a {
         candidates.into_iter().map(move |found| {
-            let place = Location::new(found.url, found.offers, "landing_page")
+            let place = Location::new(found.url, found.offers, landing::ID)
                 .referer(at.clone())
                 .rewritten(arxiv);
             place.needing_evidence(found.needs_evidence)

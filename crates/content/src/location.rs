@@ -7,13 +7,11 @@
 use std::collections::HashMap;
 
 use docstokg_policy::canonical;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::identifier::Identifier;
-
-/// Who names the places that users wrote themselves.
-pub const DIRECT: &str = "direct";
+use crate::resolver::ResolverId;
 
 /// What a location promises. Bytes decide in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -53,14 +51,14 @@ impl Checksum {
 }
 
 /// One place where a file may be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Location {
     /// Where.
     pub url: Url,
     /// What it promises.
     pub offers: Offers,
     /// Who said so.
-    pub resolver: &'static str,
+    pub resolver: ResolverId,
     /// The licence, as stated.
     pub licence: Option<String>,
     /// Which version of the work, as stated: `publishedVersion`, `acceptedVersion`,
@@ -74,65 +72,14 @@ pub struct Location {
     pub referer: Option<Url>,
     /// The page says only in passing that this is the work's file: it is kept only if the file
     /// itself says so.
-    pub needs_evidence: bool,
-}
-
-/// A place as it is written down.
-#[derive(Deserialize)]
-struct Written {
-    url: Url,
-    offers: Offers,
-    resolver: String,
-    licence: Option<String>,
-    version: Option<String>,
-    checksum: Option<Checksum>,
-    size: Option<u64>,
-    referer: Option<Url>,
     #[serde(default)]
-    needs_evidence: bool,
-}
-
-impl<'de> Deserialize<'de> for Location {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Written::deserialize(from).map(Self::from)
-    }
-}
-
-impl From<Written> for Location {
-    fn from(written: Written) -> Self {
-        let Written {
-            url,
-            offers,
-            resolver,
-            licence,
-            version,
-            checksum,
-            size,
-            referer,
-            needs_evidence,
-        } = written;
-        let known = crate::resolver::order::NAMES
-            .into_iter()
-            .chain([DIRECT])
-            .find(|known| *known == resolver);
-        Self {
-            url,
-            offers,
-            resolver: known.unwrap_or("earlier"),
-            licence,
-            version,
-            checksum,
-            size,
-            referer,
-            needs_evidence,
-        }
-    }
+    pub needs_evidence: bool,
 }
 
 impl Location {
     /// Names a place of which nothing else is known.
     #[must_use]
-    pub const fn new(url: Url, offers: Offers, resolver: &'static str) -> Self {
+    pub const fn new(url: Url, offers: Offers, resolver: ResolverId) -> Self {
         Self {
             url,
             offers,

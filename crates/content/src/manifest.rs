@@ -26,6 +26,7 @@ use crate::identifier::Doi;
 use crate::location::Location;
 use crate::queue::{AttemptRow, ManifestRow, Queue, QueueError};
 use crate::reason::Reason;
+use crate::resolver::ResolverId;
 use crate::work::Work;
 
 /// The version of the records.
@@ -63,7 +64,7 @@ impl Address {
 /// One attempt, as it is told.
 pub(crate) struct Attempt<'a> {
     pub(crate) work_id: &'a str,
-    pub(crate) resolver: &'a str,
+    pub(crate) resolver: ResolverId,
     pub(crate) address: Option<&'a Address>,
     pub(crate) status: &'static str,
     pub(crate) http_status: Option<u16>,
@@ -86,7 +87,7 @@ struct AttemptRecord<'a> {
     reason: Option<Reason>,
     reason_detail: Option<&'a str>,
     record_type: &'static str,
-    resolver_name: &'a str,
+    resolver_name: ResolverId,
     run_id: &'a str,
     schema_version: u32,
     status: &'a str,
@@ -150,7 +151,7 @@ struct ManifestRecord<'a> {
     reason: Option<Reason>,
     reason_detail: Option<&'a str>,
     record_type: &'static str,
-    resolver: Option<&'a str>,
+    resolver: Option<ResolverId>,
     run_id: &'a str,
     schema_version: u32,
     sha256: Option<&'a str>,
@@ -189,7 +190,7 @@ impl Scribe {
             at: at.as_secs_f64(),
             run_id: Arc::clone(&self.run_id),
             work_id: attempt.work_id.to_owned(),
-            resolver: attempt.resolver.to_owned(),
+            resolver: attempt.resolver,
             url: shown.map(str::to_owned),
             status: attempt.status,
             http_status: attempt.http_status,

@@ -16,11 +16,11 @@ use docstokg_policy::canonical;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::location::{DIRECT, Location, Offers, best_first};
+use crate::location::{Location, Offers, best_first};
 use crate::reason::{Reason, Setback, Stage, decisive};
-use crate::resolver::landing::{NO_DOI, NO_PAGE};
+use crate::resolver::landing::{self, NO_DOI, NO_PAGE};
 use crate::resolver::order::{Choice, Plan, is_planned, order};
-use crate::resolver::{Outcome, Resolver};
+use crate::resolver::{Outcome, Resolver, ResolverId, europe_pmc, pmc, wayback};
 use crate::run::Deferral;
 use crate::work::{Work, is_public};
 pub(crate) use deferred::Waited;
@@ -38,7 +38,7 @@ pub(crate) const HOPELESS: f64 = 240.0;
 const STATED: f64 = 1_800.0;
 
 /// The source that is asked when all others have failed.
-pub(crate) const LAST_RESORT: &str = "wayback";
+pub(crate) const LAST_RESORT: ResolverId = wayback::ID;
 /// The longest that a work waits for it, in seconds.
 pub(crate) const LAST_RESORT_WAIT: f64 = 300.0;
 
@@ -82,7 +82,7 @@ pub struct Pursuit {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Asked {
-    resolver: String,
+    resolver: ResolverId,
     /// It is worth asking again at this time, in seconds since 1970.
     again_at: Option<f64>,
     /// How often it really answered.
@@ -125,7 +125,7 @@ pub enum Step {
     /// Read this page for places.
     Read(usize),
     /// Ask this resolver.
-    Resolve(&'static str),
+    Resolve(ResolverId),
     /// Nothing before this time, in seconds since 1970.
     Wait(f64),
     /// Nothing more.
@@ -137,7 +137,7 @@ impl Pursuit {
     #[must_use]
     pub fn new(work: Work) -> Self {
         let own = work.identifiers.url.iter().map(|url| Place {
-            location: Location::new(url.clone(), Offers::Unknown, DIRECT),
+            location: Location::new(url.clone(), Offers::Unknown, ResolverId::DIRECT),
             state: Tried::No,
             setback: None,
         });
@@ -156,7 +156,7 @@ impl Pursuit {
         };
         if has_url {
             // Its page is that very URL: fetched as a place, and read if it turns out to be a page.
-            pursuit.needs_not_ask("landing_page");
+            pursuit.needs_not_ask(landing::ID);
         }
         pursuit
     }
@@ -210,22 +210,23 @@ impl Pursuit {
         }
         // With a file in hand only those who have other kinds are worth asking.
         let further = self.has_file();
-        let names = order(&self.work, &aims.choice, resolvers).unwrap_or_default();
-        let allowed = |name: &str| is_planned(&names, name);
+        let names = order(&self.work, &aims.choice, resolvers);
+        let allowed = |name: ResolverId| is_planned(&names, name);
         let page = |place: &Place| {
-            place.location.offers == Offers::Landing && allowed("landing_page") && !further
+            place.location.offers == Offers::Landing && allowed(landing::ID) && !further
         };
-        let asked = |name: &str| self.asked.iter().find(|asked| asked.resolver == name);
-        let open_to_ask =
-            |name: &str| asked(name).is_none_or(|asked| asked.again_at.is_some_and(|at| at <= now));
-        let useful = |name: &str| {
-            !further || (missing.contains(&Kind::Xml) && matches!(name, "pmc" | "europe_pmc"))
+        let asked = |name: ResolverId| self.asked.iter().find(|asked| asked.resolver == name);
+        let open_to_ask = |name: ResolverId| {
+            asked(name).is_none_or(|asked| asked.again_at.is_some_and(|at| at <= now))
+        };
+        let useful = |name: ResolverId| {
+            !further || (missing.contains(&Kind::Xml) && matches!(name, pmc::ID | europe_pmc::ID))
         };
         let cheap = names.iter().find(|planned| {
             planned.plan == Plan::Ask
                 && open_to_ask(planned.resolver)
                 && useful(planned.resolver)
-                && !matches!(planned.resolver, "landing_page" | "wayback")
+                && !matches!(planned.resolver, landing::ID | wayback::ID)
         });
         if let Some(planned) = cheap {
             return Step::Resolve(planned.resolver);
@@ -253,7 +254,7 @@ impl Pursuit {
         let asked = self
             .asked
             .iter()
-            .filter(|asked| allowed(&asked.resolver) && useful(&asked.resolver))
+            .filter(|asked| allowed(asked.resolver) && useful(asked.resolver))
             .filter_map(|asked| asked.again_at);
         places
             .chain(asked)
@@ -262,14 +263,14 @@ impl Pursuit {
     }
 
     /// Takes in what a resolver said.
-    pub fn resolved(&mut self, resolver: &str, outcome: Outcome, now: f64) {
+    pub fn resolved(&mut self, resolver: ResolverId, outcome: Outcome, now: f64) {
         self.attempts += 1;
         if let Some(learned) = outcome.learned() {
             self.work.learn(learned);
         }
         let mut refused = None;
         let mut came = true;
-        let stage = if resolver == "landing_page" {
+        let stage = if resolver == landing::ID {
             Stage::Page
         } else {
             Stage::Lookup
@@ -412,10 +413,10 @@ impl Pursuit {
     }
 
     /// Takes a resolver as asked: what it would say is known already.
-    pub fn needs_not_ask(&mut self, resolver: &str) {
+    pub fn needs_not_ask(&mut self, resolver: ResolverId) {
         if self.asked.iter().all(|asked| asked.resolver != resolver) {
             self.asked.push(Asked {
-                resolver: resolver.to_owned(),
+                resolver,
                 again_at: None,
                 answers: 0,
                 refusals: 0,

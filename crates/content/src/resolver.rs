@@ -14,28 +14,30 @@ use crate::reason::{Reason, Setback, Stage};
 use crate::web::{BoxFuture, Web};
 use crate::work::{Learned, Work};
 
-mod arxiv;
+pub(crate) mod arxiv;
 mod atom;
 pub mod contained;
-mod crossref;
+pub(crate) mod crossref;
 mod datacite;
 pub mod endpoints;
-mod europe_pmc;
+pub(crate) mod europe_pmc;
+mod id;
 mod join;
 pub(crate) mod landing;
-mod openalex;
+pub(crate) mod openalex;
 pub mod order;
-mod pmc;
+pub(crate) mod pmc;
 mod pmc_bucket;
 mod reply;
 pub mod settings;
-mod unpaywall;
-mod wayback;
+pub(crate) mod unpaywall;
+pub(crate) mod wayback;
 mod xml;
 
 pub use arxiv::Arxiv;
 pub use crossref::Crossref;
 pub use europe_pmc::EuropePmc;
+pub use id::{ResolverId, UnknownResolver};
 pub(crate) use join::join_all;
 pub use landing::LandingPage;
 pub use openalex::OpenAlex;
@@ -46,12 +48,33 @@ pub(crate) use reply::doi_path;
 pub use unpaywall::Unpaywall;
 pub use wayback::Wayback;
 
+pub use arxiv::ID as ARXIV;
+pub use crossref::ID as CROSSREF;
+pub use europe_pmc::ID as EUROPE_PMC;
+pub use landing::ID as LANDING_PAGE;
+pub use openalex::ID as OPENALEX;
+pub use pmc::ID as PMC;
+pub use unpaywall::ID as UNPAYWALL;
+pub use wayback::ID as WAYBACK;
+
 use settings::Settings;
+
+/// All names, in the order of [`all`].
+pub const NAMES: [ResolverId; 8] = [
+    openalex::ID,
+    unpaywall::ID,
+    crossref::ID,
+    arxiv::ID,
+    pmc::ID,
+    europe_pmc::ID,
+    landing::ID,
+    wayback::ID,
+];
 
 /// One service that knows where files are.
 pub trait Resolver: Send + Sync {
     /// Returns its name, as in config, on the command line and in manifests.
-    fn name(&self) -> &'static str;
+    fn id(&self) -> ResolverId;
 
     /// Returns why it cannot be asked at all as things are configured; `None` when it can.
     fn unavailable(&self) -> Option<&'static str> {
@@ -178,7 +201,7 @@ impl From<Failure> for Outcome {
     }
 }
 
-/// Returns all resolvers, in the order of [`order::NAMES`].
+/// Returns all resolvers, in the order of [`NAMES`].
 #[must_use]
 pub fn all(settings: &Arc<Settings>) -> Vec<Arc<dyn Resolver>> {
     vec![

@@ -14,6 +14,8 @@ use docstokg_policy::role::Role;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use url::Url;
 
+use crate::resolver::ResolverId;
+
 /// A future that may move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -31,7 +33,7 @@ pub struct Ask {
     /// What for.
     pub role: Role,
     /// Who asks.
-    pub resolver: &'static str,
+    pub resolver: ResolverId,
     /// The kind of request, where the host has a budget for it.
     pub kind: Option<&'static str>,
     /// Headers that anybody may see.
@@ -49,17 +51,17 @@ const MAX_RECORD_BYTES: u64 = 16 << 20;
 impl Ask {
     /// Asks an API.
     #[must_use]
-    pub fn metadata(url: Url, resolver: &'static str) -> Self {
+    pub fn metadata(url: Url, resolver: ResolverId) -> Self {
         Self::new(url, Role::Metadata, resolver).max_body(MAX_RECORD_BYTES)
     }
 
     /// Asks for a page made for people.
     #[must_use]
-    pub fn landing(url: Url, resolver: &'static str) -> Self {
+    pub fn landing(url: Url, resolver: ResolverId) -> Self {
         Self::new(url, Role::Landing, resolver)
     }
 
-    fn new(url: Url, role: Role, resolver: &'static str) -> Self {
+    fn new(url: Url, role: Role, resolver: ResolverId) -> Self {
         Self {
             url,
             role,

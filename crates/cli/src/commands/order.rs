@@ -28,7 +28,7 @@ pub(crate) fn run(global: &Global, arguments: &Explain) -> Result<ExitCode, Fail
         &settings,
         arguments.choice.mailto.as_deref(),
     )?));
-    let planned = order(&work, &choice, &resolvers).map_err(|error| usage(error.to_string()))?;
+    let planned = order(&work, &choice, &resolvers);
     let shown = work.shown_id();
     let told = |plan: Plan| match plan {
         Plan::Ask => "ask",
@@ -47,7 +47,7 @@ pub(crate) fn run(global: &Global, arguments: &Explain) -> Result<ExitCode, Fail
         .map(|(place, planned)| {
             vec![
                 (place + 1).to_string(),
-                planned.resolver.to_owned(),
+                planned.resolver.to_string(),
                 told(planned.plan).to_owned(),
                 planned.why.clone(),
             ]

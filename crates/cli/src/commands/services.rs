@@ -1,8 +1,8 @@
 //! The services behind `download`: where they are, who we are to them, and whom to ask.
 
-use docstokg_content::resolver::all;
 use docstokg_content::resolver::order::{Choice, Preset};
 use docstokg_content::resolver::settings::{Credentials, Secret, Settings as Services};
+use docstokg_content::resolver::{ResolverId, UnknownResolver, all};
 use docstokg_content::run::query::Query;
 use docstokg_hub::config::settings::Settings;
 use docstokg_hub::config::{Config, Hidden, Sourced};
@@ -16,11 +16,13 @@ use crate::exit::Failure;
 pub(crate) fn choice(arguments: &ResolverFlags, settings: &Settings) -> Result<Choice, Failure> {
     let written = &settings.resolvers;
     let text = |set: &Option<Sourced<String>>| set.as_ref().map(|set| set.value.clone());
+    let unknown = |error: UnknownResolver| Failure::Usage(error.to_string());
     let names = |text: &str| {
         text.split(',')
-            .map(|name| name.trim().to_owned())
+            .map(str::trim)
             .filter(|name| !name.is_empty())
-            .collect::<Vec<_>>()
+            .map(|name| name.parse().map_err(unknown))
+            .collect::<Result<Vec<ResolverId>, Failure>>()
     };
     let preset = match arguments
         .resolver_preset
@@ -37,24 +39,21 @@ pub(crate) fn choice(arguments: &ResolverFlags, settings: &Settings) -> Result<C
         }
     };
     let list = |flags: &[String], set: &Option<Sourced<String>>| {
-        let mut list: Vec<String> = flags.iter().flat_map(|text| names(text)).collect();
-        list.extend(text(set).iter().flat_map(|text| names(text)));
-        list
+        let written = text(set);
+        let texts = flags.iter().chain(&written).map(String::as_str);
+        names(&texts.collect::<Vec<_>>().join(","))
     };
-    let choice = Choice {
+    Ok(Choice {
         preset,
         order: arguments
             .resolver_order
             .clone()
             .or_else(|| text(&written.order))
-            .map(|text| names(&text)),
-        enable: list(&arguments.enable, &written.enable),
-        disable: list(&arguments.disable, &written.disable),
-    };
-    choice
-        .check()
-        .map_err(|error| Failure::Usage(error.to_string()))?;
-    Ok(choice)
+            .map(|text| names(&text))
+            .transpose()?,
+        enable: list(&arguments.enable, &written.enable)?,
+        disable: list(&arguments.disable, &written.disable)?,
+    })
 }
 
 /// Checks an address given on the command line.
@@ -154,12 +153,12 @@ pub(crate) fn unavailable(services: &Arc<Services>, choice: &Choice) -> Vec<Stri
     let resolvers = all(services);
     let wanted = resolvers
         .iter()
-        .filter(|resolver| !choice.disable.iter().any(|name| name == resolver.name()));
+        .filter(|resolver| !choice.disable.contains(&resolver.id()));
     wanted
         .filter_map(|resolver| {
             Some(format!(
                 "skipping {}: {}",
-                resolver.name(),
+                resolver.id(),
                 resolver.unavailable()?
             ))
         })

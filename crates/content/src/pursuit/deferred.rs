@@ -4,6 +4,7 @@ use url::Url;
 
 use super::{Pursuit, Tried};
 use crate::reason::{Reason, Setback};
+use crate::resolver::ResolverId;
 
 /// What a deferred work waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +12,7 @@ pub(crate) enum Waited<'a> {
     /// The host of this URL.
     For(&'a Url),
     /// This resolver.
-    Asking(&'a str),
+    Asking(ResolverId),
 }
 
 impl Pursuit {
@@ -73,7 +74,7 @@ impl Pursuit {
             .map(|place| (Waited::For(&place.location.url), place.setback.as_ref()))
             .or_else(|| {
                 let asked = asked()?;
-                Some((Waited::Asking(&asked.resolver), asked.setback.as_ref()))
+                Some((Waited::Asking(asked.resolver), asked.setback.as_ref()))
             })
     }
 }

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{ItemState, Queue, QueueError};
 use crate::reason::Reason;
+use crate::resolver::ResolverId;
 
 /// What stands for all inputs among the cursors. No query is called so.
 const INPUTS: &str = "inputs";
@@ -21,7 +22,7 @@ pub struct AttemptRow {
     /// The work.
     pub work_id: String,
     /// Who asked.
-    pub resolver: String,
+    pub resolver: ResolverId,
     /// What was asked for, without secrets.
     pub url: Option<String>,
     /// `found`, `saved`, `failed`, `skipped`, ...
@@ -410,7 +411,7 @@ fn note_attempts(to: &Connection, rows: Vec<AttemptRow>) -> rusqlite::Result<()>
             row.at,
             row.run_id,
             row.work_id,
-            row.resolver,
+            row.resolver.as_str(),
             row.url,
             row.status,
             row.http_status,

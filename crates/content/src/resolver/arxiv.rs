@@ -8,13 +8,14 @@ use std::sync::Arc;
 use super::atom::{self, Entry, Feed};
 use super::reply::sort;
 use super::settings::Settings;
-use super::{Applies, Found, Outcome, Resolver};
+use super::{Applies, Found, Outcome, Resolver, ResolverId};
 use crate::identifier::{ArxivId, Doi, Identifier};
 use crate::location::{Location, Offers, joined};
 use crate::web::{Ask, BoxFuture, Web};
 use crate::work::{Learned, Work};
 
-const NAME: &str = "arxiv";
+/// Its name.
+pub const ID: ResolverId = ResolverId::new("arxiv");
 
 /// Most ids of one request.
 const BATCH: usize = 50;
@@ -62,7 +63,7 @@ impl Arxiv {
         url.query_pairs_mut()
             .append_pair("id_list", &list.join(","))
             .append_pair("max_results", &ids.len().to_string());
-        let answer = web.ask(Ask::metadata(url, NAME)).await;
+        let answer = web.ask(Ask::metadata(url, ID)).await;
         let answer = match answer {
             // Errors of the API come as a feed with status 400 as well as 200.
             Ok(answer) if answer.status.as_u16() == 400 => Some(answer),
@@ -75,7 +76,7 @@ impl Arxiv {
         let place = Location::new(
             joined(&self.settings.endpoints.arxiv, &format!("pdf/{id}")),
             Offers::Pdf,
-            NAME,
+            ID,
         );
         let found = |learned| {
             Outcome::Found(Found {
@@ -118,8 +119,8 @@ fn learned(entry: &Entry) -> Learned {
 }
 
 impl Resolver for Arxiv {
-    fn name(&self) -> &'static str {
-        NAME
+    fn id(&self) -> ResolverId {
+        ID
     }
 
     fn applies(&self, work: &Work) -> Applies {

@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
 
-use super::{Failure, Outcome, Resolver};
+use super::{Failure, Outcome, Resolver, ResolverId};
 use crate::reason::Reason;
 use crate::web::{BoxFuture, Web};
 use crate::work::Work;
@@ -25,13 +25,13 @@ pub async fn resolve(resolver: &dyn Resolver, works: &[Work], web: &dyn Web) -> 
         outcomes.push(
             alone
                 .and_then(|mut outcomes| outcomes.pop())
-                .unwrap_or_else(|| unreadable(resolver.name())),
+                .unwrap_or_else(|| unreadable(resolver.id())),
         );
     }
     outcomes
 }
 
-fn unreadable(name: &str) -> Outcome {
+fn unreadable(name: ResolverId) -> Outcome {
     let detail = format!("the answer of {name} could not be read; this is a fault of the program");
     Outcome::Failed(Failure {
         reason: Reason::JsonError,

@@ -11,13 +11,14 @@ use super::datacite;
 use super::join::join_all;
 use super::reply::{Unanswered, doi_path, items, learn_link, place, record, scalar, text, title};
 use super::settings::Settings;
-use super::{Applies, Failure, Outcome, Resolver};
+use super::{Applies, Failure, Outcome, Resolver, ResolverId};
 use crate::identifier::Doi;
 use crate::location::{Location, Offers, distinct, joined, link};
 use crate::web::{Ask, BoxFuture, Web};
 use crate::work::{Learned, Work};
 
-pub(super) const NAME: &str = "crossref";
+/// Its name.
+pub const ID: ResolverId = ResolverId::new("crossref");
 
 /// Most DOIs of one list.
 const BATCH: usize = 50;
@@ -82,7 +83,7 @@ impl Crossref {
             url.query_pairs_mut().append_pair("mailto", mailto);
         }
         let secrets = self.settings.secret_headers(&url);
-        let answer = web.ask(Ask::metadata(url, NAME).secrets(secrets)).await;
+        let answer = web.ask(Ask::metadata(url, ID).secrets(secrets)).await;
         match record(&self.settings, answer, &[404], "/message/DOI") {
             Ok(value) => read(&self.settings, value.get("message").unwrap_or(&Value::Null)),
             Err(Unanswered::Missing(_)) => datacite::one(&self.settings, doi, web).await,
@@ -102,7 +103,7 @@ impl Crossref {
         }
         let secrets = self.settings.secret_headers(&url);
         let answer = web
-            .ask(Ask::metadata(url, NAME).kind("list").secrets(secrets))
+            .ask(Ask::metadata(url, ID).kind("list").secrets(secrets))
             .await;
         let value = record(&self.settings, answer, &[], "/message/items")
             .map_err(Unanswered::into_failure)?;
@@ -146,7 +147,7 @@ fn read(settings: &Settings, work: &Value) -> Outcome {
         work,
         "/resource/primary/URL",
         Offers::Landing,
-        NAME,
+        ID,
         &mut learned,
     );
     let locations = distinct(ranked.into_iter().map(|(_, location)| location).chain(page));
@@ -189,7 +190,7 @@ fn mining_link(settings: &Settings, work: &Value, entry: &Value) -> Option<(u8, 
     } + u8::from(application != "text-mining" || version != "vor");
     Some((
         rank,
-        Location::new(url, offers, NAME)
+        Location::new(url, offers, ID)
             .licence(licence(work, version))
             .version(standard_version(version)),
     ))
@@ -214,8 +215,8 @@ fn standard_version(version: &str) -> Option<String> {
 }
 
 impl Resolver for Crossref {
-    fn name(&self) -> &'static str {
-        NAME
+    fn id(&self) -> ResolverId {
+        ID
     }
 
     fn applies(&self, work: &Work) -> Applies {

@@ -16,7 +16,7 @@ pub(super) async fn one(settings: &Settings, doi: &Doi, web: &dyn Web) -> Outcom
         &settings.endpoints.datacite,
         &format!("dois/{}", doi_path(doi)),
     );
-    let answer = web.ask(Ask::metadata(url, crossref::NAME)).await;
+    let answer = web.ask(Ask::metadata(url, crossref::ID)).await;
     match record(settings, answer, &[404, 410], "/data/attributes") {
         Ok(value) => read(
             settings,
@@ -61,7 +61,7 @@ fn read(settings: &Settings, work: &Value) -> Outcome {
         .map(|url| (offers(&url), url));
     let page = page.and_then(link).map(|url| (Offers::Landing, url));
     let place = |(offers, url)| {
-        Location::new(url, offers, crossref::NAME)
+        Location::new(url, offers, crossref::ID)
             .licence(licence.clone())
             .rewritten(&settings.endpoints.arxiv)
     };

@@ -7,13 +7,14 @@ use serde_json::Value;
 use super::join::join_all;
 use super::reply::{items, learn_link, place, record, text, title, year};
 use super::settings::Settings;
-use super::{Applies, Outcome, Resolver};
+use super::{Applies, Outcome, Resolver, ResolverId};
 use crate::identifier::{Doi, Identifier, Pmcid};
 use crate::location::{Location, Offers, best_first, joined};
 use crate::web::{Ask, BoxFuture, Web};
 use crate::work::{Learned, Work};
 
-const NAME: &str = "europe_pmc";
+/// Its name.
+pub const ID: ResolverId = ResolverId::new("europe_pmc");
 
 /// Asks Europe PMC.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl EuropePmc {
         if let Some(mailto) = self.settings.credentials.mailto() {
             url.query_pairs_mut().append_pair("email", mailto);
         }
-        let answer = web.ask(Ask::metadata(url, NAME)).await;
+        let answer = web.ask(Ask::metadata(url, ID)).await;
         match record(&self.settings, answer, &[404], "/resultList") {
             Ok(value) => match items(&value, "/resultList/result")
                 .iter()
@@ -67,7 +68,7 @@ impl EuropePmc {
                 entry,
                 "/url",
                 if pdf { Offers::Pdf } else { Offers::Landing },
-                NAME,
+                ID,
                 &mut learned,
             );
             let found = found.map(|found| {
@@ -83,14 +84,14 @@ impl EuropePmc {
             if is("/inEPMC") && is("/hasPDF") {
                 let mut url = joined(&self.settings.endpoints.europe_pmc_articles, &id);
                 url.set_query(Some("pdf=render"));
-                places.push(Location::new(url, Offers::Pdf, NAME).licence(licence.clone()));
+                places.push(Location::new(url, Offers::Pdf, ID).licence(licence.clone()));
             }
             if is("/isOpenAccess") {
                 let url = joined(
                     &self.settings.endpoints.europe_pmc,
                     &format!("{id}/fullTextXML"),
                 );
-                places.push(Location::new(url, Offers::Xml, NAME).licence(licence));
+                places.push(Location::new(url, Offers::Xml, ID).licence(licence));
             }
         }
         Outcome::of(
@@ -148,8 +149,8 @@ fn learned(result: &Value) -> Learned {
 }
 
 impl Resolver for EuropePmc {
-    fn name(&self) -> &'static str {
-        NAME
+    fn id(&self) -> ResolverId {
+        ID
     }
 
     fn applies(&self, work: &Work) -> Applies {

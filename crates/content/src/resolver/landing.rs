@@ -8,7 +8,7 @@ use url::Url;
 use super::join::join_all;
 use super::reply::{Unanswered, doi_path, refusal, sort};
 use super::settings::Settings;
-use super::{Applies, Failure, Outcome, Resolver};
+use super::{Applies, Failure, Outcome, Resolver, ResolverId};
 use crate::aside::aside;
 use crate::charset;
 use crate::landing_page::{self, Page};
@@ -19,7 +19,8 @@ use crate::wall::{self, Wall};
 use crate::web::{Answer, Ask, BoxFuture, Web};
 use crate::work::{Learned, Work};
 
-const NAME: &str = "landing_page";
+/// Its name.
+pub const ID: ResolverId = ResolverId::new("landing_page");
 
 /// What is said where there is no page.
 pub(crate) const NO_PAGE: &str = "no page to read";
@@ -108,7 +109,7 @@ impl LandingPage {
         web: &dyn Web,
     ) -> Result<Behind, Unanswered> {
         let answer = web
-            .ask(Ask::landing(url, NAME).max_body(MAX_PAGE_BYTES))
+            .ask(Ask::landing(url, ID).max_body(MAX_PAGE_BYTES))
             .await;
         if let Ok(answer) = &answer
             && classify(&answer.body) != Payload::Pdf
@@ -124,15 +125,13 @@ impl LandingPage {
         }
         let answer = sort(&self.settings, answer, &[])?;
         match classify(&answer.body) {
-            Payload::Pdf => Ok(Behind::File(Location::new(answer.url, Offers::Pdf, NAME))),
+            Payload::Pdf => Ok(Behind::File(Location::new(answer.url, Offers::Pdf, ID))),
             Payload::Jats | Payload::Xml if !says_html(&answer) => {
-                Ok(Behind::File(Location::new(answer.url, Offers::Xml, NAME)))
+                Ok(Behind::File(Location::new(answer.url, Offers::Xml, ID)))
             }
-            Payload::Zip | Payload::Gzip | Payload::Tar => Ok(Behind::File(Location::new(
-                answer.url,
-                Offers::Archive,
-                NAME,
-            ))),
+            Payload::Zip | Payload::Gzip | Payload::Tar => {
+                Ok(Behind::File(Location::new(answer.url, Offers::Archive, ID)))
+            }
             Payload::Empty => Err(Unanswered::Failed(super::reply::unreadable(
                 &self.settings,
                 &answer,
@@ -190,8 +189,8 @@ fn walled(settings: &Settings, answer: &Answer, wall: Wall) -> Failure {
 }
 
 impl Resolver for LandingPage {
-    fn name(&self) -> &'static str {
-        NAME
+    fn id(&self) -> ResolverId {
+        ID
     }
 
     fn applies(&self, work: &Work) -> Applies {

@@ -15,13 +15,14 @@ use serde_json::Value;
 use super::join::join_all;
 use super::reply::{doi_path, items, place, record, text, title, year};
 use super::settings::Settings;
-use super::{Applies, Failure, Outcome, Resolver};
+use super::{Applies, Failure, Outcome, Resolver, ResolverId};
 use crate::identifier::{Doi, Identifier};
 use crate::location::{Location, Offers, best_first, distinct, joined, link};
 use crate::web::{Answer, Ask, BoxFuture, Web, WebError};
 use crate::work::{Learned, Work};
 
-const NAME: &str = "openalex";
+/// Its name.
+pub const ID: ResolverId = ResolverId::new("openalex");
 
 /// The fields we read.
 const FIELDS: &str = "id,doi,ids,title,publication_year,open_access,best_oa_location,primary_location,locations,has_content,content_urls,is_retracted";
@@ -127,7 +128,7 @@ impl OpenAlex {
         };
         let mut url = joined(&self.settings.endpoints.openalex, &format!("works/{id}"));
         url.query_pairs_mut().append_pair("select", FIELDS);
-        let answer = self.ask(Ask::metadata(url, NAME).kind("single"), web).await;
+        let answer = self.ask(Ask::metadata(url, ID).kind("single"), web).await;
         match record(&self.settings, answer, &[404, 410], "/id") {
             Ok(value) => self.read(&value),
             Err(unanswered) => unanswered.into_outcome("OpenAlex"),
@@ -144,7 +145,7 @@ impl OpenAlex {
             .append_pair("filter", &format!("doi:{}", filter.join("|")))
             .append_pair("per_page", "100")
             .append_pair("select", FIELDS);
-        let answer = self.ask(Ask::metadata(url, NAME).kind("list"), web).await;
+        let answer = self.ask(Ask::metadata(url, ID).kind("list"), web).await;
         if let Ok(answer) = &answer
             && budget_is_spent(answer)
         {
@@ -190,15 +191,9 @@ impl OpenAlex {
                     .version(version)
                     .rewritten(&self.settings.endpoints.arxiv)
             };
-            places.extend(place(spot, "/pdf_url", Offers::Pdf, NAME, &mut learned).map(details));
-            let page = place(
-                spot,
-                "/landing_page_url",
-                Offers::Landing,
-                NAME,
-                &mut learned,
-            )
-            .map(details);
+            places.extend(place(spot, "/pdf_url", Offers::Pdf, ID, &mut learned).map(details));
+            let page =
+                place(spot, "/landing_page_url", Offers::Landing, ID, &mut learned).map(details);
             // The page of a closed copy leads to a paywall; the landing resolver tries the DOI
             // anyway.
             places.extend(page.filter(|page| {
@@ -217,7 +212,7 @@ impl OpenAlex {
                 work,
                 "/open_access/oa_url",
                 Offers::Landing,
-                NAME,
+                ID,
                 &mut learned,
             )
             .map(|page| page.rewritten(&self.settings.endpoints.arxiv)),
@@ -247,7 +242,7 @@ impl OpenAlex {
             .iter()
             .filter(|_| wanted)
             .filter_map(|(pointer, offers)| {
-                Some(Location::new(link(text(work, pointer)?)?, *offers, NAME))
+                Some(Location::new(link(text(work, pointer)?)?, *offers, ID))
             })
             .collect()
     }
@@ -325,8 +320,8 @@ fn learned(work: &Value) -> Learned {
 }
 
 impl Resolver for OpenAlex {
-    fn name(&self) -> &'static str {
-        NAME
+    fn id(&self) -> ResolverId {
+        ID
     }
 
     fn applies(&self, work: &Work) -> Applies {

@@ -8,20 +8,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Applies, Resolver};
+use super::{
+    Applies, Resolver, ResolverId, arxiv, crossref, europe_pmc, landing, openalex, pmc, unpaywall,
+    wayback,
+};
 use crate::work::Work;
-
-/// All names, in the order of [`super::all`].
-pub const NAMES: [&str; 8] = [
-    "openalex",
-    "unpaywall",
-    "crossref",
-    "arxiv",
-    "pmc",
-    "europe_pmc",
-    "landing_page",
-    "wayback",
-];
 
 /// How far to go for a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,44 +26,23 @@ pub enum Preset {
 }
 
 /// What the user chose.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// How far to go.
     pub preset: Preset,
     /// Whom to ask first, in this order; the rest of the preset follows.
-    pub order: Option<Vec<String>>,
+    pub order: Option<Vec<ResolverId>>,
     /// Whom to ask beyond the preset.
-    pub enable: Vec<String>,
+    pub enable: Vec<ResolverId>,
     /// Whom not to ask.
-    pub disable: Vec<String>,
-}
-
-/// A name that no resolver has.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no resolver '{name}'{}; the resolvers are {}", nearest(name), NAMES.join(", "))]
-pub struct UnknownResolver {
-    /// The name.
-    pub name: String,
-}
-
-fn nearest(name: &str) -> String {
-    let name = name.to_ascii_lowercase();
-    let close = NAMES
-        .iter()
-        .map(|known| (strsim::damerau_levenshtein(known, &name), known))
-        .min();
-    close
-        .filter(|(distance, known)| *distance <= known.len() / 2)
-        .map(|(_, known)| format!(" (is '{known}' meant?)"))
-        .unwrap_or_default()
+    pub disable: Vec<ResolverId>,
 }
 
 /// One resolver in the order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
     /// Its name.
-    pub resolver: &'static str,
+    pub resolver: ResolverId,
     /// Whether it is asked.
     pub plan: Plan,
     /// Why, for people.
@@ -81,7 +51,7 @@ pub struct Planned {
 
 /// Tells whether a resolver is asked, now or later.
 #[must_use]
-pub fn is_planned(planned: &[Planned], resolver: &str) -> bool {
+pub fn is_planned(planned: &[Planned], resolver: ResolverId) -> bool {
     planned
         .iter()
         .any(|planned| planned.resolver == resolver && planned.plan != Plan::Skip)
@@ -98,59 +68,12 @@ pub enum Plan {
     Later,
 }
 
-impl Choice {
-    /// Checks that all names are names of resolvers. Hyphens are taken for underscores, and case
-    /// does not matter.
-    ///
-    /// # Errors
-    /// Names the first that is none, and the nearest that is.
-    pub fn check(&self) -> Result<(), UnknownResolver> {
-        self.order
-            .iter()
-            .flatten()
-            .chain(&self.enable)
-            .chain(&self.disable)
-            .try_for_each(|name| known(name).map(|_| ()))
-    }
-}
-
-fn known(name: &str) -> Result<&'static str, UnknownResolver> {
-    let spelt = name.trim().to_ascii_lowercase().replace('-', "_");
-    let spelt = if spelt == "landing" {
-        "landing_page"
-    } else {
-        &spelt
-    };
-    NAMES
-        .into_iter()
-        .find(|known| *known == spelt)
-        .ok_or_else(|| UnknownResolver {
-            name: name.to_owned(),
-        })
-}
-
 /// Returns all resolvers in the order in which they are to be asked about a work, those that are
 /// not asked with the reason.
-///
-/// # Errors
-/// The choice names a resolver that does not exist.
-pub fn order(
-    work: &Work,
-    choice: &Choice,
-    resolvers: &[Arc<dyn Resolver>],
-) -> Result<Vec<Planned>, UnknownResolver> {
-    let listed = |names: &[String]| {
-        names
-            .iter()
-            .map(|name| known(name))
-            .collect::<Result<Vec<_>, _>>()
-    };
-    let (first, enabled, disabled) = (
-        listed(choice.order.as_deref().unwrap_or_default())?,
-        listed(&choice.enable)?,
-        listed(&choice.disable)?,
-    );
-    let mut names: Vec<(&'static str, &'static str)> = Vec::new();
+#[must_use]
+pub fn order(work: &Work, choice: &Choice, resolvers: &[Arc<dyn Resolver>]) -> Vec<Planned> {
+    let first = choice.order.as_deref().unwrap_or_default();
+    let mut names: Vec<(ResolverId, &'static str)> = Vec::new();
     let wanted = first
         .iter()
         .map(|name| (*name, "it is first in the order given"));
@@ -159,12 +82,12 @@ pub fn order(
             names.push((name, why));
         }
     }
-    let planned = |(name, why): (&'static str, &'static str)| {
-        let resolver = resolvers.iter().find(|resolver| resolver.name() == name)?;
-        let (plan, why) = if disabled.contains(&name) {
+    let planned = |(name, why): (ResolverId, &'static str)| {
+        let resolver = resolvers.iter().find(|resolver| resolver.id() == name)?;
+        let (plan, why) = if choice.disable.contains(&name) {
             (Plan::Skip, "it is disabled".to_owned())
         } else if !in_preset(choice.preset, name)
-            && !enabled.contains(&name)
+            && !choice.enable.contains(&name)
             && !first.contains(&name)
         {
             (Plan::Skip, "the preset 'fast' leaves it out".to_owned())
@@ -182,20 +105,20 @@ pub fn order(
             why,
         })
     };
-    Ok(names.into_iter().filter_map(planned).collect())
+    names.into_iter().filter_map(planned).collect()
 }
 
 /// Returns the order that the known identifiers suggest, everybody in it, with the reason for each
 /// place.
-fn natural(work: &Work) -> Vec<(&'static str, &'static str)> {
+fn natural(work: &Work) -> Vec<(ResolverId, &'static str)> {
     let ids = &work.identifiers;
     let mut names = Vec::new();
     if ids.pmcid.is_some() {
-        names.push(("pmc", "a PMC id is known, and its files need no page"));
-        names.push(("europe_pmc", "a PMC id is known"));
+        names.push((pmc::ID, "a PMC id is known, and its files need no page"));
+        names.push((europe_pmc::ID, "a PMC id is known"));
     }
     if ids.arxiv.is_some() {
-        names.push(("arxiv", "the arXiv id says where the file is"));
+        names.push((arxiv::ID, "the arXiv id says where the file is"));
     }
     let only_url = ids.url.is_some()
         && ids.doi.is_none()
@@ -204,26 +127,29 @@ fn natural(work: &Work) -> Vec<(&'static str, &'static str)> {
         && ids.pmcid.is_none()
         && ids.openalex.is_none();
     if only_url {
-        names.push(("landing_page", "a URL is all that is known"));
+        names.push((landing::ID, "a URL is all that is known"));
     }
     names.extend([
         (
-            "openalex",
+            openalex::ID,
             "it knows most works and their other identifiers",
         ),
-        ("unpaywall", "it knows open copies by DOI"),
-        ("arxiv", "the arXiv id says where the file is"),
-        ("pmc", "it may have the article among its open-access files"),
-        ("crossref", "it has the links that publishers deposit"),
-        ("europe_pmc", "it may have the full text"),
-        ("landing_page", "the page of the work may name its file"),
-        ("wayback", "what is gone may have been kept; asked last"),
+        (unpaywall::ID, "it knows open copies by DOI"),
+        (arxiv::ID, "the arXiv id says where the file is"),
+        (
+            pmc::ID,
+            "it may have the article among its open-access files",
+        ),
+        (crossref::ID, "it has the links that publishers deposit"),
+        (europe_pmc::ID, "it may have the full text"),
+        (landing::ID, "the page of the work may name its file"),
+        (wayback::ID, "what is gone may have been kept; asked last"),
     ]);
     names
 }
 
-fn in_preset(preset: Preset, name: &str) -> bool {
-    preset == Preset::Broad || !matches!(name, "europe_pmc" | "landing_page" | "wayback")
+fn in_preset(preset: Preset, name: ResolverId) -> bool {
+    preset == Preset::Broad || !matches!(name, europe_pmc::ID | landing::ID | wayback::ID)
 }
 
 /// Says in words what a resolver lacks.

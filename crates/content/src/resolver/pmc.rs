@@ -12,12 +12,13 @@ use super::join::join_all;
 use super::pmc_bucket;
 use super::reply::{Unanswered, items, record, scalar, text};
 use super::settings::Settings;
-use super::{Applies, Failure, Outcome, Resolver};
+use super::{Applies, Failure, Outcome, Resolver, ResolverId};
 use crate::identifier::{Doi, Identifier, Pmcid, Pmid};
 use crate::web::{Ask, BoxFuture, Web};
 use crate::work::Work;
 
-pub(super) const NAME: &str = "pmc";
+/// Its name.
+pub const ID: ResolverId = ResolverId::new("pmc");
 
 /// Most identifiers of one conversion.
 const BATCH: usize = 200;
@@ -101,7 +102,7 @@ impl Pmc {
         }
         match record(
             &self.settings,
-            web.ask(Ask::metadata(url, NAME)).await,
+            web.ask(Ask::metadata(url, ID)).await,
             &[404],
             "/records",
         ) {
@@ -170,8 +171,8 @@ fn articles_of(work: &Work, converted: &[Converted]) -> Result<Vec<Pmcid>, Failu
 }
 
 impl Resolver for Pmc {
-    fn name(&self) -> &'static str {
-        NAME
+    fn id(&self) -> ResolverId {
+        ID
     }
 
     fn applies(&self, work: &Work) -> Applies {

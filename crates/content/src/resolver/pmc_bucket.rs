@@ -3,7 +3,7 @@
 use serde_json::Value;
 use url::Url;
 
-use super::pmc::NAME;
+use super::pmc::ID;
 use super::reply::{Unanswered, record, scalar, sort, text, title, unreadable};
 use super::settings::Settings;
 use super::xml::{Step, walk};
@@ -109,7 +109,7 @@ impl Files {
         );
         let metadata = match record(
             settings,
-            web.ask(Ask::metadata(url, NAME)).await,
+            web.ask(Ask::metadata(url, ID)).await,
             &MISSING,
             "/pmcid",
         ) {
@@ -156,7 +156,7 @@ async fn versions(settings: &Settings, article: Pmcid, web: &dyn Web) -> Result<
         .append_pair("list-type", "2")
         .append_pair("delimiter", "/")
         .append_pair("prefix", &prefix);
-    let answer = match sort(settings, web.ask(Ask::metadata(url, NAME)).await, &MISSING) {
+    let answer = match sort(settings, web.ask(Ask::metadata(url, ID)).await, &MISSING) {
         Ok(answer) => answer,
         Err(Unanswered::Missing(_)) => return Ok(Vec::new()),
         Err(Unanswered::Failed(failure)) => return Err(failure),
@@ -208,7 +208,7 @@ fn read(settings: &Settings, article: Pmcid, metadata: &Value) -> (Vec<Location>
     };
     let file = |(pointer, offers): (&str, Offers)| {
         let (url, checksum) = object(settings, text(metadata, pointer)?)?;
-        let mut location = Location::new(url, offers, NAME)
+        let mut location = Location::new(url, offers, ID)
             .licence(licence.clone())
             .version(Some(version.to_owned()));
         location.checksum = checksum;

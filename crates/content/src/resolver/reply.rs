@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use super::settings::Settings;
-use super::{Failure, Outcome};
+use super::{Failure, Outcome, ResolverId};
 use crate::identifier::Doi;
 use crate::location::{Location, Offers, link};
 use crate::reason::Reason;
@@ -233,7 +233,7 @@ pub(super) fn place(
     value: &Value,
     pointer: &str,
     offers: Offers,
-    resolver: &'static str,
+    resolver: ResolverId,
     learned: &mut Learned,
 ) -> Option<Location> {
     let found = text(value, pointer)?;

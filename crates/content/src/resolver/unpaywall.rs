@@ -7,13 +7,14 @@ use serde_json::Value;
 use super::join::join_all;
 use super::reply::{doi_path, items, place, record, text, title, year};
 use super::settings::Settings;
-use super::{Applies, Failure, Outcome, Resolver};
+use super::{Applies, Failure, Outcome, Resolver, ResolverId};
 use crate::location::{Location, Offers, best_first, joined};
 use crate::reason::Reason;
 use crate::web::{Ask, BoxFuture, Web};
 use crate::work::{Learned, Work};
 
-const NAME: &str = "unpaywall";
+/// Its name.
+pub const ID: ResolverId = ResolverId::new("unpaywall");
 
 /// Asks Unpaywall.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl Unpaywall {
             .unwrap_or_default();
         let mut url = joined(&self.settings.endpoints.unpaywall, &doi_path(doi));
         url.query_pairs_mut().append_pair("email", email);
-        let answer = web.ask(Ask::metadata(url, NAME)).await;
+        let answer = web.ask(Ask::metadata(url, ID)).await;
         match record(&self.settings, answer, &[404, 410], "/doi") {
             Ok(value) => self.read(&value),
             Err(unanswered) => unanswered.into_outcome("Unpaywall"),
@@ -71,7 +72,7 @@ impl Unpaywall {
                 ("/url", Offers::Unknown),
                 ("/url_for_landing_page", Offers::Landing),
             ] {
-                let Some(location) = place(copy, pointer, offers, NAME, &mut learned) else {
+                let Some(location) = place(copy, pointer, offers, ID, &mut learned) else {
                     continue;
                 };
                 let version = text(copy, "/version").map(str::to_owned);
@@ -108,8 +109,8 @@ fn is_real(email: &str) -> bool {
 }
 
 impl Resolver for Unpaywall {
-    fn name(&self) -> &'static str {
-        NAME
+    fn id(&self) -> ResolverId {
+        ID
     }
 
     fn unavailable(&self) -> Option<&'static str> {

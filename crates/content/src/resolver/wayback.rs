@@ -8,12 +8,13 @@ use url::Url;
 
 use super::reply::{Unanswered, json, sort};
 use super::settings::Settings;
-use super::{Applies, Failure, Outcome, Resolver};
+use super::{Applies, Failure, Outcome, Resolver, ResolverId};
 use crate::location::{Location, Offers, distinct, joined};
 use crate::web::{Ask, BoxFuture, Web};
 use crate::work::{Learned, Work};
 
-const NAME: &str = "wayback";
+/// Its name.
+pub const ID: ResolverId = ResolverId::new("wayback");
 
 /// Most copies of one URL that are worth a try; they differ in content.
 const MOST_COPIES: usize = 3;
@@ -60,7 +61,7 @@ impl Wayback {
             .append_pair("limit", "-8");
         let answer = match sort(
             &self.settings,
-            web.ask(Ask::metadata(url, NAME)).await,
+            web.ask(Ask::metadata(url, ID)).await,
             &[404],
         ) {
             Ok(answer) => answer,
@@ -114,15 +115,15 @@ impl Wayback {
             );
             Url::parse(&raw)
                 .ok()
-                .map(|url| Location::new(url, Offers::Pdf, NAME))
+                .map(|url| Location::new(url, Offers::Pdf, ID))
         };
         copies.into_iter().filter_map(place).collect()
     }
 }
 
 impl Resolver for Wayback {
-    fn name(&self) -> &'static str {
-        NAME
+    fn id(&self) -> ResolverId {
+        ID
     }
 
     fn applies(&self, work: &Work) -> Applies {

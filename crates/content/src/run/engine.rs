@@ -25,7 +25,10 @@ use crate::pursuit::{Aims, Pursuit, Step, Waited};
 use crate::queue::{Item, Queue};
 use crate::reason::{Reason, Setback};
 use crate::resolver::settings::Settings;
-use crate::resolver::{LandingPage, Resolver, all};
+use crate::resolver::{
+    LandingPage, Resolver, ResolverId, all, arxiv, crossref, europe_pmc, landing, openalex, pmc,
+    unpaywall, wayback,
+};
 use crate::work::Work;
 
 /// The lane of works whose first step is not known yet.
@@ -185,7 +188,7 @@ impl Engine {
                 || START.into(),
                 |location| of_host(&location.url, Role::Landing),
             ),
-            Step::Resolve("landing_page") => {
+            Step::Resolve(landing::ID) => {
                 match (&pursuit.work.identifiers.url, &pursuit.work.identifiers.doi) {
                     (Some(url), _) => of_host(url, Role::Landing),
                     // Who registered a DOI is who publishes it, nearly always: its page is not
@@ -200,19 +203,19 @@ impl Engine {
     }
 
     /// Returns the host that a resolver asks.
-    pub(crate) fn host_of_resolver(&self, resolver: &str) -> String {
+    pub(crate) fn host_of_resolver(&self, resolver: ResolverId) -> String {
         let endpoints = &self.settings.endpoints;
         let url = match resolver {
-            "openalex" => &endpoints.openalex,
-            "unpaywall" => &endpoints.unpaywall,
-            "crossref" => &endpoints.crossref,
-            "arxiv" => &endpoints.arxiv,
-            "pmc" => &endpoints.pmc_id_converter,
-            "europe_pmc" => &endpoints.europe_pmc,
-            "wayback" => &endpoints.wayback,
+            openalex::ID => &endpoints.openalex,
+            unpaywall::ID => &endpoints.unpaywall,
+            crossref::ID => &endpoints.crossref,
+            arxiv::ID => &endpoints.arxiv,
+            pmc::ID => &endpoints.pmc_id_converter,
+            europe_pmc::ID => &endpoints.europe_pmc,
+            wayback::ID => &endpoints.wayback,
             _ => &endpoints.doi,
         };
-        Host::of(url).map_or_else(|_| resolver.to_owned(), |host| host.to_string())
+        Host::of(url).map_or_else(|_| resolver.to_string(), |host| host.to_string())
     }
 
     /// Returns the host that a step goes to.
@@ -225,7 +228,7 @@ impl Engine {
         };
         match held.step {
             Step::Fetch(place) | Step::Read(place) => of_place(place),
-            Step::Resolve("landing_page") if held.pursuit.work.identifiers.url.is_some() => held
+            Step::Resolve(landing::ID) if held.pursuit.work.identifiers.url.is_some() => held
                 .pursuit
                 .work
                 .identifiers
@@ -269,7 +272,7 @@ impl Engine {
     pub(crate) fn least_time(&self, lane: &str, works: u64) -> Option<Duration> {
         let (host, role, batch) = if let Some(name) = lane.strip_prefix("resolver ") {
             (
-                Host::parse(&self.host_of_resolver(name)).ok()?,
+                Host::parse(&self.host_of_resolver(ResolverId::stored(name))).ok()?,
                 Role::Metadata,
                 self.bounds(lane).batch,
             )
@@ -309,7 +312,7 @@ impl Engine {
             let batch = self
                 .resolvers
                 .iter()
-                .find(|resolver| resolver.name() == name)
+                .find(|resolver| resolver.id().as_str() == name)
                 .map_or(1, |resolver| resolver.batch().max(1));
             return Bounds {
                 most: if batch > 1 { 4 } else { 32 },

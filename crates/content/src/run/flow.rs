@@ -297,10 +297,10 @@ impl Loop<'_> {
             let deferral = engine.deferral(&held.pursuit, not_before);
             engine.board.defer(&deferral);
             let resolver = match held.pursuit.waits_for(not_before) {
-                Some((Waited::Asking(resolver), _)) => Some(resolver.to_owned()),
+                Some((Waited::Asking(resolver), _)) => Some(resolver),
                 _ => None,
             };
-            self.watches.add(&deferral.host, resolver.as_deref());
+            self.watches.add(&deferral.host, resolver);
             held.pursuit.deferral = Some(deferral);
         }
         self.spawn(async move {

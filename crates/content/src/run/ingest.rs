@@ -13,6 +13,7 @@ use crate::input::{BadLine, Line};
 use crate::pursuit::Pursuit;
 use crate::queue::{Filed, NewItem, QueueError};
 use crate::resolver::order::{is_planned, order};
+use crate::resolver::{ResolverId, openalex};
 use crate::work::Work;
 
 /// Bad lines that are told one by one; the rest is counted.
@@ -91,8 +92,8 @@ impl Engine {
     }
 
     /// Tells whether a resolver may be asked about a work.
-    fn may_ask(&self, resolver: &str, work: &Work) -> bool {
-        let planned = order(work, &self.aims.choice, &self.resolvers).unwrap_or_default();
+    fn may_ask(&self, resolver: ResolverId, work: &Work) -> bool {
+        let planned = order(work, &self.aims.choice, &self.resolvers);
         is_planned(&planned, resolver)
     }
 
@@ -105,9 +106,9 @@ impl Engine {
         if let Some(said) = line
             .said
             .as_deref()
-            .filter(|_| self.may_ask("openalex", work))
+            .filter(|_| self.may_ask(openalex::ID, work))
         {
-            pursuit.resolved("openalex", said.clone(), self.now());
+            pursuit.resolved(openalex::ID, said.clone(), self.now());
             // Nobody was asked.
             pursuit.attempts = 0;
         }

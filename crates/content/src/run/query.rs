@@ -13,7 +13,7 @@ use crate::hub_web::HubWeb;
 use crate::input::{BadLine, Format, InputReader, Line};
 use crate::queue::Queue;
 use crate::resolver::settings::Settings;
-use crate::resolver::{OpenAlex, credits_left};
+use crate::resolver::{OpenAlex, credits_left, openalex};
 use crate::web::{Ask, BoxFuture, Web, WebError};
 
 /// Works per page, the most that the service gives.
@@ -214,7 +214,7 @@ impl Pages {
     async fn ask(&mut self, url: Url) -> Result<Value, String> {
         let mut last = String::new();
         for _ in 0..TRIES {
-            let ask = Ask::metadata(url.clone(), "openalex")
+            let ask = Ask::metadata(url.clone(), openalex::ID)
                 .kind("list")
                 .secrets(self.settings.secret_headers(&url));
             let wait = match self.web.ask(ask).await {

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 
 use docstokg_hub::{Host, HostWatch, Hub};
 
+use crate::resolver::ResolverId;
+
 /// How many hosts are watched at a time. Works of others come back when they are due.
 const MOST: usize = 1_024;
 
@@ -30,13 +32,13 @@ impl Watches {
     }
 
     /// Watches a host that a work waits for, and the resolver on whose behalf.
-    pub(super) fn add(&mut self, host: &str, resolver: Option<&str>) {
+    pub(super) fn add(&mut self, host: &str, resolver: Option<ResolverId>) {
         if self.hosts.contains_key(host) || self.hosts.len() >= MOST {
             return;
         }
         let Ok(name) = Host::parse(host) else { return };
         let mut watches = vec![self.hub.watch(&name)];
-        watches.extend(resolver.map(|resolver| self.hub.watch_resolver(resolver)));
+        watches.extend(resolver.map(|resolver| self.hub.watch_resolver(resolver.as_str())));
         let was_open = is_open(&watches);
         self.hosts
             .insert(host.to_owned(), Watched { watches, was_open });

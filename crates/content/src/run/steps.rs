@@ -19,7 +19,7 @@ use crate::manifest::{Account, Address, Attempt};
 use crate::pursuit::{HOPELESS, LAST_RESORT, LAST_RESORT_WAIT, MOST_REFUSALS, Step};
 use crate::queue::AttemptRow;
 use crate::reason::{Reason, Setback, Stage};
-use crate::resolver::{Outcome, contained};
+use crate::resolver::{Outcome, ResolverId, contained, landing};
 use crate::work::Work;
 
 /// How often at most the file system is asked how much room it has.
@@ -163,16 +163,12 @@ impl Engine {
 
     async fn resolve(
         &self,
-        name: &'static str,
+        name: ResolverId,
         works: &mut [Held],
         wait: &Waiting,
     ) -> Result<(), RunError> {
         let begun = self.runtime.boot();
-        let Some(resolver) = self
-            .resolvers
-            .iter()
-            .find(|resolver| resolver.name() == name)
-        else {
+        let Some(resolver) = self.resolvers.iter().find(|resolver| resolver.id() == name) else {
             return Ok(());
         };
         let known: Vec<Work> = works.iter().map(|held| held.pursuit.work.clone()).collect();
@@ -213,7 +209,7 @@ impl Engine {
             .await;
         let elapsed_ms = self.runtime.boot().since(begun).as_secs_f64() * 1_000.0;
         let outcome = self.watch_network(outcome).await;
-        let row = self.lookup_row(&held.work_id, "landing_page", &outcome, elapsed_ms);
+        let row = self.lookup_row(&held.work_id, landing::ID, &outcome, elapsed_ms);
         held.pursuit.read(place, outcome, self.now());
         held.step = self.next(&held.pursuit);
         self.note(vec![row]).await
@@ -316,7 +312,7 @@ impl Engine {
                 if names_places {
                     // It is the work's own page, most likely. One that names nothing says nothing
                     // about that one.
-                    held.pursuit.needs_not_ask("landing_page");
+                    held.pursuit.needs_not_ask(landing::ID);
                 }
                 let page = "a page came where a file was wanted";
                 held.pursuit.failed(
@@ -463,7 +459,7 @@ impl Engine {
     fn lookup_row(
         &self,
         work_id: &str,
-        resolver: &str,
+        resolver: ResolverId,
         outcome: &Outcome,
         elapsed_ms: f64,
     ) -> AttemptRow {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use docstokg_content::input::{Format, InputReader};
 use docstokg_content::landing_page::extract;
 use docstokg_content::resolver::{
-    Applies, Arxiv, Crossref, EuropePmc, OpenAlex, Outcome, Pmc, Resolver, Unpaywall, Wayback,
-    contained,
+    Applies, Arxiv, Crossref, EuropePmc, OpenAlex, Outcome, Pmc, Resolver, ResolverId, Unpaywall,
+    Wayback, contained,
 };
 use docstokg_content::sniff::{classify, pdf_tail};
 use docstokg_content::web::{BoxFuture, Web};
@@ -165,8 +165,8 @@ proptest! {
 struct Panicking;
 
 impl Resolver for Panicking {
-    fn name(&self) -> &'static str {
-        "panicking"
+    fn id(&self) -> ResolverId {
+        ResolverId::stored("panicking")
     }
 
     fn applies(&self, _: &Work) -> Applies {

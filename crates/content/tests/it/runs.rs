@@ -687,7 +687,7 @@ fn one_429_of_a_service_costs_no_work() {
             "landing_page",
             "wayback",
         ]
-        .map(str::to_owned)
+        .map(|name| name.parse().unwrap())
         .into();
     });
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
@@ -798,7 +798,7 @@ fn a_redirect_to_a_host_that_wants_no_robots_is_not_followed() {
         docstokg_content::identifier::Identifier::parse("http://a.example/x.pdf").unwrap(),
     );
     let (_, _, board) = world.run(Box::new(Listed::new("list", vec![work])), |options| {
-        options.choice.disable = vec!["openalex".into()]
+        options.choice.disable = vec!["openalex".parse().unwrap()]
     });
     assert_eq!(
         board.tally().reasons.get(&Reason::RobotsDisallowed),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use docstokg_content::identifier::Identifier;
 use docstokg_content::input::{Format, InputReader};
 use docstokg_content::location::{Location, Offers};
-use docstokg_content::resolver::{self, Applies, LandingPage, Outcome, Resolver};
+use docstokg_content::resolver::{self, Applies, LandingPage, Outcome, Resolver, ResolverId};
 use docstokg_content::work::{Learned, Work};
 use docstokg_origin_sim::scholarly::{Because, Faults, FileKind, Library, Names, Plan, Truth};
 
@@ -94,13 +94,13 @@ fn every_resolver_leads_to_every_copy_that_it_knows_of() {
     let pages = LandingPage::new(Arc::clone(&settings));
     let mut works: Vec<Work> = library.truth().iter().map(work).collect();
     learn(&mut works, &*resolvers[0], &web);
-    let mut led: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut led: BTreeMap<ResolverId, usize> = BTreeMap::new();
     for resolver in &resolvers {
         let known = |truth: &Truth| {
             truth
                 .copies
                 .iter()
-                .any(|copy| copy.found_by.contains(&resolver.name()))
+                .any(|copy| copy.found_by.contains(&resolver.id().as_str()))
         };
         let (truths, asked): (Vec<&Truth>, Vec<Work>) = library
             .truth()
@@ -117,23 +117,23 @@ fn every_resolver_leads_to_every_copy_that_it_knows_of() {
                 resolver.applies(work),
                 Applies::Yes,
                 "{} and {}",
-                resolver.name(),
+                resolver.id(),
                 truth.id
             );
             let sums = everything(&outcome, &pages, &web);
             for copy in truth
                 .copies
                 .iter()
-                .filter(|copy| copy.found_by.contains(&resolver.name()))
+                .filter(|copy| copy.found_by.contains(&resolver.id().as_str()))
             {
                 assert!(
                     sums.contains(&copy.sha256),
                     "{} does not lead from {} to {}: {outcome:?}",
-                    resolver.name(),
+                    resolver.id(),
                     truth.id,
                     copy.url
                 );
-                *led.entry(resolver.name()).or_default() += 1;
+                *led.entry(resolver.id()).or_default() += 1;
             }
         }
     }

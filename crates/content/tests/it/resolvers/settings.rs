@@ -1,7 +1,7 @@
 use docstokg_content::location::{Location, Offers, distinct};
 use docstokg_content::resolver::endpoints::Endpoints;
 use docstokg_content::resolver::settings::{Credentials, Settings};
-use docstokg_content::resolver::{OpenAlex, all, order};
+use docstokg_content::resolver::{NAMES, OpenAlex, ResolverId, all};
 use std::sync::Arc;
 use url::Url;
 
@@ -78,11 +78,11 @@ fn blank_keys_are_none() {
 
 #[test]
 fn all_resolvers_have_their_names() {
-    let names: Vec<&str> = all(&settings())
+    let names: Vec<ResolverId> = all(&settings())
         .iter()
-        .map(|resolver| resolver.name())
+        .map(|resolver| resolver.id())
         .collect();
-    assert_eq!(names, order::NAMES);
+    assert_eq!(names, NAMES);
 }
 
 #[test]
@@ -90,19 +90,41 @@ fn places_are_joined_by_their_canonical_form() {
     let url = |text: &str| Url::parse(text).unwrap();
     let arxiv = Endpoints::default().arxiv;
     let joined = distinct([
-        Location::new(url("https://x.example/%7ea#p"), Offers::Unknown, "a"),
-        Location::new(url("https://x.example/~a"), Offers::Pdf, "b")
-            .licence(Some("cc-by".to_owned())),
-        Location::new(url("http://arxiv.org/abs/2101.00001"), Offers::Landing, "b")
-            .rewritten(&arxiv),
+        Location::new(
+            url("https://x.example/%7ea#p"),
+            Offers::Unknown,
+            ResolverId::stored("a"),
+        ),
+        Location::new(
+            url("https://x.example/~a"),
+            Offers::Pdf,
+            ResolverId::stored("b"),
+        )
+        .licence(Some("cc-by".to_owned())),
+        Location::new(
+            url("http://arxiv.org/abs/2101.00001"),
+            Offers::Landing,
+            ResolverId::stored("b"),
+        )
+        .rewritten(&arxiv),
         Location::new(
             url("https://arxiv.org/pdf/2101.00001.pdf"),
             Offers::Pdf,
-            "c",
+            ResolverId::stored("c"),
         )
         .rewritten(&arxiv),
-        Location::new(url("http://www.nature.com/a.pdf"), Offers::Pdf, "c").rewritten(&arxiv),
-        Location::new(url("http://notnature.com/a.pdf"), Offers::Pdf, "c").rewritten(&arxiv),
+        Location::new(
+            url("http://www.nature.com/a.pdf"),
+            Offers::Pdf,
+            ResolverId::stored("c"),
+        )
+        .rewritten(&arxiv),
+        Location::new(
+            url("http://notnature.com/a.pdf"),
+            Offers::Pdf,
+            ResolverId::stored("c"),
+        )
+        .rewritten(&arxiv),
     ]);
     let shown: Vec<String> = joined
         .iter()

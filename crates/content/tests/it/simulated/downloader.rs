@@ -4,7 +4,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use docstokg_content::location::{Checksum, Location, Offers};
 use docstokg_content::resolver::order::{Choice, Plan, order};
-use docstokg_content::resolver::{self, LandingPage, Outcome, Resolver};
+use docstokg_content::resolver::{self, LandingPage, Outcome, Resolver, ResolverId};
 use docstokg_content::sniff::{
     Expected, MIN_PDF_BYTES, Payload, Received, Verdict, classify, judge,
 };
@@ -34,18 +34,18 @@ impl<'a> Downloader<'a> {
     }
 
     pub(super) fn download(&self, mut work: Work) -> Option<Bytes> {
-        let mut asked: HashSet<&'static str> = HashSet::new();
+        let mut asked: HashSet<ResolverId> = HashSet::new();
         let mut tried: HashSet<Url> = HashSet::new();
         loop {
-            let planned = order(&work, &Choice::default(), &self.resolvers).unwrap();
+            let planned = order(&work, &Choice::default(), &self.resolvers);
             let next = planned
                 .iter()
-                .find(|planned| planned.plan == Plan::Ask && !asked.contains(planned.resolver))?;
+                .find(|planned| planned.plan == Plan::Ask && !asked.contains(&planned.resolver))?;
             asked.insert(next.resolver);
             let resolver = self
                 .resolvers
                 .iter()
-                .find(|resolver| resolver.name() == next.resolver)?;
+                .find(|resolver| resolver.id() == next.resolver)?;
             let outcome = run(resolver.resolve(std::slice::from_ref(&work), self.web)).remove(0);
             outcome
                 .learned()
