@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::time::BootInstant;
 use crate::windows::Multiplier;
 
-/// The knobs of the adaptive rate.
+/// The settings of the adaptive rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdaptivePolicy {
     /// How long answers are counted before a decision.
@@ -44,7 +44,7 @@ impl Default for AdaptivePolicy {
 
 /// The answers of the running window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tally {
+pub struct Counts {
     started: BootInstant,
     calls: u32,
     throttled: u32,
@@ -61,7 +61,7 @@ pub struct Adjustment {
     pub reason: &'static str,
 }
 
-impl Tally {
+impl Counts {
     /// Takes in an answer, and decides on the multiplier when a window has ended before it.
     pub fn observe(
         &mut self,
@@ -87,7 +87,7 @@ impl Tally {
         adjustment
     }
 
-    /// Tells whether nobody has counted answers for `memory`.
+    /// Returns whether no answer has been counted for `memory`.
     #[must_use]
     pub fn is_stale(&self, memory: Duration, now: BootInstant) -> bool {
         self.started + memory <= now
@@ -121,12 +121,12 @@ mod tests {
     #[test]
     fn many_throttled_answers_lower_the_rate_and_few_raise_it() {
         let policy = AdaptivePolicy::default();
-        let mut tally = Tally::default();
+        let mut counts = Counts::default();
         let mut multiplier = Multiplier::FULL;
         let mut seen = Vec::new();
         for second in 0..400 {
             let throttled = second < 120 && second % 10 == 0;
-            if let Some(adjustment) = tally.observe(&policy, multiplier, throttled, at(second)) {
+            if let Some(adjustment) = counts.observe(&policy, multiplier, throttled, at(second)) {
                 multiplier = adjustment.new;
                 seen.push((adjustment.new.share(), adjustment.reason));
             }
@@ -139,10 +139,10 @@ mod tests {
     #[test]
     fn it_stays_within_its_bounds() {
         let policy = AdaptivePolicy::default();
-        let mut tally = Tally::default();
+        let mut counts = Counts::default();
         let mut multiplier = Multiplier::FULL;
         for second in 0..1_000 {
-            multiplier = tally
+            multiplier = counts
                 .observe(&policy, multiplier, true, at(second))
                 .map_or(multiplier, |adjustment| adjustment.new);
         }

@@ -9,7 +9,7 @@ use url::Url;
 
 use crate::role::Role;
 
-/// Query parameters that only follow people around. Dropped on landing requests, never elsewhere.
+/// Query parameters that only serve tracking. Dropped on landing requests, never elsewhere.
 const TRACKERS: [&str; 24] = [
     "_ga",
     "_gl",
@@ -93,8 +93,7 @@ fn is_tracker(pair: &str) -> bool {
 /// Upper-cases escapes and undoes those of unreserved characters (RFC 3986 sections 6.2.2.1 and
 /// 6.2.2.2).
 ///
-/// One that stands right behind a `%` which begins no escape stays: undone, it could make one of
-/// it.
+/// An escape right after a `%` that begins no escape stays: decoded, it could complete one.
 fn normalise_escapes(path: &str) -> String {
     let mut normal = String::with_capacity(path.len());
     let mut rest = path;
@@ -202,7 +201,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_index_form_of_an_index_form_is_itself(path in "[a-zA-Z0-9/%._~-]{0,30}", query in "[a-z0-9=&%+]{0,20}") {
+        fn the_index_form_of_an_index_form_is_itself(
+            path in "[a-zA-Z0-9/%._~-]{0,30}",
+            query in "[a-z0-9=&%+]{0,20}",
+        ) {
             let url = Url::parse(&format!("https://Example.org/{path}?{query}")).unwrap();
             let once = for_index(&url);
             prop_assert_eq!(for_index(&once), once);

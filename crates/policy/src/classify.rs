@@ -1,4 +1,4 @@
-//! What an answer, or the lack of one, says about the origin. The ONE place where that is decided.
+//! What an answer, or the lack of one, says about the origin. Only this module decides it.
 
 use http::StatusCode;
 
@@ -11,7 +11,7 @@ pub enum Outcome {
     Failure,
     /// An answer that says nothing about the origin's health: not found, not allowed, and the like.
     Neutral,
-    /// The origin says that it is asked too often. Counts as a failure too.
+    /// The origin says that it gets too many requests. Counts as a failure too.
     Throttled,
 }
 
@@ -66,7 +66,7 @@ impl Fault {
         }
     }
 
-    /// Tells whether the fault is on our side of the network and says nothing about the origin to
+    /// Returns whether the fault is on our side of the network and says nothing about the origin to
     /// others.
     #[must_use]
     pub const fn is_ours(self) -> bool {
@@ -83,7 +83,7 @@ pub enum Ending {
     Fault(Fault),
 }
 
-/// A verdict on an attempt.
+/// The classification of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
     /// What it means.
@@ -118,8 +118,8 @@ impl Classifier {
     #[must_use]
     pub fn classify(&self, ending: Ending) -> Class {
         match ending {
-            // Front ends end their connections after so many requests, and whatever was on its way
-            // is asked again. Nobody has answered: breakers are not told of it at all.
+            // Front ends close their connections after some number of requests, and requests that
+            // were in flight are repeated. The origin has not answered: breakers do not count it.
             Ending::Fault(Fault::ConnectionClosed) => Class {
                 outcome: Outcome::Neutral,
                 transient: true,

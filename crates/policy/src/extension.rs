@@ -1,4 +1,4 @@
-//! Room in what stores persist for what later versions add, without a change of layout.
+//! Extensions of the persisted state: later versions add fields without a change of layout.
 //!
 //! An extension is a tag and bytes. A version that does not know a tag keeps its bytes as they are.
 

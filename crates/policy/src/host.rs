@@ -20,7 +20,7 @@ pub enum HostError {
     /// Neither `http` nor `https`.
     #[error("the scheme of '{0}' is not http or https")]
     Scheme(String),
-    /// A user name or password stands before the host.
+    /// A user name or password comes before the host.
     #[error("the URL carries a user name or password; give credentials in the config instead")]
     Userinfo,
     /// Nothing that could be a host.
@@ -60,7 +60,7 @@ impl Host {
         }))
     }
 
-    /// Reads a host as people write it in config: any case, Unicode, a trailing dot, a port.
+    /// Reads a host as written in config: any case, Unicode, a trailing dot, a port.
     ///
     /// Both default ports are dropped, since config speaks of a host and not of a scheme.
     ///
@@ -80,7 +80,7 @@ impl Host {
         }
         if trimmed.contains(['/', '?', '#', '\\']) || trimmed.chars().any(char::is_whitespace) {
             return Err(malformed(
-                "give the host alone, without scheme, path or spaces",
+                "give only the host, without scheme, path or spaces",
             ));
         }
         let bracketed = match trimmed.parse::<std::net::Ipv6Addr>() {
@@ -143,7 +143,7 @@ impl Borrow<str> for Host {
     }
 }
 
-/// Tells whether an address is one that the open internet does not reach: loopback, private,
+/// Returns whether an address is one that the open internet does not reach: loopback, private,
 /// link-local, shared, unique-local, unspecified, multicast, reserved, and IPv6 forms that embed
 /// such an IPv4 address.
 #[must_use]

@@ -1,4 +1,4 @@
-//! Rates as people write them, and the windows that they mean.
+//! Rates as written in config, and the windows that they mean.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// At most `limit` grants in any interval of length `per`.
+/// At most `limit` permits in any interval of length `per`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Window {
     /// How many weights.

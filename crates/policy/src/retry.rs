@@ -73,7 +73,7 @@ pub struct Ended {
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Give back what there is.
+    /// Return the result as it is.
     Stop(StopReason),
     /// Try again at this instant, and not earlier.
     RetryAt(BootInstant),
@@ -82,7 +82,7 @@ pub enum Next {
 /// Why there is no further attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StopReason {
-    /// The answer is final: good, or not made better by asking again.
+    /// The answer is final: a success, or a failure that a retry does not change.
     Final,
     /// All attempts are used up.
     Attempts,
@@ -111,7 +111,7 @@ impl StopReason {
 /// Decides on the next step after an attempt. `jitter_sample` is a random share in 0..1.
 ///
 /// The server's Retry-After and the breaker's block are minimums: they win over the backoff and are
-/// never cut to its ceiling. Backoff has equal jitter: half of it certain, half of it drawn.
+/// never cut to its ceiling. Backoff has equal jitter: half of it fixed, half of it random.
 #[must_use]
 pub fn decide(policy: &RetryPolicy, ended: &Ended, now: BootInstant, jitter_sample: f64) -> Next {
     if !ended.class.transient {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn backoff_doubles_with_half_of_it_certain() {
+    fn backoff_doubles_with_half_of_it_fixed() {
         let policy = RetryPolicy::default();
         for (attempt, low, high) in [(1, 100, 200), (2, 200, 400), (3, 400, 800)] {
             let ended = ended(attempt, Outcome::Failure);
@@ -254,14 +254,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_retry_never_comes_before_what_was_asked(attempt in 1u32..4, asked in 0u64..10_000_000, open in 0u64..10_000_000, jitter_sample in 0.0f64..1.0) {
+        fn a_retry_never_comes_before_what_was_asked(
+            attempt in 1u32..4,
+            asked in 0u64..10_000_000,
+            open in 0u64..10_000_000,
+            jitter_sample in 0.0f64..1.0,
+        ) {
             let mut ended = ended(attempt, Outcome::Throttled);
             ended.deadline = BootInstant::FAR;
             ended.asked_until = Some(NOW + Duration::from_micros(asked));
             ended.open_until = Some(NOW + Duration::from_micros(open));
-            let Next::RetryAt(at) = decide(&RetryPolicy::default(), &ended, NOW, jitter_sample) else { panic!("stopped") };
-            prop_assert!(at >= NOW + Duration::from_micros(asked.max(open)));
-            prop_assert!(at <= NOW + Duration::from_micros(asked.max(open)).max(Duration::from_secs(30)));
+            let next = decide(&RetryPolicy::default(), &ended, NOW, jitter_sample);
+            let Next::RetryAt(at) = next else { panic!("stopped") };
+            let stated = Duration::from_micros(asked.max(open));
+            prop_assert!(at >= NOW + stated);
+            prop_assert!(at <= NOW + stated.max(Duration::from_secs(30)));
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::time::Timestamp;
 /// Longer than any server means: a century. What is beyond it is cut to it.
 const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 
-/// Reads a `Retry-After` value: how long from now on the server wants to be left alone.
+/// Reads a `Retry-After` value: how long from now on the server asks for no requests.
 ///
 /// Takes delta-seconds and the three date forms of RFC 9110. A date is measured against the
 /// response's own `Date` where that is given, so that a wrong clock on either side does not matter,

@@ -1,9 +1,9 @@
-//! The history of a budget: when grants were used.
+//! The history of a budget: when permits were used.
 //!
 //! Windows of up to [`EXACT_LIMIT`] share one [`Ring`] of exact instants. Each larger window has a
 //! [`Coarse`] ring of at most [`COARSE_BUCKETS`] buckets; a bucket carries the instant of its
-//! LATEST grant, so that it leaves the window late and never early: a thousandth of the rate is
-//! lost and nothing is ever granted too much.
+//! LATEST permit, so that it leaves the window late and never early: a thousandth of the rate is
+//! lost and no window is ever exceeded.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,93 +14,93 @@ use crate::rate::Window;
 use crate::time::BootInstant;
 use crate::windows::id_of;
 
-/// The largest window whose grants are remembered one by one.
+/// The largest window whose permits are remembered one by one.
 pub const EXACT_LIMIT: u32 = 4_096;
-/// The most buckets in which a larger window remembers its grants.
+/// The most buckets in which a larger window remembers its permits.
 pub const COARSE_BUCKETS: u32 = 1_024;
 
-/// The instants of the latest grants, oldest first.
+/// The instants of the latest permits, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct Ring {
-    grants: VecDeque<BootInstant>,
+    permits: VecDeque<BootInstant>,
 }
 
 impl Ring {
-    /// Returns the instant of the `k`-th latest grant (1 is the latest), if there were so many.
+    /// Returns the instant of the `k`-th latest permit (1 is the latest), if there were so many.
     #[inline]
     #[must_use]
     pub fn back(&self, k: u32) -> Option<BootInstant> {
-        let place = self.grants.len().checked_sub(k as usize)?;
-        self.grants.get(place).copied()
+        let index = self.permits.len().checked_sub(k as usize)?;
+        self.permits.get(index).copied()
     }
 
-    /// Remembers `weight` grants at `at`, and no more than `keep` in all.
+    /// Remembers `weight` permits at `at`, and no more than `keep` in all.
     #[inline]
     pub fn push(&mut self, at: BootInstant, weight: u32, keep: u32) {
-        let at = self.grants.back().map_or(at, |latest| at.max(*latest));
-        if self.grants.capacity() == 0 {
-            // Most hosts are asked once: the first grant takes a word, not a page.
-            self.grants.reserve_exact(weight.min(keep) as usize);
+        let at = self.permits.back().map_or(at, |latest| at.max(*latest));
+        if self.permits.capacity() == 0 {
+            // Most hosts get one request: the first permit allocates one word.
+            self.permits.reserve_exact(weight.min(keep) as usize);
         }
         if keep == 0 {
             return;
         }
-        if weight == 1 && self.grants.len() < keep as usize {
-            self.grants.push_back(at);
+        if weight == 1 && self.permits.len() < keep as usize {
+            self.permits.push_back(at);
             return;
         }
         for _ in 0..weight {
-            if self.grants.len() >= keep as usize {
-                self.grants.pop_front();
+            if self.permits.len() >= keep as usize {
+                self.permits.pop_front();
             }
-            self.grants.push_back(at);
+            self.permits.push_back(at);
         }
     }
 
-    /// Takes back `weight` grants made at `at`, as far as they are still remembered.
+    /// Takes back `weight` permits made at `at`, as far as they are still remembered.
     pub fn take_back(&mut self, at: BootInstant, weight: u32) {
-        let end = self.grants.partition_point(|grant| *grant <= at);
-        let start = self.grants.partition_point(|grant| *grant < at);
+        let end = self.permits.partition_point(|used| *used <= at);
+        let start = self.permits.partition_point(|used| *used < at);
         let start = start.max(end.saturating_sub(weight as usize));
-        self.grants.drain(start..end);
+        self.permits.drain(start..end);
     }
 
     /// Returns the instants remembered, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = BootInstant> {
-        self.grants.iter().copied()
+        self.permits.iter().copied()
     }
 
     /// Replaces what is remembered.
-    pub fn restore(&mut self, grants: Vec<BootInstant>) {
-        self.grants = grants.into();
+    pub fn restore(&mut self, permits: Vec<BootInstant>) {
+        self.permits = permits.into();
     }
 
     /// Returns the latest instant remembered.
     #[must_use]
     pub fn latest(&self) -> Option<BootInstant> {
-        self.grants.back().copied()
+        self.permits.back().copied()
     }
 
-    /// Returns how many grants at `now` are younger than `width`.
+    /// Returns how many permits at `now` are younger than `width`.
     #[must_use]
     pub fn count_within(&self, width: Duration, now: BootInstant) -> usize {
-        self.grants.len() - self.grants.partition_point(|grant| *grant + width <= now)
+        self.permits.len() - self.permits.partition_point(|used| *used + width <= now)
     }
 }
 
-/// The grants of one large window, in buckets.
+/// The permits of one large window, in buckets.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Coarse {
     window: Window,
     /// The width in microseconds, guard included.
     width: u64,
-    /// Its name in one word.
+    /// The identifier of the window, in one word.
     id: u64,
     #[serde(skip)]
     buckets: VecDeque<Bucket>,
     #[serde(skip)]
     total: u64,
-    /// How many grants a bucket takes.
+    /// How many permits a bucket takes.
     share: u32,
 }
 
@@ -135,7 +135,7 @@ impl Coarse {
         }
     }
 
-    /// Returns the name of the window in one word.
+    /// Returns the identifier of the window.
     #[inline]
     #[must_use]
     pub(crate) fn id(&self) -> u64 {
@@ -169,7 +169,7 @@ impl Coarse {
         self.window
     }
 
-    /// Returns the instant at which the `k`-th latest grant is taken to have been used: never
+    /// Returns the instant at which the `k`-th latest permit is taken to have been used: never
     /// earlier than it was.
     #[inline]
     #[must_use]
@@ -184,7 +184,7 @@ impl Coarse {
         })
     }
 
-    /// Remembers `weight` grants at `at`, and forgets those that have left the window.
+    /// Remembers `weight` permits at `at`, and forgets those that have left the window.
     #[inline]
     pub fn push(&mut self, at: BootInstant, weight: u32) {
         while let Some(oldest) = self
@@ -218,15 +218,15 @@ impl Coarse {
         }
     }
 
-    /// Takes back `weight` grants made at `at`, as far as their bucket is still there.
+    /// Takes back `weight` permits made at `at`, as far as their bucket is still there.
     pub fn take_back(&mut self, at: BootInstant, weight: u32) {
-        let place = self.buckets.partition_point(|bucket| bucket.latest < at);
-        if let Some(bucket) = self.buckets.get_mut(place) {
+        let index = self.buckets.partition_point(|bucket| bucket.latest < at);
+        if let Some(bucket) = self.buckets.get_mut(index) {
             let taken = bucket.count.min(weight);
             bucket.count -= taken;
             self.total -= u64::from(taken);
             if bucket.count == 0 {
-                self.buckets.remove(place);
+                self.buckets.remove(index);
             }
         }
     }
@@ -237,7 +237,7 @@ impl Coarse {
         self.buckets.back().map(|bucket| bucket.latest)
     }
 
-    /// Returns how many grants at `now` count as younger than `width`.
+    /// Returns how many permits at `now` count as younger than `width`.
     #[must_use]
     pub fn count_within(&self, width: Duration, now: BootInstant) -> u64 {
         self.buckets
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_taken_back_leaves_its_neighbours() {
+    fn a_permit_taken_back_leaves_its_neighbours() {
         let mut ring = Ring::default();
         for instant in [1, 2, 2, 2, 3] {
             ring.push(at(instant), 1, 9);
@@ -294,8 +294,8 @@ mod tests {
             Duration::from_secs(86_400),
         );
         let mut coarse = Coarse::new(window, 86_400_000_000);
-        for grant in 0..1_000_000u64 {
-            coarse.push(at(grant * 1_000), 1);
+        for permit in 0..1_000_000u64 {
+            coarse.push(at(permit * 1_000), 1);
         }
         assert!(
             coarse.buckets.len() <= COARSE_BUCKETS as usize + 1,

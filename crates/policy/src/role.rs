@@ -30,7 +30,7 @@ impl Role {
         }
     }
 
-    /// Returns the place of this role in per-role tables.
+    /// Returns the index of this role in per-role tables.
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize

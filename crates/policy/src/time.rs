@@ -1,8 +1,8 @@
-//! Instants, and the seam through which everything learns what time it is.
+//! Instants, and the trait through which all code reads the time.
 //!
 //! Two clocks that must never be mixed up: [`BootInstant`] paces requests and times blocks, one
 //! clock for all processes of a machine, blind to wall-clock steps; [`Timestamp`] is wall time, for
-//! HTTP dates and for people. Both count whole microseconds, so that a shared store can keep them
+//! HTTP dates and for display. Both count whole microseconds, so that a shared store can keep them
 //! as integers.
 
 use std::fmt;
@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize};
 pub struct BootInstant(u64);
 
 impl BootInstant {
-    /// Before everything.
+    /// The start of the clock: no later than any other instant.
     pub const ZERO: Self = Self(0);
-    /// Later than anything that is ever waited for.
+    /// The end of the clock: a deadline that never comes.
     pub const FAR: Self = Self(u64::MAX);
 
     /// Makes an instant from microseconds.
@@ -134,7 +134,7 @@ impl fmt::Display for Timestamp {
 /// Turns days since 1970-01-01 into year, month and day of the proleptic Gregorian calendar.
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
-    let generation = shifted.div_euclid(146_097);
+    let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
     let year_of_era =
         (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -146,11 +146,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     } else {
         shifted_month - 9
     };
-    (
-        year_of_era + generation * 400 + i64::from(month <= 2),
-        month,
-        day,
-    )
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 /// Returns the whole microseconds of a duration, saturating.
@@ -159,7 +155,7 @@ pub fn micros(length: Duration) -> u64 {
     u64::try_from(length.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Tells the time. The only source of it for decisions, stores and the hub.
+/// The source of time for decisions, stores and the hub; there is no other.
 pub trait Clock: Send + Sync {
     /// Returns the instant on the boot clock; never goes back.
     fn boot(&self) -> BootInstant;

@@ -16,10 +16,10 @@ pub struct Windows {
     list: Box<[Window]>,
     rules: Box<[Rule]>,
     guard: Duration,
-    /// How many exact grants are worth remembering.
+    /// How many exact permits are worth remembering.
     pub(crate) keep: u32,
     pub(crate) has_coarse: bool,
-    /// Tells windows apart in one comparison. Never zero.
+    /// Distinguishes lists of windows in one comparison. Never zero.
     pub(crate) signature: u64,
 }
 
@@ -27,22 +27,22 @@ pub struct Windows {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
     pub(crate) limit: u32,
-    /// Its grants are remembered one by one.
+    /// Its permits are remembered one by one.
     pub(crate) exact: bool,
     /// The width at the full rate, guard included, in microseconds.
     pub(crate) width: u64,
-    /// The name of the window among large ones.
+    /// The identifier of the window among large ones.
     pub(crate) id: u64,
 }
 
-/// Names a window in one word.
+/// Returns the identifier of a window, in one word.
 pub(crate) fn id_of(window: &Window) -> u64 {
     (u64::from(window.limit.get()) << 32) ^ micros(window.per)
 }
 
 /// The longest turn of a process among more than a window allows, in microseconds.
 const LONGEST_TURN: u64 = 100_000;
-/// Windows longer than this are quotas: the adaptive multiplier leaves them alone.
+/// Windows longer than this are quotas: the adaptive multiplier does not change them.
 const PACING: Duration = Duration::from_secs(60);
 
 /// Returns how long a turn lasts: a request that wakes later than that waits for the next one.
@@ -97,8 +97,8 @@ impl Windows {
     }
 
     /// Returns one process's share of the windows among so many: the count is divided, and only
-    /// what is less than one is made up by a wider window. Shares add up to at most the limit in
-    /// every interval, also if all burst at once.
+    /// a share of less than one widens the window instead. Shares add up to at most the limit in
+    /// every interval, even if all processes burst at once.
     #[must_use]
     pub fn shared_by(&self, processes: u32) -> Self {
         let processes = processes.max(1);
@@ -242,8 +242,39 @@ mod tests {
     use super::*;
     use crate::rate::parse_rates;
 
+    /// Lets every process send once in each of its turns, early or late in it; returns when each
+    /// request was sent and by which process.
+    fn sent_in_turns(windows: &Windows, processes: u32) -> Vec<(i64, u32)> {
+        let mut state = 7_u64;
+        let mut random = |most: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            i64::try_from((state >> 33) % most).unwrap()
+        };
+        let mut sent = Vec::new();
+        let span = 400_000_000;
+        for rank in 0..processes {
+            let mut now = random(1_000_000);
+            while now < span {
+                let wait = windows
+                    .next_turn(rank, processes, Timestamp::from_micros(now))
+                    .unwrap();
+                if wait.is_zero() {
+                    sent.push((now, rank));
+                    // Past this turn.
+                    now += i64::try_from(LONGEST_TURN).unwrap();
+                } else {
+                    let late = random(40_000);
+                    now += i64::try_from(micros(wait)).unwrap() + late;
+                }
+            }
+        }
+        sent
+    }
+
     /// Every process sends once in each of its turns, early or late in it: no window has more than
-    /// it allows, and all get their turns at nearly the full rate.
+    /// it allows, and every process gets its turns at nearly the full rate.
     #[test]
     fn turns_of_more_processes_than_a_window_allows_never_meet() {
         for (rates, processes) in [
@@ -254,31 +285,7 @@ mod tests {
             ("7/MINUTE", 40),
         ] {
             let windows = Windows::new(parse_rates(rates).unwrap(), Duration::from_millis(10));
-            let mut state = 7_u64;
-            let mut random = |most: u64| {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1_442_695_040_888_963_407);
-                i64::try_from((state >> 33) % most).unwrap()
-            };
-            let mut sent: Vec<(i64, u32)> = Vec::new();
-            let span = 400_000_000;
-            for rank in 0..processes {
-                let mut now = random(1_000_000);
-                while now < span {
-                    let wait = windows
-                        .next_turn(rank, processes, Timestamp::from_micros(now))
-                        .unwrap();
-                    if wait.is_zero() {
-                        sent.push((now, rank));
-                        // Past this turn.
-                        now += i64::try_from(LONGEST_TURN).unwrap();
-                    } else {
-                        let late = random(40_000);
-                        now += i64::try_from(micros(wait)).unwrap() + late;
-                    }
-                }
-            }
+            let mut sent = sent_in_turns(&windows, processes);
             sent.sort_unstable();
             for window in windows.list() {
                 let (limit, width) = (
@@ -297,7 +304,7 @@ mod tests {
             assert!(
                 (0..processes)
                     .all(|rank| sent.iter().filter(|(_, other)| *other == rank).count() > 0),
-                "{rates}: everybody gets a turn"
+                "{rates}: every process gets a turn"
             );
         }
         assert_eq!(

@@ -168,7 +168,7 @@ impl Site {
             }
         };
         let costs = ask.costs.iter().map(cost).collect();
-        ask.to_owned().charging(costs)
+        ask.to_owned().with_costs(costs)
     }
 
     /// Answers without the shared store.

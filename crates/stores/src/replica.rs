@@ -225,7 +225,7 @@ impl Replica {
         self.scratch.clear();
         for (place, budget) in self.order.iter().enumerate() {
             self.site.budgets_mut()[*budget]
-                .hand_over_journal(|change| self.scratch.extend_from_slice(&entry(place, change)));
+                .drain_journal(|change| self.scratch.extend_from_slice(&entry(place, change)));
         }
         if !touched && self.scratch.is_empty() {
             return Ok(done);

@@ -1,4 +1,4 @@
-//! The knobs of a breaker.
+//! The settings of a breaker.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub struct BreakerPolicy {
     pub window: Option<RollingWindow>,
     /// How many probes of each role may be out at once while half-open.
     pub trial_calls: [u32; 3],
-    /// The most that a probe is put off.
+    /// The longest delay of a probe.
     pub jitter: Duration,
     /// A block for a throttling answer without Retry-After, where set.
     pub throttle_block: Option<Duration>,

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 
 use super::{Budget, Reservation, SlotLease, Stage, Wait};
-use crate::adaptive::Tally;
+use crate::adaptive::Counts;
 use crate::ring::Coarse;
 use crate::time::BootInstant;
 use crate::windows::Multiplier;
@@ -17,7 +17,7 @@ pub struct FirstLayout {
     reservations: Vec<FirstReservation>,
     slots: Vec<SlotLease>,
     multiplier: Multiplier,
-    tally: Option<Box<Tally>>,
+    counts: Option<Box<Counts>>,
     #[expect(clippy::box_collection, reason = "as it is kept in the budget")]
     waits: Option<Box<Vec<Wait>>>,
 }
@@ -41,12 +41,12 @@ impl From<FirstLayout> for Budget {
             reservations,
             slots,
             multiplier,
-            tally,
+            counts,
             waits,
         } = first;
         let sent = reservations
             .into_iter()
-            .filter(|held| held.stage == Stage::Sent);
+            .filter(|reservation| reservation.stage == Stage::Sent);
         let sent = sent.map(
             |FirstReservation {
                  id,
@@ -69,7 +69,7 @@ impl From<FirstLayout> for Budget {
             reservations: sent.collect(),
             slots,
             multiplier,
-            tally,
+            counts,
             waits,
             ..Self::default()
         }

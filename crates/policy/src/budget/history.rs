@@ -1,5 +1,4 @@
-//! How the history of a budget is written down and read again by a store that several processes
-//! share.
+//! How a store that several processes share records the history of a budget and reads it back.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,28 +10,28 @@ use crate::time::BootInstant;
 /// The history of a budget, whole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct History {
-    /// The exact grants, oldest first.
-    grants: Vec<BootInstant>,
+    /// The exact permits, oldest first.
+    permits: Vec<BootInstant>,
     /// The buckets of each large window.
     coarse: Vec<(Window, Vec<Bucket>)>,
 }
 
 impl Budget {
-    /// Starts to write down changes of the history, for whoever shares it.
+    /// Starts to journal changes of the history, for processes that share it.
     pub fn keep_journal(&mut self) {
         self.journal = Some(Box::default());
     }
 
-    /// Hands over the changes since the last call.
+    /// Passes the changes since the last call to `to`, and clears them.
     #[inline]
-    pub fn hand_over_journal(&mut self, mut to: impl FnMut(Change)) {
+    pub fn drain_journal(&mut self, mut to: impl FnMut(Change)) {
         if let Some(journal) = &mut self.journal {
             journal.iter().copied().for_each(&mut to);
             journal.clear();
         }
     }
 
-    /// Repeats a change that another process made.
+    /// Applies a change that another process made.
     pub fn replay(&mut self, change: Change) {
         let journal = self.journal.take();
         match change {
@@ -46,7 +45,7 @@ impl Budget {
     #[must_use]
     pub fn history(&self) -> History {
         History {
-            grants: self.ring.iter().collect(),
+            permits: self.ring.iter().collect(),
             coarse: self
                 .coarse
                 .iter()
@@ -57,7 +56,7 @@ impl Budget {
 
     /// Replaces the history.
     pub fn restore(&mut self, history: History) {
-        self.ring.restore(history.grants);
+        self.ring.restore(history.permits);
         for (window, buckets) in history.coarse {
             if let Some(coarse) = self
                 .coarse
@@ -69,7 +68,7 @@ impl Budget {
         }
     }
 
-    /// Takes over everything but the history from what another process wrote.
+    /// Replaces everything but the history by what another process wrote.
     pub fn adopt(&mut self, other: Self) {
         let Self {
             keep,
@@ -77,21 +76,21 @@ impl Budget {
             reservations,
             slots,
             multiplier,
-            tally,
+            counts,
             waits,
             extensions,
             ..
         } = other;
-        let mut mine = std::mem::take(&mut self.coarse);
+        let mut own = std::mem::take(&mut self.coarse);
         self.coarse = coarse
             .into_iter()
             .map(|theirs| {
-                match mine
+                match own
                     .iter()
                     .position(|coarse| coarse.window() == theirs.window())
                 {
-                    Some(place) => {
-                        let mut same = mine.swap_remove(place);
+                    Some(index) => {
+                        let mut same = own.swap_remove(index);
                         same.widen(theirs.width());
                         same
                     }
@@ -99,29 +98,29 @@ impl Budget {
                 }
             })
             .collect::<Vec<Coarse>>();
-        // Another process may have written before it had heard of our windows.
+        // Another process may have written before it knew our windows.
         self.remembered = 0;
         (self.keep, self.reservations, self.slots) = (keep, reservations, slots);
-        (self.multiplier, self.tally, self.waits) = (multiplier, tally, waits);
+        (self.multiplier, self.counts, self.waits) = (multiplier, counts, waits);
         self.extensions = extensions;
     }
 
     /// Moves every instant to another clock.
     ///
-    /// Whatever the wall clock says, no grant lies ahead of `now`.
+    /// Whatever the wall clock says, no permit is later than `now`.
     pub fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant, now: BootInstant) {
         let shift = &|instant| shift(instant).min(now);
         let history = self.history();
         self.ring
-            .restore(history.grants.into_iter().map(shift).collect());
+            .restore(history.permits.into_iter().map(shift).collect());
         for coarse in &mut self.coarse {
             let buckets: Vec<Bucket> = coarse.buckets().map(|bucket| bucket.moved(shift)).collect();
             coarse.restore(buckets);
         }
-        // Whoever waited, or held a slot, is gone with the machine's last start.
+        // Holders of reservations and slots ended when the machine restarted.
         self.reservations.clear();
         self.slots.clear();
-        self.tally = None;
+        self.counts = None;
         self.waits = None;
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked of a site, and what it answers.
+//! The question of a request to a site, and the answers.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::{AdaptivePolicy, BreakerPolicy, OpenReason, Role, Transition, Window, Windows};
 use crate::time::BootInstant;
 
-/// One budget that a request charges.
+/// What a request costs in one budget.
 #[derive(Clone, Debug)]
 pub struct Cost {
     /// Which budget of the site.
     pub budget: usize,
-    /// How much of it; zero takes part in nothing.
+    /// How much of it; a cost of zero is not counted.
     pub weight: u32,
     /// The windows as this process applies them.
     pub windows: std::sync::Arc<Windows>,
@@ -20,7 +20,7 @@ pub struct Cost {
     pub slots: Option<NonZeroU32>,
 }
 
-/// What to do while the breaker is open or a probe is out.
+/// What to do while the breaker is open or a probe is in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// Be refused at once, at no cost.
@@ -32,10 +32,10 @@ pub enum Patience {
 /// Where a request stands in the queue of its own process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueuePosition {
-    /// First: it may go, or reserve a place.
+    /// First: it may go, or make a reservation.
     Head,
-    /// Behind so many weights that have no reservation yet: it is told when its turn comes at the
-    /// earliest.
+    /// Behind this many weights that have no reservation yet: it learns the earliest instant of its
+    /// turn.
     Behind(u32),
     /// Behind a head whose answer is still on its way from a remote store: it may go at once, and
     /// reserves nothing.
@@ -59,7 +59,7 @@ pub struct Ask<'a> {
     pub role: Role,
     /// Whether the role has a breaker of its own.
     pub isolated: bool,
-    /// What is charged, all or none.
+    /// The costs, spent all or none.
     pub costs: &'a [Cost],
     /// The policy of the breaker that is obeyed.
     pub breaker: &'a BreakerPolicy,
@@ -71,13 +71,13 @@ pub struct Ask<'a> {
     pub deadline: BootInstant,
     /// What to do while the breaker is open.
     pub patience: Patience,
-    /// Its place in the queue of its own process.
+    /// Its position in the queue of its own process.
     pub queue_position: QueuePosition,
     /// A random share in 0..1, for the jitter of probes.
     pub jitter_sample: f64,
-    /// How long a probe's place, or a shared slot, is held without a sign of life.
+    /// How long a probe's lease, or a shared slot, lasts without a heartbeat.
     pub lease: Duration,
-    /// Since when the caller has been asking, for those who want to know how long it waited.
+    /// Since when the caller has been asking, to measure how long it waited.
     pub asked: BootInstant,
 }
 
@@ -107,9 +107,9 @@ impl<'a> Ask<'a> {
 pub enum Entry {
     /// Send now.
     Go(Permit),
-    /// A place is reserved: sleep until its instant, then confirm.
+    /// A reservation was made: sleep until its instant, then confirm.
     Wait(Reserved),
-    /// Not the head of its queue: wait for one's turn, which comes no earlier than this.
+    /// Not the head of its queue: wait for the turn, which comes no earlier than this.
     Queue {
         /// Not before this instant.
         at: BootInstant,
@@ -120,18 +120,18 @@ pub enum Entry {
         until: BootInstant,
         /// Why it is open, or was.
         reason: OpenReason,
-        /// A probe is out.
+        /// A probe is in flight.
         probing: bool,
     },
     /// The windows have room, but every slot that is shared with other processes is taken. The
-    /// place is reserved: confirm it again in a moment, the later the more requests come first.
+    /// position is reserved: confirm it again soon, the later the more requests come first.
     WaitForSlot {
-        /// The name of the reservation.
+        /// The id of the reservation.
         id: u64,
         /// How many requests with an earlier position are about to take a slot.
         earlier: u32,
     },
-    /// No; nothing was spent.
+    /// Refused; nothing was spent.
     Refused(Refusal),
 }
 
@@ -144,43 +144,43 @@ pub struct Entered {
     pub transition: Option<Box<Transition>>,
 }
 
-/// Leave to send one request. Must be settled or left.
+/// Permission to send one request. Must be settled or left.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Permit {
-    /// Its name among the reservations and leases of the site.
+    /// Its id among the reservations and leases of the site.
     pub id: u64,
-    /// The era of the breaker that let it through.
+    /// The generation of the breaker that admitted it.
     pub generation: u32,
-    /// The instant it was granted, and counts as used.
+    /// The instant at which it counts as used.
     pub at: BootInstant,
-    /// The same instant on the clock of the store, by which its grants are found again.
+    /// The same instant on the clock of the store, by which its use is found again.
     pub stamp: BootInstant,
     /// Whether it is a probe of a half-open breaker.
     pub probe: bool,
     /// The breaker was closed and without failures: a good answer changes nothing.
     pub clean: bool,
-    /// What a breaker in shadow mode would have said.
+    /// What a breaker in shadow mode would have answered.
     pub shadowed: Option<Box<Refusal>>,
 }
 
-/// A reserved place. Must be confirmed or left.
+/// A reservation that was made. Must be confirmed or left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserved {
-    /// Its name.
+    /// Its id.
     pub id: u64,
     /// When it is due.
     pub at: BootInstant,
     /// The window that asks for the wait; `None` when it is a probe's jitter.
     pub because: Option<Window>,
-    /// Whether it holds a probe's place.
+    /// Whether it holds the lease of a probe.
     pub probe: bool,
 }
 
-/// A no that knows when it ends.
+/// A refusal, and when it ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The instant at which the same question with no patience at all would be granted, if nobody
-    /// else acted.
+    /// The instant at which the same question without patience would be permitted, if no other
+    /// request came first.
     pub until: BootInstant,
     /// Why.
     pub reason: RefusalReason,
@@ -193,7 +193,7 @@ pub enum RefusalReason {
     Open {
         /// Why it is open, or was.
         reason: OpenReason,
-        /// It is half-open and its probes are out.
+        /// It is half-open and its probes are in flight.
         probing: bool,
     },
     /// By the limiter.
@@ -205,11 +205,11 @@ pub enum RefusalReason {
     Slots,
 }
 
-/// Whether a granted request may still be sent.
+/// Whether a request with a permit may still be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It may.
     Good,
-    /// A block began after it was granted.
+    /// A block began after it was permitted.
     Blocked(Refusal),
 }

@@ -1,11 +1,11 @@
 //! Order among requests that wait: positions decide, not instants.
 //!
-//! A waiting request keeps its position until it goes, is refused, leaves or expires. Whoever asks
-//! is fitted behind the waiting requests with smaller positions, whose instants are worked out anew
-//! at every ask, and never behind those with larger ones: they move when they confirm. So the first
-//! in order goes when its instant comes, however many wait and however late each of them wakes.
-//! Instants decided the order once: a holder that woke a moment late was sent behind the next one,
-//! which then suffered the same, and no request ever went.
+//! A waiting request keeps its position until it goes, is refused, leaves or expires. A request
+//! that asks is fitted behind the waiting requests with smaller positions, whose instants are
+//! computed at every ask, and never behind those with larger ones: they move when they confirm. So
+//! the first in order goes when its instant comes, however many wait and however late each of them
+//! wakes. An order by instants would be a livelock: a holder that wakes late would go behind the
+//! next one, which then would be late in turn.
 
 use std::time::Duration;
 
@@ -15,29 +15,28 @@ use crate::time::BootInstant;
 
 /// How long a reservation outlives its instant when its holder is gone.
 pub(super) const GRACE: Duration = Duration::from_secs(3);
-/// A holder that is later than this may be gone: whoever waits behind it looks again when its
-/// reservation is over.
+/// A holder that is later than this may be gone: requests behind it ask again when its reservation
+/// expires.
 const OVERDUE: Duration = Duration::from_millis(100);
-/// So many waiting requests before one are fitted each by itself, which takes time that grows with
-/// their cube. Those behind them, who are before it too, count as one queue: its instant is then a
-/// lower bound, and is worked out anew when it asks again.
+/// How many waiting requests before one are fitted one by one, which takes time that grows with
+/// their cube. Further requests before it count as one queue: its instant is then a lower bound,
+/// which is computed again when it asks again.
 const FITTED: usize = 48;
 /// A position that is behind every other: that of a request without a reservation.
 const LAST: u64 = u64::MAX;
 
 /// The reservation under which a request asks again.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
+pub(super) struct OwnReservation {
     pub(super) id: u64,
     pub(super) position: u64,
     pub(super) at: BootInstant,
 }
 
-/// What a request has before it.
+/// What comes before a request.
 #[derive(Default)]
 pub(super) struct Before {
-    /// The uses to come, for each of the budgets that the request charges; empty if there are none
-    /// at all.
+    /// The uses to come, for each budget of the request; empty if there are none at all.
     counted: Vec<Vec<Counted>>,
     /// The weights of the waiting requests that are not among them, for each of these budgets;
     /// empty if there are none.
@@ -47,14 +46,14 @@ pub(super) struct Before {
 }
 
 impl Before {
-    fn counted(&self, place: usize) -> &[Counted] {
-        self.counted.get(place).map_or(&[], Vec::as_slice)
+    fn counted(&self, index: usize) -> &[Counted] {
+        self.counted.get(index).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the weights to be fitted before the request's own: of requests that are not counted
     /// one by one, and of the queue of its own process.
-    fn ahead(&self, place: usize, own_queue: Option<u32>) -> Option<u32> {
-        match (self.queued.get(place), own_queue) {
+    fn ahead(&self, index: usize, own_queue: Option<u32>) -> Option<u32> {
+        match (self.queued.get(index), own_queue) {
             (Some(queued), own) => Some(queued.saturating_add(own.unwrap_or(0))),
             (None, own) => own,
         }
@@ -67,15 +66,24 @@ impl Before {
     }
 }
 
+/// Which request an instant is found for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    /// The request that asks: it comes behind the queues before it.
+    Asking,
+    /// A waiting request that is counted before it.
+    Counted,
+}
+
 impl Site {
     /// Returns the reservation under which `id` waits in the budgets of a request, if it is still
     /// there.
-    pub(super) fn held(&self, ask: &Ask<'_>, id: u64) -> Option<Held> {
+    pub(super) fn own_reservation(&self, ask: &Ask<'_>, id: u64) -> Option<OwnReservation> {
         let found = ask
             .costs
             .iter()
             .find_map(|cost| self.budgets[cost.budget].waiting(id))?;
-        Some(Held {
+        Some(OwnReservation {
             id,
             position: found.position,
             at: found.at,
@@ -88,26 +96,42 @@ impl Site {
             .costs
             .iter()
             .flat_map(|cost| self.budgets[cost.budget].reservations());
-        waiting.map(|held| held.position).max().unwrap_or(0) + 1
+        waiting
+            .map(|reservation| reservation.position)
+            .max()
+            .unwrap_or(0)
+            + 1
     }
 
-    /// Counts the requests before `mine` that are about to take a shared slot of a budget.
-    pub(super) fn earlier_due(&self, cost: &Cost, mine: Option<Held>, now: BootInstant) -> u32 {
-        let position = mine.map_or(LAST, |mine| mine.position);
+    /// Counts the requests before `own` that are about to take a shared slot of a budget.
+    pub(super) fn earlier_due(
+        &self,
+        cost: &Cost,
+        own: Option<OwnReservation>,
+        now: BootInstant,
+    ) -> u32 {
+        let position = own.map_or(LAST, |own| own.position);
         let is_due = |at: BootInstant| at <= now;
         let waiting = self.budgets[cost.budget]
             .reservations()
             .iter()
-            .filter(|held| held.is_waiting() && is_due(held.at));
+            .filter(|reservation| reservation.is_waiting() && is_due(reservation.at));
         let earlier = waiting
-            .filter(|held| held.position < position && mine.is_none_or(|mine| mine.id != held.id))
+            .filter(|reservation| {
+                reservation.position < position && own.is_none_or(|own| own.id != reservation.id)
+            })
             .count();
         u32::try_from(earlier).unwrap_or(u32::MAX)
     }
 
-    /// Works out what a request has before it: what is dialling, and the waiting requests with
-    /// smaller positions.
-    pub(super) fn before(&self, ask: &Ask<'_>, mine: Option<Held>, now: BootInstant) -> Before {
+    /// Lists what comes before a request: what is dialling, and the waiting requests with smaller
+    /// positions.
+    pub(super) fn before(
+        &self,
+        ask: &Ask<'_>,
+        own: Option<OwnReservation>,
+        now: BootInstant,
+    ) -> Before {
         let budgets = || ask.costs.iter().map(|cost| &self.budgets[cost.budget]);
         if budgets().all(|budget| budget.reservations().is_empty()) {
             return Before::default();
@@ -116,19 +140,19 @@ impl Site {
             let sent = budget
                 .reservations()
                 .iter()
-                .filter(|held| !held.is_waiting());
-            sent.map(|held| (now, held.weight)).collect()
+                .filter(|reservation| !reservation.is_waiting());
+            sent.map(|reservation| (now, reservation.weight)).collect()
         });
         let mut before = Before {
             counted: dialling.collect(),
             queued: Vec::new(),
             overdue_until: None,
         };
-        let position = mine.map_or(LAST, |mine| mine.position);
+        let position = own.map_or(LAST, |own| own.position);
         let mut earlier: Vec<(u64, u64)> = budgets()
             .flat_map(Budget::reservations)
-            .filter(|held| held.is_waiting() && held.position < position)
-            .map(|held| (held.position, held.id))
+            .filter(|reservation| reservation.is_waiting() && reservation.position < position)
+            .map(|reservation| (reservation.position, reservation.id))
             .collect();
         earlier.sort_unstable();
         earlier.dedup();
@@ -140,76 +164,93 @@ impl Site {
                 let waiting = budget
                     .reservations()
                     .iter()
-                    .filter(|held| held.is_waiting());
+                    .filter(|reservation| reservation.is_waiting());
                 waiting
-                    .filter(|held| held.position > *last && held.position < position)
-                    .fold(0, |sum: u32, held| sum.saturating_add(held.weight))
+                    .filter(|reservation| {
+                        reservation.position > *last && reservation.position < position
+                    })
+                    .fold(0, |sum: u32, reservation| {
+                        sum.saturating_add(reservation.weight)
+                    })
             };
             before.queued = budgets().map(queued).collect();
         }
         before
     }
 
-    /// Fits one waiting request as it stands now, and counts it from that instant on.
+    /// Fits one waiting request as of now, and counts it from that instant on.
     fn count_waiting(&self, ask: &Ask<'_>, id: u64, before: &mut Before, now: BootInstant) {
         let mut parts = Vec::with_capacity(ask.costs.len());
         let mut from = now;
-        for (place, cost) in ask.costs.iter().enumerate() {
-            let Some(held) = self.budgets[cost.budget].waiting(id) else {
+        for (index, cost) in ask.costs.iter().enumerate() {
+            let Some(reservation) = self.budgets[cost.budget].waiting(id) else {
                 continue;
             };
-            // Another process may know a larger limit: what is heavier than all of a window takes
-            // all of it.
-            parts.push((place, held.weight.min(cost.windows.largest_weight())));
-            from = from.max(held.at);
-            if held.at + OVERDUE < now {
+            // Another process may have a larger limit: a weight above the limit of a window counts
+            // as the whole window.
+            parts.push((index, reservation.weight.min(cost.windows.largest_weight())));
+            from = from.max(reservation.at);
+            if reservation.at + OVERDUE < now {
                 before.overdue_until = Some(
                     before
                         .overdue_until
-                        .map_or(held.expires, |until| until.min(held.expires)),
+                        .map_or(reservation.expires, |until| until.min(reservation.expires)),
                 );
             }
         }
-        let fit = self.fit(ask, &parts, before, false, from);
-        for (place, weight) in parts.into_iter().filter(|(_, weight)| *weight > 0) {
-            let counted = &mut before.counted[place];
+        let fit = self.fit(ask, &parts, before, Subject::Counted, from);
+        for (index, weight) in parts.into_iter().filter(|(_, weight)| *weight > 0) {
+            let counted = &mut before.counted[index];
             let at = counted.partition_point(|(expected, _)| *expected <= fit.at);
             counted.insert(at, (fit.at, weight));
         }
     }
 
-    /// Finds the first instant that fits every window of every budget that a request charges.
+    /// Finds the first instant that fits every window of every budget of a request.
     pub(super) fn first_fit(&self, ask: &Ask<'_>, before: &Before, from: BootInstant) -> Fit {
         let mut parts = [(0, 0); 8];
         let costs = ask
             .costs
             .iter()
             .enumerate()
-            .map(|(place, cost)| (place, cost.weight));
+            .map(|(index, cost)| (index, cost.weight));
         if ask.costs.len() > parts.len() {
-            return self.fit(ask, &costs.collect::<Vec<_>>(), before, true, from);
+            return self.fit(
+                ask,
+                &costs.collect::<Vec<_>>(),
+                before,
+                Subject::Asking,
+                from,
+            );
         }
         parts
             .iter_mut()
             .zip(costs)
             .for_each(|(part, cost)| *part = cost);
-        self.fit(ask, &parts[..ask.costs.len()], before, true, from)
+        self.fit(
+            ask,
+            &parts[..ask.costs.len()],
+            before,
+            Subject::Asking,
+            from,
+        )
     }
 
-    /// Finds the first instant that fits for these weights in these of the charged budgets: as the
-    /// request that `asks` itself, behind the queues before it, or as one that is counted.
+    /// Finds the first instant that fits these weights in these of the budgets: for the request
+    /// that asks, behind the queues before it, or for one that is counted.
     fn fit(
         &self,
         ask: &Ask<'_>,
         parts: &[(usize, u32)],
         before: &Before,
-        asks: bool,
+        subject: Subject,
         from: BootInstant,
     ) -> Fit {
         let mut fit = Fit {
             at: from,
             because: None,
         };
+        let asks = subject == Subject::Asking;
         let own_queue = if asks {
             ask.queue_position.ahead()
         } else {
@@ -218,10 +259,10 @@ impl Site {
         let is_behind = asks && (own_queue.is_some() || !before.queued.is_empty());
         loop {
             let start = fit.at;
-            for (place, weight) in parts {
-                let cost = &ask.costs[*place];
+            for (index, weight) in parts {
+                let cost = &ask.costs[*index];
                 let (at, ahead) = if is_behind {
-                    (from, before.ahead(*place, own_queue))
+                    (from, before.ahead(*index, own_queue))
                 } else {
                     (fit.at, None)
                 };
@@ -229,7 +270,7 @@ impl Site {
                     &cost.windows,
                     *weight,
                     ahead,
-                    before.counted(*place),
+                    before.counted(*index),
                     at,
                 );
                 if next.at > fit.at {
@@ -242,12 +283,12 @@ impl Site {
         }
     }
 
-    /// Puts a newcomer that could go at once behind those whose turn it is, as far as its patience
+    /// Puts a new request that could go at once behind those that are due, as far as its patience
     /// allows.
     ///
     /// Permits leave their window in the bursts in which they were used. Without this, the process
     /// that wakes first takes all of a burst for its own queue, and the others find nothing when
-    /// they wake a moment later.
+    /// they wake a little later.
     pub(super) fn give_way(
         &self,
         ask: &Ask<'_>,
@@ -262,8 +303,7 @@ impl Site {
             return fit;
         };
         let later = self.first_fit(ask, before, behind.at);
-        // A turn costs a moment. Where it would cost the permit as well, the one that is free now
-        // is taken.
+        // A turn costs a short delay. Where it would cost the permit as well, the request goes now.
         if later.at > behind.at || later.at > ask.latest || later.at > ask.deadline {
             fit
         } else {

@@ -1,5 +1,5 @@
-//! What a store needs that shares a site with other processes: its parts, what has changed, and
-//! questions that it can keep.
+//! What a store that shares a site with other processes needs: its parts, what has changed, and
+//! questions that own their data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::role::Role;
 use crate::time::BootInstant;
 use crate::windows::Windows;
 
-/// A question that owns its parts, for stores that answer it elsewhere.
+/// A question that owns its parts, for stores that answer it on another thread or machine.
 #[derive(Clone, Debug)]
 pub struct OwnedAsk {
     role: Role,
@@ -71,9 +71,9 @@ impl OwnedAsk {
         }
     }
 
-    /// Replaces what is charged.
+    /// Replaces the costs.
     #[must_use]
-    pub fn charging(self, costs: Vec<Cost>) -> Self {
+    pub fn with_costs(self, costs: Vec<Cost>) -> Self {
         Self { costs, ..self }
     }
 }
@@ -84,8 +84,8 @@ fn boxed(isolated: Vec<(Role, Breaker)>) -> Option<Box<Vec<(Role, Breaker)>>> {
 }
 
 impl Site {
-    /// Names reservations and passes from `first` on. Processes that share a site must not use the
-    /// same names.
+    /// Numbers reservations and permits from `first` on. Processes that share a site must not use
+    /// the same ids.
     pub fn number_from(&mut self, first: u64) {
         self.next_id = first;
     }
@@ -110,7 +110,7 @@ impl Site {
         std::mem::take(&mut self.touched)
     }
 
-    /// Returns the breakers: the host's, and those of roles that count for themselves.
+    /// Returns the breakers: the host's, and those of isolated roles.
     #[must_use]
     pub fn breakers(&self) -> (&Breaker, &[(Role, Breaker)]) {
         (
@@ -140,7 +140,7 @@ impl Site {
         &mut self.budgets
     }
 
-    /// Counts `weight` of a budget as used at `now`: it was granted elsewhere.
+    /// Counts `weight` of a budget as used at `now`: another store permitted it.
     pub fn note_spent(&mut self, budget: usize, windows: &Windows, weight: u32, now: BootInstant) {
         if let Some(budget) = self.budgets.get_mut(budget) {
             budget.remember(windows);
@@ -155,7 +155,7 @@ impl Site {
         }
     }
 
-    /// Writes down who opened the breakers that have just opened.
+    /// Records who opened the breakers that have just opened.
     pub fn sign(&mut self, who: &Arc<str>) {
         self.breaker.sign(who);
         for (_, breaker) in self.isolated.iter_mut().flat_map(|own| own.iter_mut()) {
@@ -163,7 +163,7 @@ impl Site {
         }
     }
 
-    /// Moves every instant to the clock of another start of the machine, at `now`.
+    /// Moves every instant to the clock of the current boot of the machine, at `now`.
     pub fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant, now: BootInstant) {
         self.breaker.rebase(shift);
         for (_, breaker) in self.isolated.iter_mut().flat_map(|own| own.iter_mut()) {

@@ -4,50 +4,15 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{BreakerPolicy, OpenReason, RollingWindow, State};
 use docstokg_policy::classify::Outcome;
-use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Entry, Patience, Permit, RefusalReason, Report, Site};
+use docstokg_policy::site::{Ask, Entry, Patience, Permit, Report, Site};
 use docstokg_policy::time::BootInstant;
 use proptest::prelude::*;
 
+use self::model::{Model, any_step};
 use crate::support::{ask, at, ms};
 
-#[derive(Clone, Debug)]
-enum Step {
-    Advance(u64),
-    Admit(Role),
-    Settle(usize, Outcome, Option<u64>),
-    Headers(usize, Outcome),
-    Release(usize),
-    Block(u64),
-    Unblock,
-}
-
-fn any_outcome() -> impl Strategy<Value = Outcome> {
-    prop_oneof![3 => Just(Outcome::Success), 4 => Just(Outcome::Failure), 1 => Just(Outcome::Neutral), 2 => Just(Outcome::Throttled)]
-}
-
-fn any_step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        3 => (0u64..4_000).prop_map(Step::Advance),
-        6 => (0usize..3).prop_map(|role| Step::Admit(Role::ALL[role])),
-        6 => (0usize..6, any_outcome(), proptest::option::weighted(0.3, 1u64..6)).prop_map(|(n, outcome, after)| Step::Settle(n, outcome, after)),
-        2 => (0usize..6, any_outcome()).prop_map(|(n, outcome)| Step::Headers(n, outcome)),
-        2 => (0usize..6).prop_map(Step::Release),
-        1 => (1u64..8_000).prop_map(Step::Block),
-        1 => Just(Step::Unblock),
-    ]
-}
-
-/// What an observer can know without looking inside: who is out, what was promised, which state was
-/// left how.
-#[derive(Default)]
-struct Model {
-    out: Vec<(Role, Permit)>,
-    /// No pass may be given before this: the latest promise of a server or an operator.
-    promised: Option<BootInstant>,
-    states: BTreeSet<&'static str>,
-    reasons: BTreeSet<String>,
-}
+// What an observer can know about a breaker under random steps.
+mod model;
 
 fn policy() -> BreakerPolicy {
     BreakerPolicy {
@@ -65,144 +30,7 @@ fn policy() -> BreakerPolicy {
     }
 }
 
-fn run(steps: &[Step]) -> Result<Model, TestCaseError> {
-    let policy = policy();
-    let mut site = Site::default();
-    let mut model = Model::default();
-    let mut now = at(0);
-    for step in steps {
-        let before = site.breaker().state(now);
-        match step {
-            Step::Advance(millis) => now += ms(*millis),
-            Step::Admit(role) => {
-                let question = Ask {
-                    role: *role,
-                    ..ask(&[], &policy)
-                };
-                match site.enter(&question, now).entry {
-                    Entry::Go(permit) => {
-                        prop_assert!(
-                            model.promised.is_none_or(|until| until <= now),
-                            "let through before the end of a block"
-                        );
-                        prop_assert!(before != State::Open, "let through an open breaker");
-                        prop_assert_eq!(permit.probe, site.breaker().state(now) == State::HalfOpen);
-                        model.out.push((*role, permit));
-                    }
-                    Entry::Refused(refusal) => {
-                        prop_assert!(refusal.until > now, "a refusal that is over already");
-                        let RefusalReason::Open { reason, probing } = refusal.reason else {
-                            panic!("no limit here")
-                        };
-                        prop_assert_eq!(probing, site.breaker().state(now) == State::HalfOpen);
-                        model.reasons.insert(reason.to_string());
-                    }
-                    other => panic!("{other:?}"),
-                }
-            }
-            Step::Settle(n, outcome, after) if !model.out.is_empty() => {
-                let (role, permit) = model.out.remove(n % model.out.len());
-                let question = Ask {
-                    role,
-                    ..ask(&[], &policy)
-                };
-                let stale = permit.generation != site.breaker().generation();
-                let retry_after = after
-                    .map(Duration::from_secs)
-                    .filter(|_| *outcome == Outcome::Throttled);
-                site.settle(
-                    &question,
-                    &permit,
-                    &Report {
-                        outcome: *outcome,
-                        retry_after,
-                        sent: permit.at,
-                    },
-                    now,
-                );
-                if let Some(asked) = retry_after {
-                    let until = now + asked.min(policy.retry_after_cap);
-                    model.promised = model.promised.max(Some(until));
-                }
-                if stale && retry_after.is_none() {
-                    prop_assert_eq!(
-                        site.breaker().state(now),
-                        before,
-                        "a result of an older era changed something"
-                    );
-                }
-            }
-            Step::Headers(n, outcome) if !model.out.is_empty() => {
-                let (role, permit) = &model.out[n % model.out.len()];
-                let question = Ask {
-                    role: *role,
-                    ..ask(&[], &policy)
-                };
-                site.settle_headers(&question, permit, *outcome, now);
-            }
-            Step::Release(n) if !model.out.is_empty() => {
-                let (role, permit) = model.out.remove(n % model.out.len());
-                site.leave(
-                    &Ask {
-                        role,
-                        ..ask(&[], &policy)
-                    },
-                    permit.id,
-                    Some(permit.at),
-                );
-            }
-            Step::Block(millis) => {
-                site.block(now + ms(*millis), &OpenReason::Operator("test".into()), now);
-                model.promised = model.promised.max(Some(now + ms(*millis)));
-            }
-            Step::Unblock => {
-                site.unblock(now);
-                model.promised = None;
-                prop_assert_eq!(site.breaker().state(now), State::Closed);
-            }
-            Step::Settle(..) | Step::Headers(..) | Step::Release(_) => {}
-        }
-        model.states.insert(site.breaker().state(now).as_str());
-        for role in Role::ALL {
-            let out = site.breaker().leases(role, now);
-            prop_assert!(
-                out <= policy.trial_calls[role.index()] as usize,
-                "{out} probes of {role} at once"
-            );
-        }
-        if let Some((_, reason)) = site.breaker().open_until(now) {
-            model.reasons.insert(reason.to_string());
-        }
-    }
-    // Nothing is ever stuck: when everybody has let go and time has passed, somebody gets through.
-    for (role, permit) in model.out.drain(..) {
-        site.leave(
-            &Ask {
-                role,
-                ..ask(&[], &policy)
-            },
-            permit.id,
-            Some(permit.at),
-        );
-    }
-    let later = now + Duration::from_secs(60);
-    for role in Role::ALL {
-        let entry = site
-            .clone()
-            .enter(
-                &Ask {
-                    role,
-                    ..ask(&[], &policy)
-                },
-                later,
-            )
-            .entry;
-        prop_assert!(matches!(entry, Entry::Go(_)), "stuck for {role}: {entry:?}");
-    }
-    Ok(model)
-}
-
-/// Random interleavings hold every promise, and between them they have been everywhere.
+/// Random interleavings keep every promise, and together they visit every state.
 #[test]
 fn any_interleaving_keeps_the_promises_and_every_state_is_visited() {
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
@@ -214,7 +42,7 @@ fn any_interleaving_keeps_the_promises_and_every_state_is_visited() {
         std::cell::RefCell::new(BTreeSet::new()),
     );
     let outcome = runner.run(&proptest::collection::vec(any_step(), 1..80), |steps| {
-        let model = run(&steps)?;
+        let model = Model::run(&steps)?;
         states.borrow_mut().extend(model.states);
         reasons.borrow_mut().extend(model.reasons);
         Ok(())
@@ -434,7 +262,7 @@ fn throttling_of_one_congestion_counts_once_where_the_rate_adapts() {
 }
 
 #[test]
-fn the_patient_wait_for_the_end_of_a_block_and_for_a_verdict() {
+fn the_patient_wait_for_the_end_of_a_block_and_for_a_probe_result() {
     let policy = policy();
     let patient = Ask {
         patience: Patience::Wait,
@@ -471,13 +299,13 @@ fn the_patient_wait_for_the_end_of_a_block_and_for_a_verdict() {
             site.enter(&ask(&[], &policy), at(5_000)).entry,
             Entry::Refused(_)
         ),
-        "who comes first now is refused"
+        "a request without patience is refused"
     );
     let settled = site.settle_headers(&patient, &probe, Outcome::Neutral, at(5_010));
     assert!(settled.wakes);
     assert_eq!(
         site.breaker().state(at(5_010)),
         State::Closed,
-        "a neutral answer proves that the origin lives"
+        "a neutral answer proves that the origin is up"
     );
 }

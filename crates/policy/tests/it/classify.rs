@@ -3,7 +3,7 @@ use std::fmt::Write;
 use docstokg_policy::classify::{Classifier, Ending, Fault, Outcome};
 use http::StatusCode;
 
-/// Writes runs of statuses with the same verdict, one a line.
+/// Writes runs of statuses of the same class, one a line.
 fn table(classifier: &Classifier) -> String {
     let mut lines = String::new();
     let mut run: Option<(u16, u16, String)> = None;
@@ -11,7 +11,7 @@ fn table(classifier: &Classifier) -> String {
         let class = classifier.classify(Ending::Status(
             StatusCode::from_u16(status).expect("a status"),
         ));
-        let verdict = format!(
+        let class = format!(
             "{}{}",
             class.outcome.as_str(),
             if class.transient {
@@ -21,9 +21,9 @@ fn table(classifier: &Classifier) -> String {
             }
         );
         match &mut run {
-            Some((_, last, known)) if *known == verdict => *last = status,
+            Some((_, last, known)) if *known == class => *last = status,
             _ => {
-                if let Some((first, last, known)) = run.replace((status, status, verdict)) {
+                if let Some((first, last, known)) = run.replace((status, status, class)) {
                     writeln!(lines, "{first}-{last}: {known}").expect("a string");
                 }
             }

@@ -1,5 +1,4 @@
-//! Values of headers and texts of rates, hosts and URLs, as nobody should write them: read soon, or
-//! not at all.
+//! Malformed headers, rates, hosts and URLs: read in bounded time, or refused.
 
 use docstokg_policy::canonical::{for_index, for_request};
 use docstokg_policy::host::Host;
@@ -29,7 +28,11 @@ fn parts() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn waits_and_dates_are_read_or_ignored(value in parts(), date in prop::option::of(parts()), now in -1_000_000_000_000_000_i64..5_000_000_000_000_000) {
+    fn waits_and_dates_are_read_or_ignored(
+        value in parts(),
+        date in prop::option::of(parts()),
+        now in -1_000_000_000_000_000_i64..5_000_000_000_000_000,
+    ) {
         let now = Timestamp::from_micros(now);
         let _ = parse_retry_after(&value, date.as_deref(), now);
         if let Some(at) = http_date(&value) {
@@ -40,13 +43,18 @@ proptest! {
     #[test]
     fn rates_are_read_or_refused_in_a_sentence(text in parts()) {
         match parse_rates(&text) {
-            Ok(windows) => prop_assert_eq!(parse_rates(&format_rates(&windows)).expect("what was written"), windows),
+            Ok(windows) => {
+                let again = parse_rates(&format_rates(&windows)).expect("what was written");
+                prop_assert_eq!(again, windows);
+            }
             Err(error) => prop_assert!(!error.to_string().is_empty()),
         }
     }
 
     #[test]
-    fn hosts_and_urls_of_any_spelling_have_one_form(text in "(https?://)?[a-z0-9.:@%\\[\\]\u{e9}\u{3002}-]{0,30}(/[ -~]{0,20})?") {
+    fn hosts_and_urls_of_any_spelling_have_one_form(
+        text in "(https?://)?[a-z0-9.:@%\\[\\]\u{e9}\u{3002}-]{0,30}(/[ -~]{0,20})?",
+    ) {
         let _ = Host::parse(&text);
         if let Ok(url) = Url::parse(&text) {
             let _ = (Host::of(&url), for_request(&url, Role::Metadata));

@@ -14,9 +14,9 @@ mod limiter;
 mod breaker;
 // Breaker and budgets as one step.
 mod site;
-// Texts that others wrote.
+// Headers, rates, hosts and URLs of any spelling.
 mod fuzz;
 // robots.txt: the examples of RFC 9309 and the files that sites really have.
 mod robots;
-// Questions with everything that does not matter filled in.
+// Questions with defaults for everything that a test does not care about.
 mod support;

@@ -9,7 +9,7 @@ use docstokg_policy::time::BootInstant;
 
 use crate::support::{ask, at, cost, ms, windows};
 
-/// A half-open site with one grant per second, the last one spent at `at(1_000)`.
+/// A half-open site with one permit per second, the last one used at `at(1_000)`.
 fn half_open() -> Site {
     let policy = BreakerPolicy::default();
     let costs = [cost(0, 1, &windows("1/SECOND"), Duration::ZERO)];
@@ -36,14 +36,14 @@ fn a_probe_refused_by_the_limiter_leaves_no_lease() {
     let costs = [cost(0, 1, &windows("1/SECOND"), Duration::ZERO)];
     let mut site = half_open();
     let Entry::Refused(refusal) = site.enter(&ask(&costs, &policy), at(1_600)).entry else {
-        panic!("let through")
+        panic!("permitted")
     };
     assert!(matches!(refusal.reason, RefusalReason::Rate { .. }));
     assert_eq!(site.breaker().leases(Role::Metadata, at(1_600)), 0);
 }
 
 #[test]
-fn a_probe_that_waits_for_the_rate_holds_its_place_and_gives_it_up_when_it_leaves() {
+fn a_probe_that_waits_for_the_rate_holds_its_lease_until_it_leaves() {
     let policy = BreakerPolicy {
         jitter: Duration::ZERO,
         ..BreakerPolicy::default()
@@ -61,13 +61,13 @@ fn a_probe_that_waits_for_the_rate_holds_its_place_and_gives_it_up_when_it_leave
     assert_eq!(site.breaker().leases(Role::Metadata, at(1_600)), 1);
     assert!(
         site.leave(&patient, reserved.id, None),
-        "others have reason to ask again"
+        "waiting requests have a reason to ask again"
     );
     assert_eq!(site.breaker().leases(Role::Metadata, at(1_600)), 0);
 }
 
 #[test]
-fn jitter_puts_a_probe_off_and_is_no_wait_for_the_rate() {
+fn jitter_delays_a_probe_and_is_not_a_wait_for_the_rate() {
     let policy = BreakerPolicy {
         jitter: ms(150),
         ..BreakerPolicy::default()
@@ -89,7 +89,7 @@ fn jitter_puts_a_probe_off_and_is_no_wait_for_the_rate() {
 }
 
 #[test]
-fn a_request_granted_before_a_block_is_not_sent_after_it() {
+fn a_request_permitted_before_a_block_is_not_sent_after_it() {
     let policy = BreakerPolicy::default();
     let costs = [cost(0, 1, &windows("1/SECOND"), Duration::ZERO)];
     let mut site = Site::default();
@@ -123,7 +123,7 @@ fn a_request_granted_before_a_block_is_not_sent_after_it() {
 }
 
 #[test]
-fn a_role_with_its_own_numbers_opens_for_itself_alone() {
+fn an_isolated_role_opens_only_its_own_breaker() {
     let own = BreakerPolicy {
         fail_max: NonZeroU32::new(2).expect("not zero"),
         ..BreakerPolicy::default()
@@ -163,7 +163,7 @@ fn a_role_with_its_own_numbers_opens_for_itself_alone() {
 }
 
 #[test]
-fn a_block_holds_for_every_role_even_one_that_counts_for_itself() {
+fn a_block_holds_for_every_role_even_an_isolated_one() {
     let policy = BreakerPolicy::default();
     let mut site = Site::default();
     site.block(at(5_000), &OpenReason::RetryAfter, at(0));
@@ -173,7 +173,7 @@ fn a_block_holds_for_every_role_even_one_that_counts_for_itself() {
         ..ask(&[], &policy)
     };
     let Entry::Refused(refusal) = site.enter(&artifact, at(1)).entry else {
-        panic!("let through")
+        panic!("permitted")
     };
     assert_eq!(refusal.until, at(5_000));
 }
@@ -196,7 +196,7 @@ fn a_reservation_of_a_dead_holder_expires() {
             site.enter(&ask(&costs, &policy), at(3_999)).entry,
             Entry::Refused(_)
         ),
-        "held as long as it may live"
+        "held until it expires"
     );
     assert!(matches!(
         site.enter(&ask(&costs, &policy), at(4_001)).entry,
@@ -204,8 +204,8 @@ fn a_reservation_of_a_dead_holder_expires() {
     ));
 }
 
-/// A process with an endless line, which wakes so long after its turn.
-struct Line {
+/// A process with an endless queue, which wakes `delay` after its turn.
+struct Process {
     wakes: BootInstant,
     reserved: Option<u64>,
     delay: Duration,
@@ -218,7 +218,7 @@ fn shared<const N: usize>(rates: &str, delays: [u64; N]) -> [u32; N] {
     let costs = [cost(0, 1, &windows(rates), ms(0))];
     let mut site = Site::default();
     site.ensure_budgets(1);
-    let mut lines = delays.map(|micros| Line {
+    let mut processes = delays.map(|micros| Process {
         wakes: at(0),
         reserved: None,
         delay: Duration::from_micros(micros),
@@ -226,29 +226,29 @@ fn shared<const N: usize>(rates: &str, delays: [u64; N]) -> [u32; N] {
     });
     let end = at(20_000);
     loop {
-        let line = lines
+        let process = processes
             .iter_mut()
-            .min_by_key(|line| line.wakes)
+            .min_by_key(|process| process.wakes)
             .expect("some");
-        let now = line.wakes;
+        let now = process.wakes;
         if now >= end {
-            return lines.map(|line| line.sent);
+            return processes.map(|process| process.sent);
         }
         let question = Ask {
             latest: BootInstant::FAR,
             ..ask(&costs, &policy)
         };
-        let entered = match line.reserved.take() {
+        let entered = match process.reserved.take() {
             Some(reserved) => site.confirm(&question, reserved, now),
             None => site.enter(&question, now),
         };
         match entered.entry {
-            // The next in line asks a moment later.
+            // The next request of its queue asks a little later.
             Entry::Go(_) => {
-                (line.sent, line.wakes) = (line.sent + 1, now + Duration::from_micros(20))
+                (process.sent, process.wakes) = (process.sent + 1, now + Duration::from_micros(20))
             }
             Entry::Wait(reserved) => {
-                (line.reserved, line.wakes) = (Some(reserved.id), reserved.at + line.delay)
+                (process.reserved, process.wakes) = (Some(reserved.id), reserved.at + process.delay)
             }
             other => panic!("{other:?}"),
         }
@@ -273,7 +273,7 @@ fn turns_do_not_slow_down_fast_limits() {
 }
 
 #[test]
-fn a_turn_is_not_worth_a_place() {
+fn a_turn_is_not_worth_a_permit() {
     let policy = BreakerPolicy::default();
     let common = || cost(0, 1, &windows("2/SECOND"), ms(0));
     let own = |budget| cost(budget, 1, &windows("1/SECOND"), ms(0));

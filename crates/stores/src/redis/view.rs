@@ -29,7 +29,7 @@ pub(super) fn read(reply: &Reply, names: &[String]) -> Result<SiteView, Malforme
     for (name, written) in state["u"].as_object().into_iter().flatten() {
         let mut read: Budget = serde_json::from_value(budget_of(written)).map_err(|_| Malformed)?;
         let history =
-            json!({ "grants": words(&bytes(&written["g"])), "coarse": coarse_of(written) });
+            json!({ "permits": words(&bytes(&written["g"])), "coarse": coarse_of(written) });
         read.restore(serde_json::from_value::<History>(history).map_err(|_| Malformed)?);
         found.push((name.clone(), read));
     }
@@ -179,7 +179,7 @@ fn budget_of(table: &Value) -> Value {
     budget.insert("reservations".to_owned(), json!(all("t", &reservation)));
     budget.insert("slots".to_owned(), json!(all("s", &slot)));
     budget.insert("multiplier".to_owned(), json!(whole(&table["m"])));
-    budget.insert("tally".to_owned(), json!(tally));
+    budget.insert("counts".to_owned(), json!(tally));
     budget.insert("extensions".to_owned(), Value::Null);
     budget.insert(
         "waits".to_owned(),

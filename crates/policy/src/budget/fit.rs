@@ -1,0 +1,239 @@
+//! The first instant at which a weight fits every window of a budget.
+//!
+//! Each window looks a number of used permits back and adds its width; the latest of these instants
+//! holds for all. Uses that are still to come (requests that dial, or wait with an earlier
+//! position) count beside the history.
+
+use super::{Budget, Reservation};
+use crate::rate::Window;
+use crate::ring::{Coarse, EXACT_LIMIT};
+use crate::time::BootInstant;
+use crate::windows::{Multiplier, Windows};
+
+/// The shortest turn, in microseconds: about the resolution of timers.
+const SHORTEST_TURN: u64 = 2_000;
+/// The longest turn, in microseconds: sleeps end late by about that much.
+const LONGEST_TURN: u64 = 25_000;
+
+/// A use that is still to come: when it is expected, and how much it takes.
+pub(crate) type Counted = (BootInstant, u32);
+
+/// The first instant that fits, and the window that says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fit {
+    /// Not before this.
+    pub at: BootInstant,
+    /// The window that asks for the longest wait, if any does.
+    pub because: Option<Window>,
+}
+
+impl Budget {
+    /// Finds the first instant that fits where there are only used permits: the latest instant over
+    /// all windows. Returns the index of the window that gave it.
+    #[inline]
+    pub(crate) fn plain_fit(
+        &self,
+        windows: &Windows,
+        weight: u32,
+        from: BootInstant,
+    ) -> (BootInstant, Option<usize>) {
+        let (mut at, mut latest) = (from, None);
+        for (index, rule) in windows.rules().iter().enumerate() {
+            let k = (rule.limit + 1).saturating_sub(weight);
+            let used = if rule.exact {
+                self.ring.back(k)
+            } else {
+                self.coarse
+                    .iter()
+                    .find(|coarse| coarse.id() == rule.id)
+                    .and_then(|coarse| coarse.back(k))
+            };
+            if let Some(used) = used {
+                let free = used.plus_micros(rule.width);
+                if free > at {
+                    (at, latest) = (free, Some(index));
+                }
+            }
+        }
+        (at, latest)
+    }
+
+    /// Finds the first instant from `from` on at which `weight` fits every window beside what is
+    /// counted, behind `ahead` queued weights. What is counted is sorted by instant, and none of it
+    /// is earlier than now.
+    ///
+    /// Exact when nothing is ahead; with a queue before it, and several windows, a lower bound.
+    /// O(windows x counted^2).
+    #[inline]
+    #[must_use]
+    pub(crate) fn first_fit(
+        &self,
+        windows: &Windows,
+        weight: u32,
+        ahead: Option<u32>,
+        counted: &[Counted],
+        from: BootInstant,
+    ) -> Fit {
+        if weight == 0 {
+            return Fit {
+                at: from,
+                because: None,
+            };
+        }
+        if counted.is_empty() && self.multiplier == Multiplier::FULL && ahead.is_none() {
+            let (at, index) = self.plain_fit(windows, weight, from);
+            return Fit {
+                at,
+                because: index.map(|index| windows.list()[index]),
+            };
+        }
+        self.first_fit_among(windows, weight, ahead, counted, from)
+    }
+
+    /// Finds the first instant that fits between counted uses, or behind a queue.
+    #[cold]
+    fn first_fit_among(
+        &self,
+        windows: &Windows,
+        weight: u32,
+        ahead: Option<u32>,
+        counted: &[Counted],
+        from: BootInstant,
+    ) -> Fit {
+        let mut fit = Fit {
+            at: from,
+            because: None,
+        };
+        loop {
+            let before = fit.at;
+            for in_force in windows.in_force(self.multiplier) {
+                // Behind a queue each window is judged by itself: the answer is a lower bound, and
+                // asking on would add to it.
+                let start = if ahead.is_none() { fit.at } else { from };
+                let at = self.fit_window(in_force, weight, ahead.unwrap_or(0), counted, start);
+                if at > fit.at {
+                    fit = Fit {
+                        at,
+                        because: Some(*in_force.0),
+                    };
+                }
+            }
+            // One iteration is enough unless a counted use conflicts with the instant that an
+            // earlier window gave.
+            if fit.at == before || counted.is_empty() || ahead.is_some() {
+                return fit;
+            }
+        }
+    }
+
+    /// Returns the turn behind the requests that are due, or will be within a turn, if there are
+    /// any.
+    ///
+    /// A turn is a quarter of what a permit takes at the rate of the fastest window: a burst that
+    /// is taken in turns is over in a quarter of a window, so nothing of the rate is lost. Where
+    /// turns would be finer than timers there are none.
+    pub(crate) fn turn_behind(&self, windows: &Windows, now: BootInstant) -> Option<Fit> {
+        let of_window =
+            |(window, width): (&Window, u64)| width / (4 * u64::from(window.limit.get()));
+        let turn = windows
+            .in_force(self.multiplier)
+            .map(of_window)
+            .min()
+            .filter(|turn| *turn >= SHORTEST_TURN)?
+            .min(LONGEST_TURN);
+        let near = |reservation: &&Reservation| {
+            reservation.is_waiting()
+                && reservation.weight > 0
+                && reservation.at <= now.plus_micros(turn)
+        };
+        let last = self
+            .reservations
+            .iter()
+            .filter(near)
+            .max_by_key(|reservation| reservation.at)?;
+        Some(Fit {
+            at: last.at.max(now).plus_micros(turn),
+            because: windows.list().first().copied(),
+        })
+    }
+
+    /// Finds the first instant that fits one window, which has this width in force.
+    #[inline]
+    fn fit_window(
+        &self,
+        (window, width): (&Window, u64),
+        weight: u32,
+        ahead: u32,
+        counted: &[Counted],
+        from: BootInstant,
+    ) -> BootInstant {
+        // The last of the `ahead + weight` units comes `turns` whole windows after the unit that
+        // is in the first window.
+        let last = ahead.saturating_add(weight).saturating_sub(1);
+        // Divisions are slow, and almost always the first window has room for all.
+        let limit = window.limit.get();
+        let (turns, rest) = if last < limit {
+            (0, last)
+        } else {
+            (last / limit, last % limit)
+        };
+        let k = limit - rest;
+        let mut at = from;
+        loop {
+            let before = self
+                .back_at(window, k, counted, at)
+                .map_or(at, |used| at.max(used.plus_micros(width)));
+            if before > at {
+                at = before;
+                continue;
+            }
+            // A counted use later than this instant must still fit after it: if not, this one
+            // comes after that use.
+            let crowded = counted.iter().map(|(expected, _)| *expected).find(|later| {
+                *later > at
+                    && *later < at.plus_micros(width)
+                    && self
+                        .back_at(window, k, counted, *later)
+                        .is_some_and(|used| used.plus_micros(width) > *later)
+            });
+            match crowded {
+                Some(later) => at = later,
+                None => return at.plus_micros(width * u64::from(turns)),
+            }
+        }
+    }
+
+    /// Returns the instant of the `k`-th latest unit at or before `at`: counted uses first, since
+    /// none is earlier than now.
+    #[inline]
+    fn back_at(
+        &self,
+        window: &Window,
+        mut k: u32,
+        counted: &[Counted],
+        at: BootInstant,
+    ) -> Option<BootInstant> {
+        for (expected, weight) in counted.iter().rev().filter(|(expected, _)| *expected <= at) {
+            if k <= *weight {
+                return Some(*expected);
+            }
+            k -= weight;
+        }
+        self.used_back(window, k)
+    }
+
+    /// Returns the instant of the `k`-th latest permit that `window` remembers.
+    #[inline]
+    fn used_back(&self, window: &Window, k: u32) -> Option<BootInstant> {
+        if window.limit.get() <= EXACT_LIMIT {
+            self.ring.back(k)
+        } else {
+            self.coarse_of(window)?.back(k)
+        }
+    }
+
+    #[inline]
+    pub(super) fn coarse_of(&self, window: &Window) -> Option<&Coarse> {
+        self.coarse.iter().find(|coarse| coarse.window() == *window)
+    }
+}

@@ -1,0 +1,144 @@
+//! The life of a permit until its result: spent, held while its request dials, sent, stamped, or
+//! given back.
+
+use std::time::Duration;
+
+use super::{Ask, Permit, Refusal, RefusalReason, Site, Standing};
+use crate::budget::{Reservation, Stage, Wait};
+use crate::time::BootInstant;
+
+/// A request that the breaker admits.
+pub(super) struct Admitted {
+    /// The generation of the breaker.
+    pub(super) generation: u32,
+    /// The earliest instant: now, or later by the jitter of a probe.
+    pub(super) from: BootInstant,
+    /// Whether it is a probe of a half-open breaker.
+    pub(super) probe: bool,
+    /// What a breaker in shadow mode would have answered.
+    pub(super) shadowed: Option<Box<Refusal>>,
+}
+
+impl Site {
+    /// Spends the cost in every budget now, and returns the permit.
+    #[inline]
+    pub(super) fn permit(
+        &mut self,
+        ask: &Ask<'_>,
+        waited: Option<u64>,
+        admitted: Admitted,
+        now: BootInstant,
+    ) -> Permit {
+        let id = waited.unwrap_or_else(|| self.fresh_id());
+        for cost in ask.costs {
+            let budget = &mut self.budgets[cost.budget];
+            if waited.is_some() {
+                budget.release(id);
+            }
+            budget.spend(cost.weight, now);
+            if cost.slots.is_some() {
+                budget.take_slot(id, now + ask.lease);
+            }
+            if waited.is_some() && cost.weight > 0 {
+                budget.note_wait(Wait {
+                    at: now,
+                    length: now.since(ask.asked),
+                });
+            }
+        }
+        let breaker = self.breaker_for(ask);
+        let clean = !breaker.has_tripped() && breaker.failures() == 0;
+        Permit {
+            id,
+            generation: admitted.generation,
+            at: now,
+            stamp: now,
+            probe: admitted.probe,
+            clean,
+            shadowed: admitted.shadowed,
+        }
+    }
+
+    /// Gives up a reservation, or a permit that was never used: its cost is taken back and the
+    /// lease of its probe is released.
+    pub fn leave(&mut self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> bool {
+        self.touched = true;
+        for cost in ask.costs {
+            let budget = &mut self.budgets[cost.budget];
+            budget.free_slot(id);
+            if !budget.release(id)
+                && let Some(at) = spent_at
+            {
+                budget.take_back(cost.weight, at);
+            }
+        }
+        self.breaker_for(ask).release(id)
+    }
+
+    /// Turns a permit into a reservation that counts as used now, until its connection is up.
+    pub fn hold(&mut self, ask: &Ask<'_>, permit: &Permit, expires: BootInstant) {
+        self.touched = true;
+        for cost in ask.costs {
+            let budget = &mut self.budgets[cost.budget];
+            budget.take_back(cost.weight, permit.stamp);
+            if cost.weight > 0 {
+                // Its request may have been sent even if its holder dies, so it counts when it
+                // expires.
+                let (id, at, weight) = (permit.id, permit.stamp, cost.weight);
+                budget.reserve(Reservation {
+                    id,
+                    position: 0,
+                    at,
+                    weight,
+                    expires,
+                    stage: Stage::Sent,
+                });
+            }
+        }
+    }
+
+    /// Notes that the connection of a held permit is up and its request is about to be sent, and
+    /// returns whether it still may be.
+    ///
+    /// The origin reads it a little later than that: it counts as used now until [`Site::stamp`],
+    /// for `longest` at most.
+    pub fn sent(
+        &mut self,
+        ask: &Ask<'_>,
+        permit: &Permit,
+        longest: Duration,
+        now: BootInstant,
+    ) -> Standing {
+        self.touched = true;
+        for cost in ask.costs {
+            self.budgets[cost.budget].sent(permit.id, now + longest);
+        }
+        let breaker = self.breaker_for(ask);
+        match breaker.open_until(now) {
+            Some((until, reason))
+                if breaker.generation() != permit.generation && !ask.breaker.shadow =>
+            {
+                Standing::Blocked(Refusal {
+                    until,
+                    reason: RefusalReason::Open {
+                        reason: reason.clone(),
+                        probing: false,
+                    },
+                })
+            }
+            _ => Standing::Good,
+        }
+    }
+
+    /// Spends at `now` what a permit still holds: its answer has begun, or its request has ended.
+    pub fn stamp(&mut self, ask: &Ask<'_>, permit: &Permit, now: BootInstant) {
+        self.touched = true;
+        for cost in ask.costs {
+            let budget = &mut self.budgets[cost.budget];
+            budget.expire(now);
+            if budget.release(permit.id) {
+                budget.spend(cost.weight, now);
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Results: what an attempt, a stated Retry-After or an operator changes at a site.
+
+use std::time::Duration;
+
+use super::{Ask, Permit, Site};
+use crate::adaptive::{AdaptivePolicy, Adjustment};
+use crate::breaker::{OpenReason, State, Transition};
+use crate::classify::Outcome;
+use crate::time::BootInstant;
+
+/// What a settled outcome did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settled {
+    /// The change of state, if there was one.
+    pub transition: Option<Transition>,
+    /// The end of the block or open in force now: a retry before it would be refused.
+    pub open_until: Option<BootInstant>,
+    /// The change of an adaptive rate, and of which budget.
+    pub adjusted: Option<(usize, Adjustment)>,
+    /// Whether requests that wait for a probe result should ask again.
+    pub wakes: bool,
+}
+
+/// The result of an attempt, as reported to the breaker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// What it means.
+    pub outcome: Outcome,
+    /// The Retry-After that the server stated, if it did.
+    pub retry_after: Option<Duration>,
+    /// When the request was sent.
+    pub sent: BootInstant,
+}
+
+/// The condition of the breakers of a site: what a heartbeat returns from a shared store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// Changes whenever an open or a block of any of them begins, or an operator closes them.
+    pub generation: u32,
+    /// Whether the host's breaker is half-open.
+    pub half_open: bool,
+    /// How many breakers of isolated roles are half-open.
+    pub half_open_roles: u32,
+    /// Until when the host's breaker is open, and why; `None` when it is closed or half-open.
+    pub open: Option<(BootInstant, OpenReason)>,
+}
+
+impl Condition {
+    /// Returns whether sleeping requests have to ask again after `earlier`.
+    ///
+    /// A remote store's instants are converted by this machine's clock, a little differently each
+    /// time: a difference of less than a second is not a change.
+    #[must_use]
+    pub fn has_changed_since(&self, earlier: &Self) -> bool {
+        const CONVERSION_ERROR: Duration = Duration::from_secs(1);
+        let same_open = match (&self.open, &earlier.open) {
+            (Some((until, reason)), Some((before, because))) => {
+                reason == because
+                    && until.since(*before) < CONVERSION_ERROR
+                    && before.since(*until) < CONVERSION_ERROR
+            }
+            (None, None) => true,
+            _ => false,
+        };
+        !same_open
+            || (self.generation, self.half_open, self.half_open_roles)
+                != (
+                    earlier.generation,
+                    earlier.half_open,
+                    earlier.half_open_roles,
+                )
+    }
+}
+
+impl Site {
+    /// Releases the lease of a probe when its headers have arrived, before the body is read.
+    ///
+    /// The origin answered: anything but a failure closes a half-open breaker now, so that waiting
+    /// requests need not wait for a body.
+    pub fn settle_headers(
+        &mut self,
+        ask: &Ask<'_>,
+        permit: &Permit,
+        outcome: Outcome,
+        now: BootInstant,
+    ) -> Settled {
+        if !permit.probe || matches!(outcome, Outcome::Failure | Outcome::Throttled) {
+            return Settled::default();
+        }
+        self.touched = true;
+        let breaker = self.breaker_for(ask);
+        let released = breaker.release(permit.id);
+        let transition = breaker.settle(ask.breaker, outcome, permit.generation, permit.stamp, now);
+        Settled {
+            wakes: released || transition.is_some(),
+            transition,
+            ..Settled::default()
+        }
+    }
+
+    /// Records the result of an attempt, once, when its body has ended.
+    ///
+    /// A stated Retry-After blocks the whole site whatever the generation: the server means every
+    /// client.
+    pub fn settle(
+        &mut self,
+        ask: &Ask<'_>,
+        permit: &Permit,
+        report: &Report,
+        now: BootInstant,
+    ) -> Settled {
+        self.touched = true;
+        for cost in ask.costs.iter().filter(|cost| cost.slots.is_some()) {
+            self.budgets[cost.budget].free_slot(permit.id);
+        }
+        let breaker = self.breaker_for(ask);
+        let released = permit.probe && breaker.release(permit.id);
+        let mut transition = breaker.settle(
+            ask.breaker,
+            report.outcome,
+            permit.generation,
+            report.sent,
+            now,
+        );
+        if matches!(report.outcome, Outcome::Failure | Outcome::Throttled) {
+            let stated = report.retry_after.map(|asked| {
+                (
+                    asked.min(ask.breaker.retry_after_cap),
+                    OpenReason::RetryAfter,
+                )
+            });
+            let throttled = (report.outcome == Outcome::Throttled)
+                .then_some(ask.breaker.throttle_block)
+                .flatten();
+            if let Some(asked) = report.retry_after {
+                self.breaker_for(ask).learn(ask.breaker, asked);
+            }
+            if let Some((length, reason)) =
+                stated.or_else(|| throttled.map(|length| (length, OpenReason::Throttled)))
+            {
+                transition = self.block(now + length, &reason, now).or(transition);
+            }
+        }
+        let open_until = self
+            .breaker_for(ask)
+            .open_until(now)
+            .map(|(until, _)| until);
+        let adjusted = ask
+            .adaptive
+            .and_then(|policy| self.adapt(ask, policy, report.outcome == Outcome::Throttled, now));
+        Settled {
+            wakes: released || transition.is_some(),
+            transition,
+            open_until,
+            adjusted,
+        }
+    }
+
+    fn adapt(
+        &mut self,
+        ask: &Ask<'_>,
+        policy: &AdaptivePolicy,
+        throttled: bool,
+        now: BootInstant,
+    ) -> Option<(usize, Adjustment)> {
+        let cost = ask.costs.first()?;
+        let adjustment = self.budgets[cost.budget].observe(policy, throttled, now)?;
+        Some((cost.budget, adjustment))
+    }
+
+    /// Blocks every breaker of the site until `until`.
+    pub fn block(
+        &mut self,
+        until: BootInstant,
+        reason: &OpenReason,
+        now: BootInstant,
+    ) -> Option<Transition> {
+        self.touched = true;
+        for (_, breaker) in self.isolated.as_deref_mut().into_iter().flatten() {
+            let _ = breaker.block(until, reason.clone(), now);
+        }
+        self.breaker.block(until, reason.clone(), now)
+    }
+
+    /// Closes every breaker of the site on an operator's request.
+    pub fn unblock(&mut self, now: BootInstant) -> Option<Transition> {
+        self.touched = true;
+        // Requests that sleep for the breaker of an isolated role wake when the sum of generations
+        // changes, so the host's generation grows by more than those of the roles.
+        let roles = self
+            .breakers()
+            .1
+            .iter()
+            .fold(0, |generations: u32, (_, own)| {
+                generations.wrapping_add(own.generation()).wrapping_add(1)
+            });
+        self.isolated = None;
+        let transition = self.breaker.close(now);
+        self.breaker.advance_generations(roles);
+        transition
+    }
+
+    /// Returns the condition of the breakers at `now`.
+    fn condition(&self, now: BootInstant) -> Condition {
+        let own = self.breakers().1;
+        Condition {
+            generation: own
+                .iter()
+                .fold(self.breaker.generation(), |generations, (_, breaker)| {
+                    generations.wrapping_add(breaker.generation())
+                }),
+            half_open: self.breaker.state(now) == State::HalfOpen,
+            half_open_roles: own
+                .iter()
+                .map(|(_, breaker)| u32::from(breaker.state(now) == State::HalfOpen))
+                .sum(),
+            open: self
+                .breaker
+                .open_until(now)
+                .map(|(until, reason)| (until, reason.clone())),
+        }
+    }
+
+    /// Prolongs the shared slots and probe leases of `ids` by `length` from now, and returns the
+    /// condition of the breakers.
+    pub fn renew(&mut self, ids: &[u64], length: Duration, now: BootInstant) -> Condition {
+        if !ids.is_empty() {
+            self.touched = true;
+            for budget in &mut self.budgets {
+                budget.renew(ids, now + length);
+            }
+            self.breaker.renew(ids, now + length);
+            for (_, breaker) in self.isolated.as_deref_mut().into_iter().flatten() {
+                breaker.renew(ids, now + length);
+            }
+        }
+        self.condition(now)
+    }
+}
