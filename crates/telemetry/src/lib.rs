@@ -1,10 +1,10 @@
-//! What happened in a run: recorded while it goes on, summarised and shown afterwards.
+//! Telemetry of a run: recorded while it runs, summarised and shown afterwards.
 //!
-//! The hub tells its observers every event. A [`Recorder`] is such an observer: it puts events into
-//! a bounded queue and returns; a thread of its own makes [`record`]s of them and hands these to
-//! the [`sink`]s. Nothing here slows, steers or fails a request; what cannot be written is dropped
-//! and counted. [`summary`] and [`report`] read the database of runs back, whether a run is
-//! finished, running or was killed.
+//! The hub reports every event to its observers. A [`Recorder`] is such an observer: it puts events
+//! into a bounded queue and returns; its own thread turns them into [`record`]s and passes these to
+//! the [`sink`]s. Nothing here delays, steers or fails a request; what cannot be written is dropped
+//! and counted. [`summary`] and [`report`] read the database of runs, whether a run is finished,
+//! running or was killed.
 
 pub mod assemble;
 pub mod record;

@@ -1,4 +1,4 @@
-//! What sinks are given: flat records, each with its time. URLs are without secrets.
+//! What sinks receive: flat records, each with its time. URLs are redacted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,63 +16,63 @@ pub struct Stamped {
     pub record: Record,
 }
 
-/// One thing worth keeping.
+/// One recorded fact.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record {
-    /// A breaker was asked.
+    /// A breaker was checked.
     Call(Box<CallRecord>),
     /// An attempt that was sent, or one that a breaker denied.
     Http(Box<HttpRecord>),
-    /// What the limiter said.
+    /// A decision of the limiter.
     Rate(Box<RateRecord>),
     /// A breaker changed its state.
     Transition(Box<TransitionRecord>),
-    /// A server asked to be left alone.
+    /// A server asked for a pause.
     Cooldown(CooldownRecord),
     /// An adaptive rate changed.
     Adjusted(AdjustRecord),
-    /// A request came to its end.
+    /// A request ended.
     End(Box<EndRecord>),
-    /// A budget was charged for the first time in this run.
+    /// A budget was used for the first time in this run.
     Budget(BudgetRecord),
 }
 
-/// Where a record belongs.
+/// The request that a record belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RequestContext {
     /// The request, numbered from 1 in each run.
     pub request: u64,
     /// The host.
     pub host: Host,
     /// The role.
     pub role: Role,
-    /// The resolver on whose behalf it was.
+    /// The resolver that the request was for.
     pub resolver: Option<Arc<str>>,
     /// The kind of request.
     pub kind: Option<Arc<str>>,
 }
 
-/// A breaker was asked.
+/// A breaker was checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallRecord {
-    /// Where.
-    pub place: Place,
-    /// How the host's breaker stood.
+    /// The request.
+    pub context: RequestContext,
+    /// The state of the host's breaker.
     pub host_state: State,
-    /// How long its denial is to last.
+    /// How long it denies requests from now on.
     pub host_cooldown: Option<Duration>,
-    /// How the resolver's breaker stood, where there is one.
+    /// The state of the resolver's breaker, where there is one.
     pub resolver_state: Option<State>,
 }
 
 /// One attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HttpRecord {
-    /// Where.
-    pub place: Place,
+    /// The request.
+    pub context: RequestContext,
     /// The method.
     pub method: http::Method,
-    /// The URL without secrets.
+    /// The redacted URL.
     pub url: Arc<str>,
     /// Whether it was sent; if not, a breaker denied it.
     pub sent: bool,
@@ -80,7 +80,7 @@ pub struct HttpRecord {
     pub attempt: u32,
     /// The status, if there was an answer.
     pub status: Option<u16>,
-    /// What the server asked for.
+    /// The pause that the server asked for.
     pub retry_after: Option<Duration>,
     /// How long it waited for the rate.
     pub rate_delay: Duration,
@@ -88,13 +88,13 @@ pub struct HttpRecord {
     pub slot_wait: Duration,
     /// How long it waited for a breaker.
     pub breaker_wait: Duration,
-    /// The state of the host's breaker when it went, or was denied.
+    /// The state of the host's breaker when the attempt was sent or denied.
     pub host_state: State,
-    /// How long a denial is to last.
+    /// How long the breaker denies requests from now on.
     pub cooldown: Option<Duration>,
-    /// The state of the resolver's breaker when it went, or was denied.
+    /// The state of the resolver's breaker when the attempt was sent or denied.
     pub resolver_state: Option<State>,
-    /// What the breaker was told: `success`, `failure` or `none`.
+    /// The result that the breaker recorded: `success`, `failure` or `none`.
     pub breaker_recorded: &'static str,
     /// From sending to headers.
     pub header_time: Option<Duration>,
@@ -102,22 +102,22 @@ pub struct HttpRecord {
     pub body_time: Option<Duration>,
     /// From sending to the end.
     pub elapsed: Duration,
-    /// What came over the wire.
+    /// Bytes received over the wire.
     pub bytes: u64,
-    /// Whether those bytes were of no use: an answer that was not final, or a body that broke off.
+    /// Whether those bytes were wasted: an answer that was not final, or an incomplete body.
     pub wasted: bool,
-    /// The class of the error, without an answer.
+    /// The class of the error, where there was no answer.
     pub error: Option<&'static str>,
 }
 
-/// What the limiter said.
+/// A decision of the limiter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateRecord {
-    /// Where.
-    pub place: Place,
+    /// The request.
+    pub context: RequestContext,
     /// The outcome.
     pub action: RateAction,
-    /// The weight charged.
+    /// The cost in tokens.
     pub weight: u32,
     /// `block` when it may wait, `fail` when not.
     pub mode: &'static str,
@@ -129,16 +129,16 @@ pub struct RateRecord {
     pub max_delay: Option<Duration>,
 }
 
-/// How asking the limiter ended.
+/// How the limiter decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateAction {
     /// Tokens were spent.
     Acquire,
     /// Refused: the wait would have been too long.
     Block,
-    /// A HEAD request spends none.
+    /// A HEAD request, which spends none.
     HeadSkip,
-    /// Tokens were given back: a block came before the request was sent.
+    /// Tokens were returned: a block started before the request was sent.
     GivenBack,
 }
 
@@ -177,21 +177,21 @@ pub struct TransitionRecord {
     pub from: State,
     /// After.
     pub to: State,
-    /// The failures in a row at that moment.
+    /// The consecutive failures at that time.
     pub fail_count: u32,
-    /// How long an open lasts.
+    /// How long the breaker stays open.
     pub reset: Option<Duration>,
     /// Why it opened.
     pub reason: Option<String>,
-    /// Another process or an operator brought it about, and this run noticed.
+    /// Another process or an operator caused it, and this run observed it.
     pub elsewhere: bool,
 }
 
-/// A server asked to be left alone.
+/// A server asked for a pause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CooldownRecord {
-    /// Where.
-    pub place: Place,
+    /// The request.
+    pub context: RequestContext,
     /// For how long.
     pub length: Duration,
 }
@@ -199,8 +199,8 @@ pub struct CooldownRecord {
 /// An adaptive rate changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdjustRecord {
-    /// Where.
-    pub place: Place,
+    /// The request.
+    pub context: RequestContext,
     /// Before.
     pub old: f64,
     /// After.
@@ -209,29 +209,29 @@ pub struct AdjustRecord {
     pub reason: &'static str,
 }
 
-/// A request came to its end.
+/// A request ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndRecord {
-    /// Where it ended.
-    pub place: Place,
-    /// The URL without secrets.
+    /// The request, at its last hop.
+    pub context: RequestContext,
+    /// The redacted URL.
     pub url: Arc<str>,
     /// How many attempts were sent, over all hops.
     pub attempts: u32,
     /// The last status.
     pub status: Option<u16>,
-    /// Why there was no further attempt, when the last one was not good.
+    /// Why there was no further attempt, when the last one failed.
     pub stopped: Option<&'static str>,
-    /// What kept it from an answer.
+    /// The class of the error, where there was no answer.
     pub error: Option<&'static str>,
-    /// From the first hop to here.
+    /// From the first hop to the end.
     pub elapsed: Duration,
 }
 
-/// A budget, as the run was told to obey it.
+/// A budget that applies in this run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetRecord {
-    /// The host that charges it.
+    /// The host whose requests spend it.
     pub host: Host,
     /// In which role.
     pub role: Role,
@@ -241,6 +241,6 @@ pub struct BudgetRecord {
     pub budget: String,
     /// Its windows as written.
     pub rates: String,
-    /// How long the host's breaker stays open by itself.
+    /// How long the host's breaker stays open by default.
     pub reset: Duration,
 }

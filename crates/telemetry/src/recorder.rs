@@ -1,8 +1,9 @@
 //! From the hub to the sinks: a bounded queue and a thread.
 //!
-//! The hub's side pushes and returns: it never waits, and when the queue is full it counts what it
-//! drops. The thread looks every tenth of a second, makes records and hands them to every sink. A
-//! sink that fails keeps nobody from anything: its loss is counted, and said once.
+//! The observer pushes an event and returns: it never waits, and when the queue is full it counts
+//! the event as dropped. The thread wakes every tenth of a second, turns events into records and
+//! passes them to every sink. A sink that fails affects neither requests nor other sinks: its loss
+//! is counted, and reported once.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -17,15 +18,15 @@ use crate::record::Stamped;
 use crate::run::Run;
 use crate::sink::Sink;
 
-/// How often the thread looks.
-const LOOK: Duration = Duration::from_millis(100);
-/// How many records are handed over at once.
-const BATCH: usize = 8_192;
+/// How often the thread takes events from the queue.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum records that a sink is given at once.
+const MAX_BATCH: usize = 8_192;
 
-/// Told, once per sink, that records are being lost, and why.
+/// Called once per sink when records are lost, with the reason.
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What a run's recording came to.
+/// What the recording of a run lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Events that found the queue full.
@@ -41,24 +42,24 @@ pub struct Recorder {
 }
 
 struct Queue {
-    most: usize,
-    state: Mutex<Waiting>,
+    capacity: usize,
+    state: Mutex<Pending>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct Pending {
     events: Vec<Event>,
     dropped: u64,
     closing: bool,
 }
 
-/// The hub's side of a recorder.
-struct Tap(Arc<Queue>);
+/// Puts the hub's events into the queue.
+struct QueueObserver(Arc<Queue>);
 
-impl Observer for Tap {
+impl Observer for QueueObserver {
     fn note(&self, event: &Event) {
-        // Waits are told by how long they were in the end.
+        // The event that ends a wait has its length.
         if matches!(
             event.what,
             What::WaitRate { .. }
@@ -70,14 +71,14 @@ impl Observer for Tap {
             return;
         }
         let event = event.clone();
-        let mut waiting = self.0.state.lock();
-        if waiting.events.len() >= self.0.most {
-            waiting.dropped += 1;
+        let mut pending = self.0.state.lock();
+        if pending.events.len() >= self.0.capacity {
+            pending.dropped += 1;
             return;
         }
-        waiting.events.push(event);
-        let half = waiting.events.len() == self.0.most / 2;
-        drop(waiting);
+        pending.events.push(event);
+        let half = pending.events.len() == self.0.capacity / 2;
+        drop(pending);
         if half {
             self.0.changed.notify_one();
         }
@@ -96,11 +97,11 @@ impl Recorder {
         notice: Notice,
     ) -> std::io::Result<Self> {
         let queue = Arc::new(Queue {
-            most: config.telemetry.queue,
+            capacity: config.telemetry.queue,
             state: Mutex::default(),
             changed: Condvar::new(),
         });
-        let (side, assembler) = (Arc::clone(&queue), Assembler::new(run, config));
+        let (source, assembler) = (Arc::clone(&queue), Assembler::new(run, config));
         let writer = std::thread::Builder::new()
             .name("telemetry".to_owned())
             .spawn(move || {
@@ -109,7 +110,7 @@ impl Recorder {
                     notice,
                     assembler,
                 }
-                .work(&side)
+                .run(&source)
             })?;
         Ok(Self {
             queue,
@@ -117,10 +118,10 @@ impl Recorder {
         })
     }
 
-    /// Returns what watches the hub.
+    /// Returns the observer to register with the hub.
     #[must_use]
     pub fn observer(&self) -> Arc<dyn Observer> {
-        Arc::new(Tap(Arc::clone(&self.queue)))
+        Arc::new(QueueObserver(Arc::clone(&self.queue)))
     }
 
     /// Returns how many events found the queue full so far.
@@ -129,7 +130,7 @@ impl Recorder {
         self.queue.state.lock().dropped
     }
 
-    /// Writes what is left, ends the run, and says what was lost.
+    /// Writes the remaining events, ends the run, and returns what was lost.
     #[must_use]
     pub fn close(mut self) -> Recorded {
         self.finish().unwrap_or_default()
@@ -156,30 +157,30 @@ struct Writer {
 }
 
 impl Writer {
-    fn work(mut self, queue: &Queue) -> Recorded {
+    fn run(mut self, queue: &Queue) -> Recorded {
         let mut lost: Vec<u64> = vec![0; self.sinks.len()];
         let mut records = Vec::new();
         let mut spare = Vec::new();
         loop {
             let (dropped, closing) = {
-                let mut waiting = queue.state.lock();
-                if waiting.events.is_empty() && !waiting.closing {
-                    queue.changed.wait_for(&mut waiting, LOOK);
-                } else if waiting.events.len() < queue.most / 4 && !waiting.closing {
-                    // Let a few more come, and write them in one go.
-                    queue.changed.wait_for(&mut waiting, LOOK);
+                let mut pending = queue.state.lock();
+                if pending.events.is_empty() && !pending.closing {
+                    queue.changed.wait_for(&mut pending, POLL_INTERVAL);
+                } else if pending.events.len() < queue.capacity / 4 && !pending.closing {
+                    // More events make a larger batch, which is cheaper per event.
+                    queue.changed.wait_for(&mut pending, POLL_INTERVAL);
                 }
-                std::mem::swap(&mut waiting.events, &mut spare);
-                (waiting.dropped, waiting.closing)
+                std::mem::swap(&mut pending.events, &mut spare);
+                (pending.dropped, pending.closing)
             };
             let idle = spare.is_empty();
             for event in spare.drain(..) {
                 self.assembler.take(event, &mut records);
-                if records.len() >= BATCH {
-                    self.hand_over(&mut records, dropped, &mut lost);
+                if records.len() >= MAX_BATCH {
+                    self.deliver(&mut records, dropped, &mut lost);
                 }
             }
-            self.hand_over(&mut records, dropped, &mut lost);
+            self.deliver(&mut records, dropped, &mut lost);
             if closing && idle {
                 for (sink, lost) in self.sinks.iter_mut().zip(&mut lost) {
                     *lost += sink.close(dropped).err().map_or(0, |failed| failed.lost);
@@ -193,9 +194,9 @@ impl Writer {
         }
     }
 
-    fn hand_over(&mut self, records: &mut Vec<Stamped>, dropped: u64, lost: &mut [u64]) {
+    fn deliver(&mut self, records: &mut Vec<Stamped>, dropped: u64, lost: &mut [u64]) {
         for (sink, lost) in self.sinks.iter_mut().zip(lost) {
-            if let Err(failed) = sink.write(records, self.assembler.under_way(), dropped) {
+            if let Err(failed) = sink.write(records, self.assembler.active_requests(), dropped) {
                 if *lost == 0 && failed.lost > 0 {
                     (self.notice)(&format!(
                         "telemetry is being lost: {}; requests are not affected",

@@ -1,7 +1,6 @@
-//! A run as one page: no network needed, light and dark, readable on a phone.
+//! A run as one HTML page: self-contained, light and dark, readable on a phone.
 //!
-//! The pictures are drawn here as SVG, so the page works without scripts; a few lines of script
-//! search the table of failures.
+//! Charts are SVG, so the page works without scripts; a short script searches the table of failures.
 
 mod charts;
 mod data;
@@ -10,9 +9,11 @@ use std::fmt::Write as _;
 
 use rusqlite::Connection;
 
-use crate::summary::{HostSummary, Summary, SummaryError, bytes, seconds};
+use crate::summary::{
+    HostSummary, Summary, SummaryError, Throttled, bytes, reason_counts, seconds,
+};
 use charts::{bar, escape, histogram, timeline};
-use data::{HostTimeline, Picture};
+use data::{COLUMNS, HostTimeline, ReportData};
 
 const STYLE: &str = include_str!("report/page.css");
 const SCRIPT: &str = include_str!("report/page.js");
@@ -22,14 +23,15 @@ const SCRIPT: &str = include_str!("report/page.js");
 /// # Errors
 /// The database cannot be read.
 pub fn page(database: &Connection, summary: &Summary) -> Result<String, SummaryError> {
-    let picture = data::load(database, summary)?;
+    let data = data::load(database, summary)?;
     let run = &summary.run;
     let mut page = String::with_capacity(64 << 10);
     let _ = write!(
         page,
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <title>docstokg run {id}</title><style>{STYLE}</style></head><body>\
-         <header><h1>Run {id}</h1><p>{command}, {state}, begun {started}{hash}</p></header>",
+         <header><h1>Run {id}</h1><p>{command}, {state}, started {started}{hash}</p></header>",
         id = escape(&run.run_id),
         command = escape(&run.command),
         state = run.state,
@@ -41,12 +43,12 @@ pub fn page(database: &Connection, summary: &Summary) -> Result<String, SummaryE
         }
     );
     cards(&mut page, summary);
-    outcomes(&mut page, summary, &picture);
-    timelines(&mut page, &picture);
-    histograms(&mut page, &picture);
+    outcomes(&mut page, summary, &data);
+    timelines(&mut page, &data);
+    histograms(&mut page, &data);
     slowest(&mut page, summary);
     breakers(&mut page, summary);
-    failures(&mut page, &picture);
+    failures(&mut page, &data);
     let _ = writeln!(page, "<script>{SCRIPT}</script></body></html>");
     Ok(page)
 }
@@ -55,7 +57,7 @@ fn cards(page: &mut String, summary: &Summary) {
     let totals = &summary.totals;
     let ratio = summary.makespan.ratio.map_or_else(
         || "no limit was reached".to_owned(),
-        |ratio| format!("{ratio:.2} x the minimum"),
+        |ratio| format!("{ratio:.2}x the minimum"),
     );
     let cards = [
         (
@@ -102,25 +104,26 @@ fn cards(page: &mut String, summary: &Summary) {
     if totals.telemetry_lost > 0 {
         let _ = write!(
             page,
-            "<p class=\"warning\">{} events of telemetry were lost: the figures are too low by that.</p>",
+            "<p class=\"warning\">{} events of telemetry were lost: \
+             the figures are too low by that.</p>",
             totals.telemetry_lost
         );
     }
 }
 
-fn outcomes(page: &mut String, summary: &Summary, picture: &Picture) {
+fn outcomes(page: &mut String, summary: &Summary, data: &ReportData) {
     page.push_str("<section><h2>Outcomes</h2>");
-    bar(page, "attempts", &picture.outcomes);
-    let hits = picture.cache_hits;
+    bar(page, "attempts", &data.outcomes);
+    let hits = data.cache_hits;
     bar(
         page,
         "cache",
         &[
             ("hit", "good", hits),
             (
-                "asked the origin",
+                "requested from the origin",
                 "plain",
-                picture.lookups.saturating_sub(hits),
+                data.lookups.saturating_sub(hits),
             ),
         ],
     );
@@ -135,16 +138,19 @@ fn outcomes(page: &mut String, summary: &Summary, picture: &Picture) {
     page.push_str("</section>");
 }
 
-fn timelines(page: &mut String, picture: &Picture) {
+fn timelines(page: &mut String, data: &ReportData) {
     let _ = write!(
         page,
-        "<section><h2>Timeline</h2><p class=\"legend\"><span><i class=\"plain\"></i>attempts</span><span><i class=\"bad\"></i>429 and 503</span>\
-         <span><i class=\"wait\"></i>wait for the rate</span><span><i class=\"open\"></i>open</span><span><i class=\"half\"></i>half-open</span>\
+        "<section><h2>Timeline</h2><p class=\"legend\">\
+         <span><i class=\"plain\"></i>attempts</span>\
+         <span><i class=\"bad\"></i>429 and 503</span>\
+         <span><i class=\"wait\"></i>wait for the rate</span>\
+         <span><i class=\"open\"></i>open</span><span><i class=\"half\"></i>half-open</span>\
          <span>{} in all, {} per column</span></p>",
-        seconds(picture.length_s),
-        seconds(picture.length_s / f64::from(data::COLUMNS))
+        seconds(data.length_s),
+        seconds(data.length_s / f64::from(COLUMNS))
     );
-    for host in &picture.hosts {
+    for host in &data.hosts {
         let HostTimeline {
             host: name,
             attempts,
@@ -159,19 +165,19 @@ fn timelines(page: &mut String, picture: &Picture) {
         timeline(page, host);
         page.push_str("</figure>");
     }
-    if picture.more_hosts > 0 {
+    if data.more_hosts > 0 {
         let _ = write!(
             page,
             "<p>... and {} hosts with fewer attempts.</p>",
-            picture.more_hosts
+            data.more_hosts
         );
     }
     page.push_str("</section>");
 }
 
-fn histograms(page: &mut String, picture: &Picture) {
+fn histograms(page: &mut String, data: &ReportData) {
     page.push_str("<section><h2>Waits for the rate</h2><div class=\"grid\">");
-    for host in picture
+    for host in data
         .hosts
         .iter()
         .filter(|host| host.delays.iter().any(|count| *count > 0))
@@ -195,14 +201,16 @@ fn slowest(page: &mut String, summary: &Summary) {
         .collect();
     hosts.sort_by(|a, b| b.latency.p95_ms.total_cmp(&a.latency.p95_ms));
     page.push_str(
-        "<section><h2>Slowest hosts</h2><div class=\"wide\"><table><thead><tr><th>host<th>role<th>sent<th>answer p50<th>answer p95<th>wait p95<th>429<th>503\
+        "<section><h2>Slowest hosts</h2><div class=\"wide\"><table><thead><tr>\
+         <th>host<th>role<th>sent<th>answer p50<th>answer p95<th>wait p95<th>429<th>503\
          <th>retries<th>received</tr></thead><tbody>",
     );
     for host in hosts.iter().take(20) {
-        let sum = |t: crate::summary::Throttled| t.with_retry_after + t.without_retry_after;
+        let sum = |t: Throttled| t.with_retry_after + t.without_retry_after;
         let _ = write!(
             page,
-            "<tr><td>{}<td>{}<td>{}<td>{:.0} ms<td>{:.0} ms<td>{:.0} ms<td>{}<td>{}<td>{}<td>{}</tr>",
+            "<tr><td>{}<td>{}<td>{}<td>{:.0} ms<td>{:.0} ms<td>{:.0} ms\
+             <td>{}<td>{}<td>{}<td>{}</tr>",
             escape(&host.host),
             escape(&host.role),
             host.requests,
@@ -223,15 +231,11 @@ fn breakers(page: &mut String, summary: &Summary) {
         return;
     }
     page.push_str(
-        "<section><h2>Breakers</h2><div class=\"wide\"><table><thead><tr><th>breaker<th>opens<th>open<th>avoided<th>saved<th>probes that succeeded<th>why</tr>\
+        "<section><h2>Breakers</h2><div class=\"wide\"><table><thead><tr>\
+         <th>breaker<th>opens<th>open<th>avoided<th>saved<th>probes that succeeded<th>reasons</tr>\
          </thead><tbody>",
     );
     for breaker in summary.breakers.iter().take(50) {
-        let reasons: Vec<String> = breaker
-            .reasons
-            .iter()
-            .map(|(reason, count)| format!("{reason} {count}"))
-            .collect();
         let _ = write!(
             page,
             "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{} of {}<td>{}</tr>",
@@ -242,30 +246,32 @@ fn breakers(page: &mut String, summary: &Summary) {
             seconds(breaker.time_saved_s),
             breaker.probe_successes,
             breaker.probes,
-            escape(&reasons.join(", "))
+            escape(&reason_counts(&breaker.reasons))
         );
     }
     page.push_str("</tbody></table></div></section>");
 }
 
-fn failures(page: &mut String, picture: &Picture) {
+fn failures(page: &mut String, data: &ReportData) {
     page.push_str("<section><h2>Failures</h2>");
-    if picture.failures.is_empty() {
+    if data.failures.is_empty() {
         page.push_str("<p>None.</p></section>");
         return;
     }
     let _ = write!(
         page,
-        "<p><input id=\"search\" type=\"search\" placeholder=\"Search host, reason or URL\" aria-label=\"Search failures\"> <span id=\"found\">{} shown</span>{}</p>\
-         <div class=\"wide\"><table id=\"failures\"><thead><tr><th>after<th>host<th>role<th>reason<th>attempts<th>URL</tr></thead><tbody>",
-        picture.failures.len(),
-        if picture.more_failures > 0 {
-            format!(", {} more are not on this page", picture.more_failures)
+        "<p><input id=\"search\" type=\"search\" placeholder=\"Search host, reason or URL\" \
+         aria-label=\"Search failures\"> <span id=\"found\">{} shown</span>{}</p>\
+         <div class=\"wide\"><table id=\"failures\"><thead><tr>\
+         <th>after<th>host<th>role<th>reason<th>attempts<th>URL</tr></thead><tbody>",
+        data.failures.len(),
+        if data.more_failures > 0 {
+            format!(", {} more are not on this page", data.more_failures)
         } else {
             String::new()
         }
     );
-    for failure in &picture.failures {
+    for failure in &data.failures {
         let _ = write!(
             page,
             "<tr><td>{:.1} s<td>{}<td>{}<td>{}<td>{}<td class=\"url\">{}</tr>",

@@ -1,4 +1,4 @@
-//! A run: one life of a program, with the configuration it had.
+//! A run: one process of the program, with its configuration.
 
 use docstokg_hub::clock::{BootInstant, Clock, Timestamp};
 use docstokg_hub::config::settings::Settings;
@@ -6,14 +6,14 @@ use docstokg_hub::config::show;
 use docstokg_hub::files;
 use sha2::{Digest, Sha256};
 
-/// What every event carries, and what the database knows about a run.
+/// The identity of a run: every event carries it, and the database has a row for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Sorts by time: `20261115T083000Z-4f9c1a`.
+    /// The id, which sorts by time: `20261115T083000Z-4f9c1a`.
     pub id: String,
-    /// A fingerprint of the configuration in force, secrets left out.
+    /// A fingerprint of the configuration in force, without secrets.
     pub config_hash: String,
-    /// What was run: `fetch`, `download`.
+    /// The command: `fetch`, `download`.
     pub command: String,
     /// When it began, on the wall clock.
     pub started: Timestamp,
@@ -22,7 +22,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Names a run that begins now.
+    /// Starts a run, and gives it an id.
     #[must_use]
     pub fn begin(command: &str, settings: &Settings, clock: &dyn Clock) -> Self {
         let started = clock.wall();
@@ -41,7 +41,8 @@ impl Run {
         }
     }
 
-    /// Turns an instant of this run into wall time, blind to steps of the wall clock meanwhile.
+    /// Converts an instant of this run to wall time. Steps of the wall clock during the run have no
+    /// effect.
     #[must_use]
     pub fn wall_of(&self, at: BootInstant) -> Timestamp {
         if at >= self.started_boot {

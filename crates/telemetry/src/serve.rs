@@ -11,13 +11,12 @@ use parking_lot::Mutex;
 
 use crate::sink::metrics::Metrics;
 
-/// The longest that one scrape may take, from its connection to the last byte.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How many scrapes are answered at once. More are turned away, so that slow clients keep no others
-/// waiting.
-const MOST_AT_ONCE: usize = 32;
-/// The most bytes that a scrape may say.
-const LONGEST: u64 = 16 << 10;
+/// Timeout of one scrape, from its connection to the last byte.
+const SCRAPE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum scrapes at once. More are refused, so that slow clients do not use up threads.
+const MAX_SCRAPES: usize = 32;
+/// Maximum bytes of a request.
+const MAX_REQUEST_BYTES: u64 = 16 << 10;
 
 /// Serves the metrics on an address until the program ends, and returns the address in use.
 ///
@@ -31,17 +30,17 @@ pub fn serve(address: SocketAddr, metrics: Arc<Mutex<Metrics>>) -> std::io::Resu
         .spawn(move || {
             let active = Arc::new(AtomicUsize::new(0));
             for stream in listener.incoming().flatten() {
-                if active.load(Ordering::Acquire) >= MOST_AT_ONCE {
+                if active.load(Ordering::Acquire) >= MAX_SCRAPES {
                     continue;
                 }
-                let served = Served::begin(&active);
+                let scrape = ActiveScrape::begin(&active);
                 let metrics = Arc::clone(&metrics);
-                // A client that hangs up early has missed something, and no other has. Without a
-                // thread it is turned away.
+                // A client that disconnects early affects no other client. One without a thread is
+                // refused.
                 let _ = std::thread::Builder::new()
                     .name("metrics-client".to_owned())
                     .spawn(move || {
-                        let _served = served;
+                        let _served = scrape;
                         let _ = answer(stream, &metrics);
                     });
             }
@@ -49,50 +48,50 @@ pub fn serve(address: SocketAddr, metrics: Arc<Mutex<Metrics>>) -> std::io::Resu
     Ok(bound)
 }
 
-/// Counts a client as served while it lives.
-struct Served(Arc<AtomicUsize>);
+/// Counts an active scrape until it is dropped.
+struct ActiveScrape(Arc<AtomicUsize>);
 
-impl Served {
+impl ActiveScrape {
     fn begin(active: &Arc<AtomicUsize>) -> Self {
         active.fetch_add(1, Ordering::AcqRel);
         Self(Arc::clone(active))
     }
 }
 
-impl Drop for Served {
+impl Drop for ActiveScrape {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-/// A connection whose reads and writes end together at one instant, however slowly the other side
-/// goes on.
+/// A connection with one deadline for all its reads and writes, so that a client that sends a byte
+/// now and then does not extend it.
 struct Timed {
     stream: TcpStream,
-    until: BootInstant,
+    deadline: BootInstant,
 }
 
 impl Timed {
-    fn left(&self) -> std::io::Result<Duration> {
-        let left = self.until.since(SystemClock.boot());
-        if left.is_zero() {
+    fn remaining(&self) -> std::io::Result<Duration> {
+        let remaining = self.deadline.since(SystemClock.boot());
+        if remaining.is_zero() {
             Err(std::io::ErrorKind::TimedOut.into())
         } else {
-            Ok(left)
+            Ok(remaining)
         }
     }
 }
 
 impl Read for Timed {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        self.stream.set_read_timeout(Some(self.left()?))?;
+        self.stream.set_read_timeout(Some(self.remaining()?))?;
         self.stream.read(buffer)
     }
 }
 
 impl Write for Timed {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.stream.set_write_timeout(Some(self.left()?))?;
+        self.stream.set_write_timeout(Some(self.remaining()?))?;
         self.stream.write(bytes)
     }
 
@@ -102,22 +101,22 @@ impl Write for Timed {
 }
 
 fn answer(stream: TcpStream, metrics: &Mutex<Metrics>) -> std::io::Result<()> {
-    let until = SystemClock.boot() + PATIENCE;
-    let mut asked = BufReader::new(Timed {
+    let deadline = SystemClock.boot() + SCRAPE_TIMEOUT;
+    let mut request = BufReader::new(Timed {
         stream: stream.try_clone()?,
-        until,
+        deadline,
     })
-    .take(LONGEST);
+    .take(MAX_REQUEST_BYTES);
     let mut line = String::new();
-    asked.read_line(&mut line)?;
+    request.read_line(&mut line)?;
     let mut header = String::new();
-    while asked.read_line(&mut header)? > 2 {
+    while request.read_line(&mut header)? > 2 {
         header.clear();
     }
-    let mut words = line.split_ascii_whitespace();
+    let mut parts = line.split_ascii_whitespace();
     let (method, path) = (
-        words.next().unwrap_or_default(),
-        words.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
     );
     let path = path.split('?').next().unwrap_or_default();
     let (status, kind, body) = match (method, path) {
@@ -141,7 +140,7 @@ fn answer(stream: TcpStream, metrics: &Mutex<Metrics>) -> std::io::Result<()> {
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    let mut stream = Timed { stream, until };
+    let mut stream = Timed { stream, deadline };
     stream.write_all(head.as_bytes())?;
     if method != "HEAD" {
         stream.write_all(body.as_bytes())?;

@@ -1,4 +1,4 @@
-//! Where records go.
+//! Destinations of records: a database, JSON lines, Prometheus metrics, `tracing`.
 
 pub mod jsonl;
 pub mod metrics;
@@ -7,29 +7,30 @@ pub mod trace;
 
 use crate::record::Stamped;
 
-/// Takes records. Works on the recorder's thread, so it may take its time, but not for ever.
+/// Takes records. Runs on the recorder's thread, so a slow sink delays other sinks and no request.
 pub trait Sink: Send {
     /// Returns its name, for messages.
     fn name(&self) -> &'static str;
 
-    /// Writes a batch, which may be empty; `under_way` requests have not ended yet, `dropped`
-    /// events never came.
+    /// Writes a batch, which may be empty. `active` requests have not ended yet; `dropped` events
+    /// were never recorded.
     ///
     /// # Errors
-    /// Something could not be written; what may still be written later is not lost yet.
-    fn write(&mut self, batch: &[Stamped], under_way: usize, dropped: u64) -> Result<(), Failed>;
+    /// Records could not be written. Those that the sink keeps for a later batch are not lost.
+    fn write(&mut self, batch: &[Stamped], active: usize, dropped: u64)
+    -> Result<(), WriteFailure>;
 
-    /// Writes what is left and ends the run.
+    /// Writes the remaining records and ends the run.
     ///
     /// # Errors
     /// As [`Sink::write`].
-    fn close(&mut self, dropped: u64) -> Result<(), Failed>;
+    fn close(&mut self, dropped: u64) -> Result<(), WriteFailure>;
 }
 
 /// A sink could not write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
-    /// How many records are lost for good.
+pub struct WriteFailure {
+    /// Records that are lost.
     pub lost: u64,
     /// Why.
     pub why: String,

@@ -1,4 +1,4 @@
-//! What a run came to: read back from the database of runs, whether it is finished, running or was
+//! The figures of a run, read from the database of runs whether it is finished, running or was
 //! killed.
 
 mod breakers;
@@ -8,6 +8,7 @@ mod load;
 mod minimum;
 mod slo;
 mod text;
+mod totals;
 
 use std::collections::BTreeMap;
 
@@ -16,29 +17,32 @@ use serde::Serialize;
 pub use compare::compare;
 pub use load::{RunChoice, SummaryError, load, runs};
 pub use slo::{Check, check};
-pub(crate) use text::{bytes, seconds};
+pub(crate) use text::{bytes, reason_counts, seconds};
 pub use text::{comparison_text, table, text};
 
-/// Which rows of `request_ends` are failures. A site without robots.txt, a look-up that a service
-/// answers with 404 and a request that was cancelled are none.
-pub(crate) const FAILED: &str = "(CASE WHEN error IS 'cancelled' THEN 0 WHEN error IS NOT NULL OR status IS NULL THEN 1 WHEN status < 400 THEN 0 \
-     WHEN status < 500 AND status <> 429 AND coalesce(url, '') LIKE '%/robots.txt' THEN 0 \
-     WHEN status = 404 AND role = 'metadata' AND resolver IS NOT NULL THEN 0 ELSE 1 END)";
+/// SQL that is 1 for rows of `request_ends` that are failures. A site without robots.txt, a look-up
+/// that a service answers with 404 and a cancelled request are not.
+pub(crate) const FAILED_REQUEST: &str = "(CASE WHEN error IS 'cancelled' THEN 0
+           WHEN error IS NOT NULL OR status IS NULL THEN 1
+           WHEN status < 400 THEN 0
+           WHEN status < 500 AND status <> 429 AND coalesce(url, '') LIKE '%/robots.txt' THEN 0
+           WHEN status = 404 AND role = 'metadata' AND resolver IS NOT NULL THEN 0
+           ELSE 1 END)";
 
-/// A run, or several taken together.
+/// The figures of a run, or of all runs together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Which run.
-    pub run: RunHead,
+    pub run: RunInfo,
     /// Over all hosts.
     pub totals: Totals,
     /// Makespan against the theoretical minimum.
     pub makespan: Makespan,
     /// Per host and role.
     pub hosts: Vec<HostSummary>,
-    /// Per breaker that opened, was probed or denied something.
+    /// Per breaker that opened, was probed or denied a request.
     pub breakers: Vec<BreakerSummary>,
-    /// What failed and why, most frequent first.
+    /// Why requests failed, most frequent first.
     pub failures: Vec<FailureSummary>,
     /// The hosts and roles that waited longest for their rates.
     pub top_by_delay: Vec<Top>,
@@ -46,18 +50,18 @@ pub struct Summary {
     pub top_by_blocks: Vec<Top>,
 }
 
-/// Which run it is.
+/// Which run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RunHead {
+pub struct RunInfo {
     /// Its id, or `all`.
     pub run_id: String,
-    /// What was run.
+    /// The command.
     pub command: String,
     /// The fingerprint of its configuration.
     pub config_hash: String,
-    /// When it began.
+    /// When it started.
     pub started_at: String,
-    /// When it ended, if it said so.
+    /// When it ended, if it ended by itself.
     pub finished_at: Option<String>,
     /// `finished`, `running` or `killed`.
     pub state: &'static str,
@@ -68,11 +72,11 @@ pub struct RunHead {
 pub struct Totals {
     /// Seconds from the first request to the last answer.
     pub duration_s: f64,
-    /// Requests that were asked for and came to their end.
+    /// Requests that ended.
     pub requests: u64,
     /// Of these, answered with a status below 400.
     pub succeeded: u64,
-    /// Of these, not.
+    /// Of these, failed.
     pub failed: u64,
     /// Attempts that were sent, redirects and retries included.
     pub attempts: u64,
@@ -100,34 +104,34 @@ pub struct Totals {
     pub opens_per_hour: f64,
     /// Answers from the cache among all look-ups, where there were any.
     pub cache_hit_ratio: Option<f64>,
-    /// Bytes that came over the wire.
+    /// Bytes received over the wire.
     pub bytes: u64,
-    /// Of these, of no use.
+    /// Of these, wasted.
     pub wasted_bytes: u64,
     /// Seconds that requests waited for rates, together.
     pub rate_delay_s: f64,
-    /// Seconds saved by not asking hosts that were known to be unwell, estimated.
+    /// Seconds saved by not sending requests to paused hosts, estimated.
     pub time_saved_s: f64,
     /// Events that telemetry dropped, and records that it lost.
     pub telemetry_lost: u64,
 }
 
-/// How long it took and how long it had to.
+/// How long a run took, and how long its limits make it take at least.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Makespan {
     /// Seconds from the first request to the last answer.
     pub seconds: f64,
     /// The least that the windows of the busiest budget allow, and one answer.
     pub minimum_s: f64,
-    /// The one over the other.
+    /// The first over the second.
     pub ratio: Option<f64>,
-    /// The budget that sets the minimum.
+    /// The budget that determines the minimum.
     pub bottleneck: Option<String>,
 }
 
 /// A distribution, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Spread {
+pub struct Distribution {
     /// Median.
     pub p50_ms: f64,
     /// 95th percentile.
@@ -140,7 +144,7 @@ pub struct Spread {
     pub total_ms: f64,
 }
 
-/// How often a status came, and whether it said when to come back.
+/// How often a status was received, with and without the time of a retry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Throttled {
     /// With `Retry-After`.
@@ -156,7 +160,7 @@ pub struct HostSummary {
     pub host: String,
     /// The role.
     pub role: String,
-    /// Attempts that were sent: what the origin saw.
+    /// Attempts that were sent, which the origin received.
     pub requests: u64,
     /// Tokens spent.
     pub acquired: u64,
@@ -167,11 +171,11 @@ pub struct HostSummary {
     /// HEAD requests that spent no token.
     pub head_skipped: u64,
     /// The wait for the rate.
-    pub delay: Spread,
+    pub delay: Distribution,
     /// The wait for a slot.
-    pub concurrency_wait: Spread,
+    pub concurrency_wait: Distribution,
     /// The time from sending to the end of the body.
-    pub latency: Spread,
+    pub latency: Distribution,
     /// Answers 429.
     pub status_429: Throttled,
     /// Answers 503.
@@ -184,9 +188,9 @@ pub struct HostSummary {
     pub stopped: BTreeMap<String, u64>,
     /// The adaptive multiplier at the end, where it moved.
     pub multiplier: Option<f64>,
-    /// Bytes that came over the wire.
+    /// Bytes received over the wire.
     pub bytes: u64,
-    /// Of these, of no use.
+    /// Of these, wasted.
     pub wasted_bytes: u64,
 }
 
@@ -195,15 +199,15 @@ pub struct HostSummary {
 pub struct BreakerSummary {
     /// `host`, `site`, `resolver` or `network`.
     pub scope: String,
-    /// Whose.
+    /// The host, site or resolver.
     pub key: String,
     /// How often it opened.
     pub opens: u64,
     /// Per hour.
     pub opens_per_hour: f64,
-    /// Seconds it was open.
+    /// Seconds that it was open.
     pub open_s: f64,
-    /// Why, and how often.
+    /// Reasons, and how often each.
     pub reasons: BTreeMap<String, u64>,
     /// Probes after an open.
     pub probes: u64,
@@ -211,10 +215,10 @@ pub struct BreakerSummary {
     pub probe_successes: u64,
     /// Their share.
     pub success_after_open: Option<f64>,
-    /// Requests that were not sent because it was open.
+    /// Requests that it denied while it was open.
     pub requests_avoided: u64,
-    /// Seconds saved by that, estimated: for each the smaller of the remaining block and the host's
-    /// mean latency.
+    /// Seconds saved by that, estimated: for each the smaller of the remaining cooldown and the
+    /// host's mean latency.
     pub time_saved_s: f64,
     /// How often `Retry-After` asked for more than the breaker's own reset.
     pub retry_after_over_reset: u64,
@@ -222,18 +226,18 @@ pub struct BreakerSummary {
     pub block_p95_over_reset: Option<f64>,
 }
 
-/// One reason for failing.
+/// One reason of failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FailureSummary {
     /// `http_404`, `timeout`, `breaker_open`, ...
     pub reason: String,
-    /// Requests that ended so.
+    /// Requests that ended with it.
     pub requests: u64,
-    /// The hosts where it happened most.
+    /// The hosts where it occurred most.
     pub hosts: Vec<String>,
 }
 
-/// A place in a ranking.
+/// An entry of a ranking.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Top {
     /// The host.
@@ -244,14 +248,14 @@ pub struct Top {
     pub value: f64,
 }
 
-/// Returns the share `part / whole`, where there is a whole.
+/// Returns the share `part / whole`; `None` when `whole` is 0.
 #[expect(clippy::cast_precision_loss, reason = "counts fit")]
 pub(crate) fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-impl Spread {
-    /// Describes values that are in order.
+impl Distribution {
+    /// Computes the distribution of sorted values.
     pub(crate) fn of(sorted: &[f64]) -> Self {
         let rank = |percent: usize| {
             sorted

@@ -56,7 +56,7 @@ pub(crate) fn run(global: &Global, arguments: &SummaryArguments) -> Result<ExitC
     let named = of_directory
         .as_ref()
         .map(|works| works["run_id"].as_str().unwrap_or_default().to_owned());
-    let found = read(&RunChoice::read(
+    let found = read(&RunChoice::parse(
         named.as_deref().or(arguments.run.as_deref()),
     ))?;
     let checks = targets.map_or_else(Vec::new, |targets| summary::check(&found, &targets));

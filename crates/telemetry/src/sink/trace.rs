@@ -3,10 +3,10 @@
 use tracing::{debug, info, warn};
 
 use super::jsonl::millis;
-use super::{Failed, Sink};
+use super::{Sink, WriteFailure};
 use crate::record::{Record, Stamped};
 
-/// Hands records to whoever subscribes to `tracing`.
+/// Emits records as `tracing` events.
 #[derive(Debug, Default)]
 pub struct TraceSink;
 
@@ -15,38 +15,76 @@ impl Sink for TraceSink {
         "tracing"
     }
 
-    fn write(&mut self, batch: &[Stamped], _: usize, _: u64) -> Result<(), Failed> {
-        for Stamped { at, record } in batch {
-            match record {
-                Record::Http(http) => debug!(
-                    target: "docstokg::http", %at, request = http.place.request, host = %http.place.host, role = %http.place.role, status = http.status,
-                    error = http.error, rate_delay_ms = millis(http.rate_delay), elapsed_ms = millis(http.elapsed), url = &*http.url, "http"
-                ),
-                Record::Rate(rate) => debug!(
-                    target: "docstokg::rate", %at, host = %rate.place.host, role = %rate.place.role, outcome = rate.action.outcome(),
-                    blocked_ms = millis(rate.delay), "ratelimit.acquire"
-                ),
-                Record::Transition(change) => info!(
-                    target: "docstokg::breaker", %at, scope = change.scope, key = &*change.key, from_state = change.from.as_str(),
-                    to_state = change.to.as_str(), reason = change.reason.as_deref(), "breaker_state_change"
-                ),
-                Record::Cooldown(cooldown) => info!(
-                    target: "docstokg::rate", %at, host = %cooldown.place.host, seconds = cooldown.length.as_secs(), "ratelimit.cooldown"
-                ),
-                Record::Adjusted(change) => info!(
-                    target: "docstokg::rate", %at, host = %change.place.host, role = %change.place.role, old = change.old, new = change.new,
-                    reason = change.reason, "aimd_adjust"
-                ),
-                Record::End(end) if end.error.is_some() => warn!(
-                    target: "docstokg::http", %at, request = end.place.request, host = %end.place.host, error = end.error, url = &*end.url, "request_end"
-                ),
-                Record::Call(_) | Record::End(_) | Record::Budget(_) => {}
-            }
-        }
+    fn write(&mut self, batch: &[Stamped], _: usize, _: u64) -> Result<(), WriteFailure> {
+        batch.iter().for_each(emit);
         Ok(())
     }
 
-    fn close(&mut self, _: u64) -> Result<(), Failed> {
+    fn close(&mut self, _: u64) -> Result<(), WriteFailure> {
         Ok(())
+    }
+}
+
+fn emit(Stamped { at, record }: &Stamped) {
+    match record {
+        Record::Http(http) => debug!(
+            target: "docstokg::http",
+            %at,
+            request = http.context.request,
+            host = %http.context.host,
+            role = %http.context.role,
+            status = http.status,
+            error = http.error,
+            rate_delay_ms = millis(http.rate_delay),
+            elapsed_ms = millis(http.elapsed),
+            url = &*http.url,
+            "http"
+        ),
+        Record::Rate(rate) => debug!(
+            target: "docstokg::rate",
+            %at,
+            host = %rate.context.host,
+            role = %rate.context.role,
+            outcome = rate.action.outcome(),
+            blocked_ms = millis(rate.delay),
+            "ratelimit.acquire"
+        ),
+        Record::Transition(change) => info!(
+            target: "docstokg::breaker",
+            %at,
+            scope = change.scope,
+            key = &*change.key,
+            from_state = change.from.as_str(),
+            to_state = change.to.as_str(),
+            reason = change.reason.as_deref(),
+            "breaker_state_change"
+        ),
+        Record::Cooldown(cooldown) => info!(
+            target: "docstokg::rate",
+            %at,
+            host = %cooldown.context.host,
+            seconds = cooldown.length.as_secs(),
+            "ratelimit.cooldown"
+        ),
+        Record::Adjusted(change) => info!(
+            target: "docstokg::rate",
+            %at,
+            host = %change.context.host,
+            role = %change.context.role,
+            old = change.old,
+            new = change.new,
+            reason = change.reason,
+            "aimd_adjust"
+        ),
+        Record::End(end) if end.error.is_some() => warn!(
+            target: "docstokg::http",
+            %at,
+            request = end.context.request,
+            host = %end.context.host,
+            error = end.error,
+            url = &*end.url,
+            "request_end"
+        ),
+        Record::Call(_) | Record::End(_) | Record::Budget(_) => {}
     }
 }

@@ -1,4 +1,4 @@
-//! Before and after.
+//! Two runs, figure by figure.
 
 use serde::Serialize;
 
@@ -9,11 +9,11 @@ use super::Summary;
 pub struct Compared {
     /// The figure.
     pub figure: &'static str,
-    /// In the other run.
+    /// In the earlier run.
     pub before: f64,
-    /// In this one.
+    /// In this run.
     pub after: f64,
-    /// By how much it changed, as a share of what it was; `None` from nothing.
+    /// The change as a share of the earlier value; `None` if that is 0.
     pub change: Option<f64>,
 }
 

@@ -2,7 +2,7 @@
 
 use docstokg_hub::policy::rate::{Window, parse_rates};
 
-/// Returns the seconds that `tokens` grants need under windows as written: the first goes at once.
+/// Returns the seconds that `tokens` permits take under configured windows: the first needs none.
 pub(super) fn seconds(rates: &str, tokens: u64) -> f64 {
     let windows = parse_rates(rates).unwrap_or_default();
     windows

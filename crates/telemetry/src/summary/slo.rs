@@ -1,127 +1,142 @@
-//! Targets, and whether a run kept to them.
+//! Targets, and whether a run meets them.
 
+use docstokg_hub::config::Sourced;
 use docstokg_hub::config::settings::SloSettings;
 use serde::Serialize;
 
-use super::Summary;
+use super::{Summary, share};
 
-/// One target and what came of it.
+/// One target and the figure of the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
     /// The target, as its key in the configuration.
     pub target: &'static str,
-    /// What was wanted.
+    /// The target value.
     pub wanted: f64,
-    /// What was found; `None` when nothing happened that could be judged.
+    /// The figure of the run; `None` without data.
     pub found: Option<f64>,
-    /// Where, for a target that is judged by its worst place.
+    /// The worst host or breaker, for a target that each of them has to meet.
     pub place: Option<String>,
-    /// Whether it was kept.
+    /// Whether it is met.
     pub ok: bool,
 }
 
+/// A figure, and the host or breaker where it is worst.
+type Figure = (f64, Option<String>);
+
 /// Compares a run with the targets.
 #[must_use]
-#[expect(clippy::cast_precision_loss, reason = "counts fit")]
 pub fn check(summary: &Summary, targets: &SloSettings) -> Vec<Check> {
     let totals = &summary.totals;
-    let attempts = totals.attempts > 0;
-    let target = |set: &Option<docstokg_hub::config::Sourced<f64>>, otherwise: Option<f64>| {
-        set.as_ref().map(|set| set.value).or(otherwise)
-    };
-    let (probes, successes) = summary
+    let of_attempts = |ratio: f64| (totals.attempts > 0).then_some((ratio, None));
+    let checks = [
+        success_after_open(summary, targets),
+        at_most(
+            "breaker_block_p95_over_reset_max",
+            target(&targets.breaker_block_p95_over_reset_max, Some(1.0)),
+            longest_block(summary),
+        ),
+        at_most(
+            "http_429_ratio_max",
+            target(&targets.http_429_ratio_max, Some(0.05)),
+            of_attempts(totals.http_429_ratio),
+        ),
+        at_most(
+            "http_503_ratio_max",
+            target(&targets.http_503_ratio_max, Some(0.05)),
+            of_attempts(totals.http_503_ratio),
+        ),
+        at_most(
+            "rate_delay_p95_ms_max",
+            target(&targets.rate_delay_p95_ms_max, None),
+            longest_delay(summary),
+        ),
+        at_most(
+            "opens_per_hour_max",
+            target(&targets.opens_per_hour_max, None),
+            most_opens(summary),
+        ),
+        telemetry_lost(summary, targets),
+    ];
+    checks.into_iter().flatten().collect()
+}
+
+fn target(set: &Option<Sourced<f64>>, default: Option<f64>) -> Option<f64> {
+    set.as_ref().map(|set| set.value).or(default)
+}
+
+fn at_most(target: &'static str, wanted: Option<f64>, figure: Option<Figure>) -> Option<Check> {
+    let wanted = wanted?;
+    let (found, place) = figure.map_or((None, None), |(found, place)| (Some(found), place));
+    Some(Check {
+        target,
+        wanted,
+        found,
+        place,
+        ok: found.is_none_or(|found| found <= wanted),
+    })
+}
+
+fn success_after_open(summary: &Summary, targets: &SloSettings) -> Option<Check> {
+    let wanted = target(&targets.success_after_open_min, Some(0.5))?;
+    let probes = summary.breakers.iter().map(|breaker| breaker.probes);
+    let successes = summary
         .breakers
         .iter()
-        .fold((0, 0), |(probes, good), breaker| {
-            (probes + breaker.probes, good + breaker.probe_successes)
-        });
-    let mut checks = Vec::new();
-    if let Some(wanted) = target(&targets.success_after_open_min, Some(0.5)) {
-        let found = super::share(successes, probes);
-        checks.push(Check {
-            target: "success_after_open_min",
-            wanted,
-            found,
-            place: None,
-            ok: found.is_none_or(|found| found >= wanted),
-        });
-    }
-    let mut at_most =
-        |name: &'static str, wanted: Option<f64>, found: Option<f64>, place: Option<String>| {
-            if let Some(wanted) = wanted {
-                checks.push(Check {
-                    target: name,
-                    wanted,
-                    found,
-                    place,
-                    ok: found.is_none_or(|found| found <= wanted),
-                });
-            }
-        };
-    let block = worst(
+        .map(|breaker| breaker.probe_successes);
+    let found = share(successes.sum(), probes.sum());
+    Some(Check {
+        target: "success_after_open_min",
+        wanted,
+        found,
+        place: None,
+        ok: found.is_none_or(|found| found >= wanted),
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts fit")]
+fn telemetry_lost(summary: &Summary, targets: &SloSettings) -> Option<Check> {
+    let wanted = targets
+        .telemetry_lost_max
+        .as_ref()
+        .map_or(0, |set| set.value);
+    let lost = summary.totals.telemetry_lost as f64;
+    at_most(
+        "telemetry_lost_max",
+        Some(wanted as f64),
+        Some((lost, None)),
+    )
+}
+
+fn longest_block(summary: &Summary) -> Option<Figure> {
+    worst(
         summary
             .breakers
             .iter()
             .filter_map(|breaker| Some((breaker.block_p95_over_reset?, breaker.key.clone()))),
-    );
-    let (found, place) = split(block);
-    at_most(
-        "breaker_block_p95_over_reset_max",
-        target(&targets.breaker_block_p95_over_reset_max, Some(1.0)),
-        found,
-        place,
-    );
-    at_most(
-        "http_429_ratio_max",
-        target(&targets.http_429_ratio_max, Some(0.05)),
-        attempts.then_some(totals.http_429_ratio),
-        None,
-    );
-    at_most(
-        "http_503_ratio_max",
-        target(&targets.http_503_ratio_max, Some(0.05)),
-        attempts.then_some(totals.http_503_ratio),
-        None,
-    );
-    let (found, place) =
-        split(worst(summary.hosts.iter().map(|host| {
-            (host.delay.p95_ms, format!("{}:{}", host.host, host.role))
-        })));
-    at_most(
-        "rate_delay_p95_ms_max",
-        target(&targets.rate_delay_p95_ms_max, None),
-        found,
-        place,
-    );
-    let (found, place) = split(worst(
+    )
+}
+
+fn longest_delay(summary: &Summary) -> Option<Figure> {
+    worst(
+        summary
+            .hosts
+            .iter()
+            .map(|host| (host.delay.p95_ms, format!("{}:{}", host.host, host.role))),
+    )
+}
+
+fn most_opens(summary: &Summary) -> Option<Figure> {
+    worst(
         summary
             .breakers
             .iter()
             .map(|breaker| (breaker.opens_per_hour, breaker.key.clone())),
-    ));
-    at_most(
-        "opens_per_hour_max",
-        target(&targets.opens_per_hour_max, None),
-        found,
-        place,
-    );
-    let most = targets
-        .telemetry_lost_max
-        .as_ref()
-        .map_or(0, |set| set.value);
-    at_most(
-        "telemetry_lost_max",
-        Some(most as f64),
-        Some(totals.telemetry_lost as f64),
-        None,
-    );
-    checks
+    )
 }
 
-fn worst(found: impl Iterator<Item = (f64, String)>) -> Option<(f64, String)> {
-    found.max_by(|a, b| a.0.total_cmp(&b.0))
-}
-
-fn split(found: Option<(f64, String)>) -> (Option<f64>, Option<String>) {
-    found.map_or((None, None), |(value, place)| (Some(value), Some(place)))
+fn worst(figures: impl Iterator<Item = (f64, String)>) -> Option<Figure> {
+    figures
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(value, place)| (value, Some(place)))
 }

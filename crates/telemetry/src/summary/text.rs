@@ -1,22 +1,38 @@
-//! A summary for a person at a terminal.
+//! A summary as text for a terminal.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::compare::Compared;
-use super::{Check, HostSummary, Summary};
+use super::{BreakerSummary, Check, HostSummary, Summary};
 
-/// How many hosts are listed before the rest is only counted.
-const ROWS: usize = 20;
+/// Maximum rows of a table; the rest is only counted.
+const MAX_ROWS: usize = 20;
 
 /// Writes a summary as text, at most 80 columns wide where names allow.
 #[must_use]
 pub fn text(summary: &Summary, checks: &[Check]) -> String {
+    let mut out = overview(summary);
+    for section in [
+        hosts(summary),
+        breakers(summary),
+        failures(summary),
+        tops(summary),
+        targets(checks),
+    ] {
+        if !section.is_empty() {
+            out.push('\n');
+            out.push_str(&section);
+        }
+    }
+    out
+}
+
+/// Writes the figures over all hosts.
+fn overview(summary: &Summary) -> String {
     let (run, totals) = (&summary.run, &summary.totals);
-    let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "run {} ({}, {}), begun {}",
+    let mut out = format!(
+        "run {} ({}, {}), started {}\n",
         run.run_id, run.command, run.state, run.started_at
     );
     let _ = writeln!(
@@ -42,7 +58,8 @@ pub fn text(summary: &Summary, checks: &[Check]) -> String {
     );
     let _ = writeln!(
         out,
-        "{} received, {} wasted; {} total waiting of all requests (many wait at once), saved about {} by paused hosts",
+        "{} received, {} wasted; {} total waiting of all requests (many wait at once), \
+         saved about {} by paused hosts",
         bytes(totals.bytes),
         bytes(totals.wasted_bytes),
         seconds(totals.rate_delay_s),
@@ -64,108 +81,108 @@ pub fn text(summary: &Summary, checks: &[Check]) -> String {
             totals.telemetry_lost
         );
     }
-    if !summary.hosts.is_empty() {
-        out.push('\n');
-        let header = [
-            "host", "role", "sent", "tokens", "blocked", "denied", "429", "503", "retries", "p50",
-            "p95", "p99",
-        ];
-        let rows: Vec<Vec<String>> = summary.hosts.iter().take(ROWS).map(host_row).collect();
-        out.push_str(&table(&header, &rows));
-        if summary.hosts.len() > ROWS {
-            let _ = writeln!(
-                out,
-                "... and {} more (--json has all)",
-                summary.hosts.len() - ROWS
-            );
-        }
-        out.push_str("p50, p95, p99: the wait for the rate, in ms\n");
+    out
+}
+
+fn hosts(summary: &Summary) -> String {
+    if summary.hosts.is_empty() {
+        return String::new();
     }
-    if !summary.breakers.is_empty() {
-        out.push('\n');
-        let header = [
-            "breaker",
-            "opens",
-            "open",
-            "avoided",
-            "saved",
-            "probes ok",
-            "over reset",
-            "reasons",
-        ];
-        let rows: Vec<Vec<String>> = summary
-            .breakers
-            .iter()
-            .take(ROWS)
-            .map(|breaker| {
-                vec![
-                    breaker.key.clone(),
-                    breaker.opens.to_string(),
-                    seconds(breaker.open_s),
-                    breaker.requests_avoided.to_string(),
-                    seconds(breaker.time_saved_s),
-                    format!("{}/{}", breaker.probe_successes, breaker.probes),
-                    breaker.retry_after_over_reset.to_string(),
-                    mix(&breaker.reasons),
-                ]
-            })
-            .collect();
-        out.push_str(&table(&header, &rows));
+    let header = [
+        "host", "role", "sent", "tokens", "blocked", "denied", "429", "503", "retries", "p50",
+        "p95", "p99",
+    ];
+    let rows: Vec<Vec<String>> = summary.hosts.iter().take(MAX_ROWS).map(host_row).collect();
+    let mut out = table(&header, &rows);
+    if summary.hosts.len() > MAX_ROWS {
+        let more = summary.hosts.len() - MAX_ROWS;
+        let _ = writeln!(out, "... and {more} more (--json has all)");
     }
-    if !summary.failures.is_empty() {
-        out.push('\n');
-        let rows: Vec<Vec<String>> = summary
-            .failures
-            .iter()
-            .take(ROWS)
-            .map(|failure| {
-                vec![
-                    failure.reason.clone(),
-                    failure.requests.to_string(),
-                    failure.hosts.join(", "),
-                ]
-            })
-            .collect();
-        out.push_str(&table(&["failed because", "requests", "top hosts"], &rows));
+    out.push_str("p50, p95, p99: the wait for the rate, in ms\n");
+    out
+}
+
+fn breakers(summary: &Summary) -> String {
+    if summary.breakers.is_empty() {
+        return String::new();
     }
-    for (title, top, unit) in [
+    let header = [
+        "breaker",
+        "opens",
+        "open",
+        "avoided",
+        "saved",
+        "probes ok",
+        "over reset",
+        "reasons",
+    ];
+    let shown = summary.breakers.iter().take(MAX_ROWS);
+    let rows: Vec<Vec<String>> = shown.map(breaker_row).collect();
+    table(&header, &rows)
+}
+
+fn failures(summary: &Summary) -> String {
+    if summary.failures.is_empty() {
+        return String::new();
+    }
+    let shown = summary.failures.iter().take(MAX_ROWS);
+    let rows: Vec<Vec<String>> = shown
+        .map(|failure| {
+            vec![
+                failure.reason.clone(),
+                failure.requests.to_string(),
+                failure.hosts.join(", "),
+            ]
+        })
+        .collect();
+    table(&["failed because", "requests", "top hosts"], &rows)
+}
+
+/// Writes which hosts and roles waited longest and were refused most, where there are several.
+fn tops(summary: &Summary) -> String {
+    let lists = [
         (
             "waited longest, all requests together",
             &summary.top_by_delay,
             " s",
         ),
         ("refused most", &summary.top_by_blocks, ""),
-    ] {
-        if top.len() > 1 {
+    ];
+    let lines: Vec<String> = lists
+        .into_iter()
+        .filter(|(_, top, _)| top.len() > 1)
+        .map(|(title, top, unit)| {
             let list: Vec<String> = top
                 .iter()
                 .take(5)
                 .map(|top| format!("{}:{} {:.1}{unit}", top.host, top.role, top.value))
                 .collect();
-            let _ = writeln!(out, "\n{title}: {}", list.join(", "));
-        }
+            format!("{title}: {}\n", list.join(", "))
+        })
+        .collect();
+    lines.join("\n")
+}
+
+fn targets(checks: &[Check]) -> String {
+    if checks.is_empty() {
+        return String::new();
     }
-    if !checks.is_empty() {
-        out.push('\n');
-        let rows: Vec<Vec<String>> = checks
-            .iter()
-            .map(|check| {
-                let found = check
-                    .found
-                    .map_or_else(|| "no data".to_owned(), |found| format!("{found:.3}"));
-                let result = if check.ok { "pass" } else { "FAIL" };
-                vec![
-                    check.target.to_owned(),
-                    format!("{}", check.wanted),
-                    found,
-                    result.to_owned(),
-                    check.place.clone().unwrap_or_default(),
-                ]
-            })
-            .collect();
-        out.push_str(&table(&["target", "wanted", "found", "", "where"], &rows));
-    }
-    out
+    let rows: Vec<Vec<String>> = checks
+        .iter()
+        .map(|check| {
+            let found = check
+                .found
+                .map_or_else(|| "no data".to_owned(), |found| format!("{found:.3}"));
+            vec![
+                check.target.to_owned(),
+                check.wanted.to_string(),
+                found,
+                if check.ok { "pass" } else { "FAIL" }.to_owned(),
+                check.place.clone().unwrap_or_default(),
+            ]
+        })
+        .collect();
+    table(&["target", "wanted", "found", "", "where"], &rows)
 }
 
 /// Writes a comparison as text.
@@ -192,6 +209,19 @@ pub fn comparison_text(before: &str, after: &str, compared: &[Compared]) -> Stri
     )
 }
 
+fn breaker_row(breaker: &BreakerSummary) -> Vec<String> {
+    vec![
+        breaker.key.clone(),
+        breaker.opens.to_string(),
+        seconds(breaker.open_s),
+        breaker.requests_avoided.to_string(),
+        seconds(breaker.time_saved_s),
+        format!("{}/{}", breaker.probe_successes, breaker.probes),
+        breaker.retry_after_over_reset.to_string(),
+        reason_counts(&breaker.reasons),
+    ]
+}
+
 fn host_row(host: &HostSummary) -> Vec<String> {
     let throttled = |t: super::Throttled| (t.with_retry_after + t.without_retry_after).to_string();
     vec![
@@ -210,7 +240,7 @@ fn host_row(host: &HostSummary) -> Vec<String> {
     ]
 }
 
-/// Lays out rows in columns, two spaces apart.
+/// Formats rows in columns, two spaces apart.
 #[must_use]
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let widths: Vec<usize> = (0..header.len())
@@ -222,7 +252,7 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
                 .unwrap_or(0)
         })
         .collect();
-    let lay = |cells: Vec<&str>| {
+    let line = |cells: Vec<&str>| {
         let padded: Vec<String> = cells
             .iter()
             .zip(&widths)
@@ -230,14 +260,14 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
             .collect();
         padded.join("  ").trim_end().to_owned() + "\n"
     };
-    let mut text = lay(header.to_vec());
+    let mut text = line(header.to_vec());
     for row in rows {
-        text.push_str(&lay(row.iter().map(String::as_str).collect()));
+        text.push_str(&line(row.iter().map(String::as_str).collect()));
     }
     text
 }
 
-fn mix(reasons: &BTreeMap<String, u64>) -> String {
+pub(crate) fn reason_counts(reasons: &BTreeMap<String, u64>) -> String {
     reasons
         .iter()
         .map(|(reason, count)| format!("{reason} {count}"))
@@ -257,7 +287,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Writes seconds for a person.
+/// Formats seconds in the unit that fits.
 pub(crate) fn seconds(length: f64) -> String {
     match length {
         length if length < 10.0 => format!("{length:.2} s"),
@@ -267,7 +297,7 @@ pub(crate) fn seconds(length: f64) -> String {
     }
 }
 
-/// Writes a size for a person.
+/// Formats a size in the unit that fits.
 #[expect(
     clippy::cast_precision_loss,
     reason = "one digit after the point is shown"

@@ -259,7 +259,7 @@ fn the_views_answer_the_same() {
 fn runs_are_found_by_the_beginning_of_their_names_and_compared() {
     let ended = busy_run();
     let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");
-    let named = |text: &str| summary::load(&database, &RunChoice::read(Some(text)));
+    let named = |text: &str| summary::load(&database, &RunChoice::parse(Some(text)));
     assert_eq!(
         named(&ended.run.id[..10]).expect("found").run.run_id,
         ended.run.id

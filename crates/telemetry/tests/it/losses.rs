@@ -7,7 +7,7 @@ use docstokg_hub::config::settings::Settings;
 use docstokg_origin_sim::{Origin, Simulation};
 use docstokg_telemetry::record::Stamped;
 use docstokg_telemetry::sink::sqlite::{DatabaseError, SqliteSink, open_to_read};
-use docstokg_telemetry::sink::{Failed, Sink};
+use docstokg_telemetry::sink::{Sink, WriteFailure};
 use docstokg_telemetry::summary::{self, RunChoice};
 use docstokg_telemetry::{Recorder, Run};
 use parking_lot::Mutex;
@@ -45,15 +45,15 @@ impl Sink for Broken {
         "broken"
     }
 
-    fn write(&mut self, batch: &[Stamped], _: usize, _: u64) -> Result<(), Failed> {
+    fn write(&mut self, batch: &[Stamped], _: usize, _: u64) -> Result<(), WriteFailure> {
         *self.0.lock() += batch.len() as u64;
-        Err(Failed {
+        Err(WriteFailure {
             lost: batch.len() as u64,
             why: "there is no room".into(),
         })
     }
 
-    fn close(&mut self, _: u64) -> Result<(), Failed> {
+    fn close(&mut self, _: u64) -> Result<(), WriteFailure> {
         Ok(())
     }
 }

@@ -1,0 +1,356 @@
+//! A request between its first event and its end, and the records that it gives on the way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_hub::clock::BootInstant;
+use docstokg_hub::config::Config;
+use docstokg_hub::event::What;
+use docstokg_hub::policy::breaker::State;
+use docstokg_hub::policy::classify::Outcome;
+use docstokg_hub::policy::site::{Refusal, RefusalReason};
+use docstokg_hub::{RateWait, RefusedBy};
+
+use crate::record::{
+    AdjustRecord, CallRecord, CooldownRecord, EndRecord, HttpRecord, RateAction, RateRecord,
+    Record, RequestContext,
+};
+
+/// An active request.
+pub(super) struct ActiveRequest {
+    started: BootInstant,
+    context: RequestContext,
+    url: Arc<str>,
+    method: http::Method,
+    cost: Cost,
+    /// The next attempt is a HEAD that spends no token.
+    free: bool,
+    attempts: u32,
+    status: Option<u16>,
+    stopped: Option<&'static str>,
+    attempt: Option<ActiveAttempt>,
+}
+
+/// What each attempt of a request costs, and how long it may wait for that.
+pub(super) struct Cost {
+    pub(super) weight: u32,
+    pub(super) wait: RateWait,
+}
+
+/// An attempt that is not settled yet.
+struct ActiveAttempt {
+    sent_at: BootInstant,
+    number: u32,
+    host_state: State,
+    resolver_state: Option<State>,
+    free: bool,
+    rate_delay: Duration,
+    slot_wait: Duration,
+    breaker_wait: Duration,
+    status: Option<u16>,
+    retry_after: Option<Duration>,
+    header_time: Option<Duration>,
+    body_time: Option<Duration>,
+    bytes: u64,
+    fault: Option<&'static str>,
+}
+
+impl ActiveRequest {
+    pub(super) fn new(
+        started: BootInstant,
+        context: RequestContext,
+        url: String,
+        method: http::Method,
+        cost: Cost,
+    ) -> Self {
+        Self {
+            started,
+            context,
+            url: url.into(),
+            method,
+            cost,
+            free: false,
+            attempts: 0,
+            status: None,
+            stopped: None,
+            attempt: None,
+        }
+    }
+
+    /// Continues at another URL: a redirect.
+    pub(super) fn continue_at(
+        &mut self,
+        context: RequestContext,
+        url: String,
+        method: http::Method,
+    ) {
+        (self.context, self.url, self.method) = (context, url.into(), method);
+    }
+
+    /// Takes one event of this request.
+    pub(super) fn take(
+        &mut self,
+        at: BootInstant,
+        what: What,
+        config: &Config,
+        emit: &mut impl FnMut(Record),
+    ) {
+        match what {
+            What::HeadSkipped => self.free = true,
+            What::Go { .. } => self.start_attempt(at, &what, config, emit),
+            What::GivenBack => {
+                self.attempts = self.attempts.saturating_sub(1);
+                if self.attempt.take().is_some_and(|attempt| !attempt.free) {
+                    emit(self.rate(RateAction::GivenBack, Duration::ZERO, None, config));
+                }
+            }
+            What::Refused {
+                refusal,
+                by,
+                waited,
+            } => {
+                let remaining = refusal.until.since(at);
+                match refusing_state(&refusal) {
+                    Some(state) => self.deny(&by, state, remaining, emit),
+                    None => {
+                        emit(self.rate(RateAction::Block, waited, Some(remaining), config));
+                    }
+                }
+            }
+            What::Settled { outcome } => self.settle(at, Some(outcome), None, emit),
+            What::Adapted(change) => emit(Record::Adjusted(AdjustRecord {
+                context: self.context.clone(),
+                old: change.old.share(),
+                new: change.new.share(),
+                reason: change.reason,
+            })),
+            What::Stop { reason } => self.stopped = Some(reason.as_str()),
+            what => self.take_answer(&what, emit),
+        }
+    }
+
+    /// An attempt leaves: its permit and its breakers are recorded, and the attempt is active.
+    fn start_attempt(
+        &mut self,
+        at: BootInstant,
+        go: &What,
+        config: &Config,
+        emit: &mut impl FnMut(Record),
+    ) {
+        let What::Go {
+            attempt,
+            probe,
+            rate_delay,
+            slot_wait,
+            breaker_wait,
+            resolver,
+        } = go
+        else {
+            return;
+        };
+        self.attempts += 1;
+        let free = std::mem::take(&mut self.free);
+        let action = if free {
+            RateAction::HeadSkip
+        } else {
+            RateAction::Acquire
+        };
+        emit(self.rate(action, *rate_delay, None, config));
+        let host_state = if *probe {
+            State::HalfOpen
+        } else {
+            State::Closed
+        };
+        emit(Record::Call(Box::new(CallRecord {
+            context: self.context.clone(),
+            host_state,
+            host_cooldown: None,
+            resolver_state: *resolver,
+        })));
+        self.attempt = Some(ActiveAttempt {
+            sent_at: at,
+            number: *attempt,
+            host_state,
+            resolver_state: *resolver,
+            free,
+            rate_delay: *rate_delay,
+            slot_wait: *slot_wait,
+            breaker_wait: *breaker_wait,
+            status: None,
+            retry_after: None,
+            header_time: None,
+            body_time: None,
+            bytes: 0,
+            fault: None,
+        });
+    }
+
+    /// Takes what came back: headers, a body or a fault.
+    fn take_answer(&mut self, what: &What, emit: &mut impl FnMut(Record)) {
+        if let What::Headers {
+            status,
+            retry_after,
+            ..
+        } = what
+        {
+            self.status = Some(status.as_u16());
+            if let Some(length) = *retry_after {
+                emit(Record::Cooldown(CooldownRecord {
+                    context: self.context.clone(),
+                    length,
+                }));
+            }
+        }
+        let Some(attempt) = &mut self.attempt else {
+            return;
+        };
+        match what {
+            What::Headers {
+                took, retry_after, ..
+            } => {
+                attempt.status = self.status;
+                attempt.header_time = Some(*took);
+                attempt.retry_after = *retry_after;
+            }
+            What::Body { received, took } => {
+                attempt.body_time = Some(*took);
+                attempt.bytes = *received;
+            }
+            What::Fault { fault, .. } => attempt.fault = Some(fault.as_str()),
+            _ => {}
+        }
+    }
+
+    /// Records the active attempt, if there is one: settled with an outcome, or ended without.
+    pub(super) fn settle(
+        &mut self,
+        at: BootInstant,
+        outcome: Option<Outcome>,
+        error: Option<&'static str>,
+        emit: &mut impl FnMut(Record),
+    ) {
+        let Some(attempt) = self.attempt.take() else {
+            return;
+        };
+        let error = attempt.fault.or(error);
+        let good = attempt.status.is_some_and(|status| status < 400) && error.is_none();
+        emit(Record::Http(Box::new(HttpRecord {
+            context: self.context.clone(),
+            method: self.method.clone(),
+            url: Arc::clone(&self.url),
+            sent: true,
+            attempt: attempt.number,
+            status: attempt.status,
+            retry_after: attempt.retry_after,
+            rate_delay: attempt.rate_delay,
+            slot_wait: attempt.slot_wait,
+            breaker_wait: attempt.breaker_wait,
+            host_state: attempt.host_state,
+            cooldown: None,
+            resolver_state: attempt.resolver_state,
+            breaker_recorded: match outcome {
+                Some(Outcome::Success) => "success",
+                Some(Outcome::Failure | Outcome::Throttled) => "failure",
+                Some(Outcome::Neutral) | None => "none",
+            },
+            header_time: attempt.header_time,
+            body_time: attempt.body_time,
+            elapsed: at.since(attempt.sent_at),
+            bytes: attempt.bytes,
+            wasted: !good,
+            error,
+        })));
+    }
+
+    /// Records an attempt that an open breaker kept from being sent.
+    fn deny(
+        &mut self,
+        by: &RefusedBy,
+        state: State,
+        remaining: Duration,
+        emit: &mut impl FnMut(Record),
+    ) {
+        // The breakers of a resolver and of local connectivity are checked before the host's, so
+        // their refusal says nothing about the host.
+        let (host_state, host_cooldown, resolver_state, error) = match by {
+            RefusedBy::Host => (state, Some(remaining), None, "breaker_open"),
+            RefusedBy::Resolver(_) => (State::Closed, None, Some(state), "resolver_breaker_open"),
+            RefusedBy::Network => (State::Closed, None, None, "network_breaker_open"),
+        };
+        emit(Record::Call(Box::new(CallRecord {
+            context: self.context.clone(),
+            host_state,
+            host_cooldown,
+            resolver_state,
+        })));
+        emit(Record::Http(Box::new(HttpRecord {
+            context: self.context.clone(),
+            method: self.method.clone(),
+            url: Arc::clone(&self.url),
+            sent: false,
+            attempt: self.attempts + 1,
+            status: None,
+            retry_after: None,
+            rate_delay: Duration::ZERO,
+            slot_wait: Duration::ZERO,
+            breaker_wait: Duration::ZERO,
+            host_state,
+            cooldown: host_cooldown,
+            resolver_state,
+            breaker_recorded: "none",
+            header_time: None,
+            body_time: None,
+            elapsed: Duration::ZERO,
+            bytes: 0,
+            wasted: false,
+            error: Some(error),
+        })));
+    }
+
+    fn rate(
+        &self,
+        action: RateAction,
+        delay: Duration,
+        estimate: Option<Duration>,
+        config: &Config,
+    ) -> Record {
+        let limits = config.limits.of(&self.context.host, self.context.role);
+        let (mode, max_delay) = match self.cost.wait {
+            RateWait::None => ("fail", Some(Duration::ZERO)),
+            RateWait::Policy => ("block", Some(limits.max_delay.value)),
+            RateWait::AtMost(most) => ("block", Some(most)),
+            RateWait::Deadline => ("block", None),
+        };
+        Record::Rate(Box::new(RateRecord {
+            context: self.context.clone(),
+            action,
+            weight: self.cost.weight,
+            mode,
+            delay,
+            estimate,
+            max_delay,
+        }))
+    }
+
+    /// Ends the request.
+    pub(super) fn end(self, at: BootInstant, error: Option<&'static str>) -> EndRecord {
+        EndRecord {
+            context: self.context,
+            url: self.url,
+            attempts: self.attempts,
+            status: self.status.filter(|_| error.is_none()),
+            stopped: self.stopped,
+            error,
+            elapsed: at.since(self.started),
+        }
+    }
+}
+
+/// Returns the state of the breaker that refused; `None` where the limiter refused.
+fn refusing_state(refusal: &Refusal) -> Option<State> {
+    match &refusal.reason {
+        RefusalReason::Rate { .. } | RefusalReason::Slots => None,
+        RefusalReason::Open { probing: true, .. } => Some(State::HalfOpen),
+        RefusalReason::Open { .. } => Some(State::Open),
+    }
+}

@@ -1,0 +1,172 @@
+//! What each record adds to the metrics.
+
+use docstokg_hub::clock::Timestamp;
+use docstokg_hub::policy::breaker::State;
+
+use super::catalogue::Metric;
+use super::render::labels;
+use super::{BYTES, MILLIS, Metrics, SECONDS, float};
+use crate::record::{
+    EndRecord, HttpRecord, RateAction, RateRecord, Record, Stamped, TransitionRecord,
+};
+use crate::sink::jsonl::millis;
+
+impl Metrics {
+    pub(super) fn take(&mut self, stamped: &Stamped) {
+        match &stamped.record {
+            Record::Http(http) if http.sent => self.count_attempt(http),
+            Record::Http(http) => {
+                let host = self.label(&http.context.host);
+                let denied = labels(&[("host", &host), ("role", http.context.role.as_str())]);
+                self.add(Metric::Denied, denied, 1.0);
+            }
+            Record::Rate(rate) => self.count_rate(rate),
+            Record::Transition(change) => self.count_transition(stamped.at, change),
+            Record::Adjusted(change) => {
+                let host = self.label(&change.context.host);
+                let labels = labels(&[("host", &host), ("role", change.context.role.as_str())]);
+                self.set(Metric::Adapted, labels, change.new);
+            }
+            Record::End(end) => self.count_end(end),
+            Record::Call(_) | Record::Cooldown(_) | Record::Budget(_) => {}
+        }
+    }
+
+    fn count_rate(&mut self, rate: &RateRecord) {
+        let host = self.label(&rate.context.host);
+        let both = labels(&[("host", &host), ("role", rate.context.role.as_str())]);
+        match rate.action {
+            RateAction::Acquire => self.add(Metric::Acquired, both, f64::from(rate.weight)),
+            RateAction::Block => self.add(Metric::Blocked, both, 1.0),
+            RateAction::HeadSkip => self.add(Metric::HeadSkipped, labels(&[("host", &host)]), 1.0),
+            // A counter never decreases, and returned tokens are rare.
+            RateAction::GivenBack => {}
+        }
+    }
+
+    fn count_end(&mut self, end: &EndRecord) {
+        let host = self.label(&end.context.host);
+        let outcome = match (end.error, end.status) {
+            (Some(error), _) => error.to_owned(),
+            (None, Some(status)) if status < 400 => "ok".to_owned(),
+            (None, Some(status)) => format!("http_{status}"),
+            (None, None) => "none".to_owned(),
+        };
+        let labels = labels(&[
+            ("host", &host),
+            ("role", end.context.role.as_str()),
+            ("outcome", &outcome),
+        ]);
+        self.add(Metric::Requests, labels, 1.0);
+    }
+
+    fn count_attempt(&mut self, http: &HttpRecord) {
+        let host = self.label(&http.context.host);
+        let both = labels(&[("host", &host), ("role", http.context.role.as_str())]);
+        let (rate_delay, slot_wait) = (millis(http.rate_delay), millis(http.slot_wait));
+        self.observe(Metric::RateDelay, MILLIS, both.clone(), rate_delay);
+        self.observe(Metric::SlotWait, MILLIS, both.clone(), slot_wait);
+        if http.attempt > 1 {
+            self.add(Metric::Retries, both, 1.0);
+        }
+        self.observe_answer(http, &host);
+        if let Some(429 | 503) = http.status {
+            self.count_throttled(http, &host);
+        }
+        let recorded = labels(&[("host", &host), ("outcome", http.breaker_recorded)]);
+        self.add(Metric::Recorded, recorded, 1.0);
+    }
+
+    /// Observes durations and sizes, with the labels of OpenTelemetry's HTTP metrics.
+    fn observe_answer(&mut self, http: &HttpRecord, host: &str) {
+        let status = http.status.map(|status| status.to_string());
+        let mut pairs = vec![
+            ("http_request_method", http.method.as_str()),
+            ("server_address", host),
+        ];
+        pairs.extend(
+            status
+                .as_deref()
+                .map(|status| ("http_response_status_code", status)),
+        );
+        pairs.extend(http.error.map(|error| ("error_type", error)));
+        let elapsed = http.elapsed.as_secs_f64();
+        self.observe(Metric::Duration, SECONDS, labels(&pairs), elapsed);
+        let server = labels(&[("server_address", host)]);
+        if let Some(took) = http.header_time {
+            let took = took.as_secs_f64();
+            self.observe(Metric::HeaderTime, SECONDS, server.clone(), took);
+        }
+        if let Some(took) = http.body_time {
+            let took = took.as_secs_f64();
+            self.observe(Metric::BodyTime, SECONDS, server.clone(), took);
+            self.observe(Metric::BodySize, BYTES, server.clone(), float(http.bytes));
+        }
+        if http.wasted && http.bytes > 0 {
+            self.add(Metric::Wasted, server, float(http.bytes));
+        }
+    }
+
+    fn count_throttled(&mut self, http: &HttpRecord, host: &str) {
+        let status = http.status.unwrap_or_default().to_string();
+        let retry_after = if http.retry_after.is_some() {
+            "yes"
+        } else {
+            "no"
+        };
+        let labels = labels(&[
+            ("host", host),
+            ("status", &status),
+            ("retry_after", retry_after),
+        ]);
+        self.add(Metric::Throttled, labels, 1.0);
+    }
+
+    fn count_transition(&mut self, at: Timestamp, change: &TransitionRecord) {
+        let state = match change.to {
+            State::Closed => 0.0,
+            State::HalfOpen => 1.0,
+            State::Open => 2.0,
+        };
+        let key = if change.scope == "host" {
+            self.label(&change.host)
+        } else {
+            name_in_scope(change).to_owned()
+        };
+        let (metric, label, opens) = match change.scope {
+            "resolver" => (Metric::ResolverState, "resolver", "resolver"),
+            "network" => (Metric::NetworkState, "host", "network"),
+            _ => (Metric::HostState, "host", "host"),
+        };
+        self.set(metric, labels(&[(label, &key)]), state);
+        if change.to == State::Open {
+            let reason = change
+                .reason
+                .as_deref()
+                .map_or("none", |reason| reason.split(':').next().unwrap_or(reason));
+            let by = if change.elsewhere {
+                "elsewhere"
+            } else {
+                "this_run"
+            };
+            let labels = labels(&[(opens, &key), ("reason", reason), ("by", by)]);
+            self.add(Metric::Opens, labels, 1.0);
+        }
+        if opens == "host" {
+            let until = if change.to == State::Open {
+                at + change.reset.unwrap_or_default()
+            } else {
+                at
+            };
+            self.open_until.insert(labels(&[("host", &key)]), until);
+        }
+    }
+}
+
+/// Returns the breaker's key without the prefix that names its scope.
+fn name_in_scope(change: &TransitionRecord) -> &str {
+    match change.key.split_once(':') {
+        Some((scope, name)) if scope == change.scope => name,
+        _ => &change.key,
+    }
+}

@@ -1,0 +1,129 @@
+//! Opening the database of runs: its versions, the migration between them, and why it fails.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+/// The version of the tables. A database of an unknown version is not changed.
+pub(super) const VERSION: i64 = 2;
+/// The version whose tables are migrated when it is opened.
+pub(super) const FIRST_VERSION: i64 = 1;
+/// How long a reader waits for a lock.
+const READ_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The tables, indexes and views.
+pub(super) const SCHEMA: &str = include_str!("../schema.sql");
+
+/// Why the database of runs cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DatabaseError {
+    /// `SQLite` reports an error.
+    #[error("the telemetry database {path} cannot be used: {why}")]
+    Sqlite {
+        /// The file.
+        path: String,
+        /// What `SQLite` reports.
+        why: String,
+    },
+    /// It was made by another version.
+    #[error(
+        "the telemetry database {path} has format {found}, this program knows {VERSION}; \
+         move the file away and a new one is created"
+    )]
+    Version {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: i64,
+    },
+    /// It was made by the first version and cannot be migrated.
+    #[error(
+        "the telemetry database {path} was written by an older version and is read-only; \
+         read a writable copy of it"
+    )]
+    Old {
+        /// The file.
+        path: String,
+    },
+    /// There is none.
+    #[error(
+        "there is no telemetry at {path}: nothing has run with this state directory, \
+         or telemetry is off"
+    )]
+    Missing {
+        /// The file.
+        path: String,
+    },
+}
+
+/// Opens the database to read it. A missing one is not created.
+///
+/// # Errors
+/// It is not there, cannot be read, or is of another version.
+pub fn open_to_read(path: &Path) -> Result<Connection, DatabaseError> {
+    let shown = path.display().to_string();
+    if !path.exists() {
+        return Err(DatabaseError::Missing { path: shown });
+    }
+    let failed = |error: rusqlite::Error| DatabaseError::Sqlite {
+        path: shown.clone(),
+        why: error.to_string(),
+    };
+    // Reading beside a writer needs the index of the write-ahead log, which a read-only connection
+    // cannot create.
+    let writable = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    );
+    let database = writable
+        .or_else(|_| Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY))
+        .map_err(failed)?;
+    database.busy_timeout(READ_BUSY_TIMEOUT).map_err(failed)?;
+    let mut found: i64 = database
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .map_err(failed)?;
+    if found == FIRST_VERSION {
+        found = migrate(&database).map_err(|error| match error.sqlite_error_code() {
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => DatabaseError::Old {
+                path: shown.clone(),
+            },
+            _ => failed(error),
+        })?;
+    }
+    if found != VERSION {
+        return Err(DatabaseError::Version { path: shown, found });
+    }
+    Ok(database)
+}
+
+/// Migrates the tables of the first version, whose runs stay readable. Returns the version after
+/// that.
+pub(super) fn migrate(database: &Connection) -> rusqlite::Result<i64> {
+    database.execute_batch("BEGIN IMMEDIATE")?;
+    // Another process may have migrated it in the meantime.
+    let found: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let done = if found == FIRST_VERSION {
+        let views = SCHEMA
+            .split("CREATE VIEW IF NOT EXISTS ")
+            .skip(1)
+            .filter_map(|view| view.split_whitespace().next());
+        let dropped = views
+            .map(|view| format!("DROP VIEW IF EXISTS {view};"))
+            .collect::<Vec<_>>()
+            .join(" ");
+        let steps = include_str!("../migrate_1.sql");
+        database.execute_batch(&format!(
+            "{dropped} {steps} {} PRAGMA user_version = {VERSION};",
+            SCHEMA
+        ))
+    } else {
+        Ok(())
+    };
+    database.execute_batch(if done.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+    done?;
+    Ok(if found == FIRST_VERSION {
+        VERSION
+    } else {
+        found
+    })
+}

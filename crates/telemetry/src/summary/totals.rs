@@ -1,0 +1,128 @@
+//! The figures over all hosts: totals, failures, and the time that the limits allow at least.
+
+use super::load::{Reader, SummaryError, integer};
+use super::{FAILED_REQUEST, FailureSummary, HostSummary, Makespan, Totals, minimum, share};
+
+impl Reader<'_> {
+    pub(super) fn totals(&self, duration_s: f64) -> Result<Totals, SummaryError> {
+        let mut totals = Totals {
+            duration_s,
+            ..Totals::default()
+        };
+        self.each(
+            "SELECT count(*), coalesce(sum(retry_count > 0), 0),
+                    coalesce(sum(status IS 429), 0), coalesce(sum(status IS 503), 0),
+                    coalesce(sum(bytes), 0), coalesce(sum(bytes * wasted), 0),
+                    coalesce(sum(from_cache), 0)
+             FROM http_events WHERE (run_id = ?1 OR ?1 IS NULL) AND sent = 1",
+            |row| {
+                totals.attempts = integer(row, 0)?;
+                totals.retries = integer(row, 1)?;
+                totals.status_429 = integer(row, 2)?;
+                totals.status_503 = integer(row, 3)?;
+                totals.bytes = integer(row, 4)?;
+                totals.wasted_bytes = integer(row, 5)?;
+                totals.cache_hit_ratio = share(integer(row, 6)?, totals.attempts);
+                Ok(())
+            },
+        )?;
+        totals.http_429_ratio = share(totals.status_429, totals.attempts).unwrap_or(0.0);
+        totals.http_503_ratio = share(totals.status_503, totals.attempts).unwrap_or(0.0);
+        let ends = format!(
+            "SELECT count(*), coalesce(sum({FAILED_REQUEST}), 0),
+                    coalesce(sum(error IS 'cancelled'), 0)
+             FROM request_ends WHERE run_id = ?1 OR ?1 IS NULL"
+        );
+        self.each(&ends, |row| {
+            totals.requests = integer(row, 0)?;
+            totals.failed = integer(row, 1)?;
+            totals.succeeded = totals.requests - totals.failed - integer(row, 2)?;
+            Ok(())
+        })?;
+        self.each(
+            "SELECT coalesce(sum(dropped + lost), 0) FROM run_summary
+             WHERE run_id = ?1 OR ?1 IS NULL",
+            |row| {
+                totals.telemetry_lost = integer(row, 0)?;
+                Ok(())
+            },
+        )?;
+        Ok(totals)
+    }
+
+    pub(super) fn failures(&self) -> Result<Vec<FailureSummary>, SummaryError> {
+        let mut failures: Vec<FailureSummary> = Vec::new();
+        self.each(
+            &format!(
+                "SELECT coalesce(error, 'http_' || status, 'unknown') AS reason, host,
+                        count(*) AS n
+                 FROM request_ends WHERE (run_id = ?1 OR ?1 IS NULL) AND {FAILED_REQUEST}
+                 GROUP BY reason, host ORDER BY reason, n DESC"
+            ),
+            |row| {
+                let (reason, host): (String, String) = (row.get(0)?, row.get(1)?);
+                let requests = integer(row, 2)?;
+                match failures.last_mut().filter(|last| last.reason == reason) {
+                    Some(last) => {
+                        last.requests += requests;
+                        if last.hosts.len() < 5 {
+                            last.hosts.push(host);
+                        }
+                    }
+                    None => failures.push(FailureSummary {
+                        reason,
+                        requests,
+                        hosts: vec![host],
+                    }),
+                }
+                Ok(())
+            },
+        )?;
+        failures.sort_by(|a, b| {
+            b.requests
+                .cmp(&a.requests)
+                .then_with(|| a.reason.cmp(&b.reason))
+        });
+        Ok(failures)
+    }
+
+    pub(super) fn makespan(
+        &self,
+        seconds: f64,
+        hosts: &[HostSummary],
+    ) -> Result<Makespan, SummaryError> {
+        let mut best = Makespan {
+            seconds,
+            ..Makespan::default()
+        };
+        self.each(
+            "SELECT b.budget, b.rates, b.host, sum(r.weight)
+             FROM (SELECT DISTINCT host, role, kind, budget, rates FROM budgets
+                   WHERE run_id = ?1 OR ?1 IS NULL) b
+             JOIN (SELECT host, role, kind,
+                          sum(CASE action WHEN 'acquire' THEN weight ELSE -weight END) AS weight
+                   FROM rate_events
+                   WHERE (run_id = ?1 OR ?1 IS NULL) AND action IN ('acquire', 'given_back')
+                   GROUP BY host, role, kind) r
+             ON r.host = b.host AND r.role = b.role AND r.kind IS b.kind
+             GROUP BY b.budget, b.rates",
+            |row| {
+                let (budget, rates): (String, String) = (row.get(0)?, row.get(1)?);
+                let host: String = row.get(2)?;
+                let latency_ms = hosts
+                    .iter()
+                    .filter(|known| known.host == host)
+                    .map(|known| known.latency.p50_ms)
+                    .fold(0.0, f64::max);
+                let least = minimum::seconds(&rates, integer(row, 3)?) + latency_ms / 1_000.0;
+                if least > best.minimum_s {
+                    best.minimum_s = least;
+                    best.bottleneck = Some(format!("{budget} ({rates})"));
+                }
+                Ok(())
+            },
+        )?;
+        best.ratio = (best.minimum_s > 0.0).then(|| best.seconds / best.minimum_s);
+        Ok(best)
+    }
+}
