@@ -11,9 +11,10 @@ use docstokg_policy::role::Role;
 use docstokg_policy::site::{Ask, Entry, RefusalReason};
 use docstokg_stores::StoreError;
 
+use crate::admission::LaneKey;
 use crate::clock::BootInstant;
 use crate::config::read_network_key;
-use crate::hub::{Hub, lane_key};
+use crate::hub::Hub;
 
 /// How the next request of one host and role would fare.
 #[derive(Clone, Debug)]
@@ -113,8 +114,8 @@ impl Hub {
         let mut found = Vec::new();
         let unreachable = self.unreachable(host).await?;
         for role in Role::ALL {
-            let (gate, lane) = self.lane(&lane_key(host, role));
-            let view = gate.site.view().await?;
+            let lane = self.lane(&LaneKey::plain(host, role));
+            let view = lane.site.handle.view().await?;
             let now = view.now;
             let budgets = lane.costs.iter().filter_map(|cost| {
                 let budget = view.site.budgets().get(cost.budget)?;

@@ -184,8 +184,7 @@ impl Refused {
         role: Role,
         by: RefusedBy,
         refusal: Refusal,
-        now: BootInstant,
-        wall: Timestamp,
+        (now, wall): (BootInstant, Timestamp),
     ) -> Self {
         let cooldown_remaining = refusal.until.since(now);
         Self {

@@ -1,378 +1,225 @@
-//! The journey of one request, from top to bottom. Read this first.
+//! The lifecycle of one request, from top to bottom. Read this first.
 //!
 //! ```text
 //! for each hop (the request, then each redirect it follows):
 //!     name        canonicalise the URL; its host, site, role
-//!     robots      may this URL be requested, and how long apart, where the request obeys robots.txt
-//!     look up     the cache: a fresh answer ends the journey, nothing spent
+//!     robots      may it be requested, and how far apart, where the request obeys robots.txt
+//!     look up     the cache: a fresh answer ends the request, nothing spent
 //!     loop over attempts, each through the limits of ITS OWN host:
-//!         enter   breaker, blocks and all budgets in one step: go, wait until an instant, or refused until one
-//!         wait    asleep, holding no slot; then confirm at the real instant
-//!         send    one request, redirects and retries of the transport off; the body read as the delivery says
+//!         enter   breaker, blocks and all budgets in one step: go, wait until an instant, or
+//!                 refused until one; what waits is asleep, holds no slot, and confirms on waking
+//!         send    one request, redirects and retries of the transport off; then receive the body
+//!                 as the delivery says
 //!         settle  classified once; breaker, blocks and adaptive rate are told
 //!         decide  stop, or retry at an instant within the deadline
 //!     follow or return
 //! ```
 //!
-//! This file asks and acts; it computes nothing. Decisions are in `docstokg_policy`, the waiting in
-//! `gate.rs`, the sending in `attempt.rs`, the reading of redirects in `redirect.rs`.
+//! This file asks and acts; it computes nothing. Decisions are in `docstokg_policy`, the waiting and
+//! settling in `admission.rs`, sending and receiving in `exchange.rs`, redirects in `redirect.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use docstokg_policy::breaker::State;
-use docstokg_policy::classify::{Fault, Outcome};
-use docstokg_policy::host::Host;
+use docstokg_policy::classify::{Class, Fault};
 use docstokg_policy::retry::{self, Ended, Next, Repeatable, StopReason};
-use docstokg_policy::role::Role;
 use docstokg_policy::site::{Patience, RefusalReason, Report};
 use http::{HeaderValue, StatusCode};
 use url::Url;
 
-use crate::attempt::{Attempted, Content, Delivery, Finish, OpenBody};
+use crate::admission::{AdmissionContext, Denied, Ending, Permits, Terms, Waits};
 use crate::cache::{self, Lookup};
+use crate::clock::BootInstant;
 use crate::error::{ErrorKind, FetchError, Refused, RefusedBy};
 use crate::event::What;
-use crate::gate::admission::{Doorkeeper, Waits};
-use crate::gate::{Denied, Gate, Granted, Lane, Terms};
+use crate::exchange::{Answered, Conclusion, Delivered, Delivery, Exchanged, Finish, Leg};
 use crate::hub::Inner;
 use crate::journey::Track;
 use crate::redact::redact;
 use crate::redirect::{self, Hop, Redirected};
 use crate::request::{Follow, RateWait, Request};
 use crate::response::Head;
+use crate::target::Target;
 
 /// How long a retry whose wait is bounded may stand in the queue of its host.
 const RETRY_ENTRY: Duration = Duration::from_secs(60);
 
-/// A hop with everything that names it.
-pub(crate) struct Target {
-    pub(crate) url: Url,
-    pub(crate) host: Host,
-    pub(crate) role: Role,
-    pub(crate) gate: Arc<Gate>,
-    pub(crate) lane: Arc<Lane>,
-    /// The breaker of the resolver on whose behalf it is, if any.
-    pub(crate) resolver: Option<(Arc<Gate>, Arc<Lane>)>,
-    /// The breaker of this process's own network, where the others share theirs.
-    pub(crate) network: Option<(Arc<Gate>, Arc<Lane>)>,
-    pub(crate) max_body: Option<u64>,
-}
+/// How often a request is sent again without the origin having answered any other meanwhile.
+const MAX_UNPROCESSED: u32 = 5;
 
-/// What an attempt has passed, and must settle.
-struct Passed {
-    granted: Granted,
-    resolver: Option<Granted>,
-    network: Option<Granted>,
-}
-
-/// The end of a journey.
-pub(crate) struct Arrived {
+/// The end of a request.
+pub(crate) struct Arrived<T> {
     pub(crate) head: Box<Head>,
-    pub(crate) content: Content,
+    pub(crate) body: Delivered<T>,
     pub(crate) track: Track,
 }
 
+/// What a hop led to.
+enum Hopped<T> {
+    /// The answer.
+    Final(Answered<T>),
+    /// Another hop.
+    Next(Box<Hop>),
+}
+
+/// A hop that was made: its URL, and the cookies that it carried.
+type Visited = (Url, Option<HeaderValue>);
+
 impl Inner {
     /// Takes a request all the way: hop by hop to its final answer.
-    pub(crate) async fn journey(
+    pub(crate) async fn journey<D: Delivery>(
         &self,
         request: &Request,
-        delivery: &Delivery,
-    ) -> Result<Arrived, FetchError> {
+        delivery: &D,
+    ) -> Result<Arrived<D::Output>, FetchError> {
         let mut track = self.begin(request);
-        let mut hop = self.first_hop(request);
+        let mut hop = Box::new(self.first_hop(request));
         let mut visited = Vec::new();
         loop {
-            let told = |kind: ErrorKind, track: &mut Track| FetchError {
-                url: redact(&hop.url),
-                journey: track.end(Some(kind.class())),
-                kind,
-            };
-
-            let mut target = self
-                .name(&hop, request)
-                .map_err(|kind| told(kind, &mut track))?;
-            track.hop(&target.host, target.role, || What::Hop {
-                url: redact(&target.url),
-                method: hop.method.clone(),
-                resolver: request.resolver.clone(),
-                kind: request.kind.clone(),
-                weight: request.weight,
-                wait: request.rate_wait,
-            });
-
-            self.obey_robots(&mut target, &hop, request, &track)
-                .await
-                .map_err(|kind| told(kind, &mut track))?;
-
-            match cache::look_up(&target.url) {
-                Lookup::Miss => track.note(&target.host, target.role, || What::CacheMiss),
-            }
-
-            let sent = request.jar().and_then(|jar| jar.header(&hop.url));
-            let (head, content) = match self
-                .attempts(&target, &hop, request, delivery, &mut track)
-                .await
-            {
-                Err(ErrorKind::Fault { .. }) if hop.or_else.is_some() => {
-                    self.remember_plain(target.host);
-                    hop = hop.into_stated();
-                    continue;
+            let hopped = self.hop(request, delivery, &hop, &mut visited, &mut track);
+            match hopped.await {
+                Ok(Hopped::Final(Answered { head, body })) => {
+                    return Ok(Arrived { head, body, track });
                 }
-                Ok((head, _)) if hop.or_else.is_some() && is_no_answer_of_https(head.status) => {
-                    hop = hop.into_stated();
-                    continue;
-                }
-                attempted => attempted.map_err(|kind| told(kind, &mut track))?,
-            };
-            if let Some(jar) = request.jar() {
-                jar.keep(&target.url, &head.headers);
-            }
-
-            let redirected = match request.follow {
-                Follow::Redirects => {
-                    let is_plain = |url: &Url| self.is_plain(url);
-                    redirect::read(
-                        &hop,
-                        head.status,
-                        &head.headers,
-                        &request.secret_headers,
-                        self.config.transport.allow_downgrade,
-                        is_plain,
-                    )
-                }
-                Follow::Nothing => Redirected::No,
-            };
-            match redirected {
-                Redirected::No => {
-                    return Ok(Arrived {
-                        head,
-                        content,
-                        track,
+                Ok(Hopped::Next(next)) => hop = next,
+                Err(kind) => {
+                    return Err(FetchError {
+                        url: redact(&hop.url),
+                        journey: track.end(Some(kind.class())),
+                        kind,
                     });
-                }
-                Redirected::Refused(why) => {
-                    return Err(told(
-                        ErrorKind::Redirect {
-                            host: target.host,
-                            why,
-                        },
-                        &mut track,
-                    ));
-                }
-                Redirected::To {
-                    hop: next,
-                    stripped,
-                } => {
-                    visited.push((hop.url.clone(), sent));
-                    let carries = request.jar().and_then(|jar| jar.header(&next.url));
-                    self.check_redirect(&target.host, &visited, &next, carries)
-                        .map_err(|kind| told(kind, &mut track))?;
-                    track.note(&target.host, target.role, || What::Redirect {
-                        to: redact(&next.url),
-                        stripped,
-                    });
-                    track.journey.redirects += 1;
-                    hop = *next;
                 }
             }
         }
     }
 
-    /// Tries a hop until its answer is final or there is no point in trying again.
-    async fn attempts(
+    /// Makes one hop: names it, judges it, tries it, and reads where it leads.
+    async fn hop<D: Delivery>(
         &self,
-        target: &Target,
-        hop: &Hop,
         request: &Request,
-        delivery: &Delivery,
+        delivery: &D,
+        hop: &Hop,
+        visited: &mut Vec<Visited>,
         track: &mut Track,
-    ) -> Result<(Box<Head>, Content), ErrorKind> {
-        let repeatable = request
-            .repeatable
-            .unwrap_or_else(|| Repeatable::of(&hop.method));
-        let note = |track: &Track, what: What| track.note(&target.host, target.role, || what);
+    ) -> Result<Hopped<D::Output>, ErrorKind> {
+        // name
+        let mut target = self.name(hop, request)?;
+        track.hop(&target.host, target.role, || What::Hop {
+            url: redact(&target.url),
+            method: hop.method.clone(),
+            resolver: request.resolver.clone(),
+            kind: request.kind.clone(),
+            weight: request.weight,
+            wait: request.rate_wait,
+        });
+
+        // robots
+        self.obey_robots(&mut target, hop, request, track).await?;
+
+        // look up
+        match cache::look_up(&target.url) {
+            Lookup::Miss => track.note(&target.host, target.role, || What::CacheMiss),
+        }
+
+        // attempts
+        let cookies = request.jar().and_then(|jar| jar.header(&hop.url));
+        let leg = Leg {
+            request,
+            hop,
+            target: &target,
+            delivery,
+        };
+        let answered = match self.attempts(&leg, track).await {
+            Err(ErrorKind::Fault { .. }) if hop.or_else.is_some() => {
+                self.remember_plain(target.host);
+                return Ok(Hopped::Next(Box::new(hop.clone().into_stated())));
+            }
+            Ok(answered) if hop.or_else.is_some() && is_not_served(answered.head.status) => {
+                return Ok(Hopped::Next(Box::new(hop.clone().into_stated())));
+            }
+            answered => answered?,
+        };
+        if let Some(jar) = request.jar() {
+            jar.keep(&target.url, &answered.head.headers);
+        }
+
+        // follow or return
+        visited.push((hop.url.clone(), cookies));
+        match self.follow(&leg, &answered.head, visited, track)? {
+            Some(next) => Ok(Hopped::Next(next)),
+            None => Ok(Hopped::Final(answered)),
+        }
+    }
+
+    /// Tries a hop until its answer is final or there is no point in trying again.
+    async fn attempts<D: Delivery>(
+        &self,
+        leg: &Leg<'_, D>,
+        track: &mut Track,
+    ) -> Result<Answered<D::Output>, ErrorKind> {
+        let (target, request) = (leg.target, leg.request);
         let mut attempt = 1;
         let mut unprocessed = Unprocessed::default();
         loop {
             // enter, wait, confirm
-            let Passed {
-                granted,
-                mut resolver,
-                network,
-            } = self.enter(target, request, attempt, track).await?;
+            let permits = self.enter(target, request, attempt, track).await?;
 
-            // send, and read the body as the delivery says
+            // send, and receive the body as the delivery says
             let sent = self.runtime.boot();
             let wire = OnTheWire::show(request.on_the_wire.as_ref());
-            let finish = match self
-                .attempt(
-                    target,
-                    self.outgoing(hop, target, request),
-                    &granted,
-                    delivery,
-                    track,
-                )
-                .await
-            {
-                Attempted::Finished(finish) => finish.judged_at(attempt),
-                Attempted::Abandoned(kind) => return Err(kind),
-                Attempted::Streaming {
+            let finish = match self.exchange(leg, permits.site(), track).await {
+                Exchanged::Received {
                     head,
+                    received,
                     reader,
                     outcome,
                 } => {
-                    // Retrying ends with the headers of a stream: what it holds is settled at the
-                    // end of its body.
-                    let grants = std::iter::once(granted).chain(resolver).collect();
-                    if let Some(network) = network {
-                        network
-                            .settle(
-                                &Report {
-                                    outcome: Outcome::Success,
-                                    retry_after: None,
-                                    sent,
-                                },
-                                track,
-                            )
-                            .await;
-                    }
-                    return Ok((
-                        head,
-                        Content::Open(Box::new(OpenBody {
-                            reader,
-                            grants,
-                            outcome,
-                            sent,
-                            host: target.host.clone(),
-                            role: target.role,
-                        })),
-                    ));
+                    let report = Report {
+                        outcome,
+                        retry_after: None,
+                        sent,
+                    };
+                    let conclusion = Conclusion {
+                        reader,
+                        permits,
+                        report,
+                        target,
+                        track,
+                    };
+                    let body = Delivered::Body(D::conclude(received, conclusion).await);
+                    return Ok(Answered { head, body });
                 }
-                Attempted::Unprocessed(_)
-                    if unprocessed.may_send_again(target.lane.answers.load(Ordering::Relaxed)) =>
-                {
-                    granted.give_back();
-                    note(track, What::GivenBack);
-                    continue;
-                }
-                // No other is served any more: that is a fault like others.
-                Attempted::Unprocessed(message) => {
+                Exchanged::Finished(finish) => finish.judged_at(attempt),
+                Exchanged::Abandoned(kind) => return Err(kind),
+                // Nothing was processed. Ask again: a patient request waits for the end of the
+                // block, another one is refused.
+                Exchanged::Unprocessed(message) if !unprocessed.may_send_again(target) => {
+                    // The origin serves no other request either: that is a fault like others.
                     track.journey.attempts += 1;
-                    Finish::Fault {
-                        fault: Fault::Read,
-                        message,
-                    }
+                    let fault = Fault::Read;
+                    Finish::Fault { fault, message }
                 }
-                Attempted::Blocked => {
-                    // Nothing was sent. Ask again: the patient wait for the end of the block, the
-                    // others are refused.
-                    granted.give_back();
-                    note(track, What::GivenBack);
+                Exchanged::Unprocessed(_) | Exchanged::Blocked => {
+                    permits.give_back();
+                    track.note(&target.host, target.role, || What::GivenBack);
                     continue;
                 }
             };
 
             // settle
-            if let Finish::Fault { fault, message } = &finish {
-                note(
-                    track,
-                    What::Fault {
-                        fault: *fault,
-                        message: message.clone(),
-                    },
-                );
-            }
-            let (mut class, retry_after) = (
-                finish.class(&target.lane.rules.classifier),
-                finish.retry_after(),
-            );
-            let is_tentative = hop.or_else.is_some() && matches!(finish, Finish::Fault { .. });
-            class.transient &= !is_tentative;
-            let ours = matches!(finish, Finish::Fault { fault, .. } if fault.is_ours());
-            let report = Report {
-                outcome: class.outcome,
-                retry_after,
-                sent,
-            };
-            let open_until = match network {
-                // Neither does a connection that ends: only an answer, or the next attempt, tells
-                // how the origin is. So does a try of https where http was stated: that it fails
-                // says nothing about the site.
-                network if finish.says_nothing() || is_tentative => {
-                    drop((granted, resolver.take(), network));
-                    None
-                }
-                // A failure of our own network says nothing about the origin: others who share its
-                // breaker may reach it.
-                Some(network) if ours => {
-                    drop((granted, resolver.take()));
-                    network.settle(&report, track).await
-                }
-                Some(network) => {
-                    network
-                        .settle(
-                            &Report {
-                                outcome: Outcome::Success,
-                                retry_after: None,
-                                sent,
-                            },
-                            track,
-                        )
-                        .await;
-                    granted.settle(&report, track).await.or(finish.open_until())
-                }
-                None => granted.settle(&report, track).await.or(finish.open_until()),
-            };
-            if let Some(resolver) = resolver {
-                resolver
-                    .settle(
-                        &Report {
-                            outcome: class.outcome,
-                            retry_after: None,
-                            sent,
-                        },
-                        track,
-                    )
-                    .await;
-            }
-            note(
-                track,
-                What::Settled {
-                    outcome: class.outcome,
-                },
-            );
+            let settled = self.settle(leg, &finish, permits, sent, track).await;
 
             // decide
-            if finish.is_final(request.is_final) {
-                return finish.into_answer(&target.host);
-            }
-            let now = self.runtime.boot();
-            let asked_until =
-                retry_after.map(|asked| now + asked.min(target.lane.rules.breaker.retry_after_cap));
-            let deadline = request
-                .retry_wait
-                .map_or(track.deadline, |most| track.deadline.min(now + most));
-            let ended = Ended {
-                attempt,
-                class,
-                repeatable,
-                open_until,
-                asked_until,
-                deadline,
-            };
-            match retry::decide(&self.config.retry, &ended, now, self.random.share()) {
-                Next::Stop(StopReason::Final) => return finish.into_answer(&target.host),
-                Next::Stop(reason) => {
-                    note(track, What::Stop { reason });
-                    track.journey.stopped = Some(reason);
-                    return finish.into_answer(&target.host);
-                }
+            match self.decide(leg, &finish, &settled, attempt, track) {
+                Next::Stop(_) => return finish.into_answer(&target.host),
                 Next::RetryAt(at) => {
                     drop(wire);
-                    note(track, What::Retry { at, after: attempt });
+                    track.note(&target.host, target.role, || What::Retry {
+                        at,
+                        after: attempt,
+                    });
+                    let now = self.runtime.boot();
                     self.runtime.sleep_until(at).await;
                     track.journey.backoff += at.since(now);
                     attempt += 1;
@@ -381,90 +228,202 @@ impl Inner {
         }
     }
 
-    /// Passes the breakers of the resolver and of our own network, where there are such, and the
-    /// gate of the site.
+    /// Takes the permits of an attempt: of the resolver, of local connectivity, of the site.
     async fn enter(
         &self,
         target: &Target,
         request: &Request,
         attempt: u32,
         track: &mut Track,
-    ) -> Result<Passed, ErrorKind> {
-        let now = self.runtime.boot();
-        let retrying = attempt > 1;
-        // Who bounds the wait for its own retry does not wait for a host that was paused meanwhile:
-        // it comes back.
-        let deadline = match request.retry_wait {
-            Some(most) if retrying => track.deadline.min(now + most.max(RETRY_ENTRY)),
-            _ => track.deadline,
-        };
-        let terms = Terms {
-            asked: now,
-            patience: if retrying {
-                Patience::Wait
-            } else {
-                request.patience
-            },
-            latest: match request.rate_wait {
-                // Who has been let through once is not turned away for its retry: only the deadline
-                // bounds that.
-                _ if retrying => deadline,
-                RateWait::Policy => now + target.lane.rules.max_delay,
-                RateWait::None => now,
-                RateWait::Deadline => track.deadline,
-                RateWait::AtMost(most) => now + most,
-            },
-            deadline,
-            jitter_sample: self.random.share(),
-            weight: request.weight,
-        };
-        let mut waits = Waits::default();
-        let beside = Doorkeeper {
-            runtime: &self.runtime,
-            process_slots: None,
-            random: &self.random,
-        };
-        let mut passed = [None, None];
-        for (place, other) in [&target.resolver, &target.network].into_iter().enumerate() {
-            let Some((gate, lane)) = other else { continue };
-            match gate.admit(lane, terms, &beside, track, &mut waits).await {
-                Ok(granted) => passed[place] = Some(granted),
-                Err(denied) => {
-                    give_back(passed);
-                    let resolver = request.resolver.as_deref().filter(|_| place == 0);
-                    let by = resolver
-                        .map_or(RefusedBy::Network, |name| RefusedBy::Resolver(name.into()));
-                    return Err(self.denied(target, by, denied, waits.rate, track));
-                }
-            }
-        }
-        let door = Doorkeeper {
+    ) -> Result<Permits, ErrorKind> {
+        let terms = self.terms(target, request, attempt, track);
+        let context = AdmissionContext {
             runtime: &self.runtime,
             process_slots: Some(&self.process_slots),
             random: &self.random,
         };
-        let admitted = target
-            .gate
-            .admit(&target.lane, terms, &door, track, &mut waits)
-            .await;
+        let mut waits = Waits::default();
+        let entered = target.route.enter(terms, &context, track, &mut waits).await;
         track.journey.rate_delay += waits.rate;
         track.journey.slot_wait += waits.slots;
         track.journey.breaker_wait += waits.breaker;
-        match admitted {
-            Ok(granted) => {
-                let [resolver, network] = passed;
-                note_entry(target, &granted, resolver.as_ref(), attempt, waits, track);
-                Ok(Passed {
-                    granted,
-                    resolver,
-                    network,
-                })
+        match entered {
+            Ok(permits) => {
+                note_entry(target, &permits, attempt, waits, track);
+                Ok(permits)
             }
-            Err(denied) => {
-                give_back(passed);
-                Err(self.denied(target, RefusedBy::Host, denied, waits.rate, track))
+            Err((by, denied)) => Err(self.denied(target, by, denied, waits.rate, track)),
+        }
+    }
+
+    /// Says how long an attempt may wait, and for what.
+    fn terms(&self, target: &Target, request: &Request, attempt: u32, track: &Track) -> Terms {
+        let now = self.runtime.boot();
+        let is_retry = attempt > 1;
+        // A request that bounds the wait for its own retry does not wait for a host that was paused
+        // meanwhile: it comes back.
+        let deadline = match request.retry_wait {
+            Some(most) if is_retry => track.deadline.min(now + most.max(RETRY_ENTRY)),
+            _ => track.deadline,
+        };
+        let latest = match request.rate_wait {
+            // A request that was let through once is not turned away on its retry: only the
+            // deadline bounds that.
+            _ if is_retry => deadline,
+            RateWait::Policy => now + target.route.site.rules.max_delay,
+            RateWait::None => now,
+            RateWait::Deadline => track.deadline,
+            RateWait::AtMost(most) => now + most,
+        };
+        Terms {
+            asked: now,
+            patience: if is_retry {
+                Patience::Wait
+            } else {
+                request.patience
+            },
+            latest,
+            deadline,
+            jitter_sample: self.random.share(),
+            weight: request.weight,
+        }
+    }
+
+    /// Reports how an attempt ended to everything that it passed.
+    async fn settle<D>(
+        &self,
+        leg: &Leg<'_, D>,
+        finish: &Finish,
+        permits: Permits,
+        sent: BootInstant,
+        track: &mut Track,
+    ) -> Settled {
+        let target = leg.target;
+        if let Finish::Fault { fault, message } = finish {
+            track.note(&target.host, target.role, || What::Fault {
+                fault: *fault,
+                message: message.clone(),
+            });
+        }
+        let mut class = finish.class(&target.route.site.rules.classifier);
+        // That https fails where http was stated says nothing about the site.
+        let is_tentative = leg.hop.or_else.is_some() && finish.fault().is_some();
+        class.transient &= !is_tentative;
+        let report = Report {
+            outcome: class.outcome,
+            retry_after: finish.retry_after(),
+            sent,
+        };
+        let ending = match finish.fault() {
+            _ if is_tentative => Ending::Unknown,
+            Some(Fault::ConnectionClosed) => Ending::Unknown,
+            Some(fault) if fault.is_ours() => Ending::Local(report),
+            _ => Ending::Origin(report),
+        };
+        let open_until = permits.settle(ending, track).await;
+        track.note(&target.host, target.role, || What::Settled {
+            outcome: class.outcome,
+        });
+        Settled {
+            class,
+            open_until: open_until.or(finish.open_until()),
+        }
+    }
+
+    /// Decides whether there is another attempt, and when.
+    fn decide<D>(
+        &self,
+        leg: &Leg<'_, D>,
+        finish: &Finish,
+        settled: &Settled,
+        attempt: u32,
+        track: &mut Track,
+    ) -> Next {
+        let (target, request) = (leg.target, leg.request);
+        if finish.is_final(request.is_final) {
+            return Next::Stop(StopReason::Final);
+        }
+        let now = self.runtime.boot();
+        let cap = target.route.site.rules.breaker.retry_after_cap;
+        let ended = Ended {
+            attempt,
+            class: settled.class,
+            repeatable: request
+                .repeatable
+                .unwrap_or_else(|| Repeatable::of(&leg.hop.method)),
+            open_until: settled.open_until,
+            asked_until: finish.retry_after().map(|asked| now + asked.min(cap)),
+            deadline: request
+                .retry_wait
+                .map_or(track.deadline, |most| track.deadline.min(now + most)),
+        };
+        let next = retry::decide(&self.config.retry, &ended, now, self.random.share());
+        if let Next::Stop(reason) = next
+            && reason != StopReason::Final
+        {
+            track.note(&target.host, target.role, || What::Stop { reason });
+            track.journey.stopped = Some(reason);
+        }
+        next
+    }
+
+    /// Reads where an answer leads, where redirects are followed.
+    fn follow<D>(
+        &self,
+        leg: &Leg<'_, D>,
+        head: &Head,
+        visited: &[Visited],
+        track: &mut Track,
+    ) -> Result<Option<Box<Hop>>, ErrorKind> {
+        let (request, target) = (leg.request, leg.target);
+        if request.follow == Follow::Nothing {
+            return Ok(None);
+        }
+        let redirected = redirect::read(
+            leg.hop,
+            head.status,
+            &head.headers,
+            &request.secret_headers,
+            self.config.transport.allow_downgrade,
+            |url: &Url| self.is_plain(url),
+        );
+        let refused = |why: String| ErrorKind::Redirect {
+            host: target.host.clone(),
+            why,
+        };
+        match redirected {
+            Redirected::No => Ok(None),
+            Redirected::Refused(why) => Err(refused(why)),
+            Redirected::To { hop, stripped } => {
+                let cookies = request.jar().and_then(|jar| jar.header(&hop.url));
+                self.check_redirect(visited, &hop, cookies)
+                    .map_err(refused)?;
+                track.note(&target.host, target.role, || What::Redirect {
+                    to: redact(&hop.url),
+                    stripped,
+                });
+                track.journey.redirects += 1;
+                Ok(Some(hop))
             }
         }
+    }
+
+    /// Refuses chains that lead nowhere. The same URL again is no circle while its cookies have
+    /// changed.
+    fn check_redirect(
+        &self,
+        visited: &[Visited],
+        next: &Hop,
+        cookies: Option<HeaderValue>,
+    ) -> Result<(), String> {
+        if visited.contains(&(next.url.clone(), cookies)) {
+            return Err("it redirects in a circle".to_owned());
+        }
+        let most = self.config.transport.max_redirects;
+        if visited.len() > most as usize {
+            return Err(format!("there are more than {most} redirects"));
+        }
+        Ok(())
     }
 
     fn denied(
@@ -490,92 +449,46 @@ impl Inner {
             waited,
         });
         let is_breaker = matches!(refusal.reason, RefusalReason::Open { .. });
-        let refused = Refused::new(
-            &target.host,
-            target.role,
-            by,
-            refusal,
-            self.runtime.boot(),
-            self.runtime.wall(),
-        );
+        let now = (self.runtime.boot(), self.runtime.wall());
+        let refused = Refused::new(&target.host, target.role, by, refusal, now);
         if is_breaker {
             ErrorKind::BreakerOpen(refused)
         } else {
             ErrorKind::RateLimited(refused)
         }
     }
-
-    /// Refuses chains that lead nowhere. The same URL again is no circle while its cookies have
-    /// changed.
-    fn check_redirect(
-        &self,
-        host: &Host,
-        visited: &[Visited],
-        next: &Hop,
-        carries: Option<HeaderValue>,
-    ) -> Result<(), ErrorKind> {
-        let refused = |why: String| {
-            Err(ErrorKind::Redirect {
-                host: host.clone(),
-                why,
-            })
-        };
-        if visited.contains(&(next.url.clone(), carries)) {
-            return refused("it redirects in a circle".to_owned());
-        }
-        let most = self.config.transport.max_redirects;
-        if visited.len() > most as usize {
-            return refused(format!("there are more than {most} redirects"));
-        }
-        Ok(())
-    }
 }
 
-/// A hop that was made: its URL, and the cookies that it carried.
-type Visited = (Url, Option<HeaderValue>);
-
-/// The most hosts that are remembered as serving no https.
-const MOST_PLAIN_HOSTS: usize = 10_000;
-
-impl Inner {
-    /// Tells whether a host is known to serve no https.
-    fn is_plain(&self, url: &Url) -> bool {
-        Host::of(url).is_ok_and(|host| self.plain_hosts.read().contains(&host))
-    }
-
-    fn remember_plain(&self, host: Host) {
-        let mut hosts = self.plain_hosts.write();
-        if hosts.len() < MOST_PLAIN_HOSTS {
-            hosts.insert(host);
-        }
-    }
+/// What an attempt meant.
+struct Settled {
+    class: Class,
+    /// The end of the block in force.
+    open_until: Option<BootInstant>,
 }
 
 /// Tells whether an answer to a tentative https request says that the site is not served there.
-fn is_no_answer_of_https(status: StatusCode) -> bool {
+fn is_not_served(status: StatusCode) -> bool {
     matches!(status.as_u16(), 400 | 404 | 421)
 }
 
-/// Counts how often the origin ended a connection before it looked at a request.
+/// Counts how often the origin ended a connection before it processed a request.
 #[derive(Default)]
 struct Unprocessed {
     answers: u32,
     in_vain: u32,
 }
 
-/// How often a request is sent again without the origin having answered any other meanwhile.
-const MOST_IN_VAIN: u32 = 5;
-
 impl Unprocessed {
-    /// Tells whether it may be sent again, given how many answers others have had.
-    fn may_send_again(&mut self, answers: u32) -> bool {
+    /// Tells whether it may be sent again: as long as the origin answers other requests.
+    fn may_send_again(&mut self, target: &Target) -> bool {
+        let answers = target.route.site.answers.load(Ordering::Relaxed);
         self.in_vain = if answers == self.answers {
             self.in_vain + 1
         } else {
             0
         };
         self.answers = answers;
-        self.in_vain < MOST_IN_VAIN
+        self.in_vain < MAX_UNPROCESSED
     }
 }
 
@@ -599,45 +512,22 @@ impl Drop for OnTheWire<'_> {
     }
 }
 
-/// Gives back what was passed before a refusal: a place among a resolver's probes must not be lost
-/// to one of the host.
-fn give_back(passed: [Option<Granted>; 2]) {
-    for granted in passed.into_iter().flatten() {
-        granted.give_back();
-    }
-}
-
-/// Tells the observers on which terms an attempt goes.
-fn note_entry(
-    target: &Target,
-    granted: &Granted,
-    resolver: Option<&Granted>,
-    attempt: u32,
-    waits: Waits,
-    track: &Track,
-) {
-    let permit = &granted.grant().permit;
+/// Reports to the observers on which terms an attempt goes.
+fn note_entry(target: &Target, permits: &Permits, attempt: u32, waits: Waits, track: &Track) {
+    let note = |what: What| track.note(&target.host, target.role, || what);
+    let permit = &permits.site_state().permit;
     if let Some(refusal) = &permit.shadowed {
-        track.note(&target.host, target.role, || {
-            What::Shadowed((**refusal).clone())
-        });
+        note(What::Shadowed((**refusal).clone()));
     }
-    if target.lane.key.free {
-        track.note(&target.host, target.role, || What::HeadSkipped);
+    if target.route.site.key.free {
+        note(What::HeadSkipped);
     }
-    let probe = permit.probe;
-    track.note(&target.host, target.role, || What::Go {
+    note(What::Go {
         attempt,
-        probe,
+        probe: permit.probe,
         rate_delay: waits.rate,
         slot_wait: waits.slots,
         breaker_wait: waits.breaker,
-        resolver: resolver.map(|granted| {
-            if granted.grant().permit.probe {
-                State::HalfOpen
-            } else {
-                State::Closed
-            }
-        }),
+        resolver: permits.resolver_state(),
     });
 }

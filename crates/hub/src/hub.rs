@@ -7,41 +7,32 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::breaker::OpenReason;
-use docstokg_policy::canonical;
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 use docstokg_stores::fallback::Notice;
 use docstokg_stores::{SiteView, StateStore, StoreError};
-use http::header::{ACCEPT, ACCEPT_ENCODING, COOKIE, REFERER, USER_AGENT};
-use http::{HeaderValue, Method};
+use http::HeaderValue;
 use parking_lot::RwLock;
 use tokio::sync::{Semaphore, watch};
-use url::Url;
 
-use crate::attempt::{Content, Delivery, OpenBody};
-use crate::body::{BodyStream, Held, Live};
+use crate::admission::registry::{Registry, RuntimeClock};
+use crate::admission::{Lane, LaneKey, News, SiteAdmission};
 use crate::clock::{Random, Runtime, TokioRuntime};
 use crate::config::{Config, Durability};
 use crate::download::{FileTarget, PartFile, Syncer};
 use crate::error::{ErrorKind, FetchError};
 use crate::event::Observer;
-use crate::fetch::{Arrived, Target};
-use crate::gate::registry::{Registry, RuntimeClock};
-use crate::gate::{Gate, Lane, LaneKey, News};
+use crate::exchange::{Delivered, ToMemory, ToStream};
+use crate::fetch::Arrived;
 use crate::journey::{Journey, Track};
-use crate::redirect::Hop;
-use crate::referer;
-use crate::request::{Provenance, Request};
+use crate::process_pause::ProcessPauses;
+use crate::request::Request;
 use crate::response::{Downloaded, Response, Streamed};
 use crate::robots::RobotsCache;
-use crate::stall::Stalls;
 use crate::store;
+use crate::stream::BodyStream;
 use crate::transport::wire::WireOptions;
-use crate::transport::{Outgoing, Reach, Transport, TransportError, WireTransport};
-
-/// How many hosts that users typed are remembered. Those beyond may lie in the own network only
-/// when asked for directly.
-const MOST_TYPED: usize = 65_536;
+use crate::transport::{Transport, TransportError, WireTransport};
 
 /// One polite client for everything. Cheap to clone; clones share all limits.
 #[derive(Clone)]
@@ -55,15 +46,15 @@ pub(crate) struct Inner {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) process_slots: Arc<Semaphore>,
     pub(crate) syncer: Syncer,
-    pub(crate) stalls: Arc<Stalls>,
+    pub(crate) pauses: Arc<ProcessPauses>,
     pub(crate) registry: Registry,
     pub(crate) robots: RobotsCache,
     observers: Arc<[Arc<dyn Observer>]>,
-    typed_hosts: RwLock<HashSet<Host>>,
+    pub(crate) user_supplied_hosts: RwLock<HashSet<Host>>,
     /// Hosts that a resolver of links leads to by http and that do not serve https.
     pub(crate) plain_hosts: RwLock<HashSet<Host>>,
     /// One for each role, in the order of [`Role::index`].
-    user_agents: [HeaderValue; 3],
+    pub(crate) user_agents: [HeaderValue; 3],
     requests: AtomicU64,
 }
 
@@ -214,10 +205,10 @@ impl HubBuilder {
             random: self.random,
             transport,
             syncer: Syncer::default(),
-            stalls: Arc::default(),
+            pauses: Arc::default(),
             robots: RobotsCache::default(),
             observers,
-            typed_hosts: RwLock::default(),
+            user_supplied_hosts: RwLock::default(),
             plain_hosts: RwLock::default(),
             user_agents,
             requests: AtomicU64::new(0),
@@ -238,19 +229,12 @@ impl Hub {
     /// Refused by a breaker or the limiter, a fault that retries did not mend, a body that may not
     /// be kept.
     pub async fn fetch(&self, request: Request) -> Result<Response, FetchError> {
-        let Arrived {
-            head,
-            content,
-            mut track,
-        } = self.0.journey(&request, &Delivery::Buffer).await?;
-        let body = match content {
-            Content::Bytes(body) => body,
-            Content::File(_) | Content::Open(_) => bytes::Bytes::new(),
-        };
+        let mut arrived = self.0.journey(&request, &ToMemory).await?;
+        let (Delivered::Body(body) | Delivered::Preview(body)) = arrived.body;
         Ok(Response {
-            head: *head,
+            head: *arrived.head,
             body,
-            journey: track.end(None),
+            journey: arrived.track.end(None),
         })
     }
 
@@ -322,22 +306,16 @@ impl Hub {
         request: Request,
         target: FileTarget,
     ) -> Result<Downloaded, FetchError> {
-        let delivery = Delivery::File(target);
-        let Arrived {
-            head,
-            content,
-            mut track,
-        } = self.0.journey(&request, &delivery).await?;
-        let (file, preview) = match content {
-            Content::File(file) => (Some(file), bytes::Bytes::new()),
-            Content::Bytes(preview) => (None, preview),
-            Content::Open(_) => (None, bytes::Bytes::new()),
+        let mut arrived = self.0.journey(&request, &target).await?;
+        let (file, preview) = match arrived.body {
+            Delivered::Body(file) => (Some(file), bytes::Bytes::new()),
+            Delivered::Preview(preview) => (None, preview),
         };
         Ok(Downloaded {
-            head: *head,
+            head: *arrived.head,
             file,
             preview,
-            journey: track.end(None),
+            journey: arrived.track.end(None),
         })
     }
 
@@ -348,42 +326,18 @@ impl Hub {
     pub async fn stream(&self, request: Request) -> Result<Streamed, FetchError> {
         let Arrived {
             head,
-            content,
+            body,
             mut track,
-        } = self.0.journey(&request, &Delivery::Stream).await?;
+        } = self.0.journey(&request, &ToStream).await?;
         let journey = track.so_far();
-        let body = match content {
-            Content::Open(mut open) => {
-                let held = Held::watched(
-                    std::mem::take(&mut open.grants),
-                    self.0.config.transport.consumer_timeout,
-                    &self.0.runtime,
-                );
-                let OpenBody {
-                    reader,
-                    outcome,
-                    sent,
-                    host,
-                    role,
-                    ..
-                } = *open;
-                BodyStream::live(Live {
-                    reader,
-                    held,
-                    answered: track.now(),
-                    track,
-                    outcome,
-                    sent,
-                    host,
-                    role,
-                })
+        let body = match body {
+            Delivered::Body(open) => {
+                let longest = self.0.config.transport.consumer_timeout;
+                BodyStream::live(open, track, longest, &self.0.runtime)
             }
-            other => {
+            Delivered::Preview(preview) => {
                 track.end(None);
-                match other {
-                    Content::Bytes(bytes) => BodyStream::whole(bytes),
-                    _ => BodyStream::whole(bytes::Bytes::new()),
-                }
+                BodyStream::whole(preview)
             }
         };
         Ok(Streamed {
@@ -403,11 +357,11 @@ impl Hub {
         length: Duration,
         reason: &str,
     ) -> Result<(), StoreError> {
-        let (gate, _) = self.0.registry.lane(&lane_key(host, Role::Metadata));
-        gate.site
+        let site = self.site(host);
+        site.handle
             .block(length, &OpenReason::Operator(reason.into()))
             .await?;
-        gate.wake_all();
+        site.wake_all();
         Ok(())
     }
 
@@ -416,9 +370,9 @@ impl Hub {
     /// # Errors
     /// The store does not answer.
     pub async fn unblock(&self, host: &Host) -> Result<(), StoreError> {
-        let (gate, _) = self.0.registry.lane(&lane_key(host, Role::Metadata));
-        gate.site.unblock().await?;
-        gate.wake_all();
+        let site = self.site(host);
+        site.handle.unblock().await?;
+        site.wake_all();
         Ok(())
     }
 
@@ -427,13 +381,7 @@ impl Hub {
     /// # Errors
     /// The store does not answer.
     pub async fn view(&self, host: &Host) -> Result<SiteView, StoreError> {
-        self.0
-            .registry
-            .lane(&lane_key(host, Role::Metadata))
-            .0
-            .site
-            .view()
-            .await
+        self.site(host).handle.view().await
     }
 
     /// Waits until everything that was said to the store has reached it. A program calls this
@@ -445,8 +393,14 @@ impl Hub {
         self.0.registry.store.flush().await
     }
 
-    pub(crate) fn resolver_gate(&self, name: &Arc<str>) -> Arc<Gate> {
-        self.0.registry.resolver_gate(name)
+    /// Returns the site of a host.
+    pub(crate) fn site(&self, host: &Host) -> Arc<SiteAdmission> {
+        let lane = self.0.registry.lane(&LaneKey::plain(host, Role::Metadata));
+        lane.site
+    }
+
+    pub(crate) fn resolver_site(&self, name: &str) -> Arc<SiteAdmission> {
+        self.0.registry.resolver_site(name)
     }
 
     pub(crate) fn store(&self) -> &dyn StateStore {
@@ -457,7 +411,7 @@ impl Hub {
         &self.0.registry.news
     }
 
-    pub(crate) fn lane(&self, key: &LaneKey) -> (Arc<Gate>, Arc<Lane>) {
+    pub(crate) fn lane(&self, key: &LaneKey) -> Lane {
         self.0.registry.lane(key)
     }
 
@@ -479,155 +433,11 @@ impl Hub {
     }
 }
 
-pub(crate) fn lane_key(host: &Host, role: Role) -> LaneKey {
-    LaneKey {
-        host: host.clone(),
-        role,
-        kind: None,
-        service: None,
-        free: false,
-        crawl_delay: None,
-    }
-}
-
 impl Inner {
+    /// Begins the record of a request.
     pub(crate) fn begin(&self, request: &Request) -> Track {
         let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         let deadline = request.deadline.or(self.config.transport.deadline);
         Track::begin(number, deadline, &self.runtime, &self.observers)
-    }
-
-    /// Makes the first hop of a request, and remembers the host if the user typed it.
-    pub(crate) fn first_hop(&self, request: &Request) -> Hop {
-        if request.provenance == Provenance::Typed
-            && let Ok(host) = Host::of(&request.url)
-            && !self.typed_hosts.read().contains(&host)
-        {
-            let mut typed = self.typed_hosts.write();
-            if typed.len() < MOST_TYPED {
-                typed.insert(host);
-            }
-        }
-        Hop {
-            method: request.method.clone(),
-            url: request.url.clone(),
-            headers: request.headers.clone(),
-            body: request.body.clone(),
-            or_else: None,
-        }
-    }
-
-    /// Names a hop: its host, site and role, and the gate it has to pass.
-    pub(crate) fn name(&self, hop: &Hop, request: &Request) -> Result<Target, ErrorKind> {
-        let host = Host::of(&hop.url)?;
-        let role = request.role;
-        let url = canonical::for_request(&hop.url, role);
-        let free =
-            hop.method == Method::HEAD && !self.config.limits.of(&host, role).count_head.value;
-        let key = LaneKey {
-            host: host.clone(),
-            role,
-            kind: request.kind.clone(),
-            service: request.service.clone(),
-            free,
-            crawl_delay: None,
-        };
-        let (gate, lane) = self.registry.lane(&key);
-        let limit = lane
-            .costs
-            .iter()
-            .map(|cost| cost.windows.largest_weight())
-            .min()
-            .unwrap_or(u32::MAX);
-        if request.weight > limit {
-            return Err(ErrorKind::Weight {
-                host,
-                weight: request.weight,
-                limit,
-            });
-        }
-        let resolver = request
-            .resolver
-            .as_ref()
-            .map(|name| self.registry.resolver_lane(name, &host, role));
-        let network = self.registry.network_lane(&host, role);
-        Ok(Target {
-            url,
-            host,
-            role,
-            gate,
-            lane,
-            resolver,
-            network,
-            max_body: request.max_body,
-        })
-    }
-
-    /// Dresses a hop for the outside: the headers that every request carries.
-    pub(crate) fn outgoing(&self, hop: &Hop, target: &Target, request: &Request) -> Outgoing {
-        let mut headers = hop.headers.clone();
-        // Worked out anew for each hop: what its own origin may hear is not for the next one.
-        let page = headers
-            .remove(REFERER)
-            .and_then(|page| Url::parse(page.to_str().ok()?).ok());
-        if let Some(referer) = page.and_then(|page| referer::of(&page, &target.url)) {
-            headers.insert(REFERER, referer);
-        }
-        let (accept, encoding) = accept_of(request.role);
-        for (name, value) in [
-            (USER_AGENT, self.user_agents[request.role.index()].clone()),
-            (ACCEPT, accept),
-            (ACCEPT_ENCODING, encoding),
-        ] {
-            headers.entry(name).or_insert(value);
-        }
-        if let Some(cookies) = request.jar().and_then(|jar| jar.header(&target.url)) {
-            headers.entry(COOKIE).or_insert(cookies);
-        }
-        let asked_for = || {
-            request.provenance == Provenance::Typed
-                && Host::of(&request.url).is_ok_and(|host| host == target.host)
-        };
-        let typed = self.config.transport.allow_internal
-            || self.typed_hosts.read().contains(&target.host)
-            || asked_for();
-        let reach = if typed {
-            Reach::Anywhere
-        } else {
-            Reach::PublicOnly
-        };
-        Outgoing {
-            method: hop.method.clone(),
-            url: target.url.clone(),
-            headers,
-            body: hop.body.clone(),
-            reach,
-        }
-    }
-}
-
-/// Returns the `Accept` and `Accept-Encoding` of a role. Files come as they are: their length and
-/// hash must mean something.
-fn accept_of(role: Role) -> (HeaderValue, HeaderValue) {
-    let coded = HeaderValue::from_static("gzip, deflate, br, zstd");
-    match role {
-        Role::Metadata => (
-            HeaderValue::from_static(
-                "application/json, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.5",
-            ),
-            coded,
-        ),
-        Role::Landing => (
-            HeaderValue::from_static(
-                "text/html, application/xhtml+xml, application/xml;q=0.9, */*;q=0.5",
-            ),
-            coded,
-        ),
-        Role::Artifact => (
-            HeaderValue::from_static(
-                "application/pdf, application/xml;q=0.9, text/html;q=0.7, */*;q=0.5",
-            ),
-            HeaderValue::from_static("identity"),
-        ),
     }
 }

@@ -16,8 +16,8 @@
 //! # }
 //! ```
 
-mod attempt;
-pub mod body;
+mod admission;
+mod body;
 mod cache;
 pub mod clock;
 pub mod config;
@@ -27,20 +27,23 @@ pub mod doctor;
 mod download;
 pub mod error;
 pub mod event;
+mod exchange;
 pub mod fetch;
 pub mod files;
-mod gate;
 mod hub;
 pub mod journey;
 pub mod json;
+mod outgoing;
+mod process_pause;
 mod redact;
 mod redirect;
 mod referer;
 mod request;
 pub mod response;
 mod robots;
-mod stall;
 pub mod store;
+pub mod stream;
+mod target;
 pub mod transport;
 mod watch;
 

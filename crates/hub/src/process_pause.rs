@@ -19,7 +19,7 @@ const LATE: Duration = Duration::from_millis(4);
 
 /// The watch of a hub.
 #[derive(Default)]
-pub(crate) struct Stalls {
+pub(crate) struct ProcessPauses {
     out: AtomicUsize,
     watching: AtomicBool,
     /// When the latest stall ended, in microseconds.
@@ -28,11 +28,11 @@ pub(crate) struct Stalls {
 
 /// A request on its way. Counts as out until it is dropped.
 pub(crate) struct Out<'a> {
-    stalls: &'a Stalls,
+    pauses: &'a ProcessPauses,
     since: BootInstant,
 }
 
-impl Stalls {
+impl ProcessPauses {
     /// A request leaves; its grant is from `since`.
     pub(crate) fn leave<'a>(
         self: &'a Arc<Self>,
@@ -44,11 +44,11 @@ impl Stalls {
         }
         self.out.fetch_add(1, Ordering::AcqRel);
         if !self.watching.swap(true, Ordering::AcqRel) {
-            let (stalls, watch) = (Arc::clone(self), Arc::clone(runtime));
-            runtime.spawn(Box::pin(async move { stalls.watch(&*watch).await }));
+            let (pauses, watch) = (Arc::clone(self), Arc::clone(runtime));
+            runtime.spawn(Box::pin(async move { pauses.watch(&*watch).await }));
         }
         Some(Out {
-            stalls: self,
+            pauses: self,
             since,
         })
     }
@@ -76,13 +76,13 @@ impl Stalls {
 
 impl Out<'_> {
     /// Tells whether there was a stall while the request was on its way.
-    pub(crate) fn met_a_stall(&self) -> bool {
-        BootInstant::from_micros(self.stalls.ended.load(Ordering::Acquire)) >= self.since
+    pub(crate) fn met_a_pause(&self) -> bool {
+        BootInstant::from_micros(self.pauses.ended.load(Ordering::Acquire)) >= self.since
     }
 }
 
 impl Drop for Out<'_> {
     fn drop(&mut self) {
-        self.stalls.out.fetch_sub(1, Ordering::AcqRel);
+        self.pauses.out.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -15,12 +15,12 @@ use url::Url;
 
 use crate::cookies::CookieJar;
 
-/// Where a URL came from: what the user wrote may point into the own network, what a server said
+/// Where a URL came from: what the user supplied may point into the private network, what a server said
 /// may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provenance {
     /// The user or the embedding program named this host.
-    Typed,
+    UserSupplied,
     /// It was found in somebody's answer.
     Discovered,
 }
@@ -132,7 +132,7 @@ impl Request {
             deadline: None,
             patience: Patience::Refuse,
             rate_wait: RateWait::Deadline,
-            provenance: Provenance::Typed,
+            provenance: Provenance::UserSupplied,
             repeatable: None,
             follow: Follow::Redirects,
             max_body: None,

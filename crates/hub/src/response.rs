@@ -6,9 +6,9 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Version};
 use url::Url;
 
-use crate::body::BodyStream;
 use crate::download::Ends;
 use crate::journey::Journey;
+use crate::stream::BodyStream;
 
 /// The head of an answer: everything before its body.
 #[derive(Clone, Debug)]

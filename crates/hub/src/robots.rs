@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use docstokg_policy::classify::Fault;
 use docstokg_policy::host::Host;
 use docstokg_policy::retry::StopReason;
@@ -21,16 +22,17 @@ use docstokg_policy::role::Role;
 use parking_lot::Mutex;
 use url::Url;
 
-use crate::attempt::{Content, Delivery};
+use crate::admission::LaneKey;
 use crate::clock::{BootInstant, before};
 use crate::error::{ErrorKind, FetchError};
 use crate::event::What;
-use crate::fetch::{Arrived, Target};
-use crate::gate::LaneKey;
+use crate::exchange::{Delivered, ToMemory};
+use crate::fetch::Arrived;
 use crate::hub::Inner;
 use crate::journey::Track;
 use crate::redirect::Hop;
 use crate::request::{Request, RobotsPolicy};
+use crate::target::Target;
 
 /// The product token by which a robots.txt names this client.
 const AGENT: &str = "docstokg";
@@ -146,9 +148,9 @@ impl Inner {
         let crawl_delay = judged?;
         track.note(&target.host, target.role, || What::Robots { crawl_delay });
         if crawl_delay.is_some() {
-            (target.gate, target.lane) = self.registry.lane(&LaneKey {
+            target.route.site = self.registry.lane(&LaneKey {
                 crawl_delay,
-                ..target.lane.key.clone()
+                ..target.route.site.key.clone()
             });
         }
         Ok(())
@@ -242,20 +244,20 @@ impl Inner {
     fn boxed_journey<'a>(
         &'a self,
         request: &'a Request,
-    ) -> Pin<Box<dyn Future<Output = Result<Arrived, FetchError>> + Send + 'a>> {
-        Box::pin(self.journey(request, &Delivery::Buffer))
+    ) -> Pin<Box<dyn Future<Output = Result<Arrived<Bytes>, FetchError>> + Send + 'a>> {
+        Box::pin(self.journey(request, &ToMemory))
     }
 
-    fn read_robots(&self, arrived: Arrived) -> Known {
+    fn read_robots(&self, arrived: Arrived<Bytes>) -> Known {
         let Arrived {
             head,
-            content,
+            body,
             mut track,
         } = arrived;
         let stopped = track.end(None).stopped;
         let now = self.runtime.boot();
-        match (Ruling::from_status(Some(head.status)), content) {
-            (Ruling::Parse, Content::Bytes(body)) => Known {
+        match (Ruling::from_status(Some(head.status)), body) {
+            (Ruling::Parse, Delivered::Body(body)) => Known {
                 rules: Rules::Listed(Arc::new(Robots::parse(&body))),
                 until: now + MAX_AGE,
             },

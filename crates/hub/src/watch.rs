@@ -5,17 +5,16 @@
 use std::sync::Arc;
 
 use docstokg_policy::host::Host;
-use docstokg_policy::role::Role;
 use tokio::sync::watch;
 
+use crate::admission::{Listening, SiteAdmission};
 use crate::clock::BootInstant;
-use crate::gate::{Gate, Listening};
-use crate::hub::{Hub, lane_key};
+use crate::hub::Hub;
 
 /// Listens for changes of the breaker of a host or resolver while it lives. One heartbeat serves
 /// all watches of a host.
 pub struct HostWatch {
-    gate: Arc<Gate>,
+    site: Arc<SiteAdmission>,
     _listening: Listening,
 }
 
@@ -24,7 +23,7 @@ impl HostWatch {
     /// requests may be sent.
     #[must_use]
     pub fn open_until(&self) -> Option<BootInstant> {
-        self.gate.open_until()
+        self.site.open_until()
     }
 }
 
@@ -33,10 +32,10 @@ impl Hub {
     /// five seconds.
     #[must_use]
     pub fn watch(&self, host: &Host) -> HostWatch {
-        let (gate, _) = self.lane(&lane_key(host, Role::Metadata));
-        let listening = gate.watch();
+        let site = self.site(host);
+        let listening = site.watch();
         HostWatch {
-            gate,
+            site,
             _listening: listening,
         }
     }
@@ -44,10 +43,10 @@ impl Hub {
     /// Watches the breaker of a resolver.
     #[must_use]
     pub fn watch_resolver(&self, name: &str) -> HostWatch {
-        let gate = self.resolver_gate(&name.into());
-        let listening = gate.watch();
+        let site = self.resolver_site(name);
+        let listening = site.watch();
         HostWatch {
-            gate,
+            site,
             _listening: listening,
         }
     }

@@ -1,4 +1,4 @@
-//! The heartbeat of a gate: one store operation every few seconds while a request of this process
+//! The heartbeat of a site: one store operation every few seconds while a request of this process
 //! holds a lease or sleeps for long.
 //!
 //! Shared slots and probes' places run out by themselves, so that a killed process leaves nothing
@@ -12,7 +12,7 @@ use std::time::Duration;
 use docstokg_policy::site::Condition;
 use parking_lot::Mutex;
 
-use super::Gate;
+use super::SiteAdmission;
 use crate::clock::BootInstant;
 
 /// How long a lease lasts without a sign of life.
@@ -20,7 +20,7 @@ pub(super) const LEASE: Duration = Duration::from_secs(20);
 /// How often a sign of life is given: an operator's word is heard within five seconds.
 const INTERVAL: Duration = Duration::from_secs(4);
 
-/// What keeps the heartbeat going. A word for the very many gates that never have one.
+/// What keeps the heartbeat going. A word for the very many sites that never have one.
 #[derive(Default)]
 pub(super) struct Heartbeat {
     state: Mutex<Option<Box<Beating>>>,
@@ -34,7 +34,7 @@ impl Heartbeat {
 
 #[derive(Default)]
 struct Beating {
-    /// The passes that hold a lease.
+    /// The permits that hold a lease.
     leased: Vec<u64>,
     /// How many requests and watchers sleep for long.
     listeners: usize,
@@ -43,7 +43,7 @@ struct Beating {
 }
 
 /// Keeps the heartbeat going while it lives.
-pub(crate) struct Listening(Arc<Gate>);
+pub(crate) struct Listening(Arc<SiteAdmission>);
 
 impl Drop for Listening {
     fn drop(&mut self) {
@@ -51,14 +51,14 @@ impl Drop for Listening {
     }
 }
 
-impl Gate {
-    /// Keeps the leases of a pass alive until [`Gate::end_lease`].
+impl SiteAdmission {
+    /// Keeps the leases of a permit alive until [`SiteAdmission::end_lease`].
     pub(super) fn begin_lease(self: &Arc<Self>, id: u64) {
         self.heartbeat.with(|state| state.leased.push(id));
         self.beat();
     }
 
-    /// The pass has ended, and its leases with it.
+    /// The permit has ended, and its leases with it.
     pub(super) fn end_lease(&self, id: u64) {
         self.heartbeat
             .with(|state| state.leased.retain(|leased| *leased != id));
@@ -92,20 +92,20 @@ impl Gate {
         if running {
             return;
         }
-        let (gate, runtime) = (Arc::downgrade(self), Arc::clone(&self.runtime));
+        let (site, runtime) = (Arc::downgrade(self), Arc::clone(&self.runtime));
         self.runtime.spawn(Box::pin(async move {
             loop {
                 runtime.sleep_until(runtime.boot() + INTERVAL).await;
-                let Some(gate) = gate.upgrade() else { return };
-                let leased = gate.heartbeat.with(|state| {
+                let Some(site) = site.upgrade() else { return };
+                let leased = site.heartbeat.with(|state| {
                     state.running = !state.leased.is_empty() || state.listeners > 0;
                     state.running.then(|| state.leased.clone())
                 });
                 let Some(leased) = leased else { return };
                 // A store that is unavailable now is asked again soon; a lease outlasts several
                 // heartbeats.
-                if let Ok(condition) = gate.site.renew(&leased, LEASE).await {
-                    gate.heard(&condition);
+                if let Ok(condition) = site.handle.renew(&leased, LEASE).await {
+                    site.heard(&condition);
                 }
             }
         }));

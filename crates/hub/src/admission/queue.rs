@@ -20,8 +20,8 @@ const MOST_OVERLAPPING: u32 = 32;
 /// many ask in the next one as found room in this one and one more, or twice as many where all did:
 /// so a queue keeps its rate however far the store is.
 #[derive(Default)]
-pub(super) struct Line {
-    seats: Mutex<VecDeque<Arc<Seat>>>,
+pub(super) struct WaitQueue {
+    waiters: Mutex<VecDeque<Arc<Waiter>>>,
     weight: AtomicU32,
     overlapping: AtomicU32,
     round: AtomicU32,
@@ -32,7 +32,7 @@ pub(super) struct Line {
 }
 
 /// The place of one waiter.
-pub(super) struct Seat {
+pub(super) struct Waiter {
     weight: u32,
     /// The store counts it already: those behind need not count it again.
     pub(super) holds_reservation: AtomicBool,
@@ -48,15 +48,15 @@ pub(super) struct Seat {
     pub(super) called: Notify,
 }
 
-impl Line {
+impl WaitQueue {
     /// Returns the weights in line. Zero is a promise only to whoever asks next.
     pub(super) fn weight(&self) -> u32 {
         self.weight.load(Ordering::Acquire)
     }
 
     /// Takes the last place.
-    pub(super) fn join(&self, weight: u32) -> Arc<Seat> {
-        let seat = Arc::new(Seat {
+    pub(super) fn join(&self, weight: u32) -> Arc<Waiter> {
+        let waiter = Arc::new(Waiter {
             weight: weight.max(1),
             holds_reservation: AtomicBool::new(false),
             overlapped_in: AtomicU32::new(u32::MAX),
@@ -65,19 +65,21 @@ impl Line {
             awaits_breaker: AtomicBool::new(false),
             called: Notify::new(),
         });
-        let mut seats = self.seats.lock();
-        self.weight.fetch_add(seat.weight, Ordering::AcqRel);
-        seats.push_back(Arc::clone(&seat));
-        seat
+        let mut waiters = self.waiters.lock();
+        self.weight.fetch_add(waiter.weight, Ordering::AcqRel);
+        waiters.push_back(Arc::clone(&waiter));
+        waiter
     }
 
     /// Returns the weights before a seat that have no reservation; `None` for the head.
-    pub(super) fn ahead_of(&self, seat: &Arc<Seat>) -> Option<u32> {
-        let seats = self.seats.lock();
-        if seats.front().is_none_or(|head| Arc::ptr_eq(head, seat)) {
+    pub(super) fn ahead_of(&self, waiter: &Arc<Waiter>) -> Option<u32> {
+        let waiters = self.waiters.lock();
+        if waiters.front().is_none_or(|head| Arc::ptr_eq(head, waiter)) {
             return None;
         }
-        let before = seats.iter().take_while(|other| !Arc::ptr_eq(other, seat));
+        let before = waiters
+            .iter()
+            .take_while(|other| !Arc::ptr_eq(other, waiter));
         Some(
             before
                 .filter(|other| !other.holds_reservation.load(Ordering::Acquire))
@@ -87,30 +89,30 @@ impl Line {
     }
 
     /// Tells whether a seat is behind a head that has only just asked, or asks again.
-    pub(super) fn is_behind_an_asker(&self, seat: &Arc<Seat>) -> bool {
-        let is_asking = |head: &Arc<Seat>| {
+    pub(super) fn is_behind_an_asker(&self, waiter: &Arc<Waiter>) -> bool {
+        let is_asking = |head: &Arc<Waiter>| {
             !head.settled_in.load(Ordering::Acquire) || head.asking.load(Ordering::Acquire)
         };
-        self.seats
+        self.waiters
             .lock()
             .front()
-            .is_some_and(|head| !Arc::ptr_eq(head, seat) && is_asking(head))
+            .is_some_and(|head| !Arc::ptr_eq(head, waiter) && is_asking(head))
     }
 
     /// Lets a seat ask a remote store beside the head, once in a round, if few do so already.
-    pub(super) fn overlap(&self, seat: &Arc<Seat>) -> Option<Overlap<'_>> {
+    pub(super) fn overlap(&self, waiter: &Arc<Waiter>) -> Option<Overlap<'_>> {
         let round = self.round.load(Ordering::Acquire);
-        if seat.overlapped_in.load(Ordering::Acquire) == round {
+        if waiter.overlapped_in.load(Ordering::Acquire) == round {
             return None;
         }
         let more = |count: u32| (count < MOST_OVERLAPPING).then_some(count + 1);
         self.overlapping
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
             .ok()?;
-        seat.overlapped_in.store(round, Ordering::Release);
+        waiter.overlapped_in.store(round, Ordering::Release);
         self.asked.fetch_add(1, Ordering::AcqRel);
         Some(Overlap {
-            line: self,
+            queue: self,
             round,
             calls_next: true,
         })
@@ -118,7 +120,7 @@ impl Line {
 
     /// Begins a round: the head asks, and calls those who may ask beside it. The round ends when
     /// the answer is there.
-    pub(super) fn begin_round(&self, head: &Arc<Seat>) -> Asking {
+    pub(super) fn begin_round(&self, head: &Arc<Waiter>) -> Asking {
         let (asked, went) = (
             self.asked.swap(0, Ordering::AcqRel),
             self.went.swap(0, Ordering::AcqRel),
@@ -133,22 +135,22 @@ impl Line {
         self.called.store(called, Ordering::Release);
         self.round.fetch_add(1, Ordering::AcqRel);
         head.asking.store(true, Ordering::Release);
-        for seat in self.seats.lock().iter().skip(1).take(called as usize) {
-            seat.called.notify_one();
+        for waiter in self.waiters.lock().iter().skip(1).take(called as usize) {
+            waiter.called.notify_one();
         }
         Asking(Arc::clone(head))
     }
 
     /// Gives up a seat, and calls the new head if it was the head that left.
-    pub(super) fn leave(&self, seat: &Arc<Seat>) {
-        let mut seats = self.seats.lock();
-        let Some(place) = seats.iter().position(|other| Arc::ptr_eq(other, seat)) else {
+    pub(super) fn leave(&self, waiter: &Arc<Waiter>) {
+        let mut waiters = self.waiters.lock();
+        let Some(place) = waiters.iter().position(|other| Arc::ptr_eq(other, waiter)) else {
             return;
         };
-        seats.remove(place);
-        self.weight.fetch_sub(seat.weight, Ordering::AcqRel);
+        waiters.remove(place);
+        self.weight.fetch_sub(waiter.weight, Ordering::AcqRel);
         if place == 0
-            && let Some(head) = seats.front()
+            && let Some(head) = waiters.front()
         {
             head.called.notify_one();
         }
@@ -156,18 +158,18 @@ impl Line {
 
     /// Calls the head.
     pub(super) fn wake_head(&self) {
-        if let Some(head) = self.seats.lock().front() {
+        if let Some(head) = self.waiters.lock().front() {
             head.called.notify_one();
         }
     }
 
     /// Calls everybody but one.
-    pub(super) fn wake_others(&self, seat: &Arc<Seat>) {
+    pub(super) fn wake_others(&self, waiter: &Arc<Waiter>) {
         for other in self
-            .seats
+            .waiters
             .lock()
             .iter()
-            .filter(|other| !Arc::ptr_eq(other, seat))
+            .filter(|other| !Arc::ptr_eq(other, waiter))
         {
             other.called.notify_one();
         }
@@ -175,26 +177,26 @@ impl Line {
 
     /// Calls everybody who does not know yet that the breaker is to be waited for.
     pub(super) fn wake_unaware(&self) {
-        for seat in self
-            .seats
+        for waiter in self
+            .waiters
             .lock()
             .iter()
-            .filter(|seat| !seat.awaits_breaker.load(Ordering::Acquire))
+            .filter(|waiter| !waiter.awaits_breaker.load(Ordering::Acquire))
         {
-            seat.called.notify_one();
+            waiter.called.notify_one();
         }
     }
 
     /// Calls everybody.
     pub(super) fn wake_all(&self) {
-        for seat in &*self.seats.lock() {
-            seat.called.notify_one();
+        for waiter in &*self.waiters.lock() {
+            waiter.called.notify_one();
         }
     }
 }
 
 /// A head whose question is on its way, until this is dropped.
-pub(super) struct Asking(Arc<Seat>);
+pub(super) struct Asking(Arc<Waiter>);
 
 impl Drop for Asking {
     fn drop(&mut self) {
@@ -204,7 +206,7 @@ impl Drop for Asking {
 
 /// Leave to ask beside the head, given up when dropped.
 pub(super) struct Overlap<'a> {
-    line: &'a Line,
+    queue: &'a WaitQueue,
     round: u32,
     /// There was room, or it never asked: the next that has not asked is called.
     pub(super) calls_next: bool,
@@ -212,16 +214,16 @@ pub(super) struct Overlap<'a> {
 
 impl Drop for Overlap<'_> {
     fn drop(&mut self) {
-        self.line.overlapping.fetch_sub(1, Ordering::AcqRel);
+        self.queue.overlapping.fetch_sub(1, Ordering::AcqRel);
         if !self.calls_next {
             return;
         }
-        self.line.went.fetch_add(1, Ordering::AcqRel);
-        let seats = self.line.seats.lock();
-        let next = seats
+        self.queue.went.fetch_add(1, Ordering::AcqRel);
+        let waiters = self.queue.waiters.lock();
+        let next = waiters
             .iter()
             .skip(1)
-            .find(|seat| seat.overlapped_in.load(Ordering::Acquire) != self.round);
+            .find(|waiter| waiter.overlapped_in.load(Ordering::Acquire) != self.round);
         if let Some(next) = next {
             next.called.notify_one();
         }
@@ -237,20 +239,20 @@ mod tests {
     /// Those who wait for the breaker already must not call each other for ever.
     #[test]
     fn only_those_are_called_who_do_not_know_of_the_breaker() {
-        let line = Line::default();
-        let seats: Vec<Arc<Seat>> = (0..3).map(|_| line.join(1)).collect();
-        seats[0].awaits_breaker.store(true, Ordering::Release);
-        seats[2].awaits_breaker.store(true, Ordering::Release);
-        line.wake_unaware();
+        let queue = WaitQueue::default();
+        let waiters: Vec<Arc<Waiter>> = (0..3).map(|_| queue.join(1)).collect();
+        waiters[0].awaits_breaker.store(true, Ordering::Release);
+        waiters[2].awaits_breaker.store(true, Ordering::Release);
+        queue.wake_unaware();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();
         let called = runtime.block_on(async {
             let mut called = Vec::new();
-            for seat in &seats {
+            for waiter in &waiters {
                 called.push(tokio::select! {
                     biased;
-                    () = seat.called.notified() => true,
+                    () = waiter.called.notified() => true,
                     () = std::future::ready(()) => false,
                 });
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::Lane;
+use super::LaneState;
 
 /// The most budgets with slots that one request charges, and the process's own.
 const MOST: usize = 5;
@@ -15,7 +15,7 @@ pub(crate) struct Slots {
     held: [Option<OwnedSemaphorePermit>; MOST],
 }
 
-impl Lane {
+impl LaneState {
     fn all_slots<'a>(
         &'a self,
         process: Option<&'a Arc<Semaphore>>,

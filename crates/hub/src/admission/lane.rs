@@ -1,0 +1,191 @@
+//! Lanes: one set of budgets of a site, and the queue of the requests that it costs.
+
+use std::borrow::Cow;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::time::Duration;
+
+use docstokg_policy::adaptive::AdaptivePolicy;
+use docstokg_policy::breaker::BreakerPolicy;
+use docstokg_policy::classify::Classifier;
+use docstokg_policy::host::Host;
+use docstokg_policy::role::Role;
+use docstokg_policy::site::{Ask, Cost, Patience, QueuePosition};
+use tokio::sync::Semaphore;
+
+use super::SiteAdmission;
+use super::heartbeat::LEASE;
+use super::queue::WaitQueue;
+use crate::clock::BootInstant;
+
+/// A way into a site, for requests that cost the same budgets. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Lane {
+    pub(crate) site: Arc<SiteAdmission>,
+    state: Arc<LaneState>,
+}
+
+/// What the requests of a lane share; the site keeps it.
+pub(crate) struct LaneState {
+    pub(crate) key: LaneKey,
+    pub(crate) costs: Box<[Cost]>,
+    /// How many of the costs, from the first on, grow with the weight of a request. A crawl delay
+    /// counts requests.
+    pub(super) weighted: usize,
+    pub(crate) rules: Arc<Rules>,
+    pub(super) slots: Box<[Arc<Semaphore>]>,
+    pub(super) queue: WaitQueue,
+    /// The origin closes its connections: every request is dialled, and none is later than the
+    /// others.
+    pub(crate) closes: AtomicBool,
+    /// Counts the answers: while other requests are served, one that the origin did not process is
+    /// sent again.
+    pub(crate) answers: AtomicU32,
+}
+
+/// What tells the lanes of a site apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LaneKey {
+    pub(crate) host: Host,
+    pub(crate) role: Role,
+    pub(crate) kind: Option<Arc<str>>,
+    pub(crate) service: Option<Arc<str>>,
+    /// HEAD where it is free: it passes the breaker and takes slots, but costs no tokens.
+    pub(crate) free: bool,
+    /// The time that the robots.txt of the host asks for between two requests.
+    pub(crate) crawl_delay: Option<Duration>,
+}
+
+impl LaneKey {
+    /// Names the lane of a host and role that most requests take.
+    pub(crate) fn plain(host: &Host, role: Role) -> Self {
+        Self {
+            host: host.clone(),
+            role,
+            kind: None,
+            service: None,
+            free: false,
+            crawl_delay: None,
+        }
+    }
+
+    /// Names a lane that costs nothing: it passes a breaker only.
+    pub(super) fn free(host: &Host, role: Role) -> Self {
+        Self {
+            free: true,
+            ..Self::plain(host, role)
+        }
+    }
+}
+
+/// What holds for a lane and is shared by many of them.
+pub(crate) struct Rules {
+    pub(crate) breaker: Arc<BreakerPolicy>,
+    pub(crate) isolated: bool,
+    pub(crate) classifier: Arc<Classifier>,
+    pub(crate) adaptive: Option<AdaptivePolicy>,
+    pub(crate) max_delay: Duration,
+}
+
+/// The terms on which one attempt asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// Since when the attempt has been asking.
+    pub(crate) asked: BootInstant,
+    pub(crate) patience: Patience,
+    pub(crate) latest: BootInstant,
+    pub(crate) deadline: BootInstant,
+    pub(crate) jitter_sample: f64,
+    pub(crate) weight: u32,
+}
+
+impl Deref for Lane {
+    type Target = LaneState;
+
+    fn deref(&self) -> &LaneState {
+        &self.state
+    }
+}
+
+impl Lane {
+    pub(super) fn new(site: Arc<SiteAdmission>, state: Arc<LaneState>) -> Self {
+        Self { site, state }
+    }
+
+    /// Tells whether this is the lane of that state.
+    pub(super) fn is(&self, state: &Arc<LaneState>) -> bool {
+        Arc::ptr_eq(&self.state, state)
+    }
+
+    /// Tells whether requests of the lane hold something in the store that has to be renewed.
+    pub(super) fn has_shared_slots(&self) -> bool {
+        self.costs.iter().any(|cost| cost.slots.is_some())
+    }
+}
+
+impl LaneState {
+    pub(super) fn new(
+        key: LaneKey,
+        costs: Box<[Cost]>,
+        rules: Arc<Rules>,
+        slots: Box<[Arc<Semaphore>]>,
+    ) -> Self {
+        let weighted = costs.len() - usize::from(key.crawl_delay.is_some());
+        Self {
+            key,
+            costs,
+            weighted,
+            rules,
+            slots,
+            queue: WaitQueue::default(),
+            closes: AtomicBool::new(false),
+            answers: AtomicU32::new(0),
+        }
+    }
+
+    /// Returns what an attempt costs, with its weight put in.
+    pub(super) fn costs(&self, terms: &Terms) -> Cow<'_, [Cost]> {
+        if self.key.free || terms.weight == 1 {
+            return Cow::Borrowed(&self.costs);
+        }
+        let weight = |index, cost: &Cost| {
+            if index < self.weighted {
+                terms.weight
+            } else {
+                cost.weight
+            }
+        };
+        self.costs
+            .iter()
+            .enumerate()
+            .map(|(index, cost)| Cost {
+                weight: weight(index, cost),
+                ..cost.clone()
+            })
+            .collect()
+    }
+
+    /// Makes the question of an attempt from its position in the queue.
+    pub(super) fn ask<'a>(
+        &'a self,
+        costs: &'a [Cost],
+        terms: &Terms,
+        queue_position: QueuePosition,
+    ) -> Ask<'a> {
+        Ask {
+            role: self.key.role,
+            isolated: self.rules.isolated,
+            costs,
+            breaker: &self.rules.breaker,
+            adaptive: self.rules.adaptive.as_ref(),
+            latest: terms.latest,
+            deadline: terms.deadline,
+            patience: terms.patience,
+            queue_position,
+            jitter_sample: terms.jitter_sample,
+            lease: LEASE,
+            asked: terms.asked,
+        }
+    }
+}

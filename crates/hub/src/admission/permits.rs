@@ -1,0 +1,196 @@
+//! All permits of one attempt: taken in order, settled together.
+//!
+//! An attempt passes the breaker of its resolver, that of this process's local connectivity, and
+//! the site that it goes to. What each of them is told when the attempt ends is decided here.
+
+use docstokg_policy::breaker::State;
+use docstokg_policy::classify::Outcome;
+use docstokg_policy::site::{Refusal, Report};
+use docstokg_stores::StoreError;
+
+use super::{AdmissionContext, HeldPermit, Lane, PermitState, Terms, Waits};
+use crate::clock::BootInstant;
+use crate::error::RefusedBy;
+use crate::journey::Track;
+
+use std::sync::Arc;
+
+/// Why an attempt may not go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Denied {
+    /// The breaker or the limiter says so.
+    Refused(Refusal),
+    /// The store that knows does not answer.
+    Store(StoreError),
+}
+
+impl From<Refusal> for Denied {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<StoreError> for Denied {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// What an attempt has to pass, in this order.
+#[derive(Clone)]
+pub(crate) struct Route {
+    /// The breaker of the resolver on whose behalf it is.
+    pub(crate) resolver: Option<(Arc<str>, Lane)>,
+    /// The breaker of this process's local connectivity, where the store is shared.
+    pub(crate) network: Option<Lane>,
+    /// The site itself.
+    pub(crate) site: Lane,
+}
+
+/// What an attempt was permitted. Dropped unsettled it says nothing about anybody.
+pub(crate) struct Permits {
+    resolver: Option<HeldPermit>,
+    network: Option<HeldPermit>,
+    site: HeldPermit,
+}
+
+/// How an attempt ended, and whom that concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The origin answered or failed.
+    Origin(Report),
+    /// The request did not leave this machine: other processes may reach the origin.
+    Local(Report),
+    /// Neither: the connection ended before an answer, or https was only tried.
+    Unknown,
+}
+
+impl Route {
+    /// Takes all permits in order, waiting as long as the terms allow. A refusal gives back what was
+    /// taken before it, and says whose it is.
+    pub(crate) async fn enter(
+        &self,
+        terms: Terms,
+        context: &AdmissionContext<'_>,
+        track: &Track,
+        waits: &mut Waits,
+    ) -> Result<Permits, (RefusedBy, Denied)> {
+        let breaker_only = context.without_slots();
+        let mut resolver = None;
+        if let Some((name, lane)) = &self.resolver {
+            let admitted = lane.admit(terms, &breaker_only, track, waits).await;
+            resolver =
+                Some(admitted.map_err(|denied| (RefusedBy::Resolver(Arc::clone(name)), denied))?);
+        }
+        let mut network = None;
+        if let Some(lane) = &self.network {
+            match lane.admit(terms, &breaker_only, track, waits).await {
+                Ok(permit) => network = Some(permit),
+                Err(denied) => {
+                    give_back([resolver]);
+                    return Err((RefusedBy::Network, denied));
+                }
+            }
+        }
+        match self.site.admit(terms, context, track, waits).await {
+            Ok(site) => Ok(Permits {
+                resolver,
+                network,
+                site,
+            }),
+            Err(denied) => {
+                give_back([resolver, network]);
+                Err((RefusedBy::Host, denied))
+            }
+        }
+    }
+}
+
+/// Gives back what was permitted before a refusal: the lease of a resolver's probe must not be lost
+/// to a refusal by the host.
+fn give_back<const N: usize>(permits: [Option<HeldPermit>; N]) {
+    for permit in permits.into_iter().flatten() {
+        permit.give_back();
+    }
+}
+
+impl Permits {
+    /// Returns the permit of the site.
+    pub(crate) fn site(&self) -> &HeldPermit {
+        &self.site
+    }
+
+    /// Returns the state of the site's permit.
+    pub(crate) fn site_state(&self) -> &Arc<PermitState> {
+        self.site.state()
+    }
+
+    /// Returns how the breaker of the resolver stands, where there is one.
+    pub(crate) fn resolver_state(&self) -> Option<State> {
+        self.resolver.as_ref().map(|permit| {
+            if permit.is_probe() {
+                State::HalfOpen
+            } else {
+                State::Closed
+            }
+        })
+    }
+
+    /// Gives everything back unused: nothing was sent.
+    pub(crate) fn give_back(self) {
+        self.site.give_back();
+        give_back([self.resolver, self.network]);
+    }
+
+    /// Reports the end of the attempt. Returns the end of the block in force.
+    pub(crate) async fn settle(self, ending: Ending, track: &Track) -> Option<BootInstant> {
+        let report = match ending {
+            // Only an answer, or the next attempt, tells how the origin is.
+            Ending::Unknown => return None,
+            Ending::Local(report) => {
+                if let Some(network) = &self.network {
+                    return network.settle(&report, track).await;
+                }
+                report
+            }
+            Ending::Origin(report) => {
+                if let Some(network) = &self.network {
+                    network.settle(&reached(&report), track).await;
+                }
+                report
+            }
+        };
+        let open_until = self.site.settle(&report, track).await;
+        if let Some(resolver) = &self.resolver {
+            let report = Report {
+                retry_after: None,
+                ..report
+            };
+            resolver.settle(&report, track).await;
+        }
+        open_until
+    }
+
+    /// The headers of a streamed answer are there: the origin was reached, and the rest is settled
+    /// at the end of the body. Returns what the body holds until then.
+    pub(crate) async fn stream(self, sent: BootInstant, track: &Track) -> Vec<HeldPermit> {
+        let report = Report {
+            outcome: Outcome::Success,
+            retry_after: None,
+            sent,
+        };
+        if let Some(network) = &self.network {
+            network.settle(&report, track).await;
+        }
+        std::iter::once(self.site).chain(self.resolver).collect()
+    }
+}
+
+/// Reports to the breaker of local connectivity that the origin was reached.
+fn reached(report: &Report) -> Report {
+    Report {
+        outcome: Outcome::Success,
+        retry_after: None,
+        sent: report.sent,
+    }
+}

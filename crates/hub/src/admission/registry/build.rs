@@ -1,0 +1,176 @@
+//! Building a lane: which budgets its requests cost, which slots they take, which rules hold.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::host::Host;
+use docstokg_policy::rate::Window;
+use docstokg_policy::role::Role;
+use docstokg_policy::site::Cost;
+use docstokg_policy::windows::Windows;
+use docstokg_stores::BudgetKey;
+use tokio::sync::Semaphore;
+
+use super::super::{LaneKey, LaneState, Rules, SiteAdmission};
+use super::Registry;
+use crate::config::BudgetLimits;
+
+/// What most lanes have in common, made once: the rules and windows of hosts that the
+/// configuration does not name.
+#[derive(Default)]
+pub(super) struct RulesCache {
+    rules: HashMap<(Option<Host>, Role), Arc<Rules>>,
+    windows: HashMap<(Option<Host>, Role), Arc<Windows>>,
+}
+
+/// What a lane costs so far.
+#[derive(Default)]
+struct Parts {
+    costs: Vec<Cost>,
+    slots: Vec<Arc<Semaphore>>,
+}
+
+impl Registry {
+    pub(super) fn build_lane(
+        &self,
+        key: LaneKey,
+        site: &SiteAdmission,
+        lanes: &[Arc<LaneState>],
+    ) -> LaneState {
+        let mut parts = Parts::default();
+        self.add_role(&mut parts, &key, site, lanes);
+        self.add_shared(&mut parts, &key, site);
+        if key.free {
+            // No token, but slots like every other request.
+            parts.costs.retain(|cost| cost.slots.is_some());
+            for cost in &mut parts.costs {
+                cost.weight = 0;
+            }
+        }
+        if let Some(delay) = key.crawl_delay {
+            parts.costs.push(self.crawl_delay(&key.host, delay, site));
+        }
+        let rules = self.rules_of(&key);
+        LaneState::new(key, parts.costs.into(), rules, parts.slots.into())
+    }
+
+    /// Adds the budget of the host and role.
+    fn add_role(
+        &self,
+        parts: &mut Parts,
+        key: &LaneKey,
+        site: &SiteAdmission,
+        lanes: &[Arc<LaneState>],
+    ) {
+        let limits = self.config.limits.of(&key.host, key.role);
+        parts.costs.push(Cost {
+            budget: site
+                .handle
+                .budget(&BudgetKey::Role(key.host.clone(), key.role)),
+            weight: 1,
+            windows: self.windows_of(key),
+            slots: limits.max_concurrent.value.filter(|_| limits.shared_slots),
+        });
+        if let Some(most) = limits.max_concurrent.value {
+            // Lanes of one host and role differ in what they cost; their slots are the same.
+            let sibling = lanes
+                .iter()
+                .find(|lane| lane.key.host == key.host && lane.key.role == key.role);
+            let semaphore = sibling.and_then(|lane| lane.slots.first()).cloned();
+            let own = || Arc::new(Semaphore::new(most.get() as usize));
+            parts.slots.push(semaphore.unwrap_or_else(own));
+        }
+    }
+
+    /// Adds the budgets of the kind of request, of the service and of the joined site.
+    fn add_shared(&self, parts: &mut Parts, key: &LaneKey, site: &SiteAdmission) {
+        let config = &self.config.limits;
+        if let (Some(kind), Some(host)) = (&key.kind, config.hosts.get(&key.host))
+            && let Some(limits) = host.kinds.get(kind)
+        {
+            let budget = BudgetKey::Kind(key.host.clone(), Arc::clone(kind));
+            self.add_budget(parts, budget, limits, site);
+        }
+        if let Some(service) = &key.service
+            && let Some(limits) = config.services.get(service)
+        {
+            let budget = BudgetKey::Service(Arc::clone(service));
+            self.add_budget(parts, budget, limits, site);
+        }
+        let joined = self.joined.get(&key.host);
+        if let Some(common) = joined.and_then(|(_, site)| site.common.as_ref()) {
+            self.add_budget(parts, BudgetKey::Common, common, site);
+        }
+    }
+
+    fn add_budget(
+        &self,
+        parts: &mut Parts,
+        budget: BudgetKey,
+        limits: &BudgetLimits,
+        site: &SiteAdmission,
+    ) {
+        let rates = limits.rates.value.clone();
+        parts.costs.push(Cost {
+            budget: site.handle.budget(&budget),
+            weight: 1,
+            windows: Arc::new(Windows::new(rates, self.config.limits.guard)),
+            slots: limits.max_concurrent.value.filter(|_| limits.shared_slots),
+        });
+        if let Some(most) = limits.max_concurrent.value {
+            let mut common = self.common_slots.lock();
+            let semaphore = common
+                .entry((Arc::clone(&site.key), budget))
+                .or_insert_with(|| Arc::new(Semaphore::new(most.get() as usize)));
+            parts.slots.push(Arc::clone(semaphore));
+        }
+    }
+
+    /// Returns the cost of a crawl delay: one request in so much time, whatever its role.
+    fn crawl_delay(&self, host: &Host, per: Duration, site: &SiteAdmission) -> Cost {
+        let window = Window {
+            limit: NonZeroU32::MIN,
+            per,
+        };
+        Cost {
+            budget: site.handle.budget(&BudgetKey::CrawlDelay(host.clone())),
+            weight: 1,
+            windows: Arc::new(Windows::new([window], self.config.limits.guard)),
+            slots: None,
+        }
+    }
+
+    fn windows_of(&self, key: &LaneKey) -> Arc<Windows> {
+        let limits = &self.config.limits;
+        let known = limits.hosts.contains_key(&key.host);
+        let known = known.then(|| key.host.clone());
+        let mut cache = self.rules.lock();
+        let windows = cache.windows.entry((known, key.role)).or_insert_with(|| {
+            let rates = limits.of(&key.host, key.role).rates.value.clone();
+            Arc::new(Windows::new(rates, limits.guard))
+        });
+        Arc::clone(windows)
+    }
+
+    pub(super) fn rules_of(&self, key: &LaneKey) -> Arc<Rules> {
+        let configured = self.config.limits.hosts.contains_key(&key.host)
+            || self.config.breakers.hosts.contains_key(&key.host);
+        let known = configured.then(|| key.host.clone());
+        let mut cache = self.rules.lock();
+        let rules = cache.rules.entry((known, key.role)).or_insert_with(|| {
+            let limits = self.config.limits.of(&key.host, key.role);
+            let breaker = self.config.breakers.of(&key.host);
+            let own = breaker.roles[key.role.index()].as_ref();
+            Arc::new(Rules {
+                breaker: Arc::clone(own.unwrap_or(&breaker.policy)),
+                isolated: own.is_some(),
+                classifier: Arc::clone(&breaker.classifier),
+                adaptive: self.config.limits.adaptive,
+                max_delay: limits.max_delay.value,
+            })
+        });
+        Arc::clone(rules)
+    }
+}

@@ -1,0 +1,395 @@
+//! The states of one admission: each state that a request may wait in is a method, and
+//! [`Admission::run`] goes from one to the next.
+//!
+//! A waiting request holds no slot; one that is not the head of its queue holds no reservation
+//! either. After any wait the site is asked again at the real instant, so that a request permitted
+//! before a block is not sent after it.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use docstokg_policy::breaker::OpenReason;
+use docstokg_policy::rate::Window;
+use docstokg_policy::site::{Entry, Permit, QueuePosition, Refusal, RefusalReason, Reserved};
+
+use super::queue::Overlap;
+use super::slots::Slots;
+use super::waiting::Waiting;
+use super::{AdmissionContext, Denied, HeldPermit, Terms, Waits};
+use crate::clock::{BootInstant, Runtime, before};
+use crate::event::What;
+use crate::journey::Track;
+
+/// The least after which a shared slot is asked for again.
+const SLOT_RETRY_LEAST: Duration = Duration::from_millis(20);
+/// By how much that is spread.
+const SLOT_RETRY_SPREAD: Duration = Duration::from_millis(30);
+/// The longest time between two asks for a shared slot: a reservation must not expire meanwhile.
+const SLOT_RETRY_MOST: Duration = Duration::from_secs(1);
+/// For how long a request that has the process's slots may wait for its turn without giving them
+/// up.
+const KEEPS_SLOTS: Duration = Duration::from_millis(5);
+/// For how long a request that is due keeps its reservation while it waits for the process's own
+/// slots. Others wait behind it meanwhile, so it is not long; but it doubles each time that the
+/// reservation was lost for that.
+const KEEPS_RESERVATION: Duration = Duration::from_millis(100);
+/// How often it doubles: a reservation expires three seconds after its instant.
+const MOST_DOUBLINGS: u32 = 4;
+/// For how long a request that has lost a reservation so may keep the process's slots while it
+/// waits for the next one.
+const KEEPS_SLOTS_AFTER_LOSS: Duration = Duration::from_secs(1);
+/// A permit that is older than this, and than two usual round trips to the store, is given back
+/// when it would be sent: the process was stopped, and the origin counts arrivals.
+const PERMIT_AGE: Duration = Duration::from_millis(100);
+/// From this round trip on a store is distant: requests behind the head ask beside it. Nearer, the
+/// head alone is fast enough, and processes share more evenly.
+const DISTANT: Duration = Duration::from_millis(5);
+/// How long until the store has heard of a block that this process has just read.
+const BLOCK_HEARD: Duration = Duration::from_millis(10);
+/// How often a permit is given back for its age: a store that always takes that long must not keep
+/// a request for ever.
+const PERMIT_RETRIES: u32 = 3;
+
+/// One attempt on its way into a site.
+pub(super) struct Admission<'a, 'b> {
+    pub(super) waiting: Waiting<'a>,
+    pub(super) terms: Terms,
+    pub(super) context: &'a AdmissionContext<'b>,
+    pub(super) track: &'a Track,
+    pub(super) waits: &'a mut Waits,
+    slots: Option<Slots>,
+    /// It has been told once when its turn comes.
+    judged: bool,
+    /// How often a permit was given back for its age.
+    too_old: u32,
+    /// How often a reservation was lost because no slot of the process came free.
+    lost: u32,
+}
+
+impl<'a, 'b> Admission<'a, 'b> {
+    pub(super) fn new(
+        waiting: Waiting<'a>,
+        terms: Terms,
+        context: &'a AdmissionContext<'b>,
+        track: &'a Track,
+        waits: &'a mut Waits,
+    ) -> Self {
+        Self {
+            waiting,
+            terms,
+            context,
+            track,
+            waits,
+            slots: None,
+            judged: false,
+            too_old: 0,
+            lost: 0,
+        }
+    }
+
+    pub(super) async fn run(mut self, first: Option<Entry>) -> Result<HeldPermit, Denied> {
+        let mut entry = match first {
+            Some(entry) => entry,
+            None => self.ask().await?,
+        };
+        loop {
+            match entry {
+                Entry::Go(permit) => {
+                    if let Some(permit) = self.take(permit).await? {
+                        return Ok(permit);
+                    }
+                }
+                Entry::Wait(reserved) => self.wait_for_rate(reserved).await?,
+                Entry::Queue { at } => self.wait_for_turn(at).await?,
+                Entry::WaitForBreaker {
+                    until,
+                    reason,
+                    probing,
+                } => self.wait_for_breaker(until, reason, probing).await,
+                Entry::WaitForSlot { id, earlier } => {
+                    self.wait_for_shared_slot(id, earlier).await?
+                }
+                Entry::Refused(refusal) => return Err(refusal.into()),
+            }
+            entry = self.ask().await?;
+        }
+    }
+
+    fn runtime(&self) -> &dyn Runtime {
+        &**self.context.runtime
+    }
+
+    fn note(&self, what: What) {
+        let key = &self.waiting.lane.key;
+        self.track.note(&key.host, key.role, || what);
+    }
+
+    /// Asks the store: confirms the reservation, or enters from its position in the queue.
+    async fn ask(&mut self) -> Result<Entry, Denied> {
+        let (site, lane) = (&self.waiting.lane.site, self.waiting.lane);
+        let (position, mut overlap) = self.queue_position().await?;
+        let is_distant = site.remote && site.round_trip.usual() >= DISTANT;
+        let asking = (is_distant && position == QueuePosition::Head)
+            .then(|| lane.queue.begin_round(&self.waiting.waiter));
+        let ask = lane.ask(self.waiting.costs, &self.terms, position);
+        let answer = match self.waiting.reservation {
+            Some(id) => site.handle.confirm(&ask, id),
+            None => site.handle.enter(&ask),
+        };
+        let entry = self
+            .waiting
+            .hear(answer.into_future(), self.context, self.track)
+            .await?;
+        drop(asking);
+        let waits = !matches!(entry, Entry::Go(_));
+        if let Some(overlap) = &mut overlap {
+            overlap.calls_next = !waits;
+        }
+        if waits {
+            self.waiting.settle_in(position);
+        }
+        Ok(entry)
+    }
+
+    /// Finds out where in its queue the request stands. Few ask while the head waits for its first
+    /// answer, and the others wait until they are called.
+    async fn queue_position(&mut self) -> Result<(QueuePosition, Option<Overlap<'a>>), Denied> {
+        let lane = self.waiting.lane;
+        loop {
+            if self.waiting.reservation.is_some() {
+                return Ok((QueuePosition::Head, None));
+            }
+            let ahead = lane.queue.ahead_of(&self.waiting.waiter);
+            match ahead {
+                None => return Ok((QueuePosition::Head, None)),
+                Some(_) if lane.queue.is_behind_an_asker(&self.waiting.waiter) => {
+                    if let Some(overlap) = lane.queue.overlap(&self.waiting.waiter) {
+                        return Ok((QueuePosition::Overlapping, Some(overlap)));
+                    }
+                    // A waiting request holds no slot: the head may be waiting for it.
+                    self.slots = None;
+                    let asleep = self.runtime().boot();
+                    let bound = self.terms.latest.min(self.terms.deadline);
+                    let called =
+                        before(self.runtime(), bound, self.waiting.waiter.called.notified()).await;
+                    self.waits.rate += self.runtime().boot().since(asleep);
+                    if called.is_none() {
+                        return Ok((
+                            QueuePosition::Behind(
+                                lane.queue.ahead_of(&self.waiting.waiter).unwrap_or(0),
+                            ),
+                            None,
+                        ));
+                    }
+                }
+                Some(ahead) => return Ok((QueuePosition::Behind(ahead), None)),
+            }
+        }
+    }
+
+    /// Takes a permit, with the process's own slots; gives it back where there is none, or where it
+    /// has become too old.
+    async fn take(&mut self, permit: Permit) -> Result<Option<HeldPermit>, Denied> {
+        let (site, lane) = (&self.waiting.lane.site, self.waiting.lane);
+        if site.was_blocked_since(&permit) {
+            // The store hears of it when the answer has been read: then this request is called, or
+            // asks again.
+            lane.give_back(self.waiting.costs, &self.terms, &permit);
+            let soon = (self.runtime().boot() + BLOCK_HEARD).min(self.terms.deadline);
+            before(self.runtime(), soon, self.waiting.waiter.called.notified()).await;
+            return Ok(None);
+        }
+        let stale = self.runtime().boot().since(permit.at)
+            > PERMIT_AGE + 2 * site.round_trip.usual()
+            && self.too_old < PERMIT_RETRIES;
+        if stale {
+            self.too_old += 1;
+        } else if let Some(slots) = self
+            .slots
+            .take()
+            .or_else(|| lane.try_slots(self.context.process_slots))
+        {
+            return Ok(Some(HeldPermit::new(
+                lane.clone(),
+                self.terms,
+                permit,
+                slots,
+            )));
+        }
+        lane.give_back(self.waiting.costs, &self.terms, &permit);
+        // Those behind the head wait for their turn, and not for slots.
+        if !stale && lane.queue.ahead_of(&self.waiting.waiter).is_none() {
+            self.waiting.settle_in(QueuePosition::Head);
+            self.slots = Some(
+                self.wait_for_slots(self.terms.deadline)
+                    .await
+                    .ok_or_else(|| self.no_slot())?,
+            );
+        }
+        Ok(None)
+    }
+
+    /// Sleeps until the instant of a reservation, then takes the process's own slots.
+    async fn wait_for_rate(&mut self, reserved: Reserved) -> Result<(), Denied> {
+        // For a turn of a moment slots are kept: another lane would take them, and be in the way
+        // when the turn comes.
+        let keeps = if self.lost > 0 {
+            KEEPS_SLOTS_AFTER_LOSS
+        } else {
+            KEEPS_SLOTS
+        };
+        self.slots = self
+            .slots
+            .take()
+            .filter(|_| reserved.at.since(self.runtime().boot()) <= keeps);
+        self.waiting.hold(Some(reserved.id));
+        self.note(What::WaitRate {
+            until: reserved.at,
+            window: reserved.because,
+        });
+        let slept = self.sleep(reserved.at).await;
+        self.count_rate(reserved.because, slept);
+        if self.runtime().boot() < reserved.at {
+            // Called earlier: the state of the site has changed.
+            return Ok(());
+        }
+        self.slots = self
+            .slots
+            .take()
+            .or_else(|| self.waiting.lane.try_slots(self.context.process_slots));
+        if self.slots.is_none() {
+            let keeps = KEEPS_RESERVATION * 2_u32.pow(self.lost.min(MOST_DOUBLINGS));
+            let until = (self.runtime().boot() + keeps).min(self.terms.deadline);
+            self.slots = self.wait_for_slots(until).await;
+        }
+        if self.slots.is_none() {
+            self.waiting.give_up_reservation();
+            self.lost += 1;
+            self.slots = Some(
+                self.wait_for_slots(self.terms.deadline)
+                    .await
+                    .ok_or_else(|| self.no_slot())?,
+            );
+        }
+        Ok(())
+    }
+
+    /// Without a window it is the jitter of a probe, which is the breaker's.
+    fn count_rate(&mut self, window: Option<Window>, slept: Duration) {
+        if window.is_some() {
+            self.waits.rate += slept;
+        } else {
+            self.waits.breaker += slept;
+        }
+    }
+
+    /// Waits behind others of the same process until it is called.
+    async fn wait_for_turn(&mut self, at: BootInstant) -> Result<(), Denied> {
+        // A waiting request holds no slot: the head may be waiting for it.
+        self.slots = None;
+        if !self.judged {
+            let ahead = self
+                .waiting
+                .lane
+                .queue
+                .ahead_of(&self.waiting.waiter)
+                .unwrap_or(0);
+            self.note(What::WaitTurn {
+                not_before: at,
+                ahead,
+            });
+        }
+        let asleep = self.runtime().boot();
+        // Judged again when the bound has passed, and refused then unless the turn is due.
+        let judged = std::mem::replace(&mut self.judged, true);
+        let bound = if judged && asleep >= self.terms.latest {
+            self.terms.deadline
+        } else {
+            self.terms.latest.min(self.terms.deadline)
+        };
+        before(self.runtime(), bound, self.waiting.waiter.called.notified()).await;
+        let now = self.runtime().boot();
+        self.waits.rate += now.since(asleep);
+        if now >= self.terms.deadline {
+            return Err(Refusal {
+                until: at.max(now),
+                reason: RefusalReason::Rate { window: None },
+            }
+            .into());
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of a block, or for the result of a probe.
+    async fn wait_for_breaker(&mut self, until: BootInstant, reason: OpenReason, probing: bool) {
+        self.slots = None;
+        let (site, lane) = (&self.waiting.lane.site, self.waiting.lane);
+        if site.shared {
+            // Another process closed the site: those who have not heard of it have reason to ask,
+            // too.
+            lane.queue.wake_unaware();
+        }
+        self.note(What::WaitBreaker {
+            until,
+            reason,
+            probing,
+        });
+        let slept = self.sleep(until).await;
+        self.waits.breaker += slept;
+    }
+
+    /// Waits a moment for a slot that is shared with other processes: its place is reserved
+    /// meanwhile.
+    async fn wait_for_shared_slot(&mut self, id: u64, earlier: u32) -> Result<(), Denied> {
+        self.slots = None;
+        self.waiting.hold(Some(id));
+        let asleep = self.runtime().boot();
+        if asleep >= self.terms.deadline {
+            return Err(self.no_slot());
+        }
+        self.note(What::WaitSlot);
+        // A slot that another process frees calls nobody here: asked for again, the later the more
+        // come first.
+        let moment = SLOT_RETRY_LEAST + SLOT_RETRY_SPREAD.mul_f64(self.context.random.share());
+        let moment = (moment * earlier.saturating_add(1)).min(SLOT_RETRY_MOST);
+        before(
+            self.runtime(),
+            (asleep + moment).min(self.terms.deadline),
+            self.waiting.waiter.called.notified(),
+        )
+        .await;
+        self.waits.slots += self.runtime().boot().since(asleep);
+        Ok(())
+    }
+
+    /// Sleeps until an instant, or until it is called. While it sleeps for long in a shared store,
+    /// the site listens for what other processes do.
+    async fn sleep(&self, until: BootInstant) -> Duration {
+        let asleep = self.runtime().boot();
+        let _listening = self.waiting.lane.site.listen(until);
+        before(self.runtime(), until, self.waiting.waiter.called.notified()).await;
+        self.runtime().boot().since(asleep)
+    }
+
+    /// Waits for the process's own slots, up to an instant.
+    async fn wait_for_slots(&mut self, until: BootInstant) -> Option<Slots> {
+        self.note(What::WaitSlot);
+        let asleep = self.runtime().boot();
+        let slots = before(
+            self.runtime(),
+            until,
+            self.waiting.lane.wait_slots(self.context.process_slots),
+        )
+        .await;
+        self.waits.slots += self.runtime().boot().since(asleep);
+        slots
+    }
+
+    fn no_slot(&self) -> Denied {
+        Refusal {
+            until: self.runtime().boot(),
+            reason: RefusalReason::Slots,
+        }
+        .into()
+    }
+}

@@ -1,0 +1,118 @@
+//! A request that waits: its entry in the queue of its lane, and its reservation in the store.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use docstokg_policy::site::{Cost, Entered, Entry, QueuePosition, Refusal, RefusalReason};
+use docstokg_stores::StoreError;
+
+use super::queue::Waiter;
+use super::{AdmissionContext, Denied, Lane, Terms};
+use crate::clock::before;
+use crate::journey::Track;
+
+/// From when on a store that does not answer is to blame, and not a deadline that was close.
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A waiting request: leaves the queue, and gives up its reservation, whenever it is dropped.
+pub(super) struct Waiting<'a> {
+    pub(super) lane: &'a Lane,
+    terms: &'a Terms,
+    pub(super) costs: &'a [Cost],
+    pub(super) waiter: Arc<Waiter>,
+    pub(super) reservation: Option<u64>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.give_up_reservation();
+        self.lane.queue.leave(&self.waiter);
+    }
+}
+
+impl<'a> Waiting<'a> {
+    /// Joins the queue of a lane.
+    pub(super) fn join(lane: &'a Lane, terms: &'a Terms, costs: &'a [Cost]) -> Self {
+        Self {
+            lane,
+            terms,
+            costs,
+            waiter: lane.queue.join(terms.weight),
+            reservation: None,
+        }
+    }
+
+    /// Takes note of the reservation it holds, or holds no more; those behind it in the queue judge
+    /// by that.
+    pub(super) fn hold(&mut self, reservation: Option<u64>) -> Option<u64> {
+        self.waiter
+            .holds_reservation
+            .store(reservation.is_some(), Ordering::Release);
+        std::mem::replace(&mut self.reservation, reservation)
+    }
+
+    /// Takes note that it has had an answer. Those behind a head that has its first one may judge
+    /// for themselves now.
+    pub(super) fn settle_in(&self, queue_position: QueuePosition) {
+        if !self.waiter.settled_in.swap(true, Ordering::AcqRel)
+            && queue_position == QueuePosition::Head
+        {
+            self.lane.queue.wake_others(&self.waiter);
+        }
+    }
+
+    /// Gives up the reservation: other queues of the site may go earlier than they were told.
+    pub(super) fn give_up_reservation(&mut self) {
+        if let Some(id) = self.hold(None) {
+            self.lane.site.wake_if(self.lane.site.handle.leave(
+                &self.lane.ask(self.costs, self.terms, QueuePosition::Head),
+                id,
+                None,
+            ));
+            self.lane.site.wake_heads_beside(self.lane);
+        }
+    }
+}
+
+impl Waiting<'_> {
+    /// Waits for an answer of the store, up to the deadline: a store that hangs is no reason to
+    /// hang with it.
+    pub(super) async fn hear(
+        &mut self,
+        answer: impl Future<Output = Result<Entered, StoreError>>,
+        context: &AdmissionContext<'_>,
+        track: &Track,
+    ) -> Result<Entry, Denied> {
+        let asked = context.runtime.boot();
+        let Some(entered) = before(&**context.runtime, self.terms.deadline, answer).await else {
+            let now = context.runtime.boot();
+            let (store, why) = (
+                "the store of limits".to_owned(),
+                "it gave no answer before the deadline".to_owned(),
+            );
+            return Err(if now.since(asked) >= STORE_TIMEOUT {
+                StoreError::Unavailable { store, why }.into()
+            } else {
+                Refusal {
+                    until: now,
+                    reason: RefusalReason::Rate { window: None },
+                }
+                .into()
+            });
+        };
+        let entered = entered?;
+        self.lane
+            .site
+            .round_trip
+            .note(context.runtime.boot().since(asked));
+        self.hold(None);
+        self.lane.note_condition(track, &entered);
+        self.waiter.awaits_breaker.store(
+            matches!(entered.entry, Entry::WaitForBreaker { .. }),
+            Ordering::Release,
+        );
+        Ok(entered.entry)
+    }
+}

@@ -1,0 +1,129 @@
+//! The connection of one attempt: while it is dialled, its permit counts as used now.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::breaker::OpenReason;
+use docstokg_policy::site::{Refusal, RefusalReason, Standing};
+use parking_lot::Mutex;
+
+use crate::admission::PermitState;
+use crate::clock::{BootInstant, Runtime};
+use crate::transport::Dial;
+
+/// How much later than its new connection a request may be read by the origin: a slow accept, a
+/// proxy in front, a handshake that is not over on its side. Its permit counts as used now until
+/// the headers are there, or for this long.
+const COLD: Duration = Duration::from_secs(1);
+/// How old a permit may be when its request leaves: the guard of the windows covers that.
+const LATE: Duration = Duration::from_millis(4);
+
+/// Watches the connection of one attempt: while it is dialled, its permit is pending.
+pub(super) struct DialWatch {
+    permit: Arc<PermitState>,
+    runtime: Arc<dyn Runtime>,
+    longest: Duration,
+    stage: Mutex<Stage>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// A pooled connection, as far as is known.
+    Pooled,
+    /// As that, with a permit that was not fresh any more when the request left: it counts as used
+    /// now until the answer.
+    Late,
+    /// Being made.
+    Dialling(BootInstant),
+    /// Made, after this long.
+    Up(Duration),
+}
+
+impl DialWatch {
+    /// Watches a request that leaves at `sent`.
+    pub(super) fn leaving(
+        permit: &Arc<PermitState>,
+        runtime: &Arc<dyn Runtime>,
+        longest: Duration,
+        sent: BootInstant,
+    ) -> Arc<Self> {
+        let late = sent.since(permit.permit.at) >= LATE;
+        if late {
+            permit.hold(COLD);
+        }
+        let stage = Mutex::new(if late { Stage::Late } else { Stage::Pooled });
+        Arc::new(Self {
+            permit: Arc::clone(permit),
+            runtime: Arc::clone(runtime),
+            longest,
+            stage,
+        })
+    }
+
+    /// The headers are there, or will never be: whichever way the request left, it has left by now.
+    /// Returns which way.
+    pub(super) fn over(&self, met_a_pause: bool) -> Stage {
+        let stage = std::mem::replace(&mut *self.stage.lock(), Stage::Up(Duration::ZERO));
+        if stage == Stage::Pooled && met_a_pause {
+            // Nobody knows how much later than its stamp it arrived: not later than now.
+            self.permit.hold(COLD);
+        }
+        if stage != Stage::Pooled || met_a_pause {
+            self.permit.stamp();
+        }
+        stage
+    }
+}
+
+impl Dial for DialWatch {
+    fn dialling(&self) {
+        let mut stage = self.stage.lock();
+        match *stage {
+            Stage::Pooled => self.permit.hold(self.longest),
+            Stage::Late => self.permit.hold_longer(self.longest),
+            Stage::Dialling(_) | Stage::Up(_) => return,
+        }
+        *stage = Stage::Dialling(self.runtime.boot());
+    }
+
+    fn connected(&self) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + '_>> {
+        Box::pin(async {
+            {
+                let mut stage = self.stage.lock();
+                // A connection that comes up after the request has left by another one changes
+                // nothing.
+                let Stage::Dialling(since) = *stage else {
+                    return Ok(());
+                };
+                *stage = Stage::Up(self.runtime.boot().since(since));
+            }
+            // Where every request is dialled all of them are late alike, and waiting for headers
+            // would only cost rate.
+            match self
+                .permit
+                .sent(if self.permit.closes() {
+                    Duration::ZERO
+                } else {
+                    COLD
+                })
+                .await
+            {
+                // This process may have read an answer meanwhile that the store has not heard of.
+                Standing::Good if self.permit.was_blocked_since() => {
+                    let reason = RefusalReason::Open {
+                        reason: OpenReason::RetryAfter,
+                        probing: false,
+                    };
+                    Err(Refusal {
+                        until: self.runtime.boot(),
+                        reason,
+                    })
+                }
+                Standing::Good => Ok(()),
+                Standing::Blocked(refusal) => Err(refusal),
+            }
+        })
+    }
+}

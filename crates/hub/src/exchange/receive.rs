@@ -1,0 +1,260 @@
+//! Receiving: the headers are there; the body is read as the delivery says, or as far as its
+//! beginning.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use docstokg_policy::classify::{Class, Ending, Fault, Outcome};
+use docstokg_policy::host::Host;
+use docstokg_policy::retry_after::parse_retry_after;
+use docstokg_policy::site::Report;
+use http::header::{CONNECTION, DATE, LOCATION, RETRY_AFTER};
+use http::{Method, StatusCode, Version};
+
+use super::delivery::{Answer, Delivered, Delivery, PREVIEW};
+use super::{Exchanged, Finish, Leg};
+use crate::admission::HeldPermit;
+use crate::body::{BodyError, BodyReader};
+use crate::clock::{BootInstant, before};
+use crate::error::ErrorKind;
+use crate::event::What;
+use crate::hub::Inner;
+use crate::journey::Track;
+use crate::response::Head;
+use crate::transport::Incoming;
+
+/// How long the body of an answer that blocks its site is read: its slots are free by then, and its
+/// status says everything.
+const LEFTOVER: Duration = Duration::from_millis(250);
+
+/// Why a body did not become what the delivery wants.
+pub(crate) enum ReadError {
+    Body(BodyError),
+    File {
+        path: String,
+        source: std::io::Error,
+    },
+}
+
+impl From<BodyError> for ReadError {
+    fn from(error: BodyError) -> Self {
+        Self::Body(error)
+    }
+}
+
+/// What the headers of an answer say.
+struct Judged {
+    head: Box<Head>,
+    class: Class,
+    retry_after: Option<Duration>,
+    /// The end of the block in force, where the attempt is settled already.
+    open_until: Option<BootInstant>,
+    answered: BootInstant,
+}
+
+impl Inner {
+    /// Receives an answer whose headers are there.
+    pub(super) async fn receive<D: Delivery>(
+        &self,
+        leg: &Leg<'_, D>,
+        incoming: Incoming,
+        mut prepared: D::Prepared,
+        permit: &HeldPermit,
+        sent: BootInstant,
+        track: &mut Track,
+    ) -> Exchanged<D::Received> {
+        let Incoming {
+            status,
+            version,
+            headers,
+            body,
+        } = incoming;
+        let head = Box::new(Head {
+            status,
+            version,
+            headers,
+            url: leg.target.url.clone(),
+        });
+        let judged = self.judge_headers(leg, head, permit, sent, track).await;
+        if let Some(message) = leg.delivery.objection(&mut prepared, &judged.head) {
+            return Exchanged::Finished(Finish::Fault {
+                fault: Fault::Read,
+                message,
+            });
+        }
+        let cap = leg
+            .target
+            .max_body
+            .unwrap_or_else(|| leg.delivery.cap(&self.config.transport));
+        let mut reader = BodyReader::new(
+            body,
+            &judged.head.headers,
+            is_bodiless(&leg.hop.method, judged.head.status),
+            cap,
+            &self.config.transport,
+            &self.runtime,
+            track.deadline,
+        );
+        let wanted = !judged.class.transient && !is_redirect(&judged.head);
+        let delivered = if wanted {
+            let answer = Answer {
+                url: &leg.target.url,
+                method: &leg.hop.method,
+                head: &judged.head,
+                reader: &mut reader,
+            };
+            leg.delivery.receive(self, answer, prepared).await
+        } else {
+            self.preview(&mut reader, judged.open_until).await
+        };
+        if !(D::STREAMS && wanted) {
+            track.journey.body_time = self.runtime.boot().since(judged.answered);
+            track.note(&leg.target.host, leg.target.role, || What::Body {
+                received: reader.received(),
+                took: track.journey.body_time,
+            });
+        }
+        match delivered {
+            Ok(Delivered::Body(received)) => Exchanged::Received {
+                head: judged.head,
+                received,
+                reader,
+                outcome: judged.class.outcome,
+            },
+            Ok(Delivered::Preview(preview)) => judged.finish(preview, track),
+            // The status said all there is to say; its body may break off as it likes.
+            Err(ReadError::Body(
+                BodyError::Fault(..) | BodyError::Decode(_) | BodyError::TooLarge(_),
+            )) if !wanted => judged.finish(Bytes::new(), track),
+            Err(error) => Exchanged::from_read_error(error, track, &leg.target.host),
+        }
+    }
+
+    /// Classifies the answer by its headers, and reports what cannot wait for the body.
+    async fn judge_headers<D: Delivery>(
+        &self,
+        leg: &Leg<'_, D>,
+        head: Box<Head>,
+        permit: &HeldPermit,
+        sent: BootInstant,
+        track: &mut Track,
+    ) -> Judged {
+        let target = leg.target;
+        let lane = &target.route.site;
+        lane.answers.fetch_add(1, Ordering::Relaxed);
+        let answered = self.runtime.boot();
+        track.journey.header_time = answered.since(sent);
+        let class = lane.rules.classifier.classify(Ending::Status(head.status));
+        let retry_after = self.retry_after(&head);
+        track.note(&target.host, target.role, || What::Headers {
+            status: head.status,
+            took: answered.since(sent),
+            retry_after,
+        });
+        let mut open_until = None;
+        if retry_after.is_some() && matches!(class.outcome, Outcome::Failure | Outcome::Throttled) {
+            permit.state().note_block();
+            // All other requests have to know now: the body of such an answer may take as long as
+            // it likes.
+            let report = Report {
+                outcome: class.outcome,
+                retry_after,
+                sent,
+            };
+            open_until = permit.settle(&report, track).await;
+        } else {
+            permit.settle_headers(class.outcome, track).await;
+        }
+        lane.closes.store(closes(&head), Ordering::Relaxed);
+        Judged {
+            head,
+            class,
+            retry_after,
+            open_until,
+            answered,
+        }
+    }
+
+    async fn preview<T>(
+        &self,
+        reader: &mut BodyReader,
+        settled_until: Option<BootInstant>,
+    ) -> Result<Delivered<T>, ReadError> {
+        let read = if settled_until.is_some() {
+            // Its slots are free already: what has not come by then is left.
+            let bound = self.runtime.boot() + LEFTOVER;
+            let read = before(&*self.runtime, bound, reader.preview(PREVIEW)).await;
+            read.and_then(Result::ok).unwrap_or_default()
+        } else {
+            reader.preview(PREVIEW).await?
+        };
+        Ok(Delivered::Preview(read))
+    }
+
+    /// Reads what the server asked for: `Retry-After` of answers that mean "not now".
+    fn retry_after(&self, head: &Head) -> Option<Duration> {
+        if !matches!(head.status.as_u16(), 429 | 503) {
+            return None;
+        }
+        let text = |name| {
+            head.headers
+                .get(name)
+                .and_then(|value: &http::HeaderValue| value.to_str().ok())
+        };
+        parse_retry_after(text(RETRY_AFTER)?, text(DATE), self.runtime.wall())
+    }
+}
+
+impl Judged {
+    fn finish<R>(self, preview: Bytes, track: &Track) -> Exchanged<R> {
+        let left = |asked: Duration| asked.saturating_sub(track.journey.body_time);
+        Exchanged::Finished(Finish::Answer {
+            head: self.head,
+            preview,
+            class: self.class,
+            retry_after: self.retry_after.map(left),
+            open_until: self.open_until,
+        })
+    }
+}
+
+impl<R> Exchanged<R> {
+    fn from_read_error(error: ReadError, track: &Track, host: &Host) -> Self {
+        let host = host.clone();
+        match error {
+            ReadError::Body(BodyError::Fault(fault, message)) => {
+                Self::Finished(Finish::Fault { fault, message })
+            }
+            ReadError::Body(BodyError::TooLarge(limit)) => {
+                Self::Abandoned(ErrorKind::TooLarge { host, limit })
+            }
+            ReadError::Body(BodyError::Decode(why)) => {
+                Self::Abandoned(ErrorKind::Decode { host, why })
+            }
+            ReadError::Body(BodyError::Deadline) => {
+                Self::Abandoned(track.deadline_error(&host, "while the body was read"))
+            }
+            ReadError::Body(BodyError::Unsendable(why)) => {
+                Self::Abandoned(ErrorKind::Unsendable(why))
+            }
+            ReadError::File { path, source } => Self::Abandoned(ErrorKind::File { path, source }),
+        }
+    }
+}
+
+/// Tells whether an answer has no body, whatever its Content-Length says (RFC 9110 section 6.4.1).
+fn is_bodiless(method: &Method, status: StatusCode) -> bool {
+    method == Method::HEAD || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+}
+
+fn is_redirect(head: &Head) -> bool {
+    head.status.is_redirection() && head.headers.contains_key(LOCATION)
+}
+
+/// Tells whether the origin closes the connection after this answer.
+fn closes(head: &Head) -> bool {
+    let close = head.headers.get(CONNECTION);
+    head.version < Version::HTTP_11
+        || close.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"))
+}

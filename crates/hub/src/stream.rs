@@ -1,0 +1,222 @@
+//! Streamed bodies: what a caller reads after the attempt, and the permits that it holds until then.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use docstokg_policy::classify::{Fault, Outcome};
+use docstokg_policy::host::Host;
+use docstokg_policy::role::Role;
+use docstokg_policy::site::Report;
+use parking_lot::Mutex;
+
+use crate::admission::HeldPermit;
+use crate::body::{BodyError, BodyReader};
+use crate::clock::{BootInstant, Runtime};
+use crate::event::What;
+use crate::journey::Track;
+
+/// A body that has not been read, and what has to be settled at its end.
+pub(crate) struct OpenBody {
+    pub(crate) reader: BodyReader,
+    pub(crate) permits: Vec<HeldPermit>,
+    pub(crate) outcome: Outcome,
+    pub(crate) sent: BootInstant,
+    pub(crate) host: Host,
+    pub(crate) role: Role,
+}
+
+/// A body that the caller reads. Holds the slots; settles at its end, at an error, or when dropped.
+pub struct BodyStream {
+    rest: Rest,
+}
+
+enum Rest {
+    /// All of it is here.
+    Whole(Option<Bytes>),
+    /// It is still arriving.
+    Live(Box<Live>),
+}
+
+struct Live {
+    reader: BodyReader,
+    held: Arc<Mutex<StreamPermits>>,
+    track: Track,
+    outcome: Outcome,
+    sent: BootInstant,
+    answered: BootInstant,
+    host: Host,
+    role: Role,
+}
+
+/// What a stream holds, shared with the watch on its consumer.
+struct StreamPermits {
+    permits: Vec<HeldPermit>,
+    /// Since when the consumer has not asked for more; `None` while it is waiting for us.
+    paused_since: Option<BootInstant>,
+    given_up: bool,
+}
+
+impl StreamPermits {
+    /// Holds permits on behalf of a consumer, and gives them up when it stops reading for `longest`.
+    fn watched(
+        permits: Vec<HeldPermit>,
+        longest: Duration,
+        runtime: &Arc<dyn Runtime>,
+    ) -> Arc<Mutex<Self>> {
+        let held = Arc::new(Mutex::new(Self {
+            permits,
+            paused_since: Some(runtime.boot()),
+            given_up: false,
+        }));
+        let (watched, watch) = (Arc::downgrade(&held), Arc::clone(runtime));
+        runtime.spawn(Box::pin(async move {
+            let mut wake = watch.boot() + longest;
+            loop {
+                watch.sleep_until(wake).await;
+                let Some(held) = watched.upgrade() else {
+                    return;
+                };
+                let mut held = held.lock();
+                if held.permits.is_empty() {
+                    return;
+                }
+                let now = watch.boot();
+                let since = held.paused_since.unwrap_or(now);
+                if since + longest <= now {
+                    held.given_up = true;
+                    held.permits.clear();
+                    return;
+                }
+                wake = since + longest;
+            }
+        }));
+        held
+    }
+}
+
+impl std::fmt::Debug for BodyStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BodyStream").finish_non_exhaustive()
+    }
+}
+
+/// Why a streamed body broke off.
+#[derive(Debug, thiserror::Error)]
+#[error("the body broke off: {0}")]
+pub struct StreamError(String);
+
+impl BodyStream {
+    pub(crate) fn whole(bytes: Bytes) -> Self {
+        Self {
+            rest: Rest::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())),
+        }
+    }
+
+    /// Takes a body over from the request that opened it; a consumer that does not read for
+    /// `longest` loses the permits.
+    pub(crate) fn live(
+        open: OpenBody,
+        track: Track,
+        longest: Duration,
+        runtime: &Arc<dyn Runtime>,
+    ) -> Self {
+        let live = Live {
+            reader: open.reader,
+            held: StreamPermits::watched(open.permits, longest, runtime),
+            answered: track.now(),
+            track,
+            outcome: open.outcome,
+            sent: open.sent,
+            host: open.host,
+            role: open.role,
+        };
+        Self {
+            rest: Rest::Live(Box::new(live)),
+        }
+    }
+
+    /// Returns the next decoded piece, or `None` at the end.
+    ///
+    /// # Errors
+    /// The origin broke off, was too slow, or sent more than allowed; or the caller paused for too
+    /// long.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, StreamError> {
+        let live = match &mut self.rest {
+            Rest::Whole(bytes) => return Ok(bytes.take()),
+            Rest::Live(live) => live,
+        };
+        live.held.lock().paused_since = None;
+        let piece = if live.held.lock().given_up {
+            Err(BodyError::Unsendable(
+                "it was not read for too long".to_owned(),
+            ))
+        } else {
+            live.reader.next().await
+        };
+        live.held.lock().paused_since = Some(live.track.now());
+        match piece {
+            Ok(Some(piece)) => Ok(Some(piece)),
+            Ok(None) => {
+                live.note_end(None);
+                live.settle(live.outcome).await;
+                live.track.end(None);
+                self.rest = Rest::Whole(None);
+                Ok(None)
+            }
+            Err(error) => {
+                let (class, fault, why) = describe(error);
+                live.note_end(fault.map(|fault| (fault, why.as_str())));
+                if fault.is_some() {
+                    live.settle(Outcome::Failure).await;
+                }
+                live.track.end(Some(class));
+                self.rest = Rest::Whole(None);
+                Err(StreamError(why))
+            }
+        }
+    }
+}
+
+/// Returns the class of an error, the fault of the origin behind it, and a sentence.
+fn describe(error: BodyError) -> (&'static str, Option<Fault>, String) {
+    match error {
+        BodyError::Fault(fault, why) => (fault.as_str(), Some(fault), why),
+        BodyError::TooLarge(cap) => ("too_large", None, format!("it is larger than {cap} bytes")),
+        BodyError::Deadline => ("deadline", None, "the deadline passed".to_owned()),
+        BodyError::Decode(why) => ("decode", None, why),
+        BodyError::Unsendable(why) => ("unsendable", None, why),
+    }
+}
+
+impl Live {
+    /// Reports that the body has ended, and how.
+    fn note_end(&self, fault: Option<(Fault, &str)>) {
+        let took = self.track.now().since(self.answered);
+        self.track.note(&self.host, self.role, || What::Body {
+            received: self.reader.received(),
+            took,
+        });
+        if let Some((fault, message)) = fault {
+            self.track.note(&self.host, self.role, || What::Fault {
+                fault,
+                message: message.to_owned(),
+            });
+        }
+    }
+
+    /// Settles what the stream holds.
+    async fn settle(&mut self, outcome: Outcome) {
+        let report = Report {
+            outcome,
+            retry_after: None,
+            sent: self.sent,
+        };
+        let permits = std::mem::take(&mut self.held.lock().permits);
+        for permit in permits {
+            permit.settle(&report, &self.track).await;
+        }
+        self.track
+            .note(&self.host, self.role, || What::Settled { outcome });
+    }
+}

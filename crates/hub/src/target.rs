@@ -1,0 +1,103 @@
+//! Naming a hop: its host, site and role, and the lanes that each attempt at it has to pass.
+
+use docstokg_policy::canonical;
+use docstokg_policy::host::Host;
+use docstokg_policy::role::Role;
+use http::Method;
+use std::sync::Arc;
+use url::Url;
+
+use crate::admission::{LaneKey, Route};
+use crate::error::ErrorKind;
+use crate::hub::Inner;
+use crate::redirect::Hop;
+use crate::request::{Provenance, Request};
+
+/// How many hosts that users supplied are remembered. Those beyond may lie in the private network
+/// only when they are requested directly.
+const MAX_USER_SUPPLIED: usize = 65_536;
+/// How many hosts are remembered as serving no https.
+const MAX_PLAIN_HOSTS: usize = 10_000;
+
+/// A hop with everything that names it.
+pub(crate) struct Target {
+    pub(crate) url: Url,
+    pub(crate) host: Host,
+    pub(crate) role: Role,
+    /// What each attempt has to pass.
+    pub(crate) route: Route,
+    pub(crate) max_body: Option<u64>,
+}
+
+impl Inner {
+    /// Makes the first hop of a request, and remembers its host if the user supplied it.
+    pub(crate) fn first_hop(&self, request: &Request) -> Hop {
+        if request.provenance == Provenance::UserSupplied
+            && let Ok(host) = Host::of(&request.url)
+            && !self.user_supplied_hosts.read().contains(&host)
+        {
+            let mut hosts = self.user_supplied_hosts.write();
+            if hosts.len() < MAX_USER_SUPPLIED {
+                hosts.insert(host);
+            }
+        }
+        Hop {
+            method: request.method.clone(),
+            url: request.url.clone(),
+            headers: request.headers.clone(),
+            body: request.body.clone(),
+            or_else: None,
+        }
+    }
+
+    /// Names a hop.
+    pub(crate) fn name(&self, hop: &Hop, request: &Request) -> Result<Target, ErrorKind> {
+        let host = Host::of(&hop.url)?;
+        let role = request.role;
+        let url = canonical::for_request(&hop.url, role);
+        let counts_head = self.config.limits.of(&host, role).count_head.value;
+        let site = self.registry.lane(&LaneKey {
+            kind: request.kind.clone(),
+            service: request.service.clone(),
+            free: hop.method == Method::HEAD && !counts_head,
+            ..LaneKey::plain(&host, role)
+        });
+        let limits = site.costs.iter().map(|cost| cost.windows.largest_weight());
+        if let Some(limit) = limits.min().filter(|limit| request.weight > *limit) {
+            return Err(ErrorKind::Weight {
+                host,
+                weight: request.weight,
+                limit,
+            });
+        }
+        let resolver = request.resolver.as_ref().map(|name| {
+            let lane = self.registry.resolver_lane(name, &host, role);
+            (Arc::clone(name), lane)
+        });
+        let network = self.registry.network_lane(&host, role);
+        Ok(Target {
+            url,
+            host,
+            role,
+            route: Route {
+                resolver,
+                network,
+                site,
+            },
+            max_body: request.max_body,
+        })
+    }
+
+    /// Tells whether a host is known to serve no https.
+    pub(crate) fn is_plain(&self, url: &Url) -> bool {
+        Host::of(url).is_ok_and(|host| self.plain_hosts.read().contains(&host))
+    }
+
+    /// Remembers that a host serves no https.
+    pub(crate) fn remember_plain(&self, host: Host) {
+        let mut hosts = self.plain_hosts.write();
+        if hosts.len() < MAX_PLAIN_HOSTS {
+            hosts.insert(host);
+        }
+    }
+}
