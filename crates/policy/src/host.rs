@@ -80,7 +80,7 @@ impl Host {
         }
         if trimmed.contains(['/', '?', '#', '\\']) || trimmed.chars().any(char::is_whitespace) {
             return Err(malformed(
-                "give only the host, without scheme, path or spaces",
+                "give the host alone, without scheme, path or spaces",
             ));
         }
         let bracketed = match trimmed.parse::<std::net::Ipv6Addr>() {

@@ -1,4 +1,4 @@
-//! The machine's own clocks. Everything else is given a [`Clock`] and never asks the system.
+//! The machine's own clocks. All other code takes a [`Clock`] and never asks the system.
 
 use std::sync::OnceLock;
 
@@ -14,13 +14,12 @@ const BOOT: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
 const BOOT: ClockId = ClockId::Monotonic;
 
-/// The room before the start of the machine, in microseconds: what an earlier start has granted
-/// lies there.
+/// The offset of the clock at boot, in microseconds: permits of an earlier boot are earlier than it.
 const BEFORE: u64 = 40 * 86_400 * 1_000_000;
 
-/// By how much this process's boot clock is ahead of the machine's, in microseconds. In a time
-/// namespace of its own, as a container may have, it is; processes inside and outside that share a
-/// state go by the machine's.
+/// By how much this process's boot clock is ahead of the machine's, in microseconds: not zero in a
+/// time namespace, as a container may have. Processes inside and outside that share a state use the
+/// machine's clock.
 static OFFSET: OnceLock<i64> = OnceLock::new();
 
 fn own_offset() -> i64 {
@@ -61,11 +60,11 @@ fn micros(time: Timespec) -> i64 {
         .saturating_add(time.tv_nsec / 1_000)
 }
 
-/// Returns how instants of an earlier start of the machine are told on the clock of this one, by
-/// way of wall time.
+/// Returns a conversion of instants of an earlier boot of the machine to the clock of this one, by
+/// wall time.
 ///
-/// Nothing lies further ahead than it did when the anchor was written, however the wall clock was
-/// set meanwhile; what lies before all that the clock can tell counts as its beginning.
+/// No instant is further ahead than it was when the anchor was written, however the wall clock was
+/// set meanwhile; instants before the start of the clock count as its start.
 pub(crate) fn shift(
     anchor: (u64, i64),
     here: (BootInstant, i64),
@@ -74,8 +73,8 @@ pub(crate) fn shift(
         let ahead = i128::from(instant.as_micros()) - i128::from(anchor.0);
         let passed = i128::from(here.1) - i128::from(anchor.1);
         let left = (ahead - passed.max(0)).min(ahead.max(0));
-        let told = i128::from(here.0.as_micros()) + left;
-        BootInstant::from_micros(u64::try_from(told.max(0)).unwrap_or(u64::MAX))
+        let converted = i128::from(here.0.as_micros()) + left;
+        BootInstant::from_micros(u64::try_from(converted.max(0)).unwrap_or(u64::MAX))
     }
 }
 

@@ -28,27 +28,27 @@ use crate::handle::{Answer, BudgetKey, SiteHandle, StateStore};
 
 pub mod wrapper;
 
-/// Runs the whole contract against a store that nobody else uses.
+/// Runs the whole contract against a store that no other test uses.
 pub fn run_all(store: &dyn StateStore) {
     two_handles_of_a_key_see_one_state(store);
     sites_do_not_see_each_other(store);
     budgets_are_named_once(store);
     a_window_is_never_exceeded(store);
     a_refusal_changes_nothing(store);
-    all_budgets_are_charged_or_none(store);
+    a_cost_is_spent_in_all_budgets_or_none(store);
     a_reservation_left_is_free_for_others(store);
-    a_pass_left_unused_is_free_for_others(store);
-    a_request_heavier_than_anothers_limit_holds_up_nobody(store);
+    a_permit_left_unused_is_free_for_others(store);
+    a_request_heavier_than_anothers_limit_blocks_no_other(store);
     failures_add_up_over_handles(store);
     a_block_is_obeyed_by_the_very_next_enter(store);
     half_open_admits_no_more_than_its_trial_calls(store);
-    concurrent_callers_are_granted_exactly_the_limit(store);
+    concurrent_callers_get_exactly_the_limit(store);
 }
 
 /// A window so long that nothing leaves it while a test runs.
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// A budget and the question that charges it.
+/// A site with budgets, and the question of a request with a cost in each.
 struct Client {
     site: Arc<dyn SiteHandle>,
     costs: Vec<Cost>,
@@ -58,10 +58,10 @@ struct Client {
 impl Client {
     fn new(store: &dyn StateStore, key: &str, limits: &[u32]) -> Self {
         let site = store.site(&key.into());
-        let cost = |(place, limit): (usize, &u32)| {
+        let cost = |(index, limit): (usize, &u32)| {
             let window = Window::new(NonZeroU32::new(*limit).expect("not zero"), LONG);
             let host = Host::parse("conformance.example").expect("a host");
-            let budget = if place == 0 {
+            let budget = if index == 0 {
                 BudgetKey::Role(host, Role::Metadata)
             } else {
                 BudgetKey::Common
@@ -157,8 +157,8 @@ impl std::task::Wake for Unpark {
     }
 }
 
-/// Another process may be told a smaller limit than what a waiting request takes at once.
-pub fn a_request_heavier_than_anothers_limit_holds_up_nobody(store: &dyn StateStore) {
+/// Another process may have a smaller limit than the weight of a waiting request.
+pub fn a_request_heavier_than_anothers_limit_blocks_no_other(store: &dyn StateStore) {
     let (mut one, other) = (
         Client::new(store, "heavier", &[10]),
         Client::new(store, "heavier", &[2]),
@@ -179,7 +179,7 @@ pub fn a_request_heavier_than_anothers_limit_holds_up_nobody(store: &dyn StateSt
     );
 }
 
-/// Whoever opens the same key shares its history and its breaker.
+/// Handles of the same key share its history and its breaker.
 pub fn two_handles_of_a_key_see_one_state(store: &dyn StateStore) {
     let (one, other) = (
         Client::new(store, "shared", &[1]),
@@ -188,17 +188,17 @@ pub fn two_handles_of_a_key_see_one_state(store: &dyn StateStore) {
     one.go();
     assert!(
         matches!(other.refused(), RefusalReason::Rate { .. }),
-        "the other handle does not know of the grant"
+        "the other handle does not know of the permit"
     );
 }
 
-/// Whoever opens another key does not.
+/// Handles of different keys do not.
 pub fn sites_do_not_see_each_other(store: &dyn StateStore) {
     Client::new(store, "left", &[1]).go();
     Client::new(store, "right", &[1]).go();
 }
 
-/// A budget has one index, whoever asks for it.
+/// A budget has the same index through every handle.
 pub fn budgets_are_named_once(store: &dyn StateStore) {
     let site = store.site(&"named".into());
     let again = store.site(&"named".into());
@@ -216,7 +216,7 @@ pub fn budgets_are_named_once(store: &dyn StateStore) {
     );
 }
 
-/// So many are granted, and not one more.
+/// As many requests are permitted as the limit allows, and not one more.
 pub fn a_window_is_never_exceeded(store: &dyn StateStore) {
     let client = Client::new(store, "window", &[5]);
     for _ in 0..5 {
@@ -243,8 +243,8 @@ pub fn a_refusal_changes_nothing(store: &dyn StateStore) {
     client.go();
 }
 
-/// A charge that one budget refuses leaves the others alone.
-pub fn all_budgets_are_charged_or_none(store: &dyn StateStore) {
+/// A request that one budget refuses spends nothing in the others.
+pub fn a_cost_is_spent_in_all_budgets_or_none(store: &dyn StateStore) {
     let tight = Client::new(store, "atomic", &[3, 1]);
     tight.go();
     for _ in 0..5 {
@@ -259,7 +259,7 @@ pub fn all_budgets_are_charged_or_none(store: &dyn StateStore) {
     loose.refused();
 }
 
-/// Who leaves the line leaves no trace.
+/// A reservation that is given up leaves no trace.
 pub fn a_reservation_left_is_free_for_others(store: &dyn StateStore) {
     let client = Client::new(store, "reservation", &[1]);
     client.go();
@@ -272,13 +272,13 @@ pub fn a_reservation_left_is_free_for_others(store: &dyn StateStore) {
     let again = client.wait();
     assert!(
         again.at < reserved.at + LONG / 2,
-        "the place of the one who left is still taken"
+        "the reservation that was given up still counts"
     );
 }
 
-/// A grant that was not used is given back whole.
-pub fn a_pass_left_unused_is_free_for_others(store: &dyn StateStore) {
-    let client = Client::new(store, "pass", &[1]);
+/// A permit that was not used is taken back.
+pub fn a_permit_left_unused_is_free_for_others(store: &dyn StateStore) {
+    let client = Client::new(store, "permit", &[1]);
     let permit = client.go();
     arrive(client.site.leave(
         &client.ask(BootInstant::ZERO),
@@ -307,7 +307,7 @@ pub fn failures_add_up_over_handles(store: &dyn StateStore) {
     assert_eq!(arrive(clients[0].site.view()).state(), State::Open);
 }
 
-/// An operator's word reaches everybody at once, and so does its end.
+/// An operator's block applies to every process at once, and so does its end.
 pub fn a_block_is_obeyed_by_the_very_next_enter(store: &dyn StateStore) {
     let (operator, worker) = (
         Client::new(store, "block", &[100]),
@@ -329,8 +329,8 @@ pub fn a_block_is_obeyed_by_the_very_next_enter(store: &dyn StateStore) {
     worker.go();
 }
 
-/// While half-open no more probes are out than allowed, through however many handles; a verdict
-/// ends it.
+/// While half-open no more probes are in flight than allowed, through however many handles; a probe
+/// result ends it.
 pub fn half_open_admits_no_more_than_its_trial_calls(store: &dyn StateStore) {
     let clients = [0, 1].map(|_| Client::new(store, "half-open", &[100]));
     arrive(clients[0].site.block(
@@ -351,9 +351,9 @@ pub fn half_open_admits_no_more_than_its_trial_calls(store: &dyn StateStore) {
     assert!(!clients[1].go().probe);
 }
 
-/// Many at once get exactly what there is.
-pub fn concurrent_callers_are_granted_exactly_the_limit(store: &dyn StateStore) {
-    let granted: usize = std::thread::scope(|scope| {
+/// Concurrent callers together get exactly the limit.
+pub fn concurrent_callers_get_exactly_the_limit(store: &dyn StateStore) {
+    let permitted: usize = std::thread::scope(|scope| {
         let caller = || {
             let client = Client::new(store, "crowd", &[1_000]);
             (0..500)
@@ -366,5 +366,5 @@ pub fn concurrent_callers_are_granted_exactly_the_limit(store: &dyn StateStore) 
             .map(|caller| caller.join().expect("no panic"))
             .sum()
     });
-    assert_eq!(granted, 1_000);
+    assert_eq!(permitted, 1_000);
 }

@@ -1,6 +1,6 @@
 //! Why a store did not answer.
 
-/// A store that cannot be used, in words for a person.
+/// A store that cannot be used, as a sentence for the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// It cannot be reached or read for now; it may come back.
@@ -11,7 +11,7 @@ pub enum StoreError {
         /// What happened.
         why: String,
     },
-    /// It answers, and does not know any more what was used.
+    /// It answers, and has lost the record of what was used.
     #[error("{store} has lost its data: it was emptied, or restarted without it")]
     Forgot {
         /// Which store, without its secrets.

@@ -1,4 +1,4 @@
-//! What the hub asks of a store.
+//! The interface between the hub and a store.
 
 use std::future::{Future, IntoFuture, Ready, ready};
 use std::pin::Pin;
@@ -49,12 +49,11 @@ impl std::fmt::Display for BudgetKey {
 /// An answer on its way.
 pub type Coming<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
-/// The answer of a store: there already, or on its way. A store in memory neither allocates nor
-/// yields.
+/// The answer of a store: ready, or on its way. A store in memory neither allocates nor yields.
 ///
-/// The operation has begun when the store hands this out. Dropping it takes nothing back, with one
-/// exception: what an `enter` or `confirm` was granted that nobody waits for any more is given back
-/// by the store.
+/// The operation has begun when the store returns this. Dropping it undoes nothing, with one
+/// exception: the store takes back the permit or reservation of an `enter` or `confirm` whose answer
+/// was dropped.
 pub enum Answer<T> {
     /// There.
     Ready(Result<T, StoreError>),
@@ -100,19 +99,19 @@ impl<T: Unpin> Future for Arriving<T> {
     }
 }
 
-/// Is told what each heartbeat of a store came to, and when it began.
-pub type Heard = Arc<dyn Fn(BootInstant, Result<(), StoreError>) + Send + Sync>;
+/// Receives the result of each heartbeat of a store, and when it began.
+pub type HeartbeatObserver = Arc<dyn Fn(BootInstant, Result<(), StoreError>) + Send + Sync>;
 
 /// Whether a store answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Availability {
-    /// It does not answer at present: this process goes on with its share of the limits.
+    /// It does not answer at present: this process continues with its share of the limits.
     pub unavailable: bool,
     /// How often it has become unavailable.
     pub outages: u64,
 }
 
-/// A place for the state of sites.
+/// A store for the state of sites.
 pub trait StateStore: Send + Sync {
     /// Opens the state of a site. Two handles of one key see the same state.
     fn site(&self, key: &SiteKey) -> Arc<dyn SiteHandle>;
@@ -120,23 +119,27 @@ pub trait StateStore: Send + Sync {
     /// Lists the sites that have state.
     fn list(&self) -> Answer<Vec<SiteKey>>;
 
-    /// Tells whether other processes see the same state. Their changes call nobody here: whoever
-    /// waits asks again.
+    /// Returns whether other processes see the same state. Their changes wake no request of this
+    /// process: waiting requests ask again.
     fn is_shared(&self) -> bool;
 
-    /// Tells whether answers take their time. Then only the head of a line asks: of many who ask at
-    /// once, each would hold a place of its own.
+    /// Returns whether answers take time. Then only the head of a wait queue asks: of many requests
+    /// that ask at once, each would hold a reservation of its own.
     fn is_remote(&self) -> bool {
         false
     }
 
-    /// Waits until everything that was begun is done.
+    /// Waits until every operation that has begun is complete.
     fn flush(&self) -> Answer<()>;
 
-    /// Tells whether the store answers and takes what is written.
+    /// Checks that the store answers and accepts writes.
     fn check(&self) -> Answer<()> {
         self.flush()
     }
+
+    /// Begins to count the processes that share the state, where that takes heartbeats, and reports
+    /// the result of each.
+    fn watch_peers(&self, _observer: HeartbeatObserver) {}
 
     /// Returns how many processes share the state, this one included; `None` where that is not
     /// known yet.
@@ -144,7 +147,7 @@ pub trait StateStore: Send + Sync {
         Some(1)
     }
 
-    /// Tells whether that count has stood long enough that no process is missing in it.
+    /// Returns whether that count has been stable long enough that no process is missing from it.
     fn has_settled_peers(&self) -> bool {
         true
     }
@@ -159,15 +162,11 @@ pub trait StateStore: Send + Sync {
     fn availability(&self) -> Availability {
         Availability::default()
     }
-
-    /// Begins to count the processes that share the state, where that takes watching, and tells
-    /// what came of each look.
-    fn watch_peers(&self, _heard: Heard) {}
 }
 
 /// The state of one site. Every method is one atomic step at the instant it happens.
 pub trait SiteHandle: Send + Sync {
-    /// Names a budget: the index to charge it by, through this handle.
+    /// Returns the index of a budget, for costs through this handle.
     fn budget(&self, key: &BudgetKey) -> usize;
 
     /// Asks to send. See `Site::enter`.
@@ -176,43 +175,42 @@ pub trait SiteHandle: Send + Sync {
     /// Asks again after a wait. See `Site::confirm`.
     fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered>;
 
-    /// Gives up a reservation, or a pass granted at `spent_at` that was not used. Says whether a
-    /// probe's place came free.
+    /// Gives up a reservation, or a permit of `spent_at` that was not used. Returns whether the lease
+    /// of a probe was released.
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool>;
 
-    /// Keeps the grants of a pass pending while its connection is dialled, for at most `longest`.
+    /// Keeps a permit pending while its connection is dialled, for at most `longest`.
     fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()>;
 
-    /// Notes that the connection of a held pass is up and its request leaves, unless the site was
-    /// blocked meanwhile.
+    /// Notes that the connection of a held permit is up and its request is about to be sent, unless
+    /// the site was blocked meanwhile.
     fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing>;
 
-    /// Spends what a pass still holds, now.
+    /// Spends now what a permit still holds.
     fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()>;
 
-    /// Takes in the headers of an answer: a probe's verdict.
+    /// Records the headers of an answer: the result of a probe.
     fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled>;
 
-    /// Takes in what an attempt came to, once.
+    /// Records the result of an attempt, once.
     fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled>;
 
-    /// Prolongs the shared slots and probes' places of passes that are still out, and says how the
-    /// breaker stands: a process's heartbeat, which brings back what other processes and operators
-    /// did.
+    /// Prolongs the shared slots and probe leases of permits in use, and returns the condition of the
+    /// breakers: a process's heartbeat, which reports what other processes and operators did.
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition>;
 
-    /// Blocks the site for `length` on an operator's word.
+    /// Blocks the site for `length` on an operator's request.
     fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>>;
 
-    /// Closes the breaker on an operator's word.
+    /// Closes the breaker on an operator's request.
     fn unblock(&self) -> Answer<Option<Transition>>;
 
-    /// Tells how the site stands.
+    /// Returns a copy of the state of the site.
     fn view(&self) -> Answer<SiteView>;
 }
 
-/// Tells whether a good answer to a request that found a healthy breaker leaves everything as it
-/// is: then a store that lies elsewhere need not be told.
+/// Returns whether a result changes nothing: a good answer to a request that found a healthy
+/// breaker. Then a remote store need not be asked.
 pub(crate) fn changes_nothing(ask: &Ask<'_>, permit: &Permit, report: &Report) -> bool {
     let good = matches!(report.outcome, Outcome::Success | Outcome::Neutral);
     good && permit.clean
@@ -220,7 +218,16 @@ pub(crate) fn changes_nothing(ask: &Ask<'_>, permit: &Permit, report: &Report) -
         && ask.costs.iter().all(|cost| cost.slots.is_none())
 }
 
-/// How a site stands: a copy of its state.
+/// Which of the two questions a request asks.
+#[derive(Clone, Copy)]
+pub(crate) enum EnterOrConfirm {
+    /// To send, for the first time.
+    Enter,
+    /// To send after a wait, with the reservation of this id.
+    Confirm(u64),
+}
+
+/// A copy of the state of a site.
 #[derive(Clone, Debug)]
 pub struct SiteView {
     /// The state.
@@ -250,7 +257,7 @@ impl SiteView {
         self.site.breaker().failures()
     }
 
-    /// Returns the probes out, by role.
+    /// Returns the probes in flight, by role.
     #[must_use]
     pub fn leases(&self) -> [usize; 3] {
         Role::ALL.map(|role| self.site.breaker().leases(role, self.now))

@@ -1,7 +1,6 @@
-//! Names for bytes: the same for all processes, and good enough where nobody chooses the bytes to
-//! deceive.
+//! A hash of bytes that is the same in all processes. It does not resist deliberate collisions.
 
-/// Names bytes in one word (FNV-1a).
+/// Hashes bytes to one word (FNV-1a).
 pub(crate) fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

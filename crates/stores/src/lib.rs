@@ -1,4 +1,4 @@
-//! Where the hub's shared state lives.
+//! Stores for the hub's shared state.
 //!
 //! A [`StateStore`] hands out one [`SiteHandle`] per site; each operation of a handle is a single
 //! atomic step that runs the pure functions of `docstokg_policy::site` inside its critical section,
@@ -23,10 +23,11 @@ pub mod sqlite;
 
 pub use error::StoreError;
 pub use handle::{
-    Answer, Availability, BudgetKey, Coming, Heard, SiteHandle, SiteKey, SiteView, StateStore,
+    Answer, Availability, BudgetKey, Coming, HeartbeatObserver, SiteHandle, SiteKey, SiteView,
+    StateStore,
 };
 
-/// How long a shared store keeps a site after its last grant: the longest window there is, and a
+/// How long a shared store keeps a site after its last permit: the longest window there is, and a
 /// day.
 pub(crate) const KEEP: std::time::Duration =
     std::time::Duration::from_secs(docstokg_policy::rate::LONGEST.as_secs() + 86_400);

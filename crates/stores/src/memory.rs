@@ -1,8 +1,7 @@
 //! State in the memory of this process: the library's default.
 //!
-//! Each site lies under its own lock. Entries that nobody holds and that have nothing left to
-//! remember are dropped while new ones are made, so that a run over many hosts does not grow
-//! without end.
+//! Each site has its own lock. Idle sites without handles are dropped while new ones are made, so
+//! that a run over many hosts does not grow without bound.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView, StateStore};
 
-/// How many sites there must be before the first look for idle ones.
+/// How many sites there are before the first sweep of idle ones.
 const FIRST_SWEEP: usize = 1_024;
 
 /// A store in this process.
@@ -33,7 +32,7 @@ struct Sites {
 }
 
 impl MemoryStore {
-    /// Makes an empty store that tells time by `clock`.
+    /// Makes an empty store that reads the time from `clock`.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
@@ -46,8 +45,8 @@ impl MemoryStore {
         }
     }
 
-    /// Makes a store whose reservations and passes are named from `first` on.
-    pub(crate) fn naming_from(clock: Arc<dyn Clock>, first: u64) -> Self {
+    /// Makes a store that numbers reservations and permits from `first` on.
+    pub(crate) fn numbering_from(clock: Arc<dyn Clock>, first: u64) -> Self {
         Self {
             first,
             ..Self::new(clock)
@@ -60,7 +59,7 @@ impl MemoryStore {
         self.sites.lock().by_key.len()
     }
 
-    /// Tells whether no site is remembered.
+    /// Returns whether no site is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -121,12 +120,12 @@ struct Named {
 }
 
 impl MemorySite {
-    /// Counts `weight` as used now, granted elsewhere.
+    /// Counts `weight` as used now: another store permitted it.
     pub(crate) fn fill(&self, budget: usize, windows: &Windows, weight: u32) {
         self.step(|site, now| site.note_spent(budget, windows, weight, now));
     }
 
-    /// Counts `weight` as used at an instant, granted elsewhere or kept free.
+    /// Counts `weight` as used at an instant: another store permitted it, or it is kept free.
     pub(crate) fn fill_at(&self, budget: usize, windows: &Windows, weight: u32, at: BootInstant) {
         self.step(|site, _| site.note_spent(budget, windows, weight, at));
     }
@@ -136,7 +135,7 @@ impl MemorySite {
         self.step(|site, _| site.note_unspent(budget, weight, at));
     }
 
-    /// Returns the era of the breaker.
+    /// Returns the generation of the breaker.
     pub(crate) fn generation(&self) -> u32 {
         self.state.lock().site.breaker().generation()
     }
@@ -157,8 +156,8 @@ impl MemorySite {
 impl SiteHandle for MemorySite {
     fn budget(&self, key: &BudgetKey) -> usize {
         let mut state = self.state.lock();
-        if let Some(place) = state.budgets.iter().position(|known| known == key) {
-            return place;
+        if let Some(index) = state.budgets.iter().position(|known| known == key) {
+            return index;
         }
         state.budgets.reserve_exact(1);
         state.budgets.push(key.clone());

@@ -1,7 +1,7 @@
-//! Counting the processes of a machine that share a store, without the store: each holds a lock on
-//! a file of its own.
+//! Counts the processes of a machine that share a store, without the store: each holds a lock on a
+//! file of its own.
 //!
-//! When the store does not answer, that is how many there are to share the limits with.
+//! When the store does not answer, the limits are divided by that count.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -13,11 +13,12 @@ use rustix::fs::{FlockOperation, flock};
 pub(crate) struct Peers {
     directory: PathBuf,
     own: PathBuf,
-    _held: File,
+    _locked: File,
 }
 
 impl Peers {
-    /// Joins those that share the store at `path`. `None` where that cannot be written.
+    /// Joins the processes that share the store at `path`. `None` where the directory cannot be
+    /// written.
     pub(crate) fn join(path: &Path) -> Option<Self> {
         let directory = path.with_extension("peers");
         crate::private::make_directory(&directory).ok()?;
@@ -26,29 +27,29 @@ impl Peers {
             std::process::id(),
             crate::process::first_name()
         ));
-        // Between its creation and its lock another process may take the file for one that a killed
+        // Between its creation and its lock another process may remove the file as one that a killed
         // process left.
         (0..5).find_map(|_| {
             crate::private::make_file(&own).ok()?;
-            let held = File::options().write(true).open(&own).ok()?;
-            flock(&held, FlockOperation::NonBlockingLockExclusive).ok()?;
-            let is_there = std::fs::metadata(&own).ok()?.ino() == held.metadata().ok()?.ino();
+            let locked = File::options().write(true).open(&own).ok()?;
+            flock(&locked, FlockOperation::NonBlockingLockExclusive).ok()?;
+            let is_there = std::fs::metadata(&own).ok()?.ino() == locked.metadata().ok()?.ino();
             is_there.then(|| Self {
                 directory: directory.clone(),
                 own: own.clone(),
-                _held: held,
+                _locked: locked,
             })
         })
     }
 
-    /// Counts the processes that live, this one included. What a killed one left is removed.
+    /// Counts the running processes, this one included. Files of killed processes are removed.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.alive().count())
             .unwrap_or(u32::MAX)
             .max(1)
     }
 
-    /// Counts those of them whose names come before this one's.
+    /// Counts the running processes whose file names come before this one's.
     pub(crate) fn rank(&self) -> u32 {
         u32::try_from(self.alive().filter(|path| *path < self.own).count()).unwrap_or(0)
     }
@@ -69,7 +70,7 @@ impl Drop for Peers {
     }
 }
 
-/// Tells whether a process holds the lock of its file; removes the file of one that is gone.
+/// Returns whether a process holds the lock of its file; removes the file of one that has ended.
 fn is_held(path: &Path) -> bool {
     let Ok(file) = File::open(path) else {
         return false;
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_that_live_are_counted_and_what_others_left_is_removed() {
+    fn running_processes_are_counted_and_files_of_killed_ones_removed() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("state.sqlite");
         let first = Peers::join(&path).expect("it joins");

@@ -1,5 +1,5 @@
-//! Files and directories of the state: for their owner alone, or for a group where that is asked
-//! for, whatever the umask says. What is there already keeps the permissions it has.
+//! Files and directories of the state: private to their owner, or shared with a configured group,
+//! whatever the umask. Existing files keep their permissions.
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io;
@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 /// The group that shares the state of this process, if one does.
 static GROUP: OnceLock<u32> = OnceLock::new();
 
-/// Shares what is made from now on with a group, given by its name or number. Counts once, for the
-/// whole process.
+/// Shares files and directories created from now on with a group, given by its name or number. The
+/// first call counts, for the whole process.
 ///
 /// # Errors
 /// There is no such group.
@@ -35,16 +35,16 @@ fn number_of(group: &str, list: &str) -> Option<u32> {
     })
 }
 
-/// Sets the permissions of what was opened, and not of what its name may mean by now.
-fn settle(made: &File, alone: u32, shared: u32) -> io::Result<()> {
+/// Sets the permissions of the open file, not of the file that its path may name by now.
+fn set_permissions(made: &File, private: u32, shared: u32) -> io::Result<()> {
     let Some(group) = GROUP.get() else {
-        return made.set_permissions(Permissions::from_mode(alone));
+        return made.set_permissions(Permissions::from_mode(private));
     };
     fchown(made, None, Some(*group))?;
     made.set_permissions(Permissions::from_mode(shared))
 }
 
-/// Makes a directory, and those above it that are missing. One that is there is left as it is.
+/// Creates a directory and its missing parents. An existing directory is not changed.
 ///
 /// # Errors
 /// It cannot be made.
@@ -56,7 +56,7 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
         make_directory(parent)?;
     }
     match DirBuilder::new().mode(0o700).create(path) {
-        Ok(()) => settle(&open_directory(path)?, 0o700, 0o2770),
+        Ok(()) => set_permissions(&open_directory(path)?, 0o700, 0o2770),
         // Another process was first.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) => Err(error),
@@ -68,7 +68,7 @@ fn open_directory(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// Makes an empty file if there is none: what opens it under its name later finds its permissions.
+/// Creates an empty file if there is none, so that code that opens it by path finds its permissions.
 ///
 /// # Errors
 /// It cannot be made.
@@ -79,13 +79,13 @@ pub fn make_file(path: &Path) -> io::Result<()> {
         .mode(0o600)
         .open(path)
     {
-        Ok(made) => settle(&made, 0o600, 0o660),
+        Ok(made) => set_permissions(&made, 0o600, 0o660),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Tells whether others may read or write what is there: anyone, or a group that it is not shared
+/// Returns whether other users may read or write a file: anyone, or a group that it is not shared
 /// with.
 #[must_use]
 pub fn is_open_to_others(path: &Path) -> bool {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_private_and_what_is_there_stays() {
+    fn new_files_are_private_and_existing_ones_stay_as_they_are() {
         let directory = tempfile::tempdir().expect("a directory");
         let (new, file) = (directory.path().join("a/b"), directory.path().join("a/b/c"));
         make_directory(&new).expect("it is made");

@@ -1,16 +1,16 @@
-//! What tells this process, and this start of the machine, from others.
+//! Identifiers of this process and of this boot of the machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use docstokg_policy::time::Clock;
 
-/// Names the start of the machine: the boot clock of one means nothing in another.
+/// Returns the identifier of this boot of the machine: instants of one boot clock mean nothing in
+/// another.
 #[must_use]
 pub fn boot_id() -> String {
     let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    // Elsewhere than on Linux the start of the machine has no name; its instant, to the minute, is
-    // one.
+    // Systems other than Linux have no identifier of the boot; its instant, to the minute, is one.
     read.map_or_else(
         |_| format!("since {}", wall_at_boot() / 60),
         |id| id.trim().to_owned(),
@@ -23,7 +23,7 @@ fn wall_at_boot() -> u64 {
     wall.saturating_sub(clock.boot().as_micros()) / 1_000_000
 }
 
-/// Names this process for people: `pid 4711 on lab-3`.
+/// Describes this process: `pid 4711 on lab-3`.
 #[must_use]
 pub fn signature() -> Arc<str> {
     let node = rustix::system::uname();
@@ -35,14 +35,13 @@ pub fn signature() -> Arc<str> {
     .into()
 }
 
-/// Returns the first of a range of names that no other process, and no other handle of this one,
-/// uses.
+/// Returns the first of a range of ids that no other process, and no other handle of this one, uses.
 #[must_use]
 pub fn first_name() -> u64 {
     static HANDLES: AtomicU32 = AtomicU32::new(0);
-    // The upper half is drawn; the lower half counts. Names stay below 2^53, which a script's
-    // numbers hold exactly. What is drawn is mixed with the process and the time: a child inherits
-    // the state of its parent's dice.
+    // The upper half is random; the lower half counts. Ids stay below 2^53, which a script's numbers
+    // hold exactly. The random part is mixed with process and time: a child process inherits the
+    // state of its parent's generator.
     let handle = u64::from(HANDLES.fetch_add(1, Ordering::Relaxed));
     let now = crate::clock::SystemClock.boot().as_micros();
     let mixed =

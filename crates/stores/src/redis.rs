@@ -1,8 +1,7 @@
 //! State on a Redis or Valkey server, shared by several machines.
 //!
-//! A step is one call of one script, which is the twin of the pure functions (`script/`): one round
-//! trip, atomic, on the server's clock. All keys of a site have one hash tag and run out by
-//! themselves.
+//! An operation is one call of one script, the Lua implementation of the pure functions (`script/`):
+//! one round trip, atomic, on the server's clock. All keys of a site have one hash tag, and expire.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -18,7 +17,7 @@ use redis::{IntoConnectionInfo, RedisError, Script, Value};
 use tokio::runtime::{Handle, Runtime};
 
 use crate::error::StoreError;
-use crate::handle::{Answer, Heard, SiteHandle, SiteKey, StateStore};
+use crate::handle::{Answer, HeartbeatObserver, SiteHandle, SiteKey, StateStore};
 use crate::multiprocess::PerProcess;
 use crate::process;
 
@@ -33,22 +32,22 @@ mod wire;
 use link::Link;
 use script::LAYOUT;
 use site::RedisSite;
-use wire::Step;
+use wire::ScriptCall;
 
-/// How often a step whose connection broke is sent again. What was done twice counts twice: too
-/// little is sent, not too much. Steps that take something back are not sent again.
-const AGAIN: u32 = 3;
-/// How often this process says that it lives, and hears how many others do: when the server is
-/// lost, that many share.
+/// How often a call whose connection broke is repeated. A call that ran twice counts twice: too
+/// little is sent, not too much. Calls that take something back are not repeated.
+const MAX_REPEATS: u32 = 3;
+/// How often this process registers itself and counts the others: when the server is lost, that many
+/// share the limits.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// For how long it is believed.
-const ALIVE: Duration = Duration::from_secs(20);
-/// How many sites are listed, and how often the server is asked for more of them: a list has an
+/// How long a process counts after its last heartbeat.
+const PEER_TIMEOUT: Duration = Duration::from_secs(20);
+/// How many sites are listed, and how many calls that may take: the list of a hostile server may not
 /// end.
 const MAX_SITES: usize = 1 << 20;
 const MAX_SCANS: u32 = 1 << 17;
-/// How long a look at a server that did not answer may take.
-const CHECK: Duration = Duration::from_millis(800);
+/// How long a check of a server that did not answer may take.
+const CHECK_TIMEOUT: Duration = Duration::from_millis(800);
 /// What every key begins with.
 const PREFIX: &str = "docstokg";
 
@@ -57,19 +56,19 @@ pub struct RedisStore {
     inner: Arc<PerProcess<Arc<Inner>>>,
 }
 
-/// How many processes were counted, and when: the count falls only when it has been lower for as
-/// long as a process is believed to live. A server that was emptied counts few, and those that have
-/// just begun are not counted yet.
+/// How many processes were counted, and when: the count falls only when it has been lower for
+/// `PEER_TIMEOUT`. A server that was emptied counts few, and processes that have just begun are not
+/// counted yet.
 #[derive(Default)]
-struct Counted {
+struct PeerCounts {
     first: Option<BootInstant>,
     recent: VecDeque<(BootInstant, u32)>,
 }
 
-impl Counted {
+impl PeerCounts {
     fn note(&mut self, count: u32, now: BootInstant) {
         self.first.get_or_insert(now);
-        self.recent.retain(|(at, _)| *at + ALIVE > now);
+        self.recent.retain(|(at, _)| *at + PEER_TIMEOUT > now);
         self.recent.push_back((now, count));
     }
 
@@ -78,24 +77,24 @@ impl Counted {
     }
 
     fn has_settled(&self, now: BootInstant) -> bool {
-        self.first.is_some_and(|first| first + ALIVE <= now)
+        self.first.is_some_and(|first| first + PEER_TIMEOUT <= now)
     }
 }
 
 struct Inner {
-    /// Where the server is, without its password.
+    /// The DSN of the server, without its password.
     name: String,
     link: Link,
-    home: Handle,
+    runtime: Handle,
     script: Script,
     clock: Arc<dyn Clock>,
     who: Arc<str>,
     next_id: AtomicU64,
-    /// How many processes lived at the heartbeats of the last seconds.
-    peers: Mutex<Counted>,
-    /// Counts how often the server has lost what it knew, or may have: what was known of sites
-    /// before does not count.
-    lives: AtomicU32,
+    /// How many processes were running at the heartbeats of the last seconds.
+    peers: Mutex<PeerCounts>,
+    /// Counts how often the server has lost its data, or may have: what was known of sites before
+    /// does not count.
+    losses: AtomicU32,
     /// The number of this process among them.
     rank: AtomicU32,
     /// The runtime of a store that was opened outside of one.
@@ -112,11 +111,11 @@ impl Drop for Inner {
 }
 
 impl RedisStore {
-    /// Names the server of a DSN such as `redis://127.0.0.1:6379/0` or
-    /// `rediss://user:password@host/`. It is connected to when it is first needed.
+    /// Opens a store on the server of a DSN such as `redis://127.0.0.1:6379/0` or
+    /// `rediss://user:password@host/`. It connects at the first operation.
     ///
     /// # Errors
-    /// The DSN is none.
+    /// The text is not a DSN.
     pub fn open(dsn: &str, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let inner = Arc::new(Inner::open(
             dsn,
@@ -124,8 +123,8 @@ impl RedisStore {
             Handle::try_current().ok(),
         )?);
         let (dsn, first) = (dsn.to_owned(), Arc::clone(&inner));
-        // A child has neither the connection nor the runtime of its parent. A DSN that was good
-        // once stays so: the parent's connection is the last resort, not the first.
+        // A child process has neither the connection nor the runtime of its parent. A DSN that was
+        // valid once stays so: the parent's connection is only the last resort.
         let again = move || {
             Inner::open(&dsn, Arc::clone(&clock), None)
                 .map_or_else(|_| Arc::clone(&first), Arc::new)
@@ -135,9 +134,8 @@ impl RedisStore {
         })
     }
 
-    /// Opens a site on which the script goes by the clock of this store, and not by the server's:
-    /// for tests that compare it with the pure functions. Returns also the name that the next
-    /// question gets.
+    /// Opens a site on which the script uses the clock of this store, and not the server's: for tests
+    /// that compare it with the pure functions. Also returns the id that the next question gets.
     #[doc(hidden)]
     pub fn site_on_own_time(
         &self,
@@ -149,7 +147,7 @@ impl RedisStore {
             key: format!("{PREFIX}:{{{key}}}").into(),
             names: Arc::default(),
             birth: Arc::default(),
-            told_time: true,
+            uses_caller_clock: true,
         };
         (Arc::new(site), move || {
             inner.next_id.load(Ordering::Relaxed) + 1
@@ -165,14 +163,14 @@ pub fn without_password(dsn: &str) -> String {
         .split_once('?')
         .map_or((dsn, ""), |(shown, _)| (shown, "?***"));
     match (shown.split_once("://"), shown.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, place))) => format!("{scheme}://***@{place}{query}"),
+        (Some((scheme, _)), Some((_, address))) => format!("{scheme}://***@{address}{query}"),
         _ => format!("{shown}{query}"),
     }
 }
 
 impl Inner {
     /// Opens the store in a runtime, or in one of its own.
-    fn open(dsn: &str, clock: Arc<dyn Clock>, home: Option<Handle>) -> Result<Self, StoreError> {
+    fn open(dsn: &str, clock: Arc<dyn Clock>, runtime: Option<Handle>) -> Result<Self, StoreError> {
         let name = format!("the redis server {}", without_password(dsn));
         let unusable = |why: String| StoreError::Unusable {
             store: name.clone(),
@@ -180,12 +178,12 @@ impl Inner {
             remedy: "give it as redis://[USER:PASSWORD@]HOST[:PORT][/DB], or rediss:// for TLS"
                 .to_owned(),
         };
-        // What the library says of a DSN may repeat it.
+        // The message of the library may contain the DSN, and so the password.
         let info = dsn
             .into_connection_info()
             .map_err(|_| unusable("its DSN cannot be read".to_owned()))?;
-        let (home, own) = if let Some(home) = home {
-            (home, None)
+        let (runtime, own) = if let Some(runtime) = runtime {
+            (runtime, None)
         } else {
             let own = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(1)
@@ -194,25 +192,25 @@ impl Inner {
             let own = own.map_err(|error| unusable(error.to_string()))?;
             (own.handle().clone(), Some(own))
         };
-        let link = Link::new(info, home.clone());
+        let link = Link::new(info, runtime.clone());
         let script = Script::new(&script::text());
         let next_id = AtomicU64::new(process::first_name());
         Ok(Self {
             name,
             link,
-            home,
+            runtime,
             script,
             clock,
             who: process::signature(),
             next_id,
             peers: Mutex::default(),
-            lives: AtomicU32::new(0),
+            losses: AtomicU32::new(0),
             rank: AtomicU32::new(0),
             own,
         })
     }
 
-    fn away(&self, error: &RedisError) -> StoreError {
+    fn unavailable(&self, error: &RedisError) -> StoreError {
         let why = if error.is_connection_refusal() {
             "the connection was refused".to_owned()
         } else if error.is_timeout() {
@@ -237,17 +235,19 @@ impl Inner {
         StoreError::Unusable {
             store: self.name.clone(),
             why: format!(
-                "a site on it was written by another version of the program (its layout is version {layout}, this one reads {LAYOUT})"
+                "a site on it was written by another version of the program \
+                 (its layout is version {layout}, this one reads {LAYOUT})"
             ),
             remedy: format!(
-                "run the version that wrote it, or delete the keys that begin with {PREFIX} to start with fresh limits"
+                "run the version that wrote it, or delete the keys that begin with {PREFIX} \
+                 to start with fresh limits"
             ),
         }
     }
 
-    /// Runs a step. A script that the server has forgotten is told again; a connection that broke
-    /// is made again.
-    async fn run(&self, step: Step) -> Result<Value, StoreError> {
+    /// Runs a call. A script that the server does not have is loaded again; a call whose connection
+    /// broke is repeated.
+    async fn run(&self, step: ScriptCall) -> Result<Value, StoreError> {
         let mut broken = 0;
         loop {
             match self
@@ -261,24 +261,25 @@ impl Inner {
                     self.script
                         .load_async(&mut self.link.clone())
                         .await
-                        .map_err(|error| self.away(&error))?;
+                        .map_err(|error| self.unavailable(&error))?;
                 }
                 Err(error)
                     if error.is_io_error()
                         && !error.is_timeout()
                         && step.may_repeat
-                        && broken < AGAIN =>
+                        && broken < MAX_REPEATS =>
                 {
                     broken += 1;
                     pause(Duration::from_millis(30) * broken).await;
                 }
-                Err(error) if error.code() == Some("LOADING") && broken < 20 * AGAIN => {
+                Err(error) if error.code() == Some("LOADING") && broken < 20 * MAX_REPEATS => {
                     broken += 1;
                     pause(Duration::from_millis(50)).await;
                 }
                 Err(error) if error.code() == Some("FORGOTTEN") => {
-                    // The next questions, of this site and all others, are those of a newcomer.
-                    self.lives.fetch_add(1, Ordering::AcqRel);
+                    // The next questions, of this site and all others, count as those of a new
+                    // process.
+                    self.losses.fetch_add(1, Ordering::AcqRel);
                     return Err(StoreError::Forgot {
                         store: self.name.clone(),
                     });
@@ -286,15 +287,15 @@ impl Inner {
                 Err(error) if error.code() == Some("LAYOUT") => {
                     return Err(self.of_another_version(error.detail().unwrap_or("unknown")));
                 }
-                Err(error) => return Err(self.away(&error)),
+                Err(error) => return Err(self.unavailable(&error)),
             }
         }
     }
 
-    /// Waits for the answer to a look, but not for long.
-    async fn in_time(
+    /// Waits for the answer to a check, for a bounded time.
+    async fn within_check_timeout(
         &self,
-        look: impl Future<Output = Result<(), RedisError>>,
+        check: impl Future<Output = Result<(), RedisError>>,
     ) -> Result<(), StoreError> {
         let late = || StoreError::Unavailable {
             store: self.name.clone(),
@@ -304,14 +305,14 @@ impl Inner {
             clippy::disallowed_methods,
             reason = "a real server that does not answer, in real time"
         )]
-        let looked = tokio::time::timeout(CHECK, look).await;
-        looked
+        let checked = tokio::time::timeout(CHECK_TIMEOUT, check).await;
+        checked
             .map_err(|_| late())?
-            .map_err(|error| self.away(&error))
+            .map_err(|error| self.unavailable(&error))
     }
 
-    /// Says that this process lives, and counts who else does.
-    async fn beat(&self, member: u64) -> Result<(), RedisError> {
+    /// Registers this process, and counts the running ones.
+    async fn heartbeat(&self, member: u64) -> Result<(), RedisError> {
         let script = "local t = tonumber(redis.call('TIME')[1]) \
              redis.call('ZADD', KEYS[1], t, ARGV[1]) \
              redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, t - tonumber(ARGV[2])) \
@@ -319,13 +320,14 @@ impl Inner {
              local all, rank = redis.call('ZRANGE', KEYS[1], 0, -1), 0 \
              for _, other in ipairs(all) do if other < ARGV[1] then rank = rank + 1 end end \
              return { #all, rank }";
-        let mut beat = redis::cmd("EVAL");
-        beat.arg(script)
+        let mut heartbeat = redis::cmd("EVAL");
+        heartbeat
+            .arg(script)
             .arg(1)
             .arg(format!("{PREFIX}:peers"))
             .arg(member)
-            .arg(ALIVE.as_secs());
-        if let Value::Array(counted) = self.link.send(&beat).await?.extract_error()?
+            .arg(PEER_TIMEOUT.as_secs());
+        if let Value::Array(counted) = self.link.send(&heartbeat).await?.extract_error()?
             && let [Value::Int(peers), Value::Int(rank)] = counted[..]
         {
             self.rank
@@ -350,15 +352,15 @@ async fn pause(length: Duration) {
     tokio::time::sleep(length).await;
 }
 
-/// A future that runs in the runtime of the store, whoever polls it; and, dropped early, runs to
-/// its end there.
-struct AtHome<T: Send + 'static> {
-    home: Handle,
+/// A future that is polled within the runtime of the store, by whichever task. Dropped early, it
+/// runs to its end there.
+struct InRuntime<T: Send + 'static> {
+    runtime: Handle,
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     unwanted: Option<Box<dyn FnOnce(T) + Send>>,
 }
 
-impl<T: Send + 'static> Future for AtHome<T> {
+impl<T: Send + 'static> Future for InRuntime<T> {
     type Output = T;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
@@ -366,7 +368,7 @@ impl<T: Send + 'static> Future for AtHome<T> {
         let Some(work) = &mut this.work else {
             return Poll::Pending;
         };
-        let _entered = this.home.enter();
+        let _entered = this.runtime.enter();
         let done = work.as_mut().poll(context);
         if done.is_ready() {
             this.work = None;
@@ -375,26 +377,26 @@ impl<T: Send + 'static> Future for AtHome<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for AtHome<T> {
+impl<T: Send + 'static> Drop for InRuntime<T> {
     fn drop(&mut self) {
         if let (Some(work), Some(unwanted)) = (self.work.take(), self.unwanted.take()) {
             #[expect(
                 clippy::disallowed_methods,
                 reason = "the store's own background work, in the runtime it was opened in"
             )]
-            self.home.spawn(async move { unwanted(work.await) });
+            self.runtime.spawn(async move { unwanted(work.await) });
         }
     }
 }
 
-/// Begins the work now, so that what is said first is heard first, and answers when it is done.
+/// Begins the work now, so that calls reach the server in order, and answers when it is complete.
 fn begin<T: Send + Unpin + 'static>(
     inner: &Arc<Inner>,
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     unwanted: impl FnOnce(Result<T, StoreError>) + Send + 'static,
 ) -> Answer<T> {
-    let mut work = AtHome {
-        home: inner.home.clone(),
+    let mut work = InRuntime {
+        runtime: inner.runtime.clone(),
         work: Some(Box::pin(work)),
         unwanted: Some(Box::new(unwanted)),
     };
@@ -411,7 +413,7 @@ impl StateStore for RedisStore {
             key: format!("{PREFIX}:{{{key}}}").into(),
             names: Arc::default(),
             birth: Arc::default(),
-            told_time: false,
+            uses_caller_clock: false,
         })
     }
 
@@ -433,7 +435,7 @@ impl StateStore for RedisStore {
                     let (next, found): (u64, Vec<String>) = scan
                         .query_async(&mut link)
                         .await
-                        .map_err(|error| inner.away(&error))?;
+                        .map_err(|error| inner.unavailable(&error))?;
                     keys.extend(found.iter().filter_map(|key| {
                         Some(SiteKey::from(
                             key.strip_prefix(PREFIX)?
@@ -475,7 +477,7 @@ impl StateStore for RedisStore {
                 redis::cmd("PING")
                     .query_async::<()>(&mut inner.link.clone())
                     .await
-                    .map_err(|error| inner.away(&error))
+                    .map_err(|error| inner.unavailable(&error))
             }
         };
         begin(&inner, work, |_| ())
@@ -483,26 +485,27 @@ impl StateStore for RedisStore {
 
     fn check(&self) -> Answer<()> {
         let inner = Arc::clone(self.inner.get());
-        let (home, name) = (inner.home.clone(), inner.name.clone());
-        // It goes on by itself: whoever looks only now and then must not take its own absence for
+        let (runtime, name) = (inner.runtime.clone(), inner.name.clone());
+        // It runs by itself: a caller that polls only now and then must not take its own delay for
         // the server's.
         #[expect(
             clippy::disallowed_methods,
             reason = "the store's own background work, in the runtime it was opened in"
         )]
-        let checked = home.spawn(async move {
-            // A server whose memory is full answers, and takes nothing.
+        let checked = runtime.spawn(async move {
+            // A server whose memory is full answers, but accepts no writes.
             let mut write = redis::cmd("SET");
             write
                 .arg(format!("{PREFIX}:check"))
                 .arg("")
                 .arg("EX")
-                .arg(ALIVE.as_secs());
+                .arg(PEER_TIMEOUT.as_secs());
             let mut link = inner.link.clone();
-            inner.in_time(write.query_async::<()>(&mut link)).await?;
-            // It was away: whether it still knows what it knew is not asked a second time, site by
-            // site.
-            inner.lives.fetch_add(1, Ordering::AcqRel);
+            inner
+                .within_check_timeout(write.query_async::<()>(&mut link))
+                .await?;
+            // It was unavailable: no site checks again whether its data is still there.
+            inner.losses.fetch_add(1, Ordering::AcqRel);
             Ok(())
         });
         Answer::Later(Box::pin(async move {
@@ -530,25 +533,25 @@ impl StateStore for RedisStore {
         self.inner.get().rank.load(Ordering::Relaxed)
     }
 
-    fn watch_peers(&self, heard: Heard) {
+    fn watch_peers(&self, observer: HeartbeatObserver) {
         let inner = self.inner.get();
         let (weak, member) = (Arc::downgrade(inner), inner.fresh_id());
-        let mut was_away = false;
+        let mut was_unavailable = false;
         #[expect(
             clippy::disallowed_methods,
             reason = "the store's own background work, in the runtime it was opened in"
         )]
-        inner.home.spawn(async move {
+        inner.runtime.spawn(async move {
             while let Some(inner) = weak.upgrade() {
-                // Away now is asked again in a moment: the last known number holds meanwhile.
+                // The next heartbeat follows soon: until then the last known count holds.
                 let started = inner.clock.boot();
-                let said = inner.in_time(inner.beat(member)).await;
-                if said.is_ok() && was_away {
-                    // Whether it still knows what it knew is not asked again, site by site.
-                    inner.lives.fetch_add(1, Ordering::AcqRel);
+                let result = inner.within_check_timeout(inner.heartbeat(member)).await;
+                if result.is_ok() && was_unavailable {
+                    // No site checks again whether its data is still there.
+                    inner.losses.fetch_add(1, Ordering::AcqRel);
                 }
-                was_away = said.is_err();
-                heard(started, said);
+                was_unavailable = result.is_err();
+                observer(started, result);
                 drop(inner);
                 pause(HEARTBEAT).await;
             }

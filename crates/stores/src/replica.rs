@@ -1,49 +1,49 @@
 //! One process's copy of a site that several processes share, and how it is kept up to date.
 //!
-//! What is shared is a record of three parts. The HEAD is everything but the history of grants:
-//! breakers, reservations, slots; a few hundred bytes, written whole when it has changed. The PAGE
-//! is the history of every budget as it was once. The LOG is what was spent and taken back since
-//! then: an `enter` that goes at once appends sixteen bytes to it and writes nothing else. When the
-//! log is full, a new page takes its place.
+//! A record has three parts. The HEADER is everything but the history of permits: breakers,
+//! reservations, slots; a few hundred bytes, written whole when it has changed. The SNAPSHOT is the
+//! history of every budget at one time. The LOG is what was spent and taken back since then: an
+//! `enter` that goes at once appends sixteen bytes to it and writes nothing else. When the log is
+//! full, a new snapshot replaces snapshot and log.
 //!
 //! A copy that is behind reads the part it lacks; one that is up to date reads nothing.
 
 use std::sync::Arc;
 
 use docstokg_policy::breaker::Breaker;
-use docstokg_policy::budget::{Budget, Change, FirstLayout, History};
+use docstokg_policy::budget::{Budget, History};
 use docstokg_policy::extension::Extensions;
-use docstokg_policy::role::Role;
 use docstokg_policy::site::Site;
 use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 
 use crate::handle::SiteView;
 
-/// The length of one change in the log.
-pub(crate) const ENTRY: usize = 16;
+mod layout;
 
-/// How far a record, or a copy of it, has come.
+pub(crate) use layout::{ENTRY, from_first_layout};
+use layout::{Header, HeaderRef, entry, read_entry};
+
+/// The version of a record, or of a copy of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Position {
-    /// Counts the pages.
-    pub(crate) page: u64,
-    /// Counts the heads.
-    pub(crate) head: u64,
+    /// Counts the snapshots.
+    pub(crate) snapshot: u64,
+    /// Counts the headers.
+    pub(crate) header: u64,
     /// The changes in the log.
     pub(crate) logged: usize,
 }
 
-/// What is written in one step. All of it counts, or none.
+/// What one operation writes. All of it counts, or none.
 pub(crate) struct Commit<'a> {
-    /// The head, if it has changed.
-    pub(crate) head: Option<&'a [u8]>,
-    /// A new page, if the log is full: the log is empty after it.
-    pub(crate) page: Option<&'a [u8]>,
+    /// The header, if it has changed.
+    pub(crate) header: Option<&'a [u8]>,
+    /// A new snapshot, if the log is full: the log is empty after it.
+    pub(crate) snapshot: Option<&'a [u8]>,
     /// What is added to the log.
     pub(crate) log: &'a [u8],
-    /// Until when the host is left alone, and why, with a head that has changed; for people who
+    /// Until when the host is blocked, and why, with a header that has changed; for operators who
     /// read the record.
     pub(crate) open: Option<(BootInstant, String)>,
 }
@@ -53,33 +53,33 @@ pub(crate) trait Record {
     /// What can go wrong while it is read or written.
     type Error: From<Corrupt>;
 
-    /// Returns how many changes the log holds before a page takes their place, once the position is
+    /// Returns how many changes the log holds before a snapshot replaces them, once the position is
     /// known.
     fn log_entries(&self) -> usize;
 
-    /// Returns how far it has come.
+    /// Returns the current position.
     fn position(&mut self) -> Result<Position, Self::Error>;
 
-    /// Reads the head.
-    fn head(&mut self) -> Result<Vec<u8>, Self::Error>;
+    /// Reads the header.
+    fn header(&mut self) -> Result<Vec<u8>, Self::Error>;
 
-    /// Reads the page.
-    fn page(&mut self) -> Result<Vec<u8>, Self::Error>;
+    /// Reads the snapshot.
+    fn snapshot(&mut self) -> Result<Vec<u8>, Self::Error>;
 
     /// Reads the log from the `from`-th change on.
     fn log(&mut self, from: usize) -> Result<Vec<u8>, Self::Error>;
 
-    /// Writes, and returns how far it has come.
+    /// Writes, and returns the new position.
     fn write(&mut self, commit: &Commit<'_>) -> Result<Position, Self::Error>;
 }
 
-/// A record that does not mean anything.
+/// A record that cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the record of the site is garbled")]
+#[error("the record of the site is corrupt")]
 pub(crate) struct Corrupt;
 
-/// The names of the budgets that a handle has given out indices for. A child process starts with
-/// those of its parent.
+/// The names of the budgets whose indices a handle has returned. A child process starts with those
+/// of its parent.
 pub(crate) type Names = Arc<Mutex<Vec<String>>>;
 
 /// The copy of a site in this process.
@@ -87,71 +87,20 @@ pub(crate) struct Replica {
     site: Site,
     /// The names of the budgets, in the order of this process.
     names: Vec<String>,
-    /// The place in this process of each budget of the record.
+    /// The index in this process of each budget of the record.
     order: Vec<usize>,
-    /// How far the copy has come; `None` if nothing of it can be trusted.
+    /// The position of the copy; `None` if the copy cannot be trusted.
     position: Option<Position>,
-    head: Vec<u8>,
+    header: Vec<u8>,
     scratch: Vec<u8>,
-    /// The room in which pages are written.
-    page: Vec<u8>,
+    /// The buffer in which snapshots are encoded.
+    snapshot: Vec<u8>,
     who: Arc<str>,
 }
 
-#[derive(Serialize)]
-struct HeadRef<'a> {
-    breaker: &'a Breaker,
-    isolated: &'a [(Role, Breaker)],
-    budgets: Vec<(&'a str, &'a Budget)>,
-    extensions: &'a Extensions,
-}
-
-#[derive(Deserialize)]
-struct Head {
-    breaker: Breaker,
-    isolated: Vec<(Role, Breaker)>,
-    budgets: Vec<(String, Budget)>,
-    extensions: Extensions,
-}
-
-/// The head as the first layout of the stores wrote it.
-#[derive(Deserialize)]
-struct FirstHead {
-    breaker: Breaker,
-    isolated: Vec<(Role, Breaker)>,
-    budgets: Vec<(String, FirstLayout)>,
-}
-
-/// Rewrites a head of the first layout as one of this layout. Page and log are the same in both.
-pub(crate) fn from_first_layout(head: &[u8]) -> Result<Vec<u8>, Corrupt> {
-    if head.is_empty() {
-        return Ok(Vec::new());
-    }
-    let FirstHead {
-        breaker,
-        isolated,
-        budgets,
-    } = postcard::from_bytes(head).map_err(|_| Corrupt)?;
-    let budgets: Vec<(String, Budget)> = budgets
-        .into_iter()
-        .map(|(name, first)| (name, Budget::from(first)))
-        .collect();
-    let budgets = budgets
-        .iter()
-        .map(|(name, budget)| (name.as_str(), budget))
-        .collect();
-    let head = HeadRef {
-        breaker: &breaker,
-        isolated: &isolated,
-        budgets,
-        extensions: &Extensions::default(),
-    };
-    postcard::to_allocvec(&head).map_err(|_| Corrupt)
-}
-
 impl Replica {
-    /// Starts an empty copy. Reservations and passes are named from `first` on, which no other
-    /// process uses; `who` signs opens.
+    /// Starts an empty copy. Reservations and permits are numbered from `first` on, which no other
+    /// process uses; `who` is recorded as the opener of breakers.
     pub(crate) fn new(first: u64, who: Arc<str>) -> Self {
         let mut site = Site::default();
         site.number_from(first);
@@ -160,14 +109,14 @@ impl Replica {
             names: Vec::new(),
             order: Vec::new(),
             position: None,
-            head: Vec::new(),
+            header: Vec::new(),
             scratch: Vec::new(),
-            page: Vec::new(),
+            snapshot: Vec::new(),
             who,
         }
     }
 
-    /// Starts an empty copy that knows these budgets by their indices.
+    /// Starts an empty copy in which these budgets have their indices.
     pub(crate) fn naming(names: &Names) -> Self {
         let mut replica = Self::new(crate::process::first_name(), crate::process::signature());
         for name in &*names.lock() {
@@ -178,23 +127,23 @@ impl Replica {
 
     /// Returns the index of a budget, and remembers it for a child process.
     pub(crate) fn name(&mut self, names: &Names, name: &str) -> usize {
-        let place = self.budget(name);
-        // In between may lie budgets that other processes have named.
+        let index = self.budget(name);
+        // Budgets that other processes have added may come between.
         names.lock().clone_from(&self.names);
-        place
+        index
     }
 
     /// Returns the index of a budget in this process.
     pub(crate) fn budget(&mut self, name: &str) -> usize {
-        if let Some(place) = self.names.iter().position(|known| known == name) {
-            return place;
+        if let Some(index) = self.names.iter().position(|known| known == name) {
+            return index;
         }
         self.names.push(name.to_owned());
         self.site.ensure_budgets(self.names.len());
         self.names.len() - 1
     }
 
-    /// Runs one step on the record: brings the copy up to date, decides, and writes what has
+    /// Runs one operation on the record: brings the copy up to date, decides, and writes what has
     /// changed.
     pub(crate) fn run<R: Record, T>(
         &mut self,
@@ -223,42 +172,42 @@ impl Replica {
         let done = step(&mut self.site);
         let touched = self.site.take_touched() | grown;
         self.scratch.clear();
-        for (place, budget) in self.order.iter().enumerate() {
+        for (index, budget) in self.order.iter().enumerate() {
             self.site.budgets_mut()[*budget]
-                .drain_journal(|change| self.scratch.extend_from_slice(&entry(place, change)));
+                .drain_journal(|change| self.scratch.extend_from_slice(&entry(index, change)));
         }
         if !touched && self.scratch.is_empty() {
             return Ok(done);
         }
         let full = position.logged + self.scratch.len() / ENTRY > record.log_entries();
-        let head = if touched {
+        let header = if touched {
             self.site.sign(&self.who);
-            Some(self.encode_head()).filter(|head| *head != self.head)
+            Some(self.encode_header()).filter(|header| *header != self.header)
         } else {
             None
         };
-        if head.is_none() && self.scratch.is_empty() {
+        if header.is_none() && self.scratch.is_empty() {
             return Ok(done);
         }
         if full {
-            self.encode_page();
+            self.encode_snapshot();
         }
-        let page = full.then_some(self.page.as_slice());
+        let snapshot = full.then_some(self.snapshot.as_slice());
         let log: &[u8] = if full { &[] } else { &self.scratch };
-        let open = if head.is_some() { self.open() } else { None };
+        let open = if header.is_some() { self.open() } else { None };
         self.position = Some(record.write(&Commit {
-            head: head.as_deref(),
-            page,
+            header: header.as_deref(),
+            snapshot,
             log,
             open,
         })?);
-        if let Some(head) = head {
-            self.head = head;
+        if let Some(header) = header {
+            self.header = header;
         }
         Ok(done)
     }
 
-    /// Copies the state for somebody who wants to look at it.
+    /// Copies the state for display.
     pub(crate) fn view(&self, now: BootInstant) -> SiteView {
         SiteView {
             site: self.site.clone(),
@@ -277,16 +226,16 @@ impl Replica {
     ) -> Result<bool, R::Error> {
         let known = self
             .position
-            .filter(|known| known.page == position.page && known.logged <= position.logged);
-        if known.is_none_or(|known| known.head != position.head) {
-            self.head = record.head()?;
-            self.decode_head()?;
+            .filter(|known| known.snapshot == position.snapshot && known.logged <= position.logged);
+        if known.is_none_or(|known| known.header != position.header) {
+            self.header = record.header()?;
+            self.decode_header()?;
         }
         let from = if let Some(known) = known {
             known.logged
         } else {
-            let page = record.page()?;
-            self.decode_page(&page)?;
+            let snapshot = record.snapshot()?;
+            self.decode_snapshot(&snapshot)?;
             0
         };
         if from < position.logged {
@@ -295,10 +244,10 @@ impl Replica {
         }
         self.position = Some(position);
         let grown = self.order.len() < self.names.len();
-        for place in 0..self.names.len() {
-            if !self.order.contains(&place) {
-                self.site.budgets_mut()[place].keep_journal();
-                self.order.push(place);
+        for index in 0..self.names.len() {
+            if !self.order.contains(&index) {
+                self.site.budgets_mut()[index].keep_journal();
+                self.order.push(index);
             }
         }
         Ok(grown)
@@ -309,15 +258,15 @@ impl Replica {
         Some((until, reason.to_string()))
     }
 
-    fn encode_head(&self) -> Vec<u8> {
+    fn encode_header(&self) -> Vec<u8> {
         let (breaker, isolated) = self.site.breakers();
         let budgets = self
             .order
             .iter()
-            .map(|place| (self.names[*place].as_str(), &self.site.budgets()[*place]))
+            .map(|index| (self.names[*index].as_str(), &self.site.budgets()[*index]))
             .collect();
-        // Writing to memory does not fail, and every type of the head can be written.
-        postcard::to_allocvec(&HeadRef {
+        // Writing to memory does not fail, and every type of the header can be encoded.
+        postcard::to_allocvec(&HeaderRef {
             breaker,
             isolated,
             budgets,
@@ -326,9 +275,9 @@ impl Replica {
         .unwrap_or_default()
     }
 
-    fn decode_head(&mut self) -> Result<(), Corrupt> {
+    fn decode_header(&mut self) -> Result<(), Corrupt> {
         self.order.clear();
-        if self.head.is_empty() {
+        if self.header.is_empty() {
             self.site.set_breakers(Breaker::default(), Vec::new());
             self.site.set_extensions(Extensions::default());
             for budget in self.site.budgets_mut() {
@@ -336,59 +285,61 @@ impl Replica {
             }
             return Ok(());
         }
-        let head: Head = match postcard::from_bytes(&self.head) {
-            Ok(head) => head,
+        let header: Header = match postcard::from_bytes(&self.header) {
+            Ok(header) => header,
             // A process of the version before this one may still be running and writing.
-            Err(_) => postcard::from_bytes(&from_first_layout(&self.head)?).map_err(|_| Corrupt)?,
+            Err(_) => {
+                postcard::from_bytes(&from_first_layout(&self.header)?).map_err(|_| Corrupt)?
+            }
         };
-        self.site.set_breakers(head.breaker, head.isolated);
-        self.site.set_extensions(head.extensions);
-        for (name, theirs) in head.budgets {
-            let place = self.budget(&name);
-            let mine = &mut self.site.budgets_mut()[place];
-            mine.adopt(theirs);
-            mine.keep_journal();
-            self.order.push(place);
+        self.site.set_breakers(header.breaker, header.isolated);
+        self.site.set_extensions(header.extensions);
+        for (name, theirs) in header.budgets {
+            let index = self.budget(&name);
+            let budget = &mut self.site.budgets_mut()[index];
+            budget.adopt(theirs);
+            budget.keep_journal();
+            self.order.push(index);
         }
         Ok(())
     }
 
     #[cold]
-    fn encode_page(&mut self) {
+    fn encode_snapshot(&mut self) {
         let histories: Vec<History> = self
             .order
             .iter()
-            .map(|place| self.site.budgets()[*place].history())
+            .map(|index| self.site.budgets()[*index].history())
             .collect();
-        let mut room = std::mem::take(&mut self.page);
-        room.clear();
-        self.page = postcard::to_extend(&histories, room).unwrap_or_default();
+        let mut buffer = std::mem::take(&mut self.snapshot);
+        buffer.clear();
+        self.snapshot = postcard::to_extend(&histories, buffer).unwrap_or_default();
     }
 
-    fn decode_page(&mut self, page: &[u8]) -> Result<(), Corrupt> {
-        let mut histories: Vec<History> = if page.is_empty() {
+    fn decode_snapshot(&mut self, snapshot: &[u8]) -> Result<(), Corrupt> {
+        let mut histories: Vec<History> = if snapshot.is_empty() {
             Vec::new()
         } else {
-            postcard::from_bytes(page).map_err(|_| Corrupt)?
+            postcard::from_bytes(snapshot).map_err(|_| Corrupt)?
         };
-        // A budget that was named after the page was written has no history in it.
+        // A budget that was added after the snapshot was written has no history in it.
         histories.resize_with(self.order.len().max(histories.len()), History::default);
-        for (place, history) in self.order.iter().zip(histories) {
-            self.site.budgets_mut()[*place].restore(history);
+        for (index, history) in self.order.iter().zip(histories) {
+            self.site.budgets_mut()[*index].restore(history);
         }
         Ok(())
     }
 
     fn replay(&mut self, log: &[u8]) -> Result<(), Corrupt> {
         for bytes in log.chunks_exact(ENTRY) {
-            let (place, change) = read_entry(bytes).ok_or(Corrupt)?;
-            let place = *self.order.get(place).ok_or(Corrupt)?;
-            self.site.budgets_mut()[place].replay(change);
+            let (index, change) = read_entry(bytes).ok_or(Corrupt)?;
+            let index = *self.order.get(index).ok_or(Corrupt)?;
+            self.site.budgets_mut()[index].replay(change);
         }
         Ok(())
     }
 
-    /// Forgets how far the copy has come: the record is another one.
+    /// Forgets the position of the copy: the record is another one.
     pub(crate) fn distrust(&mut self) {
         self.position = None;
     }
@@ -400,8 +351,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Moves every instant of the copy to the clock of this start of the machine, and writes it as
-    /// the record.
+    /// Moves every instant of the copy to the clock of this boot of the machine, and writes it as the
+    /// record.
     pub(crate) fn rebase<R: Record>(
         &mut self,
         record: &mut R,
@@ -410,45 +361,15 @@ impl Replica {
     ) -> Result<(), R::Error> {
         record.position()?;
         self.site.rebase(shift, now);
-        let head = self.encode_head();
-        self.encode_page();
+        let header = self.encode_header();
+        self.encode_snapshot();
         self.position = Some(record.write(&Commit {
-            head: Some(&head),
-            page: Some(&self.page),
+            header: Some(&header),
+            snapshot: Some(&self.snapshot),
             log: &[],
             open: self.open(),
         })?);
-        self.head = head;
+        self.header = header;
         Ok(())
     }
-}
-
-/// Writes a change: instant, weight, budget, kind.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "a site has a handful of budgets"
-)]
-fn entry(place: usize, change: Change) -> [u8; ENTRY] {
-    let (kind, weight, at) = match change {
-        Change::Spent { weight, at } => (0, weight, at),
-        Change::TakenBack { weight, at } => (1, weight, at),
-    };
-    let mut bytes = [0; ENTRY];
-    bytes[..8].copy_from_slice(&at.as_micros().to_le_bytes());
-    bytes[8..12].copy_from_slice(&weight.to_le_bytes());
-    bytes[12..14].copy_from_slice(&(place as u16).to_le_bytes());
-    bytes[14] = kind;
-    bytes
-}
-
-fn read_entry(bytes: &[u8]) -> Option<(usize, Change)> {
-    let at = BootInstant::from_micros(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?));
-    let weight = u32::from_le_bytes(bytes.get(8..12)?.try_into().ok()?);
-    let place = u16::from_le_bytes(bytes.get(12..14)?.try_into().ok()?);
-    let change = match bytes.get(14)? {
-        0 => Change::Spent { weight, at },
-        1 => Change::TakenBack { weight, at },
-        _ => return None,
-    };
-    Some((usize::from(place), change))
 }

@@ -1,10 +1,10 @@
-//! State in a database of the state directory, shared by all processes of a machine. The programs'
-//! default.
+//! State in a database of the state directory, shared by all processes of a machine. The default of
+//! the programs.
 //!
-//! A step is one immediate transaction behind a lock file, and takes microseconds: it is written to
-//! the log of the database, which a thread of its own copies into place. Whoever finds the lock
-//! free does the step at once; who would have to wait leaves that to the thread, so that nobody
-//! waits on the executor. See `replica.rs` for what a step reads and writes.
+//! An operation is one immediate transaction behind a lock file, and takes microseconds: it appends
+//! to the write-ahead log, which a separate thread checkpoints. A caller that finds the lock free
+//! runs its operation at once; one that would have to wait queues it for the thread, so that no
+//! caller blocks the executor. See `replica.rs` for what an operation reads and writes.
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -26,7 +26,8 @@ use tokio::sync::oneshot;
 
 use crate::error::StoreError;
 use crate::handle::{
-    Answer, BudgetKey, Heard, SiteHandle, SiteKey, SiteView, StateStore, changes_nothing,
+    Answer, BudgetKey, HeartbeatObserver, SiteHandle, SiteKey, SiteView, StateStore,
+    changes_nothing,
 };
 use crate::multiprocess::PerProcess;
 use crate::peers::Peers;
@@ -37,9 +38,9 @@ mod database;
 mod lock;
 mod record;
 
-use database::{Copy, Database, Log, Turn};
+use database::{Database, SiteCopy, Turn, Wal};
 
-/// Something for the thread to do; to copy the log, if there is nothing in it.
+/// A job for the thread; `None` asks for a checkpoint.
 type Job = Option<Box<dyn FnOnce(&mut Database) + Send>>;
 
 /// A store in a SQLite database.
@@ -49,7 +50,7 @@ pub struct SqliteStore {
     peers: Mutex<Option<Peers>>,
 }
 
-/// The database, and the thread that waits for it. A child process has none of its parent's
+/// The database, and the thread that waits for its lock. A child process has none of its parent's
 /// threads, and must not use its connection: it opens its own.
 struct Worker {
     shared: Arc<Shared>,
@@ -60,7 +61,7 @@ struct Worker {
 struct Shared {
     database: Mutex<Result<Database, StoreError>>,
     jobs: Mutex<Result<Sender<Job>, StoreError>>,
-    /// Jobs that wait for the thread: whoever comes later must not go before them.
+    /// How many jobs wait for the thread: later callers must not overtake them.
     waiting: AtomicUsize,
 }
 
@@ -68,13 +69,13 @@ impl SqliteStore {
     /// Opens the database at `path`, and makes it if it is not there.
     ///
     /// # Errors
-    /// It cannot be written, lies on a network file system, is damaged, or was written by another
+    /// It cannot be written, is on a network file system, is damaged, or was written by another
     /// version.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         Self::open_after_boot(path, clock, &process::boot_id())
     }
 
-    /// Opens the database as [`SqliteStore::open`] does, in a start of the machine of this name.
+    /// Opens the database as [`SqliteStore::open`] does, in the boot of the machine with this id.
     ///
     /// # Errors
     /// As [`SqliteStore::open`].
@@ -84,9 +85,9 @@ impl SqliteStore {
         boot_id: &str,
     ) -> Result<Self, StoreError> {
         let worker = Worker::start(path, Arc::clone(&clock), boot_id)?;
-        let (place, boot_id) = (path.to_owned(), boot_id.to_owned());
+        let (path_again, boot_id) = (path.to_owned(), boot_id.to_owned());
         let again = move || {
-            Worker::start(&place, Arc::clone(&clock), &boot_id).unwrap_or_else(Worker::broken)
+            Worker::start(&path_again, Arc::clone(&clock), &boot_id).unwrap_or_else(Worker::broken)
         };
         Ok(Self {
             worker: Arc::new(PerProcess::new(worker, again)),
@@ -99,7 +100,7 @@ impl SqliteStore {
 impl Worker {
     fn start(path: &Path, clock: Arc<dyn Clock>, boot_id: &str) -> Result<Self, StoreError> {
         let database = Database::open(path, clock, boot_id)?;
-        let log = database.log();
+        let wal = database.wal();
         let (jobs, queue) = mpsc::channel::<Job>();
         let shared = Arc::new(Shared {
             database: Mutex::new(Ok(database)),
@@ -109,7 +110,7 @@ impl Worker {
         let mine = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("docstokg-state".to_owned())
-            .spawn(move || serve(&mine, &queue, log));
+            .spawn(move || serve(&mine, &queue, wal));
         let thread = thread.map_err(|error| StoreError::Unavailable {
             store: "the state database".to_owned(),
             why: error.to_string(),
@@ -133,26 +134,26 @@ impl Worker {
     }
 }
 
-/// Does the jobs of those who would have to wait, and copies the log into place when told to.
-fn serve(shared: &Shared, queue: &Receiver<Job>, mut log: Log) {
+/// Runs the jobs of callers that would have to wait, and checkpoints the write-ahead log.
+fn serve(shared: &Shared, queue: &Receiver<Job>, mut wal: Wal) {
     while let Ok(job) = queue.recv() {
         let Some(job) = job else {
-            log.copy();
+            wal.checkpoint();
             continue;
         };
         let done = Done(&shared.waiting);
-        let is_long = match &mut *shared.database.lock() {
+        let needs_checkpoint = match &mut *shared.database.lock() {
             Ok(database) => {
-                // A step that panics is a bug, and must not end the thread that everybody waits
+                // A job that panics is a bug, and must not end the thread that other callers wait
                 // for.
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(database)));
-                database.has_long_log()
+                database.needs_checkpoint()
             }
             Err(_) => false,
         };
         drop(done);
-        if is_long {
-            log.copy();
+        if needs_checkpoint {
+            wal.checkpoint();
         }
     }
 }
@@ -168,21 +169,21 @@ impl Drop for Done<'_> {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        *self.shared.jobs.lock() = Err(away());
+        *self.shared.jobs.lock() = Err(thread_ended());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-fn away() -> StoreError {
+fn thread_ended() -> StoreError {
     StoreError::Unavailable {
         store: "the state database".to_owned(),
         why: "its thread has ended".to_owned(),
     }
 }
 
-/// Does a job at once if nobody is in the way. `None` if it has to wait: then nothing has happened.
+/// Runs a job at once if the lock is free. `None` if it has to wait: then nothing has happened.
 fn at_once<T>(
     worker: &PerProcess<Worker>,
     job: impl FnOnce(&mut Database) -> Result<Option<T>, StoreError>,
@@ -197,7 +198,7 @@ fn at_once<T>(
         Err(error) => return Some(Err(error.clone())),
     };
     let done = job(database).transpose()?;
-    if database.has_long_log()
+    if database.needs_checkpoint()
         && let Ok(jobs) = &*shared.jobs.lock()
     {
         let _ = jobs.send(None);
@@ -205,8 +206,8 @@ fn at_once<T>(
     Some(done)
 }
 
-/// Does a job at once if nobody is in the way; otherwise the thread does it, and the answer comes
-/// when it is done.
+/// Runs a job at once if the lock is free; otherwise the thread runs it, and the answer comes when
+/// it is complete.
 fn ask<T: Send + 'static>(
     worker: &PerProcess<Worker>,
     job: impl FnOnce(&mut Database, Turn) -> Result<Option<T>, StoreError> + Clone + Send + 'static,
@@ -218,7 +219,7 @@ fn ask<T: Send + 'static>(
     }
 }
 
-/// Has the thread do a job, and answers when it is done.
+/// Queues a job for the thread, and answers when it is complete.
 fn in_turn<T: Send + 'static>(
     worker: &PerProcess<Worker>,
     job: impl FnOnce(&mut Database, Turn) -> Result<Option<T>, StoreError> + Send + 'static,
@@ -229,7 +230,7 @@ fn in_turn<T: Send + 'static>(
     let unwanted: Unwanted<T> = Arc::new(Mutex::new(Some(Box::new(unwanted))));
     let undo = Arc::clone(&unwanted);
     let queued = shared.queue(Box::new(move |database: &mut Database| {
-        let done = job(database, Turn::Wait).and_then(|done| done.ok_or_else(away));
+        let done = job(database, Turn::Wait).and_then(|done| done.ok_or_else(thread_ended));
         if let Err(Ok(done)) = reply.send(done)
             && let Some(undo) = undo.lock().take()
         {
@@ -246,11 +247,11 @@ fn in_turn<T: Send + 'static>(
     }
 }
 
-/// What undoes a step whose answer nobody wants any more. Whoever finds that out does it, once.
+/// Undoes an operation whose answer was dropped. Runs once, on the side that notices first.
 type Unwanted<T> = Arc<Mutex<Option<Box<dyn FnOnce(&mut Database, T) + Send>>>>;
 
 impl Shared {
-    /// Gives the thread something to do.
+    /// Queues a job for the thread.
     fn queue(&self, job: Box<dyn FnOnce(&mut Database) + Send>) -> Result<(), StoreError> {
         match &*self.jobs.lock() {
             Ok(jobs) => {
@@ -264,7 +265,8 @@ impl Shared {
     }
 }
 
-/// An answer that the thread will give. Dropped before it is heard, what was granted is given back.
+/// An answer that the thread will give. If it is dropped before it is read, its permit is given
+/// back.
 struct Waiting<T: Send + 'static> {
     answer: oneshot::Receiver<Result<T, StoreError>>,
     unwanted: Unwanted<T>,
@@ -276,14 +278,14 @@ impl<T: Send + 'static> Future for Waiting<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = Pin::new(&mut self.answer).poll(context);
-        answer.map(|said| said.unwrap_or_else(|_| Err(away())))
+        answer.map(|result| result.unwrap_or_else(|_| Err(thread_ended())))
     }
 }
 
 impl<T: Send + 'static> Drop for Waiting<T> {
     fn drop(&mut self) {
-        // From now on the thread finds out by itself; what it has said already and nobody has heard
-        // is undone here.
+        // From now on the thread notices by itself; an answer that it has sent already and that was
+        // not read is undone here.
         self.answer.close();
         if let Ok(Ok(unheard)) = self.answer.try_recv()
             && let Some(undo) = self.unwanted.lock().take()
@@ -321,7 +323,7 @@ impl StateStore for SqliteStore {
     }
 
     fn check(&self) -> Answer<()> {
-        // Whoever looks again in a moment does not wait for it.
+        // Checks are repeated: this one does not wait for the lock.
         let taken = || {
             Err(StoreError::Unavailable {
                 store: "the state database".to_owned(),
@@ -341,12 +343,12 @@ impl StateStore for SqliteStore {
         self.peers.lock().as_ref().map_or(0, Peers::rank)
     }
 
-    fn watch_peers(&self, _heard: Heard) {
+    fn watch_peers(&self, _observer: HeartbeatObserver) {
         *self.peers.lock() = Peers::join(&self.path);
     }
 
     fn flush(&self) -> Answer<()> {
-        // What waits for the thread is done in turn, and the rest is done already.
+        // Queued jobs run in turn before it, and all others are complete.
         ask(&self.worker, Database::touch)
     }
 }
@@ -355,19 +357,19 @@ impl StateStore for SqliteStore {
 struct SqliteSite {
     key: SiteKey,
     worker: Arc<PerProcess<Worker>>,
-    copy: PerProcess<Arc<Mutex<Copy>>>,
+    copy: PerProcess<Arc<Mutex<SiteCopy>>>,
     names: Names,
 }
 
-fn fresh_copy(names: &Names) -> Arc<Mutex<Copy>> {
-    Arc::new(Mutex::new(Copy {
+fn fresh_copy(names: &Names) -> Arc<Mutex<SiteCopy>> {
+    Arc::new(Mutex::new(SiteCopy {
         replica: Replica::naming(names),
         row: 0,
     }))
 }
 
 impl SqliteSite {
-    /// Runs one step in one transaction.
+    /// Runs one operation in one transaction.
     fn step<T: Send + 'static>(
         &self,
         step: impl FnOnce(&mut Site, BootInstant) -> T + Clone + Send + 'static,
@@ -378,7 +380,7 @@ impl SqliteSite {
         })
     }
 
-    /// Runs a step whose grant is given back if nobody waits for it any more.
+    /// Runs an operation whose permit is given back if its answer is dropped.
     fn step_in(
         &self,
         ask: &Ask<'_>,

@@ -1,5 +1,5 @@
-//! A store around another one: counts, delays or fails what is asked of it. It keeps the contract
-//! as far as it answers.
+//! A store around another one that counts, delays or fails operations. It keeps the contract as far
+//! as it answers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,20 +15,20 @@ use docstokg_policy::time::BootInstant;
 use crate::error::StoreError;
 use crate::handle::{Answer, BudgetKey, Coming, SiteHandle, SiteKey, SiteView, StateStore};
 
-/// What becomes of a question.
+/// How an operation is treated.
 #[derive(Clone, Debug)]
 pub enum Treatment {
-    /// It is passed on.
+    /// It is forwarded.
     Forward,
-    /// It is passed on, and its answer comes only after so many looks for it.
+    /// It is forwarded, and its answer is ready only after this many polls.
     Delay(u32),
-    /// It is not passed on.
+    /// It fails without being forwarded.
     Fail(StoreError),
 }
 
 type Hook = Arc<dyn Fn(&'static str) -> Treatment + Send + Sync>;
 
-/// A store that treats every operation as its hook says. The hook is told the name of the
+/// A store that treats every operation as its hook says. The hook receives the name of the
 /// operation.
 pub struct Wrapped {
     inner: Arc<dyn StateStore>,
@@ -48,7 +48,7 @@ impl Wrapped {
     }
 }
 
-/// An answer that is looked for a few times in vain.
+/// An answer that is pending for a few polls.
 struct Delayed<T> {
     looks: u32,
     answer: Coming<T>,
@@ -77,7 +77,7 @@ fn treat<T: Send + 'static>(
         Treatment::Fail(error) => Answer::Ready(Err(error)),
         Treatment::Delay(looks) => {
             let answer: Coming<T> = match ask() {
-                Answer::Ready(said) => Box::pin(async move { said }),
+                Answer::Ready(result) => Box::pin(async move { result }),
                 Answer::Later(coming) => coming,
             };
             Answer::Later(Box::pin(Delayed { looks, answer }))

@@ -1,8 +1,9 @@
-//! Whether the shared store answers, and since when this process believes so.
+//! Whether the shared store answers, as this process last checked.
 //!
-//! Every change of mind is dangerous: what others were granted before it is not known after it, and
-//! they change theirs a little later. So nobody believes for longer than two seconds that the store
-//! is lost, and whoever changes its mind sends nothing for those two seconds and one window.
+//! Every switch of stores is a risk: what other processes were permitted before it is not known
+//! after it, and they switch a little later. So no process treats the store as lost for longer than
+//! two seconds without a check, and a process that switches sends nothing for those two seconds and
+//! one window.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -19,28 +20,27 @@ use super::Notice;
 use crate::error::StoreError;
 use crate::handle::{Arriving, SiteHandle, SiteKey, StateStore};
 
-/// How often a store that does not answer is asked whether it is back.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
-/// For how long a look is believed that found the store lost.
-pub(super) const BELIEVED: Duration = Duration::from_secs(2);
-/// For how much longer one is believed that found a store which cannot be used: somebody has to do
-/// something about it.
-const UNUSABLE: Duration = Duration::from_secs(10);
+/// How often a store that does not answer is checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// How long the result of a check that found the store lost is valid.
+pub(super) const LOSS_VALID: Duration = Duration::from_secs(2);
+/// How much longer it is valid for a store that cannot be used: an operator has to act first.
+const UNUSABLE_EXTRA: Duration = Duration::from_secs(10);
 
-/// What a look found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// It answers.
     Present,
     /// It does not.
     Lost,
-    /// It did not when it was last looked at, too long ago: it has to be asked.
+    /// It did not at the last check, which is too old: it has to be checked again.
     Unknown,
 }
 
-/// A change of mind about the store: which one it is, and when it was.
+/// A switch between the shared and the own store: its number, and when it was.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Change {
+pub(super) struct Switch {
     pub(super) number: u64,
     pub(super) at: BootInstant,
 }
@@ -55,31 +55,31 @@ pub(super) struct Watch {
     peers: AtomicU32,
     /// The number of this one among them.
     rank: AtomicU32,
-    /// How many are assumed where this process never heard.
+    /// How many are assumed where this process never counted them.
     assumed_peers: u32,
-    /// The number of the last change, to be read without the lock.
-    changes: AtomicU64,
-    changed: Mutex<Change>,
-    looking: Mutex<Looking>,
-    /// The blocks that this process knows of, by site.
-    blocks: Mutex<HashMap<SiteKey, Known>>,
+    /// The number of the last switch, readable without the lock.
+    switches: AtomicU64,
+    switched: Mutex<Switch>,
+    checking: Mutex<CheckState>,
+    /// The blocks that this process knows, by site.
+    blocks: Mutex<HashMap<SiteKey, KnownBlock>>,
     notice: Notice,
 }
 
-/// A block that the store should know of.
-struct Known {
+/// A block that the store should have.
+struct KnownBlock {
     site: Arc<dyn SiteHandle>,
     until: BootInstant,
     reason: OpenReason,
 }
 
 #[derive(Default)]
-struct Looking {
+struct CheckState {
     /// The latest instant at which the store is known not to have answered.
     lost_at: BootInstant,
-    /// For how much longer that is believed than usual.
+    /// How much longer than usual that is valid.
     longer: Duration,
-    /// A look that is on its way, and since when.
+    /// A check that is in progress, and since when.
     question: Option<(BootInstant, Arriving<()>)>,
 }
 
@@ -92,15 +92,15 @@ impl Watch {
             peers: AtomicU32::new(1),
             rank: AtomicU32::new(0),
             assumed_peers: assumed_peers.max(1),
-            changes: AtomicU64::new(0),
-            changed: Mutex::default(),
-            looking: Mutex::default(),
+            switches: AtomicU64::new(0),
+            switched: Mutex::default(),
+            checking: Mutex::default(),
             blocks: Mutex::default(),
             notice,
         }
     }
 
-    /// Tells whether the store was lost when last looked at.
+    /// Returns whether the store was lost at the last check.
     pub(super) fn was_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }
@@ -119,25 +119,25 @@ impl Watch {
         self.rank.load(Ordering::Acquire)
     }
 
-    /// Returns the last change of mind, if there was any.
+    /// Returns the last switch, if there was any.
     #[inline]
-    pub(super) fn last_change(&self) -> Option<Change> {
-        (self.changes.load(Ordering::Acquire) > 0).then(|| *self.changed.lock())
+    pub(super) fn last_switch(&self) -> Option<Switch> {
+        (self.switches.load(Ordering::Acquire) > 0).then(|| *self.switched.lock())
     }
 
-    fn change(&self, now: BootInstant) {
-        let mut changed = self.changed.lock();
-        *changed = Change {
-            number: changed.number + 1,
+    fn switch(&self, now: BootInstant) {
+        let mut switched = self.switched.lock();
+        *switched = Switch {
+            number: switched.number + 1,
             at: now,
         };
-        self.changes.store(changed.number, Ordering::Release);
+        self.switches.store(switched.number, Ordering::Release);
     }
 
-    /// Takes note that the store does not answer.
+    /// Records that the store does not answer.
     pub(super) fn lose(&self, error: &StoreError, store: &dyn StateStore) {
         let (known, rank) = (store.peers(), store.rank());
-        // A count that has not stood for long may miss processes that have just begun.
+        // A recent count may miss processes that have just begun.
         let peers = known.map_or(self.assumed_peers, |count| {
             if store.has_settled_peers() {
                 count
@@ -146,26 +146,26 @@ impl Watch {
             }
         });
         {
-            // Under the lock, so that nobody decides alone before the share and the change are
-            // known.
-            let mut looking = self.looking.lock();
+            // Under the lock, so that no request asks the own store before the share and the switch
+            // are set.
+            let mut checking = self.checking.lock();
             if self.was_lost() {
                 return;
             }
             let now = self.clock.boot();
             // A disk that is full, or a store of another version, stays so until an operator acts.
             let longer = if matches!(error, StoreError::Unusable { .. }) {
-                UNUSABLE
+                UNUSABLE_EXTRA
             } else {
                 Duration::ZERO
             };
-            *looking = Looking {
+            *checking = CheckState {
                 lost_at: now,
                 longer,
                 question: None,
             };
             self.peers.store(peers, Ordering::Release);
-            // One that never reached the store has no number: any is as good as another.
+            // A process that never reached the store has no rank: a random one will do.
             self.rank.store(
                 if known.is_some() {
                     rank
@@ -175,7 +175,7 @@ impl Watch {
                 Ordering::Release,
             );
             self.outages.fetch_add(1, Ordering::AcqRel);
-            self.change(now);
+            self.switch(now);
             self.lost.store(true, Ordering::Release);
         }
         let share = match (peers, known) {
@@ -188,7 +188,7 @@ impl Watch {
         (self.notice)(&format!("{error}; going on with {share} until it is back"));
     }
 
-    /// Tells whether the store is there, after a look if it was lost.
+    /// Returns whether the store answers, after a check if it was lost.
     #[inline]
     pub(super) fn find(&self, shared: &dyn StateStore) -> Found {
         if self.was_lost() {
@@ -200,45 +200,45 @@ impl Watch {
 
     #[cold]
     fn look(&self, shared: &dyn StateStore) -> Found {
-        let mut looking = self.looking.lock();
+        let mut checking = self.checking.lock();
         let now = self.clock.boot();
-        // One that is answered may be older than what is believed: then another one is begun.
+        // A check that is answered may be older than the last result: then another one is begun.
         for _ in 0..2 {
             if !self.was_lost() {
                 return Found::Present;
             }
-            if looking.question.is_none() {
-                if now < looking.lost_at + LOOK_AGAIN + looking.longer {
+            if checking.question.is_none() {
+                if now < checking.lost_at + CHECK_INTERVAL + checking.longer {
                     return Found::Lost;
                 }
-                looking.question = Some((now, shared.check().into_future()));
+                checking.question = Some((now, shared.check().into_future()));
             }
-            let Some((asked, question)) = &mut looking.question else {
+            let Some((asked, question)) = &mut checking.question else {
                 break;
             };
             let asked = *asked;
             match Pin::new(question).poll(&mut Context::from_waker(Waker::noop())) {
                 // It has not answered up to now.
                 Poll::Pending if asked < now => {
-                    looking.lost_at = now;
+                    checking.lost_at = now;
                     return Found::Lost;
                 }
                 Poll::Pending => break,
-                Poll::Ready(said) => {
-                    looking.question = None;
-                    self.take(&mut looking, &said, asked, now);
+                Poll::Ready(result) => {
+                    checking.question = None;
+                    self.apply_check(&mut checking, &result, asked, now);
                 }
             }
         }
-        if now < looking.lost_at + BELIEVED + looking.longer {
+        if now < checking.lost_at + LOSS_VALID + checking.longer {
             Found::Lost
         } else {
             Found::Unknown
         }
     }
 
-    /// Takes note of a block, to be told when the store is back: it may have forgotten it, or never
-    /// heard of it.
+    /// Records a block, to be sent when the store is back: it may have lost it, or never received
+    /// it.
     pub(super) fn note_block(
         &self,
         key: &SiteKey,
@@ -249,7 +249,7 @@ impl Watch {
         let mut blocks = self.blocks.lock();
         let now = self.clock.boot();
         blocks.retain(|_, known| known.until > now);
-        let known = Known {
+        let known = KnownBlock {
             site: Arc::clone(site),
             until,
             reason: reason.clone(),
@@ -265,9 +265,9 @@ impl Watch {
         self.blocks.lock().remove(key);
     }
 
-    /// Tells the store all blocks that are known here. What is begun is done, though nobody waits
-    /// for it.
-    fn tell_blocks(&self) {
+    /// Sends the store all blocks that are known here. The operations complete although their answers
+    /// are dropped.
+    fn send_blocks(&self) {
         let now = self.clock.boot();
         for known in self
             .blocks
@@ -279,39 +279,39 @@ impl Watch {
         }
     }
 
-    /// Takes in what a heartbeat came to that began at an instant: while the store is lost, it says
+    /// Records the result of a heartbeat that began at an instant: while the store is lost, it shows
     /// whether it still is.
-    pub(super) fn heartbeat(&self, began: BootInstant, said: &Result<(), StoreError>) {
-        let mut looking = self.looking.lock();
-        // One that was on its way when the store was lost says nothing.
-        if self.was_lost() && (said.is_err() || began >= looking.lost_at) {
-            self.take(&mut looking, said, began, self.clock.boot());
+    pub(super) fn heartbeat(&self, began: BootInstant, result: &Result<(), StoreError>) {
+        let mut checking = self.checking.lock();
+        // A heartbeat that was in progress when the store was lost proves nothing.
+        if self.was_lost() && (result.is_err() || began >= checking.lost_at) {
+            self.apply_check(&mut checking, result, began, self.clock.boot());
         }
     }
 
-    /// Takes in what a check has just found.
-    pub(super) fn hear(&self, said: &Result<(), StoreError>) {
-        let mut looking = self.looking.lock();
+    /// Records the result of a check.
+    pub(super) fn note_check(&self, result: &Result<(), StoreError>) {
+        let mut checking = self.checking.lock();
         let now = self.clock.boot();
         if self.was_lost() {
-            self.take(&mut looking, said, now, now);
+            self.apply_check(&mut checking, result, now, now);
         }
     }
 
-    fn take(
+    fn apply_check(
         &self,
-        looking: &mut Looking,
-        said: &Result<(), StoreError>,
+        checking: &mut CheckState,
+        result: &Result<(), StoreError>,
         as_of: BootInstant,
         now: BootInstant,
     ) {
-        if said.is_err() {
-            looking.lost_at = looking.lost_at.max(as_of);
+        if result.is_err() {
+            checking.lost_at = checking.lost_at.max(as_of);
             return;
         }
-        // Before anything else is asked of it.
-        self.tell_blocks();
-        self.change(now);
+        // Before any other operation.
+        self.send_blocks();
+        self.switch(now);
         self.lost.store(false, Ordering::Release);
         (self.notice)("the shared state is back; its limits hold again");
     }

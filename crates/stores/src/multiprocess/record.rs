@@ -1,66 +1,65 @@
-//! The record of a site in mapped memory, twice: one half counts, the other is written and then
-//! made to count.
+//! The record of a site in mapped memory, twice: one half is active, the other is written and then
+//! made active.
 //!
-//! A process that is killed between two instructions leaves the half that counts as it was. What is
-//! added to the log lies behind the entries that count until one word, the number of them, says
-//! otherwise.
+//! A process that is killed between two instructions leaves the active half as it was. New entries
+//! of the log do not count until one word, the number of entries, includes them.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use docstokg_policy::time::BootInstant;
 
-use super::arena::{Arena, Class, Refused, block};
+use super::arena::{Arena, ArenaError, Class, block};
 use super::sys::Segment;
 use crate::replica::{Commit, Corrupt, ENTRY, Position, Record};
 
-/// The places of things in one half.
+/// The offsets of fields in one half.
 mod half {
     pub(super) const AREA: usize = 0;
     pub(super) const CLASS: usize = 8;
-    pub(super) const HEAD_SLOT: usize = 16;
-    pub(super) const HEAD_LENGTH: usize = 24;
-    pub(super) const PAGE_SLOT: usize = 32;
-    pub(super) const PAGE_LENGTH: usize = 40;
-    pub(super) const HEAD_NUMBER: usize = 48;
-    pub(super) const PAGE_NUMBER: usize = 56;
+    pub(super) const HEADER_SLOT: usize = 16;
+    pub(super) const HEADER_LENGTH: usize = 24;
+    pub(super) const SNAPSHOT_SLOT: usize = 32;
+    pub(super) const SNAPSHOT_LENGTH: usize = 40;
+    pub(super) const HEADER_NUMBER: usize = 48;
+    pub(super) const SNAPSHOT_NUMBER: usize = 56;
     pub(super) const LOGGED: usize = 64;
 }
 
-/// What one half says.
+/// The fields of one half.
 #[derive(Clone, Copy)]
 struct Half {
     area: u64,
     class: Class,
-    head_slot: usize,
-    head_length: usize,
-    page_slot: usize,
-    page_length: usize,
+    header_slot: usize,
+    header_length: usize,
+    snapshot_slot: usize,
+    snapshot_length: usize,
     position: Position,
 }
 
 /// The record of a site whose lock is held.
-pub(super) struct Mapped<'a> {
+pub(super) struct MappedRecord<'a> {
     arena: &'a Arena,
     segment: &'a Segment,
-    place: usize,
+    base: usize,
     now: BootInstant,
     active: usize,
-    /// How far it has come, as read last.
+    /// The position, as last read.
     position: Position,
     half: Option<Half>,
 }
 
-impl<'a> Mapped<'a> {
+impl<'a> MappedRecord<'a> {
     pub(super) fn new(
         arena: &'a Arena,
         segment: &'a Segment,
-        place: usize,
+        base: usize,
         now: BootInstant,
     ) -> Self {
         Self {
             arena,
             segment,
-            place,
+            base,
             now,
             active: 0,
             position: Position::default(),
@@ -71,39 +70,39 @@ impl<'a> Mapped<'a> {
     #[inline]
     fn word(&self, half: usize, at: usize) -> u64 {
         self.segment
-            .word(self.place + block::RECORDS + block::RECORD * half + at)
+            .word(self.base + block::RECORDS + block::RECORD * half + at)
             .load(Relaxed)
     }
 
     fn set(&self, half: usize, at: usize, value: u64) {
         self.segment
-            .word(self.place + block::RECORDS + block::RECORD * half + at)
+            .word(self.base + block::RECORDS + block::RECORD * half + at)
             .store(value, Relaxed);
     }
 
-    /// Reads the half that counts, and checks that it means something.
-    fn read_half(&mut self) -> Result<Half, Refused> {
-        let active = self.segment.word(self.place + block::ACTIVE).load(Relaxed);
+    /// Reads the active half, and checks that it is sound.
+    fn read_half(&mut self) -> Result<Half, ArenaError> {
+        let active = self.segment.word(self.base + block::ACTIVE).load(Relaxed);
         self.active = usize::from(active == 1);
         let number = |at| usize::try_from(self.word(self.active, at)).unwrap_or(usize::MAX);
         let half = Half {
             area: self.word(self.active, half::AREA),
             class: Class(number(half::CLASS)),
-            head_slot: number(half::HEAD_SLOT),
-            head_length: number(half::HEAD_LENGTH),
-            page_slot: number(half::PAGE_SLOT),
-            page_length: number(half::PAGE_LENGTH),
+            header_slot: number(half::HEADER_SLOT),
+            header_length: number(half::HEADER_LENGTH),
+            snapshot_slot: number(half::SNAPSHOT_SLOT),
+            snapshot_length: number(half::SNAPSHOT_LENGTH),
             position: Position {
-                page: self.word(self.active, half::PAGE_NUMBER),
-                head: self.word(self.active, half::HEAD_NUMBER),
+                snapshot: self.word(self.active, half::SNAPSHOT_NUMBER),
+                header: self.word(self.active, half::HEADER_NUMBER),
                 logged: number(half::LOGGED),
             },
         };
         let sound = half.class.0 <= Class::LARGEST.0
-            && half.head_slot < 2
-            && half.page_slot < 2
-            && half.head_length <= half.class.head()
-            && half.page_length <= half.class.page()
+            && half.header_slot < 2
+            && half.snapshot_slot < 2
+            && half.header_length <= half.class.header()
+            && half.snapshot_length <= half.class.snapshot()
             && half.position.logged <= half.class.log_entries();
         if !sound || active > 1 {
             return Err(Corrupt.into());
@@ -112,56 +111,60 @@ impl<'a> Mapped<'a> {
         Ok(half)
     }
 
-    fn current(&mut self) -> Result<Half, Refused> {
+    fn current(&mut self) -> Result<Half, ArenaError> {
         self.half.map_or_else(|| self.read_half(), Ok)
     }
 
-    fn read_at(&self, half: Half, within: usize, length: usize) -> Result<Vec<u8>, Refused> {
-        let (segment, place) = self.arena.at(half.area)?;
-        Ok(segment.read(place + within, length))
+    fn read_at(&self, half: Half, within: usize, length: usize) -> Result<Vec<u8>, ArenaError> {
+        let (segment, base) = self.arena.at(half.area)?;
+        Ok(segment.read(base + within, length))
     }
 
-    /// Makes the other half count.
+    /// Makes the other half active.
     fn flip(&mut self, half: Half) {
         let other = 1 - self.active;
-        let Position { page, head, logged } = half.position;
+        let Position {
+            snapshot,
+            header,
+            logged,
+        } = half.position;
         let words = [
             (half::AREA, half.area),
             (half::CLASS, half.class.0 as u64),
-            (half::HEAD_SLOT, half.head_slot as u64),
-            (half::HEAD_LENGTH, half.head_length as u64),
-            (half::PAGE_SLOT, half.page_slot as u64),
-            (half::PAGE_LENGTH, half.page_length as u64),
-            (half::HEAD_NUMBER, head),
-            (half::PAGE_NUMBER, page),
+            (half::HEADER_SLOT, half.header_slot as u64),
+            (half::HEADER_LENGTH, half.header_length as u64),
+            (half::SNAPSHOT_SLOT, half.snapshot_slot as u64),
+            (half::SNAPSHOT_LENGTH, half.snapshot_length as u64),
+            (half::HEADER_NUMBER, header),
+            (half::SNAPSHOT_NUMBER, snapshot),
             (half::LOGGED, logged as u64),
         ];
         for (at, value) in words {
             self.set(other, at, value);
         }
-        // Everything above is written before this, also for whoever inherits the lock.
+        // Everything above is written before this, also for a process that recovers the lock.
         self.segment
-            .word(self.place + block::ACTIVE)
+            .word(self.base + block::ACTIVE)
             .store(other as u64, Release);
         (self.active, self.half) = (other, Some(half));
     }
 
-    /// Moves the record to a larger area, where all of it is written anew.
+    /// Moves the record to a larger area, and writes all of it there.
     #[cold]
     fn grow(
         &mut self,
         half: Half,
-        head: &[u8],
-        page: &[u8],
+        header: &[u8],
+        snapshot: &[u8],
         log: &[u8],
         class: Class,
-    ) -> Result<Half, Refused> {
+    ) -> Result<Half, ArenaError> {
         let directory = self.arena.lock()?;
         let area = self.arena.take_area(class)?;
-        let (segment, place) = self.arena.at(area)?;
-        segment.write(place + head_at(class, 0), head);
-        segment.write(place + page_at(class, 0), page);
-        segment.write(place + log_at(class, 0), log);
+        let (segment, base) = self.arena.at(area)?;
+        segment.write(base + header_at(class, 0), header);
+        segment.write(base + snapshot_at(class, 0), snapshot);
+        segment.write(base + log_at(class, 0), log);
         let position = Position {
             logged: log.len() / ENTRY,
             ..half.position
@@ -169,10 +172,10 @@ impl<'a> Mapped<'a> {
         let grown = Half {
             area,
             class,
-            head_slot: 0,
-            head_length: head.len(),
-            page_slot: 0,
-            page_length: page.len(),
+            header_slot: 0,
+            header_length: header.len(),
+            snapshot_slot: 0,
+            snapshot_length: snapshot.len(),
             position,
         };
         self.flip(grown);
@@ -182,26 +185,26 @@ impl<'a> Mapped<'a> {
     }
 }
 
-const fn head_at(class: Class, slot: usize) -> usize {
-    slot * class.head()
+const fn header_at(class: Class, slot: usize) -> usize {
+    slot * class.header()
 }
 
-const fn page_at(class: Class, slot: usize) -> usize {
-    2 * class.head() + slot * class.page()
+const fn snapshot_at(class: Class, slot: usize) -> usize {
+    2 * class.header() + slot * class.snapshot()
 }
 
 const fn log_at(class: Class, slot: usize) -> usize {
-    2 * class.head() + 2 * class.page() + slot * class.log()
+    2 * class.header() + 2 * class.snapshot() + slot * class.log()
 }
 
-impl From<Corrupt> for Refused {
+impl From<Corrupt> for ArenaError {
     fn from(_: Corrupt) -> Self {
-        Self::Damaged("the record of a site in it is garbled")
+        Self::Damaged("the record of a site in it is corrupt")
     }
 }
 
-impl Record for Mapped<'_> {
-    type Error = Refused;
+impl Record for MappedRecord<'_> {
+    type Error = ArenaError;
 
     #[inline]
     fn log_entries(&self) -> usize {
@@ -209,123 +212,131 @@ impl Record for Mapped<'_> {
             .log_entries()
     }
 
-    /// Reads no more than it is asked for: a copy that is up to date needs nothing else.
+    /// Reads nothing but the position: a copy that is up to date needs nothing else.
     #[inline]
-    fn position(&mut self) -> Result<Position, Refused> {
-        self.active = usize::from(self.segment.word(self.place + block::ACTIVE).load(Relaxed) == 1);
+    fn position(&mut self) -> Result<Position, ArenaError> {
+        self.active = usize::from(self.segment.word(self.base + block::ACTIVE).load(Relaxed) == 1);
         let logged = usize::try_from(self.word(self.active, half::LOGGED)).unwrap_or(usize::MAX);
         self.position = Position {
-            page: self.word(self.active, half::PAGE_NUMBER),
-            head: self.word(self.active, half::HEAD_NUMBER),
+            snapshot: self.word(self.active, half::SNAPSHOT_NUMBER),
+            header: self.word(self.active, half::HEADER_NUMBER),
             logged,
         };
         Ok(self.position)
     }
 
-    fn head(&mut self) -> Result<Vec<u8>, Refused> {
+    fn header(&mut self) -> Result<Vec<u8>, ArenaError> {
         let half = self.current()?;
-        self.read_at(half, head_at(half.class, half.head_slot), half.head_length)
+        self.read_at(
+            half,
+            header_at(half.class, half.header_slot),
+            half.header_length,
+        )
     }
 
-    fn page(&mut self) -> Result<Vec<u8>, Refused> {
+    fn snapshot(&mut self) -> Result<Vec<u8>, ArenaError> {
         let half = self.current()?;
-        self.read_at(half, page_at(half.class, half.page_slot), half.page_length)
+        self.read_at(
+            half,
+            snapshot_at(half.class, half.snapshot_slot),
+            half.snapshot_length,
+        )
     }
 
-    fn log(&mut self, from: usize) -> Result<Vec<u8>, Refused> {
+    fn log(&mut self, from: usize) -> Result<Vec<u8>, ArenaError> {
         let half = self.current()?;
         let length = half.position.logged.saturating_sub(from) * ENTRY;
         self.read_at(
             half,
-            log_at(half.class, half.page_slot) + from * ENTRY,
+            log_at(half.class, half.snapshot_slot) + from * ENTRY,
             length,
         )
     }
 
     #[inline]
-    fn write(&mut self, commit: &Commit<'_>) -> Result<Position, Refused> {
+    fn write(&mut self, commit: &Commit<'_>) -> Result<Position, ArenaError> {
         self.segment
-            .word(self.place + block::USED)
+            .word(self.base + block::USED)
             .store(self.now.as_micros(), Relaxed);
-        if commit.head.is_none() && commit.page.is_none() {
+        if commit.header.is_none() && commit.snapshot.is_none() {
             return self.append(commit.log);
         }
         self.replace(commit)
     }
 }
 
-impl Mapped<'_> {
-    /// Adds to the log of the half that counts, whose position has been read. Reads no more of it
-    /// than that takes.
+impl MappedRecord<'_> {
+    /// Appends to the log of the active half, whose position has been read. Reads nothing else of
+    /// it.
     #[inline]
-    fn append(&mut self, log: &[u8]) -> Result<Position, Refused> {
+    fn append(&mut self, log: &[u8]) -> Result<Position, ArenaError> {
         let mut position = self.position;
         let number = |at| usize::try_from(self.word(self.active, at)).unwrap_or(usize::MAX);
-        let (class, slot) = (Class(number(half::CLASS)), number(half::PAGE_SLOT));
+        let (class, slot) = (Class(number(half::CLASS)), number(half::SNAPSHOT_SLOT));
         let logged = position.logged.saturating_add(log.len() / ENTRY);
         if class.0 > Class::LARGEST.0 || slot > 1 || logged > class.log_entries() {
             return Err(Corrupt.into());
         }
-        let (segment, place) = self.arena.at(self.word(self.active, half::AREA))?;
-        segment.write_words(place + log_at(class, slot) + position.logged * ENTRY, log);
+        let (segment, base) = self.arena.at(self.word(self.active, half::AREA))?;
+        segment.write_words(base + log_at(class, slot) + position.logged * ENTRY, log);
         position.logged = logged;
         let count = self
             .segment
-            .word(self.place + block::RECORDS + block::RECORD * self.active + half::LOGGED);
+            .word(self.base + block::RECORDS + block::RECORD * self.active + half::LOGGED);
         count.store(logged as u64, Release);
         Ok(position)
     }
 
-    /// Writes a head, a page or both into the places that do not count, and makes them count.
+    /// Writes a header, a snapshot or both into the inactive slots, and makes them active.
     #[cold]
-    fn replace(&mut self, commit: &Commit<'_>) -> Result<Position, Refused> {
+    fn replace(&mut self, commit: &Commit<'_>) -> Result<Position, ArenaError> {
         let mut half = self.current()?;
-        if commit.head.is_some() {
+        if commit.header.is_some() {
             let until = commit
                 .open
                 .as_ref()
                 .map_or(0, |(until, _)| until.as_micros());
             self.segment
-                .word(self.place + block::OPEN_UNTIL)
+                .word(self.base + block::OPEN_UNTIL)
                 .store(until, Relaxed);
         }
-        half.position.head += u64::from(commit.head.is_some());
-        half.position.page += u64::from(commit.page.is_some());
-        let (head_length, page_length) = (
-            commit.head.map_or(half.head_length, <[u8]>::len),
-            commit.page.map_or(half.page_length, <[u8]>::len),
+        half.position.header += u64::from(commit.header.is_some());
+        half.position.snapshot += u64::from(commit.snapshot.is_some());
+        let (header_length, snapshot_length) = (
+            commit.header.map_or(half.header_length, <[u8]>::len),
+            commit.snapshot.map_or(half.snapshot_length, <[u8]>::len),
         );
-        let class = Class::for_lengths(head_length, page_length)
-            .ok_or(Refused::Damaged("the record of a site has outgrown it"))?;
+        let class = Class::for_lengths(header_length, snapshot_length)
+            .ok_or(ArenaError::Damaged("the record of a site has outgrown it"))?;
         if class.0 > half.class.0 {
-            let head = commit
-                .head
-                .map_or_else(|| self.head(), |head| Ok(head.to_vec()))?;
-            let page = commit
-                .page
-                .map_or_else(|| self.page(), |page| Ok(page.to_vec()))?;
-            let mut log = if commit.page.is_some() {
+            let header = commit
+                .header
+                .map_or_else(|| self.header(), |header| Ok(header.to_vec()))?;
+            let snapshot = commit
+                .snapshot
+                .map_or_else(|| self.snapshot(), |snapshot| Ok(snapshot.to_vec()))?;
+            let mut log = if commit.snapshot.is_some() {
                 Vec::new()
             } else {
                 self.log(0)?
             };
             log.extend_from_slice(commit.log);
-            return Ok(self.grow(half, &head, &page, &log, class)?.position);
+            return Ok(self.grow(half, &header, &snapshot, &log, class)?.position);
         }
-        let (segment, place) = self.arena.at(half.area)?;
-        if let Some(head) = commit.head {
-            half.head_slot = 1 - half.head_slot;
-            half.head_length = head.len();
-            segment.write(place + head_at(half.class, half.head_slot), head);
+        let (segment, base) = self.arena.at(half.area)?;
+        if let Some(header) = commit.header {
+            half.header_slot = 1 - half.header_slot;
+            half.header_length = header.len();
+            segment.write(base + header_at(half.class, half.header_slot), header);
         }
-        if let Some(page) = commit.page {
-            half.page_slot = 1 - half.page_slot;
-            half.page_length = page.len();
+        if let Some(snapshot) = commit.snapshot {
+            half.snapshot_slot = 1 - half.snapshot_slot;
+            half.snapshot_length = snapshot.len();
             half.position.logged = 0;
-            segment.write(place + page_at(half.class, half.page_slot), page);
+            segment.write(base + snapshot_at(half.class, half.snapshot_slot), snapshot);
         }
         segment.write(
-            place + log_at(half.class, half.page_slot) + half.position.logged * ENTRY,
+            base + log_at(half.class, half.snapshot_slot) + half.position.logged * ENTRY,
             commit.log,
         );
         half.position.logged += commit.log.len() / ENTRY;

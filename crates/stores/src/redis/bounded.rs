@@ -1,6 +1,6 @@
-//! A connection whose answers are bounded. The library reads whatever a server announces: one line
-//! that announces a billion values reserves memory for them, and a text without an end is collected
-//! until the memory is gone.
+//! A connection with bounded answers. The library reads whatever a server announces: one line that
+//! announces a billion values reserves memory for them, and a string without an end is collected
+//! until memory runs out.
 
 use std::io;
 use std::pin::Pin;
@@ -14,14 +14,14 @@ pub(super) const MAX_ANSWER: u64 = 8 << 20;
 const MAX_LINE: u64 = 64 << 10;
 /// How many values an answer may announce, at all depths together. `SCAN` is asked for a thousand.
 const MAX_VALUES: u64 = 64 << 10;
-/// How deep values may lie within each other. The script's answers are flat, and those to `SCAN`
-/// have one level more.
+/// How deep values may be nested. The script's answers are flat, and those to `SCAN` have one level
+/// more.
 const MAX_DEPTH: usize = 16;
 
 /// Follows the framing of answers, and nothing of their content.
 #[derive(Default)]
 struct Framing {
-    /// What this answer has taken so far.
+    /// The bytes of this answer so far.
     bytes: u64,
     values: u64,
     /// The values that are missing at each depth.
@@ -29,7 +29,7 @@ struct Framing {
     at: At,
 }
 
-/// Where in an answer the next byte lies.
+/// The position of the next byte in an answer.
 #[derive(Clone, Copy, Default)]
 enum At {
     /// At the byte that says what kind of value follows.
@@ -42,12 +42,12 @@ enum At {
         number: Option<u64>,
         negative: bool,
     },
-    /// In a text of which so many bytes are left, with the end of its line.
+    /// In a string of which this many bytes are left, the end of its line included.
     Text { left: u64 },
 }
 
 impl Framing {
-    /// Takes in what arrived.
+    /// Follows the bytes that arrived.
     fn take(&mut self, mut bytes: &[u8]) -> Result<(), &'static str> {
         while let Some((first, rest)) = bytes.split_first() {
             match self.at {
@@ -126,8 +126,8 @@ impl Framing {
                 self.at = At::Text { left: length + 2 };
             }
             (b'*' | b'~' | b'>' | b'%' | b'|', Some(number)) => {
-                // A map has two values for each entry; attributes stand before the value that they
-                // belong to.
+                // A map has two values for each entry; attributes precede the value that they belong
+                // to.
                 let number = number
                     .saturating_mul(if matches!(kind, b'%' | b'|') { 2 } else { 1 })
                     .saturating_add(u64::from(kind == b'|'));
@@ -154,7 +154,7 @@ impl Framing {
         Ok(())
     }
 
-    /// Tells whether the line that ended announced a negative length: no value.
+    /// Returns whether the line that ended announced a negative length: no value.
     fn is_null(&self) -> bool {
         matches!(self.at, At::Line { negative: true, .. })
     }
@@ -201,8 +201,8 @@ impl AsyncRead for Bounded {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.socket).poll_read(context, buffer))?;
-        // The kind is that of a lost connection: the library drops it, and the store is asked anew
-        // or is away.
+        // The kind is that of a lost connection: the library drops it, and the call is repeated or
+        // the store is unavailable.
         let refused = |why| io::Error::new(io::ErrorKind::ConnectionAborted, why);
         Poll::Ready(
             self.framing
@@ -234,17 +234,17 @@ impl AsyncWrite for Bounded {
 mod tests {
     use super::*;
 
-    /// Takes an answer in pieces of every size, and tells what is wrong with it, and whether it has
-    /// ended.
-    fn judge(answer: &[u8]) -> (Option<&'static str>, bool) {
-        let whole = judge_in(answer, answer.len().max(1));
+    /// Follows an answer in pieces of several sizes; returns what is wrong with it, and whether it
+    /// has ended.
+    fn check(answer: &[u8]) -> (Option<&'static str>, bool) {
+        let whole = check_in_pieces(answer, answer.len().max(1));
         for size in [1, 2, 7] {
-            assert_eq!(judge_in(answer, size), whole, "in pieces of {size}");
+            assert_eq!(check_in_pieces(answer, size), whole, "in pieces of {size}");
         }
         whole
     }
 
-    fn judge_in(answer: &[u8], size: usize) -> (Option<&'static str>, bool) {
+    fn check_in_pieces(answer: &[u8], size: usize) -> (Option<&'static str>, bool) {
         let mut framing = Framing::default();
         let wrong = answer
             .chunks(size)
@@ -271,9 +271,9 @@ mod tests {
             "|1\r\n+a\r\n:1\r\n:2\r\n",
             "*2\r\n$1\r\n0\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n+next\r\n",
         ] {
-            assert_eq!(judge(answer.as_bytes()), (None, true), "{answer:?}");
+            assert_eq!(check(answer.as_bytes()), (None, true), "{answer:?}");
             assert!(
-                !judge(&answer.as_bytes()[..answer.len() - 1]).1,
+                !check(&answer.as_bytes()[..answer.len() - 1]).1,
                 "{answer:?}"
             );
         }
@@ -298,16 +298,16 @@ mod tests {
                 "the values of its answer are nested too deeply",
             ),
         ] {
-            assert_eq!(judge(answer.as_bytes()).0.unwrap_or("nothing yet"), why);
+            assert_eq!(check(answer.as_bytes()).0.unwrap_or("nothing yet"), why);
         }
         let many = format!(
             "*9000\r\n{}",
             format!("$1000\r\n{}\r\n", "x".repeat(1_000)).repeat(9_000)
         );
-        assert_eq!(judge(many.as_bytes()).0, Some("its answer is too large"));
+        assert_eq!(check(many.as_bytes()).0, Some("its answer is too large"));
         let in_parts = format!("*3\r\n{}", "*40000\r\n".repeat(2));
         assert_eq!(
-            judge(in_parts.as_bytes()).0,
+            check(in_parts.as_bytes()).0,
             Some("it announces too many values")
         );
     }

@@ -1,5 +1,5 @@
-//! The connection to the server: made when it is first needed, shared by all, and made anew when it
-//! was lost.
+//! The connection to the server: opened at its first use, shared by all callers, and opened again
+//! when it was lost.
 
 use std::io;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use super::bounded::Bounded;
 use super::pause;
 
 /// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(2);
-/// How long an answer may take: a server that pauses for a moment is waited for.
-const RESPOND: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long an answer may take: longer than short pauses of a server.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long to wait before a connection that failed is tried again.
-const AGAIN: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(200)];
+const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(200)];
 
 type Outcome = Result<MultiplexedConnection, RedisError>;
 type Attempt = watch::Receiver<Option<Outcome>>;
@@ -33,28 +33,28 @@ type Attempt = watch::Receiver<Option<Outcome>>;
 #[derive(Clone)]
 pub(super) struct Link {
     info: Arc<ConnectionInfo>,
-    home: Handle,
+    runtime: Handle,
     current: Arc<Mutex<Option<Attempt>>>,
 }
 
 impl Link {
-    /// Connects nothing yet. What is in the background runs in `home`.
-    pub(super) fn new(info: ConnectionInfo, home: Handle) -> Self {
+    /// Does not connect yet. Background tasks run in `runtime`.
+    pub(super) fn new(info: ConnectionInfo, runtime: Handle) -> Self {
         Self {
             info: Arc::new(info),
-            home,
+            runtime,
             current: Arc::default(),
         }
     }
 
-    /// Sends a command on the connection there is.
+    /// Sends a command on the current connection.
     pub(super) async fn send(&self, command: &Cmd) -> Result<Value, RedisError> {
         let attempt = self.attempt();
         let sent = match ready(attempt.clone()).await {
             Ok(mut connection) => connection.send_packed_command(command).await,
             Err(error) => Err(error),
         };
-        self.judge(&attempt, sent)
+        self.forget_if_lost(&attempt, sent)
     }
 
     /// Returns the connection, or the attempt at one that is under way, or begins one.
@@ -62,22 +62,27 @@ impl Link {
         self.current
             .lock()
             .get_or_insert_with(|| {
-                let (told, attempt) = watch::channel(None);
-                let (info, home) = (Arc::clone(&self.info), self.home.clone());
+                let (sender, attempt) = watch::channel(None);
+                let (info, runtime) = (Arc::clone(&self.info), self.runtime.clone());
                 // A task of its own: callers that stop waiting do not stop it for the others.
                 #[expect(
                     clippy::disallowed_methods,
                     reason = "the store's own background work, in the runtime it was opened in"
                 )]
-                self.home
-                    .spawn(async move { told.send_replace(Some(connect(&info, &home).await)) });
+                self.runtime.spawn(async move {
+                    sender.send_replace(Some(connect(&info, &runtime).await))
+                });
                 attempt
             })
             .clone()
     }
 
-    /// Forgets a connection that is of no more use, unless another one was made already.
-    fn judge<T>(&self, attempt: &Attempt, sent: Result<T, RedisError>) -> Result<T, RedisError> {
+    /// Forgets a connection that was lost, unless another one was opened already.
+    fn forget_if_lost<T>(
+        &self,
+        attempt: &Attempt,
+        sent: Result<T, RedisError>,
+    ) -> Result<T, RedisError> {
         let is_lost = |error: &RedisError| {
             error.is_unrecoverable_error() || matches!(&*attempt.borrow(), Some(Err(_)))
         };
@@ -115,7 +120,7 @@ impl ConnectionLike for Link {
                 }
                 Err(error) => Err(error),
             };
-            self.judge(&attempt, sent)
+            self.forget_if_lost(&attempt, sent)
         })
     }
 
@@ -140,10 +145,10 @@ async fn ready(mut attempt: Attempt) -> Outcome {
 }
 
 /// Connects, and tries again a few times.
-async fn connect(info: &ConnectionInfo, home: &Handle) -> Outcome {
-    let mut again = AGAIN.into_iter();
+async fn connect(info: &ConnectionInfo, runtime: &Handle) -> Outcome {
+    let mut again = RETRY_DELAYS.into_iter();
     loop {
-        let outcome = connect_once(info, home).await;
+        let outcome = connect_once(info, runtime).await;
         let (Err(error), Some(wait)) = (&outcome, again.next()) else {
             return outcome;
         };
@@ -154,13 +159,13 @@ async fn connect(info: &ConnectionInfo, home: &Handle) -> Outcome {
     }
 }
 
-async fn connect_once(info: &ConnectionInfo, home: &Handle) -> Outcome {
+async fn connect_once(info: &ConnectionInfo, runtime: &Handle) -> Outcome {
     #[expect(
         clippy::disallowed_methods,
         reason = "the server is real, and so is the time it takes to answer"
     )]
-    let connected = tokio::time::timeout(CONNECT, async {
-        let config = AsyncConnectionConfig::new().set_response_timeout(Some(RESPOND));
+    let connected = tokio::time::timeout(CONNECT_TIMEOUT, async {
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(RESPONSE_TIMEOUT));
         MultiplexedConnection::new_with_config(
             info.redis_settings(),
             dial(info.addr()).await?,
@@ -176,7 +181,7 @@ async fn connect_once(info: &ConnectionInfo, home: &Handle) -> Outcome {
         clippy::disallowed_methods,
         reason = "the store's own background work, in the runtime it was opened in"
     )]
-    home.spawn(driver);
+    runtime.spawn(driver);
     Ok(connection)
 }
 
@@ -212,7 +217,7 @@ async fn dial(address: &ConnectionAddr) -> Result<Bounded, RedisError> {
     }
 }
 
-/// Trusts whom the system trusts.
+/// Returns a TLS configuration with the root certificates of the system.
 fn trust() -> io::Result<rustls::ClientConfig> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -1,5 +1,4 @@
-//! Lua's tables, read from `MessagePack` as JSON: its strings may be any bytes, and its tables
-//! lists or maps.
+//! Lua tables, read from `MessagePack` as JSON: strings may be any bytes, and tables lists or maps.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
@@ -43,7 +42,7 @@ impl<'de> Visitor<'de> for Any {
         Ok(json!(value))
     }
 
-    /// A string that is no text: JSON has a list of numbers for it.
+    /// A string that is not text becomes a list of numbers in JSON.
     fn visit_bytes<E>(self, value: &[u8]) -> Result<Value, E> {
         Ok(json!(value))
     }

@@ -1,4 +1,4 @@
-//! The script that takes a step on the server, put together from its files.
+//! The script that runs an operation on the server, joined from its files.
 
 /// The version of what the script writes.
 pub(super) const LAYOUT: u32 = 3;

@@ -1,4 +1,4 @@
-//! One site on the server: each step is one call of the script.
+//! One site on the server: each operation is one call of the script.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use docstokg_policy::site::{
 use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
 
-use super::wire::{self, Malformed, Reply, Step};
+use super::wire::{self, Malformed, Reply, ScriptCall};
 use super::{Inner, begin, view};
 use crate::error::StoreError;
 use crate::handle::{Answer, BudgetKey, SiteHandle, SiteView, changes_nothing};
@@ -24,11 +24,11 @@ pub(super) struct RedisSite {
     pub(super) inner: Arc<PerProcess<Arc<Inner>>>,
     pub(super) key: Arc<str>,
     pub(super) names: Arc<Mutex<Vec<String>>>,
-    /// When the site was born, on the server's clock, and in which of the server's lives this
+    /// When the site was created, on the server's clock, and the count of data losses when this
     /// process learned that.
     pub(super) birth: Arc<Mutex<Option<(u64, u32)>>>,
-    /// The server is told the time of the caller's clock, and not asked for its own.
-    pub(super) told_time: bool,
+    /// Whether the script uses the caller's clock instead of the server's.
+    pub(super) uses_caller_clock: bool,
 }
 
 impl RedisSite {
@@ -36,23 +36,23 @@ impl RedisSite {
         self.inner.get()
     }
 
-    /// Returns when the site was born, as far as that is known of the life that the server has now;
+    /// Returns when the site was created, if this process learned that since the last data loss;
     /// else 0.
     fn known_birth(&self) -> u64 {
-        let life = self.inner().lives.load(Ordering::Acquire);
+        let losses = self.inner().losses.load(Ordering::Acquire);
         self.birth
             .lock()
-            .filter(|(_, learned)| *learned == life)
+            .filter(|(_, learned)| *learned == losses)
             .map_or(0, |(born, _)| born)
     }
 
-    /// Starts a step that asks nothing.
-    fn step(&self, op: &str) -> Step {
+    /// Starts a call without a question.
+    fn step(&self, op: &str) -> ScriptCall {
         self.step_with(op, 0, &[])
     }
 
-    /// Starts a step with a question.
-    fn asking(&self, op: &str, ask: &Ask<'_>) -> Step {
+    /// Starts a call with a question.
+    fn asking(&self, op: &str, ask: &Ask<'_>) -> ScriptCall {
         let inner = self.inner();
         let id = inner.fresh_id();
         let question = wire::pack(
@@ -66,15 +66,17 @@ impl RedisSite {
         self.step_with(op, id, &question)
     }
 
-    fn step_with(&self, op: &str, id: u64, question: &[u8]) -> Step {
+    fn step_with(&self, op: &str, id: u64, question: &[u8]) -> ScriptCall {
         let inner = self.inner();
-        let now = self.told_time.then(|| inner.clock.boot().as_micros());
-        Step::new(inner.script.get_hash(), &self.key, op, now, id, question)
+        let now = self
+            .uses_caller_clock
+            .then(|| inner.clock.boot().as_micros());
+        ScriptCall::new(inner.script.get_hash(), &self.key, op, now, id, question)
     }
 
     fn run<T: Send + Unpin + 'static>(
         &self,
-        step: Step,
+        step: ScriptCall,
         read: impl FnOnce(&Reply) -> Result<T, Malformed> + Send + 'static,
         unwanted: impl FnOnce(Result<T, StoreError>) + Send + 'static,
     ) -> Answer<T> {
@@ -89,18 +91,18 @@ impl RedisSite {
         begin(self.inner(), work, unwanted)
     }
 
-    /// Runs a step whose grant is given back if nobody waits for it any more.
-    fn run_in(&self, step: Step, ask: &Ask<'_>) -> Answer<Entered> {
+    /// Runs a call whose permit is given back if its answer is dropped.
+    fn run_in(&self, step: ScriptCall, ask: &Ask<'_>) -> Answer<Entered> {
         let question = ask.to_owned();
-        let (again, birth, id, life) = (
+        let (again, birth, id, losses) = (
             self.clone(),
             Arc::clone(&self.birth),
             step.id,
-            self.inner().lives.load(Ordering::Acquire),
+            self.inner().losses.load(Ordering::Acquire),
         );
         let read = move |reply: &Reply| {
             if let Some(born) = reply.birth() {
-                *birth.lock() = Some((born, life));
+                *birth.lock() = Some((born, losses));
             }
             reply.entered(id)
         };

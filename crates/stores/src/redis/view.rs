@@ -1,4 +1,4 @@
-//! The script's state of a site, read back as the state of the pure functions.
+//! The script's state of a site, read back as a `Site`.
 
 use docstokg_policy::breaker::{Breaker, OpenReason};
 use docstokg_policy::budget::{Budget, History};
@@ -11,7 +11,7 @@ use super::lua::Lua;
 use super::wire::{Malformed, Reply};
 use crate::handle::SiteView;
 
-/// Reads the answer to `view`. The budgets named first come first.
+/// Reads the reply to `view`. The named budgets come first.
 pub(super) fn read(reply: &Reply, names: &[String]) -> Result<SiteView, Malformed> {
     let now = reply.stamp(0)?;
     let Some(Redis::BulkString(packed)) = reply.rest(1).first() else {
@@ -41,8 +41,8 @@ pub(super) fn read(reply: &Reply, names: &[String]) -> Result<SiteView, Malforme
             .filter(|name| !names.contains(name)),
     );
     for name in &order {
-        let place = found.iter().position(|(known, _)| known == name);
-        budgets.push(place.map_or_else(Budget::default, |place| found.swap_remove(place).1));
+        let index = found.iter().position(|(known, _)| known == name);
+        budgets.push(index.map_or_else(Budget::default, |index| found.swap_remove(index).1));
     }
     let isolated = Role::ALL
         .into_iter()
@@ -125,18 +125,31 @@ fn breaker_of(table: &Value) -> Result<Breaker, Malformed> {
             "recent": list(&past["r"]).into_iter().map(whole).collect::<Vec<_>>(),
         })
     });
-    let lease = |held: &Value| json!({ "id": whole(&held["i"]), "role": role_of(&held["o"]), "expires": whole(&held["x"]) });
+    let lease = |lease: &Value| {
+        json!({
+            "id": whole(&lease["i"]),
+            "role": role_of(&lease["o"]),
+            "expires": whole(&lease["x"]),
+        })
+    };
+    let block =
+        |block: &Value| json!({ "until": whole(&block["u"]), "reason": reason_of(&block["r"]) });
     let trip = table.get("t").map(|trip| {
         json!({
             "open_until": whole(&trip["u"]),
             "reason": reason_of(&trip["r"]),
-            "block": trip.get("b").map(|block| json!({ "until": whole(&block["u"]), "reason": reason_of(&block["r"]) })),
+            "block": trip.get("b").map(block),
             "half_open": trip["h"].as_bool().unwrap_or(false),
             "leases": list(&trip["l"]).into_iter().map(lease).collect::<Vec<_>>(),
             "by": trip.get("w"),
         })
     });
-    let breaker = json!({ "era": whole(&table["e"]), "failures": whole(&table["f"]), "past": past, "trip": trip });
+    let breaker = json!({
+        "generation": whole(&table["e"]),
+        "failures": whole(&table["f"]),
+        "past": past,
+        "trip": trip,
+    });
     serde_json::from_value(breaker).map_err(|_| Malformed)
 }
 
@@ -145,23 +158,30 @@ fn window_of(coarse: &Value) -> Value {
 }
 
 fn budget_of(table: &Value) -> Value {
-    let reservation = |held: &Value| {
-        let stage = if held["s"].as_bool() == Some(true) {
+    let reservation = |reservation: &Value| {
+        let stage = if reservation["s"].as_bool() == Some(true) {
             "Sent"
         } else {
             "Waiting"
         };
         json!({
-            "id": whole(&held["i"]),
-            "position": whole(&held["p"]),
-            "at": whole(&held["a"]),
-            "weight": whole(&held["w"]),
-            "expires": whole(&held["x"]),
+            "id": whole(&reservation["i"]),
+            "position": whole(&reservation["p"]),
+            "at": whole(&reservation["a"]),
+            "weight": whole(&reservation["w"]),
+            "expires": whole(&reservation["x"]),
             "stage": stage,
         })
     };
-    let slot = |held: &Value| json!({ "id": whole(&held["i"]), "expires": whole(&held["x"]) });
-    let coarse = |coarse: &Value| json!({ "window": window_of(coarse), "width": whole(&coarse["w"]), "id": whole(&coarse["l"]) << 32 ^ whole(&coarse["p"]), "share": whole(&coarse["s"]) });
+    let slot = |slot: &Value| json!({ "id": whole(&slot["i"]), "expires": whole(&slot["x"]) });
+    let coarse = |coarse: &Value| {
+        json!({
+            "window": window_of(coarse),
+            "width": whole(&coarse["w"]),
+            "id": whole(&coarse["l"]) << 32 ^ whole(&coarse["p"]),
+            "share": whole(&coarse["s"]),
+        })
+    };
     let all = |field: &str, read: &dyn Fn(&Value) -> Value| {
         list(&table[field])
             .into_iter()
@@ -172,14 +192,20 @@ fn budget_of(table: &Value) -> Value {
         "w",
         &|wait| json!({ "at": whole(&wait["a"]), "length": length(&wait["l"]) }),
     );
-    let tally = table.get("y").map(|tally| json!({ "started": whole(&tally["s"]), "calls": whole(&tally["c"]), "throttled": whole(&tally["t"]) }));
+    let counts = table.get("y").map(|counts| {
+        json!({
+            "started": whole(&counts["s"]),
+            "calls": whole(&counts["c"]),
+            "throttled": whole(&counts["t"]),
+        })
+    });
     let mut budget = Map::new();
     budget.insert("keep".to_owned(), json!(whole(&table["cap"])));
     budget.insert("coarse".to_owned(), json!(all("c", &coarse)));
     budget.insert("reservations".to_owned(), json!(all("t", &reservation)));
     budget.insert("slots".to_owned(), json!(all("s", &slot)));
     budget.insert("multiplier".to_owned(), json!(whole(&table["m"])));
-    budget.insert("counts".to_owned(), json!(tally));
+    budget.insert("counts".to_owned(), json!(counts));
     budget.insert("extensions".to_owned(), Value::Null);
     budget.insert(
         "waits".to_owned(),

@@ -1,5 +1,5 @@
-//! What is said to the script and what it says: lengths of time, since the server has a clock of
-//! its own.
+//! Calls of the script and its replies. Both hold lengths of time, not instants: the server has a
+//! clock of its own.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -18,24 +18,24 @@ use redis::{Cmd, Value};
 
 use crate::hash::fnv;
 
-/// "For ever", to the script: its numbers are exact up to here.
+/// "Forever", to the script: its numbers are exact up to here.
 const FAR: u64 = (1 << 53) - 1;
 
-/// The place of a request that overlaps with the head of its queue, to the script.
+/// The queue position of a request that overlaps with the head of its queue, to the script.
 const OVERLAPPING: u32 = u32::MAX;
 
-/// A call of the script: the step, the time to go by, the question, and what else the step needs.
-pub(super) struct Step {
+/// A call of the script: the operation, the time to use, the question, and further arguments.
+pub(super) struct ScriptCall {
     pub(super) arguments: Cmd,
-    /// Done twice it would grant less, not more.
+    /// Whether it may run twice: then it permits less, not more.
     pub(super) may_repeat: bool,
-    /// The name that a pass or a reservation gets.
+    /// The id that a permit or a reservation gets.
     pub(super) id: u64,
 }
 
-impl Step {
+impl ScriptCall {
     /// Starts a call of the script with this hash on a site. `now` is for tests; otherwise the
-    /// server knows.
+    /// server's clock counts.
     pub(super) fn new(
         hash: &str,
         key: &str,
@@ -51,7 +51,7 @@ impl Step {
             .arg("1")
             .arg(key)
             .arg(question);
-        // What goes without saying is not said: a plain `enter` is as short as it can be.
+        // Defaults are left out, so that a plain `enter` is as short as possible.
         match now {
             Some(now) => drop(arguments.arg(op).arg(now)),
             None if op == "enter" => {}
@@ -145,7 +145,7 @@ impl Packer {
 /// first. `birth` is that of the site as this process knows it, or 0.
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "a request charges a handful of budgets with a handful of windows"
+    reason = "a request has a handful of budgets with a handful of windows"
 )]
 pub(super) fn pack(
     ask: &Ask<'_>,
@@ -172,9 +172,8 @@ pub(super) fn pack(
                 .length(cost.windows.guard());
         }
     }
-    // The kind of the question: the same budgets under the same windows, on the same site. To a
-    // site that was born anew the questions of those who knew the old one are of a kind that it has
-    // never seen.
+    // The kind of the question: the same budgets under the same windows, on the same site. On a site
+    // that was created again, questions of processes that knew the old one are of an unknown kind.
     let kind = (fnv(&packer.0[9..]) ^ birth.wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_le_bytes();
     packer.0[1..9].copy_from_slice(&kind);
     packer.long(birth);
@@ -238,28 +237,28 @@ pub(super) fn pack(
     packer.0
 }
 
-/// Tells whether a question may be answered by a look at windows alone: one of each budget, from
-/// whoever is next.
+/// Returns whether only windows count for a question: a weight of one in each budget, of a request
+/// that no other of its process precedes.
 fn is_quick(ask: &Ask<'_>) -> bool {
-    let alone = |place: usize, cost: &Cost| {
-        ask.costs[..place]
+    let is_only_one = |index: usize, cost: &Cost| {
+        ask.costs[..index]
             .iter()
             .all(|other| other.budget != cost.budget)
     };
-    let is_plain = |(place, cost): (usize, &Cost)| {
-        cost.weight == 1 && cost.slots.is_none() && alone(place, cost)
+    let is_plain = |(index, cost): (usize, &Cost)| {
+        cost.weight == 1 && cost.slots.is_none() && is_only_one(index, cost)
     };
     !ask.isolated
         && !matches!(ask.queue_position, QueuePosition::Behind(_))
         && ask.costs.iter().enumerate().all(is_plain)
 }
 
-/// What the script said.
+/// A reply of the script.
 pub(super) struct Reply {
     values: Vec<Value>,
-    /// The instant of the caller's clock at which the answer was there.
+    /// The instant of the caller's clock at which the reply arrived.
     here: BootInstant,
-    /// The instant at which the question was put.
+    /// The instant at which the question was sent.
     asked: BootInstant,
 }
 
@@ -283,15 +282,15 @@ impl Reply {
         }
     }
 
-    pub(super) fn int(&self, place: usize) -> Result<i64, Malformed> {
-        match self.values.get(place) {
+    pub(super) fn int(&self, index: usize) -> Result<i64, Malformed> {
+        match self.values.get(index) {
             Some(Value::Int(number)) => Ok(*number),
             _ => Err(Malformed),
         }
     }
 
-    pub(super) fn text(&self, place: usize) -> Result<&str, Malformed> {
-        match self.values.get(place) {
+    pub(super) fn text(&self, index: usize) -> Result<&str, Malformed> {
+        match self.values.get(index) {
             Some(Value::BulkString(bytes)) => std::str::from_utf8(bytes).map_err(|_| Malformed),
             Some(Value::SimpleString(text)) => Ok(text),
             _ => Err(Malformed),
@@ -302,22 +301,22 @@ impl Reply {
         self.values.get(from..).unwrap_or_default()
     }
 
-    fn number(&self, place: usize) -> Result<u64, Malformed> {
-        u64::try_from(self.int(place)?).map_err(|_| Malformed)
+    fn number(&self, index: usize) -> Result<u64, Malformed> {
+        u64::try_from(self.int(index)?).map_err(|_| Malformed)
     }
 
-    pub(super) fn flag(&self, place: usize) -> Result<bool, Malformed> {
-        Ok(self.int(place)? != 0)
+    pub(super) fn flag(&self, index: usize) -> Result<bool, Malformed> {
+        Ok(self.int(index)? != 0)
     }
 
     /// Returns an instant of the server on its own clock.
-    pub(super) fn stamp(&self, place: usize) -> Result<BootInstant, Malformed> {
-        Ok(BootInstant::from_micros(self.number(place)?))
+    pub(super) fn stamp(&self, index: usize) -> Result<BootInstant, Malformed> {
+        Ok(BootInstant::from_micros(self.number(index)?))
     }
 
-    /// Returns an instant of the server on the caller's clock: so long from the answer on.
-    fn instant(&self, place: usize) -> Result<BootInstant, Malformed> {
-        let (now, at) = (self.number(0)?, self.number(place)?);
+    /// Returns an instant of the server on the caller's clock, relative to the arrival of the reply.
+    fn instant(&self, index: usize) -> Result<BootInstant, Malformed> {
+        let (now, at) = (self.number(0)?, self.number(index)?);
         if at >= FAR {
             return Ok(BootInstant::FAR);
         }
@@ -329,15 +328,15 @@ impl Reply {
         }))
     }
 
-    fn reason(&self, place: usize) -> Result<OpenReason, Malformed> {
-        OpenReason::from_word(self.text(place)?).ok_or(Malformed)
+    fn reason(&self, index: usize) -> Result<OpenReason, Malformed> {
+        OpenReason::from_word(self.text(index)?).ok_or(Malformed)
     }
 
     pub(super) fn transition(&self, from: usize) -> Result<Option<Transition>, Malformed> {
         if self.values.len() <= from {
             return Ok(None);
         }
-        let state = |place| State::from_word(self.text(place)?).ok_or(Malformed);
+        let state = |index| State::from_word(self.text(index)?).ok_or(Malformed);
         let reset = self.int(from + 3)?;
         Ok(Some(Transition {
             from: state(from)?,
@@ -348,9 +347,9 @@ impl Reply {
         }))
     }
 
-    /// Reads the answer to an `enter` or a `confirm` that was to name its pass `id`.
+    /// Reads the reply to an `enter` or a `confirm` whose permit gets the id `id`.
     pub(super) fn entered(&self, id: u64) -> Result<Entered, Malformed> {
-        // A plain go is short: when, in which era, whether the breaker has no failures.
+        // A plain go is short: instant, generation, whether the breaker has no failures.
         if self.values.len() == 3 {
             let generation = u32::try_from(self.int(1)?).map_err(|_| Malformed)?;
             let permit = Permit {
@@ -379,8 +378,8 @@ impl Reply {
             "go" => Entry::Go(Permit {
                 id: self.number(3)?,
                 generation: u32::try_from(self.int(4)?).map_err(|_| Malformed)?,
-                // It was granted at some time between question and answer: whoever wants to know
-                // how late it leaves counts from the question on.
+                // The server permitted it at some time between question and reply: its age counts
+                // from the question on.
                 at: self.asked,
                 stamp: self.stamp(2)?,
                 probe: self.flag(5)?,
@@ -431,7 +430,7 @@ impl Reply {
         })
     }
 
-    /// Returns when the site was born, on the server's clock, where the answer to an `enter` or a
+    /// Returns when the site was created, on the server's clock, where the reply to an `enter` or a
     /// `confirm` says so.
     pub(super) fn birth(&self) -> Option<u64> {
         if self.values.len() == 3 {
@@ -471,9 +470,9 @@ impl Reply {
     }
 
     pub(super) fn settled(&self) -> Result<Settled, Malformed> {
-        let share = |place| {
+        let share = |index| {
             Ok(Multiplier::from_thousandths(
-                u16::try_from(self.int(place)?).map_err(|_| Malformed)?,
+                u16::try_from(self.int(index)?).map_err(|_| Malformed)?,
             ))
         };
         let adjusted = if self.int(3)? == -1 {

@@ -1,4 +1,4 @@
-//! The database: its tables, its lock file, and the steps that run on it.
+//! The database: its lock file, and the operations that run on it.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,16 +21,16 @@ use crate::replica::{Corrupt, Replica, from_first_layout};
 const VERSION: i64 = 2;
 /// The version whose reservations had no positions: its sites are rewritten when it is opened.
 const FIRST_VERSION: i64 = 1;
-/// How many steps there are between two looks for sites to forget.
+/// How many operations there are between two sweeps of unused sites.
 const SWEEP_EVERY: u32 = 4_096;
-/// How long SQLite itself waits, for those who look at the database by other means.
-const BUSY: Duration = Duration::from_millis(500);
-/// How many steps make the log long enough to be copied: a page each, so it is some megabytes long
-/// by then. The step after the copy waits for the disk, so it is not done more often; and SQLite
-/// passes every earlier copy of a page when it adds one to the log, so it is not done less often.
-const LONG_LOG: u32 = 2_000;
-/// The size of a page. A step writes one: it holds a site with a full log, and not much more.
-const PAGE: i64 = 2_048;
+/// How long SQLite itself waits, for other programs that use the database.
+const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
+/// How many operations there are between two checkpoints: a page each, so the write-ahead log has
+/// some megabytes by then. The operation after a checkpoint waits for the disk, so it is not more
+/// often; and SQLite searches all earlier copies of a page when it adds one, so it is not less often.
+const CHECKPOINT_STEPS: u32 = 2_000;
+/// The size of a page. An operation writes one: it holds a site with a full log, and not much more.
+const PAGE_SIZE: i64 = 2_048;
 
 const TABLES: &str = "
 CREATE TABLE boot (id TEXT NOT NULL, anchor_boot INTEGER NOT NULL, anchor_wall INTEGER NOT NULL);
@@ -47,14 +47,15 @@ CREATE TABLE sites (
     updated_at REAL
 );
 CREATE TABLE pages (site INTEGER PRIMARY KEY, page BLOB NOT NULL);
--- What an operator with the sqlite3 shell wants to see: who is left alone, until when (seconds since 1970, UTC), and why.
+-- For an operator with the sqlite3 shell: which hosts are blocked, until when (seconds since 1970,
+-- UTC), and why.
 CREATE VIEW breaker_cooldowns(host, until_wall, reason, updated_at) AS
     SELECT key, until_wall, reason, updated_at FROM sites
     WHERE until_wall > (julianday('now') - 2440587.5) * 86400.0;
 ";
 
-/// This process's copy of a site, and where its row is.
-pub(super) struct Copy {
+/// This process's copy of a site, and the id of its row.
+pub(super) struct SiteCopy {
     pub(super) replica: Replica,
     pub(super) row: i64,
 }
@@ -66,11 +67,11 @@ pub(super) struct Database {
     lock: Lock,
     clock: Arc<dyn Clock>,
     steps: u32,
-    /// Whether SQLite is set to wait.
+    /// Whether the busy timeout of SQLite is set.
     waits: bool,
 }
 
-/// What can go wrong within a step.
+/// Why an operation failed.
 #[derive(Debug)]
 pub(super) enum StepError {
     Sqlite(rusqlite::Error),
@@ -89,34 +90,34 @@ impl From<Corrupt> for StepError {
     }
 }
 
-/// What to do when another process is at the database.
+/// What to do when another process holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Come back later.
+    /// Give up.
     IfFree,
-    /// Wait for one's turn.
+    /// Wait for the lock.
     Wait,
 }
 
-/// How long the lock and the database are waited for, in all: a process that was stopped while it
-/// held the lock must not hold up the others without end.
-const LOCK_PATIENCE: Duration = Duration::from_secs(3);
-/// How long to sleep between two looks at a database that another program writes to.
-const LOOK: Duration = Duration::from_millis(3);
+/// How long to wait for lock and database in all: a process that was stopped while it held the lock
+/// must not block the others forever.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long to sleep between two attempts on a database that another program writes to.
+const RETRY_INTERVAL: Duration = Duration::from_millis(3);
 
-/// The log of the database, which grows with every step until it is copied into place.
-pub(super) struct Log {
+/// The write-ahead log of the database, which grows with every operation until a checkpoint.
+pub(super) struct Wal {
     path: PathBuf,
     connection: Option<Connection>,
 }
 
-impl Log {
-    /// Copies the log into place.
+impl Wal {
+    /// Checkpoints the log.
     ///
-    /// It holds the lock meanwhile: only a log that was copied whole is begun anew by the next
-    /// step, and does not grow without end. Whoever comes in these milliseconds waits in the thread
-    /// of its process.
-    pub(super) fn copy(&mut self) {
+    /// It holds the lock meanwhile: the next operation restarts only a log that was copied whole, so
+    /// that it does not grow without bound. Callers that come in these milliseconds wait in the
+    /// thread of their process.
+    pub(super) fn checkpoint(&mut self) {
         let connection = self
             .connection
             .take()
@@ -125,9 +126,9 @@ impl Log {
             && let Ok(lock) = File::options()
                 .write(true)
                 .open(self.path.with_extension("lock"))
-            && let Ok(Some(_holding)) = Lock::new(lock).take_within(LOCK_PATIENCE)
+            && let Ok(Some(_guard)) = Lock::new(lock).take_within(LOCK_TIMEOUT)
         {
-            // Whatever keeps it from being copied now will not the next time.
+            // A checkpoint that fails now succeeds later.
             let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
             self.connection = Some(connection);
         }
@@ -152,13 +153,13 @@ impl Database {
         let mut lock = Lock::new(lock);
         let opened = (|| {
             let turn = lock
-                .take_within(LOCK_PATIENCE)
+                .take_within(LOCK_TIMEOUT)
                 .map_err(|error| cannot_write(path, &error.to_string()))?;
             let Some(turn) = turn else {
                 return Err(locked(path));
             };
             let mut connection =
-                Connection::open(path).map_err(|error| told(path, &error.into()))?;
+                Connection::open(path).map_err(|error| explain(path, &error.into()))?;
             prepare(&mut connection, path)?;
             adopt_boot(&mut connection, path, &*clock, boot_id)?;
             drop(turn);
@@ -174,15 +175,15 @@ impl Database {
         })
     }
 
-    /// Runs one step on a site, in one transaction, with the time read inside it.
+    /// Runs one operation on a site, in one transaction, with the time read inside it.
     ///
-    /// Returns `None` if another process is at it and there is no waiting: then nothing has
+    /// Returns `None` if another process holds the lock and `turn` does not wait: then nothing has
     /// happened.
     pub(super) fn step<T>(
         &mut self,
         turn: Turn,
         key: &SiteKey,
-        copy: &mut Copy,
+        copy: &mut SiteCopy,
         step: impl FnOnce(&mut Site, BootInstant) -> T,
     ) -> Result<Option<T>, StoreError> {
         self.steps = self.steps.wrapping_add(1);
@@ -196,7 +197,7 @@ impl Database {
             copy.replica.run(&mut row, |site| step(site, now))
         });
         if done.is_err() {
-            // What could not be committed was not written, but the copy has it.
+            // The copy has what could not be committed.
             copy.replica.distrust();
         }
         done
@@ -207,18 +208,18 @@ impl Database {
         &mut self,
         turn: Turn,
         key: &SiteKey,
-        copy: &mut Copy,
+        copy: &mut SiteCopy,
     ) -> Result<Option<SiteView>, StoreError> {
         let now = self.step(turn, key, copy, |_, now| now)?;
         Ok(now.map(|now| copy.replica.view(now)))
     }
 
-    /// Tells, once in a while, that the log has become long.
-    pub(super) fn has_long_log(&self) -> bool {
-        self.steps.is_multiple_of(LONG_LOG)
+    /// Returns `true` once every `CHECKPOINT_STEPS` operations.
+    pub(super) fn needs_checkpoint(&self) -> bool {
+        self.steps.is_multiple_of(CHECKPOINT_STEPS)
     }
 
-    /// Writes something that changes nothing: fails if writing does.
+    /// Writes without a change: fails if writing does.
     pub(super) fn touch(&mut self, turn: Turn) -> Result<Option<()>, StoreError> {
         self.in_turn(turn, |transaction, _| {
             transaction
@@ -246,24 +247,27 @@ impl Database {
     ) -> Result<Option<T>, StoreError> {
         let done = (|| {
             if !self.connection.is_autocommit() {
-                // A step that panicked left its transaction open.
+                // An operation that panicked left its transaction open.
                 self.connection.execute_batch("ROLLBACK")?;
             }
             // Another program may be writing: SQLite waits a little for that, but only where
             // waiting is fine.
             if self.waits != (turn == Turn::Wait) {
                 self.waits = turn == Turn::Wait;
-                self.connection
-                    .busy_timeout(if self.waits { BUSY } else { Duration::ZERO })?;
+                self.connection.busy_timeout(if self.waits {
+                    BUSY_TIMEOUT
+                } else {
+                    Duration::ZERO
+                })?;
             }
             let mut waited = Duration::ZERO;
-            let _holding = loop {
-                let holding = if turn == Turn::Wait {
-                    self.lock.take_within(LOCK_PATIENCE)
+            let _guard = loop {
+                let guard = if turn == Turn::Wait {
+                    self.lock.take_within(LOCK_TIMEOUT)
                 } else {
                     self.lock.try_take()
                 };
-                let Some(holding) = holding.map_err(|error| {
+                let Some(guard) = guard.map_err(|error| {
                     StepError::Sqlite(rusqlite::Error::ToSqlConversionFailure(error.into()))
                 })?
                 else {
@@ -275,20 +279,20 @@ impl Database {
                     .execute([])
                 {
                     Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
-                        drop(holding);
-                        if turn == Turn::IfFree || waited >= LOCK_PATIENCE {
+                        drop(guard);
+                        if turn == Turn::IfFree || waited >= LOCK_TIMEOUT {
                             return Ok(None);
                         }
                         #[expect(
                             clippy::disallowed_methods,
                             reason = "the thread of the store waits for another program, in real time"
                         )]
-                        std::thread::sleep(LOOK);
-                        waited += BUSY + LOOK;
+                        std::thread::sleep(RETRY_INTERVAL);
+                        waited += BUSY_TIMEOUT + RETRY_INTERVAL;
                     }
                     begun => {
                         begun?;
-                        break holding;
+                        break guard;
                     }
                 }
             };
@@ -303,14 +307,14 @@ impl Database {
         })();
         match done {
             Ok(None) if turn == Turn::Wait => Err(locked(&self.path)),
-            done => done.map_err(|error| told(&self.path, &error)),
+            done => done.map_err(|error| explain(&self.path, &error)),
         }
     }
 
-    /// Returns the log of the database, for whoever copies it into place.
+    /// Returns the write-ahead log, for checkpoints.
     #[must_use]
-    pub(super) fn log(&self) -> Log {
-        Log {
+    pub(super) fn wal(&self) -> Wal {
+        Wal {
             path: self.path.clone(),
             connection: None,
         }
@@ -320,20 +324,20 @@ impl Database {
 /// Sets the connection up and makes the tables, or refuses those of another version.
 fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let setup = |connection: &Connection| -> rusqlite::Result<i64> {
-        connection.busy_timeout(BUSY)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.set_prepared_statement_cache_capacity(32);
-        // Counts for a database that is made now; one that is there keeps its own.
-        connection.pragma_update(None, "page_size", PAGE)?;
+        // Applies to a new database; an existing one keeps its own.
+        connection.pragma_update(None, "page_size", PAGE_SIZE)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
-        // Copying the log waits for the disk: the thread does that, and no step.
+        // A checkpoint waits for the disk: the thread runs it, and no operation.
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         connection.pragma_query_value(None, "user_version", |row| row.get(0))
     };
-    let version = setup(connection).map_err(|error| told(path, &error.into()))?;
+    let version = setup(connection).map_err(|error| explain(path, &error.into()))?;
     match version {
         VERSION => Ok(()),
-        FIRST_VERSION => adopt_first_version(connection).map_err(|error| told(path, &error)),
+        FIRST_VERSION => adopt_first_version(connection).map_err(|error| explain(path, &error)),
         0 => {
             let make = |connection: &mut Connection| {
                 let transaction =
@@ -342,12 +346,13 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
                 transaction.pragma_update(None, "user_version", VERSION)?;
                 transaction.commit()
             };
-            make(connection).map_err(|error| told(path, &error.into()))
+            make(connection).map_err(|error| explain(path, &error.into()))
         }
         other => Err(StoreError::Unusable {
             store: name(path),
             why: format!(
-                "it was written by another version of the program (its tables are version {other}, this one reads {VERSION})"
+                "it was written by another version of the program \
+                 (its tables are version {other}, this one reads {VERSION})"
             ),
             remedy:
                 "run the version that wrote it, or move the file away to start with fresh limits"
@@ -356,24 +361,24 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Rewrites what the first version of the tables held: blocks, breakers and history stay,
+/// Rewrites the records of the first version of the tables: blocks, breakers and history stay,
 /// reservations of waiting requests are dropped. A process of that version that is still running
-/// may write such heads again: `replica.rs` reads both.
+/// may write such headers again: `replica.rs` reads both.
 fn adopt_first_version(connection: &mut Connection) -> Result<(), StepError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut select = transaction.prepare("SELECT id, head FROM sites")?;
-    let heads = select
+    let headers = select
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<Vec<(i64, Vec<u8>)>, _>>()?;
     drop(select);
-    for (id, head) in heads {
-        // One that cannot be read is reported when its site is asked for, as in any version.
-        let Ok(head) = from_first_layout(&head) else {
+    for (id, header) in headers {
+        // A header that cannot be read is reported when its site is used, as in any version.
+        let Ok(header) = from_first_layout(&header) else {
             continue;
         };
         transaction.execute(
             "UPDATE sites SET head = ?2, head_no = head_no + 1 WHERE id = ?1",
-            params![id, head],
+            params![id, header],
         )?;
     }
     transaction.pragma_update(None, "user_version", VERSION)?;
@@ -381,7 +386,7 @@ fn adopt_first_version(connection: &mut Connection) -> Result<(), StepError> {
     Ok(())
 }
 
-/// Moves what an earlier start of the machine wrote to the clock of this one, by way of wall time.
+/// Moves what an earlier boot of the machine wrote to the clock of this one, by wall time.
 fn adopt_boot(
     connection: &mut Connection,
     path: &Path,
@@ -426,10 +431,10 @@ fn adopt_boot(
         transaction.commit()?;
         Ok(())
     };
-    adopt(connection).map_err(|error| told(path, &error))
+    adopt(connection).map_err(|error| explain(path, &error))
 }
 
-/// Forgets sites that nobody has used for longer than any window, and that nothing keeps closed.
+/// Forgets sites that were unused for longer than any window, and that are not blocked.
 fn forget(transaction: &Connection, now: BootInstant) -> Result<(), StepError> {
     let before = (now - KEEP).as_micros().cast_signed();
     transaction.execute(
@@ -443,7 +448,7 @@ fn forget(transaction: &Connection, now: BootInstant) -> Result<(), StepError> {
     Ok(())
 }
 
-/// What the kernel calls file systems of networks.
+/// The magic numbers of network file systems.
 const NETWORKS: [(u32, &str); 9] = [
     (0x6969, "NFS"),
     (0x517b, "SMB"),
@@ -456,7 +461,7 @@ const NETWORKS: [(u32, &str); 9] = [
     (0x4750_4653, "GPFS"),
 ];
 
-/// WAL needs memory that all who use the database share; over a network they do not.
+/// Refuses network file systems: WAL needs memory that all processes of the database share.
 fn refuse_network(path: &Path) -> Result<(), StoreError> {
     let Ok(found) = rustix::fs::statfs(directory_of(path)) else {
         return Ok(());
@@ -471,8 +476,13 @@ fn refuse_network(path: &Path) -> Result<(), StoreError> {
         None => Ok(()),
         Some((_, system)) => Err(StoreError::Unusable {
             store: name(path),
-            why: format!("it lies on a network file system ({system}), where SQLite's write-ahead log is not safe"),
-            remedy: "choose a directory on a local disk with --state-dir, or share state between machines with the redis backend".to_owned(),
+            why: format!(
+                "it lies on a network file system ({system}), \
+                 where SQLite's write-ahead log is not safe"
+            ),
+            remedy: "choose a directory on a local disk with --state-dir, \
+                     or share state between machines with the redis backend"
+                .to_owned(),
         }),
     }
 }
@@ -495,13 +505,13 @@ fn cannot_write(path: &Path, why: &str) -> StoreError {
     }
 }
 
-/// Tells whether the disk has room for a few pages.
+/// Returns whether the disk has space for a few pages.
 fn has_room(path: &Path) -> bool {
     rustix::fs::statvfs(directory_of(path))
         .is_ok_and(|found| found.f_bavail * found.f_frsize >= 1 << 17)
 }
 
-/// Says what SQLite said, for a person.
+/// Describes a lock that is not released.
 fn locked(path: &Path) -> StoreError {
     let why =
         "another process holds its lock and does not go on; it may have been stopped".to_owned();
@@ -511,7 +521,8 @@ fn locked(path: &Path) -> StoreError {
     }
 }
 
-fn told(path: &Path, error: &StepError) -> StoreError {
+/// Describes an error of SQLite, and what to do about it.
+fn explain(path: &Path, error: &StepError) -> StoreError {
     let unusable = |why: &str, remedy: &str| StoreError::Unusable {
         store: name(path),
         why: why.to_owned(),
@@ -526,7 +537,7 @@ fn told(path: &Path, error: &StepError) -> StoreError {
     let error = match error {
         StepError::Corrupt => {
             return unusable(
-                "a record in it is garbled",
+                "a record in it is corrupt",
                 "move the file away to start with fresh limits",
             );
         }
@@ -539,7 +550,7 @@ fn told(path: &Path, error: &StepError) -> StoreError {
                 "make it and its directory writable, or choose another with --state-dir",
             )
         }
-        // What SQLite keeps in mapped memory meets a full disk by another name.
+        // In mapped memory SQLite reports a full disk as a failure of I/O.
         Some(ErrorCode::SystemIoFailure) if !has_room(path) => full(),
         Some(ErrorCode::DiskFull) => full(),
         Some(ErrorCode::SystemIoFailure) => unusable(

@@ -1,9 +1,9 @@
-//! Waiting for the lock file, in turn and for a bounded time.
+//! Waiting for the lock file, in order and for a bounded time.
 //!
-//! The system wakes those who block on a lock in the order in which they came, and cannot be told
-//! to stop after a while. So a thread blocks, and the step waits for the thread: it gives up when
-//! that takes too long, which happens when the holder was stopped. A lock that comes after that is
-//! given back at once.
+//! The system wakes threads that block on a lock in the order in which they came, but offers no
+//! timeout. So a thread blocks, and the operation waits for the thread: it gives up when that takes
+//! too long, which happens when the holder was stopped. A lock that is acquired after that is
+//! released at once.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use rustix::fs::{FlockOperation, flock};
 enum Stage {
     /// Nothing is waited for.
     Idle,
-    /// The thread blocks, or is about to; whether a step still waits for it.
+    /// The thread blocks, or is about to; whether an operation still waits for it.
     Blocking { wanted: bool },
-    /// The lock is held, for the step that waits.
+    /// The lock is held, for the operation that waits.
     Taken,
     /// The lock cannot be taken at all.
     Failed,
@@ -40,9 +40,9 @@ pub(super) struct Lock {
 }
 
 /// The lock, held until this is dropped.
-pub(super) struct Holding(Arc<Shared>);
+pub(super) struct LockGuard(Arc<Shared>);
 
-impl Drop for Holding {
+impl Drop for LockGuard {
     fn drop(&mut self) {
         // It is freed with the file at the latest.
         let _ = flock(&self.0.file, FlockOperation::Unlock);
@@ -62,14 +62,14 @@ impl Lock {
     }
 
     /// Takes the lock if it is free.
-    pub(super) fn try_take(&self) -> std::io::Result<Option<Holding>> {
-        // The thread may hold it for a step that has given up, for a moment.
+    pub(super) fn try_take(&self) -> std::io::Result<Option<LockGuard>> {
+        // The thread may still hold it briefly for an operation that has given up.
         if *self.shared.stage.lock() != Stage::Idle {
             return Ok(None);
         }
         loop {
             match flock(&self.shared.file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Some(Holding(Arc::clone(&self.shared)))),
+                Ok(()) => return Ok(Some(LockGuard(Arc::clone(&self.shared)))),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
                 Err(error) => return Err(error.into()),
@@ -77,10 +77,10 @@ impl Lock {
         }
     }
 
-    /// Waits for the lock, in turn. Returns `None` if it takes longer than that.
-    pub(super) fn take_within(&mut self, patience: Duration) -> std::io::Result<Option<Holding>> {
-        if let Some(holding) = self.try_take()? {
-            return Ok(Some(holding));
+    /// Waits for the lock, in order. Returns `None` if that takes longer than `timeout`.
+    pub(super) fn take_within(&mut self, timeout: Duration) -> std::io::Result<Option<LockGuard>> {
+        if let Some(guard) = self.try_take()? {
+            return Ok(Some(guard));
         }
         if !self.has_thread {
             let shared = Arc::clone(&self.shared);
@@ -96,11 +96,11 @@ impl Lock {
         let waited = self
             .shared
             .changed
-            .wait_while_for(&mut stage, is_blocking, patience);
+            .wait_while_for(&mut stage, is_blocking, timeout);
         match *stage {
             Stage::Taken => {
                 *stage = Stage::Idle;
-                Ok(Some(Holding(Arc::clone(&self.shared))))
+                Ok(Some(LockGuard(Arc::clone(&self.shared))))
             }
             Stage::Blocking { .. } if waited.timed_out() => {
                 *stage = Stage::Blocking { wanted: false };
@@ -121,7 +121,7 @@ impl Drop for Lock {
     }
 }
 
-/// Blocks on the lock whenever a step waits for it.
+/// Blocks on the lock whenever an operation waits for it.
 fn block(shared: &Shared) {
     loop {
         {
@@ -177,7 +177,7 @@ mod tests {
         };
         let mut lock = Lock::new(open());
         let other = Lock::new(open());
-        let held = other.try_take().expect("it works").expect("it is free");
+        let guard = other.try_take().expect("it works").expect("it is free");
         assert!(lock.try_take().expect("it works").is_none());
         assert!(
             lock.take_within(Duration::from_millis(20))
@@ -189,7 +189,7 @@ mod tests {
                 .expect("it works")
                 .is_none()
         );
-        drop(held);
+        drop(guard);
         let taken = lock
             .take_within(Duration::from_secs(5))
             .expect("it works")

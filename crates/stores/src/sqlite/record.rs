@@ -11,8 +11,8 @@ use crate::replica::{Commit, ENTRY, Position, Record};
 pub(super) struct Row<'a> {
     transaction: &'a Connection,
     key: &'a SiteKey,
-    /// The row, once it is known. It is looked at together with the key: a forgotten site's row may
-    /// be another's now.
+    /// The id of the row, once it is known. It is compared together with the key: the row of a
+    /// forgotten site may belong to another one now.
     id: &'a mut i64,
     clock: &'a dyn Clock,
     now: BootInstant,
@@ -43,7 +43,7 @@ impl<'a> Row<'a> {
         micros / 1e6
     }
 
-    /// Finds the row by the key, and makes it if there is none.
+    /// Finds the row by the key, and inserts it if there is none.
     #[cold]
     fn find(&mut self) -> Result<(i64, i64, i64), StepError> {
         let mut select = self
@@ -51,31 +51,32 @@ impl<'a> Row<'a> {
             .prepare_cached("SELECT id, page_no, head_no, length(log) FROM sites WHERE key = ?1")?;
         let read =
             |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
-        let (id, page, head, length) = if let Some(found) =
-            select.query_row([&**self.key], read).optional()?
-        {
-            found
-        } else {
-            // Drawn, so that nobody's old copy of a forgotten site is taken for a copy of this one.
-            let page = i64::from(fastrand::u32(..)) << 20;
-            let mut insert =
-                self.transaction.prepare_cached("INSERT INTO sites (key, page_no, head_no, head, log, used) VALUES (?1, ?2, 0, x'', x'', ?3)")?;
-            insert.execute(params![
-                &**self.key,
-                page,
-                self.now.as_micros().cast_signed()
-            ])?;
-            (self.transaction.last_insert_rowid(), page, 0, 0)
-        };
+        let (id, snapshot, header, length) =
+            if let Some(found) = select.query_row([&**self.key], read).optional()? {
+                found
+            } else {
+                // Random, so that no old copy of a forgotten site is taken for a copy of this one.
+                let snapshot = i64::from(fastrand::u32(..)) << 20;
+                let mut insert = self.transaction.prepare_cached(
+                    "INSERT INTO sites (key, page_no, head_no, head, log, used) \
+                     VALUES (?1, ?2, 0, x'', x'', ?3)",
+                )?;
+                insert.execute(params![
+                    &**self.key,
+                    snapshot,
+                    self.now.as_micros().cast_signed()
+                ])?;
+                (self.transaction.last_insert_rowid(), snapshot, 0, 0)
+            };
         *self.id = id;
-        Ok((page, head, length))
+        Ok((snapshot, header, length))
     }
 }
 
 impl Record for Row<'_> {
     type Error = StepError;
 
-    /// The log is written anew with every change, together with the rest of its page.
+    /// SQLite writes the whole log with every change, together with the rest of its page.
     fn log_entries(&self) -> usize {
         64
     }
@@ -89,34 +90,34 @@ impl Record for Row<'_> {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?))
             })
             .optional()?;
-        let (page, head, length): (i64, i64, i64) = if let Some(found) = found {
+        let (snapshot, header, length): (i64, i64, i64) = if let Some(found) = found {
             found
         } else {
             self.find()?
         };
         let logged = usize::try_from(length).unwrap_or(0) / ENTRY;
         self.position = Position {
-            page: page.cast_unsigned(),
-            head: head.cast_unsigned(),
+            snapshot: snapshot.cast_unsigned(),
+            header: header.cast_unsigned(),
             logged,
         };
         Ok(self.position)
     }
 
-    fn head(&mut self) -> Result<Vec<u8>, StepError> {
+    fn header(&mut self) -> Result<Vec<u8>, StepError> {
         Ok(self
             .transaction
             .prepare_cached("SELECT head FROM sites WHERE id = ?1")?
             .query_row([*self.id], |row| row.get(0))?)
     }
 
-    fn page(&mut self) -> Result<Vec<u8>, StepError> {
-        let page = self
+    fn snapshot(&mut self) -> Result<Vec<u8>, StepError> {
+        let snapshot = self
             .transaction
             .prepare_cached("SELECT page FROM pages WHERE site = ?1")?
             .query_row([*self.id], |row| row.get(0))
             .optional()?;
-        Ok(page.unwrap_or_default())
+        Ok(snapshot.unwrap_or_default())
     }
 
     fn log(&mut self, from: usize) -> Result<Vec<u8>, StepError> {
@@ -130,28 +131,29 @@ impl Record for Row<'_> {
     fn write(&mut self, commit: &Commit<'_>) -> Result<Position, StepError> {
         let used = self.now.as_micros().cast_signed();
         let id = *self.id;
-        if let Some(page) = commit.page {
+        if let Some(snapshot) = commit.snapshot {
             self.transaction
                 .prepare_cached("INSERT OR REPLACE INTO pages (site, page) VALUES (?1, ?2)")?
-                .execute(params![id, page])?;
+                .execute(params![id, snapshot])?;
             self.transaction
                 .prepare_cached("UPDATE sites SET page_no = page_no + 1, log = x'' WHERE id = ?1")?
                 .execute([id])?;
-            self.position.page += 1;
+            self.position.snapshot += 1;
             self.position.logged = 0;
         }
         self.position.logged += commit.log.len() / ENTRY;
-        match commit.head {
+        match commit.header {
             None => {
                 let mut update = self.transaction.prepare_cached(
                     "UPDATE sites SET log = CAST(log || ?2 AS BLOB), used = ?3 WHERE id = ?1",
                 )?;
                 update.execute(params![id, commit.log, used])?;
             }
-            Some(head) => {
-                self.position.head += 1;
+            Some(header) => {
+                self.position.header += 1;
                 let mut update = self.transaction.prepare_cached(
-                    "UPDATE sites SET log = CAST(log || ?2 AS BLOB), used = ?3, head_no = ?4, head = ?5, updated_at = ?6, until_wall = ?7, reason = ?8 WHERE id = ?1",
+                    "UPDATE sites SET log = CAST(log || ?2 AS BLOB), used = ?3, head_no = ?4, \
+                     head = ?5, updated_at = ?6, until_wall = ?7, reason = ?8 WHERE id = ?1",
                 )?;
                 let wall = self.wall();
                 let until = commit.open.as_ref().map(|(until, _)| {
@@ -163,8 +165,8 @@ impl Record for Row<'_> {
                     id,
                     commit.log,
                     used,
-                    self.position.head.cast_signed(),
-                    head,
+                    self.position.header.cast_signed(),
+                    header,
                     wall,
                     until,
                     reason

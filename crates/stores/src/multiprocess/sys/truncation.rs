@@ -18,7 +18,7 @@ static STARTS: [AtomicUsize; MOST] = [const { AtomicUsize::new(0) }; MOST];
 static LENGTHS: [AtomicUsize; MOST] = [const { AtomicUsize::new(0) }; MOST];
 static DAMAGED: AtomicBool = AtomicBool::new(false);
 
-/// Tells whether a mapped file was cut short while it was in use.
+/// Returns whether a mapped file was cut short while it was in use.
 #[inline]
 pub(in super::super) fn was_seen() -> bool {
     DAMAGED.load(Ordering::Acquire)
@@ -26,12 +26,12 @@ pub(in super::super) fn was_seen() -> bool {
 
 /// Makes a mapping known to the handler.
 pub(super) fn add(start: usize, length: usize) {
-    for (place, known) in STARTS.iter().enumerate() {
+    for (index, known) in STARTS.iter().enumerate() {
         if known
             .compare_exchange(0, start, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
         {
-            LENGTHS[place].store(length, Ordering::Release);
+            LENGTHS[index].store(length, Ordering::Release);
             return;
         }
     }
@@ -39,12 +39,12 @@ pub(super) fn add(start: usize, length: usize) {
 
 /// Forgets a mapping before it is unmapped.
 pub(super) fn remove(start: usize) {
-    if let Some(place) = STARTS
+    if let Some(index) = STARTS
         .iter()
         .position(|known| known.load(Ordering::Acquire) == start)
     {
-        LENGTHS[place].store(0, Ordering::Release);
-        STARTS[place].store(0, Ordering::Release);
+        LENGTHS[index].store(0, Ordering::Release);
+        STARTS[index].store(0, Ordering::Release);
     }
 }
 
@@ -92,13 +92,13 @@ extern "C" fn on_fault(signal: libc::c_int, about: *mut libc::siginfo_t, _: *mut
             continue;
         }
         DAMAGED.store(true, Ordering::Release);
-        let place = address / page * page;
+        let fault_page = address / page * page;
         // SAFETY: the page lies within a mapping of ours, which nothing else uses, and takes its
         // place.
         let zeros = unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
             libc::mmap(
-                ptr::with_exposed_provenance_mut(place),
+                ptr::with_exposed_provenance_mut(fault_page),
                 page,
                 libc::PROT_READ | libc::PROT_WRITE,
                 flags,

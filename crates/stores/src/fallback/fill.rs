@@ -1,0 +1,159 @@
+//! Short windows that count as full after a switch of stores, and turns between processes.
+
+use std::time::Duration;
+
+use docstokg_policy::site::{
+    Ask, Cost, Entered, Entry, OwnedAsk, QueuePosition, Refusal, RefusalReason, Reserved,
+};
+use docstokg_policy::time::BootInstant;
+use docstokg_policy::windows::Windows;
+
+use super::LOCAL_ID;
+use super::site::Site;
+use super::watch::{LOSS_VALID, Switch};
+use crate::handle::EnterOrConfirm;
+
+/// Up to this length a window is short: it counts as full when this process switches stores.
+const SHORT_WINDOW: Duration = Duration::from_secs(600);
+
+/// What the own store counts in a budget's short windows although no request used it.
+#[derive(Default)]
+pub(super) struct Filled {
+    /// The number of the switch for which it was filled.
+    switch: u64,
+    weight: u32,
+    at: BootInstant,
+    until: BootInstant,
+}
+
+/// Returns how many permits fill every short window of a share, and how long permits of other
+/// processes stay in them. The windows before sharing decide which are short and how long they are:
+/// an hour among six processes is still an hour.
+fn pacing(windows: &Windows, shared: &Windows) -> (u32, Duration) {
+    let short = windows
+        .list()
+        .iter()
+        .zip(shared.list())
+        .filter(|(window, _)| window.per <= SHORT_WINDOW);
+    let filled = short.map(|(window, share)| (share.limit.get(), window.per + windows.guard()));
+    filled.fold((0, Duration::ZERO), |(limit, width), (other, wider)| {
+        (limit.max(other), width.max(wider))
+    })
+}
+
+impl Site {
+    /// Where a window allows fewer requests than there are processes, each has its turns: returns
+    /// the wait for the next one.
+    pub(super) fn await_turn(&self, ask: &Ask<'_>, step: EnterOrConfirm) -> Option<Entered> {
+        let (rank, peers, wall) = (
+            self.watch.rank(),
+            self.watch.peers(),
+            self.watch.clock.wall(),
+        );
+        let turns = ask
+            .costs
+            .iter()
+            .filter_map(|cost| Some((cost.windows.next_turn(rank, peers, wall)?, cost)));
+        let (wait, cost) = turns
+            .max_by_key(|(wait, _)| *wait)
+            .filter(|(wait, _)| !wait.is_zero())?;
+        let (at, because) = (
+            self.watch.clock.boot() + wait,
+            cost.windows.list().first().copied(),
+        );
+        let entry = if at > ask.latest || at > ask.deadline {
+            Entry::Refused(Refusal {
+                until: at,
+                reason: RefusalReason::Rate { window: because },
+            })
+        } else if ask.queue_position == QueuePosition::Head {
+            // A reservation that it has stays; otherwise nothing is reserved: the turn belongs to
+            // this process.
+            let id = if let EnterOrConfirm::Confirm(id @ LOCAL_ID..) = step {
+                id
+            } else {
+                LOCAL_ID | fastrand::u64(..LOCAL_ID)
+            };
+            Entry::Wait(Reserved {
+                id,
+                at,
+                because,
+                probe: false,
+            })
+        } else {
+            Entry::Queue { at }
+        };
+        Some(Entered {
+            entry,
+            transition: None,
+        })
+    }
+
+    /// Counts the short windows of the budgets of a question as full, once for each switch: what
+    /// other processes were permitted just before it is not known here. Returns until when that
+    /// lasts.
+    pub(super) fn fill(&self, ask: &Ask<'_>, own: &Ask<'_>) -> BootInstant {
+        let Some(switch) = self.watch.last_switch() else {
+            return BootInstant::default();
+        };
+        let mut filled = self.filled.lock();
+        let costs = ask.costs.iter().zip(own.costs);
+        let until = costs.map(|(all, share)| {
+            self.fill_budget(
+                &all.windows,
+                share,
+                filled.entry(share.budget).or_default(),
+                switch,
+            )
+        });
+        until.max().unwrap_or_default()
+    }
+
+    fn fill_budget(
+        &self,
+        windows: &Windows,
+        cost: &Cost,
+        filled: &mut Filled,
+        last: Switch,
+    ) -> BootInstant {
+        let now = self.watch.clock.boot();
+        if filled.weight > 0 && (filled.switch != last.number || filled.until <= now) {
+            // No request used it: it must not count in the long windows.
+            self.own.empty_at(cost.budget, filled.weight, filled.at);
+            filled.weight = 0;
+        }
+        if filled.switch != last.number {
+            let (weight, width) = pacing(windows, &cost.windows);
+            // Other processes notice a little later.
+            let at = last.at + LOSS_VALID;
+            let until = if width.is_zero() {
+                BootInstant::default()
+            } else {
+                at + width
+            };
+            *filled = Filled {
+                switch: last.number,
+                weight: if until > now { weight } else { 0 },
+                at,
+                until,
+            };
+            self.own
+                .fill_at(cost.budget, &cost.windows, filled.weight, at);
+        }
+        filled.until
+    }
+
+    /// Returns whether the shared store came back so recently that other processes may not have
+    /// noticed.
+    pub(super) fn is_too_early(&self, ask: &OwnedAsk) -> bool {
+        // Almost always there was no switch, or none for a long time.
+        let Some(switch) = self.watch.last_switch() else {
+            return false;
+        };
+        if switch.at + LOSS_VALID + 2 * SHORT_WINDOW < self.watch.clock.boot() {
+            return false;
+        }
+        let own = self.own_ask(&ask.as_ask(), self.watch.peers());
+        self.fill(&ask.as_ask(), &own.as_ask()) > self.watch.clock.boot()
+    }
+}

@@ -1,0 +1,88 @@
+//! The layout of the file: the offsets of its fields, and the size classes of areas.
+
+use super::super::sys::MUTEX;
+use crate::replica::ENTRY;
+
+/// How many changes the log of a small site holds.
+const LOG_ENTRIES: usize = 128;
+/// From this class on, logs have the same length.
+const LONGEST_LOG: usize = 3;
+
+pub(super) const BUCKETS: usize = 4_096;
+
+/// The offsets of fields in the header of the file.
+pub(super) mod header {
+    pub(in super::super::super) const MAGIC: usize = 0;
+    pub(in super::super::super) const VERSION: usize = 8;
+    pub(in super::super::super) const BOOT_ID: usize = 16;
+    pub(in super::super::super) const BOOT_ID_LENGTH: usize = 64;
+    pub(in super::super::super) const ANCHOR_BOOT: usize = 80;
+    pub(in super::super::super) const ANCHOR_WALL: usize = 88;
+    pub(in super::super::super) const LOCK: usize = 96;
+    pub(in super::super::super) const NEXT_FREE: usize = 160;
+    pub(in super::super::super) const FREE_AREAS: usize = 168;
+    pub(in super::super::super) const FREE_BLOCKS: usize = 256;
+    pub(in super::super::super) const BUCKETS: usize = 512;
+    pub(in super::super::super) const END: usize = 512 + 8 * super::BUCKETS;
+}
+
+/// The offsets of fields in the block of a site.
+pub(in super::super) mod block {
+    use super::MUTEX;
+
+    pub(in super::super::super) const LOCK: usize = 0;
+    pub(in super::super::super) const GENERATION: usize = MUTEX;
+    pub(in super::super::super) const NEXT: usize = MUTEX + 8;
+    pub(in super::super::super) const KEY_LENGTH: usize = MUTEX + 16;
+    pub(in super::super::super) const ACTIVE: usize = MUTEX + 24;
+    pub(in super::super::super) const USED: usize = MUTEX + 32;
+    pub(in super::super::super) const OPEN_UNTIL: usize = MUTEX + 40;
+    pub(in super::super::super) const RECORDS: usize = MUTEX + 48;
+    pub(in super::super::super) const RECORD: usize = 72;
+    pub(in super::super::super) const KEY: usize = RECORDS + 2 * RECORD;
+    pub(in super::super::super) const LENGTH: usize = 512;
+    pub(in super::super::super) const LONGEST_KEY: usize = LENGTH - KEY;
+}
+
+/// The size class of an area: two headers, two snapshots and two logs, each doubled with the class;
+/// logs up to a length.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Class(pub(in super::super) usize);
+
+impl Class {
+    pub(in super::super) const LARGEST: Self = Self(9);
+
+    pub(in super::super) const fn header(self) -> usize {
+        256 << self.0
+    }
+
+    pub(in super::super) const fn snapshot(self) -> usize {
+        512 << self.0
+    }
+
+    /// Returns how many changes the log holds: the longer a snapshot takes to write, the less often
+    /// it is written.
+    pub(in super::super) const fn log_entries(self) -> usize {
+        LOG_ENTRIES
+            << if self.0 < LONGEST_LOG {
+                self.0
+            } else {
+                LONGEST_LOG
+            }
+    }
+
+    pub(in super::super) const fn log(self) -> usize {
+        self.log_entries() * ENTRY
+    }
+
+    pub(in super::super) const fn area(self) -> usize {
+        2 * (self.header() + self.snapshot() + self.log())
+    }
+
+    /// Returns the smallest class that holds a header and a snapshot of these lengths.
+    pub(in super::super) fn for_lengths(header: usize, snapshot: usize) -> Option<Self> {
+        (0..=Self::LARGEST.0)
+            .map(Self)
+            .find(|class| class.header() >= header && class.snapshot() >= snapshot)
+    }
+}

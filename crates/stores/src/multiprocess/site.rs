@@ -1,0 +1,205 @@
+//! One site of the mapped file.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use docstokg_policy::breaker::{OpenReason, Transition};
+use docstokg_policy::classify::Outcome;
+use docstokg_policy::site::{Ask, Condition, Entered, Permit, Report, Settled, Site, Standing};
+use docstokg_policy::time::{BootInstant, Clock};
+
+use super::arena::{Arena, ArenaError, LOCK_TIMEOUT, block};
+use super::explain;
+use super::record::MappedRecord;
+use super::sys::{PerProcess, SpinLock, truncation};
+use crate::KEEP;
+use crate::error::StoreError;
+use crate::handle::{Answer, BudgetKey, SiteHandle, SiteKey, SiteView};
+use crate::replica::{Corrupt, Names, Replica};
+
+/// From this many segments on, idle sites are dropped before another segment is made.
+const SWEEP_FROM: usize = 64;
+
+/// The state that a process keeps for a site.
+struct Local {
+    replica: Replica,
+    /// The offset of the block, and its generation when that was looked up.
+    block: Option<(u64, u64)>,
+}
+
+impl Local {
+    fn new(names: &Names) -> Self {
+        Self {
+            replica: Replica::naming(names),
+            block: None,
+        }
+    }
+}
+
+/// One site of the file.
+pub(super) struct MultiprocessSite {
+    arena: Arc<Arena>,
+    clock: Arc<dyn Clock>,
+    key: SiteKey,
+    local: PerProcess<SpinLock<Local>>,
+    names: Names,
+}
+
+impl MultiprocessSite {
+    pub(super) fn new(arena: &Arc<Arena>, clock: &Arc<dyn Clock>, key: &SiteKey) -> Self {
+        let names = Names::default();
+        let inherited = Arc::clone(&names);
+        Self {
+            arena: Arc::clone(arena),
+            clock: Arc::clone(clock),
+            key: Arc::clone(key),
+            local: PerProcess::new(SpinLock::new(Local::new(&names)), move || {
+                SpinLock::new(Local::new(&inherited))
+            }),
+            names,
+        }
+    }
+
+    /// Runs one operation under the site's lock, with the time read inside it.
+    #[inline]
+    fn step<T>(&self, step: impl FnOnce(&mut Site, BootInstant) -> T) -> Answer<T> {
+        let mut local = self.local.get().lock();
+        // The answer is written to its final place at once: moving it through results costs time.
+        let mut answer = None;
+        match self.try_step(&mut local, |site, now| {
+            answer = Some(Answer::now(step(site, now)))
+        }) {
+            Ok(()) => answer.unwrap_or_else(|| Answer::Ready(Err(self.explain(Corrupt.into())))),
+            Err(error) => Answer::Ready(Err(self.explain(error))),
+        }
+    }
+
+    #[cold]
+    fn explain(&self, error: ArenaError) -> StoreError {
+        explain(self.arena.path(), error)
+    }
+
+    #[inline]
+    fn try_step<T>(
+        &self,
+        local: &mut Local,
+        step: impl FnOnce(&mut Site, BootInstant) -> T,
+    ) -> Result<T, ArenaError> {
+        loop {
+            let (offset, generation) = match local.block {
+                Some(block) => block,
+                None => self.look_up(local)?,
+            };
+            let (segment, base) = self.arena.at(offset)?;
+            let guard = segment.mutex(base + block::LOCK).lock(LOCK_TIMEOUT)?;
+            if segment
+                .word(base + block::GENERATION)
+                .load(Ordering::Relaxed)
+                != generation
+            {
+                drop(guard);
+                local.block = None;
+                local.replica.distrust();
+                continue;
+            }
+            let now = self.clock.boot();
+            let done = local.replica.run(
+                &mut MappedRecord::new(&self.arena, segment, base, now),
+                |site| step(site, now),
+            );
+            if truncation::was_seen() {
+                local.replica.distrust();
+                return Err(ArenaError::Damaged("it was cut short while it was in use"));
+            }
+            return done;
+        }
+    }
+
+    #[cold]
+    fn look_up(&self, local: &mut Local) -> Result<(u64, u64), ArenaError> {
+        let _directory = self.arena.lock()?;
+        let offset = if let Some(offset) = self.arena.find(&self.key)? {
+            offset
+        } else {
+            let used = self.arena.segments_used()?;
+            if used >= SWEEP_FROM && used.is_power_of_two() {
+                let now = self.clock.boot();
+                self.arena
+                    .sweep((now - KEEP).as_micros(), now.as_micros())?;
+            }
+            self.arena.add(&self.key)?
+        };
+        let (segment, base) = self.arena.at(offset)?;
+        let block = (
+            offset,
+            segment
+                .word(base + block::GENERATION)
+                .load(Ordering::Relaxed),
+        );
+        local.block = Some(block);
+        Ok(block)
+    }
+}
+
+impl SiteHandle for MultiprocessSite {
+    fn budget(&self, key: &BudgetKey) -> usize {
+        self.local
+            .get()
+            .lock()
+            .replica
+            .name(&self.names, &key.to_string())
+    }
+
+    fn enter(&self, ask: &Ask<'_>) -> Answer<Entered> {
+        self.step(|site, now| site.enter(ask, now))
+    }
+
+    fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered> {
+        self.step(|site, now| site.confirm(ask, id, now))
+    }
+
+    fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
+        self.step(|site, _| site.leave(ask, id, spent_at))
+    }
+
+    fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()> {
+        self.step(|site, now| site.hold(ask, permit, now + longest))
+    }
+
+    fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing> {
+        self.step(|site, now| site.sent(ask, permit, longest, now))
+    }
+
+    fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()> {
+        self.step(|site, now| site.stamp(ask, permit, now))
+    }
+
+    fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
+        self.step(|site, now| site.settle_headers(ask, permit, outcome, now))
+    }
+
+    fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {
+        self.step(|site, now| site.settle(ask, permit, report, now))
+    }
+
+    fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
+        self.step(|site, now| site.renew(ids, length, now))
+    }
+
+    fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
+        self.step(|site, now| site.block(now + length, reason, now))
+    }
+
+    fn unblock(&self) -> Answer<Option<Transition>> {
+        self.step(Site::unblock)
+    }
+
+    fn view(&self) -> Answer<SiteView> {
+        let mut local = self.local.get().lock();
+        let now = self
+            .try_step(&mut local, |_, now| now)
+            .map_err(|error| self.explain(error));
+        Answer::Ready(now.map(|now| local.replica.view(now)))
+    }
+}
