@@ -1,6 +1,7 @@
 //! A run as one HTML page: self-contained, light and dark, readable on a phone.
 //!
-//! Charts are SVG, so the page works without scripts; a short script searches the table of failures.
+//! Charts are SVG, so the page works without scripts; a short script filters the table of
+//! failures.
 
 mod charts;
 mod data;

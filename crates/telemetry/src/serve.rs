@@ -137,7 +137,8 @@ fn answer(stream: TcpStream, metrics: &Mutex<Metrics>) -> std::io::Result<()> {
         ),
     };
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
         body.len()
     );
     let mut stream = Timed { stream, deadline };

@@ -29,8 +29,7 @@ fn emit(Stamped { at, record }: &Stamped) {
     match record {
         Record::Http(http) => debug!(
             target: "docstokg::http",
-            %at,
-            request = http.context.request,
+            %at, request = http.context.request,
             host = %http.context.host,
             role = %http.context.role,
             status = http.status,
@@ -42,8 +41,7 @@ fn emit(Stamped { at, record }: &Stamped) {
         ),
         Record::Rate(rate) => debug!(
             target: "docstokg::rate",
-            %at,
-            host = %rate.context.host,
+            %at, host = %rate.context.host,
             role = %rate.context.role,
             outcome = rate.action.outcome(),
             blocked_ms = millis(rate.delay),
@@ -51,8 +49,7 @@ fn emit(Stamped { at, record }: &Stamped) {
         ),
         Record::Transition(change) => info!(
             target: "docstokg::breaker",
-            %at,
-            scope = change.scope,
+            %at, scope = change.scope,
             key = &*change.key,
             from_state = change.from.as_str(),
             to_state = change.to.as_str(),
@@ -61,15 +58,13 @@ fn emit(Stamped { at, record }: &Stamped) {
         ),
         Record::Cooldown(cooldown) => info!(
             target: "docstokg::rate",
-            %at,
-            host = %cooldown.context.host,
+            %at, host = %cooldown.context.host,
             seconds = cooldown.length.as_secs(),
             "ratelimit.cooldown"
         ),
         Record::Adjusted(change) => info!(
             target: "docstokg::rate",
-            %at,
-            host = %change.context.host,
+            %at, host = %change.context.host,
             role = %change.context.role,
             old = change.old,
             new = change.new,
@@ -78,8 +73,7 @@ fn emit(Stamped { at, record }: &Stamped) {
         ),
         Record::End(end) if end.error.is_some() => warn!(
             target: "docstokg::http",
-            %at,
-            request = end.context.request,
+            %at, request = end.context.request,
             host = %end.context.host,
             error = end.error,
             url = &*end.url,

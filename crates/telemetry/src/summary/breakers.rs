@@ -125,8 +125,8 @@ impl Reader<'_> {
         )
     }
 
-    /// Reads the requests that breakers denied. Each saves the smaller of the remaining cooldown and
-    /// the host's mean latency.
+    /// Reads the requests that breakers denied. Each saves the smaller of the remaining cooldown
+    /// and the host's mean latency.
     fn read_denials(&self, breakers: &mut Breakers) -> Result<(), SummaryError> {
         self.each(
             "SELECT d.host, d.error, d.resolver, count(*),

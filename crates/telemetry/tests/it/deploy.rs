@@ -9,7 +9,7 @@ use promql_parser::parser::{self, Expr};
 
 use crate::support::{World, get, ms};
 
-/// A run in which everything that can be counted happens at least once.
+/// The metrics of a run in which every counted event occurs at least once.
 fn exported() -> String {
     let flags = Flags {
         rate: vec!["a.example:metadata=rates:5/SECOND,max_delay_ms:10".into()],
@@ -89,8 +89,8 @@ fn samples(text: &str) -> BTreeMap<String, BTreeSet<String>> {
     found
 }
 
-/// Collects the metrics that an expression asks for, and the labels that it groups or selects by.
-fn asked(expr: &Expr, metrics: &mut Vec<(String, Vec<String>)>, labels: &mut BTreeSet<String>) {
+/// Collects the metrics that an expression selects, and the labels that it groups or selects by.
+fn selectors(expr: &Expr, metrics: &mut Vec<(String, Vec<String>)>, labels: &mut BTreeSet<String>) {
     let mut selector = |name: Option<&String>, matchers: &promql_parser::label::Matchers| {
         metrics.push((
             name.cloned().unwrap_or_default(),
@@ -108,20 +108,20 @@ fn asked(expr: &Expr, metrics: &mut Vec<(String, Vec<String>)>, labels: &mut BTr
             if let Some(parser::LabelModifier::Include(by)) = &aggregate.modifier {
                 labels.extend(by.labels.iter().cloned());
             }
-            asked(&aggregate.expr, metrics, labels);
+            selectors(&aggregate.expr, metrics, labels);
         }
         Expr::Binary(binary) => {
-            asked(&binary.lhs, metrics, labels);
-            asked(&binary.rhs, metrics, labels);
+            selectors(&binary.lhs, metrics, labels);
+            selectors(&binary.rhs, metrics, labels);
         }
-        Expr::Paren(paren) => asked(&paren.expr, metrics, labels),
-        Expr::Unary(unary) => asked(&unary.expr, metrics, labels),
+        Expr::Paren(paren) => selectors(&paren.expr, metrics, labels),
+        Expr::Unary(unary) => selectors(&unary.expr, metrics, labels),
         Expr::Call(call) => call
             .args
             .args
             .iter()
-            .for_each(|argument| asked(argument, metrics, labels)),
-        Expr::Subquery(sub) => asked(&sub.expr, metrics, labels),
+            .for_each(|argument| selectors(argument, metrics, labels)),
+        Expr::Subquery(sub) => selectors(&sub.expr, metrics, labels),
         _ => {}
     }
 }
@@ -132,8 +132,8 @@ fn check(queries: &[String]) {
     for query in queries {
         let expr = parser::parse(query).unwrap_or_else(|error| panic!("{query}: {error}"));
         let (mut metrics, mut by) = (Vec::new(), BTreeSet::new());
-        asked(&expr, &mut metrics, &mut by);
-        assert!(!metrics.is_empty(), "{query} asks for nothing");
+        selectors(&expr, &mut metrics, &mut by);
+        assert!(!metrics.is_empty(), "{query} selects nothing");
         let mut there = BTreeSet::from(["host".to_owned()]);
         for (name, selected) in &metrics {
             let labels = found
@@ -166,7 +166,7 @@ fn deploy(file: &str) -> String {
 }
 
 #[test]
-fn every_panel_asks_for_what_is_exported() {
+fn every_panel_uses_exported_metrics() {
     let dashboard: serde_json::Value =
         serde_json::from_str(&deploy("grafana/docstokg.json")).expect("JSON");
     let panels = dashboard["panels"].as_array().expect("panels");
@@ -176,7 +176,7 @@ fn every_panel_asks_for_what_is_exported() {
         .map(|target| target["expr"].as_str().expect("a query").to_owned())
         .collect();
     check(&queries);
-    // And nothing is exported that no panel shows.
+    // Every exported metric has a panel.
     let all = queries.join("\n");
     for (name, _) in Metrics::names() {
         assert!(all.contains(name), "no panel shows {name}");
@@ -184,7 +184,7 @@ fn every_panel_asks_for_what_is_exported() {
 }
 
 #[test]
-fn every_alert_asks_for_what_is_exported() {
+fn every_alert_uses_exported_metrics() {
     let rules = deploy("prometheus/docstokg.rules.yml");
     let queries: Vec<String> = rules
         .lines()
@@ -196,7 +196,7 @@ fn every_alert_asks_for_what_is_exported() {
 }
 
 #[test]
-fn every_metric_says_what_it_is() {
+fn every_metric_has_a_type_and_a_help_text() {
     let text = exported();
     for (name, kind) in Metrics::names() {
         assert!(

@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::{Request, Role};
-use docstokg_origin_sim::{Origin, Outage, Reply, Throttle};
+use docstokg_origin_sim::{Ledger, Origin, Outage, Reply, Throttle};
 use docstokg_telemetry::sink::sqlite::open_to_read;
-use docstokg_telemetry::summary::{self, RunChoice};
+use docstokg_telemetry::summary::{self, BreakerSummary, HostSummary, RunChoice, Summary};
 
 use crate::support::{World, get, ms};
 
@@ -63,9 +63,25 @@ fn the_figures_agree_with_the_origins_own_ledger() {
         ended.recorded,
         docstokg_telemetry::recorder::Recorded::default()
     );
-    let summary = ended.summary();
-    let ledger = ended.web.ledger();
+    let (summary, ledger) = (ended.summary(), ended.web.ledger());
+    assert_attempts_agree(&summary, ledger);
+    assert_statuses_agree(&summary, ledger);
+    assert_waits_agree(&summary, ledger);
+    assert_makespan_agrees(&summary, ledger);
+    assert_the_breaker_agrees(&summary);
+    // The first answer of the host that cuts bodies is wasted.
+    assert!(row(&summary, "cut.example").wasted_bytes >= 5);
+}
 
+fn row<'a>(summary: &'a Summary, host: &str) -> &'a HostSummary {
+    summary
+        .hosts
+        .iter()
+        .find(|row| row.host == host && row.role == "metadata")
+        .expect("a row")
+}
+
+fn assert_attempts_agree(summary: &Summary, ledger: &Ledger) {
     let mut sent: BTreeMap<String, u64> = BTreeMap::new();
     for host in &summary.hosts {
         *sent.entry(host.host.clone()).or_default() += host.requests;
@@ -75,45 +91,44 @@ fn the_figures_agree_with_the_origins_own_ledger() {
     }
     assert_eq!(summary.totals.attempts, ledger.arrivals().len() as u64);
     assert_eq!(summary.totals.requests, 60 * 4 + 5);
-
-    let with_status = |host: &str, status: u16| {
-        ledger
-            .at(host)
-            .iter()
-            .filter(|arrival| arrival.status == status)
-            .count() as u64
-    };
-    let of = |host: &str| {
-        summary
-            .hosts
-            .iter()
-            .find(|row| row.host == host && row.role == "metadata")
-            .expect("a row")
-    };
-    assert!(
-        with_status("strict.example", 429) > 0
-            && with_status("silent.example", 429) > 0
-            && with_status("down.example", 503) > 0
-    );
-    assert_eq!(
-        of("strict.example").status_429.with_retry_after,
-        with_status("strict.example", 429)
-    );
-    assert_eq!(of("strict.example").status_429.without_retry_after, 0);
-    assert_eq!(
-        of("silent.example").status_429.without_retry_after,
-        with_status("silent.example", 429)
-    );
-    assert_eq!(
-        of("down.example").status_503.without_retry_after,
-        with_status("down.example", 503)
-    );
-    assert_eq!(of("calm.example").head_skipped, 1);
+    let calm = row(summary, "calm.example");
+    assert_eq!(calm.head_skipped, 1);
     // Each GET spends a token; HEAD and the other role do not spend from this budget.
-    assert_eq!(of("calm.example").acquired, 60);
-    assert_eq!(of("calm.example").requests, 61);
+    assert_eq!(calm.acquired, 60);
+    assert_eq!(calm.requests, 61);
+}
 
-    // The wait for the rate, recomputed: arrivals at the calm host are all due to its own windows.
+fn assert_statuses_agree(summary: &Summary, ledger: &Ledger) {
+    let with_status = |host: &str, status: u16| {
+        let arrivals = ledger.at(host);
+        let with_status = arrivals.iter().filter(|arrival| arrival.status == status);
+        with_status.count() as u64
+    };
+    let (strict, silent, down) = (
+        with_status("strict.example", 429),
+        with_status("silent.example", 429),
+        with_status("down.example", 503),
+    );
+    assert!(strict > 0 && silent > 0 && down > 0);
+    let found = row(summary, "strict.example").status_429;
+    assert_eq!(
+        (found.with_retry_after, found.without_retry_after),
+        (strict, 0)
+    );
+    assert_eq!(
+        row(summary, "silent.example")
+            .status_429
+            .without_retry_after,
+        silent
+    );
+    assert_eq!(
+        row(summary, "down.example").status_503.without_retry_after,
+        down
+    );
+}
+
+/// The wait for the rate, recomputed: the windows of the calm host determine all its arrivals.
+fn assert_waits_agree(summary: &Summary, ledger: &Ledger) {
     let arrivals = ledger.at("calm.example");
     let first = arrivals[0].at;
     let mut waits: Vec<f64> = arrivals
@@ -123,41 +138,37 @@ fn the_figures_agree_with_the_origins_own_ledger() {
         .collect();
     waits.sort_by(f64::total_cmp);
     let p95 = waits[(waits.len() * 95).div_ceil(100) - 2];
+    let calm = row(summary, "calm.example");
     assert!(
-        (of("calm.example").delay.p95_ms - p95).abs() < 150.0,
+        (calm.delay.p95_ms - p95).abs() < 150.0,
         "{} against {p95}",
-        of("calm.example").delay.p95_ms
+        calm.delay.p95_ms
     );
-    // The store takes up to two milliseconds to note that a request leaves.
+    // The store takes up to two milliseconds to record that a request leaves.
     assert!(
-        (20.0..=22.0).contains(&of("calm.example").latency.p50_ms),
+        (20.0..=22.0).contains(&calm.latency.p50_ms),
         "{}",
-        of("calm.example").latency.p50_ms
+        calm.latency.p50_ms
     );
+}
 
-    // Makespan: sixty requests at ten a second cannot take less than five seconds.
+/// Sixty requests at ten a second cannot take less than five seconds.
+fn assert_makespan_agrees(summary: &Summary, ledger: &Ledger) {
     assert!(summary.makespan.minimum_s >= 5.0, "{:?}", summary.makespan);
     assert!(summary.makespan.ratio.expect("a ratio") >= 1.0);
-    let last = ledger
-        .arrivals()
+    let arrivals = ledger.arrivals();
+    let ends = arrivals
         .iter()
-        .map(|arrival| arrival.ended.unwrap_or(arrival.at))
-        .max()
-        .expect("arrivals");
-    let begin = ledger
-        .arrivals()
-        .iter()
-        .map(|arrival| arrival.at)
-        .min()
-        .expect("arrivals");
-    assert!((summary.makespan.seconds - last.since(begin).as_secs_f64()).abs() < 0.1);
+        .map(|arrival| arrival.ended.unwrap_or(arrival.at));
+    let last = ends.max().expect("arrivals");
+    let first = arrivals.iter().map(|arrival| arrival.at).min();
+    let length = last.since(first.expect("arrivals")).as_secs_f64();
+    assert!((summary.makespan.seconds - length).abs() < 0.1);
+}
 
-    // The breaker of the host that was down.
-    let breaker = summary
-        .breakers
-        .iter()
-        .find(|breaker| breaker.key == "down.example")
-        .expect("a breaker");
+/// The breaker of the host with an outage.
+fn assert_the_breaker_agrees(summary: &Summary) {
+    let breaker = breaker(summary, "down.example");
     assert!(
         breaker.opens >= 2
             && breaker.reasons.contains_key("consecutive")
@@ -165,98 +176,90 @@ fn the_figures_agree_with_the_origins_own_ledger() {
         "{breaker:?}"
     );
     assert!(breaker.probes >= 2 && breaker.probe_successes >= 1);
-    assert_eq!(
-        summary.totals.breaker_denials,
-        summary
-            .breakers
-            .iter()
-            .map(|breaker| breaker.requests_avoided)
-            .sum::<u64>()
-    );
+    let avoided = summary.breakers.iter().map(|row| row.requests_avoided);
+    assert_eq!(summary.totals.breaker_denials, avoided.sum::<u64>());
     // Five seconds, then ten, then twenty.
     assert!((breaker.open_s - 35.0).abs() < 0.5, "{breaker:?}");
+}
 
-    // What was cut was wasted, and only that host's first answer and the throttled ones are.
-    assert!(
-        summary
-            .hosts
-            .iter()
-            .find(|row| row.host == "cut.example")
-            .expect("a row")
-            .wasted_bytes
-            >= 5
-    );
+fn breaker<'a>(summary: &'a Summary, key: &str) -> &'a BreakerSummary {
+    summary
+        .breakers
+        .iter()
+        .find(|breaker| breaker.key == key)
+        .expect("a breaker")
 }
 
 #[test]
 fn the_views_answer_the_same() {
     let ended = busy_run();
     let summary = ended.summary();
+    let totals = &summary.totals;
     let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");
     let one = |sql: &str| {
         database
             .query_row(sql, [], |row| row.get::<_, f64>(0))
             .unwrap_or_else(|error| panic!("{sql}: {error}"))
     };
-    let breaker = summary
-        .breakers
-        .iter()
-        .find(|breaker| breaker.key == "down.example")
-        .expect("a breaker");
-    assert!(
-        (one("SELECT sum(opens) FROM opens_per_hour WHERE key = 'down.example'")
-            - breaker.opens as f64)
-            .abs()
-            < 0.5
-    );
-    assert!(
-        (one("SELECT open_s FROM time_open WHERE key = 'down.example'") - breaker.open_s).abs()
-            < 0.1
-    );
-    assert!(
-        (one("SELECT coalesce(sum(avoided), 0) FROM requests_avoided")
-            - summary.totals.breaker_denials as f64)
-            .abs()
-            < 0.5
-    );
-    assert!(
-        (one("SELECT probes FROM success_after_open WHERE host = 'down.example'")
-            - breaker.probes as f64)
-            .abs()
-            < 0.5
-    );
-    assert!((one("SELECT sum(opens) FROM open_reasons") - summary.totals.opens as f64).abs() < 0.5);
-    assert!(
-        (one("SELECT sum(acquired) FROM tokens") - summary.totals.tokens_acquired as f64).abs()
-            < 0.5
-    );
-    let calm = summary
-        .hosts
-        .iter()
-        .find(|row| row.host == "calm.example" && row.role == "metadata")
-        .expect("a row");
-    assert!(
-        (one("SELECT p95_ms FROM rate_delays WHERE host = 'calm.example' AND role = 'metadata'")
-            - calm.delay.p95_ms)
-            .abs()
-            < 120.0
-    );
-    assert!(
-        (one(
-            "SELECT sum(with_retry_after + without_retry_after) FROM throttled WHERE status = 429"
-        ) - summary.totals.status_429 as f64)
-            .abs()
-            < 0.5
-    );
+    let down = breaker(&summary, "down.example");
+    let calm = row(&summary, "calm.example");
+    for (sql, expected, tolerance) in [
+        (
+            "SELECT sum(opens) FROM opens_per_hour WHERE key = 'down.example'",
+            down.opens as f64,
+            0.5,
+        ),
+        (
+            "SELECT open_s FROM time_open WHERE key = 'down.example'",
+            down.open_s,
+            0.1,
+        ),
+        (
+            "SELECT coalesce(sum(avoided), 0) FROM requests_avoided",
+            totals.breaker_denials as f64,
+            0.5,
+        ),
+        (
+            "SELECT probes FROM success_after_open WHERE host = 'down.example'",
+            down.probes as f64,
+            0.5,
+        ),
+        (
+            "SELECT sum(opens) FROM open_reasons",
+            totals.opens as f64,
+            0.5,
+        ),
+        (
+            "SELECT sum(acquired) FROM tokens",
+            totals.tokens_acquired as f64,
+            0.5,
+        ),
+        (
+            "SELECT p95_ms FROM rate_delays WHERE host = 'calm.example' AND role = 'metadata'",
+            calm.delay.p95_ms,
+            120.0,
+        ),
+        (
+            "SELECT sum(with_retry_after + without_retry_after) FROM throttled WHERE status = 429",
+            totals.status_429 as f64,
+            0.5,
+        ),
+        (
+            "SELECT http_429_ratio FROM run_summary",
+            totals.http_429_ratio,
+            1e-9,
+        ),
+    ] {
+        let found = one(sql);
+        assert!((found - expected).abs() < tolerance, "{sql}: {found}");
+    }
     for view in ["failure_reasons", "cache_hits", "slowest_hosts"] {
         assert!(one(&format!("SELECT count(*) FROM {view}")) > 0.0, "{view}");
     }
-    let ratio: f64 = one("SELECT http_429_ratio FROM run_summary");
-    assert!((ratio - summary.totals.http_429_ratio).abs() < 1e-9);
 }
 
 #[test]
-fn runs_are_found_by_the_beginning_of_their_names_and_compared() {
+fn runs_are_found_by_a_prefix_of_their_ids_and_compared() {
     let ended = busy_run();
     let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");
     let named = |text: &str| summary::load(&database, &RunChoice::parse(Some(text)));
@@ -286,7 +289,7 @@ fn runs_are_found_by_the_beginning_of_their_names_and_compared() {
 }
 
 #[test]
-fn the_page_is_whole_and_reaches_for_nothing() {
+fn the_page_is_complete_and_loads_nothing_from_the_network() {
     let ended = busy_run();
     let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");
     let page = docstokg_telemetry::report::page(&database, &ended.summary()).expect("a page");

@@ -74,7 +74,7 @@ fn a_head_that_is_free_a_redirect_across_hosts_and_a_refusal() {
 }
 
 #[test]
-fn a_run_that_is_given_up_leaves_its_cancelled_request() {
+fn a_dropped_request_is_recorded_as_cancelled() {
     let world = world(
         Origin::new("a.example").route("/", [Reply::ok("slow").after(ms(60_000))]),
         "fail_max:5",

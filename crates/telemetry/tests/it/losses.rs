@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::support::{World, get};
 
 #[test]
-fn a_locked_database_keeps_nobody_and_its_records_come_later() {
+fn a_locked_database_delays_no_request_and_its_records_are_written_later() {
     let world = World::new([Origin::new("a.example")], Flags::default());
     let path = world.directory.path().join("telemetry.sqlite3");
     let other = rusqlite::Connection::open(&path).expect("the database");
@@ -29,7 +29,7 @@ fn a_locked_database_keeps_nobody_and_its_records_come_later() {
         5,
         "requests are not affected"
     );
-    // It is held while the recorder tries at least once.
+    // The lock is held while the recorder tries to write at least once.
     let before = std::fs::metadata(&path).expect("the database").len();
     other.execute_batch("COMMIT").expect("the end of the lock");
     let ended = world.end();
@@ -59,18 +59,18 @@ impl Sink for Broken {
 }
 
 #[test]
-fn a_sink_that_fails_is_told_once_and_its_losses_are_counted() {
+fn a_sink_that_fails_is_reported_once_and_its_losses_are_counted() {
     let (config, settings) = load(&Sources::default()).expect("a configuration");
     let simulation = Simulation::new();
     let web = docstokg_origin_sim::Web::new(
         [Origin::new("a.example")],
         docstokg_hub::clock::Clock::boot(&simulation),
     );
-    let told = Arc::new(Mutex::new(Vec::<String>::new()));
+    let notices = Arc::new(Mutex::new(Vec::<String>::new()));
     let seen = Arc::new(Mutex::new(0));
-    let notes = Arc::clone(&told);
+    let sink = Arc::clone(&notices);
     let run = Arc::new(Run::begin("test", &settings, &SystemClock));
-    let notice = Arc::new(move |text: &str| notes.lock().push(text.to_owned()));
+    let notice = Arc::new(move |text: &str| sink.lock().push(text.to_owned()));
     let recorder = Recorder::start(
         run,
         Arc::new(config.clone()),
@@ -96,9 +96,9 @@ fn a_sink_that_fails_is_told_once_and_its_losses_are_counted() {
     let seen = *seen.lock();
     assert!(seen > 0);
     assert_eq!(outcome.lost, vec![("broken", seen)]);
-    let told = told.lock();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("there is no room") && told[0].contains("not affected"));
+    let notices = notices.lock();
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    assert!(notices[0].contains("there is no room") && notices[0].contains("not affected"));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_full_queue_drops_and_counts_and_the_summary_says_so() {
 }
 
 #[test]
-fn a_database_of_another_version_or_of_no_kind_is_refused_in_a_sentence() {
+fn a_database_of_another_version_and_a_corrupt_one_are_refused_in_a_sentence() {
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join("t.sqlite3");
     let run = || Arc::new(Run::begin("test", &Settings::default(), &SystemClock));
@@ -158,7 +158,7 @@ fn a_database_of_another_version_or_of_no_kind_is_refused_in_a_sentence() {
     );
     std::fs::write(
         &path,
-        "this is no database, and it is long enough to be looked at as one by anybody",
+        "this is not a database, and it is long enough to be opened as one by a reader",
     )
     .expect("a file");
     assert!(
@@ -174,7 +174,7 @@ fn a_database_of_another_version_or_of_no_kind_is_refused_in_a_sentence() {
 }
 
 #[test]
-fn old_runs_are_forgotten_and_young_ones_kept() {
+fn old_runs_are_deleted_and_recent_ones_kept() {
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join("t.sqlite3");
     let keep = Some(std::time::Duration::from_secs(86_400));

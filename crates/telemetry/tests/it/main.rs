@@ -1,20 +1,20 @@
-//! Telemetry, from what a hub does to what a person reads.
+//! Telemetry, from the events of a hub to the text of a summary.
 #![allow(
     clippy::expect_used,
     clippy::cast_precision_loss,
     reason = "a failed expectation is a failed test"
 )]
 
-// the same events as lines, for scripted journeys
+// the events of scripted requests, as JSON lines
 mod journeys;
 // figures against the origin's own ledger
 mod figures;
-// nothing that is planted comes out anywhere
+// planted secrets are in no output
 mod secrets;
-// locked, full and foreign databases; dropped events
+// locked databases, failing sinks, other versions; dropped events
 mod losses;
-// whose breaker refused, how long, who opened it; an older database
+// which breaker refused, how long, who opened it; an older database
 mod truth;
-// what deploy/ asks for is what is exported
+// the queries in deploy/ use metrics that are exported
 mod deploy;
 mod support;

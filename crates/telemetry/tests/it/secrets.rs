@@ -3,19 +3,20 @@ use docstokg_origin_sim::{Origin, Reply};
 use docstokg_telemetry::sink::sqlite::open_to_read;
 use http::header::AUTHORIZATION;
 
-use crate::support::{World, get};
+use crate::support::{Ended, World, get};
 
-#[test]
-fn what_is_planted_comes_out_nowhere() {
-    let planted = [
-        "QUERYKEY",
-        "PATHTOKEN",
-        "HEADERKEY",
-        "REDIRECTKEY",
-        "aB3dE5fG7hI9jK1lM3nO5",
-        "USERNAME",
-        "PASSWORD",
-    ];
+const PLANTED: [&str; 7] = [
+    "QUERYKEY",
+    "PATHTOKEN",
+    "HEADERKEY",
+    "REDIRECTKEY",
+    "aB3dE5fG7hI9jK1lM3nO5",
+    "USERNAME",
+    "PASSWORD",
+];
+
+/// A run whose URLs and headers hold the planted secrets.
+fn run_with_secrets() -> Ended {
     let origin = Origin::new("a.example")
         .route("/token/PATHTOKEN/file", [Reply::status(404)])
         .route("/d/aB3dE5fG7hI9jK1lM3nO5", [Reply::status(500)])
@@ -33,41 +34,45 @@ fn what_is_planted_comes_out_nowhere() {
         ],
         Flags::default(),
     );
-    world.fetch(get(
+    for url in [
         "http://a.example/works?api_key=QUERYKEY&mailto=me@QUERYKEY.org",
-    ));
-    world.fetch(get("http://a.example/token/PATHTOKEN/file"));
-    world.fetch(get("http://a.example/d/aB3dE5fG7hI9jK1lM3nO5"));
+        "http://a.example/token/PATHTOKEN/file",
+        "http://a.example/d/aB3dE5fG7hI9jK1lM3nO5",
+        "http://USERNAME:PASSWORD@a.example/",
+    ] {
+        world.fetch(get(url));
+    }
     world.fetch(
         get("http://a.example/go")
             .secret_header(AUTHORIZATION, "Bearer HEADERKEY".parse().expect("a value")),
     );
-    world.fetch(get("http://USERNAME:PASSWORD@a.example/"));
-    let ended = world.end();
+    world.end()
+}
+
+#[test]
+fn planted_secrets_are_in_no_output() {
+    let ended = run_with_secrets();
     let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");
     let page = docstokg_telemetry::report::page(&database, &ended.summary()).expect("a page");
     let text = docstokg_telemetry::summary::text(&ended.summary(), &[]);
     database
         .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
         .expect("a checkpoint");
-    let mut written: Vec<(String, Vec<u8>)> =
+    let mut outputs: Vec<(String, Vec<u8>)> =
         vec![("page".into(), page.into()), ("text".into(), text.into())];
     for entry in std::fs::read_dir(ended.directory.path()).expect("a directory") {
         let path = entry.expect("an entry").path();
-        written.push((
-            path.display().to_string(),
-            std::fs::read(&path).expect("a file"),
-        ));
+        let bytes = std::fs::read(&path).expect("a file");
+        outputs.push((path.display().to_string(), bytes));
     }
-    written.push(("metrics".into(), ended.metrics.lock().text().into()));
-    assert!(written.len() >= 6);
-    for (place, bytes) in &written {
-        for secret in planted {
+    outputs.push(("metrics".into(), ended.metrics.lock().text().into()));
+    assert!(outputs.len() >= 6);
+    for (output, bytes) in &outputs {
+        for secret in PLANTED {
+            let mut windows = bytes.windows(secret.len());
             assert!(
-                !bytes
-                    .windows(secret.len())
-                    .any(|window| window == secret.as_bytes()),
-                "{secret} is in {place}"
+                !windows.any(|window| window == secret.as_bytes()),
+                "{secret} is in {output}"
             );
         }
     }

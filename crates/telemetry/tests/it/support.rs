@@ -5,6 +5,7 @@ use std::time::Duration;
 use docstokg_hub::clock::{Clock, Random};
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{Sources, load};
+use docstokg_hub::stores::StateStore;
 use docstokg_hub::{Hub, RateWait, Request};
 use docstokg_origin_sim::{Origin, SimTransport, Simulation, Web};
 use docstokg_telemetry::recorder::Recorded;
@@ -39,22 +40,28 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
-        Self::on(Simulation::new(), false, origins, flags)
+        let simulation = Simulation::new();
+        let store = simulation.store();
+        Self::on(simulation, store, origins, flags)
     }
 
     /// A world whose store other processes share.
     pub(crate) fn sharing(origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
-        Self::on(Simulation::new(), true, origins, flags)
+        let simulation = Simulation::new();
+        let store = simulation.shared_store();
+        Self::on(simulation, store, origins, flags)
     }
 
     /// A world in which everything wakes at the exact instant.
     pub(crate) fn exact(origins: impl IntoIterator<Item = Origin>, flags: Flags) -> Self {
-        Self::on(Simulation::exact(), false, origins, flags)
+        let simulation = Simulation::exact();
+        let store = simulation.store();
+        Self::on(simulation, store, origins, flags)
     }
 
     fn on(
         simulation: Simulation,
-        shared_store: bool,
+        store: Arc<dyn StateStore>,
         origins: impl IntoIterator<Item = Origin>,
         flags: Flags,
     ) -> Self {
@@ -73,27 +80,16 @@ impl World {
             clock.clone(),
         )));
         let path = |name: &str| directory.path().join(name);
+        let sqlite = SqliteSink::open(&path("telemetry.sqlite3"), Arc::clone(&run), None, clock);
+        let jsonl = JsonlSink::open(&path("events.jsonl"), Arc::clone(&run), Arc::clone(&shared));
+        let textfile = Some(path("metrics.prom"));
         let sinks: Vec<Box<dyn Sink>> = vec![
-            Box::new(
-                SqliteSink::open(&path("telemetry.sqlite3"), Arc::clone(&run), None, clock)
-                    .expect("a database"),
-            ),
-            Box::new(
-                JsonlSink::open(&path("events.jsonl"), Arc::clone(&run), Arc::clone(&shared))
-                    .expect("a file"),
-            ),
-            Box::new(MetricsSink::new(
-                Arc::clone(&metrics),
-                Some(path("metrics.prom")),
-            )),
+            Box::new(sqlite.expect("a database")),
+            Box::new(jsonl.expect("a file")),
+            Box::new(MetricsSink::new(Arc::clone(&metrics), textfile)),
         ];
         let recorder = Recorder::start(Arc::clone(&run), shared, sinks, Arc::new(|_: &str| {}))
             .expect("a recorder");
-        let store = if shared_store {
-            simulation.shared_store()
-        } else {
-            simulation.store()
-        };
         metrics.lock().watch_store(Arc::clone(&store));
         let hub = Hub::builder(config)
             .runtime(simulation.runtime())
@@ -164,7 +160,7 @@ impl Ended {
         summary::load(&database, &RunChoice::Latest).expect("a summary")
     }
 
-    /// The lines of JSON, with the run's own words and the start of time taken out.
+    /// The lines of JSON, without the fields that differ between runs.
     pub(crate) fn story(&self) -> String {
         let text = std::fs::read_to_string(self.path("events.jsonl")).expect("lines");
         let start = self.run.started;

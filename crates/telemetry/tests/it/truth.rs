@@ -47,13 +47,17 @@ fn a_refusal_by_a_resolvers_breaker_leaves_its_host_healthy() {
     world.fetch(get("http://a.example/ok"));
     let ended = world.end();
     let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");
-    let states = "SELECT breaker_host_state || ' ' || coalesce(breaker_resolver_state, '-') || ' ' || sent FROM http_events ORDER BY rowid";
+    let states = "SELECT breaker_host_state || ' ' || coalesce(breaker_resolver_state, '-')
+                         || ' ' || sent
+                  FROM http_events ORDER BY rowid";
     assert_eq!(
         text(&database, states),
         ["closed closed 1", "closed open 0", "closed - 1"]
     );
     let lines = std::fs::read_to_string(ended.path("events.jsonl")).expect("events");
-    assert!(lines.contains("\"breaker_host_state\":\"closed\",\"breaker_host_cooldown_ms\":null,\"breaker_resolver_state\":\"open\""), "{lines}");
+    let refusal = "\"breaker_host_state\":\"closed\",\"breaker_host_cooldown_ms\":null,\
+                   \"breaker_resolver_state\":\"open\"";
+    assert!(lines.contains(refusal), "{lines}");
 }
 
 #[test]
@@ -68,7 +72,9 @@ fn a_host_that_only_this_process_cannot_reach_is_recorded_as_healthy() {
     }
     let ended = world.end();
     let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");
-    let refused = "SELECT error || ' ' || breaker_host_state || ' ' || coalesce(breaker_host_cooldown_ms, '-') FROM http_events WHERE sent = 0";
+    let refused = "SELECT error || ' ' || breaker_host_state || ' '
+                          || coalesce(breaker_host_cooldown_ms, '-')
+                   FROM http_events WHERE sent = 0";
     assert_eq!(text(&database, refused), ["network_breaker_open closed -"]);
     let summary = load(&database, &RunChoice::All).expect("a summary");
     let avoided: Vec<_> = summary
@@ -150,8 +156,8 @@ fn an_open_by_an_operator_shows_in_state_and_counts() {
 #[test]
 fn a_store_that_is_unavailable_has_a_metric() {
     let world = World::new([Origin::new("a.example")], Flags::default());
-    let away = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&away);
+    let unavailable = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&unavailable);
     let hook = move |_: &str| {
         let error = StoreError::Unavailable {
             store: "the store".to_owned(),
@@ -178,7 +184,7 @@ fn a_store_that_is_unavailable_has_a_metric() {
             .text()
             .contains("limits_store_unavailable 0\n")
     );
-    away.store(true, Ordering::SeqCst);
+    unavailable.store(true, Ordering::SeqCst);
     let hub =
         docstokg_hub::Hub::builder(docstokg_hub::config::load::shipped().expect("a configuration"))
             .runtime(world.simulation.runtime())
@@ -203,7 +209,7 @@ fn a_store_that_is_unavailable_has_a_metric() {
 /// The database under `tests/data` was written by the first version: fetches with answers, a 429,
 /// failures and a refusal.
 #[test]
-fn a_database_of_the_first_version_is_brought_up_to_date_and_its_runs_stay_readable() {
+fn a_database_of_the_first_version_is_migrated_and_its_runs_stay_readable() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("telemetry.sqlite3");
     std::fs::copy(
