@@ -478,7 +478,7 @@ fn walled(host: &str, wall: Wall, status: Option<u16>) -> Fetched {
 }
 
 fn failed(error: &FetchError) -> Fetched {
-    let detail = error.to_string();
+    let detail = error.sentence();
     match &error.kind {
         ErrorKind::BreakerOpen(refused) => {
             let (wait, stated) = match &refused.refusal.reason {
@@ -525,9 +525,9 @@ fn failed(error: &FetchError) -> Fetched {
         ErrorKind::TooLarge { .. } => nothing(Reason::PayloadTooLarge, detail, None),
         ErrorKind::Fault {
             fault: Fault::NoRoute,
-            message,
+            cause,
             ..
-        } if is_offline(message) => offline(detail),
+        } if is_offline(cause.as_str()) => offline(detail),
         ErrorKind::Fault {
             fault: Fault::Dns, ..
         } => Fetched::Nothing {

@@ -112,7 +112,7 @@ pub(crate) fn patient(request: Request) -> Request {
 }
 
 fn web_error(error: &FetchError) -> WebError {
-    let text = error.to_string();
+    let text = error.sentence();
     match &error.kind {
         ErrorKind::BreakerOpen(refused) => {
             // Half-open with its probes out: the verdict is due in a moment, whatever their leases
@@ -153,9 +153,9 @@ fn web_error(error: &FetchError) -> WebError {
         } => WebError::Timeout { text },
         ErrorKind::Fault {
             fault: Fault::NoRoute,
-            message,
+            cause,
             ..
-        } if is_offline(message) => WebError::Offline { text },
+        } if is_offline(cause.as_str()) => WebError::Offline { text },
         _ => WebError::Failed { text },
     }
 }

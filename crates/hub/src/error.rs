@@ -15,8 +15,10 @@ use crate::clock::{BootInstant, Timestamp};
 use crate::journey::Journey;
 
 /// A fetch that ended without an answer.
-#[derive(Debug, thiserror::Error)]
-#[error("{kind}")]
+///
+/// Its message says what happened and, after retries, how often and for how long it was tried; what
+/// caused it is only in [`source`](std::error::Error::source). [`FetchError::sentence`] has both.
+#[derive(Debug)]
 pub struct FetchError {
     /// What happened.
     pub kind: ErrorKind,
@@ -24,6 +26,59 @@ pub struct FetchError {
     pub url: String,
     /// The way up to there.
     pub journey: Journey,
+}
+
+impl std::fmt::Display for FetchError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.kind)?;
+        // Each redirect was an attempt that went well.
+        let attempts = self.journey.attempts.saturating_sub(self.journey.redirects);
+        if attempts > 1 {
+            let elapsed = seconds(self.journey.elapsed);
+            write!(f, " (after {attempts} attempts in {elapsed})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for FetchError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.kind.source()
+    }
+}
+
+impl FetchError {
+    /// Returns the message with its causes, each once.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let mut sentence = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            sentence.push_str(": ");
+            sentence.push_str(&error.to_string());
+            cause = error.source();
+        }
+        sentence
+    }
+}
+
+/// What the network, the TLS layer or the origin said.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Cause(String);
+
+impl Cause {
+    /// Returns the text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Cause {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
 }
 
 /// What kept a fetch from ending well.
@@ -37,11 +92,12 @@ pub enum ErrorKind {
     #[error("{0}")]
     RateLimited(Refused),
     /// The store that knows what may be sent does not answer, and config says to refuse then.
-    #[error("{host}: nothing was sent, because {error}")]
+    #[error("{host}: nothing was sent")]
     Store {
         /// The host.
         host: Host,
         /// What is wrong with the store.
+        #[source]
         error: StoreError,
     },
     /// The deadline passed.
@@ -55,17 +111,18 @@ pub enum ErrorKind {
         during: &'static str,
     },
     /// The network, the TLS layer or the origin failed, and retries did not help.
-    #[error("{host}: {}: {message}", fault_sentence(*fault))]
+    #[error("{host}: {}", fault_sentence(*fault))]
     Fault {
         /// The host.
         host: Host,
         /// The class.
         fault: Fault,
         /// What happened.
-        message: String,
+        #[source]
+        cause: Cause,
     },
     /// The URL cannot be fetched.
-    #[error("this URL cannot be fetched: {0}")]
+    #[error("this URL cannot be fetched")]
     Url(#[from] HostError),
     /// The target lies in the own network.
     #[error("{host} leads to the internal address {address}, which a discovered URL may not reach")]
@@ -126,7 +183,7 @@ pub enum ErrorKind {
         limit: u32,
     },
     /// The file could not be written.
-    #[error("cannot write {path}: {source}")]
+    #[error("cannot write {path}")]
     File {
         /// The file.
         path: String,
@@ -322,9 +379,9 @@ impl ErrorKind {
             } => "--cacert FILE trusts a further certificate",
             Self::Fault {
                 fault: Fault::NoRoute,
-                message,
+                cause,
                 ..
-            } if message.contains("open files") => {
+            } if cause.as_str().contains("open files") => {
                 "the process may open no more files: raise ulimit -n, or run fewer at once with --max-inflight"
             }
             Self::BreakerOpen(Refused {

@@ -136,7 +136,7 @@ impl Finish {
             Self::Fault { fault, message } => Err(ErrorKind::Fault {
                 host: host.clone(),
                 fault,
-                message,
+                cause: message.into(),
             }),
         }
     }

@@ -55,7 +55,7 @@ pub use docstokg_policy::role::Role;
 pub use docstokg_policy::site::Patience;
 pub use docstokg_stores as stores;
 pub use download::Ends;
-pub use error::{ErrorKind, FetchError, Refused, RefusedBy};
+pub use error::{Cause, ErrorKind, FetchError, Refused, RefusedBy};
 pub use hub::{BuildError, Hub, HubBuilder};
 pub use journey::Journey;
 pub use redact::{redact, redact_text};

@@ -184,7 +184,7 @@ impl Inner {
             Rules::Unreachable { fault, message } => Err(ErrorKind::Fault {
                 host: host.clone(),
                 fault,
-                message: format!("{message} (request for robots.txt)"),
+                cause: format!("{message} (request for robots.txt)").into(),
             }),
         }
     }
@@ -294,9 +294,9 @@ impl Inner {
             | ErrorKind::Store { .. }
             | ErrorKind::Deadline { .. }
             | ErrorKind::Internal { .. } => return Err(kind),
-            ErrorKind::Fault { fault, message, .. } => Rules::Unreachable {
+            ErrorKind::Fault { fault, cause, .. } => Rules::Unreachable {
                 fault,
-                message: message.into(),
+                message: cause.as_str().into(),
             },
             other => Rules::Unusable {
                 why: other.to_string().into(),

@@ -198,16 +198,12 @@ fn answered(
 
 fn failed(global: &Global, error: &FetchError, recording: &Recording) -> ExitCode {
     let refused = error.kind.refused();
-    let tried = match error.journey.attempts {
-        0 => String::new(),
-        _ => format!(" (after {})", attempts(&error.journey)),
-    };
-    output::complain(&format!("{error}{tried}"));
+    output::complain(&error.sentence());
     if let Some(hint) = error.kind.hint() {
         output::hint(hint);
     }
     if global.json {
-        let mut shown = json!({ "ok": false, "error": error.kind.class(), "message": error.to_string(), "url": error.url, "run_id": recording.run.id, "journey": journey_json(&error.journey) });
+        let mut shown = json!({ "ok": false, "error": error.kind.class(), "message": error.sentence(), "url": error.url, "run_id": recording.run.id, "journey": journey_json(&error.journey) });
         if let Some(refused) = refused {
             shown["host"] = json!(refused.host.as_str());
             shown["role"] = json!(refused.role.as_str());

@@ -183,9 +183,9 @@ fn a_file_appears_complete_or_not_at_all() {
 fn what_cannot_be_reached_is_said_in_a_sentence() {
     let ran = run(&["fetch", "http://127.0.0.1:1/", "--deadline", "5"]);
     assert_eq!(ran.code, 1);
+    let said = "docstokg: 127.0.0.1:1: no connection could be made (after 4 attempts in ";
     assert!(
-        ran.err
-            .starts_with("docstokg: 127.0.0.1:1: no connection could be made: Connection refused"),
+        ran.err.starts_with(said) && ran.err.contains("s): Connection refused"),
         "{}",
         ran.err
     );

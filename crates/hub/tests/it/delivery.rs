@@ -96,7 +96,7 @@ fn a_slow_drip_ends_in_a_timeout() {
         let error = world
             .run(move |hub| async move { hub.fetch(get(&format!("http://a.example{path}"))).await })
             .expect_err("a timeout");
-        assert!(error.to_string().contains(why), "{error}");
+        assert!(error.sentence().contains(why), "{}", error.sentence());
     }
 }
 
@@ -154,7 +154,7 @@ fn a_directory_that_is_not_there_is_said_so_and_not_retried() {
         .run(move |hub| async move { hub.download(get("http://a.example/file"), &path).await })
         .expect_err("no directory");
     assert_eq!(
-        error.to_string(),
+        error.sentence(),
         "cannot write /nonexistent-directory/paper.pdf: No such file or directory (os error 2)"
     );
     assert!(world.ledger().is_empty(), "and nothing was sent for it");
