@@ -12,8 +12,10 @@ use docstokg_policy::site::{
 use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
 
-use super::wire::{self, Malformed, Reply, ScriptCall};
-use super::{Inner, begin, view};
+use super::runtime::begin;
+use super::server::Server;
+use super::view;
+use super::wire::{Malformed, Question, Reply, ScriptCall};
 use crate::error::StoreError;
 use crate::handle::{Answer, BudgetKey, SiteHandle, SiteView, changes_nothing};
 use crate::multiprocess::PerProcess;
@@ -21,7 +23,7 @@ use crate::multiprocess::PerProcess;
 /// One site on the server.
 #[derive(Clone)]
 pub(super) struct RedisSite {
-    pub(super) inner: Arc<PerProcess<Arc<Inner>>>,
+    pub(super) server: Arc<PerProcess<Arc<Server>>>,
     pub(super) key: Arc<str>,
     pub(super) names: Arc<Mutex<Vec<String>>>,
     /// When the site was created, on the server's clock, and the count of data losses when this
@@ -32,14 +34,14 @@ pub(super) struct RedisSite {
 }
 
 impl RedisSite {
-    fn inner(&self) -> &Arc<Inner> {
-        self.inner.get()
+    fn server(&self) -> &Arc<Server> {
+        self.server.get()
     }
 
     /// Returns when the site was created, if this process learned that since the last data loss;
     /// else 0.
     fn known_birth(&self) -> u64 {
-        let losses = self.inner().losses.load(Ordering::Acquire);
+        let losses = self.server().losses.load(Ordering::Acquire);
         self.birth
             .lock()
             .filter(|(_, learned)| *learned == losses)
@@ -47,58 +49,61 @@ impl RedisSite {
     }
 
     /// Starts a call without a question.
-    fn step(&self, op: &str) -> ScriptCall {
-        self.step_with(op, 0, &[])
+    fn call(&self, op: &str) -> ScriptCall {
+        self.call_with(op, &[])
     }
 
     /// Starts a call with a question.
     fn asking(&self, op: &str, ask: &Ask<'_>) -> ScriptCall {
-        let inner = self.inner();
-        let id = inner.fresh_id();
-        let question = wire::pack(
+        let server = self.server();
+        let id = server.fresh_id();
+        let question = Question {
             ask,
-            &self.names.lock(),
-            self.known_birth(),
+            names: &self.names.lock(),
+            birth: self.known_birth(),
             id,
-            &inner.who,
-            inner.clock.boot(),
-        );
-        self.step_with(op, id, &question)
+            who: &server.who,
+        };
+        let question = question.pack(server.clock.boot());
+        ScriptCall {
+            id,
+            ..self.call_with(op, &question)
+        }
     }
 
-    fn step_with(&self, op: &str, id: u64, question: &[u8]) -> ScriptCall {
-        let inner = self.inner();
+    fn call_with(&self, op: &str, question: &[u8]) -> ScriptCall {
+        let server = self.server();
         let now = self
             .uses_caller_clock
-            .then(|| inner.clock.boot().as_micros());
-        ScriptCall::new(inner.script.get_hash(), &self.key, op, now, id, question)
+            .then(|| server.clock.boot().as_micros());
+        ScriptCall::new(server.script.get_hash(), &self.key, question, op, now)
     }
 
     fn run<T: Send + Unpin + 'static>(
         &self,
-        step: ScriptCall,
+        call: ScriptCall,
         read: impl FnOnce(&Reply) -> Result<T, Malformed> + Send + 'static,
         unwanted: impl FnOnce(Result<T, StoreError>) + Send + 'static,
     ) -> Answer<T> {
-        let inner = Arc::clone(self.inner());
-        let asked = inner.clock.boot();
+        let server = Arc::clone(self.server());
+        let asked = server.clock.boot();
         let work = async move {
-            let value = inner.run(step).await?;
+            let value = server.run(call).await?;
             let reply =
-                Reply::new(value, asked, inner.clock.boot()).map_err(|_| inner.malformed())?;
-            read(&reply).map_err(|_| inner.malformed())
+                Reply::new(value, asked, server.clock.boot()).map_err(|_| server.malformed())?;
+            read(&reply).map_err(|_| server.malformed())
         };
-        begin(self.inner(), work, unwanted)
+        begin(self.server(), work, unwanted)
     }
 
     /// Runs a call whose permit is given back if its answer is dropped.
-    fn run_in(&self, step: ScriptCall, ask: &Ask<'_>) -> Answer<Entered> {
+    fn run_in(&self, call: ScriptCall, ask: &Ask<'_>) -> Answer<Entered> {
         let question = ask.to_owned();
         let (again, birth, id, losses) = (
             self.clone(),
             Arc::clone(&self.birth),
-            step.id,
-            self.inner().losses.load(Ordering::Acquire),
+            call.id,
+            self.server().losses.load(Ordering::Acquire),
         );
         let read = move |reply: &Reply| {
             if let Some(born) = reply.birth() {
@@ -106,7 +111,7 @@ impl RedisSite {
             }
             reply.entered(id)
         };
-        self.run(step, read, move |entered| {
+        self.run(call, read, move |entered| {
             again.give_back(&question, entered)
         })
     }
@@ -139,98 +144,98 @@ impl SiteHandle for RedisSite {
     }
 
     fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered> {
-        let mut step = self.asking("confirm", ask);
-        step.number(id);
-        self.run_in(step, ask)
+        let mut call = self.asking("confirm", ask);
+        call.number(id);
+        self.run_in(call, ask)
     }
 
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool> {
-        let mut step = self.asking("leave", ask);
-        step.number(id);
+        let mut call = self.asking("leave", ask);
+        call.number(id);
         match spent_at {
-            Some(at) => step.number(at.as_micros()),
-            None => step.text("-1"),
+            Some(at) => call.number(at.as_micros()),
+            None => call.text("-1"),
         };
-        self.run(step, |reply| reply.flag(1), |_| ())
+        self.run(call, |reply| reply.flag(1), |_| ())
     }
 
     fn hold(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<()> {
-        let mut step = self.asking("hold", ask);
-        step.number(permit.id)
+        let mut call = self.asking("hold", ask);
+        call.number(permit.id)
             .number(permit.stamp.as_micros())
             .length(longest);
-        self.run(step, |_| Ok(()), |_| ())
+        self.run(call, |_| Ok(()), |_| ())
     }
 
     fn sent(&self, ask: &Ask<'_>, permit: &Permit, longest: Duration) -> Answer<Standing> {
-        let mut step = self.asking("sent", ask);
-        step.number(permit.id)
+        let mut call = self.asking("sent", ask);
+        call.number(permit.id)
             .number(u64::from(permit.generation))
             .length(longest);
-        self.run(step, Reply::standing, |_| ())
+        self.run(call, Reply::standing, |_| ())
     }
 
     fn stamp(&self, ask: &Ask<'_>, permit: &Permit) -> Answer<()> {
-        let mut step = self.asking("stamp", ask);
-        step.number(permit.id);
-        self.run(step, |_| Ok(()), |_| ())
+        let mut call = self.asking("stamp", ask);
+        call.number(permit.id);
+        self.run(call, |_| Ok(()), |_| ())
     }
 
     fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
         if !permit.probe || matches!(outcome, Outcome::Failure | Outcome::Throttled) {
             return Answer::now(Settled::default());
         }
-        let mut step = self.asking("settle_headers", ask);
-        step.number(permit.id)
+        let mut call = self.asking("settle_headers", ask);
+        call.number(permit.id)
             .number(u64::from(permit.generation))
             .number(permit.stamp.as_micros())
             .outcome(outcome);
-        self.run(step, Reply::settled, |_| ())
+        self.run(call, Reply::settled, |_| ())
     }
 
     fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {
         if changes_nothing(ask, permit, report) {
             return Answer::now(Settled::default());
         }
-        let mut step = self.asking("settle", ask);
-        step.number(permit.id)
+        let mut call = self.asking("settle", ask);
+        call.number(permit.id)
             .number(u64::from(permit.generation))
             .flag(permit.probe)
             .outcome(report.outcome);
-        step.optional(report.retry_after)
-            .length(self.inner().clock.boot().since(report.sent));
-        self.run(step, Reply::settled, |_| ())
+        call.optional(report.retry_after)
+            .length(self.server().clock.boot().since(report.sent));
+        self.run(call, Reply::settled, |_| ())
     }
 
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition> {
-        let mut step = self.step("renew");
-        step.text(&self.inner().who)
+        let mut call = self.call("renew");
+        call.text(&self.server().who)
             .length(length)
             .number(ids.len() as u64);
         for id in ids {
-            step.number(*id);
+            call.number(*id);
         }
-        self.run(step, Reply::condition, |_| ())
+        self.run(call, Reply::condition, |_| ())
     }
 
     fn block(&self, length: Duration, reason: &OpenReason) -> Answer<Option<Transition>> {
-        let mut step = self.step("block");
-        step.text(&self.inner().who)
+        let mut call = self.call("block");
+        call.text(&self.server().who)
             .length(length)
             .text(&reason.to_string());
-        self.run(step, |reply| reply.transition(1), |_| ())
+        self.run(call, |reply| reply.transition(1), |_| ())
     }
 
     fn unblock(&self) -> Answer<Option<Transition>> {
-        let mut step = self.step("unblock");
-        step.text(&self.inner().who);
-        self.run(step, |reply| reply.transition(1), |_| ())
+        let mut call = self.call("unblock");
+        call.text(&self.server().who);
+        self.run(call, |reply| reply.transition(1), |_| ())
     }
 
     fn view(&self) -> Answer<SiteView> {
         let names = self.names.lock().clone();
         self.run(
-            self.step("view"),
+            self.call("view"),
             move |reply| view::read(reply, &names),
             |_| (),
         )

@@ -7,20 +7,21 @@ use std::time::Duration;
 
 use docstokg_policy::site::Site;
 use docstokg_policy::time::{BootInstant, Clock};
-use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode};
 
-use super::lock::Lock;
+use super::lock::{Lock, LockGuard};
 use super::record::Row;
-use crate::KEEP;
 use crate::error::StoreError;
 use crate::handle::{SiteKey, SiteView};
 use crate::private;
-use crate::replica::{Corrupt, Replica, from_first_layout};
+use crate::replica::{Corrupt, Replica};
 
-/// The version of the tables that this program writes.
-const VERSION: i64 = 2;
-/// The version whose reservations had no positions: its sites are rewritten when it is opened.
-const FIRST_VERSION: i64 = 1;
+mod errors;
+mod schema;
+
+use errors::{cannot_write, directory_of, explain, locked};
+use schema::{adopt_boot, forget, prepare, refuse_network};
+
 /// How many operations there are between two sweeps of unused sites.
 const SWEEP_EVERY: u32 = 4_096;
 /// How long SQLite itself waits, for other programs that use the database.
@@ -29,30 +30,6 @@ const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
 /// some megabytes by then. The operation after a checkpoint waits for the disk, so it is not more
 /// often; and SQLite searches all earlier copies of a page when it adds one, so it is not less often.
 const CHECKPOINT_STEPS: u32 = 2_000;
-/// The size of a page. An operation writes one: it holds a site with a full log, and not much more.
-const PAGE_SIZE: i64 = 2_048;
-
-const TABLES: &str = "
-CREATE TABLE boot (id TEXT NOT NULL, anchor_boot INTEGER NOT NULL, anchor_wall INTEGER NOT NULL);
-CREATE TABLE sites (
-    id INTEGER PRIMARY KEY,
-    key TEXT NOT NULL UNIQUE,
-    page_no INTEGER NOT NULL,
-    head_no INTEGER NOT NULL,
-    head BLOB NOT NULL,
-    log BLOB NOT NULL,
-    used INTEGER NOT NULL,
-    until_wall REAL,
-    reason TEXT,
-    updated_at REAL
-);
-CREATE TABLE pages (site INTEGER PRIMARY KEY, page BLOB NOT NULL);
--- For an operator with the sqlite3 shell: which hosts are blocked, until when (seconds since 1970,
--- UTC), and why.
-CREATE VIEW breaker_cooldowns(host, until_wall, reason, updated_at) AS
-    SELECT key, until_wall, reason, updated_at FROM sites
-    WHERE until_wall > (julianday('now') - 2440587.5) * 86400.0;
-";
 
 /// This process's copy of a site, and the id of its row.
 pub(super) struct SiteCopy {
@@ -240,74 +217,89 @@ impl Database {
         })
     }
 
+    /// Runs work in one transaction behind the lock file.
     fn in_turn<T>(
         &mut self,
         turn: Turn,
         work: impl FnOnce(&Connection, &dyn Clock) -> Result<T, StepError>,
     ) -> Result<Option<T>, StoreError> {
-        let done = (|| {
-            if !self.connection.is_autocommit() {
-                // An operation that panicked left its transaction open.
-                self.connection.execute_batch("ROLLBACK")?;
-            }
-            // Another program may be writing: SQLite waits a little for that, but only where
-            // waiting is fine.
-            if self.waits != (turn == Turn::Wait) {
-                self.waits = turn == Turn::Wait;
-                self.connection.busy_timeout(if self.waits {
-                    BUSY_TIMEOUT
-                } else {
-                    Duration::ZERO
-                })?;
-            }
-            let mut waited = Duration::ZERO;
-            let _guard = loop {
-                let guard = if turn == Turn::Wait {
-                    self.lock.take_within(LOCK_TIMEOUT)
-                } else {
-                    self.lock.try_take()
-                };
-                let Some(guard) = guard.map_err(|error| {
-                    StepError::Sqlite(rusqlite::Error::ToSqlConversionFailure(error.into()))
-                })?
-                else {
-                    return Ok(None);
-                };
-                match self
-                    .connection
-                    .prepare_cached("BEGIN IMMEDIATE")?
-                    .execute([])
-                {
-                    Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
-                        drop(guard);
-                        if turn == Turn::IfFree || waited >= LOCK_TIMEOUT {
-                            return Ok(None);
-                        }
-                        #[expect(
-                            clippy::disallowed_methods,
-                            reason = "the thread of the store waits for another program, in real time"
-                        )]
-                        std::thread::sleep(RETRY_INTERVAL);
-                        waited += BUSY_TIMEOUT + RETRY_INTERVAL;
-                    }
-                    begun => {
-                        begun?;
-                        break guard;
-                    }
-                }
-            };
-            let done = work(&self.connection, &*self.clock).and_then(|done| {
-                self.connection.prepare_cached("COMMIT")?.execute([])?;
-                Ok(done)
-            });
-            if done.is_err() && !self.connection.is_autocommit() {
-                self.connection.execute_batch("ROLLBACK")?;
-            }
-            done.map(Some)
-        })();
-        match done {
+        match self.try_in_turn(turn, work) {
             Ok(None) if turn == Turn::Wait => Err(locked(&self.path)),
             done => done.map_err(|error| explain(&self.path, &error)),
+        }
+    }
+
+    fn try_in_turn<T>(
+        &mut self,
+        turn: Turn,
+        work: impl FnOnce(&Connection, &dyn Clock) -> Result<T, StepError>,
+    ) -> Result<Option<T>, StepError> {
+        if !self.connection.is_autocommit() {
+            // An operation that panicked left its transaction open.
+            self.connection.execute_batch("ROLLBACK")?;
+        }
+        // Another program may be writing: SQLite waits a little for that, but only where waiting is
+        // allowed.
+        if self.waits != (turn == Turn::Wait) {
+            self.waits = turn == Turn::Wait;
+            let timeout = if self.waits {
+                BUSY_TIMEOUT
+            } else {
+                Duration::ZERO
+            };
+            self.connection.busy_timeout(timeout)?;
+        }
+        let Some(_guard) = self.begin(turn)? else {
+            return Ok(None);
+        };
+        let done = work(&self.connection, &*self.clock).and_then(|done| {
+            self.connection.prepare_cached("COMMIT")?.execute([])?;
+            Ok(done)
+        });
+        if done.is_err() && !self.connection.is_autocommit() {
+            self.connection.execute_batch("ROLLBACK")?;
+        }
+        done.map(Some)
+    }
+
+    /// Takes the lock and begins a transaction. Returns `None` if another process or program is in
+    /// the way for too long.
+    fn begin(&mut self, turn: Turn) -> Result<Option<LockGuard>, StepError> {
+        let mut waited = Duration::ZERO;
+        loop {
+            let guard = if turn == Turn::Wait {
+                self.lock.take_within(LOCK_TIMEOUT)
+            } else {
+                self.lock.try_take()
+            };
+            let not_lockable = |error: std::io::Error| {
+                StepError::Sqlite(rusqlite::Error::ToSqlConversionFailure(error.into()))
+            };
+            let Some(guard) = guard.map_err(not_lockable)? else {
+                return Ok(None);
+            };
+            let begun = self
+                .connection
+                .prepare_cached("BEGIN IMMEDIATE")?
+                .execute([]);
+            match begun {
+                Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                    drop(guard);
+                    if turn == Turn::IfFree || waited >= LOCK_TIMEOUT {
+                        return Ok(None);
+                    }
+                    #[expect(
+                        clippy::disallowed_methods,
+                        reason = "the thread of the store waits for another program, in real time"
+                    )]
+                    std::thread::sleep(RETRY_INTERVAL);
+                    waited += BUSY_TIMEOUT + RETRY_INTERVAL;
+                }
+                begun => {
+                    begun?;
+                    return Ok(Some(guard));
+                }
+            }
         }
     }
 
@@ -318,252 +310,5 @@ impl Database {
             path: self.path.clone(),
             connection: None,
         }
-    }
-}
-
-/// Sets the connection up and makes the tables, or refuses those of another version.
-fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
-    let setup = |connection: &Connection| -> rusqlite::Result<i64> {
-        connection.busy_timeout(BUSY_TIMEOUT)?;
-        connection.set_prepared_statement_cache_capacity(32);
-        // Applies to a new database; an existing one keeps its own.
-        connection.pragma_update(None, "page_size", PAGE_SIZE)?;
-        connection.pragma_update(None, "journal_mode", "WAL")?;
-        connection.pragma_update(None, "synchronous", "NORMAL")?;
-        // A checkpoint waits for the disk: the thread runs it, and no operation.
-        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-        connection.pragma_query_value(None, "user_version", |row| row.get(0))
-    };
-    let version = setup(connection).map_err(|error| explain(path, &error.into()))?;
-    match version {
-        VERSION => Ok(()),
-        FIRST_VERSION => adopt_first_version(connection).map_err(|error| explain(path, &error)),
-        0 => {
-            let make = |connection: &mut Connection| {
-                let transaction =
-                    connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-                transaction.execute_batch(TABLES)?;
-                transaction.pragma_update(None, "user_version", VERSION)?;
-                transaction.commit()
-            };
-            make(connection).map_err(|error| explain(path, &error.into()))
-        }
-        other => Err(StoreError::Unusable {
-            store: name(path),
-            why: format!(
-                "it was written by another version of the program \
-                 (its tables are version {other}, this one reads {VERSION})"
-            ),
-            remedy:
-                "run the version that wrote it, or move the file away to start with fresh limits"
-                    .to_owned(),
-        }),
-    }
-}
-
-/// Rewrites the records of the first version of the tables: blocks, breakers and history stay,
-/// reservations of waiting requests are dropped. A process of that version that is still running
-/// may write such headers again: `replica.rs` reads both.
-fn adopt_first_version(connection: &mut Connection) -> Result<(), StepError> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut select = transaction.prepare("SELECT id, head FROM sites")?;
-    let headers = select
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<Result<Vec<(i64, Vec<u8>)>, _>>()?;
-    drop(select);
-    for (id, header) in headers {
-        // A header that cannot be read is reported when its site is used, as in any version.
-        let Ok(header) = from_first_layout(&header) else {
-            continue;
-        };
-        transaction.execute(
-            "UPDATE sites SET head = ?2, head_no = head_no + 1 WHERE id = ?1",
-            params![id, header],
-        )?;
-    }
-    transaction.pragma_update(None, "user_version", VERSION)?;
-    transaction.commit()?;
-    Ok(())
-}
-
-/// Moves what an earlier boot of the machine wrote to the clock of this one, by wall time.
-fn adopt_boot(
-    connection: &mut Connection,
-    path: &Path,
-    clock: &dyn Clock,
-    boot_id: &str,
-) -> Result<(), StoreError> {
-    let adopt = |connection: &mut Connection| -> Result<(), StepError> {
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let (now, wall) = (clock.boot(), clock.wall().as_micros());
-        let anchor = transaction
-            .query_row("SELECT id, anchor_boot, anchor_wall FROM boot", [], |row| {
-                Ok((
-                    row.get::<_, String>(0)?,
-                    row.get::<_, i64>(1)?.unsigned_abs(),
-                    row.get::<_, i64>(2)?,
-                ))
-            })
-            .optional()?;
-        if let Some((id, anchor_boot, anchor_wall)) = anchor
-            && id != boot_id
-        {
-            let shift = crate::clock::shift((anchor_boot, anchor_wall), (now, wall));
-            let mut keys = transaction.prepare("SELECT key FROM sites")?;
-            let keys = keys
-                .query_map([], |row| row.get::<_, String>(0))?
-                .collect::<Result<Vec<_>, _>>()?;
-            for key in keys {
-                let key = SiteKey::from(key);
-                let mut replica = Replica::new(0, crate::process::signature());
-                let mut id = 0;
-                let mut row = Row::new(&transaction, &key, &mut id, clock, now);
-                replica.read(&mut row)?;
-                replica.rebase(&mut row, &shift, now)?;
-            }
-        }
-        transaction.execute("DELETE FROM boot", [])?;
-        transaction.execute(
-            "INSERT INTO boot VALUES (?1, ?2, ?3)",
-            params![boot_id, now.as_micros().cast_signed(), wall],
-        )?;
-        forget(&transaction, now)?;
-        transaction.commit()?;
-        Ok(())
-    };
-    adopt(connection).map_err(|error| explain(path, &error))
-}
-
-/// Forgets sites that were unused for longer than any window, and that are not blocked.
-fn forget(transaction: &Connection, now: BootInstant) -> Result<(), StepError> {
-    let before = (now - KEEP).as_micros().cast_signed();
-    transaction.execute(
-        "DELETE FROM sites WHERE used < ?1 AND (until_wall IS NULL OR until_wall < unixepoch())",
-        [before],
-    )?;
-    transaction.execute(
-        "DELETE FROM pages WHERE site NOT IN (SELECT id FROM sites)",
-        [],
-    )?;
-    Ok(())
-}
-
-/// The magic numbers of network file systems.
-const NETWORKS: [(u32, &str); 9] = [
-    (0x6969, "NFS"),
-    (0x517b, "SMB"),
-    (0xff53_4d42, "CIFS"),
-    (0xfe53_4d42, "SMB2"),
-    (0x0102_1997, "9P"),
-    (0x5346_414f, "AFS"),
-    (0x00c3_6400, "Ceph"),
-    (0x0bd0_0bd0, "Lustre"),
-    (0x4750_4653, "GPFS"),
-];
-
-/// Refuses network file systems: WAL needs memory that all processes of the database share.
-fn refuse_network(path: &Path) -> Result<(), StoreError> {
-    let Ok(found) = rustix::fs::statfs(directory_of(path)) else {
-        return Ok(());
-    };
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the magic numbers have 32 bits"
-    )]
-    let kind = found.f_type as u32;
-    match NETWORKS.iter().find(|(magic, _)| *magic == kind) {
-        None => Ok(()),
-        Some((_, system)) => Err(StoreError::Unusable {
-            store: name(path),
-            why: format!(
-                "it lies on a network file system ({system}), \
-                 where SQLite's write-ahead log is not safe"
-            ),
-            remedy: "choose a directory on a local disk with --state-dir, \
-                     or share state between machines with the redis backend"
-                .to_owned(),
-        }),
-    }
-}
-
-fn directory_of(path: &Path) -> &Path {
-    path.parent()
-        .filter(|directory| !directory.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
-}
-
-fn name(path: &Path) -> String {
-    format!("the state database {}", path.display())
-}
-
-fn cannot_write(path: &Path, why: &str) -> StoreError {
-    StoreError::Unusable {
-        store: name(path),
-        why: why.to_owned(),
-        remedy: "choose a directory that can be written with --state-dir".to_owned(),
-    }
-}
-
-/// Returns whether the disk has space for a few pages.
-fn has_room(path: &Path) -> bool {
-    rustix::fs::statvfs(directory_of(path))
-        .is_ok_and(|found| found.f_bavail * found.f_frsize >= 1 << 17)
-}
-
-/// Describes a lock that is not released.
-fn locked(path: &Path) -> StoreError {
-    let why =
-        "another process holds its lock and does not go on; it may have been stopped".to_owned();
-    StoreError::Unavailable {
-        store: name(path),
-        why,
-    }
-}
-
-/// Describes an error of SQLite, and what to do about it.
-fn explain(path: &Path, error: &StepError) -> StoreError {
-    let unusable = |why: &str, remedy: &str| StoreError::Unusable {
-        store: name(path),
-        why: why.to_owned(),
-        remedy: remedy.to_owned(),
-    };
-    let full = || {
-        unusable(
-            "the disk is full",
-            "make room, or choose another directory with --state-dir",
-        )
-    };
-    let error = match error {
-        StepError::Corrupt => {
-            return unusable(
-                "a record in it is corrupt",
-                "move the file away to start with fresh limits",
-            );
-        }
-        StepError::Sqlite(error) => error,
-    };
-    match error.sqlite_error_code() {
-        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            unusable(
-                "it cannot be written",
-                "make it and its directory writable, or choose another with --state-dir",
-            )
-        }
-        // In mapped memory SQLite reports a full disk as a failure of I/O.
-        Some(ErrorCode::SystemIoFailure) if !has_room(path) => full(),
-        Some(ErrorCode::DiskFull) => full(),
-        Some(ErrorCode::SystemIoFailure) => unusable(
-            "its disk cannot be read or written",
-            "check the disk, or choose another directory with --state-dir",
-        ),
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => unusable(
-            "the file is not a database, or is damaged",
-            "move the file away to start with fresh limits",
-        ),
-        _ => StoreError::Unavailable {
-            store: name(path),
-            why: error.to_string(),
-        },
     }
 }

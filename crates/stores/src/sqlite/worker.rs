@@ -1,0 +1,240 @@
+//! The thread that waits for the lock of the database, and the answers of its jobs.
+
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::task::{Context, Poll};
+use std::thread::JoinHandle;
+
+use docstokg_policy::time::Clock;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::database::{Database, Turn, Wal};
+use crate::error::StoreError;
+use crate::handle::Answer;
+use crate::multiprocess::PerProcess;
+
+/// A job for the thread; `None` asks for a checkpoint.
+type Job = Option<Box<dyn FnOnce(&mut Database) + Send>>;
+
+/// The database, and the thread that waits for its lock. A child process has none of its parent's
+/// threads, and must not use its connection: it opens its own.
+pub(super) struct Worker {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What callers and the thread share.
+struct Shared {
+    database: Mutex<Result<Database, StoreError>>,
+    jobs: Mutex<Result<Sender<Job>, StoreError>>,
+    /// How many jobs wait for the thread: later callers must not overtake them.
+    waiting: AtomicUsize,
+}
+
+impl Worker {
+    pub(super) fn start(
+        path: &Path,
+        clock: Arc<dyn Clock>,
+        boot_id: &str,
+    ) -> Result<Self, StoreError> {
+        let database = Database::open(path, clock, boot_id)?;
+        let wal = database.wal();
+        let (jobs, queue) = mpsc::channel::<Job>();
+        let shared = Arc::new(Shared {
+            database: Mutex::new(Ok(database)),
+            jobs: Mutex::new(Ok(jobs)),
+            waiting: AtomicUsize::new(0),
+        });
+        let mine = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("docstokg-state".to_owned())
+            .spawn(move || serve(&mine, &queue, wal));
+        let thread = thread.map_err(|error| StoreError::Unavailable {
+            store: "the state database".to_owned(),
+            why: error.to_string(),
+        })?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    pub(super) fn broken(error: StoreError) -> Self {
+        let shared = Shared {
+            database: Mutex::new(Err(error.clone())),
+            jobs: Mutex::new(Err(error)),
+            waiting: AtomicUsize::new(0),
+        };
+        Self {
+            shared: Arc::new(shared),
+            thread: None,
+        }
+    }
+}
+
+/// Runs the jobs of callers that would have to wait, and checkpoints the write-ahead log.
+fn serve(shared: &Shared, queue: &Receiver<Job>, mut wal: Wal) {
+    while let Ok(job) = queue.recv() {
+        let Some(job) = job else {
+            wal.checkpoint();
+            continue;
+        };
+        let done = Done(&shared.waiting);
+        let needs_checkpoint = match &mut *shared.database.lock() {
+            Ok(database) => {
+                // A job that panics is a bug, and must not end the thread that other callers wait
+                // for.
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(database)));
+                database.needs_checkpoint()
+            }
+            Err(_) => false,
+        };
+        drop(done);
+        if needs_checkpoint {
+            wal.checkpoint();
+        }
+    }
+}
+
+/// A job that the thread has taken. Counts as waiting until it is done, however it ends.
+struct Done<'a>(&'a AtomicUsize);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        *self.shared.jobs.lock() = Err(thread_ended());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn thread_ended() -> StoreError {
+    StoreError::Unavailable {
+        store: "the state database".to_owned(),
+        why: "its thread has ended".to_owned(),
+    }
+}
+
+/// Runs a job at once if the lock is free. `None` if it has to wait: then nothing has happened.
+pub(super) fn at_once<T>(
+    worker: &PerProcess<Worker>,
+    job: impl FnOnce(&mut Database) -> Result<Option<T>, StoreError>,
+) -> Option<Result<T, StoreError>> {
+    let shared = &worker.get().shared;
+    if shared.waiting.load(Ordering::Acquire) > 0 {
+        return None;
+    }
+    let mut database = shared.database.try_lock()?;
+    let database = match &mut *database {
+        Ok(database) => database,
+        Err(error) => return Some(Err(error.clone())),
+    };
+    let done = job(database).transpose()?;
+    if database.needs_checkpoint()
+        && let Ok(jobs) = &*shared.jobs.lock()
+    {
+        let _ = jobs.send(None);
+    }
+    Some(done)
+}
+
+/// Runs a job at once if the lock is free; otherwise the thread runs it, and the answer comes when
+/// it is complete.
+pub(super) fn ask<T: Send + 'static>(
+    worker: &PerProcess<Worker>,
+    job: impl FnOnce(&mut Database, Turn) -> Result<Option<T>, StoreError> + Clone + Send + 'static,
+) -> Answer<T> {
+    let first = job.clone();
+    match at_once(worker, |database| first(database, Turn::IfFree)) {
+        Some(done) => Answer::Ready(done),
+        None => in_turn(worker, job, |_, _| ()),
+    }
+}
+
+/// Queues a job for the thread, and answers when it is complete.
+pub(super) fn in_turn<T: Send + 'static>(
+    worker: &PerProcess<Worker>,
+    job: impl FnOnce(&mut Database, Turn) -> Result<Option<T>, StoreError> + Send + 'static,
+    unwanted: impl FnOnce(&mut Database, T) + Send + 'static,
+) -> Answer<T> {
+    let shared = &worker.get().shared;
+    let (reply, answer) = oneshot::channel();
+    let unwanted: Unwanted<T> = Arc::new(Mutex::new(Some(Box::new(unwanted))));
+    let undo = Arc::clone(&unwanted);
+    let queued = shared.queue(Box::new(move |database: &mut Database| {
+        let done = job(database, Turn::Wait).and_then(|done| done.ok_or_else(thread_ended));
+        if let Err(Ok(done)) = reply.send(done)
+            && let Some(undo) = undo.lock().take()
+        {
+            undo(database, done);
+        }
+    }));
+    match queued {
+        Ok(()) => Answer::Later(Box::pin(Waiting {
+            answer,
+            unwanted,
+            shared: Arc::clone(shared),
+        })),
+        Err(error) => Answer::Ready(Err(error)),
+    }
+}
+
+/// Undoes an operation whose answer was dropped. Runs once, on the side that notices first.
+type Unwanted<T> = Arc<Mutex<Option<Box<dyn FnOnce(&mut Database, T) + Send>>>>;
+
+impl Shared {
+    /// Queues a job for the thread.
+    fn queue(&self, job: Box<dyn FnOnce(&mut Database) + Send>) -> Result<(), StoreError> {
+        match &*self.jobs.lock() {
+            Ok(jobs) => {
+                self.waiting.fetch_add(1, Ordering::AcqRel);
+                // The thread ends with the store; until then it takes every job.
+                let _ = jobs.send(Some(job));
+                Ok(())
+            }
+            Err(error) => Err(error.clone()),
+        }
+    }
+}
+
+/// An answer that the thread will give. If it is dropped before it is read, its permit is given
+/// back.
+struct Waiting<T: Send + 'static> {
+    answer: oneshot::Receiver<Result<T, StoreError>>,
+    unwanted: Unwanted<T>,
+    shared: Arc<Shared>,
+}
+
+impl<T: Send + 'static> Future for Waiting<T> {
+    type Output = Result<T, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = Pin::new(&mut self.answer).poll(context);
+        answer.map(|result| result.unwrap_or_else(|_| Err(thread_ended())))
+    }
+}
+
+impl<T: Send + 'static> Drop for Waiting<T> {
+    fn drop(&mut self) {
+        // From now on the thread notices by itself; an answer that it has sent already and that was
+        // not read is undone here.
+        self.answer.close();
+        if let Ok(Ok(unheard)) = self.answer.try_recv()
+            && let Some(undo) = self.unwanted.lock().take()
+        {
+            let _ = self
+                .shared
+                .queue(Box::new(move |database| undo(database, unheard)));
+        }
+    }
+}
