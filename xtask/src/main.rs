@@ -170,7 +170,7 @@ fn sanitize() -> anyhow::Result<()> {
     let of_the_mapped_file = [
         "multiprocess",
         "processes::",
-        "garbled",
+        "corrupt",
         "files_that_are_not_ours",
     ];
     let arguments = [

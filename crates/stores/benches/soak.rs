@@ -1,11 +1,11 @@
-//! A thousand processes killed in the middle of anything, on every shared store: nothing breaks,
-//! nothing overshoots.
+//! A thousand processes killed in the middle of an operation, on every shared store: nothing breaks,
+//! no window is exceeded.
 
 #![allow(
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a soak talks to whoever runs it"
+    reason = "a soak reports to its caller"
 )]
 #![allow(dead_code, reason = "tests use more of what is shared with them")]
 
@@ -35,11 +35,11 @@ fn main() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = server::Server::start();
     let path = |name: &str| directory.path().join(name).display().to_string();
-    for place in [path("limits.shm"), path("state.sqlite"), server.dsn()] {
+    for location in [path("limits.shm"), path("state.sqlite"), server.dsn()] {
         let start = Instant::now();
-        kills::kill(&place, &*worker::open(&place), kills);
+        kills::kill(&location, &*worker::open(&location), kills);
         println!(
-            "ok     {place}: {kills} processes killed, no window exceeded, never wedged ({:.0} s)",
+            "ok     {location}: {kills} processes killed, no window exceeded, never wedged ({:.0} s)",
             start.elapsed().as_secs_f64()
         );
     }

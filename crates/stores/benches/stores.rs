@@ -1,4 +1,4 @@
-//! What a step costs on each shared store, as a ratio to a baseline measured in the same run. Exits
+//! What an operation costs on each shared store, as a ratio to a baseline measured in the same run. Exits
 //! 1 when a target is missed.
 
 #![allow(
@@ -6,7 +6,7 @@
     clippy::panic,
     clippy::print_stdout,
     clippy::cast_precision_loss,
-    reason = "a benchmark talks to whoever runs it"
+    reason = "a benchmark reports to its caller"
 )]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
@@ -41,68 +41,64 @@ fn main() {
     {
         return hammer(path);
     }
-    let mut missed = 0;
-    let mut check = |what: &str, cost: &Timing, baseline: &str, target: f64| {
-        missed += u32::from(cost.ratio > target);
-        let met = if cost.ratio <= target {
-            "ok    "
-        } else {
-            "MISSED"
-        };
-        let (each, base, rate) = (
-            cost.call / 1_000.0,
-            cost.baseline / 1_000.0,
-            1e9 / cost.call,
-        );
-        println!(
-            "{met} {what}: {:.2} x {baseline} (at most {target}); {each:.2} us against {base:.2} us, {rate:.0}/s",
-            cost.ratio
-        );
-    };
     let directory = tempfile::tempdir().expect("a directory");
-
-    let path = directory.path().join("limits.shm");
-    let alone = mapped(&path);
-    check("multiprocess enter", &alone, "Instant::now()", 8.0);
-    let mut other = Other::start(&path);
-    let mut together = mapped(&path);
-    other.stop();
-    together.ratio = together.call / alone.call;
-    together.baseline = alone.call;
-    check(
-        "multiprocess enter with another process on the key",
-        &together,
-        "alone",
-        3.0,
-    );
-
-    check(
+    let mut missed = measure_mapped(&directory.path().join("limits.shm"));
+    missed += report(
         "sqlite enter",
         &database(directory.path()),
         "an immediate transaction with one update",
         2.0,
     );
+    missed += measure_redis();
+    std::process::exit(i32::from(missed > 0));
+}
 
+/// Measures the mapped file alone, and with another process on the same site.
+fn measure_mapped(path: &std::path::Path) -> u32 {
+    let alone = mapped(path);
+    let mut missed = report("multiprocess enter", &alone, "Instant::now()", 8.0);
+    let mut other = Other::start(path);
+    let mut together = mapped(path);
+    other.stop();
+    together.ratio = together.call / alone.call;
+    together.baseline = alone.call;
+    missed += report(
+        "multiprocess enter with another process on the key",
+        &together,
+        "alone",
+        3.0,
+    );
+    missed
+}
+
+fn measure_redis() -> u32 {
+    // Dropped at the end: `exit` runs no destructor, and the server would stay.
     let server = server::Server::start();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime");
-    check(
-        "redis enter",
-        &runtime.block_on(remote(&server, 1)),
-        "a PING",
-        1.5,
+    let one = runtime.block_on(remote(&server, 1));
+    let missed = report("redis enter", &one, "a PING", 1.5);
+    let many = runtime.block_on(remote(&server, 64));
+    missed + report("redis enter with 64 in flight", &many, "a PING", 4.0)
+}
+
+/// Prints a timing, and returns 1 if it misses its target.
+fn report(what: &str, timing: &Timing, baseline: &str, target: f64) -> u32 {
+    let met = timing.ratio <= target;
+    let word = if met { "ok    " } else { "MISSED" };
+    let (each, base, rate) = (
+        timing.call / 1_000.0,
+        timing.baseline / 1_000.0,
+        1e9 / timing.call,
     );
-    check(
-        "redis enter with 64 in flight",
-        &runtime.block_on(remote(&server, 64)),
-        "a PING",
-        4.0,
+    println!(
+        "{word} {what}: {:.2} x {baseline} (at most {target}); \
+         {each:.2} us against {base:.2} us, {rate:.0}/s",
+        timing.ratio
     );
-    // `exit` runs no destructor: the server would stay.
-    drop(server);
-    std::process::exit(i32::from(missed > 0));
+    u32::from(!met)
 }
 
 /// Nanoseconds of a call and of its baseline: medians of rounds in turns, since machines change

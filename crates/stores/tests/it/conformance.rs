@@ -71,7 +71,7 @@ fn breakers_and_limits_in_two_stores_keep_the_contract() {
     conformance::run_all(&SplitStore::new(redis, memory()));
 }
 
-/// A probe that the limiter's store refuses or keeps waiting gives its place back.
+/// A probe that the limiter's store refuses or keeps waiting releases its lease.
 #[test]
 fn a_probe_is_not_lost_to_a_limit_in_another_store() {
     let memory = || Arc::new(MemoryStore::new(Arc::new(SystemClock)));
@@ -96,7 +96,7 @@ fn a_probe_is_not_lost_to_a_limit_in_another_store() {
         };
         assert!(
             matches!(refusal.reason, RefusalReason::Rate { .. }),
-            "the probe's place is free each time: {refusal:?}"
+            "the lease is free each time: {refusal:?}"
         );
     }
 }
@@ -122,7 +122,7 @@ fn wrappers_keep_the_contract() {
         Arc::new(|_: &str| ()),
         4,
     ));
-    // Every tenth question fails: whoever goes on alone is as strict as the contract asks.
+    // Every tenth operation fails: the own store is as strict as the contract asks.
     let asked = AtomicUsize::new(0);
     let failing = Wrapped::new(inner(), move |op| {
         match asked.fetch_add(1, Ordering::SeqCst) % 10 {

@@ -1,5 +1,4 @@
-//! A Redis server that means harm: what it announces is refused as a lost store, before it costs
-//! memory.
+//! A hostile Redis server: what it announces is refused as a lost store, before it costs memory.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,8 +13,8 @@ use docstokg_stores::{StateStore, StoreError};
 
 use crate::worker::Client;
 
-/// What one connection may cost the one who sends: the bound of an answer, and what sockets hold.
-const SENT: usize = 32 << 20;
+/// The most that is read from one connection: the bound of an answer, and what sockets buffer.
+const MAX_READ: usize = 32 << 20;
 
 /// A server that greets as Redis does, and then answers each command with `first` and `then`
 /// without an end.
@@ -74,75 +73,79 @@ fn answer(mut stream: TcpStream, first: &[u8], then: &[u8]) -> usize {
             break;
         }
         sent += first.len();
-        while !then.is_empty() && sent < 16 * SENT && stream.write_all(then).is_ok() {
+        while !then.is_empty() && sent < 16 * MAX_READ && stream.write_all(then).is_ok() {
             sent += then.len();
         }
     }
     sent
 }
 
+/// A name, what the server answers first and then without an end, and why that is refused.
+type Case<'a> = (&'a str, &'a [u8], &'a [u8], &'a str);
+
+const CASES: [Case<'static>; 7] = [
+    (
+        "a text of an exabyte",
+        b"$1000000000000000000\r\n",
+        b"x",
+        "it announces a text that is too long",
+    ),
+    (
+        "a text that is too long, in full",
+        b"$8388609\r\n",
+        b"x",
+        "it announces a text that is too long",
+    ),
+    (
+        "a billion values",
+        b"*1000000000\r\n:1\r\n",
+        b"",
+        "it announces too many values",
+    ),
+    (
+        "more values than there are numbers",
+        b"*9223372036854775807\r\n:1\r\n",
+        b":1\r\n",
+        "it announces too many values",
+    ),
+    (
+        "a map of them",
+        b"%9223372036854775807\r\n:1\r\n",
+        b":1\r\n",
+        "it announces too many values",
+    ),
+    (
+        "a line without an end",
+        b"+",
+        b"x",
+        "a line of its answer is too long",
+    ),
+    (
+        "an error without an end",
+        b"-ERR ",
+        b"x",
+        "a line of its answer is too long",
+    ),
+];
+
 #[test]
-fn answers_without_measure_are_a_lost_store() {
+fn answers_beyond_the_bounds_are_a_lost_store() {
     let deep = "*1\r\n".repeat(100_000);
-    let cases: [(&str, &[u8], &[u8], &str); 8] = [
-        (
-            "a text of an exabyte",
-            b"$1000000000000000000\r\n",
-            b"x",
-            "it announces a text that is too long",
-        ),
-        (
-            "a text that is too long, in full",
-            b"$8388609\r\n",
-            b"x",
-            "it announces a text that is too long",
-        ),
-        (
-            "a billion values",
-            b"*1000000000\r\n:1\r\n",
-            b"",
-            "it announces too many values",
-        ),
-        (
-            "more values than there are numbers",
-            b"*9223372036854775807\r\n:1\r\n",
-            b":1\r\n",
-            "it announces too many values",
-        ),
-        (
-            "a map of them",
-            b"%9223372036854775807\r\n:1\r\n",
-            b":1\r\n",
-            "it announces too many values",
-        ),
-        (
-            "values in values",
-            deep.as_bytes(),
-            b"",
-            "nested too deeply",
-        ),
-        (
-            "a line without an end",
-            b"+",
-            b"x",
-            "a line of its answer is too long",
-        ),
-        (
-            "an error without an end",
-            b"-ERR ",
-            b"x",
-            "a line of its answer is too long",
-        ),
-    ];
+    let nested: Case = (
+        "values in values",
+        deep.as_bytes(),
+        b"",
+        "nested too deeply",
+    );
     let runtime = runtime();
-    for (name, first, then, why) in cases {
+    for (name, first, then, why) in CASES.into_iter().chain([nested]) {
         let server = Hostile::start(first, then);
         let store = server.store();
         let client = Client::new(&store, "hostile", "3/HOUR", None);
         let begun = SystemClock.boot();
         match runtime.block_on(client.try_enter()) {
-            Err(StoreError::Unavailable { why: told, .. }) => {
-                assert!(told.contains(why), "{name}: {told}")
+            Err(StoreError::Unavailable { why: reported, .. }) => {
+                assert!(reported.contains(why), "{name}: {reported}")
             }
             other => panic!("{name}: {other:?}"),
         }
@@ -154,7 +157,7 @@ fn answers_without_measure_are_a_lost_store() {
             server.connections.load(Ordering::SeqCst),
         );
         assert!(
-            sent < SENT,
+            sent < MAX_READ,
             "{name}: {sent} bytes were read from one connection"
         );
         assert!(

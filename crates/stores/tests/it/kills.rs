@@ -7,16 +7,16 @@ use docstokg_stores::conformance::arrive;
 
 use crate::worker::{Client, Worker};
 
-/// Kills so many processes that use a store without pause, and checks after each that it answers
-/// and has granted no more than it may.
+/// Kills a number of processes that use a store without pause, and checks after each that it answers
+/// and has exceeded no window.
 #[expect(
     clippy::disallowed_methods,
     reason = "processes are killed in real time"
 )]
-pub(crate) fn kill(place: &str, store: &dyn StateStore, times: u64) {
+pub(crate) fn kill(location: &str, store: &dyn StateStore, times: u64) {
     let client = Client::new(store, "hammer", "300/SECOND+2000/HOUR", Some(3));
     let mut workers: Vec<Worker> = (0..2)
-        .map(|_| Worker::start("hammer", place, "hammer"))
+        .map(|_| Worker::start("hammer", location, "hammer"))
         .collect();
     for round in 0..times {
         workers[0].hear("holding");
@@ -31,7 +31,7 @@ pub(crate) fn kill(place: &str, store: &dyn StateStore, times: u64) {
         let _ = client.enter();
         assert!(
             start.elapsed() < Duration::from_secs(1),
-            "{place}: wedged after kill {round}"
+            "{location}: wedged after kill {round}"
         );
         let view = arrive(client.site.view());
         let windows = &client.costs[0].windows;
@@ -39,9 +39,9 @@ pub(crate) fn kill(place: &str, store: &dyn StateStore, times: u64) {
             let used = view.site.budgets()[0].used(windows, window, view.now);
             assert!(
                 used <= u64::from(window.limit.get()),
-                "{place}: {used} in {window} after kill {round}"
+                "{location}: {used} in {window} after kill {round}"
             );
         }
-        workers.push(Worker::start("hammer", place, "hammer"));
+        workers.push(Worker::start("hammer", location, "hammer"));
     }
 }

@@ -7,38 +7,25 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::breaker::OpenReason;
 use docstokg_policy::rate::parse_rates;
-use docstokg_policy::time::{BootInstant, Clock, Timestamp};
 use docstokg_policy::windows::Windows;
 use docstokg_stores::conformance::arrive;
 use docstokg_stores::redis::RedisStore;
 use docstokg_stores::sqlite::SqliteStore;
 use docstokg_stores::{SiteHandle, SiteView, StateStore};
 
+use crate::clock::ManualClock;
 use crate::server::Server;
 
-/// The start of the machine, and the clocks, when the database was last written.
+/// The boot of the machine, and the clocks, when the database was last written.
 const BOOT_ID: &str = "f296266e-8669-43e6-b2b9-d72d8bb2d9a0";
 const BOOT: u64 = 3_456_626_300_000;
 const WALL: i64 = 1_794_815_001_746_017;
 /// The server's clock when its keys were read.
 const SERVER: u64 = 1_794_815_003_000_000;
-
-struct Hand(AtomicU64);
-
-impl Clock for Hand {
-    fn boot(&self) -> BootInstant {
-        BootInstant::from_micros(self.0.load(Ordering::SeqCst))
-    }
-
-    fn wall(&self) -> Timestamp {
-        Timestamp::from_micros(WALL)
-    }
-}
 
 fn used(view: &SiteView, rates: &str) -> Vec<u64> {
     let windows = Windows::new(parse_rates(rates).expect("rates"), Duration::ZERO);
@@ -49,7 +36,7 @@ fn used(view: &SiteView, rates: &str) -> Vec<u64> {
         .collect()
 }
 
-/// What the earlier version knew is known.
+/// Checks that the state of the earlier version is read.
 fn check(site: impl Fn(&str) -> Arc<dyn SiteHandle>) {
     let view = |host: &str| arrive(site(host).view());
     let history = view("history.example");
@@ -95,12 +82,12 @@ fn a_database_of_the_first_version_keeps_what_it_knew() {
         &path,
     )
     .expect("a copy");
-    let clock = || Arc::new(Hand(AtomicU64::new(BOOT)));
+    let clock = || ManualClock::at_wall(BOOT, WALL);
     for _ in 0..2 {
         let store = SqliteStore::open_after_boot(&path, clock(), BOOT_ID).expect("it is read");
         check(|host| store.site(&host.into()));
     }
-    // The machine was started again since: the block ends by wall time.
+    // The machine was rebooted since: the block ends by wall time.
     let store = SqliteStore::open_after_boot(&path, clock(), "another start").expect("it is read");
     check(|host| store.site(&host.into()));
 }
@@ -132,7 +119,7 @@ fn keys_of_the_second_redis_layout_keep_what_they_knew() {
         connection.read_exact(&mut answer).expect("an answer");
         assert_eq!(&answer, b"+OK\r\n");
     }
-    let clock = Arc::new(Hand(AtomicU64::new(SERVER)));
+    let clock = ManualClock::at_wall(SERVER, WALL);
     let store = RedisStore::open(&server.dsn(), clock).expect("a store");
     check(|host| store.site_on_own_time(&host.into()).0);
     // Written in this layout, they still say the same.

@@ -1,4 +1,4 @@
-//! Stores as processes meet them: real files, a real server, real processes that are really killed.
+//! Stores as processes use them: real files, a real server, real processes that are killed.
 
 #![allow(
     clippy::expect_used,
@@ -8,21 +8,23 @@
 
 // Every store keeps the contract.
 mod conformance;
-// The script and the pure functions agree.
-mod twins;
-// A model of processes that wait: everyone gets a turn, on every store.
+// The Lua implementation and the pure functions agree.
+mod lua;
+// A model of processes that wait: each gets a turn, on every store.
 mod positions;
 // Files and keys of an earlier version.
 mod layouts;
-// What goes wrong, and the sentence for it.
+// Faults, and the sentence for each.
 mod faults;
-// A server that means harm.
+// A hostile server.
 mod hostile;
 // Killing, for the test and for `cargo xtask soak`.
 mod kills;
 // Four processes, forks, and kills.
 mod processes;
-// A server of our own.
+// A clock that a test sets.
+mod clock;
+// A Redis server of our own.
 mod server;
 // This program again, as a process that uses a store.
 mod worker;

@@ -14,13 +14,13 @@ use crate::worker::{Client, LEASE, Worker, open};
 fn on_every_store(test: impl Fn(&str, &dyn StateStore)) {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Server::start();
-    for place in [
+    for location in [
         path(&directory, "limits.shm"),
         path(&directory, "state.sqlite"),
         server.dsn(),
     ] {
-        let store = open(&place);
-        test(&place, &*store);
+        let store = open(&location);
+        test(&location, &*store);
     }
 }
 
@@ -28,8 +28,8 @@ fn path(directory: &tempfile::TempDir, name: &str) -> String {
     directory.path().join(name).display().to_string()
 }
 
-/// Waits for something that another process's end brings about.
-#[expect(clippy::disallowed_methods, reason = "leases run out in real time")]
+/// Waits for an effect of the end of another process.
+#[expect(clippy::disallowed_methods, reason = "leases expire in real time")]
 fn within(limit: Duration, what: &str, mut happens: impl FnMut() -> bool) {
     let start = Instant::now();
     while !happens() {
@@ -42,37 +42,37 @@ fn within(limit: Duration, what: &str, mut happens: impl FnMut() -> bool) {
 }
 
 #[test]
-fn four_processes_are_granted_exactly_the_limit() {
-    on_every_store(|place, store| {
+fn four_processes_get_exactly_the_limit() {
+    on_every_store(|location, store| {
         let workers: Vec<Worker> = (0..4)
-            .map(|_| Worker::start("fill", place, "fill"))
+            .map(|_| Worker::start("fill", location, "fill"))
             .collect();
-        let granted: usize = workers.into_iter().map(Worker::granted).sum();
-        assert_eq!(granted, 2_000, "{place}");
+        let permitted: usize = workers.into_iter().map(Worker::permitted).sum();
+        assert_eq!(permitted, 2_000, "{location}");
         let view = arrive(store.site(&"fill".into()).view());
         let client = Client::new(store, "fill", "2000/HOUR", None);
         let window = client.costs[0].windows.list()[0];
         assert_eq!(
             view.site.budgets()[0].used(&client.costs[0].windows, &window, view.now),
             2_000,
-            "{place}: the store agrees"
+            "{location}: the store agrees"
         );
     });
 }
 
 #[test]
 fn failures_seen_by_four_processes_add_up() {
-    on_every_store(|place, store| {
+    on_every_store(|location, store| {
         for _ in 0..4 {
-            Worker::start("fail", place, "failures").granted();
+            Worker::start("fail", location, "failures").permitted();
         }
         let client = Client::new(store, "failures", "1000/SECOND", None);
         let Entry::Go(permit) = client.enter() else {
-            panic!("{place}: open before the fifth failure")
+            panic!("{location}: open before the fifth failure")
         };
         client.settle(&permit, docstokg_policy::classify::Outcome::Failure);
         let Entry::Refused(refusal) = client.enter() else {
-            panic!("{place}: five failures and not open")
+            panic!("{location}: five failures and not open")
         };
         assert!(matches!(
             refusal.reason,
@@ -87,15 +87,15 @@ fn failures_seen_by_four_processes_add_up() {
                 .breaker()
                 .opened_by()
                 .is_some_and(|who| who.contains(&format!("pid {}", std::process::id()))),
-            "{place}"
+            "{location}"
         );
     });
 }
 
 #[test]
-fn a_killed_process_leaves_a_reservation_that_runs_out() {
-    on_every_store(|place, store| {
-        let mut worker = Worker::start("hold a reservation", place, "reservation");
+fn a_killed_process_leaves_a_reservation_that_expires() {
+    on_every_store(|location, store| {
+        let mut worker = Worker::start("hold a reservation", location, "reservation");
         worker.hear("holding");
         worker.kill();
         let client = Client::new(store, "reservation", "1/SECOND", None);
@@ -104,7 +104,7 @@ fn a_killed_process_leaves_a_reservation_that_runs_out() {
                 .waiting_until()
                 .count(),
             1,
-            "{place}"
+            "{location}"
         );
         within(Duration::from_secs(8), "a dead reservation", || {
             matches!(client.enter(), Entry::Go(_))
@@ -113,13 +113,13 @@ fn a_killed_process_leaves_a_reservation_that_runs_out() {
 }
 
 #[test]
-fn a_killed_process_leaves_a_shared_slot_that_runs_out() {
-    on_every_store(|place, store| {
-        let mut worker = Worker::start("hold a slot", place, "slot");
+fn a_killed_process_leaves_a_shared_slot_that_expires() {
+    on_every_store(|location, store| {
+        let mut worker = Worker::start("hold a slot", location, "slot");
         worker.hear("holding");
         let client = Client::new(store, "slot", "1000/SECOND", Some(1));
         let Entry::WaitForSlot { id, .. } = client.enter() else {
-            panic!("{place}: the slot is taken")
+            panic!("{location}: the slot is taken")
         };
         worker.kill();
         within(LEASE * 2, "a dead slot", || {
@@ -130,13 +130,13 @@ fn a_killed_process_leaves_a_shared_slot_that_runs_out() {
 
 #[test]
 fn a_killed_process_leaves_the_only_probe_to_others() {
-    on_every_store(|place, store| {
-        let mut worker = Worker::start("hold the probe", place, "probe");
+    on_every_store(|location, store| {
+        let mut worker = Worker::start("hold the probe", location, "probe");
         worker.hear("holding");
         let client = Client::new(store, "probe", "1000/SECOND", None);
         assert!(
             matches!(client.enter(), Entry::Refused(_)),
-            "{place}: the probe is out"
+            "{location}: the probe is in flight"
         );
         worker.kill();
         within(LEASE * 2, "a dead probe", || {
@@ -147,22 +147,22 @@ fn a_killed_process_leaves_the_only_probe_to_others() {
 }
 
 #[test]
-fn processes_killed_in_the_middle_of_anything_break_nothing() {
-    on_every_store(|place, store| crate::kills::kill(place, store, 24));
+fn processes_killed_in_the_middle_of_an_operation_break_nothing() {
+    on_every_store(|location, store| crate::kills::kill(location, store, 24));
 }
 
 #[test]
 fn a_child_after_a_fork_has_handles_of_its_own() {
-    on_every_store(|place, store| {
-        let granted = Worker::start("fork", place, "fork").granted();
-        assert_eq!(granted, 200, "{place}");
+    on_every_store(|location, store| {
+        let permitted = Worker::start("fork", location, "fork").permitted();
+        assert_eq!(permitted, 200, "{location}");
         let client = Client::new(store, "fork", "2000/HOUR", None);
         let view = arrive(client.site.view());
         let window = client.costs[0].windows.list()[0];
         assert_eq!(
             view.site.budgets()[0].used(&client.costs[0].windows, &window, view.now),
             201,
-            "{place}"
+            "{location}"
         );
     });
 }

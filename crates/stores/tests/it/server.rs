@@ -34,7 +34,7 @@ impl Server {
         server
     }
 
-    /// The place of the server, without its password.
+    /// The DSN of the server, without its password.
     pub(crate) fn dsn(&self) -> String {
         format!("redis://127.0.0.1:{}/0", self.port)
     }
@@ -45,7 +45,7 @@ impl Server {
         self.child.id()
     }
 
-    /// Ends the server without ado.
+    /// Kills the server.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

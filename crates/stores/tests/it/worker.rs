@@ -22,27 +22,27 @@ use docstokg_stores::redis::RedisStore;
 use docstokg_stores::sqlite::SqliteStore;
 use docstokg_stores::{BudgetKey, SiteHandle, StateStore, StoreError};
 
-/// How long a slot or a probe's place is held by somebody who is gone.
+/// How long a slot or the lease of a probe lasts after its holder has ended.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
 
-/// Opens the store that a place names: by its scheme or its ending.
-pub(crate) fn open(place: &str) -> Arc<dyn StateStore> {
+/// Opens the store at a path or DSN: by its scheme or its extension.
+pub(crate) fn open(location: &str) -> Arc<dyn StateStore> {
     let clock = Arc::new(SystemClock);
-    if place.starts_with("redis://") {
-        return Arc::new(RedisStore::open(place, clock).expect("a redis store"));
+    if location.starts_with("redis://") {
+        return Arc::new(RedisStore::open(location, clock).expect("a redis store"));
     }
-    match Path::new(place)
+    match Path::new(location)
         .extension()
         .and_then(|ending| ending.to_str())
     {
         Some("shm") => Arc::new(
-            MultiprocessStore::open(Path::new(place), clock).expect("a multiprocess store"),
+            MultiprocessStore::open(Path::new(location), clock).expect("a multiprocess store"),
         ),
-        _ => Arc::new(SqliteStore::open(Path::new(place), clock).expect("a sqlite store")),
+        _ => Arc::new(SqliteStore::open(Path::new(location), clock).expect("a sqlite store")),
     }
 }
 
-/// A budget on a site, and the question that charges it.
+/// A budget on a site, and the question of a request with a cost in it.
 pub(crate) struct Client {
     pub(crate) site: Arc<dyn SiteHandle>,
     pub(crate) costs: Vec<Cost>,
@@ -122,7 +122,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Starts a worker that does `what` on a store.
-    pub(crate) fn start(what: &str, place: &str, key: &str) -> Self {
+    pub(crate) fn start(what: &str, location: &str, key: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args([
                 "as_a_worker",
@@ -132,7 +132,7 @@ impl Worker {
                 "--quiet",
             ])
             .env("WORKER_DOES", what)
-            .env("WORKER_PLACE", place)
+            .env("WORKER_LOCATION", location)
             .env("WORKER_KEY", key)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -142,7 +142,7 @@ impl Worker {
         Self { child, lines }
     }
 
-    /// Waits until the worker says a word.
+    /// Waits until the worker prints a word.
     pub(crate) fn hear(&mut self, word: &str) {
         let mut line = String::new();
         while self.lines.read_line(&mut line).expect("its output") > 0 {
@@ -155,23 +155,23 @@ impl Worker {
         panic!("the worker ended before it said {word}");
     }
 
-    /// Ends the worker between two instructions.
+    /// Kills the worker between two instructions.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("a living worker");
         self.child.wait().expect("its end");
     }
 
-    /// Waits for the worker's own end, and counts what it says it was granted.
-    pub(crate) fn granted(mut self) -> usize {
-        let mut granted = 0;
+    /// Waits for the worker to end by itself, and counts the permits that it reports.
+    pub(crate) fn permitted(mut self) -> usize {
+        let mut permitted = 0;
         for line in self.lines.by_ref().lines() {
-            granted += line.expect("its output").matches("granted").count();
+            permitted += line.expect("its output").matches("permitted").count();
         }
         assert!(
             self.child.wait().expect("its end").success(),
             "the worker failed"
         );
-        granted
+        permitted
     }
 }
 
@@ -188,87 +188,84 @@ fn say(word: &str) {
 }
 
 /// Does a worker's work, as its environment says.
-#[expect(clippy::disallowed_methods, reason = "a worker lives in real time")]
 pub(crate) fn work() {
     let variable = |name: &str| std::env::var(name).expect("started by another test");
-    let (what, place, key) = (
-        variable("WORKER_DOES"),
-        variable("WORKER_PLACE"),
-        variable("WORKER_KEY"),
-    );
-    let store = open(&place);
-    let forever = || loop {
-        std::thread::sleep(Duration::from_secs(60));
-    };
-    match what.as_str() {
+    let store = open(&variable("WORKER_LOCATION"));
+    let key = variable("WORKER_KEY");
+    let client = |rates, slots| Client::new(&*store, &key, rates, slots);
+    match variable("WORKER_DOES").as_str() {
         // Takes what there is, one by one, and ends when there is no more.
         "fill" => {
-            let client = Client::new(&*store, &key, "2000/HOUR", None);
+            let client = client("2000/HOUR", None);
             while let Entry::Go(_) = client.enter() {
-                say("granted");
+                say("permitted");
             }
         }
         "fail" => {
-            let client = Client::new(&*store, &key, "1000/SECOND", None);
+            let client = client("1000/SECOND", None);
             if let Entry::Go(permit) = client.enter() {
                 client.settle(&permit, Outcome::Failure);
             }
         }
         "hold a reservation" => {
-            let client = Client::new(&*store, &key, "1/SECOND", None);
+            let client = client("1/SECOND", None);
             while !matches!(client.wait().entry, Entry::Wait(_)) {}
-            say("holding");
-            forever();
+            hold_forever();
         }
         "hold a slot" => {
-            let client = Client::new(&*store, &key, "1000/SECOND", Some(1));
+            let client = client("1000/SECOND", Some(1));
             assert!(matches!(client.enter(), Entry::Go(_)));
-            say("holding");
-            forever();
+            hold_forever();
         }
         "hold the probe" => {
-            let client = Client::new(&*store, &key, "1000/SECOND", None);
+            let client = client("1000/SECOND", None);
             arrive(client.site.block(
                 Duration::from_micros(1),
                 &OpenReason::Operator("test".into()),
             ));
             while !matches!(client.enter(), Entry::Go(Permit { probe: true, .. })) {}
-            say("holding");
-            forever();
+            hold_forever();
         }
-        // Everything at once, without end: whoever kills it kills it in the middle of something.
-        "hammer" => {
-            let client = Client::new(&*store, &key, "300/SECOND+2000/HOUR", Some(3));
-            say("holding");
-            for turn in 0u32.. {
-                match client.wait().entry {
-                    Entry::Go(permit) if turn % 3 == 0 => {
-                        let ask = client.ask(BootInstant::FAR);
-                        arrive(client.site.hold(&ask, &permit, Duration::from_millis(5)));
-                        arrive(client.site.sent(&ask, &permit, Duration::ZERO));
-                        arrive(client.site.stamp(&ask, &permit));
-                        client.settle(&permit, Outcome::Neutral);
-                    }
-                    Entry::Go(permit) => client.settle(&permit, Outcome::Success),
-                    Entry::Wait(reserved) => {
-                        arrive(
-                            client
-                                .site
-                                .leave(&client.ask(BootInstant::FAR), reserved.id, None),
-                        );
-                    }
-                    // Those that wait for a slot are left behind, hundreds of them, as by processes
-                    // that are killed then.
-                    _ => {}
-                }
-            }
-        }
-        // Uses the store, forks, and uses it again on both sides.
-        "fork" => fork(&Client::new(&*store, &key, "2000/HOUR", None)),
+        "hammer" => hammer(&client("300/SECOND+2000/HOUR", Some(3))),
+        "fork" => fork(&client("2000/HOUR", None)),
         other => panic!("a worker cannot {other}"),
     }
 }
 
+/// Keeps what the worker holds until it is killed.
+#[expect(clippy::disallowed_methods, reason = "a worker runs in real time")]
+fn hold_forever() {
+    say("holding");
+    loop {
+        std::thread::sleep(Duration::from_secs(60));
+    }
+}
+
+/// Runs every operation without end: a kill hits it in the middle of one.
+fn hammer(client: &Client) {
+    say("holding");
+    for turn in 0u32.. {
+        match client.wait().entry {
+            Entry::Go(permit) if turn % 3 == 0 => {
+                let ask = client.ask(BootInstant::FAR);
+                arrive(client.site.hold(&ask, &permit, Duration::from_millis(5)));
+                arrive(client.site.sent(&ask, &permit, Duration::ZERO));
+                arrive(client.site.stamp(&ask, &permit));
+                client.settle(&permit, Outcome::Neutral);
+            }
+            Entry::Go(permit) => client.settle(&permit, Outcome::Success),
+            Entry::Wait(reserved) => {
+                let ask = client.ask(BootInstant::FAR);
+                arrive(client.site.leave(&ask, reserved.id, None));
+            }
+            // Those that wait for a slot are left behind, hundreds of them, as by processes that
+            // are killed then.
+            _ => {}
+        }
+    }
+}
+
+/// Uses the store, forks, and uses it again on both sides.
 #[expect(unsafe_code, reason = "a fork has no safe interface")]
 fn fork(client: &Client) {
     assert!(matches!(client.enter(), Entry::Go(_)));
@@ -278,7 +275,7 @@ fn fork(client: &Client) {
     assert!(child >= 0, "a child");
     for _ in 0..100 {
         assert!(matches!(client.enter(), Entry::Go(_)));
-        say("granted");
+        say("permitted");
     }
     if child == 0 {
         // SAFETY: ends the child at once.

@@ -1,4 +1,4 @@
--- Breakers: twin of `breaker.rs`.
+-- Breakers: Lua implementation of `breaker.rs`.
 
 local function trip_until(trip)
   if trip.b and trip.b.u > trip.u then return trip.b.u end
@@ -35,9 +35,9 @@ end
 
 local function lease(breaker, id, role, expires)
   if not breaker.t then return end
-  for _, held in ipairs(breaker.t.l) do
-    if held.i == id then
-      held.x = expires
+  for _, known in ipairs(breaker.t.l) do
+    if known.i == id then
+      known.x = expires
       return
     end
   end
@@ -71,7 +71,9 @@ local function fail(breaker, policy)
   end
   if policy.threshold > 0 then
     table.insert(past.r, now)
-    while #past.r > policy.threshold or (past.r[1] and past.r[1] + policy.within <= now) do table.remove(past.r, 1) end
+    while #past.r > policy.threshold or (past.r[1] and past.r[1] + policy.within <= now) do
+      table.remove(past.r, 1)
+    end
     if #past.r >= policy.threshold then return open(breaker, policy, 'rolling-window', policy.cooldown) end
   end
   if breaker.f >= policy.fail_max then return open(breaker, policy, 'consecutive', nil) end
@@ -85,8 +87,8 @@ local function shut(breaker)
   return { from = 'half_open', to = 'closed', fails = 0, reset = -1, reason = '' }
 end
 
-local function breaker_settle(breaker, policy, outcome, era, sent)
-  if era ~= breaker.e then return nil end
+local function breaker_settle(breaker, policy, outcome, generation, sent)
+  if generation ~= breaker.e then return nil end
   if outcome == 'success' or outcome == 'neutral' then
     if outcome == 'success' then breaker.f = 0 end
     if breaker.t and breaker.t.h then return shut(breaker) end

@@ -1,4 +1,4 @@
--- Budgets: twin of `budget.rs`.
+-- Budgets: Lua implementation of `budget.rs`.
 
 local function budget_of(name)
   local budget = site.u[name]
@@ -49,11 +49,12 @@ local function take_back(budget, weight, at)
   for _, coarse in ipairs(budget.c) do coarse_take_back(coarse, at, weight) end
 end
 
--- Makes a reservation (i holder, p position, a instant, w weight, x expiry, s sent), or moves the one its holder has.
+-- Makes a reservation (i holder, p position, a instant, w weight, x expiry, s sent), or moves the one
+-- that its holder has.
 local function reserve(budget, reservation)
-  for place, held in ipairs(budget.t) do
-    if held.i == reservation.i then
-      budget.t[place] = reservation
+  for index, existing in ipairs(budget.t) do
+    if existing.i == reservation.i then
+      budget.t[index] = reservation
       return
     end
   end
@@ -62,17 +63,17 @@ end
 
 -- Returns the reservation under which a holder waits.
 local function waiting(budget, id)
-  for _, held in ipairs(budget.t) do
-    if held.i == id and not held.s then return held end
+  for _, existing in ipairs(budget.t) do
+    if existing.i == id and not existing.s then return existing end
   end
   return nil
 end
 
 local function release(list, id)
   local found = false
-  for place = #list, 1, -1 do
-    if list[place].i == id then
-      table.remove(list, place)
+  for index = #list, 1, -1 do
+    if list[index].i == id then
+      table.remove(list, index)
       found = true
     end
   end
@@ -80,20 +81,20 @@ local function release(list, id)
 end
 
 local function drop_expired(list)
-  for place = #list, 1, -1 do
-    if list[place].x <= now then table.remove(list, place) end
+  for index = #list, 1, -1 do
+    if list[index].x <= now then table.remove(list, index) end
   end
 end
 
 local function expire(budget)
-  local place = 1
-  while budget.t[place] do
-    local held = budget.t[place]
-    if held.x <= now then
-      table.remove(budget.t, place)
-      if held.s then spend(budget, held.w, held.x) end
+  local index = 1
+  while budget.t[index] do
+    local existing = budget.t[index]
+    if existing.x <= now then
+      table.remove(budget.t, index)
+      if existing.s then spend(budget, existing.w, existing.x) end
     else
-      place = place + 1
+      index = index + 1
     end
   end
   drop_expired(budget.s)
@@ -109,8 +110,8 @@ local function used_back(budget, window, k)
 end
 
 local function back_at(budget, window, k, counted, at)
-  for place = #counted, 1, -1 do
-    local use = counted[place]
+  for index = #counted, 1, -1 do
+    local use = counted[index]
     if use.a <= at then
       if k <= use.w then return use.a end
       k = k - use.w
@@ -172,7 +173,7 @@ local function budget_fit(budget, windows, weight, ahead, counted, from)
   end
 end
 
--- Returns the turn behind the requests that are due, or will be within a turn, and a window that it is for.
+-- Returns the turn behind the requests that are due, or will be within a turn, and its window.
 local function turn_behind(budget, windows)
   local turn, last = nil, nil
   for _, window in ipairs(windows) do
@@ -181,9 +182,9 @@ local function turn_behind(budget, windows)
   end
   if not turn or turn < SHORTEST_TURN then return nil end
   turn = math.min(turn, LONGEST_TURN)
-  for _, held in ipairs(budget.t) do
-    local near = not held.s and held.w > 0 and held.a <= now + turn
-    if near and (not last or held.a >= last.a) then last = held end
+  for _, existing in ipairs(budget.t) do
+    local near = not existing.s and existing.w > 0 and existing.a <= now + turn
+    if near and (not last or existing.a >= last.a) then last = existing end
   end
   if not last then return nil end
   return math.max(last.a, now) + turn, windows[1]

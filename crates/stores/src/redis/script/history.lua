@@ -1,6 +1,6 @@
--- What was granted, and when: twin of `ring.rs`.
+-- The history of used permits: Lua implementation of `ring.rs`.
 
--- The k-th latest grant; the latest is the first.
+-- The k-th latest permit; the latest is the first.
 local function ring_back(budget, k)
   local at = #budget.g - 8 * k + 1
   if k < 1 or at < 1 then return nil end
@@ -9,13 +9,13 @@ end
 
 local function ring_push(budget, instants, weight)
   if budget.cap == 0 then return end
-  local latest, grants = ring_back(budget, 1) or 0, {}
-  for place, at in ipairs(instants) do
+  local latest, permits = ring_back(budget, 1) or 0, {}
+  for index, at in ipairs(instants) do
     if at > latest then latest = at end
-    grants[place] = struct.pack('<I8', latest)
-    if weight > 1 then grants[place] = string.rep(grants[place], math.min(weight, budget.cap)) end
+    permits[index] = struct.pack('<I8', latest)
+    if weight > 1 then permits[index] = string.rep(permits[index], math.min(weight, budget.cap)) end
   end
-  budget.g = string.sub(budget.g .. table.concat(grants), -8 * budget.cap)
+  budget.g = string.sub(budget.g .. table.concat(permits), -8 * budget.cap)
 end
 
 local function ring_take_back(budget, at, weight)
@@ -28,8 +28,8 @@ local function ring_take_back(budget, at, weight)
 end
 
 -- Buckets are counted from one, the oldest.
-local function bucket(coarse, place)
-  local latest, count = read('<I8I8', coarse.b, place * 16 - 15)
+local function bucket(coarse, index)
+  local latest, count = read('<I8I8', coarse.b, index * 16 - 15)
   return latest, count
 end
 
@@ -41,8 +41,8 @@ local function coarse_back(coarse, k)
   local rank = coarse.t + 1 - k
   if rank <= 0 then return nil end
   local seen = 0
-  for place = 1, buckets(coarse) do
-    local latest, count = bucket(coarse, place)
+  for index = 1, buckets(coarse) do
+    local latest, count = bucket(coarse, index)
     seen = seen + count
     if seen >= rank then return latest end
   end
@@ -85,17 +85,18 @@ local function coarse_push(coarse, instants, weight)
       latest, filling = at, weight
     end
   end
-  coarse.b = string.sub(coarse.b, from, math.max(to, 0)) .. table.concat(added, '', first) .. struct.pack('<I8I8', latest, filling)
+  local kept = string.sub(coarse.b, from, math.max(to, 0))
+  coarse.b = kept .. table.concat(added, '', first) .. struct.pack('<I8I8', latest, filling)
 end
 
 local function coarse_take_back(coarse, at, weight)
-  for place = 1, buckets(coarse) do
-    local latest, count = bucket(coarse, place)
+  for index = 1, buckets(coarse) do
+    local latest, count = bucket(coarse, index)
     if latest >= at then
       local taken = math.min(count, weight)
       coarse.t = coarse.t - taken
       local left = count > taken and struct.pack('<I8I8', latest, count - taken) or ''
-      coarse.b = string.sub(coarse.b, 1, place * 16 - 16) .. left .. string.sub(coarse.b, place * 16 + 1)
+      coarse.b = string.sub(coarse.b, 1, index * 16 - 16) .. left .. string.sub(coarse.b, index * 16 + 1)
       return
     end
   end

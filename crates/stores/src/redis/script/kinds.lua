@@ -2,8 +2,8 @@
 
 -- Calls `visit` with each budget of a kind, and with each of its windows.
 local function each(asked, visit)
-  local charges, from = read('B', asked)
-  for _ = 1, charges do
+  local costs, from = read('B', asked)
+  for _ = 1, costs do
     local name, windows
     name, windows, from = read('<sB', asked, from)
     visit(site.u[name])
@@ -15,28 +15,28 @@ local function each(asked, visit)
   end
 end
 
--- Folds the log into the page.
+-- Folds the log into the snapshot.
 local function fold()
   local kinds, spent = {}, {}
-  for place, known in ipairs(site.q) do
-    kinds[place] = {}
+  for index, known in ipairs(site.q) do
+    kinds[index] = {}
     each(known.a, function(budget, window)
       if window then return end
       spent[budget] = spent[budget] or {}
-      table.insert(kinds[place], spent[budget])
+      table.insert(kinds[index], spent[budget])
     end)
   end
   for at = log + 1, #raw - (over and 8 or 0), 8 do
-    local instant, place = read('<I7B', raw, at)
-    for _, instants in ipairs(kinds[place + 1]) do instants[#instants + 1] = instant end
+    local instant, index = read('<I7B', raw, at)
+    for _, instants in ipairs(kinds[index + 1]) do instants[#instants + 1] = instant end
   end
   for budget, instants in pairs(spent) do
     if #instants > 0 then spend_all(budget, 1, instants) end
   end
 end
 
--- Returns from when on questions of a kind may go at once, and how many in a row, whoever of those known asks: the grants
--- that the last of them has to wait for have left every window by then.
+-- Returns from when on questions of a kind may go at once, and how many in a row over all known kinds:
+-- the permits that the last of them has to wait for have left every window by then.
 local function plan(asked)
   local free, most = 0, site.b.t and 0 or LOGGED
   each(asked, function(budget, window)
@@ -51,11 +51,11 @@ local function plan(asked)
       local low, high = 1, math.min(most, window.limit)
       while low < high do
         local middle = math.ceil((low + high) / 2)
-        local grant = ring_back(budget, window.limit + 1 - middle)
-        if not grant or grant + window.width <= now then low = middle else high = middle - 1 end
+        local used = ring_back(budget, window.limit + 1 - middle)
+        if not used or used + window.width <= now then low = middle else high = middle - 1 end
       end
-      local grant = ring_back(budget, window.limit + 1 - low)
-      most, free = low, grant and math.max(free, grant + window.width) or free
+      local used = ring_back(budget, window.limit + 1 - low)
+      most, free = low, used and math.max(free, used + window.width) or free
     end
   end)
   return free, most
@@ -64,8 +64,8 @@ end
 -- Remembers the kind of a question, the latest first.
 local function know(asked)
   if not kind or site.q[1] and site.q[1].k == kind then return end
-  for place, known in ipairs(site.q) do
-    if known.k == kind then table.remove(site.q, place) end
+  for index, known in ipairs(site.q) do
+    if known.k == kind then table.remove(site.q, index) end
   end
   table.insert(site.q, 1, { k = kind, a = asked })
   site.q[KINDS + 1] = nil

@@ -1,23 +1,28 @@
--- One step on the state of a site, atomically: the twin of `docstokg_policy::site::Site`.
+-- One operation on the state of a site, atomically: the Lua implementation of `docstokg_policy::site`.
 --
--- Times are whole microseconds of the server's clock; what callers send and get are lengths of time. The functions bear
--- the names of those in Rust and do the same in the same order: a property test runs both side by side. The files of this
--- directory are one script: this one, `history`, `budget`, `kinds`, `breaker`, `site` and `steps`, in this order.
+-- Times are whole microseconds of the server's clock; callers send and get lengths of time. The
+-- functions have the names of those in Rust and do the same in the same order: a property test runs
+-- both side by side. The files of this directory are one script: this one, `history`, `budget`,
+-- `kinds`, `breaker`, `site` and `steps`, in this order.
 --
 -- KEYS[1] is the whole state, one string of three parts:
---   the HEAD of 76 bytes: layout, day, clean, era, where the log begins; and for each of four KINDS of question (the same
---   budgets under the same windows): its name, from when on it may go at once, and how often before the log is folded;
---   the PAGE: everything as it was once, as MessagePack. The history of a budget is a string in it, eight bytes a grant,
---   oldest first; that of each large window another one, of buckets of sixteen bytes;
+--   the HEADER of 76 bytes: layout, day, clean, generation, where the log begins; and for each of
+--   four KINDS of question (the same budgets under the same windows): its name, from when on it may
+--   go at once, and how often before the log is folded;
+--   the SNAPSHOT: the whole state at one time, as MessagePack. The history of a budget is a string in
+--   it, eight bytes a permit, oldest first; that of each large window another one, of buckets of
+--   sixteen bytes;
 --   the LOG: what has gone since, eight bytes each: instant and kind.
--- An `enter` of a kind that may go at once reads the head and adds to the log. Every other step folds the log into the
--- page. The first layout was a page alone, and reservations had no positions up to the second: both are read, and
--- written as this one. Fields of a site or budget that this version does not know stay in the page as they are.
+-- An `enter` of a kind that may go at once reads the header and appends to the log. Every other
+-- operation folds the log into the snapshot. The first layout was a snapshot alone, and reservations
+-- had no positions up to the second: both are read, and written as this one. Fields of a site or
+-- budget that this version does not know stay in the snapshot as they are.
 --
--- ARGV[1] is the question, packed as `wire.rs` packs it; ARGV[2] the step, if it is not `enter`; ARGV[3] the time to go by,
--- or -1 for the server's; what else the step needs follows.
+-- ARGV[1] is the question, packed as `wire/question.rs` packs it; ARGV[2] the operation, if it is not
+-- `enter`; ARGV[3] the time to use, or -1 for the server's; further arguments follow.
 --
--- The server hashes every string that a script touches and formats every number that it is given: what is short is fast.
+-- The server hashes every string that a script touches and formats every number that it is given:
+-- short ones are fast.
 
 -- The program puts the LAYOUT, in a line of its own, before this.
 
@@ -30,18 +35,19 @@ if now < 0 then
   now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 end
 
--- Almost always the breaker is closed, nobody waits and the windows have room: see `plan`.
+-- Almost always the breaker is closed, no request waits and the windows have room: see `plan`.
 local kind, over = nil, false
 if (ARGV[2] or 'enter') == 'enter' then
   local quick
   quick, kind = read('Bc8', question)
-  local head = quick == 1 and call('GETRANGE', key, '0', '75') or ''
-  local place = #head == 76 and string.find(head, kind, 13, true)
-  if place and place % 16 == 13 then
-    local layout, day, clean, era, log = read('<BI2BI4I4', head)
-    local free, most = read('<I7B', head, place + 8)
+  local header = quick == 1 and call('GETRANGE', key, '0', '75') or ''
+  local found = #header == 76 and string.find(header, kind, 13, true)
+  if found and found % 16 == 13 then
+    local layout, day, clean, generation, log = read('<BI2BI4I4', header)
+    local free, most = read('<I7B', header, found + 8)
     if layout == LAYOUT and most > 0 and free <= now and day == math.floor(now / DAY) then
-      if call('APPEND', key, struct.pack('<I7B', now, (place - 13) / 16)) <= log + 8 * most then return { now, era, clean } end
+      local length = call('APPEND', key, struct.pack('<I7B', now, (found - 13) / 16))
+      if length <= log + 8 * most then return { now, generation, clean } end
       over = true
     end
   end
@@ -49,7 +55,7 @@ if (ARGV[2] or 'enter') == 'enter' then
 end
 
 local FAR, OVERLAPPING = 9007199254740991, 4294967295
--- A month, and the day that may pass before a step renews it.
+-- A month, and the day that may pass before an operation renews it.
 local KEEP = 33 * 86400
 local KINDS, LOGGED = 4, 128
 local EXACT_LIMIT, COARSE_BUCKETS = 4096, 1024
@@ -70,13 +76,13 @@ else
   return redis.error_reply('LAYOUT ' .. layout)
 end
 site.q = site.q or {}
--- When the site was born: whoever knows another birth has used what is forgotten here.
+-- When the site was created: a process that knows another instant has used what is lost here.
 site.n = site.n or math.max(now, 1)
 if raw and layout ~= LAYOUT then
   -- Reservations had no positions: those of waiting requests are dropped, what was sent still counts.
   for _, budget in pairs(site.u) do
-    for place = #budget.t, 1, -1 do
-      if budget.t[place].s then budget.t[place].p = 0 else table.remove(budget.t, place) end
+    for index = #budget.t, 1, -1 do
+      if budget.t[index].s then budget.t[index].p = 0 else table.remove(budget.t, index) end
     end
   end
 end

@@ -1,8 +1,9 @@
--- The steps, by name.
+-- The operations, by name.
 
 local steps = {}
 
--- Tells whether what the asking process was granted is forgotten: the server was flushed, or restarted empty.
+-- Returns whether the permits of the asking process are lost: the server was flushed, or restarted
+-- empty.
 local function is_forgotten(ask)
   return ask.birth > 0 and ask.birth ~= site.n
 end
@@ -11,10 +12,10 @@ local FORGOTTEN = redis.error_reply('FORGOTTEN the site is not the one that the 
 
 local function confirm(ask, id)
   local transition = advance_site(ask)
-  for _, charge in ipairs(ask.charges) do release(charge.budget.s, id) end
-  local answer = judge(ask, id)
+  for _, cost in ipairs(ask.costs) do release(cost.budget.s, id) end
+  local answer = decide(ask, id)
   if answer.kind ~= 'go' and answer.kind ~= 'wait' and answer.kind ~= 'slot' then
-    for _, charge in ipairs(ask.charges) do release(charge.budget.t, id) end
+    for _, cost in ipairs(ask.costs) do release(cost.budget.t, id) end
     local trip = breaker_for(ask).t
     if trip then release(trip.l, id) end
   end
@@ -25,10 +26,10 @@ end
 function steps.enter()
   local ask = read_ask()
   if is_forgotten(ask) then return FORGOTTEN end
-  -- A call whose answer was lost is repeated: the reservation that it made then counts, not a second one.
-  if held_by(ask, ask.id) then return confirm(ask, ask.id) end
+  -- A call whose answer was lost is repeated: the reservation that it made counts, not a second one.
+  if own_reservation(ask, ask.id) then return confirm(ask, ask.id) end
   local transition = advance_site(ask)
-  local answer = judge(ask, nil)
+  local answer = decide(ask, nil)
   save(ask.who)
   return entered(answer, transition)
 end
@@ -41,9 +42,9 @@ end
 
 function steps.leave()
   local id, spent, ask = number(), number(), read_ask()
-  for _, charge in ipairs(ask.charges) do
-    release(charge.budget.s, id)
-    if not release(charge.budget.t, id) and spent >= 0 then take_back(charge.budget, charge.weight, spent) end
+  for _, cost in ipairs(ask.costs) do
+    release(cost.budget.s, id)
+    if not release(cost.budget.t, id) and spent >= 0 then take_back(cost.budget, cost.weight, spent) end
   end
   local trip = breaker_for(ask).t
   local freed = trip and release(trip.l, id)
@@ -53,23 +54,25 @@ end
 
 function steps.hold()
   local id, at, longest, ask = number(), number(), number(), read_ask()
-  for _, charge in ipairs(ask.charges) do
-    take_back(charge.budget, charge.weight, at)
-    if charge.weight > 0 then reserve(charge.budget, { i = id, p = 0, a = at, w = charge.weight, x = now + longest, s = true }) end
+  for _, cost in ipairs(ask.costs) do
+    take_back(cost.budget, cost.weight, at)
+    if cost.weight > 0 then
+      reserve(cost.budget, { i = id, p = 0, a = at, w = cost.weight, x = now + longest, s = true })
+    end
   end
   save(ask.who)
   return { now }
 end
 
 function steps.sent()
-  local id, era, longest, ask = number(), number(), number(), read_ask()
-  for _, charge in ipairs(ask.charges) do
-    for _, held in ipairs(charge.budget.t) do
-      if held.i == id then held.s, held.x = true, now + longest end
+  local id, generation, longest, ask = number(), number(), number(), read_ask()
+  for _, cost in ipairs(ask.costs) do
+    for _, reservation in ipairs(cost.budget.t) do
+      if reservation.i == id then reservation.s, reservation.x = true, now + longest end
     end
   end
   local breaker = breaker_for(ask)
-  local blocked = state_of(breaker) == 'open' and breaker.e ~= era and not ask.policy.shadow
+  local blocked = state_of(breaker) == 'open' and breaker.e ~= generation and not ask.policy.shadow
   save(ask.who)
   if blocked then return { now, 1, trip_until(breaker.t), trip_reason(breaker.t) } end
   return { now, 0 }
@@ -77,33 +80,33 @@ end
 
 function steps.stamp()
   local id, ask = number(), read_ask()
-  for _, charge in ipairs(ask.charges) do
-    expire(charge.budget)
-    if release(charge.budget.t, id) then spend(charge.budget, charge.weight, now) end
+  for _, cost in ipairs(ask.costs) do
+    expire(cost.budget)
+    if release(cost.budget.t, id) then spend(cost.budget, cost.weight, now) end
   end
   save(ask.who)
   return { now }
 end
 
 function steps.settle_headers()
-  local id, era, at, outcome, ask = number(), number(), number(), text(), read_ask()
+  local id, generation, at, outcome, ask = number(), number(), number(), text(), read_ask()
   local breaker = breaker_for(ask)
   local released = breaker.t and release(breaker.t.l, id)
-  local transition = breaker_settle(breaker, ask.policy, outcome, era, at)
+  local transition = breaker_settle(breaker, ask.policy, outcome, generation, at)
   save(ask.who)
   return add_transition({ now, truth(released or transition), -1, -1, 0, 0, '' }, transition)
 end
 
 function steps.settle()
-  local id, era, probe, outcome, asked, sent_ago = number(), number(), flag(), text(), number(), number()
+  local id, generation, probe, outcome, asked, sent_ago = number(), number(), flag(), text(), number(), number()
   local ask = read_ask()
   local policy = ask.policy
-  for _, charge in ipairs(ask.charges) do
-    if charge.slots > 0 then release(charge.budget.s, id) end
+  for _, cost in ipairs(ask.costs) do
+    if cost.slots > 0 then release(cost.budget.s, id) end
   end
   local breaker = breaker_for(ask)
   local released = probe and breaker.t and release(breaker.t.l, id)
-  local transition = breaker_settle(breaker, policy, outcome, era, now - sent_ago)
+  local transition = breaker_settle(breaker, policy, outcome, generation, now - sent_ago)
   if outcome == 'failure' or outcome == 'throttled' then
     local length, reason = nil, nil
     if asked >= 0 then
@@ -116,10 +119,12 @@ function steps.settle()
   end
   local till = state_of(breaker) == 'open' and trip_until(breaker.t) or -1
   local adjusted = nil
-  if ask.aimd and ask.charges[1] then adjusted = observe(ask.charges[1].budget, ask.aimd, outcome == 'throttled') end
+  if ask.aimd and ask.costs[1] then
+    adjusted = observe(ask.costs[1].budget, ask.aimd, outcome == 'throttled')
+  end
   save(ask.who)
   local reply = { now, truth(released or transition), till, adjusted and 0 or -1 }
-  for place = 1, 3 do reply[4 + place] = adjusted and adjusted[place] or 0 end
+  for index = 1, 3 do reply[4 + index] = adjusted and adjusted[index] or 0 end
   return add_transition(reply, transition)
 end
 
@@ -135,14 +140,14 @@ function steps.renew()
     end
     save(who)
   end
-  local state, era, roles = state_of(site.b), site.b.e, 0
+  local state, generation, roles = state_of(site.b), site.b.e, 0
   for _, own in pairs(site.i) do
-    era = era + own.e
+    generation = generation + own.e
     if state_of(own) == 'half_open' then roles = roles + 1 end
   end
   local half_open = state == 'half_open' and 1 or 0
-  if state ~= 'open' then return { now, era, half_open, roles } end
-  return { now, era, half_open, roles, trip_until(site.b.t), trip_reason(site.b.t) }
+  if state ~= 'open' then return { now, generation, half_open, roles } end
+  return { now, generation, half_open, roles, trip_until(site.b.t), trip_reason(site.b.t) }
 end
 
 function steps.block()
@@ -154,16 +159,16 @@ end
 
 function steps.unblock()
   local who = text()
-  local from, era = state_of(site.b), site.b.e
-  for _, own in pairs(site.i) do era = era + own.e + 1 end
+  local from, generation = state_of(site.b), site.b.e
+  for _, own in pairs(site.i) do generation = generation + own.e + 1 end
   site.i = {}
-  site.b = { e = era + (from == 'closed' and 0 or 1), f = 0 }
+  site.b = { e = generation + (from == 'closed' and 0 or 1), f = 0 }
   save(who)
   if from == 'closed' then return { now } end
   return add_transition({ now }, { from = from, to = 'closed', fails = 0, reset = -1, reason = '' })
 end
 
--- Everything, for people.
+-- The whole state, for display.
 function steps.view()
   return { now, raw and cmsgpack.pack(site) or '' }
 end

@@ -1,0 +1,168 @@
+//! The Lua implementation and the pure functions agree: the same operations at the same instants give
+//! the same answers and the same state.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use docstokg_stores::redis::RedisStore;
+use proptest::test_runner::{Config, TestRunner};
+
+use self::event::{Event, Rules, any_event, any_rules};
+use self::world::World;
+use crate::clock::ManualClock;
+use crate::server::Server;
+
+// Random events, and the rules of a random run.
+mod event;
+// One site in both implementations.
+mod world;
+
+const START: u64 = 1_700_000_000_000_000;
+
+#[test]
+fn the_lua_implementation_agrees_with_the_pure_functions() {
+    let server = Server::start();
+    let clock = ManualClock::at(1);
+    let store = RedisStore::open(&server.dsn(), clock.shared()).expect("a store");
+    let runs = AtomicU64::new(0);
+    let mut runner = TestRunner::new(Config {
+        cases: 160,
+        max_shrink_iters: 400,
+        failure_persistence: None,
+        ..Config::default()
+    });
+    let outcome = runner.run(
+        &(any_rules(), proptest::collection::vec(any_event(), 1..120)),
+        |(rules, events)| {
+            let run = runs.fetch_add(1, Ordering::SeqCst);
+            clock.set(START);
+            let mut world = World::new(&store, &clock, &format!("lua-{run}"), &rules);
+            for event in &events {
+                world.step(event)?;
+            }
+            Ok(())
+        },
+    );
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+}
+
+fn plain(rates: [&'static str; 2]) -> Rules {
+    Rules {
+        rates,
+        slots: [None, None],
+        isolated: None,
+        adaptive: false,
+        rolling: false,
+        shadow: false,
+        throttle_block: false,
+        fail_max: 5,
+    }
+}
+
+/// More requests wait than are fitted one by one.
+#[test]
+fn crowds_agree_as_well() {
+    let server = Server::start();
+    let clock = ManualClock::at(START);
+    let store = RedisStore::open(&server.dsn(), clock.shared()).expect("a store");
+    for (run, rates) in [
+        ["2/SECOND", "3/2SECOND+90/MINUTE"],
+        ["200/SECOND", "5000/SECOND"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut world = World::new(&store, &clock, &format!("crowd-{run}"), &plain(rates));
+        let both = world.costs.clone();
+        for step in 0..260usize {
+            world.costs = if step % 5 == 3 {
+                both[1..].to_vec()
+            } else {
+                both.clone()
+            };
+            let weight = 1 + u32::from(step % 9 == 4);
+            let event = match step {
+                0..90 => Event::Enter {
+                    role: 0,
+                    weight,
+                    patient: true,
+                    latest_ms: None,
+                    ahead: None,
+                    halves: 0,
+                },
+                _ if step % 4 == 0 => Event::Enter {
+                    role: 0,
+                    weight,
+                    patient: true,
+                    latest_ms: None,
+                    ahead: (step % 8 == 0).then_some(3),
+                    halves: 0,
+                },
+                _ => Event::Confirm {
+                    which: step * 7 % world.reserved.len().max(1),
+                },
+            };
+            let outcome = world
+                .step(&event)
+                .and_then(|()| world.step(&Event::Advance { micros: 20_000 }));
+            outcome.unwrap_or_else(|error| panic!("run {run}, step {step}: {error}"));
+        }
+        assert!(
+            run == 1 || world.reserved.len() > 60,
+            "a crowd: {}",
+            world.reserved.len()
+        );
+    }
+}
+
+#[test]
+fn long_plain_runs_agree_as_well() {
+    let server = Server::start();
+    let clock = ManualClock::at(START);
+    let store = RedisStore::open(&server.dsn(), clock.shared()).expect("a store");
+    // Rings that fill and go round, buckets that fill and leave, logs that are folded, a day that
+    // ends; under two kinds of questions that share one budget, and a clock that is set back once.
+    for (run, rates) in [
+        ["100/SECOND+5000/HOUR", "300/SECOND"],
+        ["20/SECOND", "5000/SECOND"],
+        ["4/2SECOND+4100/5SECOND", "4096/HOUR"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut world = World::new(&store, &clock, &format!("plain-{run}"), &plain(rates));
+        let both = world.costs.clone();
+        for step in 0..1_500u64 {
+            world.costs = if step % 7 == 3 {
+                both[1..].to_vec()
+            } else {
+                both.clone()
+            };
+            let enter = Event::Enter {
+                role: 0,
+                weight: 1,
+                patient: false,
+                latest_ms: Some(0),
+                ahead: None,
+                halves: 0,
+            };
+            let micros = if step % 400 == 399 {
+                1_200_000
+            } else {
+                3_000 + step % 11 * 1_000
+            };
+            let outcome = world
+                .step(&enter)
+                .and_then(|()| world.step(&Event::Advance { micros }));
+            outcome.unwrap_or_else(|error| panic!("run {run}, step {step}: {error}"));
+            world.permits.clear();
+            if step == 700 {
+                clock.set_back(50_000);
+            }
+            if step == 900 {
+                clock.advance(86_400_000_000);
+            }
+        }
+    }
+}

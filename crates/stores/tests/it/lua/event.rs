@@ -1,0 +1,169 @@
+//! Random events, and the rules of a random run.
+
+use proptest::prelude::*;
+
+/// One event. Numbers choose among what is there.
+#[derive(Clone, Debug)]
+pub(super) enum Event {
+    Advance {
+        micros: u64,
+    },
+    Enter {
+        role: usize,
+        weight: u32,
+        patient: bool,
+        latest_ms: Option<u64>,
+        ahead: Option<u32>,
+        halves: u8,
+    },
+    Confirm {
+        which: usize,
+    },
+    LeaveReserved {
+        which: usize,
+    },
+    GiveBack {
+        which: usize,
+    },
+    Hold {
+        which: usize,
+        longest_ms: u64,
+    },
+    Sent {
+        which: usize,
+        longest_ms: u64,
+    },
+    Stamp {
+        which: usize,
+    },
+    Headers {
+        which: usize,
+        outcome: usize,
+    },
+    Settle {
+        which: usize,
+        outcome: usize,
+        retry_after_ms: Option<u64>,
+    },
+    Renew,
+    Block {
+        millis: u64,
+    },
+    Unblock,
+}
+
+pub(super) fn any_event() -> impl Strategy<Value = Event> {
+    use Event::{
+        Advance, Block, Confirm, Enter, GiveBack, Headers, Hold, LeaveReserved, Renew, Sent,
+        Settle, Stamp, Unblock,
+    };
+    let which = 0..8usize;
+    let micros = prop_oneof![
+        1..2_000u64,
+        100_000..700_000u64,
+        1_000_000..9_000_000u64,
+        Just(1_010_000u64),
+        Just(1_009_999u64),
+        Just(5_010_000u64)
+    ];
+    let enter = (
+        0..3usize,
+        prop_oneof![8 => 1..3u32, 1 => 1_300..1_500u32],
+        any::<bool>(),
+        proptest::option::weighted(0.7, 0..5_000u64),
+        proptest::option::weighted(0.15, 0..5u32),
+        0..3u8,
+    );
+    let enter = enter.prop_map(|(role, weight, patient, latest_ms, ahead, halves)| Enter {
+        role,
+        weight,
+        patient,
+        latest_ms,
+        ahead,
+        halves,
+    });
+    let settle = (
+        which.clone(),
+        prop_oneof![2 => 0..4usize, 3 => Just(1usize), 2 => Just(3usize)],
+        proptest::option::weighted(0.3, 0..9_000u64),
+    );
+    let settle = settle.prop_map(|(which, outcome, retry_after_ms)| Settle {
+        which,
+        outcome,
+        retry_after_ms,
+    });
+    let lengths = |longest: std::ops::Range<u64>| (0..8usize, longest);
+    prop_oneof![
+        6 => micros.prop_map(|micros| Advance { micros }),
+        10 => enter,
+        4 => which.clone().prop_map(|which| Confirm { which }),
+        1 => which.clone().prop_map(|which| LeaveReserved { which }),
+        1 => which.clone().prop_map(|which| GiveBack { which }),
+        2 => lengths(1..9_000).prop_map(|(which, longest_ms)| Hold { which, longest_ms }),
+        2 => lengths(0..1_500).prop_map(|(which, longest_ms)| Sent { which, longest_ms }),
+        2 => which.clone().prop_map(|which| Stamp { which }),
+        2 => (which, 0..4usize).prop_map(|(which, outcome)| Headers { which, outcome }),
+        7 => settle,
+        1 => Just(Renew),
+        1 => (1..6_000u64).prop_map(|millis| Block { millis }),
+        1 => Just(Unblock),
+    ]
+}
+
+/// What holds for one run.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
+pub(super) struct Rules {
+    pub(super) rates: [&'static str; 2],
+    pub(super) slots: [Option<u32>; 2],
+    pub(super) isolated: Option<usize>,
+    pub(super) adaptive: bool,
+    pub(super) rolling: bool,
+    pub(super) shadow: bool,
+    pub(super) throttle_block: bool,
+    pub(super) fail_max: u32,
+}
+
+pub(super) fn any_rules() -> impl Strategy<Value = Rules> {
+    let rates = || {
+        prop_oneof![
+            Just("2/SECOND"),
+            Just("1/3SECOND"),
+            Just("3/SECOND+5/10SECOND"),
+            Just("5000/SECOND"),
+            Just("4/2SECOND+4100/5SECOND")
+        ]
+    };
+    let slots = || proptest::option::weighted(0.2, 1..3u32);
+    (
+        rates(),
+        rates(),
+        slots(),
+        slots(),
+        proptest::option::weighted(0.3, 0..3usize),
+        any::<[bool; 3]>(),
+        proptest::bool::weighted(0.1),
+        2..6u32,
+    )
+        .prop_map(
+            |(
+                first,
+                second,
+                one,
+                two,
+                isolated,
+                [adaptive, rolling, throttle_block],
+                shadow,
+                fail_max,
+            )| Rules {
+                rates: [first, second],
+                slots: [one, two],
+                isolated,
+                adaptive,
+                rolling,
+                shadow,
+                throttle_block,
+                fail_max,
+            },
+        )
+}

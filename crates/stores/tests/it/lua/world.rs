@@ -1,0 +1,375 @@
+//! One site in the Lua implementation and in the pure functions.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::adaptive::AdaptivePolicy;
+use docstokg_policy::breaker::{BreakerPolicy, OpenReason, RollingWindow};
+use docstokg_policy::classify::Outcome;
+use docstokg_policy::host::Host;
+use docstokg_policy::rate::parse_rates;
+use docstokg_policy::role::Role;
+use docstokg_policy::site::{
+    Ask, Cost, Entered, Entry, Patience, Permit, QueuePosition, Report, Site,
+};
+use docstokg_policy::time::{BootInstant, Clock};
+use docstokg_policy::windows::Windows;
+use docstokg_stores::conformance::arrive;
+use docstokg_stores::redis::RedisStore;
+use docstokg_stores::{BudgetKey, SiteHandle, process};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::event::{Event, Rules};
+use crate::clock::ManualClock;
+
+const OUTCOMES: [Outcome; 4] = [
+    Outcome::Success,
+    Outcome::Failure,
+    Outcome::Neutral,
+    Outcome::Throttled,
+];
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A site in both implementations, and what its requests hold.
+pub(super) struct World {
+    clock: Arc<ManualClock>,
+    pure: Site,
+    script: Arc<dyn SiteHandle>,
+    next_id: Box<dyn Fn() -> u64>,
+    pub(super) costs: Vec<Cost>,
+    breaker: BreakerPolicy,
+    adaptive: Option<AdaptivePolicy>,
+    isolated: Option<usize>,
+    pub(super) reserved: Vec<(u64, Role, u32)>,
+    pub(super) permits: Vec<(Permit, Role, u32)>,
+}
+
+impl World {
+    pub(super) fn new(
+        store: &RedisStore,
+        clock: &Arc<ManualClock>,
+        key: &str,
+        rules: &Rules,
+    ) -> Self {
+        let (script, next_id) = store.site_on_own_time(&key.into());
+        let keys = [
+            BudgetKey::Role(Host::parse("a.example").expect("a host"), Role::Metadata),
+            BudgetKey::Common,
+        ];
+        let cost = |index: usize| Cost {
+            budget: script.budget(&keys[index]),
+            weight: 1,
+            windows: Arc::new(Windows::new(
+                parse_rates(rules.rates[index]).expect("rates"),
+                Duration::from_millis(10),
+            )),
+            slots: rules.slots[index].and_then(NonZeroU32::new),
+        };
+        let costs = vec![cost(0), cost(1)];
+        let mut pure = Site::default();
+        pure.ensure_budgets(2);
+        let rolling = RollingWindow {
+            threshold_failures: NonZeroU32::new(3).expect("three"),
+            within: seconds(8),
+            cooldown: seconds(4),
+        };
+        let breaker = BreakerPolicy {
+            fail_max: NonZeroU32::new(rules.fail_max).expect("some"),
+            reset: seconds(2),
+            reset_ceiling: seconds(9),
+            retry_after_cap: seconds(5),
+            window: rules.rolling.then_some(rolling),
+            throttle_block: rules.throttle_block.then_some(seconds(1)),
+            one_failure_per_epoch: rules.adaptive,
+            shadow: rules.shadow,
+            ..BreakerPolicy::default()
+        };
+        let adaptive = rules.adaptive.then(|| AdaptivePolicy {
+            window: seconds(3),
+            ..AdaptivePolicy::default()
+        });
+        let clock = Arc::clone(clock);
+        let (reserved, permits) = (Vec::new(), Vec::new());
+        Self {
+            clock,
+            pure,
+            script,
+            next_id: Box::new(next_id),
+            costs,
+            breaker,
+            adaptive,
+            isolated: rules.isolated,
+            reserved,
+            permits,
+        }
+    }
+
+    fn costs(&self, weight: u32) -> Vec<Cost> {
+        self.costs
+            .iter()
+            .map(|cost| Cost {
+                weight,
+                ..cost.clone()
+            })
+            .collect()
+    }
+
+    fn ask<'a>(&'a self, costs: &'a [Cost], role: Role) -> Ask<'a> {
+        let now = self.clock.boot();
+        Ask {
+            role,
+            isolated: self.isolated == Some(role.index()),
+            adaptive: self.adaptive.as_ref(),
+            deadline: now + seconds(60),
+            asked: now,
+            ..Ask::at_once(costs, &self.breaker)
+        }
+    }
+
+    fn same_ids(&mut self) {
+        let next = (self.next_id)();
+        self.pure.number_from(next - 1);
+    }
+
+    fn keep(&mut self, entered: &Entered, role: Role, weight: u32) {
+        match &entered.entry {
+            Entry::Go(permit) => self.permits.push((permit.clone(), role, weight)),
+            Entry::Wait(reserved) => self.reserved.push((reserved.id, role, weight)),
+            Entry::WaitForSlot { id, .. } => self.reserved.push((*id, role, weight)),
+            _ => {}
+        }
+    }
+
+    /// Applies one event to both implementations and compares their answers and states.
+    pub(super) fn step(&mut self, event: &Event) -> Result<(), TestCaseError> {
+        match *event {
+            Event::Advance { micros } => self.clock.advance(micros),
+            Event::Enter { .. } => self.enter(event)?,
+            Event::Confirm { which } if which < self.reserved.len() => self.confirm(which)?,
+            Event::LeaveReserved { which } if which < self.reserved.len() => {
+                let (id, role, weight) = self.reserved.remove(which);
+                self.leave(id, None, role, weight)?;
+            }
+            Event::GiveBack { which } if which < self.permits.len() => {
+                let (permit, role, weight) = self.permits.remove(which);
+                self.leave(permit.id, Some(permit.stamp), role, weight)?;
+            }
+            Event::Hold { which, longest_ms } if which < self.permits.len() => {
+                self.hold(which, Duration::from_millis(longest_ms));
+            }
+            Event::Sent { which, longest_ms } if which < self.permits.len() => {
+                self.sent(which, Duration::from_millis(longest_ms))?;
+            }
+            Event::Stamp { which } if which < self.permits.len() => self.stamp(which),
+            Event::Headers { which, outcome } if which < self.permits.len() => {
+                self.settle_headers(which, OUTCOMES[outcome])?;
+            }
+            Event::Settle {
+                which,
+                outcome,
+                retry_after_ms,
+            } if which < self.permits.len() => {
+                let retry_after = retry_after_ms.map(Duration::from_millis);
+                self.settle(which, OUTCOMES[outcome], retry_after)?;
+            }
+            Event::Renew => self.renew()?,
+            Event::Block { millis } => self.block(Duration::from_millis(millis))?,
+            Event::Unblock => {
+                let now = self.clock.boot();
+                prop_assert_eq!(arrive(self.script.unblock()), self.pure.unblock(now));
+            }
+            _ => {}
+        }
+        self.pure.sign(&process::signature());
+        let theirs = arrive(self.script.view());
+        prop_assert_eq!(state(&theirs.site), state(&self.pure), "after {:?}", event);
+        Ok(())
+    }
+
+    fn enter(&mut self, event: &Event) -> Result<(), TestCaseError> {
+        let Event::Enter {
+            role,
+            weight,
+            patient,
+            latest_ms,
+            ahead,
+            halves,
+        } = *event
+        else {
+            return Ok(());
+        };
+        let now = self.clock.boot();
+        // No more than every window can ever permit.
+        let largest = self.costs.iter().map(|cost| cost.windows.largest_weight());
+        let weight = weight.min(largest.min().unwrap_or(1));
+        let (role, costs) = (Role::ALL[role], self.costs(weight));
+        self.same_ids();
+        let mut pure = self.pure.clone();
+        let ask = Ask {
+            latest: latest_ms.map_or(BootInstant::FAR, |millis| {
+                now + Duration::from_millis(millis)
+            }),
+            patience: if patient {
+                Patience::Wait
+            } else {
+                Patience::Refuse
+            },
+            queue_position: match ahead {
+                None => QueuePosition::Head,
+                Some(0) => QueuePosition::Overlapping,
+                Some(ahead) => QueuePosition::Behind(ahead - 1),
+            },
+            jitter_sample: f64::from(halves) / 2.0,
+            ..self.ask(&costs, role)
+        };
+        let (theirs, ours) = (arrive(self.script.enter(&ask)), pure.enter(&ask, now));
+        prop_assert_eq!(&theirs, &ours);
+        self.pure = pure;
+        self.keep(&ours, role, weight);
+        Ok(())
+    }
+
+    fn confirm(&mut self, which: usize) -> Result<(), TestCaseError> {
+        let (id, role, weight) = self.reserved.remove(which);
+        let (costs, now) = (self.costs(weight), self.clock.boot());
+        self.same_ids();
+        let mut pure = self.pure.clone();
+        let ask = Ask {
+            latest: BootInstant::FAR,
+            ..self.ask(&costs, role)
+        };
+        let theirs = arrive(self.script.confirm(&ask, id));
+        let ours = pure.confirm(&ask, id, now);
+        prop_assert_eq!(&theirs, &ours);
+        self.pure = pure;
+        self.keep(&ours, role, weight);
+        Ok(())
+    }
+
+    fn leave(
+        &mut self,
+        id: u64,
+        spent: Option<BootInstant>,
+        role: Role,
+        weight: u32,
+    ) -> Result<(), TestCaseError> {
+        let costs = self.costs(weight);
+        let mut pure = self.pure.clone();
+        let ask = self.ask(&costs, role);
+        let theirs = arrive(self.script.leave(&ask, id, spent));
+        prop_assert_eq!(theirs, pure.leave(&ask, id, spent));
+        self.pure = pure;
+        Ok(())
+    }
+
+    fn hold(&mut self, which: usize, longest: Duration) {
+        let (permit, role, weight) = self.permits[which].clone();
+        let (costs, now) = (self.costs(weight), self.clock.boot());
+        let mut pure = self.pure.clone();
+        let ask = self.ask(&costs, role);
+        arrive(self.script.hold(&ask, &permit, longest));
+        pure.hold(&ask, &permit, now + longest);
+        self.pure = pure;
+    }
+
+    fn sent(&mut self, which: usize, longest: Duration) -> Result<(), TestCaseError> {
+        let (permit, role, weight) = self.permits[which].clone();
+        let (costs, now) = (self.costs(weight), self.clock.boot());
+        let mut pure = self.pure.clone();
+        let ask = self.ask(&costs, role);
+        let theirs = arrive(self.script.sent(&ask, &permit, longest));
+        prop_assert_eq!(theirs, pure.sent(&ask, &permit, longest, now));
+        self.pure = pure;
+        Ok(())
+    }
+
+    fn stamp(&mut self, which: usize) {
+        let (permit, role, weight) = self.permits[which].clone();
+        let (costs, now) = (self.costs(weight), self.clock.boot());
+        let mut pure = self.pure.clone();
+        let ask = self.ask(&costs, role);
+        arrive(self.script.stamp(&ask, &permit));
+        pure.stamp(&ask, &permit, now);
+        self.pure = pure;
+    }
+
+    fn settle_headers(&mut self, which: usize, outcome: Outcome) -> Result<(), TestCaseError> {
+        let (permit, role, weight) = self.permits[which].clone();
+        let (costs, now) = (self.costs(weight), self.clock.boot());
+        let mut pure = self.pure.clone();
+        let ask = self.ask(&costs, role);
+        let ours = pure.settle_headers(&ask, &permit, outcome, now);
+        let theirs = arrive(self.script.settle_headers(&ask, &permit, outcome));
+        prop_assert_eq!(theirs, ours);
+        self.pure = pure;
+        Ok(())
+    }
+
+    fn settle(
+        &mut self,
+        which: usize,
+        outcome: Outcome,
+        retry_after: Option<Duration>,
+    ) -> Result<(), TestCaseError> {
+        let (permit, role, weight) = self.permits.remove(which);
+        let (costs, now) = (self.costs(weight), self.clock.boot());
+        let mut pure = self.pure.clone();
+        let ask = self.ask(&costs, role);
+        // A good answer to a clean permit is not sent to the server at all: another test covers
+        // that.
+        let permit = Permit {
+            clean: false,
+            ..permit
+        };
+        let report = Report {
+            outcome,
+            retry_after,
+            sent: permit.at,
+        };
+        let theirs = arrive(self.script.settle(&ask, &permit, &report));
+        prop_assert_eq!(theirs, pure.settle(&ask, &permit, &report, now));
+        self.pure = pure;
+        Ok(())
+    }
+
+    fn renew(&mut self) -> Result<(), TestCaseError> {
+        let ids: Vec<u64> = self.permits.iter().map(|(permit, ..)| permit.id).collect();
+        let now = self.clock.boot();
+        prop_assert_eq!(
+            arrive(self.script.renew(&ids, seconds(20))),
+            self.pure.renew(&ids, seconds(20), now)
+        );
+        Ok(())
+    }
+
+    fn block(&mut self, length: Duration) -> Result<(), TestCaseError> {
+        let now = self.clock.boot();
+        let reason = OpenReason::Operator("a word".into());
+        prop_assert_eq!(
+            arrive(self.script.block(length, &reason)),
+            self.pure.block(now + length, &reason, now)
+        );
+        Ok(())
+    }
+}
+
+/// Writes a state as JSON, to be compared. Breakers that were never used do not count.
+fn state(site: &Site) -> Value {
+    let (breaker, isolated) = site.breakers();
+    let mut isolated: Vec<Value> = isolated
+        .iter()
+        .map(|(role, own)| json!([role.as_str(), own]))
+        .collect();
+    isolated.sort_by_key(|own| own[0].as_str().unwrap_or_default().to_owned());
+    let budgets: Vec<Value> = site
+        .budgets()
+        .iter()
+        .map(|budget| json!([budget, budget.history()]))
+        .collect();
+    json!({ "breaker": breaker, "isolated": isolated, "budgets": budgets })
+}
