@@ -80,7 +80,7 @@ impl Host {
         }
         if trimmed.contains(['/', '?', '#', '\\']) || trimmed.chars().any(char::is_whitespace) {
             return Err(malformed(
-                "give the host alone, without scheme, path or spaces",
+                "give only the host, without scheme, path or spaces",
             ));
         }
         let bracketed = match trimmed.parse::<std::net::Ipv6Addr>() {
