@@ -1,12 +1,12 @@
-//! Bulk downloads beside `curl --parallel` and `aria2c`, from the same origin on loopback, limits
-//! lifted, nobody syncing. `small` and `large` choose; `serve` only serves, for whoever wants to
-//! watch one program. Exits 1 when a target is missed.
+//! Bulk downloads beside `curl --parallel` and `aria2c`, from the same origin on loopback, without
+//! limits and without syncing. `small` and `large` choose; `serve` only serves, to profile one
+//! program. Exits 1 when a target is missed.
 
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,
     clippy::cast_precision_loss,
-    reason = "a benchmark talks to whoever runs it"
+    reason = "a benchmark prints its results"
 )]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
@@ -22,9 +22,9 @@ const FILES: usize = 2_000;
 const SMALL: usize = 256 << 10;
 const LARGE: usize = 2 << 30;
 const ROUNDS: usize = 5;
-/// How long the machine gets to be done with what the program before left: freed memory that goes
-/// back to a hypervisor is paid for by whoever runs then.
-const SETTLED: Duration = Duration::from_secs(3);
+/// Pause between programs: memory that the one before freed goes back to the hypervisor meanwhile,
+/// and does not slow the next one.
+const SETTLE_TIME: Duration = Duration::from_secs(3);
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -108,7 +108,7 @@ fn compare(what: &str, urls: &[String]) -> [f64; 3] {
         {
             let directory = tempfile::tempdir().expect("a directory");
             let mut command = program(urls, directory.path());
-            std::thread::sleep(SETTLED);
+            std::thread::sleep(SETTLE_TIME);
             let start = Instant::now();
             let status = command
                 .stdout(Stdio::null())
@@ -140,7 +140,8 @@ fn docstokg(urls: &[String], directory: &Path) -> Command {
     let list = directory.join("list.txt");
     std::fs::write(&list, urls.join("\n")).expect("a list");
     let config = directory.join("config.yaml");
-    let text = "version: 1\ntransport: { durability: none }\nlimits: { defaults: { artifact: { rates: [], max_concurrent: 16 }, landing: { rates: [] } } }\n";
+    let text = "version: 1\ntransport: { durability: none }\nlimits: { defaults: { artifact: \
+                { rates: [], max_concurrent: 16 }, landing: { rates: [] } } }\n";
     std::fs::write(&config, text).expect("a configuration");
     let mut command = Command::new(env!("CARGO_BIN_EXE_docstokg"));
     command

@@ -1,13 +1,16 @@
-//! The command line as written.
+//! The command line. Each group of commands has its arguments in a file under `arguments`.
 
 #![expect(
     clippy::doc_markdown,
     reason = "these comments are the help text, which has no markup"
 )]
 
+mod download;
+mod inspect;
+
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, value_parser};
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{self, Sources};
 use docstokg_hub::config::settings::Settings;
@@ -18,13 +21,19 @@ use docstokg_hub::transport::wire::WireOptions;
 
 use crate::exit::Failure;
 use crate::output;
+pub(crate) use download::{Download, ResolverFlags};
+pub(crate) use inspect::{
+    Breaker, BreakerCommand, ConfigArguments, ConfigCommand, Limits, LimitsCommand,
+    SummaryArguments,
+};
 
 /// Downloads scholarly works politely: every request passes one cache, breaker, limiter and retry.
 #[derive(Debug, Parser)]
 #[command(
     name = "docstokg",
     version,
-    after_help = "Exit codes: 0 done, 1 something failed, 2 usage or config, 3 refused for now by breaker or limiter."
+    after_help = "Exit codes: 0 done, 1 something failed, 2 usage or config, \
+                  3 refused for now by breaker or limiter."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -134,131 +143,6 @@ pub(crate) struct Fetch {
     pub explain: bool,
 }
 
-/// Arguments of `download`.
-#[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "flags are flags")]
-pub(crate) struct Download {
-    /// URLs, DOIs, arXiv ids, PMCIDs, PMIDs, OpenAlex ids; files of them (lines, CSV, JSONL,
-    /// BibTeX, RIS, CSL-JSON); - for stdin
-    #[arg(value_name = "INPUT")]
-    pub inputs: Vec<String>,
-    /// Directory for files and the manifest
-    #[arg(long, short, value_name = "DIR")]
-    pub out: PathBuf,
-    /// Maximum works processed at once, including those waiting for a rate
-    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
-    pub workers: u32,
-    /// Role of requests for files: artifact, landing or metadata
-    #[arg(long, default_value = "artifact")]
-    pub role: Role,
-    /// Kinds of files to download, comma-separated: pdf, xml, html
-    #[arg(long, value_name = "KINDS", default_value = "pdf")]
-    pub kinds: String,
-    /// Format of input files: auto, lines, csv, jsonl, bibtex, ris or csl-json
-    #[arg(long, value_name = "FORMAT", default_value = "auto")]
-    pub format: String,
-    /// Continue an earlier run in the same directory
-    #[arg(long)]
-    pub resume: bool,
-    /// Retry works that failed
-    #[arg(long)]
-    pub retry_failed: bool,
-    /// Check existing files first; download changed or missing ones again
-    #[arg(long)]
-    pub verify: bool,
-    /// Send no request; print what would be requested first
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Look up and list the locations of files; download none
-    #[arg(long)]
-    pub list_only: bool,
-    /// Works on a topic, from OpenAlex
-    #[arg(long, value_name = "TEXT", help_heading = "Query")]
-    pub topic: Option<String>,
-    /// Works that match an OpenAlex filter, e.g. type:article,open_access.is_oa:true
-    #[arg(long, value_name = "FILTER", help_heading = "Query")]
-    pub filter: Option<String>,
-    /// Published in this year or later
-    #[arg(long, value_name = "YEAR", help_heading = "Query")]
-    pub year_start: Option<i32>,
-    /// Published in this year or earlier
-    #[arg(long, value_name = "YEAR", help_heading = "Query")]
-    pub year_end: Option<i32>,
-    /// Maximum works of a query
-    #[arg(long, value_name = "N", help_heading = "Query")]
-    pub max: Option<u64>,
-    #[command(flatten)]
-    pub choice: ResolverFlags,
-    /// Name files by their checksum: the same bytes are one file
-    #[arg(long, help_heading = "Files")]
-    pub content_addressed: bool,
-    /// Start no more downloads after this many bytes; current downloads finish
-    #[arg(long, value_name = "BYTES", help_heading = "Files")]
-    pub max_bytes: Option<u64>,
-    /// Stop when less disk space than this is free, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 64, help_heading = "Files")]
-    pub min_free: u64,
-    /// Minimum size of a PDF, in bytes
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value_t = 1024,
-        help_heading = "Files"
-    )]
-    pub min_pdf_bytes: u64,
-    /// Maximum requests for one work
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits of a run")]
-    pub max_attempts: u32,
-    /// Maximum seconds for one work
-    #[arg(long, value_name = "SECONDS", help_heading = "Limits of a run")]
-    pub item_deadline: Option<u64>,
-    /// Longest wait for paused hosts at the end of a run, in seconds; 0 does not wait
-    #[arg(
-        long,
-        alias = "max-park",
-        value_name = "SECONDS",
-        default_value_t = 3600,
-        help_heading = "Limits of a run"
-    )]
-    pub max_wait: u64,
-    /// Ignore robots.txt (recorded in the summary)
-    #[arg(long, help_heading = "Limits of a run")]
-    pub ignore_robots: bool,
-    /// Refuse loopback and private addresses for URLs in inputs
-    #[arg(long, help_heading = "Inputs")]
-    pub untrusted_input: bool,
-}
-
-/// Flags that say whom to ask.
-#[derive(Debug, Args)]
-pub(crate) struct ResolverFlags {
-    /// Sources to try first, comma-separated
-    #[arg(long, value_name = "NAMES", help_heading = "Sources")]
-    pub resolver_order: Option<String>,
-    /// Sources: fast (APIs only) or broad (also web pages and archives)
-    #[arg(long, value_name = "PRESET", help_heading = "Sources")]
-    pub resolver_preset: Option<String>,
-    /// Also use this source
-    #[arg(
-        long,
-        alias = "enable-resolver",
-        value_name = "NAME",
-        help_heading = "Sources"
-    )]
-    pub enable: Vec<String>,
-    /// Do not use this source
-    #[arg(
-        long,
-        alias = "disable-resolver",
-        value_name = "NAME",
-        help_heading = "Sources"
-    )]
-    pub disable: Vec<String>,
-    /// Your e-mail address, sent to services that ask for one [config: identity.mailto]
-    #[arg(long, value_name = "EMAIL", help_heading = "Sources")]
-    pub mailto: Option<String>,
-}
-
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
@@ -275,127 +159,24 @@ pub(crate) struct Demo {
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Number of works
-    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(10..=5000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 300,
+        value_parser = value_parser!(u32).range(10..=5000)
+    )]
     pub works: u32,
     /// Seed of the simulated web
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Factor applied to the limits of the real services
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 5,
+        value_parser = value_parser!(u32).range(1..=1000)
+    )]
     pub scale: u32,
-}
-
-/// Arguments of `limits`.
-#[derive(Debug, Args)]
-pub(crate) struct Limits {
-    #[command(subcommand)]
-    pub command: LimitsCommand,
-}
-
-/// What to do with limits.
-#[derive(Debug, Subcommand)]
-pub(crate) enum LimitsCommand {
-    /// Show the limits in force and the source of each value
-    Show {
-        /// Only this host
-        host: Option<String>,
-    },
-    /// Show how much of each budget is used, when the next request may go, and why
-    Doctor {
-        /// Only this host; otherwise every host with recorded requests
-        host: Option<String>,
-    },
-}
-
-/// Arguments of `breaker`.
-#[derive(Debug, Args)]
-pub(crate) struct Breaker {
-    #[command(subcommand)]
-    pub command: BreakerCommand,
-}
-
-/// What to do with breakers.
-#[derive(Debug, Subcommand)]
-pub(crate) enum BreakerCommand {
-    /// Show the breakers of configured and seen hosts and resolvers
-    Show {
-        /// Only those that are not closed
-        #[arg(long)]
-        open_only: bool,
-        /// Only this host
-        #[arg(long, value_name = "HOST")]
-        host: Option<String>,
-    },
-    /// Pause requests to a host
-    Open {
-        /// The host, or with --resolver the resolver
-        host: String,
-        /// Length of the pause
-        #[arg(long, value_name = "N")]
-        seconds: f64,
-        /// Reason, shown by breaker show
-        #[arg(long, value_name = "TEXT", default_value = "operator")]
-        reason: String,
-        /// The name is that of a resolver
-        #[arg(long)]
-        resolver: bool,
-    },
-    /// Resume requests to a host and reset its failure counts
-    Close {
-        /// The host, or with --resolver the resolver
-        host: String,
-        /// The name is that of a resolver
-        #[arg(long)]
-        resolver: bool,
-    },
-}
-
-/// Arguments of `summary`.
-#[derive(Debug, Args)]
-pub(crate) struct SummaryArguments {
-    /// Run id or its beginning, download directory, latest or all
-    pub run: Option<String>,
-    /// Compare with this earlier run
-    #[arg(long, value_name = "RUN")]
-    pub compare: Option<String>,
-    /// Check the targets in FILE or in the configuration; exit 1 if one fails
-    #[arg(long, value_name = "FILE", num_args = 0..=1)]
-    #[expect(clippy::option_option, reason = "the flag may stand alone")]
-    pub slo: Option<Option<PathBuf>>,
-    /// Write an HTML report to FILE
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// List run ids, latest first
-    #[arg(long)]
-    pub list: bool,
-    /// Database to read instead of the one in the state directory
-    #[arg(long, value_name = "FILE")]
-    pub telemetry: Option<PathBuf>,
-}
-
-/// Arguments of `config`.
-#[derive(Debug, Args)]
-pub(crate) struct ConfigArguments {
-    #[command(subcommand)]
-    pub command: ConfigCommand,
-}
-
-/// What to do with the configuration.
-#[derive(Debug, Subcommand)]
-pub(crate) enum ConfigCommand {
-    /// Show the configuration in force, with all layers merged
-    Show,
-    /// Check the configuration and list every problem
-    Check {
-        /// The file to check, instead of --config
-        file: Option<PathBuf>,
-    },
-    /// Print the JSON schema of the configuration file
-    Schema {
-        /// Print a table of all keys instead
-        #[arg(long)]
-        markdown: bool,
-    },
 }
 
 impl Global {
@@ -433,7 +214,7 @@ impl Global {
         Ok(loaded)
     }
 
-    /// Reads how connections are made.
+    /// Returns how connections are made.
     pub(crate) fn wire(&self) -> Result<WireOptions, Failure> {
         let connect_to = self.connect_to.iter().map(|text| {
             text.parse::<ConnectTo>()

@@ -21,7 +21,7 @@ pub(crate) enum Failure {
     Config(Problems),
     /// The flags do not fit together, or a file named by one cannot be used.
     Usage(String),
-    /// Anything else, in a sentence.
+    /// Any other failure.
     Failed(anyhow::Error),
 }
 
@@ -38,7 +38,7 @@ impl From<anyhow::Error> for Failure {
 }
 
 impl Failure {
-    /// Tells the person, once, and returns the exit code.
+    /// Prints the failure once, and returns the exit code.
     pub(crate) fn report(self, as_json: bool) -> ExitCode {
         let (code, class, messages) = match &self {
             Self::Config(Problems(problems)) => (

@@ -17,8 +17,8 @@ use clap::Parser;
 
 use crate::arguments::{Arguments, Command};
 
-/// Buffers of bodies come and go in hundreds of kilobytes; the system's allocator gives each back
-/// to the kernel.
+/// Bodies use buffers of hundreds of kilobytes, and the system's allocator returns each of them to
+/// the kernel.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -27,8 +27,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             // clap knows where help and errors go and which exit code they have; a closed pipe is
-            // nobody's fault. What it repeats of an argument is shown as anything else is: without
-            // control characters.
+            // not an error. Arguments that it repeats are shown without control characters.
             if error.use_stderr()
                 && std::env::args_os()
                     .any(|argument| argument.to_string_lossy().contains(char::is_control))
@@ -40,9 +39,9 @@ fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
         }
     };
-    system::open_as_many_files_as_granted();
-    system::keep_quiet_about(docstokg_content::evidence::THREAD_NAME);
-    // Without it a damaged file would end the program; with it the store says so.
+    system::raise_open_files_limit();
+    system::silence_panics_of(docstokg_content::evidence::THREAD_NAME);
+    // Without it a corrupt mapped file would end the process; with it the store reports an error.
     let _ = docstokg_hub::stores::multiprocess::survive_file_signals();
     let global = &arguments.global;
     let outcome = match &arguments.command {

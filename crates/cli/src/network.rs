@@ -1,4 +1,4 @@
-//! Whether this machine can reach hosts at all: names have addresses, and there is a route to them.
+//! Local connectivity: whether names have addresses, and whether there is a route to them.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use docstokg_hub::clock::{Clock, TokioRuntime, before};
 use docstokg_hub::transport::ConnectTo;
 
 /// How long name resolution may take before it counts as unreachable.
-const TIME_LIMIT: Duration = Duration::from_secs(5);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Environment variables that name a proxy: behind one, the proxy decides what can be reached.
 const PROXIES: [&str; 6] = [
@@ -22,14 +22,14 @@ const PROXIES: [&str; 6] = [
     "all_proxy",
 ];
 
-/// Asks the system, and sends nothing.
+/// Asks the resolver and the routing table of the system.
 struct System {
-    /// Hosts whose connections go elsewhere.
+    /// Hosts whose connections go to another address.
     mapped: Vec<String>,
     runtime: TokioRuntime,
 }
 
-/// Returns what tells whether hosts can be reached; `None` behind a proxy.
+/// Returns the check of local connectivity; `None` behind a proxy.
 pub(crate) fn reachability(mappings: &[ConnectTo]) -> Option<Arc<dyn Reachability>> {
     if PROXIES
         .iter()
@@ -59,7 +59,7 @@ impl Reachability for System {
             if let Ok(address) = literal {
                 return has_route(SocketAddr::new(address, 443));
             }
-            let until = self.runtime.boot() + TIME_LIMIT;
+            let until = self.runtime.boot() + LOOKUP_TIMEOUT;
             match before(&self.runtime, until, tokio::net::lookup_host((host, 443))).await {
                 Some(Ok(mut addresses)) => addresses.any(has_route),
                 Some(Err(_)) | None => false,
@@ -68,7 +68,7 @@ impl Reachability for System {
     }
 }
 
-/// Tells whether the system has a route: connecting a datagram socket sends nothing.
+/// Returns whether the system has a route: connecting a datagram socket sends nothing.
 fn has_route(address: SocketAddr) -> bool {
     let any = if address.is_ipv4() {
         "0.0.0.0:0"

@@ -1,20 +1,19 @@
-//! stdout is data, stderr is for people. A closed pipe ends the output, not the program's good
-//! manners.
+//! Data goes to stdout, messages go to stderr. A closed pipe ends the output and not the program.
 
 use std::borrow::Cow;
 use std::io::Write;
 
 use serde_json::Value;
 
-/// Makes text fit for a terminal: what would steer it is shown, not done. New lines and tabs stay.
+/// Makes text safe for a terminal: control characters are escaped, except new lines and tabs.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
-    let steers = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
-    if !text.contains(steers) {
+    let is_unsafe = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    if !text.contains(is_unsafe) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
-        if steers(letter) {
+        if is_unsafe(letter) {
             shown.extend(letter.escape_unicode());
         } else {
             shown.push(letter);
@@ -23,7 +22,7 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Writes text to stdout: tables and lists that may hold what others wrote.
+/// Writes text to stdout: tables and lists that may contain text of other parties.
 pub(crate) fn text(text: &str) {
     data(plain(text).as_bytes());
 }
@@ -31,7 +30,7 @@ pub(crate) fn text(text: &str) {
 /// Writes data to stdout, as it is.
 pub(crate) fn data(bytes: &[u8]) {
     let mut stdout = std::io::stdout().lock();
-    // Whoever closed the pipe has seen enough.
+    // The reader of a closed pipe needs no more output.
     let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
 }
 
@@ -51,17 +50,17 @@ pub(crate) fn json(value: &Value) {
     );
 }
 
-/// Writes a line for a person to stderr.
+/// Writes a message to stderr.
 pub(crate) fn tell(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", plain(text));
 }
 
-/// Writes what went wrong.
+/// Writes an error message.
 pub(crate) fn complain(message: &str) {
     tell(&format!("docstokg: {message}"));
 }
 
-/// Writes what could be done about it.
+/// Writes what can be done about an error.
 pub(crate) fn hint(message: &str) {
     tell(&format!("hint: {message}"));
 }

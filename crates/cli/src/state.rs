@@ -1,4 +1,4 @@
-//! The state that processes share: where it lies, and opening it.
+//! The state that processes share: its directory, and how it is opened.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use crate::arguments::Global;
 use crate::exit::Failure;
 use crate::output;
 
-/// Returns the state directory: the flag, the environment, or where the system wants such things.
+/// Returns the state directory: from the flag, the environment, or the directory of the system for
+/// state.
 pub(crate) fn directory(global: &Global) -> PathBuf {
     let set = |name: &str| {
         std::env::var_os(name)
@@ -33,16 +34,16 @@ pub(crate) fn directory(global: &Global) -> PathBuf {
         })
 }
 
-/// Tells whether something is done for the first time with this state directory, and remembers that
-/// it was.
+/// Returns whether something is done for the first time with this state directory, and records
+/// that.
 pub(crate) fn is_first(global: &Global, what: &str) -> bool {
-    let place = directory(global);
-    let mark = place.join(what);
+    let directory = directory(global);
+    let mark = directory.join(what);
     if mark.exists() {
         return false;
     }
-    // Where it cannot be remembered, it is said again.
-    let _ = private::make_directory(&place).and_then(|()| private::make_file(&mark));
+    // If it cannot be recorded, it counts as the first time again.
+    let _ = private::make_directory(&directory).and_then(|()| private::make_file(&mark));
     true
 }
 
@@ -68,36 +69,40 @@ pub(crate) fn open(global: &Global, config: &Config) -> Result<Arc<dyn StateStor
             ) =>
         {
             Err(Failure::Failed(anyhow::anyhow!(
-                "{error}, or use --rate-backend memory for limits that hold for this process alone"
+                "{error}, or use --rate-backend memory for limits that hold for this process \
+                 alone"
             )))
         }
         Err(error) => {
             output::complain(&error.to_string());
-            output::hint("going on with limits that hold for this process alone");
+            output::hint("continuing with limits that hold for this process alone");
             Ok(Arc::new(MemoryStore::new(Arc::new(SystemClock))))
         }
     }
 }
 
-/// Makes state private, or shared with the group that config names; warns once of a directory that
-/// others can read.
+/// Makes state private, or shared with the configured group; warns once about a directory that
+/// other users can read.
 fn share(global: &Global, config: &Config) -> Result<(), Failure> {
     if let Some(group) = &config.limits.backend.group {
         private::share_with(group)
             .map_err(|error| Failure::Usage(format!("limits.backend.group: {error}")))?;
     }
-    let place = directory(global);
-    if private::is_open_to_others(&place) && !global.quiet && is_first(global, "permissions-notice")
+    let directory = directory(global);
+    if private::is_open_to_others(&directory)
+        && !global.quiet
+        && is_first(global, "permissions-notice")
     {
         output::tell(&format!(
-            "docstokg: warning: other users can read {}; chmod 700 makes it private, limits.backend.group shares it with a group",
-            place.display()
+            "docstokg: warning: other users can read {}; chmod 700 makes it private, \
+             limits.backend.group shares it with a group",
+            directory.display()
         ));
     }
     Ok(())
 }
 
-/// Opens the store for an operator, who must reach it.
+/// Opens the store for an operator's command, which fails where the store is unavailable.
 pub(crate) fn reach(global: &Global, config: &Config) -> Result<Arc<dyn StateStore>, Failure> {
     let kinds = [
         Some(&config.limits.backend),
@@ -109,8 +114,9 @@ pub(crate) fn reach(global: &Global, config: &Config) -> Result<Arc<dyn StateSto
         .all(|backend| backend.kind.value == BackendKind::Memory)
     {
         return Err(Failure::Usage(
-            "with the memory backend every process keeps its own state, and there is none here to reach; choose sqlite, multiprocess or redis \
-             (limits.backend.kind, DOCSTOKG_RLIMIT_BACKEND or --rate-backend) for the runs and for this command"
+            "with the memory backend every process keeps its own state, and this command has none \
+             to show; choose sqlite, multiprocess or redis (limits.backend.kind, \
+             DOCSTOKG_RLIMIT_BACKEND or --rate-backend) for the runs and for this command"
                 .to_owned(),
         ));
     }
@@ -119,7 +125,7 @@ pub(crate) fn reach(global: &Global, config: &Config) -> Result<Arc<dyn StateSto
         .map_err(|error| Failure::Failed(error.into()))
 }
 
-/// Runs a command's questions to the store.
+/// Runs the store operations of a command.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,14 +1,13 @@
-//! What the process asks of the system before it begins.
+//! Settings of the process that are made at its start.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Asks for as many open files as the system grants: every connection and every file under way is
-/// one, and what shells give by default is used up by a few hundred hosts.
-pub(crate) fn open_as_many_files_as_granted() {
+/// Raises the limit of open files to its maximum: every connection and every active download is
+/// one, and the default of shells is enough for a few hundred hosts only.
+pub(crate) fn raise_open_files_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_some_and(|current| maximum.is_none_or(|maximum| current < maximum)) {
-        // Without it fewer requests run at once; those that find no place fail on our side, and say
-        // so.
+        // Without it fewer requests run at once; those over the limit fail with a local error.
         let _ = setrlimit(
             Resource::Nofile,
             Rlimit {
@@ -19,13 +18,13 @@ pub(crate) fn open_as_many_files_as_granted() {
     }
 }
 
-/// Shows no panic of threads of this name: a PDF that its parser cannot cope with is one file
-/// without evidence.
-pub(crate) fn keep_quiet_about(thread: &'static str) {
-    let usual = std::panic::take_hook();
+/// Prints no panic of threads of this name: a PDF that makes its parser panic is a file without
+/// evidence.
+pub(crate) fn silence_panics_of(thread: &'static str) {
+    let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if std::thread::current().name() != Some(thread) {
-            usual(panic);
+            default_hook(panic);
         }
     }));
 }

@@ -1,4 +1,4 @@
-//! Recording a run: where its telemetry goes, and what is said when it cannot.
+//! Recording a run: the destinations of its telemetry, and what is reported when one fails.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,14 +22,14 @@ use crate::arguments::Global;
 use crate::exit::Failure;
 use crate::{output, state};
 
-/// A run that is recorded, or not, as config says.
+/// A run, and its recorder where telemetry is on.
 pub(crate) struct Recording {
     pub(crate) run: Arc<Run>,
     recorder: Option<Recorder>,
     quiet: bool,
 }
 
-/// Returns where the database of runs is.
+/// Returns the path of the database of runs.
 pub(crate) fn database(global: &Global, config: &Config) -> Option<PathBuf> {
     match &config.telemetry.sqlite {
         Place::Usual => Some(state::directory(global).join("telemetry.sqlite3")),
@@ -38,8 +38,8 @@ pub(crate) fn database(global: &Global, config: &Config) -> Option<PathBuf> {
     }
 }
 
-/// Begins to record a run. A place that cannot be written keeps nobody from running; a metrics
-/// address that cannot be listened on is a mistake in the command.
+/// Starts to record a run. A destination that cannot be written does not keep the run from
+/// starting; a metrics address that cannot be listened on is a mistake in the command.
 pub(crate) fn begin(
     global: &Global,
     command: &str,
@@ -47,76 +47,81 @@ pub(crate) fn begin(
     settings: &Settings,
     store: &Arc<dyn StateStore>,
 ) -> Result<Recording, Failure> {
-    let clock = Arc::new(SystemClock);
-    let run = Arc::new(Run::begin(command, settings, &*clock));
-    let quiet = global.quiet;
-    let without = Recording {
+    let run = Arc::new(Run::begin(command, settings, &SystemClock));
+    let mut recording = Recording {
         run: Arc::clone(&run),
         recorder: None,
-        quiet,
+        quiet: global.quiet,
     };
     if !config.telemetry.enabled && global.metrics.is_none() {
-        return Ok(without);
+        return Ok(recording);
     }
-    let notice: Notice = Arc::new(move |text| tell(quiet, text));
     let config = Arc::new(config.clone());
     let mut sinks: Vec<Box<dyn Sink>> = vec![Box::new(TraceSink)];
-    if let Some(path) = database(global, &config).filter(|_| config.telemetry.enabled) {
-        if let Some(directory) = path.parent() {
-            // If it cannot be made, opening the file says so.
-            let _ = private::make_directory(directory);
-        }
-        match SqliteSink::open(
-            &path,
-            Arc::clone(&run),
-            config.telemetry.keep,
-            clock.clone(),
-        ) {
-            Ok(sink) => sinks.push(Box::new(sink)),
-            Err(error) => tell(quiet, &format!("this run is not recorded: {error}")),
-        }
+    if config.telemetry.enabled {
+        sinks.extend(database_sink(global, &run, &config));
+        sinks.extend(jsonl_sink(global, &run, &config));
     }
-    if let Some(path) = config
-        .telemetry
-        .jsonl
-        .as_ref()
-        .filter(|_| config.telemetry.enabled)
-    {
-        match JsonlSink::open(path, Arc::clone(&run), Arc::clone(&config)) {
-            Ok(sink) => sinks.push(Box::new(sink)),
-            Err(error) => tell(
-                quiet,
-                &format!(
-                    "events are not written: {} cannot be opened: {error}",
-                    path.display()
-                ),
-            ),
-        }
-    }
-    if global.metrics.is_some() || config.telemetry.textfile.is_some() {
-        let metrics = Arc::new(Mutex::new(Metrics::new(Arc::clone(&run), &config, clock)));
-        metrics.lock().watch_store(Arc::clone(store));
-        if let Some(text) = &global.metrics {
-            listen(text, &metrics, quiet)?;
-        }
-        sinks.push(Box::new(MetricsSink::new(
-            metrics,
-            config.telemetry.textfile.clone(),
-        )));
-    }
+    sinks.extend(metrics_sink(global, &run, &config, store)?);
+    let quiet = global.quiet;
+    let notice: Notice = Arc::new(move |text| tell(quiet, text));
     match Recorder::start(run, config, sinks, notice) {
-        Ok(recorder) => Ok(Recording {
-            recorder: Some(recorder),
-            ..without
-        }),
+        Ok(recorder) => recording.recorder = Some(recorder),
+        Err(error) => tell(
+            quiet,
+            &format!("this run is not recorded: its thread cannot be started: {error}"),
+        ),
+    }
+    Ok(recording)
+}
+
+fn database_sink(global: &Global, run: &Arc<Run>, config: &Config) -> Option<Box<dyn Sink>> {
+    let path = database(global, config)?;
+    if let Some(directory) = path.parent() {
+        // If it cannot be created, opening the file reports why.
+        let _ = private::make_directory(directory);
+    }
+    let keep = config.telemetry.keep;
+    match SqliteSink::open(&path, Arc::clone(run), keep, Arc::new(SystemClock)) {
+        Ok(sink) => Some(Box::new(sink)),
         Err(error) => {
-            tell(
-                quiet,
-                &format!("this run is not recorded: no thread for it: {error}"),
-            );
-            Ok(without)
+            let message = format!("this run is not recorded: {error}");
+            tell(global.quiet, &message);
+            None
         }
     }
+}
+
+fn jsonl_sink(global: &Global, run: &Arc<Run>, config: &Arc<Config>) -> Option<Box<dyn Sink>> {
+    let path = config.telemetry.jsonl.as_ref()?;
+    match JsonlSink::open(path, Arc::clone(run), Arc::clone(config)) {
+        Ok(sink) => Some(Box::new(sink)),
+        Err(error) => {
+            let path = path.display();
+            let message = format!("events are not written: {path} cannot be opened: {error}");
+            tell(global.quiet, &message);
+            None
+        }
+    }
+}
+
+fn metrics_sink(
+    global: &Global,
+    run: &Arc<Run>,
+    config: &Config,
+    store: &Arc<dyn StateStore>,
+) -> Result<Option<Box<dyn Sink>>, Failure> {
+    let textfile = config.telemetry.textfile.clone();
+    if global.metrics.is_none() && textfile.is_none() {
+        return Ok(None);
+    }
+    let mut metrics = Metrics::new(Arc::clone(run), config, Arc::new(SystemClock));
+    metrics.watch_store(Arc::clone(store));
+    let metrics = Arc::new(Mutex::new(metrics));
+    if let Some(address) = &global.metrics {
+        listen(address, &metrics, global.quiet)?;
+    }
+    Ok(Some(Box::new(MetricsSink::new(metrics, textfile))))
 }
 
 fn listen(text: &str, metrics: &Arc<Mutex<Metrics>>, quiet: bool) -> Result<(), Failure> {
@@ -139,7 +144,8 @@ fn listen(text: &str, metrics: &Arc<Mutex<Metrics>>, quiet: bool) -> Result<(), 
     if !bound.ip().is_loopback() {
         tell(
             quiet,
-            "warning: the metrics, with the hosts of this run, can be read by everyone who reaches that address",
+            "warning: everyone who can reach that address can read the metrics, \
+             with the hosts of this run",
         );
     }
     Ok(())
@@ -152,12 +158,12 @@ fn tell(quiet: bool, text: &str) {
 }
 
 impl Recording {
-    /// Returns what watches the hub, if the run is recorded.
+    /// Returns the observer to register with the hub, if the run is recorded.
     pub(crate) fn observer(&self) -> Option<Arc<dyn Observer>> {
         self.recorder.as_ref().map(Recorder::observer)
     }
 
-    /// Writes what is left, and says what was lost.
+    /// Writes the remaining records, and reports what was lost.
     pub(crate) fn close(self) {
         let Some(recorder) = self.recorder else {
             return;

@@ -97,12 +97,11 @@ impl Assembler {
             resolver,
             kind,
         };
-        match self.active.get_mut(&request) {
-            Some(active) => active.continue_at(context, url, method),
-            None => {
-                let active = ActiveRequest::new(at, context, url, method, Cost { weight, wait });
-                self.active.insert(request, active);
-            }
+        if let Some(active) = self.active.get_mut(&request) {
+            active.continue_at(context, url, method);
+        } else {
+            let active = ActiveRequest::new(at, context, url, method, Cost { weight, wait });
+            self.active.insert(request, active);
         }
     }
 

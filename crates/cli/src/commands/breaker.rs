@@ -1,4 +1,6 @@
-//! `docstokg breaker show | open | close`: the breakers of all processes, from any terminal.
+//! `docstokg breaker show | open | close`: the breakers of all processes.
+
+mod row;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -6,27 +8,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_hub::Host;
-use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_hub::config::{BreakerConfig, Config, is_pace, read_network_key, resolver_key};
-use docstokg_hub::policy::breaker::{Breaker as BreakerState, BreakerPolicy, OpenReason, State};
-use docstokg_hub::policy::role::Role;
-use docstokg_hub::stores::{SiteKey, SiteView, StateStore, StoreError};
+use docstokg_hub::policy::breaker::{BreakerPolicy, OpenReason, State};
+use docstokg_hub::stores::{SiteKey, StateStore, StoreError};
 use docstokg_telemetry::summary::table;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::arguments::{Breaker, BreakerCommand, Global};
 use crate::exit::Failure;
 use crate::{output, state};
+use row::Row;
 
-/// The longest that an operator may close a host off, in seconds: a year.
-const LONGEST_S: f64 = 366.0 * 86_400.0;
+/// Longest pause that an operator may set, in seconds: a year.
+const MAX_PAUSE_S: f64 = 366.0 * 86_400.0;
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Breaker) -> Result<ExitCode, Failure> {
     let (config, _) = global.load()?;
     match &arguments.command {
         BreakerCommand::Show { open_only, host } => {
-            show(global, &config, *open_only, host.as_deref())
+            let mut rows = read(global, &config, host.as_deref())?;
+            if *open_only {
+                rows.retain(|row| row.state != State::Closed);
+            }
+            show(global, &rows);
+            Ok(ExitCode::SUCCESS)
         }
         BreakerCommand::Open {
             host,
@@ -34,100 +40,124 @@ pub(crate) fn run(global: &Global, arguments: &Breaker) -> Result<ExitCode, Fail
             reason,
             resolver,
         } => {
-            if !(seconds.is_finite() && *seconds > 0.0 && *seconds <= LONGEST_S) {
+            if !(seconds.is_finite() && *seconds > 0.0 && *seconds <= MAX_PAUSE_S) {
                 return Err(Failure::Usage(format!(
-                    "--seconds: expected more than 0 and at most {LONGEST_S}, found {seconds}"
+                    "--seconds: expected more than 0 and at most {MAX_PAUSE_S}, found {seconds}"
                 )));
             }
-            let length = Duration::from_secs_f64(*seconds);
-            say(
-                global,
-                &config,
-                host,
-                *resolver,
-                Word::Open(length, OpenReason::Operator(reason.as_str().into())),
-            )
+            let pause = Duration::from_secs_f64(*seconds);
+            let reason = OpenReason::Operator(reason.as_str().into());
+            let target = if *resolver {
+                Target::resolver(host)
+            } else {
+                Target::host(&config, host)?
+            };
+            change(global, &config, &target, &Change::Open(pause, reason))
         }
         BreakerCommand::Close { host, resolver } => {
-            say(global, &config, host, *resolver, Word::Close)
+            let target = if *resolver {
+                Target::resolver(host)
+            } else {
+                Target::host(&config, host)?
+            };
+            change(global, &config, &target, &Change::Close)
         }
     }
 }
 
-/// An operator's word.
-enum Word {
+/// What an operator changes.
+enum Change {
     Open(Duration, OpenReason),
     Close,
 }
 
-fn away(error: StoreError) -> Failure {
-    Failure::Failed(error.into())
+/// The breaker that an operator names.
+struct Target<'a> {
+    name: &'a str,
+    key: SiteKey,
 }
 
-fn key_of(config: &Config, name: &str, resolver: bool) -> Result<SiteKey, Failure> {
-    if resolver {
-        return Ok(resolver_key(name));
+impl<'a> Target<'a> {
+    fn host(config: &Config, name: &'a str) -> Result<Self, Failure> {
+        let key = host_key(config, name)?;
+        Ok(Self { name, key })
     }
+
+    fn resolver(name: &'a str) -> Self {
+        let key = resolver_key(name);
+        Self { name, key }
+    }
+}
+
+fn host_key(config: &Config, name: &str) -> Result<SiteKey, Failure> {
     let host = Host::parse(name).map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(config.site_key(&host))
 }
 
-fn say(
-    global: &Global,
-    config: &Config,
-    name: &str,
-    resolver: bool,
-    word: Word,
-) -> Result<ExitCode, Failure> {
-    let key = key_of(config, name, resolver)?;
-    let store = state::reach(global, config)?;
-    state::block_on(async {
-        if matches!(word, Word::Close) && !store.list().await.map_err(away)?.contains(&key) {
-            return nothing_to_close(global, config, name, &key);
-        }
-        let site = store.site(&key);
-        match word {
-            Word::Open(length, reason) => site.block(length, &reason).await.map_err(away)?,
-            Word::Close => site.unblock().await.map_err(away)?,
-        };
-        let view = site.view().await.map_err(away)?;
-        store.flush().await.map_err(away)?;
-        let row = Row::new(
-            key.to_string(),
-            view.site.breaker(),
-            &policy_of(config, &key),
-            &view,
-        );
-        if global.json {
-            output::json(&row.json());
-        } else if !global.quiet {
-            output::tell(&row.sentence());
-        }
-        Ok(ExitCode::SUCCESS)
-    })
+fn store_failure(error: StoreError) -> Failure {
+    Failure::Failed(error.into())
 }
 
-/// Says that there is no breaker to close, and makes none.
+fn change(
+    global: &Global,
+    config: &Config,
+    target: &Target<'_>,
+    change: &Change,
+) -> Result<ExitCode, Failure> {
+    let store = state::reach(global, config)?;
+    let key = &target.key;
+    let changed = state::block_on(async {
+        if matches!(change, Change::Close)
+            && !store.list().await.map_err(store_failure)?.contains(key)
+        {
+            return Ok(None);
+        }
+        let site = store.site(key);
+        match change {
+            Change::Open(length, reason) => site.block(*length, reason).await,
+            Change::Close => site.unblock().await,
+        }
+        .map_err(store_failure)?;
+        let view = site.view().await.map_err(store_failure)?;
+        store.flush().await.map_err(store_failure)?;
+        let policy = policy_of(config, key);
+        Ok(Some(Row::new(
+            key.to_string(),
+            view.site.breaker(),
+            &policy,
+            &view,
+        )))
+    })?;
+    let Some(row) = changed else {
+        return nothing_to_close(global, config, target);
+    };
+    if global.json {
+        output::json(&row.json());
+    } else if !global.quiet {
+        output::tell(&row.sentence());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reports that there is no breaker to close, and creates none.
 fn nothing_to_close(
     global: &Global,
     config: &Config,
-    name: &str,
-    key: &SiteKey,
+    target: &Target<'_>,
 ) -> Result<ExitCode, Failure> {
-    let is_configured = config
+    let (name, key) = (target.name, &target.key);
+    let mut hosts = config
         .breakers
         .hosts
         .keys()
-        .chain(config.limits.hosts.keys())
-        .any(|host| config.site_key(host) == *key)
-        || config
-            .breakers
-            .resolvers
-            .keys()
-            .any(|resolver| resolver_key(resolver) == *key);
+        .chain(config.limits.hosts.keys());
+    let mut resolvers = config.breakers.resolvers.keys();
+    let is_configured = hosts.any(|host| config.site_key(host) == *key)
+        || resolvers.any(|resolver| resolver_key(resolver) == *key);
     if !is_configured {
         return Err(Failure::Failed(anyhow::anyhow!(
-            "{name} is not known here: no run with this state has asked it, and no configuration names it; nothing was changed"
+            "{name} is not known: no run with this state directory has sent it a request, \
+             and no configuration names it; nothing was changed"
         )));
     }
     let row = Row::untouched(key.to_string(), &policy_of(config, key));
@@ -135,26 +165,14 @@ fn nothing_to_close(
         output::json(&row.json());
     } else if !global.quiet {
         output::tell(&format!(
-            "{}: closed, and was so before; nothing was changed",
+            "{}: already closed; nothing was changed",
             row.name
         ));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(
-    global: &Global,
-    config: &Config,
-    open_only: bool,
-    host: Option<&str>,
-) -> Result<ExitCode, Failure> {
-    let only = host.map(|host| key_of(config, host, false)).transpose()?;
-    let store = state::reach(global, config)?;
-    let rows = state::block_on(async { rows(&*store, config, only).await.map_err(away) })?;
-    let rows: Vec<Row> = rows
-        .into_iter()
-        .filter(|row| !open_only || row.state != State::Closed)
-        .collect();
+fn show(global: &Global, rows: &[Row]) {
     if global.json {
         output::json(&json!({ "breakers": rows.iter().map(Row::json).collect::<Vec<_>>() }));
     } else if rows.is_empty() {
@@ -171,103 +189,111 @@ fn show(
             "probes (metadata / landing / artifact)",
             "opened by",
         ];
-        output::text(&table(
-            &header,
-            &rows.iter().map(Row::cells).collect::<Vec<_>>(),
-        ));
+        let cells: Vec<Vec<String>> = rows.iter().map(Row::cells).collect();
+        output::text(&table(&header, &cells));
     }
-    Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the breakers of the configured and seen hosts and resolvers.
-async fn rows(
+/// Reads the breakers of all hosts and resolvers, or of one host.
+fn read(global: &Global, config: &Config, host: Option<&str>) -> Result<Vec<Row>, Failure> {
+    let only = host.map(|host| host_key(config, host)).transpose()?;
+    let store = state::reach(global, config)?;
+    state::block_on(async {
+        let keys = keys(&*store, config, only).await.map_err(store_failure)?;
+        let mut rows = Vec::new();
+        for (key, recorded) in keys {
+            let found = rows_of(&*store, config, &key, recorded).await;
+            rows.extend(found.map_err(store_failure)?);
+        }
+        Ok(rows)
+    })
+}
+
+/// Whether the store has state of a breaker, or only the configuration names it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Recorded {
+    Yes,
+    No,
+}
+
+/// Returns the keys of configured breakers and of those that the store has.
+async fn keys(
     store: &dyn StateStore,
     config: &Config,
     only: Option<SiteKey>,
-) -> Result<Vec<Row>, StoreError> {
-    let seen = store.list().await?;
-    let configured = config
-        .breakers
-        .hosts
-        .keys()
-        .map(|host| config.site_key(host));
-    let resolvers = config
-        .breakers
-        .resolvers
-        .keys()
-        .map(|name| resolver_key(name));
-    let mut keys: BTreeMap<SiteKey, bool> = configured
-        .chain(resolvers)
-        .map(|key| (key, false))
+) -> Result<BTreeMap<SiteKey, Recorded>, StoreError> {
+    let hosts = config.breakers.hosts.keys();
+    let resolvers = config.breakers.resolvers.keys();
+    let mut keys: BTreeMap<SiteKey, Recorded> = hosts
+        .map(|host| config.site_key(host))
+        .chain(resolvers.map(|name| resolver_key(name)))
+        .map(|key| (key, Recorded::No))
         .collect();
+    let recorded = store.list().await?;
     keys.extend(
-        seen.into_iter()
+        recorded
+            .into_iter()
             .filter(|key| !is_pace(key))
-            .map(|key| (key, true)),
+            .map(|key| (key, Recorded::Yes)),
     );
     if let Some(only) = only {
-        let known = keys.get(&only).copied().unwrap_or(false);
+        let recorded = keys.get(&only).copied().unwrap_or(Recorded::No);
         keys.retain(|key, _| {
             read_network_key(key).is_some_and(|(host, _)| config.site_key(&host) == only)
         });
-        keys.insert(only, known);
+        keys.insert(only, recorded);
     }
-    let mut rows = Vec::new();
-    for (key, seen) in keys {
-        if let Some((host, who)) = read_network_key(&key) {
-            rows.extend(unreachable(store, config, &key, &host, who).await?);
-            continue;
-        }
-        let config = config_of(config, &key);
-        if !seen {
-            rows.push(Row::untouched(key.to_string(), &config.policy));
-            continue;
-        }
-        let view = store.site(&key).view().await?;
-        rows.push(Row::new(
-            key.to_string(),
-            view.site.breaker(),
-            &config.policy,
-            &view,
-        ));
-        for (role, breaker) in view.site.breakers().1 {
-            let policy = config.roles[role.index()]
-                .as_ref()
-                .unwrap_or(&config.policy);
-            rows.push(Row::new(
-                format!("{key} ({role} alone)"),
-                breaker,
-                policy,
-                &view,
-            ));
-        }
+    Ok(keys)
+}
+
+/// Reads the rows of one key: its breaker, and those that roles have for themselves.
+async fn rows_of(
+    store: &dyn StateStore,
+    config: &Config,
+    key: &SiteKey,
+    recorded: Recorded,
+) -> Result<Vec<Row>, StoreError> {
+    if let Some((host, process)) = read_network_key(key) {
+        let row = unreachable(store, config, key, &host, process).await?;
+        return Ok(row.into_iter().collect());
+    }
+    let config = config_of(config, key);
+    if recorded == Recorded::No {
+        return Ok(vec![Row::untouched(key.to_string(), &config.policy)]);
+    }
+    let view = store.site(key).view().await?;
+    let breaker = view.site.breaker();
+    let mut rows = vec![Row::new(key.to_string(), breaker, &config.policy, &view)];
+    for (role, breaker) in view.site.breakers().1 {
+        let policy = config.roles[role.index()]
+            .as_ref()
+            .unwrap_or(&config.policy);
+        let name = format!("{key} ({role} alone)");
+        rows.push(Row::new(name, breaker, policy, &view));
     }
     Ok(rows)
 }
 
-/// Reads the breaker of a process's own connectivity to a host, if it is open: the others are its
-/// own business.
+/// Reads the breaker of a process's local connectivity to a host, if it is open.
 async fn unreachable(
     store: &dyn StateStore,
     config: &Config,
     key: &SiteKey,
     host: &Host,
-    who: &str,
+    process: &str,
 ) -> Result<Option<Row>, StoreError> {
     let view = store.site(key).view().await?;
-    let row = Row::new(
+    let mut row = Row::new(
         format!("network:{host}"),
         view.site.breaker(),
         &config.breakers.of(host).policy,
         &view,
     );
-    Ok((row.state == State::Open).then(|| Row {
-        opened_by: Some(who.to_owned()),
-        ..row
-    }))
+    row.opened_by = Some(process.to_owned());
+    Ok(Some(row).filter(|row| row.state == State::Open))
 }
 
-/// Finds the breaker's configuration of a site: of its host, of the first of its hosts, or of the
+/// Returns the configuration of a breaker: of its host, of the first host of its site, or of the
 /// resolver.
 fn config_of<'a>(config: &'a Config, key: &str) -> &'a BreakerConfig {
     if let Some(name) = key.strip_prefix("resolver:") {
@@ -286,118 +312,4 @@ fn config_of<'a>(config: &'a Config, key: &str) -> &'a BreakerConfig {
 
 fn policy_of(config: &Config, key: &str) -> Arc<BreakerPolicy> {
     Arc::clone(&config_of(config, key).policy)
-}
-
-/// A breaker as people see it.
-struct Row {
-    name: String,
-    state: State,
-    reason: Option<String>,
-    left: Duration,
-    reset: Duration,
-    failures: u32,
-    recent: usize,
-    probes: [(usize, u32); 3],
-    opened_by: Option<String>,
-}
-
-impl Row {
-    fn new(name: String, breaker: &BreakerState, policy: &BreakerPolicy, view: &SiteView) -> Self {
-        let open = breaker.open_until(view.now);
-        Self {
-            name,
-            state: breaker.state(view.now),
-            reason: open.map(|(_, reason)| reason.to_string()),
-            left: open.map_or(Duration::ZERO, |(until, _)| until.since(view.now)),
-            reset: policy.reset,
-            failures: breaker.failures(),
-            recent: policy
-                .window
-                .map_or(0, |window| breaker.recent_failures(window.within, view.now)),
-            probes: Role::ALL.map(|role| {
-                (
-                    breaker.leases(role, view.now),
-                    policy.trial_calls[role.index()],
-                )
-            }),
-            opened_by: breaker.opened_by().map(ToString::to_string),
-        }
-    }
-
-    /// A breaker that nobody has needed yet.
-    fn untouched(name: String, policy: &BreakerPolicy) -> Self {
-        let probes = Role::ALL.map(|role| (0, policy.trial_calls[role.index()]));
-        let (reason, opened_by) = (None, None);
-        Self {
-            name,
-            state: State::Closed,
-            reason,
-            left: Duration::ZERO,
-            reset: policy.reset,
-            failures: 0,
-            recent: 0,
-            probes,
-            opened_by,
-        }
-    }
-
-    fn until(&self) -> Option<String> {
-        self.reason
-            .as_ref()
-            .map(|_| (SystemClock.wall() + self.left).to_string())
-    }
-
-    fn cells(&self) -> Vec<String> {
-        let dash = || "-".to_owned();
-        let failures = if self.recent > 0 {
-            format!("{} ({} recent)", self.failures, self.recent)
-        } else {
-            self.failures.to_string()
-        };
-        vec![
-            self.name.clone(),
-            self.state.as_str().to_owned(),
-            self.reason.clone().unwrap_or_else(dash),
-            self.until().unwrap_or_else(dash),
-            self.reason
-                .as_ref()
-                .map_or_else(dash, |_| format!("{:.0}", self.left.as_secs_f64().ceil())),
-            format!("{}", self.reset.as_secs_f64()),
-            failures,
-            self.probes
-                .map(|(out, most)| format!("{out}/{most}"))
-                .join(" "),
-            self.opened_by.clone().unwrap_or_else(dash),
-        ]
-    }
-
-    fn sentence(&self) -> String {
-        match (&self.reason, self.until()) {
-            (Some(reason), Some(until)) => format!(
-                "{}: open ({reason}) until {until}, for {:.0} s",
-                self.name,
-                self.left.as_secs_f64().ceil()
-            ),
-            _ => format!("{}: {}", self.name, self.state.as_str()),
-        }
-    }
-
-    fn json(&self) -> Value {
-        let probes: serde_json::Map<String, Value> = Role::ALL
-            .into_iter()
-            .map(|role| (role.as_str().to_owned(), json!({ "out": self.probes[role.index()].0, "most": self.probes[role.index()].1 })))
-            .collect();
-        json!({
-            "host": self.name,
-            "state": self.state.as_str(),
-            "reason": self.reason,
-            "until": self.until(),
-            "cooldown_remaining_ms": self.reason.as_ref().map(|_| output::millis(self.left)),
-            "reset_timeout_s": self.reset.as_secs_f64(),
-            "failures": self.failures,
-            "failures_in_window": self.recent,
-            "probes": probes,
-            "opened_by": self.opened_by,
-        })
-    }
 }

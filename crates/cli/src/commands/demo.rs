@@ -1,4 +1,4 @@
-//! `docstokg demo`: the main job against the built-in simulated web.
+//! `docstokg demo`: a download from the built-in simulated web.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use docstokg_origin_sim::scholarly::{Library, Plan};
 use docstokg_origin_sim::{Ledger, Listener, Security, Web};
 use docstokg_telemetry::report;
 use docstokg_telemetry::sink::sqlite::open_to_read;
-use docstokg_telemetry::summary::{self, RunChoice};
+use docstokg_telemetry::summary::{self, Makespan, RunChoice};
 use serde_json::json;
 
 use super::download;
@@ -60,7 +60,7 @@ pub(crate) fn run(global: &Global, arguments: &Demo) -> Result<ExitCode, Failure
     });
     if Directory::was_used(&out) {
         return Err(Failure::Usage(format!(
-            "{} holds an earlier run, whose files would be counted, too: choose another --out",
+            "{} holds an earlier run, whose files would be counted as well: choose another --out",
             out.display()
         )));
     }
@@ -68,7 +68,8 @@ pub(crate) fn run(global: &Global, arguments: &Demo) -> Result<ExitCode, Failure
     let prepared = prepare(&library, &out)?;
     if !global.quiet {
         output::tell(&format!(
-            "docstokg: {} works at {} simulated hosts on loopback, their limits {} x those of the real ones; no internet is used",
+            "docstokg: {} works at {} simulated hosts on loopback, with {}x the limits of the \
+             real services; no internet is used",
             library.truth().len(),
             library.hosts().len(),
             plan.scale
@@ -79,12 +80,13 @@ pub(crate) fn run(global: &Global, arguments: &Demo) -> Result<ExitCode, Failure
     let Command::Download(job) = &parsed.command else {
         return Err(Failure::Failed(anyhow::anyhow!("the demo is a download")));
     };
-    // Works that nobody can get are part of the demonstration: the run itself ends with 1.
+    // Works without a file are part of the demonstration, so the download itself exits with 1.
     download::run(&parsed.global, job)?;
-    show(global, &library, served.web.ledger(), &out, &prepared)
+    let achieved = Achieved::count(&library, served.web.ledger(), &out)?;
+    show(global, &achieved, &out, &prepared)
 }
 
-/// What a run needs, in files.
+/// The files that a run needs.
 struct Prepared {
     input: PathBuf,
     config: PathBuf,
@@ -92,13 +94,13 @@ struct Prepared {
 }
 
 fn prepare(library: &Library, out: &Path) -> anyhow::Result<Prepared> {
-    let place = out.join("demo");
-    std::fs::create_dir_all(&place)
-        .with_context(|| format!("{} cannot be written", place.display()))?;
+    let directory = out.join("demo");
+    std::fs::create_dir_all(&directory)
+        .with_context(|| format!("{} cannot be written", directory.display()))?;
     let prepared = Prepared {
-        input: place.join("works.txt"),
-        config: place.join("config.yaml"),
-        state: place.join("state"),
+        input: directory.join("works.txt"),
+        config: directory.join("config.yaml"),
+        state: directory.join("state"),
     };
     std::fs::write(&prepared.input, library.input_lines().join("\n") + "\n")
         .context("the list of works cannot be written")?;
@@ -148,10 +150,43 @@ fn command_line(
     words
 }
 
+/// What the demonstration achieved, by the truth of the simulated web and its hosts' own ledger.
+struct Achieved {
+    files: usize,
+    obtainable: usize,
+    works: usize,
+    avoidable_429: usize,
+    requests: usize,
+}
+
+impl Achieved {
+    fn count(library: &Library, ledger: &Ledger, out: &Path) -> anyhow::Result<Self> {
+        let manifest = std::fs::read_to_string(out.join("manifest.jsonl"))
+            .context("the manifest cannot be read")?;
+        let records = manifest
+            .lines()
+            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let files = records.filter(|record| {
+            record["record_type"] == "manifest" && record["classification"] == "pdf"
+        });
+        let truth = library.truth();
+        Ok(Self {
+            files: files.count(),
+            obtainable: truth.iter().filter(|truth| truth.has_pdf()).count(),
+            works: truth.len(),
+            avoidable_429: ledger.statuses().get(&429).copied().unwrap_or(0),
+            requests: ledger.len(),
+        })
+    }
+
+    fn is_complete(&self) -> bool {
+        self.files == self.obtainable && self.avoidable_429 == 0
+    }
+}
+
 fn show(
     global: &Global,
-    library: &Library,
-    ledger: &Ledger,
+    achieved: &Achieved,
     out: &Path,
     prepared: &Prepared,
 ) -> Result<ExitCode, Failure> {
@@ -159,53 +194,53 @@ fn show(
     let database =
         open_to_read(&prepared.state.join("telemetry.sqlite3")).map_err(|error| failed(&error))?;
     let found = summary::load(&database, &RunChoice::Latest).map_err(|error| failed(&error))?;
-    let (report, page) = (out.join("report.html"), out.join("network.html"));
-    write_page(
-        &page,
-        &report::page(&database, &found).map_err(|error| failed(&error))?,
-    )?;
-    let text = std::fs::read_to_string(out.join("manifest.jsonl"))
-        .context("the manifest cannot be read")?;
-    let saved = text
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let saved = saved
-        .filter(|record| record["record_type"] == "manifest" && record["classification"] == "pdf")
-        .count();
-    let obtainable = library
-        .truth()
-        .iter()
-        .filter(|truth| truth.has_pdf())
-        .count();
-    let throttled = ledger.statuses().get(&429).copied().unwrap_or(0);
-    let good = saved == obtainable && throttled == 0;
+    let page = report::page(&database, &found).map_err(|error| failed(&error))?;
+    write_page(&out.join("network.html"), &page)?;
+    let path = |name: &str| out.join(name).display().to_string();
     if global.json {
         output::json(&json!({
-            "ok": good, "files": saved, "obtainable": obtainable, "avoidable_429": throttled, "requests": ledger.len(), "summary": found,
-            "manifest": out.join("manifest.jsonl").display().to_string(), "report": report.display().to_string(),
-            "network": page.display().to_string(),
+            "ok": achieved.is_complete(),
+            "files": achieved.files,
+            "obtainable": achieved.obtainable,
+            "avoidable_429": achieved.avoidable_429,
+            "requests": achieved.requests,
+            "summary": found,
+            "manifest": path("manifest.jsonl"),
+            "report": path("report.html"),
+            "network": path("network.html"),
         }));
     } else {
         output::text(&summary::text(&found, &[]));
-        let ratio = found
-            .makespan
-            .ratio
-            .map_or_else(String::new, |ratio| format!(", {ratio:.2} x"));
-        output::line(&format!(
-            "\nfiles: {saved} of {obtainable} obtainable ones ({} works have none anywhere)\navoidable 429s, by the hosts' own count: {throttled} in {} requests\n\
-             time: {:.1} s; the limits allow no less than {:.1} s{ratio}\nmanifest: {}\nreport: {}\nnetwork: {}",
-            library.truth().len() - obtainable,
-            ledger.len(),
-            found.makespan.seconds,
-            found.makespan.minimum_s,
-            out.join("manifest.jsonl").display(),
-            report.display(),
-            page.display()
-        ));
+        output::line(&text(achieved, &found.makespan));
+        for (name, file) in [
+            ("manifest", "manifest.jsonl"),
+            ("report", "report.html"),
+            ("network", "network.html"),
+        ] {
+            output::line(&format!("{name}: {}", path(file)));
+        }
     }
-    Ok(if good {
+    Ok(if achieved.is_complete() {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(exit::FAILED)
     })
+}
+
+fn text(achieved: &Achieved, makespan: &Makespan) -> String {
+    let ratio = makespan
+        .ratio
+        .map_or_else(String::new, |ratio| format!(" ({ratio:.2}x)"));
+    format!(
+        "\ndownloaded {} of {} obtainable files ({} works have none anywhere)\n\
+         avoidable 429s, by the hosts' own count: {} in {} requests\n\
+         took {:.1} s; the limits allow no less than {:.1} s{ratio}",
+        achieved.files,
+        achieved.obtainable,
+        achieved.works - achieved.obtainable,
+        achieved.avoidable_429,
+        achieved.requests,
+        makespan.seconds,
+        makespan.minimum_s
+    )
 }

@@ -1,5 +1,5 @@
-//! `docstokg limits doctor [HOST]`: how full each budget is, when the next request may go, and why
-//! not now.
+//! `docstokg limits doctor [HOST]`: how much of each budget is used, when the next request may go,
+//! and why.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,7 +7,6 @@ use std::time::Duration;
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_hub::config::{Config, read_network_key};
 use docstokg_hub::doctor::{BudgetReport, Diagnosis, is_exceeded};
-use docstokg_hub::policy::rate::Window;
 use docstokg_hub::{Host, Hub};
 use serde_json::{Value, json};
 
@@ -24,7 +23,7 @@ pub(crate) fn run(
     let store = state::reach(global, &config)?;
     state::block_on(async {
         let store_error = |error: docstokg_hub::stores::StoreError| Failure::Failed(error.into());
-        let asked_for = host.is_some();
+        let is_named = host.is_some();
         let hosts = match host {
             Some(host) => vec![host],
             None => hosts(&config, &store.list().await.map_err(store_error)?),
@@ -36,17 +35,19 @@ pub(crate) fn run(
         let mut found = Vec::new();
         for host in hosts {
             for diagnosis in hub.diagnose(&host).await.map_err(store_error)? {
-                if asked_for || is_used(&diagnosis) {
+                if is_named || is_used(&diagnosis) {
                     found.push((host.clone(), diagnosis));
                 }
             }
         }
         if global.json {
-            output::json(
-                &json!({ "budgets": found.iter().map(|(host, diagnosis)| shown(host, diagnosis)).collect::<Vec<_>>() }),
-            );
+            let budgets: Vec<Value> = found
+                .iter()
+                .map(|(host, diagnosis)| diagnosis_json(host, diagnosis))
+                .collect();
+            output::json(&json!({ "budgets": budgets }));
         } else if found.is_empty() {
-            output::line("no host has been asked yet: nothing waits");
+            output::line("no requests are recorded yet: nothing waits");
         } else {
             output::line(
                 &found
@@ -60,7 +61,7 @@ pub(crate) fn run(
     })
 }
 
-/// Returns the hosts that the store knows of.
+/// Returns the hosts that the store has state of.
 fn hosts(config: &Config, keys: &[docstokg_hub::stores::SiteKey]) -> Vec<Host> {
     let mut hosts = Vec::new();
     for key in keys {
@@ -94,10 +95,8 @@ fn text(host: &Host, diagnosis: &Diagnosis) -> String {
         None => "now".to_owned(),
         Some(because) => {
             let at = SystemClock.wall() + diagnosis.eligible_in;
-            format!(
-                "{at} (in {}), because: {because}",
-                seconds(diagnosis.eligible_in)
-            )
+            let remaining = seconds(diagnosis.eligible_in);
+            format!("{at} (in {remaining}), because: {because}")
         }
     };
     let mut lines = vec![
@@ -114,44 +113,49 @@ fn text(host: &Host, diagnosis: &Diagnosis) -> String {
             "  {who} cannot reach {host} from its network ({reason}), and tries again in {retry}"
         ));
     }
-    for budget in &diagnosis.budgets {
-        let windows: Vec<String> = budget
-            .windows
-            .iter()
-            .map(|(window, used)| format!("{used} of {window}"))
-            .collect();
-        let windows = if windows.is_empty() {
-            "no windows".to_owned()
-        } else {
-            windows.join(", ")
-        };
-        let mut line = format!("  budget {}: {windows}", budget.name);
-        if budget.waiting > 0 {
-            line += &format!("; {} waiting", budget.waiting);
-        }
-        if let Some((held, most)) = budget.slots {
-            line += &format!("; shared slots {held} of {most}");
-        }
-        if budget.multiplier < 1.0 {
-            line += &format!("; adaptive rate at {:.0} %", budget.multiplier * 100.0);
-        }
-        lines.push(line);
-        for (window, used) in budget.exceeded() {
-            lines.push(format!(
-                "    {used} in {window}: other processes ask under a larger limit than this configuration has; while they do, requests under this \
-                 one hardly get a turn (give all processes the same limits)"
-            ));
-        }
-        if !budget.waits.is_empty() {
-            let waits: Vec<String> = budget
-                .waits
-                .iter()
-                .map(|(ago, length)| format!("{} ({} ago)", seconds(*length), seconds(*ago)))
-                .collect();
-            lines.push(format!("    recent waits: {}", waits.join(", ")));
-        }
-    }
+    lines.extend(diagnosis.budgets.iter().flat_map(budget_lines));
     lines.join("\n")
+}
+
+/// Describes a budget: its windows, and what is unusual about it.
+fn budget_lines(budget: &BudgetReport) -> Vec<String> {
+    let windows: Vec<String> = budget
+        .windows
+        .iter()
+        .map(|(window, used)| format!("{used} of {window}"))
+        .collect();
+    let windows = if windows.is_empty() {
+        "no windows".to_owned()
+    } else {
+        windows.join(", ")
+    };
+    let mut line = format!("  budget {}: {windows}", budget.name);
+    if budget.waiting > 0 {
+        line += &format!("; {} waiting", budget.waiting);
+    }
+    if let Some((held, most)) = budget.slots {
+        line += &format!("; shared slots {held} of {most}");
+    }
+    if budget.multiplier < 1.0 {
+        line += &format!("; adaptive rate at {:.0} %", budget.multiplier * 100.0);
+    }
+    let mut lines = vec![line];
+    lines.extend(budget.exceeded().map(|(window, used)| {
+        format!(
+            "    {used} in {window}: other processes send under a larger limit than this \
+             configuration has; while they do, requests under this one hardly get a turn \
+             (give all processes the same limits)"
+        )
+    }));
+    if !budget.waits.is_empty() {
+        let waits: Vec<String> = budget
+            .waits
+            .iter()
+            .map(|(ago, length)| format!("{} ({} ago)", seconds(*length), seconds(*ago)))
+            .collect();
+        lines.push(format!("    recent waits: {}", waits.join(", ")));
+    }
+    lines
 }
 
 fn seconds(length: Duration) -> String {
@@ -162,31 +166,14 @@ fn seconds(length: Duration) -> String {
     }
 }
 
-fn shown(host: &Host, diagnosis: &Diagnosis) -> Value {
-    let budgets: Vec<Value> = diagnosis
-        .budgets
-        .iter()
-        .map(|budget| {
-            let window = |(window, used): &(Window, u64)| {
-                let exceeded = is_exceeded(window, *used);
-                json!({ "window": window.to_string(), "limit": window.limit, "used": used, "exceeded": exceeded })
-            };
-            let windows: Vec<Value> = budget.windows.iter().map(window).collect();
-            let waits: Vec<Value> = budget
-                .waits
-                .iter()
-                .map(|(ago, length)| json!({ "ended_ms_ago": output::millis(*ago), "waited_ms": output::millis(*length) }))
-                .collect();
-            json!({
-                "budget": budget.name,
-                "windows": windows,
-                "waiting": budget.waiting,
-                "shared_slots": budget.slots.map(|(held, most)| json!({ "held": held, "most": most })),
-                "multiplier": budget.multiplier,
-                "recent_waits": waits,
-            })
+fn diagnosis_json(host: &Host, diagnosis: &Diagnosis) -> Value {
+    let unreachable = diagnosis.unreachable.iter().map(|process| {
+        json!({
+            "process": process.who,
+            "reason": process.reason,
+            "retry_in_ms": output::millis(process.retry_in),
         })
-        .collect();
+    });
     json!({
         "host": host.as_str(),
         "role": diagnosis.role.as_str(),
@@ -194,9 +181,35 @@ fn shown(host: &Host, diagnosis: &Diagnosis) -> Value {
         "eligible_at": (SystemClock.wall() + diagnosis.eligible_in).to_string(),
         "eligible_in_ms": output::millis(diagnosis.eligible_in),
         "because": diagnosis.because.as_ref().map(ToString::to_string),
-        "unreachable_from": diagnosis.unreachable.iter().map(|process| {
-            json!({ "process": process.who, "reason": process.reason, "retry_in_ms": output::millis(process.retry_in) })
-        }).collect::<Vec<_>>(),
-        "budgets": budgets,
+        "unreachable_from": unreachable.collect::<Vec<_>>(),
+        "budgets": diagnosis.budgets.iter().map(budget_json).collect::<Vec<_>>(),
+    })
+}
+
+fn budget_json(budget: &BudgetReport) -> Value {
+    let windows = budget.windows.iter().map(|(window, used)| {
+        json!({
+            "window": window.to_string(),
+            "limit": window.limit,
+            "used": used,
+            "exceeded": is_exceeded(window, *used),
+        })
+    });
+    let waits = budget.waits.iter().map(|(ago, length)| {
+        json!({
+            "ended_ms_ago": output::millis(*ago),
+            "waited_ms": output::millis(*length),
+        })
+    });
+    let slots = budget
+        .slots
+        .map(|(held, most)| json!({ "held": held, "most": most }));
+    json!({
+        "budget": budget.name,
+        "windows": windows.collect::<Vec<_>>(),
+        "waiting": budget.waiting,
+        "shared_slots": slots,
+        "multiplier": budget.multiplier,
+        "recent_waits": waits.collect::<Vec<_>>(),
     })
 }

@@ -31,9 +31,9 @@ use crate::telemetry::{self, Recording};
 use crate::view::{View, plural};
 use crate::{network, output, state};
 
-/// How many names are looked up at once: each takes a thread. Whoever waits for one is on the clock
-/// already.
-const LOOKUPS: usize = 256;
+/// Maximum name resolutions at once: each takes a thread, and the time that a request waits for one
+/// counts against its timeout.
+const MAX_LOOKUPS: usize = 256;
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Download) -> Result<ExitCode, Failure> {
@@ -46,7 +46,8 @@ pub(crate) fn run(global: &Global, arguments: &Download) -> Result<ExitCode, Fai
         && (arguments.resume || arguments.retry_failed || arguments.verify)
     {
         return Err(usage(
-            "--dry-run and --list-only look at inputs and not at an earlier run: leave out --resume, --retry-failed and --verify",
+            "--dry-run and --list-only look at inputs and not at an earlier run: \
+             leave out --resume, --retry-failed and --verify",
         ));
     }
     if let (Some(first), Some(last)) = (arguments.year_start, arguments.year_end)
@@ -58,7 +59,8 @@ pub(crate) fn run(global: &Global, arguments: &Download) -> Result<ExitCode, Fai
     }
     if arguments.dry_run && (arguments.topic.is_some() || arguments.filter.is_some()) {
         return Err(usage(
-            "--dry-run makes no request, and a query is one: --list-only looks works up and fetches no file",
+            "--dry-run sends no request, and a query needs one: \
+             --list-only looks works up and downloads no file",
         ));
     }
     let job = Job {
@@ -70,7 +72,7 @@ pub(crate) fn run(global: &Global, arguments: &Download) -> Result<ExitCode, Fai
     execute(global, config, &settings, job)
 }
 
-/// What is to be done.
+/// A download: its inputs and options.
 pub(crate) struct Job<'a> {
     pub(crate) inputs: Vec<Input>,
     pub(crate) format: Format,
@@ -91,14 +93,15 @@ fn inputs(arguments: &Download) -> Result<Vec<Input>, Failure> {
         && !arguments.verify
     {
         return Err(usage(
-            "nothing to download: give URLs, DOIs, other identifiers, a file of them or - for stdin; or --topic, --filter, --resume",
+            "nothing to download: give URLs, DOIs, other identifiers, a file of them or - for \
+             stdin; or --topic, --filter, --resume",
         ));
     }
     if (arguments.resume || arguments.retry_failed || arguments.verify)
         && !Directory::was_used(&arguments.out)
     {
         return Err(usage(format!(
-            "{} holds no earlier run to go on with",
+            "{} holds no earlier run to continue",
             arguments.out.display()
         )));
     }
@@ -108,7 +111,7 @@ fn inputs(arguments: &Download) -> Result<Vec<Input>, Failure> {
             || arguments.max.is_some())
     {
         return Err(usage(
-            "--year-start, --year-end and --max belong to a query: give --topic or --filter, too",
+            "--year-start, --year-end and --max belong to a query: add --topic or --filter",
         ));
     }
     arguments
@@ -172,7 +175,7 @@ fn options(arguments: &Download, settings: &Settings) -> Result<Options, Failure
     })
 }
 
-/// Does a job to its end.
+/// Runs a download to its end.
 pub(crate) fn execute(
     global: &Global,
     config: Config,
@@ -220,20 +223,7 @@ fn execute_in(
     let reachability = network::reachability(&wire.connect_to);
     let recording = telemetry::begin(global, "download", &config, settings, &store)?;
     if !global.quiet {
-        let rows = show::limit_rows(&config, None);
-        output::tell(&if global.verbose {
-            limits::text(&rows, &config)
-        } else {
-            limits::one_line(&config)
-        });
-        if config.identity.mailto.is_none()
-            && config.identity.url.is_none()
-            && state::is_first(global, "contact-notice")
-        {
-            output::tell(
-                "docstokg: no contact address is configured; operators can reach you with --mailto you@example.org (identity.mailto)",
-            );
-        }
+        announce(global, &config);
         for line in services::unavailable(&services, &job.options.choice) {
             output::tell(&format!("docstokg: {line}"));
         }
@@ -249,13 +239,13 @@ fn execute_in(
     let hub = builder.build().map_err(|error| usage(error.to_string()))?;
     let tokio = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        .max_blocking_threads(LOOKUPS)
+        .max_blocking_threads(MAX_LOOKUPS)
         .enable_all()
         .build()
         .context("the async runtime cannot be started")?;
     let board = Arc::new(Board::default());
     let outcome = tokio.block_on(async {
-        let work = pursue(
+        let work = work_off(
             &hub,
             &directory,
             services,
@@ -266,20 +256,38 @@ fn execute_in(
         );
         let shown = view.show(&board, work, interrupts(&board));
         let outcome = shown.await;
-        // What the store was told last must not be lost with the process; whether it hears is no
-        // longer our concern.
+        // The last changes must reach the store before the process ends. If they do not, its leases
+        // expire by themselves.
         let _ = hub.close().await;
         outcome
     });
-    // Whoever was interrupted for good does not wait for what is still under way.
+    // After the second interrupt the process does not wait for active tasks.
     tokio.shutdown_background();
     let ended = ending::finish(global, &directory, &board, &recording, rehearsed, outcome);
     recording.close();
     ended
 }
 
-/// Ends the wait of whoever interrupts twice; the first time only asks the run to stop. A terminal
-/// that is closed and a service manager that ends the run are interrupts as Ctrl-C is.
+/// Prints the limits in force, and once per state directory that no contact address is configured.
+fn announce(global: &Global, config: &Config) {
+    output::tell(&if global.verbose {
+        limits::text(&show::limit_rows(config, None), config)
+    } else {
+        limits::one_line(config)
+    });
+    if config.identity.mailto.is_none()
+        && config.identity.url.is_none()
+        && state::is_first(global, "contact-notice")
+    {
+        output::tell(
+            "docstokg: no contact address is configured; operators can reach you with \
+             --mailto you@example.org (identity.mailto)",
+        );
+    }
+}
+
+/// Ends at the second interrupt; the first only asks the run to stop. A closed terminal and a
+/// service manager that stops the process are interrupts like Ctrl-C.
 async fn interrupts(board: &Board) {
     let handlers = [
         SignalKind::interrupt(),
@@ -288,7 +296,7 @@ async fn interrupts(board: &Board) {
     ]
     .map(signal);
     let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = handlers else {
-        // Without handlers the signals end the process as they always do.
+        // Without handlers the signals end the process, as by default.
         return std::future::pending().await;
     };
     for times in 0.. {
@@ -307,54 +315,19 @@ async fn interrupts(board: &Board) {
     }
 }
 
-async fn pursue(
+async fn work_off(
     hub: &Hub,
     directory: &Directory,
     services: Arc<docstokg_content::resolver::settings::Settings>,
-    job: Job<'_>,
+    mut job: Job<'_>,
     recording: &Recording,
     board: &Arc<Board>,
     reachability: Option<Arc<dyn Reachability>>,
 ) -> Result<(Ended, Report), RunError> {
-    let halted =
-        |error: run::DirectoryError| RunError::Halted(format!("{:#}", anyhow::Error::from(error)));
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
     directory.put_in_order().await.map_err(halted)?;
-    if job.arguments.verify {
-        let (checked, wrong) = run::verify(directory).await.map_err(halted)?;
-        for (path, flaw) in &wrong {
-            output::tell(&format!("docstokg: {path}: {flaw}; downloading again"));
-        }
-        output::tell(&format!(
-            "docstokg: {} checked, {} changed or missing",
-            plural(checked, "file"),
-            wrong.len()
-        ));
-    }
-    if job.arguments.retry_failed {
-        let works = directory.queue.retry_failed("start".to_owned()).await?;
-        output::tell(&format!(
-            "docstokg: trying {} again that failed",
-            plural(works, "work")
-        ));
-    }
-    let mut inputs: Vec<Box<dyn Inputs>> = Vec::new();
-    if !job.inputs.is_empty() {
-        inputs.push(Box::new(Reading::start(job.inputs, job.format).map_err(
-            |error| RunError::Halted(format!("inputs cannot be read: {error}")),
-        )?));
-    }
-    if let Some(query) = services::query(job.arguments) {
-        // Queries are asked of APIs only.
-        let web = HubWeb::new(hub.clone(), RobotsPolicy::Ignore);
-        inputs.push(Box::new(Pages::new(
-            web,
-            Arc::clone(&runtime),
-            directory.queue.clone(),
-            Arc::clone(&services),
-            query,
-        )));
-    }
+    prepare(directory, job.arguments).await?;
+    let inputs = open_inputs(hub, directory, &services, &runtime, &mut job)?;
     let options = job.options.clone();
     let parts = Parts {
         hub: hub.clone(),
@@ -389,4 +362,60 @@ async fn pursue(
         run::deliver(&directory.queue, &options.out, &report).await?;
     }
     Ok((ended, report))
+}
+
+fn halted(error: run::DirectoryError) -> RunError {
+    RunError::Halted(format!("{:#}", anyhow::Error::from(error)))
+}
+
+/// Checks files and takes failed works up again, where the arguments ask for it.
+async fn prepare(directory: &Directory, arguments: &Download) -> Result<(), RunError> {
+    if arguments.verify {
+        let (checked, wrong) = run::verify(directory).await.map_err(halted)?;
+        for (path, flaw) in &wrong {
+            output::tell(&format!("docstokg: {path}: {flaw}; downloading again"));
+        }
+        output::tell(&format!(
+            "docstokg: {} checked, {} changed or missing",
+            plural(checked, "file"),
+            wrong.len()
+        ));
+    }
+    if arguments.retry_failed {
+        let works = directory.queue.retry_failed("start".to_owned()).await?;
+        output::tell(&format!(
+            "docstokg: trying {} again that failed",
+            plural(works, "work")
+        ));
+    }
+    Ok(())
+}
+
+/// Opens the inputs of the command line and the query.
+fn open_inputs(
+    hub: &Hub,
+    directory: &Directory,
+    services: &Arc<docstokg_content::resolver::settings::Settings>,
+    runtime: &Arc<dyn Runtime>,
+    job: &mut Job<'_>,
+) -> Result<Vec<Box<dyn Inputs>>, RunError> {
+    let mut inputs: Vec<Box<dyn Inputs>> = Vec::new();
+    if !job.inputs.is_empty() {
+        inputs.push(Box::new(
+            Reading::start(std::mem::take(&mut job.inputs), job.format)
+                .map_err(|error| RunError::Halted(format!("inputs cannot be read: {error}")))?,
+        ));
+    }
+    if let Some(query) = services::query(job.arguments) {
+        // Queries are asked of APIs only.
+        let web = HubWeb::new(hub.clone(), RobotsPolicy::Ignore);
+        inputs.push(Box::new(Pages::new(
+            web,
+            Arc::clone(runtime),
+            directory.queue.clone(),
+            Arc::clone(services),
+            query,
+        )));
+    }
+    Ok(inputs)
 }

@@ -59,7 +59,12 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
                     file: done.file,
                     journey: done.journey,
                 }),
-                None => hub.fetch(request).await.map(|done| Fetched { head: done.head, body: done.body, file: None, journey: done.journey }),
+                None => hub.fetch(request).await.map(|done| Fetched {
+                    head: done.head,
+                    body: done.body,
+                    file: None,
+                    journey: done.journey,
+                }),
             }
         };
         let ended = tokio::select! {
@@ -67,10 +72,13 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
                 Ok(fetched) => answered(global, arguments, &fetched, &recording, clock),
                 Err(error) => failed(global, &error, &recording),
             }),
-            _ = tokio::signal::ctrl_c() => Err(Failure::Failed(anyhow::anyhow!("interrupted; nothing was left half-written"))),
+            _ = tokio::signal::ctrl_c() => {
+                let message = "interrupted; no partial file was left";
+                Err(Failure::Failed(anyhow::anyhow!(message)))
+            }
         };
-        // What the store was told last must not be lost with the process; whether it hears is no
-        // longer our concern.
+        // The last changes must reach the store before the process ends. If they do not, its leases
+        // expire by themselves.
         let _ = hub.close().await;
         recording.close();
         ended
@@ -106,7 +114,7 @@ fn request(arguments: &Fetch) -> Result<Request, Failure> {
         request = request.resolver(resolver);
     }
     for header in &arguments.header {
-        // The value may be a key: it is not repeated in the message.
+        // The value may be a credential: the message does not repeat it.
         let (name, value) = header
             .split_once(':')
             .ok_or_else(|| usage("--header: expected 'NAME: VALUE'".to_owned()))?;
@@ -132,33 +140,16 @@ fn answered(
     clock: TokioRuntime,
 ) -> ExitCode {
     let status = fetched.head.status;
-    // A wait that ends after the deadline is a refusal for now: the origin, or the breaker, said
-    // when to come back.
+    // A wait that ends after the deadline is a refusal for now: the origin, or the breaker, stated
+    // the time of the next attempt.
     let later = match fetched.journey.stopped {
         Some(StopReason::Deadline { until }) => Some(until.since(clock.boot())),
         _ => None,
     };
     let ok = status.is_success() || status.is_redirection();
     if global.json {
-        let mut shown = json!({
-            "ok": ok,
-            "status": status.as_u16(),
-            "url": redact(&fetched.head.url),
-            "bytes": fetched.file.as_ref().map_or(fetched.body.len() as u64, |file| file.bytes),
-            "headers": headers_json(&fetched.head),
-            "run_id": recording.run.id,
-            "journey": journey_json(&fetched.journey),
-        });
-        match &fetched.file {
-            Some(file) => {
-                shown["path"] = json!(file.path.display().to_string());
-                shown["sha256"] = json!(file.sha256);
-            }
-            None => match std::str::from_utf8(&fetched.body) {
-                Ok(text) => shown["body"] = json!(text),
-                Err(_) => shown["body_is_text"] = json!(false),
-            },
-        }
+        let mut shown = answer_json(fetched, recording);
+        shown["ok"] = json!(ok);
         if let Some(wait) = later {
             shown["cooldown_remaining_ms"] = json!(millis(wait));
             shown["until"] = json!((clock.wall() + wait).to_string());
@@ -183,17 +174,40 @@ fn answered(
         "{host}: the answer is {status} after {}",
         attempts(&fetched.journey)
     ));
-    match later {
-        Some(wait) => {
-            let until = clock.wall() + wait;
-            output::hint(&format!(
-                "the next attempt is due at {until} (in {:.0} s), which is after the deadline; come back then",
-                wait.as_secs_f64().ceil()
-            ));
-            ExitCode::from(exit::REFUSED)
+    let Some(wait) = later else {
+        return ExitCode::from(exit::FAILED);
+    };
+    output::hint(&format!(
+        "the next attempt is due at {} (in {:.0} s), which is after the deadline; \
+         try again then",
+        clock.wall() + wait,
+        wait.as_secs_f64().ceil()
+    ));
+    ExitCode::from(exit::REFUSED)
+}
+
+fn answer_json(fetched: &Fetched, recording: &Recording) -> Value {
+    let received = fetched.body.len() as u64;
+    let mut shown = json!({
+        "ok": false,
+        "status": fetched.head.status.as_u16(),
+        "url": redact(&fetched.head.url),
+        "bytes": fetched.file.as_ref().map_or(received, |file| file.bytes),
+        "headers": headers_json(&fetched.head),
+        "run_id": recording.run.id,
+        "journey": journey_json(&fetched.journey),
+    });
+    match &fetched.file {
+        Some(file) => {
+            shown["path"] = json!(file.path.display().to_string());
+            shown["sha256"] = json!(file.sha256);
         }
-        None => ExitCode::from(exit::FAILED),
+        None => match std::str::from_utf8(&fetched.body) {
+            Ok(text) => shown["body"] = json!(text),
+            Err(_) => shown["body_is_text"] = json!(false),
+        },
     }
+    shown
 }
 
 fn failed(global: &Global, error: &FetchError, recording: &Recording) -> ExitCode {
@@ -203,7 +217,14 @@ fn failed(global: &Global, error: &FetchError, recording: &Recording) -> ExitCod
         output::hint(hint);
     }
     if global.json {
-        let mut shown = json!({ "ok": false, "error": error.kind.class(), "message": error.sentence(), "url": error.url, "run_id": recording.run.id, "journey": journey_json(&error.journey) });
+        let mut shown = json!({
+            "ok": false,
+            "error": error.kind.class(),
+            "message": error.sentence(),
+            "url": error.url,
+            "run_id": recording.run.id,
+            "journey": journey_json(&error.journey),
+        });
         if let Some(refused) = refused {
             shown["host"] = json!(refused.host.as_str());
             shown["role"] = json!(refused.role.as_str());

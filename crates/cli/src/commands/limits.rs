@@ -1,4 +1,4 @@
-//! `docstokg limits show`: the effective table, and where each value came from.
+//! `docstokg limits show`: the limits in force, and the source of each value.
 
 use std::collections::{BTreeSet, HashSet};
 use std::process::ExitCode;
@@ -39,7 +39,7 @@ pub(crate) fn run(global: &Global, arguments: &Limits) -> Result<ExitCode, Failu
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lays out the table of limits: for `limits show`, and for the log of a run that starts.
+/// Formats the table of limits, for `limits show` and for the start of a run.
 pub(crate) fn text(rows: &[LimitRow], config: &Config) -> String {
     let cells: Vec<Vec<String>> = rows.iter().map(|row| cells(row, config)).collect();
     let header = [
@@ -56,7 +56,7 @@ pub(crate) fn text(rows: &[LimitRow], config: &Config) -> String {
     table(&header, &cells).trim_end().to_owned()
 }
 
-/// Writes the limits in force for the record of a run.
+/// Returns the limits in force as JSON, for the summary of a run.
 pub(crate) fn record(config: &Config) -> serde_json::Value {
     show::limit_rows(config, None)
         .iter()
@@ -64,7 +64,7 @@ pub(crate) fn record(config: &Config) -> serde_json::Value {
         .collect()
 }
 
-/// Says the limits in one line: how many hosts are known, and what holds for the others.
+/// Formats the limits in one line: how many hosts are configured, and the limit of the others.
 pub(crate) fn one_line(config: &Config) -> String {
     let of_sites = config.sites.iter().flat_map(|site| &site.hosts);
     let known = config
@@ -86,7 +86,7 @@ pub(crate) fn one_line(config: &Config) -> String {
     format!("limits: {known} known hosts, others {others}; docstokg limits show")
 }
 
-/// Writes a window as people say it: `2/s`, `1 per 3 s`.
+/// Formats a window: `2/s`, `1 per 3 s`.
 fn short_rate(window: &Window) -> String {
     match window.per.as_secs() {
         1 => format!("{}/s", window.limit),
@@ -113,8 +113,8 @@ fn cells(row: &LimitRow, config: &Config) -> Vec<String> {
     ]
 }
 
-/// Writes the rates of a row, and those that its site has for all its hosts: no host of a limited
-/// site is unlimited.
+/// Formats the rates of a row and the common rates of its site: no host of a limited site is
+/// unlimited.
 fn rates(row: &LimitRow, config: &Config) -> String {
     let host = Host::parse(&row.host).ok();
     let site = host.and_then(|host| config.sites.iter().find(|site| site.hosts.contains(&host)));
@@ -143,7 +143,7 @@ fn adaptive(config: &Config) -> &'static str {
     }
 }
 
-/// Names the sources of a row: one if all values share it, else each with its key.
+/// Formats the sources of a row: one if all values share it, otherwise each with its keys.
 fn sources(row: &LimitRow) -> String {
     let by_key = by_key(row);
     let distinct: BTreeSet<String> = by_key

@@ -1,5 +1,5 @@
-//! `docstokg explain ID`: whom a work would be looked up with, in which order, and why. Asks
-//! nobody.
+//! `docstokg explain ID`: which sources would be tried for a work, in which order, and why. Sends
+//! no request.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -30,36 +30,45 @@ pub(crate) fn run(global: &Global, arguments: &Explain) -> Result<ExitCode, Fail
     )?));
     let planned = order(&work, &choice, &resolvers);
     let shown = work.shown_id();
-    let told = |plan: Plan| match plan {
+    let plan_name = |plan: Plan| match plan {
         Plan::Ask => "ask",
         Plan::Later => "later",
         Plan::Skip => "skip",
     };
     if global.json {
-        let list: Vec<_> =
-            planned.iter().map(|planned| json!({ "resolver": planned.resolver, "plan": told(planned.plan), "why": planned.why })).collect();
+        let list: Vec<_> = planned
+            .iter()
+            .map(|planned| {
+                json!({
+                    "resolver": planned.resolver,
+                    "plan": plan_name(planned.plan),
+                    "why": planned.why,
+                })
+            })
+            .collect();
         output::json(&json!({ "work_id": shown, "resolvers": list }));
         return Ok(ExitCode::SUCCESS);
     }
     let rows: Vec<Vec<String>> = planned
         .iter()
         .enumerate()
-        .map(|(place, planned)| {
+        .map(|(index, planned)| {
             vec![
-                (place + 1).to_string(),
+                (index + 1).to_string(),
                 planned.resolver.to_string(),
-                told(planned.plan).to_owned(),
+                plan_name(planned.plan).to_owned(),
                 planned.why.clone(),
             ]
         })
         .collect();
     output::line(&shown);
     if matches!(work.typed(), Identifier::Url(_)) {
-        output::line("the URL itself is fetched first; what follows is asked if it is no file");
+        output::line("the URL itself is fetched first; the sources follow if it is not a file");
     }
-    output::text(&table(&["", "resolver", "", "why"], &rows));
+    output::text(&table(&["", "source", "", "why"], &rows));
     output::line(
-        "asked one after the other until a file is there; what one of them learns may let a later one answer",
+        "sources are tried in this order until a file is found; \
+         what one reports may make a later one usable",
     );
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `docstokg summary`: what a run came to.
+//! `docstokg summary`: the figures of a run.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -25,40 +25,38 @@ pub(crate) fn run(global: &Global, arguments: &SummaryArguments) -> Result<ExitC
         Some(None) => Some(settings.telemetry.slo.clone()),
         None => None,
     };
-    let path = arguments.telemetry.clone().or_else(|| telemetry::database(global, &config)).ok_or_else(|| {
-        Failure::Usage("telemetry.sqlite is off, so there is nothing to summarise; --telemetry FILE names another database".to_owned())
-    })?;
+    let path = arguments
+        .telemetry
+        .clone()
+        .or_else(|| telemetry::database(global, &config))
+        .ok_or_else(|| {
+            Failure::Usage(
+                "telemetry.sqlite is off, so there is nothing to summarise; \
+                 --telemetry FILE names another database"
+                    .to_owned(),
+            )
+        })?;
     let database = open_to_read(&path).map_err(|error| Failure::Failed(error.into()))?;
     if arguments.list {
         let ids = summary::runs(&database).map_err(|error| Failure::Failed(error.into()))?;
-        if global.json {
-            output::json(&json!(ids));
-        } else {
-            for id in &ids {
-                output::line(id);
-            }
-        }
+        list(global, &ids);
         return Ok(ExitCode::SUCCESS);
     }
     let read = |choice: &RunChoice| {
         summary::load(&database, choice).map_err(|error| Failure::Failed(error.into()))
     };
-    let of_directory = arguments
-        .run
-        .as_deref()
-        .map(Path::new)
+    let directory = arguments.run.as_deref().map(Path::new);
+    let works = directory
         .filter(|path| path.is_dir())
         .map(works_of)
         .transpose()?;
-    if let (Some(works), false) = (&of_directory, global.json) {
+    if let (Some(works), false) = (&works, global.json) {
         output::line(&works_text(works));
     }
-    let named = of_directory
+    let run_id = works
         .as_ref()
-        .map(|works| works["run_id"].as_str().unwrap_or_default().to_owned());
-    let found = read(&RunChoice::parse(
-        named.as_deref().or(arguments.run.as_deref()),
-    ))?;
+        .map(|works| works["run_id"].as_str().unwrap_or_default());
+    let found = read(&RunChoice::parse(run_id.or(arguments.run.as_deref())))?;
     let checks = targets.map_or_else(Vec::new, |targets| summary::check(&found, &targets));
     let before = arguments
         .compare
@@ -66,51 +64,66 @@ pub(crate) fn run(global: &Global, arguments: &SummaryArguments) -> Result<ExitC
         .map(|id| read(&RunChoice::Named(id.clone())))
         .transpose()?;
     if let Some(file) = &arguments.html {
-        write_page(
-            file,
-            &report::page(&database, &found).map_err(|error| Failure::Failed(error.into()))?,
-        )?;
+        let page = report::page(&database, &found);
+        write_page(file, &page.map_err(|error| Failure::Failed(error.into()))?)?;
     }
-    show(
-        global,
-        arguments,
-        &found,
-        &checks,
-        before.as_ref(),
-        of_directory,
-    )?;
-    Ok(if checks.iter().all(|check| check.ok) {
+    let ok = checks.iter().all(|check| check.ok);
+    let shown = Shown {
+        found,
+        checks,
+        before,
+        works,
+    };
+    show(global, arguments, shown)?;
+    Ok(if ok {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(exit::FAILED)
     })
 }
 
-fn show(
-    global: &Global,
-    arguments: &SummaryArguments,
-    found: &Summary,
-    checks: &[Check],
-    before: Option<&Summary>,
+/// Everything that one summary shows.
+struct Shown {
+    found: Summary,
+    checks: Vec<Check>,
+    before: Option<Summary>,
     works: Option<Value>,
-) -> Result<(), Failure> {
-    let compared = before.map(|before| summary::compare(before, found));
+}
+
+fn list(global: &Global, ids: &[String]) {
+    if global.json {
+        output::json(&json!(ids));
+    } else {
+        ids.iter().for_each(|id| output::line(id));
+    }
+}
+
+fn show(global: &Global, arguments: &SummaryArguments, shown: Shown) -> Result<(), Failure> {
+    let Shown {
+        found,
+        checks,
+        before,
+        works,
+    } = shown;
+    let compared = before
+        .as_ref()
+        .map(|before| summary::compare(before, &found));
     if global.json {
         let mut shown =
-            serde_json::to_value(found).context("the summary cannot be written as JSON")?;
+            serde_json::to_value(&found).context("the summary cannot be written as JSON")?;
         if let Some(works) = works {
             shown["works"] = works;
         }
         if arguments.slo.is_some() {
             shown["slo"] = json!({ "ok": checks.iter().all(|check| check.ok), "checks": checks });
         }
-        if let (Some(before), Some(compared)) = (before, &compared) {
+        if let (Some(before), Some(compared)) = (&before, &compared) {
             shown["compare"] = json!({ "before": before.run, "figures": compared });
         }
         output::json(&shown);
         return Ok(());
     }
-    let mut text = summary::text(found, checks);
+    let mut text = summary::text(&found, &checks);
     if let (Some(before), Some(compared)) = (before, compared) {
         text.push('\n');
         text.push_str(&summary::comparison_text(
@@ -126,7 +139,7 @@ fn show(
     Ok(())
 }
 
-/// Reads what the latest run in a directory came to.
+/// Reads the summary of the latest run in a directory.
 fn works_of(directory: &Path) -> Result<Value, Failure> {
     let file = directory.join("manifest.summary.json");
     let text = std::fs::read_to_string(&file).map_err(|_| {
@@ -144,7 +157,7 @@ fn works_of(directory: &Path) -> Result<Value, Failure> {
     })
 }
 
-/// Says what became of the works of a directory.
+/// Formats how many works of a directory were downloaded, and why others were not.
 fn works_text(works: &Value) -> String {
     let number = |key: &str| works[key].as_u64().unwrap_or(0);
     let (saved, failed, left) = (number("saved"), number("failed"), number("left"));
@@ -161,7 +174,7 @@ fn works_text(works: &Value) -> String {
     text
 }
 
-/// Writes a page, which appears when it is complete.
+/// Writes a page, which appears under its name when it is complete.
 pub(crate) fn write_page(file: &Path, page: &str) -> Result<(), Failure> {
     write_whole(file, page).map_err(|error| {
         Failure::Failed(anyhow::anyhow!(

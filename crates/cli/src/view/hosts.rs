@@ -1,5 +1,5 @@
-//! What each host is doing: how fast it is asked against what is allowed, what waits until when,
-//! how its breaker stands.
+//! Progress per host: its rate against its limit, how long requests to it wait, and the state of
+//! its breaker.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
@@ -14,14 +14,14 @@ use docstokg_hub::policy::role::Role;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// Over how long the rate of a host is measured, at least.
+/// Minimum time over which the rate of a host is measured.
 const RECENT: Duration = Duration::from_secs(5);
-/// The longest window that is a pace and not a quota.
+/// Longest window that counts as a pace and not as a quota.
 const LONGEST_PACE: Duration = Duration::from_secs(60);
-/// How many hosts are remembered; those that were silent longest are forgotten.
-const MOST: usize = 2_000;
+/// Maximum hosts that are tracked; hosts without recent requests are dropped.
+const MAX_HOSTS: usize = 2_000;
 
-/// Watches every host.
+/// Observes every host.
 pub(super) struct Hosts {
     known: Mutex<HashMap<Host, Watched>>,
     config: Config,
@@ -47,7 +47,7 @@ pub(super) struct Line {
     throttled: u64,
 }
 
-/// Returns the tightest window that is a pace.
+/// Returns the strictest window that is a pace.
 fn pace(windows: &[Window]) -> Option<&Window> {
     let pacing = windows.iter().filter(|window| window.per <= LONGEST_PACE);
     pacing.min_by(|a, b| per_second(a).total_cmp(&per_second(b)))
@@ -57,7 +57,7 @@ fn per_second(window: &Window) -> f64 {
     f64::from(window.limit.get()) / window.per.as_secs_f64()
 }
 
-/// Returns a span in which the rate cannot exceed its limit: a whole number of windows.
+/// Returns a time in which the rate cannot exceed its limit: a whole number of windows.
 fn span(window: Option<&Window>) -> Duration {
     let Some(window) = window.filter(|window| !window.per.is_zero()) else {
         return RECENT;
@@ -75,7 +75,7 @@ impl Hosts {
         }
     }
 
-    /// Returns the windows of a host and role, and those that its site has for all its hosts.
+    /// Returns the windows of a host and role, and the common windows of its site.
     fn windows(&self, host: &Host, role: Role) -> (Vec<Window>, Vec<Window>) {
         let common = self
             .config
@@ -95,7 +95,7 @@ impl Hosts {
         )
     }
 
-    /// Returns the rate of a host and what is allowed, each role measured over its own windows.
+    /// Returns the rate of a host and its limit, each role measured over its own windows.
     fn rate(&self, host: &Host, watched: &Watched, now: BootInstant) -> (f64, Option<f64>) {
         let mut by_role: BTreeMap<&'static str, (Role, Vec<BootInstant>)> = BTreeMap::new();
         for (at, role) in &watched.sent {
@@ -121,7 +121,7 @@ impl Hosts {
                 .map(|(sum, own)| sum + own);
             most = pace(&common).map(per_second).or(most);
         }
-        // What the site has in common bounds the sum of all roles.
+        // The common windows of the site limit the sum of all roles.
         let allowed = allowed.filter(|allowed| *allowed > 0.0);
         let allowed = match (allowed, most) {
             (Some(allowed), Some(most)) => Some(allowed.min(most)),
@@ -130,7 +130,7 @@ impl Hosts {
         (rate, allowed)
     }
 
-    /// Returns the busiest hosts: those that are asked or waited for most.
+    /// Returns the hosts with the longest queues, then those with the highest rates.
     pub(super) fn lines(&self, now: BootInstant, most: usize) -> Vec<Line> {
         let mut known = self.known.lock();
         let mut lines: Vec<Line> = Vec::new();
@@ -178,7 +178,7 @@ impl Observer for Hosts {
     fn note(&self, event: &Event) {
         let note = |change: &dyn Fn(&mut Watched)| {
             let mut known = self.known.lock();
-            if known.len() >= MOST && !known.contains_key(&event.host) {
+            if known.len() >= MAX_HOSTS && !known.contains_key(&event.host) {
                 known.retain(|_, watched| {
                     watched
                         .sent
@@ -212,12 +212,12 @@ impl Observer for Hosts {
 }
 
 impl Line {
-    /// Returns how long its queue is.
+    /// Returns the length of its queue.
     pub(super) fn waits(&self) -> Duration {
         self.waits
     }
 
-    /// Says what a request to the host waits for, where that takes long enough to be worth a word.
+    /// Returns the host, its wait and the reason, if the wait is at least `least`.
     pub(super) fn long_wait(&self, least: Duration) -> Option<(&str, Duration, String)> {
         let why = self.window.map_or_else(
             || "its limit".to_owned(),
@@ -226,7 +226,7 @@ impl Line {
         (self.waits >= least).then_some((self.host.as_str(), self.waits, why))
     }
 
-    /// Writes the line for a terminal of this width.
+    /// Formats the line for a terminal of this width.
     pub(super) fn text(&self, width: usize) -> String {
         let name = width.saturating_sub(40).clamp(12, 34);
         let host: String = if self.host.chars().count() > name {
@@ -256,10 +256,16 @@ impl Line {
         text.chars().take(width).collect()
     }
 
-    /// Writes the line as JSON.
+    /// Formats the line as JSON.
     pub(super) fn json(&self) -> Value {
-        json!({ "host": self.host, "rate": self.rate, "allowed": self.allowed, "waits_s": self.waits.as_secs_f64(),
-                "open_s": self.open.map(|open| open.as_secs_f64()), "status_429": self.throttled })
+        json!({
+            "host": self.host,
+            "rate": self.rate,
+            "allowed": self.allowed,
+            "waits_s": self.waits.as_secs_f64(),
+            "open_s": self.open.map(|open| open.as_secs_f64()),
+            "status_429": self.throttled,
+        })
     }
 }
 

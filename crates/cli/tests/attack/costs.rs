@@ -118,7 +118,8 @@ fn a_hostile_paper_costs_a_bounded_time_and_memory() {
             return Some(Reply::ok(paper.clone()).header("content-type", "application/pdf"));
         }
         let html = format!(
-            "<html><head><meta name=citation_title content=T><meta name=citation_pdf_url content={path}.pdf></head></html>"
+            "<html><head><meta name=citation_title content=T>\
+             <meta name=citation_pdf_url content={path}.pdf></head></html>"
         );
         Some(Reply::ok(html).header("content-type", "text/html"))
     };

@@ -202,7 +202,23 @@ fn damaged_files_are_a_sentence() {
     );
 }
 
-/// No write beyond a size: the signal is an ordinary error, and the run goes on once there is room.
+/// The same command with a limit of the size of files.
+fn with_file_size_limit(inner: &Command, size: u64) -> Command {
+    let mut command = Command::new("prlimit");
+    command
+        .arg(format!("--fsize={size}"))
+        .arg(inner.get_program())
+        .args(inner.get_args());
+    for (variable, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(variable, value),
+            None => command.env_remove(variable),
+        };
+    }
+    command
+}
+
+/// A limit of the file size: the signal is an ordinary error, and the run continues without it.
 #[test]
 fn a_full_disk_is_a_sentence_and_the_run_is_continued() {
     let _turn = alone();
@@ -228,18 +244,8 @@ fn a_full_disk_is_a_sentence_and_the_run_is_continued() {
     for size in sizes {
         let name = format!("full-{size}");
         let inner = scene.command("second.txt", &name, "sqlite");
-        let mut command = Command::new("prlimit");
-        command
-            .arg(format!("--fsize={size}"))
-            .arg(inner.get_program())
-            .args(inner.get_args());
-        for (variable, value) in inner.get_envs() {
-            match value {
-                Some(value) => command.env(variable, value),
-                None => command.env_remove(variable),
-            };
-        }
-        // Its streams are files, too: what it could not say is not held against it.
+        let mut command = with_file_size_limit(&inner, size);
+        // Its streams are files as well: a message that could not be written is not judged.
         let before = Snapshot::of(&scene.world.path("canary"));
         let ended = measure(&mut command, &scene.world.path("streams"), LIMIT);
         problems.extend(
@@ -257,7 +263,7 @@ fn a_full_disk_is_a_sentence_and_the_run_is_continued() {
         problems.extend(wrong);
         if again.code != Some(0) {
             problems.push(format!(
-                "after {size} bytes it cannot go on: {:?} {}",
+                "after {size} bytes it cannot continue: {:?} {}",
                 again.code, again.err
             ));
         }

@@ -12,17 +12,16 @@ use crate::measured::{Ended, measure};
 use crate::snapshot::{Snapshot, leaks};
 use crate::world::{World, pdf};
 
-/// The healthy works of every run, and their host. Their rate makes them take a while: what holds
-/// them up shows.
+/// The healthy works of every run, and their host. Their rate makes them take seconds, so that a
+/// delay shows.
 const HEALTHY: usize = 30;
 const HEALTHY_HOST: &str = "healthy.example";
-/// The host of attacks that do not speak of their whole host.
+/// The host of attacks that do not concern their whole host.
 pub(crate) const HOST: &str = "a.example";
-/// The longest that a run may take.
+/// Maximum time of a run.
 const LIMIT: Duration = Duration::from_secs(60);
-/// What other works may lose: a fifth of their time, and what a busy machine takes of anybody. That
-/// is judged of what people run; a debug build decodes and parses ten times as long, beside other
-/// tests.
+/// How much longer healthy works may take: a fifth of their time, and what a busy machine adds. A
+/// debug build decodes and parses ten times as long, beside other tests, so its bound is wider.
 const FACTOR: f64 = if cfg!(debug_assertions) { 2.0 } else { 1.2 };
 const SLACK: Duration = Duration::from_millis(if cfg!(debug_assertions) { 2_500 } else { 500 });
 
@@ -42,7 +41,7 @@ const SECRET_NAMES: [&str; 12] = [
     "client_secret",
 ];
 
-/// A field of works.
+/// The works of a run.
 pub(crate) struct Field {
     replies: HashMap<(String, String), Reply>,
     robots: HashMap<String, Reply>,
@@ -71,8 +70,8 @@ impl Field {
         self.lines.len()
     }
 
-    /// Adds a work whose file is answered so. Answers that speak of their whole host get one of
-    /// their own.
+    /// Adds a work with this answer for its file. Answers that concern their whole host get their
+    /// own host.
     pub(crate) fn file(&mut self, reply: Reply) {
         let number = self.lines.len();
         let host = if matches!(reply.status, 429 | 503) {
@@ -93,7 +92,7 @@ impl Field {
         self.lines.push(format!("http://{HOST}/redirect{path}"));
     }
 
-    /// Adds a work whose page is this.
+    /// Adds a work with this page.
     pub(crate) fn page(&mut self, html: impl Into<Vec<u8>>) {
         let path = format!("/page/{}", self.lines.len());
         let reply = Reply::ok(html.into())
@@ -103,10 +102,11 @@ impl Field {
         self.replies.insert((HOST.to_owned(), path), reply);
     }
 
-    /// Adds a work whose page leads to this paper, which is looked into.
+    /// Adds a work whose page leads to this paper, which is parsed.
     pub(crate) fn paper(&mut self, paper: Vec<u8>) {
         let path = format!("/paper/{}.pdf", self.lines.len());
-        let about = "<meta name=citation_title content=\"A title of a paper\"><meta name=citation_doi content=10.5555/other>";
+        let about = "<meta name=citation_title content=\"A title of a paper\">\
+                     <meta name=citation_doi content=10.5555/other>";
         self.page(format!(
             "<html><head>{about}<meta name=citation_pdf_url content={path}></head></html>"
         ));
@@ -116,7 +116,7 @@ impl Field {
         );
     }
 
-    /// Adds a work that a service is asked for, and answers so.
+    /// Adds a work with this answer of a service.
     pub(crate) fn record(&mut self, reply: Reply) {
         let number = self.lines.len();
         self.lines.push(format!("10.5555/attack.{number}"));
@@ -129,7 +129,7 @@ impl Field {
         );
     }
 
-    /// Adds a work of a host whose robots.txt is answered so.
+    /// Adds a work of a host with this answer for its robots.txt.
     pub(crate) fn robots(&mut self, reply: Reply) {
         let host = self.own_host();
         self.lines.push(format!("http://{host}/file/x.pdf"));
@@ -142,76 +142,31 @@ impl Field {
         host
     }
 
-    /// Runs the healthy works by themselves, then all together, and returns the second run with
-    /// what was wrong.
+    /// Runs the healthy works alone, then all together, and returns the second run with what was
+    /// wrong.
     pub(crate) fn run(self) -> Judged {
-        let Self {
-            replies,
-            robots,
-            lines,
-            hosts,
-            environment,
-            arguments,
-        } = self;
-        let origins = hosts
+        let origins = self
+            .hosts
             .iter()
-            .map(|host| origin(host, &replies, robots.get(host)))
+            .map(|host| origin(host, &self.replies, self.robots.get(host)))
             .collect();
-        let world = World::start(origins, hosts, &config());
-        let healthy: Vec<String> = (0..HEALTHY)
-            .map(|number| format!("http://{HEALTHY_HOST}/{number}.pdf"))
-            .collect();
-        std::fs::write(world.path("healthy.txt"), healthy.join("\n")).expect("a file");
-        std::fs::write(
-            world.path("list.txt"),
-            interleaved(&healthy, &lines).join("\n"),
-        )
-        .expect("a file");
-        for name in ["canary", "canary/deep", "home", "streams"] {
-            std::fs::create_dir(world.path(name)).expect("a directory");
-        }
-        for name in ["canary/overwritten.pdf", "canary/deep/kept.txt"] {
-            std::fs::write(world.path(name), "as it was").expect("a file");
-        }
-        let command = |list: &str, out: &str| {
-            let (list, out) = (
-                world.path(list).display().to_string(),
-                world.path(out).display().to_string(),
-            );
-            let mut command = world.command(&[
-                &list,
-                "--out",
-                &out,
-                "--max-wait",
-                "0",
-                "--item-deadline",
-                "4",
-                "--max-attempts",
-                "4",
-            ]);
-            command
-                .envs(environment.iter().map(|(name, value)| (name, value)))
-                .args(&arguments);
-            command
-                .env("HOME", world.path("home"))
-                .env("TMPDIR", world.path("home"))
-                .env("XDG_STATE_HOME", world.path("home"));
-            command
-        };
-        let usual = measured(
+        let world = World::start(origins, self.hosts.clone(), &config());
+        self.write_files(&world);
+        let alone = measured(
             &world,
-            command("healthy.txt", "usual").env("DOCSTOKG_STATE_DIR", world.path("usual-state")),
+            self.command(&world, "healthy.txt", "usual")
+                .env("DOCSTOKG_STATE_DIR", world.path("usual-state")),
         );
         let (canary, home) = (
             Snapshot::of(&world.path("canary")),
             Snapshot::of(&world.path("home")),
         );
-        let ended = measured(&world, &mut command("list.txt", "out"));
-        let mut problems = ended.0.problems();
-        if usual.0.code != Some(0) || ended.0.code == Some(2) {
+        let together = measured(&world, &mut self.command(&world, "list.txt", "out"));
+        let mut problems = together.ended.problems();
+        if alone.ended.code != Some(0) || together.ended.code == Some(2) {
             problems.push(format!(
                 "it does not run at all: {}{}",
-                usual.0.err, ended.0.err
+                alone.ended.err, together.ended.err
             ));
         }
         problems.extend(canary.changes(&world.path("canary")));
@@ -219,48 +174,104 @@ impl Field {
         problems.extend(leaks(
             &["out", "state", "streams"].map(|name| world.path(name)),
         ));
-        let asked: HashSet<(String, String)> = world
-            .web
-            .ledger()
-            .arrivals()
-            .into_iter()
-            .map(|arrival| (arrival.host, path_of(&arrival.path)))
-            .collect();
-        let wanted = replies.keys().cloned().chain(
-            robots
-                .keys()
-                .map(|host| (host.clone(), "/robots.txt".to_owned())),
-        );
-        problems.extend(
-            wanted
-                .filter(|place| !asked.contains(place))
-                .map(|(host, path)| format!("{host}{path} was never asked for")),
-        );
-        let allowed = usual.1.mul_f64(FACTOR) + SLACK;
-        if usual.2 != HEALTHY {
-            problems.push(format!("only {} healthy works came by themselves", usual.2));
-        }
-        if ended.2 != HEALTHY {
-            problems.push(format!("only {} of {HEALTHY} healthy works came", ended.2));
-        }
-        if ended.1 > allowed {
-            problems.push(format!(
-                "the healthy works took {:?}, {:?} by themselves",
-                ended.1, usual.1
-            ));
-        }
+        problems.extend(self.never_requested(&world));
+        problems.extend(delays(&alone, &together));
         Judged {
-            usual: usual.1,
-            healthy: ended.1,
-            ended: ended.0,
+            usual: alone.healthy_took,
+            healthy: together.healthy_took,
+            ended: together.ended,
             problems,
         }
     }
+
+    /// Writes the lists, and the files and directories that must stay as they are.
+    fn write_files(&self, world: &World) {
+        let healthy: Vec<String> = (0..HEALTHY)
+            .map(|number| format!("http://{HEALTHY_HOST}/{number}.pdf"))
+            .collect();
+        let all = interleaved(&healthy, &self.lines);
+        std::fs::write(world.path("healthy.txt"), healthy.join("\n")).expect("a file");
+        std::fs::write(world.path("list.txt"), all.join("\n")).expect("a file");
+        for name in ["canary", "canary/deep", "home", "streams"] {
+            std::fs::create_dir(world.path(name)).expect("a directory");
+        }
+        for name in ["canary/overwritten.pdf", "canary/deep/kept.txt"] {
+            std::fs::write(world.path(name), "as it was").expect("a file");
+        }
+    }
+
+    fn command(&self, world: &World, list: &str, out: &str) -> Command {
+        let path = |name: &str| world.path(name).display().to_string();
+        let mut command = world.command(&[
+            &path(list),
+            "--out",
+            &path(out),
+            "--max-wait",
+            "0",
+            "--item-deadline",
+            "4",
+            "--max-attempts",
+            "4",
+        ]);
+        command
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .args(&self.arguments)
+            .env("HOME", world.path("home"))
+            .env("TMPDIR", world.path("home"))
+            .env("XDG_STATE_HOME", world.path("home"));
+        command
+    }
+
+    /// Returns the answers that no request received: an attack that was not tried proves nothing.
+    fn never_requested(&self, world: &World) -> Vec<String> {
+        let arrivals = world.web.ledger().arrivals().into_iter();
+        let requested: HashSet<(String, String)> = arrivals
+            .map(|arrival| (arrival.host, path_of(&arrival.path)))
+            .collect();
+        let robots = self.robots.keys();
+        let robots = robots.map(|host| (host.clone(), "/robots.txt".to_owned()));
+        let wanted = self.replies.keys().cloned().chain(robots);
+        wanted
+            .filter(|target| !requested.contains(target))
+            .map(|(host, path)| format!("{host}{path} was never requested"))
+            .collect()
+    }
 }
 
-/// What came of a run.
+/// Returns what hostile works did to healthy ones.
+fn delays(alone: &Measured, together: &Measured) -> Vec<String> {
+    let mut problems = Vec::new();
+    if alone.healthy != HEALTHY {
+        problems.push(format!(
+            "only {} healthy works arrived alone",
+            alone.healthy
+        ));
+    }
+    if together.healthy != HEALTHY {
+        problems.push(format!(
+            "only {} of {HEALTHY} healthy works arrived",
+            together.healthy
+        ));
+    }
+    if together.healthy_took > alone.healthy_took.mul_f64(FACTOR) + SLACK {
+        problems.push(format!(
+            "the healthy works took {:?}, {:?} alone",
+            together.healthy_took, alone.healthy_took
+        ));
+    }
+    problems
+}
+
+/// A run, how long its healthy works took from its start, and how many arrived.
+struct Measured {
+    ended: Ended,
+    healthy_took: Duration,
+    healthy: usize,
+}
+
+/// The result of a run.
 pub(crate) struct Judged {
-    /// How long the healthy works took by themselves, and beside the others.
+    /// How long the healthy works took alone, and beside the others.
     pub(crate) usual: Duration,
     pub(crate) healthy: Duration,
     pub(crate) ended: Ended,
@@ -281,8 +292,7 @@ impl Judged {
     }
 }
 
-/// Runs it; returns how long the healthy works took from its start on, and how many came.
-fn measured(world: &World, command: &mut Command) -> (Ended, Duration, usize) {
+fn measured(world: &World, command: &mut Command) -> Measured {
     let before = world.web.ledger().len();
     let ended = measure(command, &world.path("streams"), LIMIT);
     let arrivals = world.web.ledger().arrivals();
@@ -290,11 +300,15 @@ fn measured(world: &World, command: &mut Command) -> (Ended, Duration, usize) {
         .iter()
         .filter(|arrival| arrival.host == HEALTHY_HOST && arrival.path != "/robots.txt");
     let ends: Vec<BootInstant> = files.filter_map(|arrival| arrival.ended).collect();
-    let took = ends
+    let healthy_took = ends
         .iter()
         .max()
         .map_or(LIMIT, |last| last.since(ended.began));
-    (ended, took, ends.len())
+    Measured {
+        ended,
+        healthy_took,
+        healthy: ends.len(),
+    }
 }
 
 fn origin(
@@ -320,7 +334,7 @@ fn path_of(target: &str) -> String {
     target.split('?').next().unwrap_or_default().to_owned()
 }
 
-/// Puts the healthy works between the others.
+/// Distributes the healthy works among the others.
 fn interleaved(healthy: &[String], lines: &[String]) -> Vec<String> {
     let step = (lines.len() / healthy.len()).max(1);
     let mut chunks = lines.chunks(step);
@@ -339,8 +353,8 @@ fn interleaved(healthy: &[String], lines: &[String]) -> Vec<String> {
     all
 }
 
-/// The configuration of every run: short patience, breakers that stay closed, so that every attack
-/// is met, and no service whose name would have to be looked up.
+/// The configuration of every run: short timeouts, breakers that stay closed, so that every attack
+/// is tried, and no service whose name would have to be resolved.
 pub(crate) fn config() -> String {
     let services = [
         "openalex",
@@ -374,7 +388,13 @@ limits:
   hosts: {{ {HEALTHY_HOST}: {{ artifact: {{ rates: [\"15/SECOND\"], max_concurrent: 8 }} }} }}
 breakers: {{ defaults: {{ fail_max: 100000 }} }}
 retry: {{ attempts: 2 }}
-transport: {{ connect_timeout_s: 2, header_timeout_s: 1, idle_timeout_s: 1, throughput_window_s: 1, deadline_s: 3, max_file_bytes: 8388608 }}
+transport:
+  connect_timeout_s: 2
+  header_timeout_s: 1
+  idle_timeout_s: 1
+  throughput_window_s: 1
+  deadline_s: 3
+  max_file_bytes: 8388608
 "
     )
 }

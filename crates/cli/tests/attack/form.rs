@@ -7,7 +7,7 @@ const FULL: &str = "DOCSTOKG_ATTACK";
 /// The file that gets one line per class: name, cases, figures.
 const REPORT: &str = "DOCSTOKG_ATTACK_REPORT";
 
-/// Tells whether everything runs, and not the short form.
+/// Returns whether everything runs, and not the short form.
 pub(crate) fn is_full() -> bool {
     std::env::var_os(FULL).is_some()
 }
@@ -24,16 +24,15 @@ pub(crate) fn few<T>(mut cases: Vec<T>, short: usize) -> Vec<T> {
     cases
 }
 
-/// Only one class at a time: each is measured, and a neighbour that is busy would be measured with
-/// it.
+/// Runs one class at a time: each is measured, and another busy class would disturb that.
 pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
     static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    // A class that failed has had its turn.
+    // A class that failed has released the lock.
     TURN.lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Records what a class came to, and fails if anything was wrong.
+/// Records the result of a class, and fails if anything was wrong.
 pub(crate) fn conclude(class: &str, cases: usize, figures: &str, problems: &[String]) {
     let outcome = if problems.is_empty() {
         "held"

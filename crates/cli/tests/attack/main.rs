@@ -1,5 +1,5 @@
-//! The attack suite: origins, files, flags and neighbours that mean harm, on loopback, against the
-//! real program.
+//! The attack suite: malicious origins, files, flags and processes, on loopback, against the real
+//! program.
 //!
 //! Judged by: no crash, memory under a bound, the other works of the run in their usual time,
 //! nothing secret written, nothing outside the output and state directories touched. `cargo test`
@@ -39,9 +39,9 @@ mod field;
 
 // What a hostile page costs.
 mod costs;
-// Files of state and output that are damaged, a full disk, symbolic links.
+// Corrupt files of state and output, a full disk, symbolic links.
 mod damage;
-// Answers that mean harm.
+// Malicious answers.
 mod origins;
 // Several processes on one store while it, or they, are stopped and killed.
 mod storms;

@@ -15,7 +15,7 @@ use crate::form::{alone, conclude, few, is_full};
 use crate::measured::measure;
 use crate::support::program;
 
-/// A port on which nobody may arrive, and how many did.
+/// A port that no request may reach, and how many did.
 struct Canary {
     port: u16,
     arrived: Arc<AtomicUsize>,
@@ -59,9 +59,13 @@ impl Canary {
 fn lead_to(field: &mut Field, targets: &[String]) {
     for target in targets {
         field.file(Reply::redirect(302, target));
-        field.page(format!("<html><head><meta name=citation_title content=T><meta name=citation_pdf_url content=\"{target}\"></head></html>"));
+        field.page(format!(
+            "<html><head><meta name=citation_title content=T>\
+             <meta name=citation_pdf_url content=\"{target}\"></head></html>"
+        ));
         let record = format!(
-            "{{\"doi\":\"10.5555/x\",\"best_oa_location\":{{\"url_for_pdf\":\"{target}\",\"url\":\"{target}?token=PLANTED-in-json\"}}}}"
+            "{{\"doi\":\"10.5555/x\",\"best_oa_location\":{{\"url_for_pdf\":\"{target}\",\
+             \"url\":\"{target}?token=PLANTED-in-json\"}}}}"
         );
         field.record(Reply::ok(record).header("content-type", "application/json"));
     }

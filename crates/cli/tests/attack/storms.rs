@@ -67,8 +67,13 @@ impl Stage {
                 pdf(&arrival.path)
             }
         });
-        let config =
-            config().replace("  hosts: {", &format!("  hosts: {{ {HOST}: {{ artifact: {{ rates: [\"{LIMIT}/SECOND\"], max_concurrent: 50 }} }},"));
+        let config = config().replace(
+            "  hosts: {",
+            &format!(
+                "  hosts: {{ {HOST}: {{ artifact: {{ rates: [\"{LIMIT}/SECOND\"], \
+                 max_concurrent: 50 }} }},"
+            ),
+        );
         let world = World::start(vec![origin], vec![HOST.to_owned()], &config);
         let redis = (backend == "redis").then(Server::start);
         let mut stage = Self {

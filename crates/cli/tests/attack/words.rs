@@ -79,10 +79,10 @@ fn nonsense() -> Vec<OsString> {
 }
 
 #[test]
-fn flags_of_nonsense_are_a_sentence() {
+fn invalid_flags_are_reported_in_a_sentence() {
     let _turn = alone();
     let directory = tempfile::tempdir().expect("a directory");
-    // What each does without a network: dry, or to a port on which nobody listens.
+    // What each does without a network: dry, or to a port without a listener.
     let commands: [(&str, &[&str]); 6] = [
         (
             "download",
@@ -139,27 +139,35 @@ fn joined(option: &str, value: OsString) -> OsString {
 const LISTS: [(&str, &str); 6] = [
     (
         "lines",
-        "10.1000/182\nhttps://doi.org/10.5555/12345678\narXiv:2101.00001v2\nPMC3531190\npmid:12345678\nW2741809807\nhttp://a.example/x.pdf\n# comment\n",
+        "10.1000/182\nhttps://doi.org/10.5555/12345678\narXiv:2101.00001v2\nPMC3531190\n\
+         pmid:12345678\nW2741809807\nhttp://a.example/x.pdf\n# comment\n",
     ),
     (
         "csv",
-        "doi,title,year,url\n10.1000/182,\"A \"\"quoted\"\" title\",2001,http://a.example/1\n10.5555/1,\"two\nlines\",x,\n",
+        "doi,title,year,url\n10.1000/182,\"A \"\"quoted\"\" title\",2001,http://a.example/1\n\
+         10.5555/1,\"two\nlines\",x,\n",
     ),
     (
         "jsonl",
-        "{\"doi\":\"10.1000/182\",\"title\":\"A\"}\n{\"id\":\"https://openalex.org/W1\",\"doi\":\"https://doi.org/10.5555/2\",\"open_access\":{\"oa_url\":\"http://a.example/x.pdf\"},\"locations\":[{\"pdf_url\":null}]}\n",
+        "{\"doi\":\"10.1000/182\",\"title\":\"A\"}\n\
+         {\"id\":\"https://openalex.org/W1\",\"doi\":\"https://doi.org/10.5555/2\",\
+         \"open_access\":{\"oa_url\":\"http://a.example/x.pdf\"},\
+         \"locations\":[{\"pdf_url\":null}]}\n",
     ),
     (
         "bibtex",
-        "@article{key, title = {A {Nested} title}, doi = \"10.1000/182\", year = 2001, url = {http://a.example/}}\n@string{x = \"y\"}\n@book(other, doi = x # \"z\")\n",
+        "@article{key, title = {A {Nested} title}, doi = \"10.1000/182\", year = 2001, \
+         url = {http://a.example/}}\n@string{x = \"y\"}\n@book(other, doi = x # \"z\")\n",
     ),
     (
         "ris",
-        "TY  - JOUR\nTI  - A title\nDO  - 10.1000/182\nPY  - 2001/01/01\nUR  - http://a.example/\nER  - \n",
+        "TY  - JOUR\nTI  - A title\nDO  - 10.1000/182\nPY  - 2001/01/01\n\
+         UR  - http://a.example/\nER  - \n",
     ),
     (
         "csl-json",
-        "[{\"id\":\"a\",\"DOI\":\"10.1000/182\",\"title\":\"A\",\"issued\":{\"date-parts\":[[2001,1,1]]}},{\"id\":1,\"URL\":\"http://a.example/\"}]",
+        "[{\"id\":\"a\",\"DOI\":\"10.1000/182\",\"title\":\"A\",\
+         \"issued\":{\"date-parts\":[[2001,1,1]]}},{\"id\":1,\"URL\":\"http://a.example/\"}]",
     ),
 ];
 
@@ -174,7 +182,7 @@ fn changed(random: &mut fastrand::Rng, list: &str, length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn lists_of_nonsense_are_lines_that_are_not_recognised() {
+fn lists_of_random_bytes_are_lines_that_are_not_recognised() {
     let _turn = alone();
     let directory = tempfile::tempdir().expect("a directory");
     let (length, rounds) = if is_full() {

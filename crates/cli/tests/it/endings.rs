@@ -15,7 +15,8 @@ fn signalled(signal: &str) -> (World, Output) {
         "/robots.txt" => Reply::status(404),
         path => pdf(path).after(Duration::from_millis(300)),
     });
-    let config = "version: 1\nlimits: { hosts: { a.example: { artifact: { rates: [], max_concurrent: 1 } } } }\n";
+    let config = "version: 1\nlimits: { hosts: { a.example: { artifact: { rates: [], \
+                  max_concurrent: 1 } } } }\n";
     let world = World::start(vec![origin], vec!["a.example".to_owned()], config);
     let urls: Vec<String> = (0..30)
         .map(|n| format!("http://a.example/{n}.pdf"))
@@ -43,13 +44,14 @@ fn signalled(signal: &str) -> (World, Output) {
 }
 
 #[test]
-fn interrupted_once_it_finishes_what_is_in_flight_and_says_how_to_go_on() {
+fn an_interrupted_run_finishes_current_downloads_and_prints_how_to_continue() {
     let (world, ended) = signalled("-INT");
     assert_eq!(ended.status.code(), Some(1));
-    let told = text(&ended.stderr);
+    let printed = text(&ended.stderr);
     assert!(
-        told.contains("finishing current downloads") && told.contains("continue with --resume"),
-        "{told}"
+        printed.contains("finishing current downloads")
+            && printed.contains("continue with --resume"),
+        "{printed}"
     );
     let fetched = world.manifests().len();
     assert!((1..30).contains(&fetched), "{fetched}");
@@ -72,19 +74,19 @@ fn interrupted_once_it_finishes_what_is_in_flight_and_says_how_to_go_on() {
 fn sigterm_and_sighup_end_a_run_as_ctrl_c_does() {
     for signal in ["-TERM", "-HUP"] {
         let (world, ended) = signalled(signal);
-        let told = text(&ended.stderr);
-        assert_eq!(ended.status.code(), Some(1), "{signal}: {told}");
+        let printed = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{signal}: {printed}");
         assert!(
-            told.contains("finishing current downloads")
-                && told.contains("remaining; continue with --resume"),
-            "{signal}: {told}"
+            printed.contains("finishing current downloads")
+                && printed.contains("remaining; continue with --resume"),
+            "{signal}: {printed}"
         );
         assert!(world.path("out/report.html").exists());
     }
 }
 
 #[test]
-fn the_person_who_ordered_the_papers_gets_a_report_and_a_list_of_what_is_missing() {
+fn a_run_leaves_a_report_and_a_list_of_missing_works() {
     let world = World::plain();
     let ran = world.run(&[
         "http://a.example/1.pdf",
@@ -93,11 +95,11 @@ fn the_person_who_ordered_the_papers_gets_a_report_and_a_list_of_what_is_missing
         "--disable",
         "wayback",
     ]);
-    let told = text(&ran.stderr);
-    assert_eq!(ran.status.code(), Some(1), "{told}");
+    let printed = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(1), "{printed}");
     assert!(
-        told.contains("downloaded 1 of 3 works") && told.contains("2 not found"),
-        "{told}"
+        printed.contains("downloaded 1 of 3 works") && printed.contains("2 not found"),
+        "{printed}"
     );
     let missing = std::fs::read_to_string(world.path("out/missing.csv")).expect("a list");
     let lines: Vec<&str> = missing.lines().collect();
@@ -106,24 +108,7 @@ fn the_person_who_ordered_the_papers_gets_a_report_and_a_list_of_what_is_missing
         lines[1],
         "http://a.example/missing/2.pdf,,the link is dead (404),http://a.example/missing/2.pdf"
     );
-    let page = std::fs::read_to_string(world.path("out/report.html")).expect("a report");
-    let tiles = [
-        "works asked",
-        "downloaded",
-        "not openly available",
-        "failed",
-        "waiting",
-    ];
-    let places: Vec<usize> = tiles
-        .iter()
-        .map(|tile| page.find(&format!("<span>{tile}</span>")).expect(tile))
-        .collect();
-    assert!(
-        places.is_sorted()
-            && page
-                .find("Requests by source")
-                .is_some_and(|at| at > places[4])
-    );
+    assert_the_report_has_its_tiles(&world);
     let references: Value = serde_json::from_str(
         &std::fs::read_to_string(world.path("out/downloaded.csl.json")).expect("a file"),
     )
@@ -135,7 +120,33 @@ fn the_person_who_ordered_the_papers_gets_a_report_and_a_list_of_what_is_missing
         .find_map(|line| line["path"].as_str().map(str::to_owned))
         .unwrap_or_default();
     assert!(path.contains("__1__"), "it is named after its URL: {path}");
-    // The directory is enough to ask how it went.
+    assert_the_directory_is_summarised(&world);
+}
+
+/// The tiles of the report stand in order, before the table of sources.
+fn assert_the_report_has_its_tiles(world: &World) {
+    let page = std::fs::read_to_string(world.path("out/report.html")).expect("a report");
+    let tiles = [
+        "works asked",
+        "downloaded",
+        "not openly available",
+        "failed",
+        "waiting",
+    ];
+    let positions: Vec<usize> = tiles
+        .iter()
+        .map(|tile| page.find(&format!("<span>{tile}</span>")).expect(tile))
+        .collect();
+    assert!(
+        positions.is_sorted()
+            && page
+                .find("Requests by source")
+                .is_some_and(|at| at > positions[4])
+    );
+}
+
+/// `summary` accepts the directory of a run.
+fn assert_the_directory_is_summarised(world: &World) {
     let out = world.path("out").display().to_string();
     let summary = program()
         .args(["summary", &out])
@@ -151,7 +162,7 @@ fn the_person_who_ordered_the_papers_gets_a_report_and_a_list_of_what_is_missing
         text(&summary.stderr)
     );
     assert!(!shown.contains("waited for rates"), "{shown}");
-    // Three files and a robots.txt were asked for; that the site has none is no failure.
+    // Three files and a robots.txt were requested; a site without one is not a failure.
     assert!(
         shown.contains("4 requests in") && shown.contains("2 answered, 2 failed"),
         "{shown}"
@@ -159,7 +170,7 @@ fn the_person_who_ordered_the_papers_gets_a_report_and_a_list_of_what_is_missing
 }
 
 #[test]
-fn a_dry_run_knows_what_is_there_and_says_how_much_is_to_do() {
+fn a_dry_run_prints_how_many_works_are_known_and_how_many_are_to_download() {
     let world = World::plain();
     assert!(
         world
@@ -173,10 +184,11 @@ fn a_dry_run_knows_what_is_there_and_says_how_much_is_to_do() {
         "http://a.example/2.pdf",
         "--dry-run",
     ]);
-    let told = text(&ran.stderr);
+    let printed = text(&ran.stderr);
     assert!(
-        told.contains("dry run: 2 works, 1 known from an earlier run, 1 duplicate; 1 to download"),
-        "{told}"
+        printed
+            .contains("dry run: 2 works, 1 known from an earlier run, 1 duplicate; 1 to download"),
+        "{printed}"
     );
     assert!(
         text(&ran.stdout).contains("2.pdf") && !text(&ran.stdout).contains("1.pdf"),
@@ -190,7 +202,7 @@ fn a_dry_run_knows_what_is_there_and_says_how_much_is_to_do() {
 }
 
 #[test]
-fn an_address_that_is_none_is_refused_and_reference_files_are_read() {
+fn an_invalid_address_is_refused_and_reference_files_are_read() {
     let world = World::plain();
     for mailto in ["you", "you@", "@host.org", "a b@host.org", "you@host"] {
         let ran = world.run(&["http://a.example/1.pdf", "--mailto", mailto]);
@@ -214,17 +226,17 @@ fn an_address_that_is_none_is_refused_and_reference_files_are_read() {
 #[test]
 fn limits_are_one_line_and_the_full_table_with_verbose() {
     let world = World::plain();
-    let told = text(&world.run(&["http://a.example/1.pdf"]).stderr);
-    let first = told.lines().next().unwrap_or_default();
+    let printed = text(&world.run(&["http://a.example/1.pdf"]).stderr);
+    let first = printed.lines().next().unwrap_or_default();
     assert!(
         first.starts_with("limits: ")
             && first.ends_with("known hosts, others unlimited; docstokg limits show")
             || first.contains("others"),
-        "{told}"
+        "{printed}"
     );
-    assert!(!told.contains("max_delay_ms"), "{told}");
-    let told = text(&world.run(&["http://a.example/2.pdf", "--verbose"]).stderr);
-    assert!(told.contains("max_delay_ms"), "{told}");
+    assert!(!printed.contains("max_delay_ms"), "{printed}");
+    let printed = text(&world.run(&["http://a.example/2.pdf", "--verbose"]).stderr);
+    assert!(printed.contains("max_delay_ms"), "{printed}");
     let summary: Value = serde_json::from_str(
         &std::fs::read_to_string(world.path("out/manifest.summary.json")).expect("a summary"),
     )
@@ -273,27 +285,25 @@ fn publisher() -> World {
     )
 }
 
+/// The requests of a chain, with their cookies.
+fn hops(world: &World) -> Vec<String> {
+    let arrivals = world.web.ledger().arrivals().into_iter();
+    arrivals
+        .filter(|arrival| arrival.path != "/robots.txt")
+        .map(|arrival| {
+            format!(
+                "{}{} {:?}",
+                arrival.host,
+                arrival.path,
+                arrival.header("cookie")
+            )
+        })
+        .collect()
+}
+
 #[test]
-fn a_chain_over_cookies_goes_the_way_that_a_browser_like_client_goes() {
+fn a_chain_with_cookies_takes_the_same_hops_as_curl() {
     let url = "http://www.pub.example/article.pdf";
-    let hops = |world: &World| -> Vec<String> {
-        let arrivals = world
-            .web
-            .ledger()
-            .arrivals()
-            .into_iter()
-            .filter(|arrival| arrival.path != "/robots.txt");
-        arrivals
-            .map(|arrival| {
-                format!(
-                    "{}{} {:?}",
-                    arrival.host,
-                    arrival.path,
-                    arrival.header("cookie")
-                )
-            })
-            .collect()
-    };
     let ours = publisher();
     let ran = ours.run(&[url]);
     assert!(ran.status.success(), "{}", text(&ran.stderr));

@@ -85,7 +85,7 @@ fn a_short_retry_after_is_waited_for() {
         .web
         .ledger()
         .nothing_before_retry_after("a.example")
-        .expect("nobody came early");
+        .expect("no request came early");
     assert!(
         ran.err.contains("closed -> open for 1 s (retry-after)")
             && ran.err.contains("half_open -> closed"),
@@ -180,7 +180,7 @@ fn a_file_appears_complete_or_not_at_all() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_said_in_a_sentence() {
+fn an_unreachable_host_is_reported_in_a_sentence() {
     let ran = run(&["fetch", "http://127.0.0.1:1/", "--deadline", "5"]);
     assert_eq!(ran.code, 1);
     let said = "docstokg: 127.0.0.1:1: no connection could be made (after 4 attempts in ";
@@ -200,7 +200,7 @@ fn what_cannot_be_reached_is_said_in_a_sentence() {
 }
 
 #[test]
-fn a_redirect_into_the_own_network_is_refused() {
+fn a_redirect_into_the_private_network_is_refused() {
     let served = Served::start(
         Origin::new("a.example").route("/out", [Reply::redirect(302, "http://localhost:9/secret")]),
     );
@@ -214,7 +214,7 @@ fn a_redirect_into_the_own_network_is_refused() {
 }
 
 #[test]
-fn keys_are_never_repeated() {
+fn credentials_are_never_repeated() {
     let served =
         Served::start(Origin::new("a.example").route("/x?api_key=PLANTED", [Reply::status(404)]));
     let ran = fetch(
@@ -252,7 +252,7 @@ fn a_proxy_of_the_environment_is_used() {
 }
 
 #[test]
-fn an_interrupt_leaves_nothing_half_written() {
+fn an_interrupt_leaves_no_partial_file() {
     let directory = tempfile::tempdir().expect("a directory");
     let slow = Reply::status(200).drip(&vec![1; 100_000], 1_000, Duration::from_millis(100));
     let served = Served::start(Origin::new("a.example").route("/slow", [slow]));

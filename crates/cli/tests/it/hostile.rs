@@ -119,8 +119,12 @@ fn a_part_that_was_not_asked_for_is_no_file_and_a_204_has_no_body() {
 
 #[test]
 fn header_lines_of_old_servers_are_read_as_other_clients_read_them() {
-    let folded = b"HTTP/1.1 200 OK\r\nX-Long: one\r\n two\r\nContent-Length: 4\r\nConnection: close\r\n\r\nfine".to_vec();
-    let invalid = b"HTTP/1.1 200 OK\r\nBad Name: x\r\n(odd): y\r\nContent-Length: 4\r\nConnection: close\r\n\r\nfine".to_vec();
+    let folded = b"HTTP/1.1 200 OK\r\nX-Long: one\r\n two\r\n\
+        Content-Length: 4\r\nConnection: close\r\n\r\nfine"
+        .to_vec();
+    let invalid = b"HTTP/1.1 200 OK\r\nBad Name: x\r\n(odd): y\r\n\
+        Content-Length: 4\r\nConnection: close\r\n\r\nfine"
+        .to_vec();
     let spaced =
         b"HTTP/1.1 200 OK\r\nX-Spaced : x\r\nContent-Length: 4\r\nConnection: close\r\n\r\nfine"
             .to_vec();
@@ -141,7 +145,7 @@ fn header_lines_of_old_servers_are_read_as_other_clients_read_them() {
 }
 
 #[test]
-fn urls_of_other_people_do_not_lead_into_the_private_network() {
+fn discovered_urls_do_not_lead_into_the_private_network() {
     let body = [
         b"%PDF-1.4\n".to_vec(),
         vec![b'x'; 3_000],

@@ -1,24 +1,30 @@
-//! The program as a person or a script meets it: real processes against real sockets.
+//! The program as users and scripts run it: real processes against real sockets.
 
 #![allow(clippy::expect_used, reason = "a failed expectation is a failed test")]
 
-// Works in, files out; killed, interrupted, full, foreign.
+// Works in, files out.
 mod download;
-// What a download leaves behind and says at its end; cookies as a browser has them.
+// Runs that are killed, find the disk full, or meet another run, and are continued.
+mod interrupted;
+// Works that a query finds.
+mod queries;
+// The files and messages at the end of a download; cookies as a browser has them.
 mod endings;
 // fetch: answers, refusals, faults, files.
 mod fetch;
 // Help, wrong flags, configuration.
 mod manners;
-// What a run came to.
+// The figures of a run.
 mod summary;
-// What processes share, and an operator's commands.
+// State that processes share.
 mod state;
+// The commands of an operator.
+mod operator;
 // Starting the program and an origin for it.
 mod support;
 // A web of several hosts, and downloads from it.
 mod world;
 // A real nginx that ends connections in the ordinary ways.
 mod nginx;
-// Answers that are made to harm, and odd ones.
+// Malicious answers, and odd ones.
 mod hostile;

@@ -17,70 +17,73 @@ fn help_and_version_go_to_stdout() {
     assert!(run(&["--version"]).out.starts_with("docstokg 0."));
 }
 
+/// Wrong command lines, and a part of the sentence that each prints.
+const WRONG_USAGE: &[(&[&str], &str)] = &[
+    (&["fetch"], "required arguments"),
+    (&["fetsh"], "similar subcommand"),
+    (&["fetch", "not a url"], "is not a URL: it has no scheme"),
+    (
+        &["fetch", "ftp://a.example/"],
+        "the scheme of 'ftp' is not http or https",
+    ),
+    (
+        &["fetch", "http://me:secret@a.example/"],
+        "user name or password",
+    ),
+    (
+        &["fetch", "http://a.example/", "--role", "metdata"],
+        "unknown role 'metdata'",
+    ),
+    (
+        &["fetch", "http://a.example/", "--method", "G E T"],
+        "is not an HTTP method",
+    ),
+    (
+        &[
+            "fetch",
+            "http://a.example/",
+            "--connect-to",
+            "a.example=1.2.3.4:5",
+        ],
+        "the port of the host is missing",
+    ),
+    (
+        &["fetch", "http://a.example/", "--cacert", "/nonexistent.pem"],
+        "/nonexistent.pem cannot be read",
+    ),
+    (
+        &[
+            "fetch",
+            "http://a.example/",
+            "--rate",
+            "a.example:metadata=rates:10/FORTNIGHT",
+        ],
+        "the unit is not one of SECOND, MINUTE, HOUR, DAY",
+    ),
+    (
+        &["fetch", "http://a.example/", "--rate-backend", "redis"],
+        "redis needs a place",
+    ),
+    (
+        &["fetch", "http://a.example/", "--rate-backend", "redsi"],
+        "did you mean 'redis'",
+    ),
+    (
+        &["breaker", "open", "a.example", "--seconds", "0"],
+        "expected more than 0",
+    ),
+    (&["breaker", "show"], "this command has none"),
+    (&["limits", "doctor"], "this command has none"),
+    (&["limits", "show", "a b"], "is not a host name"),
+    (
+        &["--config", "/nonexistent.yaml", "config", "show"],
+        "the file cannot be read",
+    ),
+];
+
 #[test]
 fn wrong_usage_is_exit_2_with_a_sentence() {
-    for (arguments, sentence) in [
-        (&["fetch"][..], "required arguments"),
-        (&["fetsh"], "similar subcommand"),
-        (&["fetch", "not a url"], "is not a URL: it has no scheme"),
-        (
-            &["fetch", "ftp://a.example/"],
-            "the scheme of 'ftp' is not http or https",
-        ),
-        (
-            &["fetch", "http://me:secret@a.example/"],
-            "user name or password",
-        ),
-        (
-            &["fetch", "http://a.example/", "--role", "metdata"],
-            "unknown role 'metdata'",
-        ),
-        (
-            &["fetch", "http://a.example/", "--method", "G E T"],
-            "is not an HTTP method",
-        ),
-        (
-            &[
-                "fetch",
-                "http://a.example/",
-                "--connect-to",
-                "a.example=1.2.3.4:5",
-            ],
-            "the port of the host is missing",
-        ),
-        (
-            &["fetch", "http://a.example/", "--cacert", "/nonexistent.pem"],
-            "/nonexistent.pem cannot be read",
-        ),
-        (
-            &[
-                "fetch",
-                "http://a.example/",
-                "--rate",
-                "a.example:metadata=rates:10/FORTNIGHT",
-            ],
-            "the unit is not one of SECOND, MINUTE, HOUR, DAY",
-        ),
-        (
-            &["fetch", "http://a.example/", "--rate-backend", "redis"],
-            "redis needs a place",
-        ),
-        (
-            &["fetch", "http://a.example/", "--rate-backend", "redsi"],
-            "did you mean 'redis'",
-        ),
-        (
-            &["breaker", "open", "a.example", "--seconds", "0"],
-            "expected more than 0",
-        ),
-        (&["breaker", "show"], "there is none here to reach"),
-        (&["limits", "doctor"], "there is none here to reach"),
-        (&["limits", "show", "a b"], "is not a host name"),
-        (
-            &["--config", "/nonexistent.yaml", "config", "show"],
-            "the file cannot be read",
-        ),
-    ] {
+    for (arguments, sentence) in WRONG_USAGE {
         let ran = run(arguments);
         assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.err);
         assert!(
@@ -93,10 +96,12 @@ fn wrong_usage_is_exit_2_with_a_sentence() {
 }
 
 #[test]
-fn problems_of_a_file_come_all_at_once_and_as_json() {
+fn all_problems_of_a_file_are_reported_at_once_and_as_json() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("bad.yaml");
-    std::fs::write(&path, "limits:\n  defaults:\n    metadata: { rates: ['10/FORTNIGHT'], max_delay_ms: -1 }\nbreaker: {}\n").expect("a file");
+    let config = "limits:\n  defaults:\n    \
+                  metadata: { rates: ['10/FORTNIGHT'], max_delay_ms: -1 }\nbreaker: {}\n";
+    std::fs::write(&path, config).expect("a file");
     let path = path.to_str().expect("text");
     let ran = run(&["config", "check", path]);
     assert_eq!(
@@ -128,7 +133,7 @@ fn problems_of_a_file_come_all_at_once_and_as_json() {
 }
 
 #[test]
-fn the_shipped_configuration_is_in_order() {
+fn the_shipped_configuration_is_valid() {
     let ran = run(&["config", "check"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, "configuration OK\n"));
     let shown: serde_json::Value =
@@ -143,7 +148,7 @@ fn the_shipped_configuration_is_in_order() {
 }
 
 #[test]
-fn limits_say_where_each_value_came_from() {
+fn limits_show_the_source_of_each_value() {
     let ran = run(&[
         "limits",
         "show",
@@ -192,7 +197,7 @@ fn the_environment_is_a_layer() {
 }
 
 #[test]
-fn a_closed_pipe_is_nobodys_fault() {
+fn a_closed_pipe_is_not_an_error() {
     let mut child = program()
         .args(["limits", "show"])
         .stdout(std::process::Stdio::piped())
@@ -207,7 +212,7 @@ fn a_closed_pipe_is_nobodys_fault() {
 /// What an error repeats of the command line does not steer the terminal either, however a control
 /// character is spelt.
 #[test]
-fn control_characters_of_arguments_are_shown_and_not_obeyed() {
+fn control_characters_of_arguments_are_escaped() {
     let ran = run(&["breaker", "show", "--verbose", "\u{1b}[2J\u{9b}31m"]);
     assert_eq!(ran.code, 2);
     assert!(

@@ -174,9 +174,9 @@ fn connections_that_end_after_a_few_requests_lose_nothing() {
 #[test]
 #[expect(
     clippy::disallowed_methods,
-    reason = "a real server is told to reload in the middle of a real run"
+    reason = "a real server reloads during a real run"
 )]
-fn a_reload_in_mid_run_loses_nothing() {
+fn a_reload_during_a_run_loses_nothing() {
     let nginx = Nginx::start("keepalive_requests 100;");
     let reload = |nginx: &Nginx| {
         for _ in 0..3 {

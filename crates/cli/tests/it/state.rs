@@ -1,35 +1,10 @@
-//! State that processes share: what one process does, the next one obeys; and an operator's word
-//! reaches all.
+//! State that processes share: the limits and breakers of one process hold for the next.
 
+use std::path::Path;
+use std::process::Child;
 use std::time::{Duration, Instant};
 
-use docstokg_origin_sim::{Origin, Reply};
-
-use crate::support::{Ran, Served, sharing};
-
-fn run(state: &std::path::Path, arguments: &[&str]) -> Ran {
-    sharing(state)
-        .args(arguments)
-        .output()
-        .expect("the program")
-        .into()
-}
-
-fn fetch(state: &std::path::Path, served: &Served, more: &[&str]) -> Ran {
-    let mapping = format!("a.example:80={}", served.address);
-    run(
-        state,
-        &[
-            &["fetch", "http://a.example/", "--connect-to", &mapping],
-            more,
-        ]
-        .concat(),
-    )
-}
-
-fn fine() -> Served {
-    Served::start(Origin::new("a.example").route("/", [Reply::ok("fine")]))
-}
+use crate::support::{Ran, Served, fetch_sharing as fetch, fine, run_sharing as run, sharing};
 
 #[test]
 fn two_runs_share_one_budget_on_every_store_of_the_machine() {
@@ -55,233 +30,9 @@ fn two_runs_share_one_budget_on_every_store_of_the_machine() {
 }
 
 #[test]
-fn an_operators_word_reaches_every_process_and_is_shown() {
-    let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
-    let opened = run(
-        state.path(),
-        &[
-            "breaker",
-            "open",
-            "a.example",
-            "--seconds",
-            "60",
-            "--reason",
-            "lunch",
-        ],
-    );
-    assert!(
-        opened.code == 0
-            && opened
-                .err
-                .contains("a.example: open (cli-open:lunch) until"),
-        "{}",
-        opened.err
-    );
-    let refused = fetch(state.path(), &served, &["--json"]);
-    assert_eq!(refused.code, 3);
-    let said: serde_json::Value = serde_json::from_str(&refused.out).expect("JSON");
-    assert_eq!(
-        (said["error"].as_str(), said["reason"].as_str()),
-        (Some("breaker_open"), Some("cli-open:lunch"))
-    );
-    assert!(
-        said["cooldown_remaining_ms"]
-            .as_u64()
-            .is_some_and(|left| left > 50_000 && left <= 60_000),
-        "{said}"
-    );
-
-    let shown = run(state.path(), &["breaker", "show", "--open-only", "--json"]);
-    let shown: serde_json::Value = serde_json::from_str(&shown.out).expect("JSON");
-    let [row] = shown["breakers"].as_array().expect("rows").as_slice() else {
-        panic!("{shown}")
-    };
-    assert_eq!(
-        (row["host"].as_str(), row["state"].as_str()),
-        (Some("a.example"), Some("open"))
-    );
-    assert!(
-        row["opened_by"]
-            .as_str()
-            .is_some_and(|who| who.starts_with("pid ")),
-        "{row}"
-    );
-    assert_eq!(row["probes"]["artifact"]["most"], 2);
-    let table = run(state.path(), &["breaker", "show", "--host", "a.example"]);
-    assert!(
-        table.out.contains("cli-open:lunch") && table.out.lines().count() == 2,
-        "{}",
-        table.out
-    );
-    let doctor = run(state.path(), &["limits", "doctor", "a.example"]);
-    assert!(
-        doctor
-            .out
-            .contains("because: breaker: open (cli-open:lunch)"),
-        "{}",
-        doctor.out
-    );
-
-    assert!(
-        run(state.path(), &["breaker", "close", "a.example"])
-            .err
-            .contains("a.example: closed")
-    );
-    assert_eq!(fetch(state.path(), &served, &[]).code, 0);
-    assert!(
-        run(state.path(), &["breaker", "show", "--open-only"])
-            .out
-            .contains("every breaker is closed")
-    );
-}
-
-#[test]
-fn a_resolver_is_opened_and_closed_by_its_name() {
-    let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
-    assert_eq!(
-        run(
-            state.path(),
-            &[
-                "breaker",
-                "open",
-                "landing_page",
-                "--resolver",
-                "--seconds",
-                "60"
-            ]
-        )
-        .code,
-        0
-    );
-    assert_eq!(
-        fetch(state.path(), &served, &["--resolver", "landing_page"]).code,
-        3
-    );
-    assert_eq!(
-        fetch(state.path(), &served, &[]).code,
-        0,
-        "others are not affected"
-    );
-    assert_eq!(
-        run(
-            state.path(),
-            &["breaker", "close", "landing_page", "--resolver"]
-        )
-        .code,
-        0
-    );
-    assert_eq!(
-        fetch(state.path(), &served, &["--resolver", "landing_page"]).code,
-        0
-    );
-}
-
-#[test]
-#[expect(clippy::disallowed_methods, reason = "a block ends in real time")]
-fn a_block_set_by_one_process_holds_for_another_and_ends_in_time() {
-    let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
-    let start = Instant::now();
-    assert_eq!(
-        run(
-            state.path(),
-            &["breaker", "open", "a.example", "--seconds", "3"]
-        )
-        .code,
-        0
-    );
-    assert_eq!(fetch(state.path(), &served, &[]).code, 3, "blocked");
-    std::thread::sleep(Duration::from_millis(3_050).saturating_sub(start.elapsed()));
-    assert_eq!(
-        fetch(state.path(), &served, &[]).code,
-        0,
-        "after three seconds it proceeds"
-    );
-}
-
-#[test]
-fn the_doctor_says_that_a_stricter_configuration_hardly_gets_a_turn() {
-    let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
-    for _ in 0..4 {
-        assert_eq!(
-            fetch(
-                state.path(),
-                &served,
-                &["--rate", "a.example:metadata=rates:9/MINUTE"]
-            )
-            .code,
-            0
-        );
-    }
-    let told = run(
-        state.path(),
-        &[
-            "limits",
-            "doctor",
-            "a.example",
-            "--rate",
-            "a.example:metadata=rates:2/MINUTE",
-        ],
-    )
-    .out;
-    assert!(
-        told.contains("4 in 2/MINUTE: other processes ask under a larger limit"),
-        "{told}"
-    );
-    let told = run(
-        state.path(),
-        &[
-            "limits",
-            "doctor",
-            "a.example",
-            "--rate",
-            "a.example:metadata=rates:9/MINUTE",
-        ],
-    )
-    .out;
-    assert!(!told.contains("larger limit"), "{told}");
-}
-
-#[test]
-fn the_doctor_tells_how_full_each_window_is_and_when_there_is_room() {
-    let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
-    assert!(
-        run(state.path(), &["limits", "doctor"])
-            .out
-            .contains("nothing waits")
-    );
-    let limits = ["--rate", "a.example:metadata=rates:1/HOUR+5/DAY"];
-    assert_eq!(fetch(state.path(), &served, &limits).code, 0);
-    let told = run(
-        state.path(),
-        &[&["limits", "doctor", "--json"], limits.as_slice()].concat(),
-    );
-    let told: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
-    let [budget] = told["budgets"].as_array().expect("budgets").as_slice() else {
-        panic!("{told}")
-    };
-    assert_eq!(budget["because"], "window 1/HOUR is full");
-    assert!(
-        budget["eligible_in_ms"]
-            .as_u64()
-            .is_some_and(|left| left > 3_500_000 && left <= 3_600_010),
-        "{budget}"
-    );
-    assert_eq!(budget["budgets"][0]["windows"][1]["used"], 1);
-    let text = run(
-        state.path(),
-        &[&["limits", "doctor", "a.example"], limits.as_slice()].concat(),
-    )
-    .out;
-    assert!(
-        text.contains("budget a.example metadata: 1 of 1/HOUR, 1 of 5/DAY"),
-        "{text}"
-    );
-}
-
-#[test]
 fn a_state_directory_that_cannot_be_used_is_an_error_unless_the_state_is_in_memory() {
     let served = fine();
-    let nowhere = std::path::Path::new("/proc/nowhere");
+    let nowhere = Path::new("/proc/nowhere");
     let refused = fetch(nowhere, &served, &[]);
     assert!(
         refused.code == 1
@@ -314,7 +65,7 @@ fn a_state_directory_that_cannot_be_used_is_an_error_unless_the_state_is_in_memo
 }
 
 #[test]
-fn a_redis_server_that_is_away_is_said_once_and_its_password_never() {
+fn an_unavailable_redis_server_is_reported_once_and_without_its_password() {
     let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
     let dsn = [
         "--rate-backend",
@@ -335,8 +86,8 @@ fn a_redis_server_that_is_away_is_said_once_and_its_password_never() {
     assert!(!fetched.err.contains("SECRET"), "{}", fetched.err);
 }
 
-/// A process in a time namespace of its own, as a container may have, obeys and is obeyed on the
-/// machine's clock.
+/// A process in its own time namespace, as a container may have, shares windows on the machine's
+/// clock.
 #[test]
 #[cfg(target_os = "linux")]
 fn another_time_namespace_shares_the_same_windows() {
@@ -385,59 +136,13 @@ fn another_time_namespace_shares_the_same_windows() {
         assert_eq!(
             (inside(), fetch(state.path(), &served, &limits).code),
             (3, 3),
-            "{backend}: two an hour, for both"
+            "{backend}: two requests an hour, for both together"
         );
         assert_eq!(served.web.ledger().len(), 2);
     }
 }
 
-#[test]
-fn closing_a_host_that_is_not_known_says_so_and_makes_nothing() {
-    let state = tempfile::tempdir().expect("a directory");
-    let closed = run(state.path(), &["breaker", "close", "unheard.example"]);
-    assert!(
-        closed.code == 1 && closed.err.contains("unheard.example is not known here"),
-        "{}",
-        closed.err
-    );
-    let shown = run(state.path(), &["breaker", "show", "--json"]);
-    assert!(!shown.out.contains("unheard.example"), "{}", shown.out);
-    let closed = run(state.path(), &["breaker", "close", "api.crossref.org"]);
-    assert!(
-        closed.code == 0 && closed.err.contains("closed, and was so before"),
-        "{}",
-        closed.err
-    );
-}
-
-/// What others wrote into the store does not steer the terminal of the one who looks.
-#[test]
-fn control_characters_of_a_reason_are_shown_and_not_obeyed() {
-    let state = tempfile::tempdir().expect("a directory");
-    let reason = "lunch\u{1b}[2J\u{9b}31m";
-    let opened = run(
-        state.path(),
-        &[
-            "breaker",
-            "open",
-            "a.example",
-            "--seconds",
-            "60",
-            "--reason",
-            reason,
-        ],
-    );
-    let shown = run(state.path(), &["breaker", "show"]);
-    let json = run(state.path(), &["breaker", "show", "--json"]);
-    for text in [&opened.err, &shown.out, &json.out] {
-        assert!(
-            text.contains("lunch") && !text.contains(['\u{1b}', '\u{9b}']),
-            "{text:?}"
-        );
-    }
-}
-
-/// State is for its owner, whatever the umask says.
+/// State is readable by its owner only, whatever the umask is.
 #[test]
 fn state_and_telemetry_are_private() {
     use std::os::unix::fs::PermissionsExt;
@@ -447,7 +152,8 @@ fn state_and_telemetry_are_private() {
         let mapping = format!("a.example:80={}", served.address);
         let program = env!("CARGO_BIN_EXE_docstokg");
         let line = format!(
-            "umask 000; exec {program} --state-dir {} --rate-backend {backend} fetch http://a.example/ --connect-to {mapping}",
+            "umask 000; exec {program} --state-dir {} --rate-backend {backend} \
+             fetch http://a.example/ --connect-to {mapping}",
             state.display()
         );
         let output = std::process::Command::new("sh")
@@ -460,7 +166,7 @@ fn state_and_telemetry_are_private() {
             String::from_utf8_lossy(&output.stderr)
         );
     }
-    let mode = |path: &std::path::Path| {
+    let mode = |path: &Path| {
         std::fs::metadata(path)
             .expect("it is there")
             .permissions()
@@ -474,20 +180,9 @@ fn state_and_telemetry_are_private() {
     }
 }
 
-/// A mapped file that is cut short in mid-run is a damaged store, not the end of the program.
-#[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a file is cut in the middle of a real run"
-)]
-fn a_mapped_file_that_is_cut_in_mid_run_does_not_kill_the_run() {
-    let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
-    let list = (0..16)
-        .map(|n| format!("http://a.example/{n}"))
-        .collect::<Vec<_>>()
-        .join("\n");
-    std::fs::write(state.path().join("list.txt"), list).expect("a file");
-    let mut run = sharing(state.path());
+/// Starts a download of the list with a mapped file as the store.
+fn start_download(state: &Path, served: &Served) -> Child {
+    let mut run = sharing(state);
     run.args([
         "--connect-to",
         &format!("a.example:80={}", served.address),
@@ -500,18 +195,33 @@ fn a_mapped_file_that_is_cut_in_mid_run_does_not_kill_the_run() {
         "download",
         "--out",
     ])
-    .arg(state.path().join("out"))
-    .arg(state.path().join("list.txt"));
-    let run = run
-        .stdout(std::process::Stdio::null())
+    .arg(state.join("out"))
+    .arg(state.join("list.txt"));
+    run.stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
         .spawn()
-        .expect("the program");
-    let begun = Instant::now();
+        .expect("the program")
+}
+
+/// A mapped file that is truncated during a run is a corrupt store, and not the end of the process.
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a file is truncated during a real run"
+)]
+fn a_mapped_file_that_is_truncated_during_a_run_does_not_end_the_run() {
+    let (state, served) = (tempfile::tempdir().expect("a directory"), fine());
+    let list = (0..16)
+        .map(|n| format!("http://a.example/{n}"))
+        .collect::<Vec<_>>()
+        .join("\n");
+    std::fs::write(state.path().join("list.txt"), list).expect("a file");
+    let run = start_download(state.path(), &served);
+    let started = Instant::now();
     while served.web.ledger().len() < 6 {
         assert!(
-            begun.elapsed() < Duration::from_secs(20),
-            "the run does not begin"
+            started.elapsed() < Duration::from_secs(20),
+            "the run does not start"
         );
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -528,11 +238,11 @@ fn a_mapped_file_that_is_cut_in_mid_run_does_not_kill_the_run() {
         .write(true)
         .open(file.expect("a mapped file").path())
         .and_then(|file| file.set_len(0))
-        .expect("cut");
+        .expect("truncated");
     let ran: Ran = run.wait_with_output().expect("its end").into();
     assert!(
         ran.code == 0 || ran.code == 1,
-        "it ended by itself: {} {}",
+        "the run ended by a signal: {} {}",
         ran.code,
         ran.err
     );
@@ -544,6 +254,6 @@ fn a_mapped_file_that_is_cut_in_mid_run_does_not_kill_the_run() {
     );
     assert!(
         served.web.ledger().len() >= 16,
-        "the rest was asked for as well"
+        "the remaining works were requested as well"
     );
 }

@@ -124,7 +124,7 @@ fn a_broken_target_ends_with_1_and_a_wrong_file_with_2() {
 }
 
 #[test]
-fn nothing_to_summarise_is_said_in_a_sentence() {
+fn nothing_to_summarise_is_reported_in_a_sentence() {
     let web = Web::start([Origin::new("a.example")]);
     let nothing = web.run(&["summary"]);
     assert_eq!(nothing.status.code(), Some(1));
@@ -142,7 +142,7 @@ fn nothing_to_summarise_is_said_in_a_sentence() {
 }
 
 #[test]
-fn a_killed_run_is_summarised_as_far_as_it_came() {
+fn a_killed_run_is_summarised_up_to_its_end() {
     let web = Web::start([Origin::new("a.example")
         .route("/go", [Reply::redirect(302, "/slow")])
         .route("/slow", [Reply::ok("late").after(Duration::from_secs(60))])]);
@@ -152,13 +152,13 @@ fn a_killed_run_is_summarised_as_far_as_it_came() {
         .stderr(Stdio::null())
         .spawn()
         .expect("a process");
-    // The first hop is in the database a moment after it ended.
-    let begun = |web: &Web| {
+    // The first hop is in the database shortly after it ended.
+    let has_started = |web: &Web| {
         let shown = web.run(&["summary", "--json"]);
         shown.status.success() && json(&shown)["totals"]["attempts"] == 1
     };
     let mut looks = 0;
-    while !begun(&web) {
+    while !has_started(&web) {
         looks += 1;
         assert!(looks < 500, "the first hop never came");
     }
@@ -170,7 +170,7 @@ fn a_killed_run_is_summarised_as_far_as_it_came() {
 }
 
 #[test]
-fn metrics_are_served_while_a_run_goes_on() {
+fn metrics_are_served_during_a_run() {
     let web =
         Web::start([Origin::new("a.example")
             .route("/slow", [Reply::ok("late").after(Duration::from_secs(60))])]);
@@ -180,14 +180,14 @@ fn metrics_are_served_while_a_run_goes_on() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("a process");
-    let mut told = String::new();
+    let mut printed = String::new();
     let mut stderr = child.stderr.take().expect("stderr");
-    while !told.contains("/metrics\n") {
+    while !printed.contains("/metrics\n") {
         let mut byte = [0];
-        assert_eq!(stderr.read(&mut byte).expect("a byte"), 1, "{told}");
-        told.push(char::from(byte[0]));
+        assert_eq!(stderr.read(&mut byte).expect("a byte"), 1, "{printed}");
+        printed.push(char::from(byte[0]));
     }
-    let address = told
+    let address = printed
         .split("http://")
         .nth(1)
         .expect("an address")
@@ -217,7 +217,7 @@ fn metrics_are_served_while_a_run_goes_on() {
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
 }
 
-/// A file system of its own with almost no room; needs a mount namespace, which root has.
+/// A small file system that is full; needs a mount namespace, which root has.
 #[test]
 fn a_full_disk_loses_telemetry_and_no_request() {
     let web = Web::start([Origin::new("a.example")]);
@@ -228,7 +228,8 @@ fn a_full_disk_loses_telemetry_and_no_request() {
         .get_args()
         .map(|argument| argument.to_string_lossy().into_owned())
         .collect();
-    let script = "mount -t tmpfs -o size=64k tmpfs \"$1\" && head -c 1M /dev/zero > \"$1/ballast\" 2>/dev/null; shift; exec \"$@\"";
+    let script = "mount -t tmpfs -o size=64k tmpfs \"$1\" && \
+                  head -c 1M /dev/zero > \"$1/ballast\" 2>/dev/null; shift; exec \"$@\"";
     let mut command = Command::new("unshare");
     command
         .args(["--mount", "--map-root-user", "sh", "-c", script, "sh"])
@@ -241,17 +242,17 @@ fn a_full_disk_loses_telemetry_and_no_request() {
         .arg(&state)
         .output()
         .expect("unshare");
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{told}");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{printed}");
     assert!(
-        told.contains("this run is not recorded") || told.contains("telemetry"),
-        "{told}"
+        printed.contains("this run is not recorded") || printed.contains("telemetry"),
+        "{printed}"
     );
     assert_eq!(json(&output)["status"], 200);
 }
 
 #[test]
-fn the_password_of_a_store_and_the_keys_of_a_request_are_written_down_nowhere() {
+fn the_password_of_a_store_and_the_credentials_of_a_request_are_persisted_nowhere() {
     let web = Web::start([Origin::new("a.example").route("/x", [Reply::status(500)])]);
     let events = web.directory().join("events.jsonl");
     let config = web.directory().join("config.yaml");

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_origin_sim::{Listener, Origin, Security, Web};
+use docstokg_origin_sim::{Listener, Origin, Reply, Security, Web};
 
 /// An origin on loopback, in a runtime of its own.
 pub(crate) struct Served {
@@ -51,7 +51,7 @@ impl From<Output> for Ran {
     }
 }
 
-/// The program, without anything of this machine's environment that it would read.
+/// The program, without the variables of this environment that it would read.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_docstokg"));
     for (name, _) in std::env::vars_os() {
@@ -60,9 +60,9 @@ pub(crate) fn program() -> Command {
             command.env_remove(name);
         }
     }
-    // Each process by itself, so that tests do not share a budget; those that want to say so. The
-    // program makes the directory, private: one that cargo made is open to others, and the first
-    // process to see it would warn.
+    // Each process has its own state, so that tests do not share a budget unless they ask for it.
+    // The program creates the directory, private: other users can read one that cargo creates, and
+    // the first process to see that would warn.
     command.env("DOCSTOKG_RLIMIT_BACKEND", "memory").env(
         "DOCSTOKG_STATE_DIR",
         concat!(env!("CARGO_TARGET_TMPDIR"), "/state"),
@@ -93,4 +93,31 @@ pub(crate) fn fetch(served: &Served, path: &str, arguments: &[&str]) -> Ran {
     let mapping = format!("a.example:80={}", served.address);
     let url = format!("http://a.example{path}");
     run(&[&["fetch", &url, "--connect-to", &mapping], arguments].concat())
+}
+
+/// Runs the program to its end, with state that processes share.
+pub(crate) fn run_sharing(state: &Path, arguments: &[&str]) -> Ran {
+    sharing(state)
+        .args(arguments)
+        .output()
+        .expect("the program")
+        .into()
+}
+
+/// Runs `fetch` on the served host, with state that processes share.
+pub(crate) fn fetch_sharing(state: &Path, served: &Served, more: &[&str]) -> Ran {
+    let mapping = format!("a.example:80={}", served.address);
+    run_sharing(
+        state,
+        &[
+            &["fetch", "http://a.example/", "--connect-to", &mapping],
+            more,
+        ]
+        .concat(),
+    )
+}
+
+/// An origin that answers every request.
+pub(crate) fn fine() -> Served {
+    Served::start(Origin::new("a.example").route("/", [Reply::ok("fine")]))
 }

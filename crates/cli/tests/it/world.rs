@@ -1,12 +1,13 @@
 //! A web of several hosts on loopback, and the program that downloads from it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_origin_sim::scholarly::Library;
 use docstokg_origin_sim::{Listener, Origin, Reply, Security, Web};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::support::program;
 
@@ -60,7 +61,8 @@ impl World {
             path if path.starts_with("/missing") => Reply::status(404),
             path => pdf(path),
         });
-        let config = "version: 1\nlimits: { defaults: { artifact: { rates: [], max_concurrent: 16 }, landing: { rates: [] } } }\n";
+        let config = "version: 1\nlimits: { defaults: { artifact: { rates: [], \
+                      max_concurrent: 16 }, landing: { rates: [] } } }\n";
         Self::start(vec![origin], vec!["a.example".to_owned()], config)
     }
 
@@ -108,6 +110,14 @@ impl World {
             .filter(|record| record["record_type"] == "manifest")
             .collect()
     }
+}
+
+/// Returns the SHA-256 of a file, in hex.
+pub(crate) fn sha256(path: &Path) -> String {
+    let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    Sha256::digest(bytes)
+        .iter()
+        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 pub(crate) fn pdf(name: &str) -> Reply {

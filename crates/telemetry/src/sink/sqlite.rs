@@ -108,8 +108,7 @@ impl SqliteSink {
         database.pragma_update(None, "synchronous", "OFF")?;
         if found == 0 {
             database.execute_batch(&format!(
-                "BEGIN IMMEDIATE; {} PRAGMA user_version = {VERSION}; COMMIT;",
-                SCHEMA
+                "BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;"
             ))?;
         } else if found != VERSION {
             return Ok(found);

@@ -190,20 +190,12 @@ fn breaker<'a>(summary: &'a Summary, key: &str) -> &'a BreakerSummary {
         .expect("a breaker")
 }
 
-#[test]
-fn the_views_answer_the_same() {
-    let ended = busy_run();
-    let summary = ended.summary();
+/// Queries of views, the figures that they have to return, and how exactly.
+fn expected_of_views(summary: &Summary) -> [(&'static str, f64, f64); 9] {
     let totals = &summary.totals;
-    let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");
-    let one = |sql: &str| {
-        database
-            .query_row(sql, [], |row| row.get::<_, f64>(0))
-            .unwrap_or_else(|error| panic!("{sql}: {error}"))
-    };
-    let down = breaker(&summary, "down.example");
-    let calm = row(&summary, "calm.example");
-    for (sql, expected, tolerance) in [
+    let down = breaker(summary, "down.example");
+    let calm = row(summary, "calm.example");
+    [
         (
             "SELECT sum(opens) FROM opens_per_hour WHERE key = 'down.example'",
             down.opens as f64,
@@ -249,7 +241,20 @@ fn the_views_answer_the_same() {
             totals.http_429_ratio,
             1e-9,
         ),
-    ] {
+    ]
+}
+
+#[test]
+fn the_views_answer_the_same() {
+    let ended = busy_run();
+    let summary = ended.summary();
+    let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");
+    let one = |sql: &str| {
+        database
+            .query_row(sql, [], |row| row.get::<_, f64>(0))
+            .unwrap_or_else(|error| panic!("{sql}: {error}"))
+    };
+    for (sql, expected, tolerance) in expected_of_views(&summary) {
         let found = one(sql);
         assert!((found - expected).abs() < tolerance, "{sql}: {found}");
     }

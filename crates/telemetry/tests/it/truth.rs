@@ -131,7 +131,7 @@ fn an_open_by_an_operator_shows_in_state_and_counts() {
     world.simulation.block_on(async move {
         hub.block(&host, ms(900_000), "maintenance")
             .await
-            .expect("it answers")
+            .expect("it answers");
     });
     world.fetch(get("http://a.example/"));
     let ended = world.end();

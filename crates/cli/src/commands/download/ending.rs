@@ -1,4 +1,4 @@
-//! What a download says when it ends: one sentence of figures, the reasons, and what to do next.
+//! The output of a download when it ends: figures, reasons, and how to continue.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use anyhow::Context;
 use docstokg_content::reason::Reason;
 use docstokg_content::run::{Board, Directory, Ended, Report, RunError, Tally};
 use docstokg_hub::clock::{Clock, TokioRuntime};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::arguments::Global;
 use crate::exit::{self, Failure};
@@ -15,7 +15,7 @@ use crate::output;
 use crate::telemetry::Recording;
 use crate::view::{clock_time, length, mebibytes, plural};
 
-/// Says how a run ended, and returns its exit code.
+/// Prints how a run ended, and returns its exit code.
 pub(super) fn finish(
     global: &Global,
     directory: &Directory,
@@ -24,7 +24,6 @@ pub(super) fn finish(
     rehearsed: bool,
     outcome: Option<Result<(Ended, Report), RunError>>,
 ) -> Result<ExitCode, Failure> {
-    let listed = board.listed();
     let (ended, report) = match outcome {
         Some(Ok(done)) => done,
         Some(Err(error)) => {
@@ -43,32 +42,20 @@ pub(super) fn finish(
     directory.queue.close();
     directory.tidy(matches!(ended, Ended::Complete));
     let code = exit_code(&ended, &report, rehearsed);
-    let manifest = directory.path.join("manifest.jsonl");
     if global.json {
         let mut shown =
             serde_json::to_value(&report).context("the report cannot be written as JSON")?;
         shown["ok"] = json!(code == ExitCode::SUCCESS);
         shown["manifest"] = if rehearsed {
-            serde_json::Value::Null
+            Value::Null
         } else {
-            json!(manifest.display().to_string())
+            json!(directory.path.join("manifest.jsonl").display().to_string())
         };
         shown["telemetry_run"] = json!(recording.run.id);
-        shown["offline"] = json!(matches!(ended, Ended::Offline { .. }));
-        if let Ended::Parked { due_in, .. } = &ended {
-            shown["cooldown_remaining_ms"] = json!(output::millis(*due_in));
-        }
-        if !listed.is_empty() {
-            shown["listed"] = json!(
-                listed
-                    .iter()
-                    .map(|(work, url)| json!({ "work_id": work, "url": url }))
-                    .collect::<Vec<_>>()
-            );
-        }
+        add_end(&mut shown, &ended, &board.listed());
         output::json(&shown);
     } else {
-        for (work, url) in &listed {
+        for (work, url) in &board.listed() {
             output::line(&format!("{work}\t{url}"));
         }
     }
@@ -90,6 +77,20 @@ pub(super) fn finish(
     Ok(code)
 }
 
+/// Adds how the run ended, and the locations that `--list-only` found.
+fn add_end(shown: &mut Value, ended: &Ended, listed: &[(String, String)]) {
+    shown["offline"] = json!(matches!(ended, Ended::Offline { .. }));
+    if let Ended::Parked { due_in, .. } = ended {
+        shown["cooldown_remaining_ms"] = json!(output::millis(*due_in));
+    }
+    if !listed.is_empty() {
+        let listed = listed
+            .iter()
+            .map(|(work, url)| json!({ "work_id": work, "url": url }));
+        shown["listed"] = json!(listed.collect::<Vec<_>>());
+    }
+}
+
 fn exit_code(ended: &Ended, report: &Report, rehearsed: bool) -> ExitCode {
     match ended {
         Ended::Complete if report.inputs_unread => ExitCode::from(exit::FAILED),
@@ -100,7 +101,7 @@ fn exit_code(ended: &Ended, report: &Report, rehearsed: bool) -> ExitCode {
     }
 }
 
-/// Says what a run would do: how many works are there already, how many are to do, and how long
+/// Formats what a run would do: how many works are known, how many are to download, and how long
 /// that takes at least.
 pub(super) fn dry_run(tally: &Tally, least: Option<Duration>) -> String {
     let to_do = (tally.done + tally.failed).saturating_sub(tally.already);
@@ -124,15 +125,16 @@ pub(super) fn dry_run(tally: &Tally, least: Option<Duration>) -> String {
     )
 }
 
-/// Says, in one line, that there is no network.
+/// Formats that there is no network, in one line.
 fn offline(left: u64) -> String {
     let works = plural(left, "work");
     format!(
-        "no network: names cannot be resolved or there is no route; nothing was sent, {works} remaining; continue with --resume"
+        "no network: names cannot be resolved or there is no route; nothing was sent, \
+         {works} remaining; continue with --resume"
     )
 }
 
-/// Says which hosts the rest waits for.
+/// Prints which hosts the remaining works wait for.
 fn tell_waits(board: &Board, due_in: f64) {
     let now = TokioRuntime::default().wall().as_secs_f64();
     for wait in board.waiting().into_iter().take(5) {
@@ -191,7 +193,10 @@ fn sentence(ended: &Ended, report: &Report) -> String {
         )),
     }
     if report.inputs_unread {
-        text.push_str("; the inputs were not read to their end: give them again to continue, known works are skipped");
+        text.push_str(
+            "; the inputs were not read to their end: \
+             give them again to continue, known works are skipped",
+        );
     }
     for (reason, works) in &report.reason_totals {
         let meaning = Reason::read(reason)

@@ -113,8 +113,7 @@ pub(super) fn migrate(database: &Connection) -> rusqlite::Result<i64> {
             .join(" ");
         let steps = include_str!("../migrate_1.sql");
         database.execute_batch(&format!(
-            "{dropped} {steps} {} PRAGMA user_version = {VERSION};",
-            SCHEMA
+            "{dropped} {steps} {SCHEMA} PRAGMA user_version = {VERSION};"
         ))
     } else {
         Ok(())

@@ -1,0 +1,147 @@
+//! The arguments of `download`, and the choice of sources that `explain` shares.
+
+#![expect(
+    clippy::doc_markdown,
+    reason = "these comments are the help text, which has no markup"
+)]
+
+use std::path::PathBuf;
+
+use clap::{Args, value_parser};
+use docstokg_hub::policy::role::Role;
+
+/// Arguments of `download`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are flags")]
+pub(crate) struct Download {
+    /// URLs, DOIs, arXiv ids, PMCIDs, PMIDs, OpenAlex ids; files of them (lines, CSV, JSONL,
+    /// BibTeX, RIS, CSL-JSON); - for stdin
+    #[arg(value_name = "INPUT")]
+    pub inputs: Vec<String>,
+    /// Directory for files and the manifest
+    #[arg(long, short, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Maximum works processed at once, including those waiting for a rate
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 2000,
+        value_parser = value_parser!(u32).range(1..)
+    )]
+    pub workers: u32,
+    /// Role of requests for files: artifact, landing or metadata
+    #[arg(long, default_value = "artifact")]
+    pub role: Role,
+    /// Kinds of files to download, comma-separated: pdf, xml, html
+    #[arg(long, value_name = "KINDS", default_value = "pdf")]
+    pub kinds: String,
+    /// Format of input files: auto, lines, csv, jsonl, bibtex, ris or csl-json
+    #[arg(long, value_name = "FORMAT", default_value = "auto")]
+    pub format: String,
+    /// Continue an earlier run in the same directory
+    #[arg(long)]
+    pub resume: bool,
+    /// Retry works that failed
+    #[arg(long)]
+    pub retry_failed: bool,
+    /// Check existing files first; download changed or missing ones again
+    #[arg(long)]
+    pub verify: bool,
+    /// Send no request; print what would be requested first
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Look up and list the locations of files; download none
+    #[arg(long)]
+    pub list_only: bool,
+    /// Works on a topic, from OpenAlex
+    #[arg(long, value_name = "TEXT", help_heading = "Query")]
+    pub topic: Option<String>,
+    /// Works that match an OpenAlex filter, e.g. type:article,open_access.is_oa:true
+    #[arg(long, value_name = "FILTER", help_heading = "Query")]
+    pub filter: Option<String>,
+    /// Published in this year or later
+    #[arg(long, value_name = "YEAR", help_heading = "Query")]
+    pub year_start: Option<i32>,
+    /// Published in this year or earlier
+    #[arg(long, value_name = "YEAR", help_heading = "Query")]
+    pub year_end: Option<i32>,
+    /// Maximum works of a query
+    #[arg(long, value_name = "N", help_heading = "Query")]
+    pub max: Option<u64>,
+    #[command(flatten)]
+    pub choice: ResolverFlags,
+    /// Name files by their checksum: the same bytes are one file
+    #[arg(long, help_heading = "Files")]
+    pub content_addressed: bool,
+    /// Start no more downloads after this many bytes; current downloads finish
+    #[arg(long, value_name = "BYTES", help_heading = "Files")]
+    pub max_bytes: Option<u64>,
+    /// Stop when less disk space than this is free, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 64, help_heading = "Files")]
+    pub min_free: u64,
+    /// Minimum size of a PDF, in bytes
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 1024,
+        help_heading = "Files"
+    )]
+    pub min_pdf_bytes: u64,
+    /// Maximum requests for one work
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 20,
+        value_parser = value_parser!(u32).range(1..),
+        help_heading = "Limits of a run"
+    )]
+    pub max_attempts: u32,
+    /// Maximum seconds for one work
+    #[arg(long, value_name = "SECONDS", help_heading = "Limits of a run")]
+    pub item_deadline: Option<u64>,
+    /// Longest wait for paused hosts at the end of a run, in seconds; 0 does not wait
+    #[arg(
+        long,
+        alias = "max-park",
+        value_name = "SECONDS",
+        default_value_t = 3600,
+        help_heading = "Limits of a run"
+    )]
+    pub max_wait: u64,
+    /// Ignore robots.txt (recorded in the summary)
+    #[arg(long, help_heading = "Limits of a run")]
+    pub ignore_robots: bool,
+    /// Refuse loopback and private addresses for URLs in inputs
+    #[arg(long, help_heading = "Inputs")]
+    pub untrusted_input: bool,
+}
+
+/// Flags that choose the sources.
+#[derive(Debug, Args)]
+pub(crate) struct ResolverFlags {
+    /// Sources to try first, comma-separated
+    #[arg(long, value_name = "NAMES", help_heading = "Sources")]
+    pub resolver_order: Option<String>,
+    /// Sources: fast (APIs only) or broad (also web pages and archives)
+    #[arg(long, value_name = "PRESET", help_heading = "Sources")]
+    pub resolver_preset: Option<String>,
+    /// Also use this source
+    #[arg(
+        long,
+        alias = "enable-resolver",
+        value_name = "NAME",
+        help_heading = "Sources"
+    )]
+    pub enable: Vec<String>,
+    /// Do not use this source
+    #[arg(
+        long,
+        alias = "disable-resolver",
+        value_name = "NAME",
+        help_heading = "Sources"
+    )]
+    pub disable: Vec<String>,
+    /// Your e-mail address, sent to services that ask for one [config: identity.mailto]
+    #[arg(long, value_name = "EMAIL", help_heading = "Sources")]
+    pub mailto: Option<String>,
+}

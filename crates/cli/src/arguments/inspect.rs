@@ -1,0 +1,119 @@
+//! The arguments of the commands that show and change state: `limits`, `breaker`, `summary` and
+//! `config`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// Arguments of `limits`.
+#[derive(Debug, Args)]
+pub(crate) struct Limits {
+    #[command(subcommand)]
+    pub command: LimitsCommand,
+}
+
+/// What to do with limits.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LimitsCommand {
+    /// Show the limits in force and the source of each value
+    Show {
+        /// Only this host
+        host: Option<String>,
+    },
+    /// Show how much of each budget is used, when the next request may go, and why
+    Doctor {
+        /// Only this host; otherwise every host with recorded requests
+        host: Option<String>,
+    },
+}
+
+/// Arguments of `breaker`.
+#[derive(Debug, Args)]
+pub(crate) struct Breaker {
+    #[command(subcommand)]
+    pub command: BreakerCommand,
+}
+
+/// What to do with breakers.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BreakerCommand {
+    /// Show the breakers of configured and seen hosts and resolvers
+    Show {
+        /// Only those that are not closed
+        #[arg(long)]
+        open_only: bool,
+        /// Only this host
+        #[arg(long, value_name = "HOST")]
+        host: Option<String>,
+    },
+    /// Pause requests to a host
+    Open {
+        /// The host, or with --resolver the resolver
+        host: String,
+        /// Length of the pause
+        #[arg(long, value_name = "N")]
+        seconds: f64,
+        /// Reason, shown by breaker show
+        #[arg(long, value_name = "TEXT", default_value = "operator")]
+        reason: String,
+        /// The name is that of a resolver
+        #[arg(long)]
+        resolver: bool,
+    },
+    /// Resume requests to a host and reset its failure counts
+    Close {
+        /// The host, or with --resolver the resolver
+        host: String,
+        /// The name is that of a resolver
+        #[arg(long)]
+        resolver: bool,
+    },
+}
+
+/// Arguments of `summary`.
+#[derive(Debug, Args)]
+pub(crate) struct SummaryArguments {
+    /// Run id or its beginning, download directory, latest or all
+    pub run: Option<String>,
+    /// Compare with this earlier run
+    #[arg(long, value_name = "RUN")]
+    pub compare: Option<String>,
+    /// Check the targets in FILE or in the configuration; exit 1 if one fails
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    #[expect(clippy::option_option, reason = "the flag may stand alone")]
+    pub slo: Option<Option<PathBuf>>,
+    /// Write an HTML report to FILE
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// List run ids, latest first
+    #[arg(long)]
+    pub list: bool,
+    /// Database to read instead of the one in the state directory
+    #[arg(long, value_name = "FILE")]
+    pub telemetry: Option<PathBuf>,
+}
+
+/// Arguments of `config`.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArguments {
+    #[command(subcommand)]
+    pub command: ConfigCommand,
+}
+
+/// What to do with the configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Show the configuration in force, with all layers merged
+    Show,
+    /// Check the configuration and list every problem
+    Check {
+        /// The file to check, instead of --config
+        file: Option<PathBuf>,
+    },
+    /// Print the JSON schema of the configuration file
+    Schema {
+        /// Print a table of all keys instead
+        #[arg(long)]
+        markdown: bool,
+    },
+}

@@ -1,0 +1,135 @@
+//! A breaker as `breaker show` shows it: cells of a table, a sentence or JSON.
+
+use std::time::Duration;
+
+use docstokg_hub::clock::{Clock, SystemClock};
+use docstokg_hub::policy::breaker::{Breaker, BreakerPolicy, State};
+use docstokg_hub::policy::role::Role;
+use docstokg_hub::stores::SiteView;
+use serde_json::{Value, json};
+
+use crate::output;
+
+/// A breaker as it is shown.
+pub(super) struct Row {
+    pub(super) name: String,
+    pub(super) state: State,
+    reason: Option<String>,
+    left: Duration,
+    reset: Duration,
+    failures: u32,
+    recent: usize,
+    probes: [(usize, u32); 3],
+    pub(super) opened_by: Option<String>,
+}
+
+impl Row {
+    pub(super) fn new(
+        name: String,
+        breaker: &Breaker,
+        policy: &BreakerPolicy,
+        view: &SiteView,
+    ) -> Self {
+        let open = breaker.open_until(view.now);
+        Self {
+            name,
+            state: breaker.state(view.now),
+            reason: open.map(|(_, reason)| reason.to_string()),
+            left: open.map_or(Duration::ZERO, |(until, _)| until.since(view.now)),
+            reset: policy.reset,
+            failures: breaker.failures(),
+            recent: policy
+                .window
+                .map_or(0, |window| breaker.recent_failures(window.within, view.now)),
+            probes: Role::ALL.map(|role| {
+                (
+                    breaker.leases(role, view.now),
+                    policy.trial_calls[role.index()],
+                )
+            }),
+            opened_by: breaker.opened_by().map(ToString::to_string),
+        }
+    }
+
+    /// A configured breaker without recorded state.
+    pub(super) fn untouched(name: String, policy: &BreakerPolicy) -> Self {
+        let probes = Role::ALL.map(|role| (0, policy.trial_calls[role.index()]));
+        Self {
+            name,
+            state: State::Closed,
+            reason: None,
+            left: Duration::ZERO,
+            reset: policy.reset,
+            failures: 0,
+            recent: 0,
+            probes,
+            opened_by: None,
+        }
+    }
+
+    fn until(&self) -> Option<String> {
+        self.reason
+            .as_ref()
+            .map(|_| (SystemClock.wall() + self.left).to_string())
+    }
+
+    pub(super) fn cells(&self) -> Vec<String> {
+        let dash = || "-".to_owned();
+        let failures = if self.recent > 0 {
+            format!("{} ({} recent)", self.failures, self.recent)
+        } else {
+            self.failures.to_string()
+        };
+        vec![
+            self.name.clone(),
+            self.state.as_str().to_owned(),
+            self.reason.clone().unwrap_or_else(dash),
+            self.until().unwrap_or_else(dash),
+            self.reason
+                .as_ref()
+                .map_or_else(dash, |_| format!("{:.0}", self.left.as_secs_f64().ceil())),
+            format!("{}", self.reset.as_secs_f64()),
+            failures,
+            self.probes
+                .map(|(out, most)| format!("{out}/{most}"))
+                .join(" "),
+            self.opened_by.clone().unwrap_or_else(dash),
+        ]
+    }
+
+    pub(super) fn sentence(&self) -> String {
+        match (&self.reason, self.until()) {
+            (Some(reason), Some(until)) => format!(
+                "{}: open ({reason}) until {until}, retry in {:.0} s",
+                self.name,
+                self.left.as_secs_f64().ceil()
+            ),
+            _ => format!("{}: {}", self.name, self.state.as_str()),
+        }
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let probes: serde_json::Map<String, Value> = Role::ALL
+            .into_iter()
+            .map(|role| {
+                let (out, most) = self.probes[role.index()];
+                (
+                    role.as_str().to_owned(),
+                    json!({ "out": out, "most": most }),
+                )
+            })
+            .collect();
+        json!({
+            "host": self.name,
+            "state": self.state.as_str(),
+            "reason": self.reason,
+            "until": self.until(),
+            "cooldown_remaining_ms": self.reason.as_ref().map(|_| output::millis(self.left)),
+            "reset_timeout_s": self.reset.as_secs_f64(),
+            "failures": self.failures,
+            "failures_in_window": self.recent,
+            "probes": probes,
+            "opened_by": self.opened_by,
+        })
+    }
+}

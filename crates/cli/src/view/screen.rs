@@ -1,0 +1,108 @@
+//! Progress on a terminal.
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::State;
+use super::hosts::Line;
+use super::text::{brief, progress};
+use super::waits::shortened;
+
+/// Maximum waits that a terminal shows.
+const MAX_WAITS: usize = 3;
+/// Columns of the bar and the gap between it and the message.
+const BAR_COLUMNS: usize = 17;
+
+/// A terminal with a bar and lines that are drawn over and over.
+pub(super) struct Screen {
+    all: MultiProgress,
+    overall: ProgressBar,
+    lines: Vec<ProgressBar>,
+    /// Columns of the terminal when it was drawn last.
+    width: usize,
+}
+
+impl Screen {
+    pub(super) fn new() -> Self {
+        let all = MultiProgress::new();
+        let overall = all.add(ProgressBar::new(0));
+        // The templates are valid constants; an invalid one would leave the default style.
+        if let Ok(style) = ProgressStyle::with_template("{bar:14} {pos}/{len} {msg}") {
+            overall.set_style(style.progress_chars("=> "));
+        }
+        Self {
+            all,
+            overall,
+            lines: Vec::new(),
+            width: usize::from(console_width()),
+        }
+    }
+
+    pub(super) fn draw(&mut self, state: &State, hosts: &[Line]) {
+        // The width may change at any time: a line that is longer than the terminal would wrap and
+        // corrupt the next drawing.
+        let width = usize::from(console_width());
+        let is_resized = width != self.width;
+        if is_resized {
+            // A change of one line draws all of them, and some are still too long for the new
+            // width: nothing is drawn until all are set.
+            self.width = width;
+            let _ = self.all.clear();
+            self.all.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        self.overall.set_length(state.tally.works);
+        self.overall
+            .set_position(state.tally.done + state.tally.failed);
+        let free = width.saturating_sub(BAR_COLUMNS + 2 * state.tally.works.to_string().len());
+        let texts = [progress(state), brief(state)];
+        let message = texts
+            .iter()
+            .find(|text| text.chars().count() <= free)
+            .cloned()
+            .unwrap_or_else(|| shortened(&texts[1], free));
+        self.overall.set_message(message);
+        let waits = state
+            .waits
+            .iter()
+            .take(MAX_WAITS)
+            .map(|wait| wait.within(width.saturating_sub(3)));
+        let texts: Vec<String> = hosts
+            .iter()
+            .map(|line| line.text(width.saturating_sub(3)))
+            .chain(waits)
+            .collect();
+        while self.lines.len() < texts.len() {
+            let line = self.all.add(ProgressBar::new_spinner());
+            if let Ok(style) = ProgressStyle::with_template("  {msg}") {
+                line.set_style(style);
+            }
+            self.lines.push(line);
+        }
+        for (index, line) in self.lines.iter().enumerate() {
+            line.set_message(texts.get(index).cloned().unwrap_or_default());
+            line.tick();
+        }
+        if is_resized {
+            self.all.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+
+    /// Writes a line above the bar.
+    pub(super) fn tell(&self, text: &str) {
+        // A closed terminal shows nothing, and the run continues.
+        let _ = self.all.println(text);
+    }
+
+    /// Removes the bar and the lines.
+    pub(super) fn end(self) {
+        let _ = self.all.clear();
+    }
+}
+
+/// Returns the columns of the terminal.
+fn console_width() -> u16 {
+    rustix::termios::tcgetwinsize(std::io::stderr())
+        .map(|size| size.ws_col)
+        .ok()
+        .filter(|columns| *columns > 0)
+        .unwrap_or(80)
+}

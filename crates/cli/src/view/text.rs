@@ -1,0 +1,97 @@
+//! Progress, counts, times and sizes as text.
+
+use std::time::Duration;
+
+use super::State;
+
+/// Formats a count: `1 work`, `2 works`.
+pub(crate) fn plural(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Formats a time of day, UTC.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "seconds since 1970 are positive and fit"
+)]
+pub(crate) fn clock_time(seconds: f64) -> String {
+    let of_day = seconds.max(0.0) as u64 % 86_400;
+    format!("{:02}:{:02} UTC", of_day / 3_600, of_day / 60 % 60)
+}
+
+/// Formats the progress for a wide terminal and for plain lines.
+pub(super) fn progress(state: &State) -> String {
+    let tally = &state.tally;
+    let left = match state.left {
+        Some(left) => format!(", at least {} left", length(left)),
+        None if !tally.all_read => ", reading inputs".to_owned(),
+        None => ", remaining time unknown".to_owned(),
+    };
+    let deferred = if tally.deferred > 0 {
+        format!(", {} waiting (retry later)", tally.deferred)
+    } else {
+        String::new()
+    };
+    let files = format!(
+        "{}, {:.1} MiB",
+        plural(tally.files, "file"),
+        mebibytes(tally.bytes)
+    );
+    format!("{files}{deferred}, {} elapsed{left}", length(state.elapsed))
+}
+
+/// Formats the progress for a narrow terminal.
+pub(super) fn brief(state: &State) -> String {
+    let left = state
+        .left
+        .map(|left| format!(", {} left", length(left)))
+        .unwrap_or_default();
+    let deferred = if state.tally.deferred > 0 {
+        format!(", {} waiting", state.tally.deferred)
+    } else {
+        String::new()
+    };
+    format!(
+        "{}{deferred}, {}{left}",
+        plural(state.tally.files, "file"),
+        length(state.elapsed)
+    )
+}
+
+/// Formats a plain line.
+pub(super) fn plain(state: &State) -> String {
+    let tally = &state.tally;
+    let more = if tally.all_read { "" } else { " so far" };
+    format!(
+        "docstokg: {} of {}{more} works, {}",
+        tally.done + tally.failed,
+        tally.works,
+        progress(state)
+    )
+}
+
+/// Converts bytes to MiB.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "one digit after the point is shown"
+)]
+pub(crate) fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// Formats a length of time, rounded up to seconds or down to minutes.
+pub(crate) fn length(length: Duration) -> String {
+    let seconds = length.as_secs_f64().ceil();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a length in seconds fits"
+    )]
+    let seconds = seconds as u64;
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7_199 => format!("{} min", seconds / 60),
+        _ => format!("{} h {} min", seconds / 3_600, seconds / 60 % 60),
+    }
+}
