@@ -49,6 +49,13 @@ fn check(global: &Global, file: Option<&std::path::Path>) -> Result<ExitCode, Fa
 }
 
 fn list(problems: &[Problem]) -> Vec<serde_json::Value> {
-    let shown = |problem: &Problem| json!({ "where": problem.source.to_string(), "key": problem.key, "message": problem.message, "suggestion": problem.suggestion });
+    let shown = |problem: &Problem| {
+        json!({
+            "where": problem.source.to_string(),
+            "key": problem.key,
+            "message": problem.message,
+            "suggestion": problem.suggestion,
+        })
+    };
     problems.iter().map(shown).collect()
 }

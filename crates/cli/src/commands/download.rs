@@ -1,6 +1,7 @@
 //! `docstokg download`: works in, files out.
 
 mod ending;
+mod terminal;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,10 +20,9 @@ use docstokg_content::run::{
     RunError,
 };
 use docstokg_hub::clock::{Runtime, TokioRuntime};
+use docstokg_hub::config::Config;
 use docstokg_hub::config::settings::Settings;
-use docstokg_hub::config::{Config, show};
 use docstokg_hub::{Hub, RobotsPolicy};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::{limits, services};
 use crate::arguments::{Download, Global};
@@ -30,6 +30,7 @@ use crate::exit::Failure;
 use crate::telemetry::{self, Recording};
 use crate::view::{View, plural};
 use crate::{network, output, state};
+use terminal::{announce, interrupts};
 
 /// Maximum name resolutions at once: each takes a thread, and the time that a request waits for one
 /// counts against its timeout.
@@ -237,12 +238,7 @@ fn execute_in(
         builder = builder.observer(observer);
     }
     let hub = builder.build().map_err(|error| usage(error.to_string()))?;
-    let tokio = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .max_blocking_threads(MAX_LOOKUPS)
-        .enable_all()
-        .build()
-        .context("the async runtime cannot be started")?;
+    let tokio = start_tokio()?;
     let board = Arc::new(Board::default());
     let outcome = tokio.block_on(async {
         let work = work_off(
@@ -268,51 +264,13 @@ fn execute_in(
     ended
 }
 
-/// Prints the limits in force, and once per state directory that no contact address is configured.
-fn announce(global: &Global, config: &Config) {
-    output::tell(&if global.verbose {
-        limits::text(&show::limit_rows(config, None), config)
-    } else {
-        limits::one_line(config)
-    });
-    if config.identity.mailto.is_none()
-        && config.identity.url.is_none()
-        && state::is_first(global, "contact-notice")
-    {
-        output::tell(
-            "docstokg: no contact address is configured; operators can reach you with \
-             --mailto you@example.org (identity.mailto)",
-        );
-    }
-}
-
-/// Ends at the second interrupt; the first only asks the run to stop. A closed terminal and a
-/// service manager that stops the process are interrupts like Ctrl-C.
-async fn interrupts(board: &Board) {
-    let handlers = [
-        SignalKind::interrupt(),
-        SignalKind::terminate(),
-        SignalKind::hangup(),
-    ]
-    .map(signal);
-    let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = handlers else {
-        // Without handlers the signals end the process, as by default.
-        return std::future::pending().await;
-    };
-    for times in 0.. {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
-        if times > 0 {
-            return;
-        }
-        board.stop();
-        board.say(
-            "finishing current downloads; interrupt again to stop now (nothing is lost either way)",
-        );
-    }
+fn start_tokio() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(MAX_LOOKUPS)
+        .enable_all()
+        .build()
+        .context("the async runtime cannot be started")
 }
 
 async fn work_off(

@@ -1,5 +1,6 @@
 //! `docstokg fetch URL`: one request through the whole hub.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -51,22 +52,7 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
         .build()
         .context("the async runtime cannot be started")?;
     runtime.block_on(async {
-        let fetched = async {
-            match &arguments.output {
-                Some(path) => hub.download(request, path).await.map(|done| Fetched {
-                    head: done.head,
-                    body: done.preview,
-                    file: done.file,
-                    journey: done.journey,
-                }),
-                None => hub.fetch(request).await.map(|done| Fetched {
-                    head: done.head,
-                    body: done.body,
-                    file: None,
-                    journey: done.journey,
-                }),
-            }
-        };
+        let fetched = fetch(&hub, request, arguments.output.as_deref());
         let ended = tokio::select! {
             outcome = fetched => Ok(match outcome {
                 Ok(fetched) => answered(global, arguments, &fetched, &recording, clock),
@@ -82,6 +68,26 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
         let _ = hub.close().await;
         recording.close();
         ended
+    })
+}
+
+/// Fetches into memory, or into a file where one is named.
+async fn fetch(hub: &Hub, request: Request, file: Option<&Path>) -> Result<Fetched, FetchError> {
+    if let Some(path) = file {
+        let done = hub.download(request, path).await?;
+        return Ok(Fetched {
+            head: done.head,
+            body: done.preview,
+            file: done.file,
+            journey: done.journey,
+        });
+    }
+    let done = hub.fetch(request).await?;
+    Ok(Fetched {
+        head: done.head,
+        body: done.body,
+        file: None,
+        journey: done.journey,
     })
 }
 

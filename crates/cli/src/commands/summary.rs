@@ -25,17 +25,12 @@ pub(crate) fn run(global: &Global, arguments: &SummaryArguments) -> Result<ExitC
         Some(None) => Some(settings.telemetry.slo.clone()),
         None => None,
     };
-    let path = arguments
-        .telemetry
-        .clone()
-        .or_else(|| telemetry::database(global, &config))
-        .ok_or_else(|| {
-            Failure::Usage(
-                "telemetry.sqlite is off, so there is nothing to summarise; \
-                 --telemetry FILE names another database"
-                    .to_owned(),
-            )
-        })?;
+    let path = arguments.telemetry.clone();
+    let Some(path) = path.or_else(|| telemetry::database(global, &config)) else {
+        let message = "telemetry.sqlite is off, so there is nothing to summarise; \
+                       --telemetry FILE names another database";
+        return Err(Failure::Usage(message.to_owned()));
+    };
     let database = open_to_read(&path).map_err(|error| Failure::Failed(error.into()))?;
     if arguments.list {
         let ids = summary::runs(&database).map_err(|error| Failure::Failed(error.into()))?;
@@ -94,7 +89,9 @@ fn list(global: &Global, ids: &[String]) {
     if global.json {
         output::json(&json!(ids));
     } else {
-        ids.iter().for_each(|id| output::line(id));
+        for id in ids {
+            output::line(id);
+        }
     }
 }
 

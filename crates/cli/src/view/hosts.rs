@@ -198,13 +198,13 @@ impl Observer for Hosts {
                 not_before: until, ..
             } => note(&|watched| watched.waits_until = watched.waits_until.max(*until)),
             What::Headers { status, .. } if status.as_u16() == 429 => {
-                note(&|watched| watched.throttled += 1)
+                note(&|watched| watched.throttled += 1);
             }
             What::Breaker { transition, .. } | What::BreakerSeen { transition, .. } => {
                 note(&|watched| {
                     watched.open_until = (transition.to == State::Open)
                         .then(|| event.at + transition.reset.unwrap_or_default());
-                })
+                });
             }
             _ => {}
         }

@@ -111,9 +111,9 @@ fn files(root: &Path) -> Vec<PathBuf> {
     while let Some(directory) = left.pop() {
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
             if entry.path().is_dir() {
-                left.push(entry.path())
+                left.push(entry.path());
             } else {
-                found.push(entry.path().strip_prefix(root).expect("within").to_owned())
+                found.push(entry.path().strip_prefix(root).expect("within").to_owned());
             }
         }
     }
@@ -126,7 +126,7 @@ type Damage = fn(&Path, &Path);
 /// What happens to a file; the second path is the canary's.
 const DAMAGES: [(&str, Damage); 8] = [
     ("emptied", |file, _| {
-        std::fs::write(file, "").expect("a file")
+        std::fs::write(file, "").expect("a file");
     }),
     ("cut in half", |file, _| {
         let bytes = std::fs::read(file).expect("a file");

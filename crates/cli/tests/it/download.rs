@@ -57,15 +57,13 @@ fn a_list_becomes_files_a_manifest_and_a_report() {
     )
     .expect("JSON");
     assert_eq!(summary["saved"], 2);
-    // A second run downloads nothing: the failed work is retried only with --retry-failed.
+    assert_a_second_run_downloads_nothing(&world, list.to_str().expect("a path"));
+}
+
+/// The failed work is retried only with `--retry-failed`.
+fn assert_a_second_run_downloads_nothing(world: &World, list: &str) {
     let before = world.web.ledger().len();
-    assert_eq!(
-        world
-            .run(&[list.to_str().expect("a path"), "--quiet"])
-            .status
-            .code(),
-        Some(1)
-    );
+    assert_eq!(world.run(&[list, "--quiet"]).status.code(), Some(1));
     assert_eq!(world.web.ledger().len(), before);
     let again = world.run(&[
         "--retry-failed",

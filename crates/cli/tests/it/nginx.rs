@@ -53,7 +53,8 @@ impl Nginx {
              events {{ worker_connections 1024; }}
              http {{ access_log off; {temporary} types {{ application/pdf pdf; }}
                limit_conn_zone $binary_remote_addr zone=c:1m;
-               server {{ listen 127.0.0.1:{port} ssl http2; ssl_certificate {0}/cert.pem; ssl_certificate_key {0}/key.pem; root {0}/www; {lines} }} }}",
+               server {{ listen 127.0.0.1:{port} ssl http2; ssl_certificate {0}/cert.pem;
+                 ssl_certificate_key {0}/key.pem; root {0}/www; {lines} }} }}",
             directory.path().display()
         );
         std::fs::write(at("nginx.conf"), config).expect("a file");

@@ -182,7 +182,7 @@ fn sentence(ended: &Ended, report: &Report) -> String {
     match ended {
         Ended::Complete | Ended::Offline { .. } => {}
         Ended::Stopped { .. } if report.inputs_unread => {
-            text.push_str(&format!("; stopped; {left} remaining"))
+            text.push_str(&format!("; stopped; {left} remaining"));
         }
         Ended::Stopped { .. } => text.push_str(&format!(
             "; stopped; {left} remaining; continue with --resume"
