@@ -10,6 +10,7 @@ use crate::reply::{Piece, Reply};
 mod bombs;
 mod headers;
 mod mutations;
+mod packed_papers;
 mod pages;
 mod papers;
 mod targets;
@@ -18,8 +19,16 @@ pub use bombs::bombs;
 pub use headers::odd_headers;
 pub use mutations::mutated;
 pub use pages::pages;
-pub use papers::{paper, papers};
+pub use papers::paper;
 pub use targets::{addresses, loopback};
+
+/// Makes papers that are not as they should be, with what is wrong with them.
+#[must_use]
+pub fn papers() -> Vec<(&'static str, Vec<u8>)> {
+    let mut all = papers::papers();
+    all.extend(packed_papers::papers());
+    all
+}
 
 /// An answer, and what is wrong with it.
 #[derive(Clone, Debug)]

@@ -231,10 +231,13 @@ fn is_title(title: &str) -> bool {
 }
 
 fn first_page(document: &Document) -> Option<String> {
-    let number = *document.get_pages().keys().next()?;
+    let (number, page) = document.get_pages().into_iter().next()?;
+    if !weight::is_page_readable(document, page) {
+        return None;
+    }
     let mut text = String::new();
     for chunk in document
-        .extract_text_chunks_with_limit(&[number], MAX_STREAM_BYTES)
+        .extract_text_chunks_with_limit(&[number], weight::MAX_PAGE_BYTES)
         .into_iter()
         .flatten()
     {

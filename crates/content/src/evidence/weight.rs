@@ -4,12 +4,17 @@
 
 use std::cell::Cell;
 
-use lopdf::Object;
+use lopdf::{Document, Object, ObjectId};
 
 /// The most values of one file, in its own bytes and in its streams of objects.
 const MOST_VALUES: usize = 400_000;
 /// The most that a stream of objects, or a table of them, may expand to.
 pub(super) const MAX_OBJECTS_BYTES: usize = 2 << 20;
+/// The most values of the first page, with the tables of its fonts: reading its text keeps all of
+/// them at once.
+const MAX_PAGE_VALUES: usize = 100_000;
+/// The most that the content of a page, or a table of a font, may expand to.
+pub(super) const MAX_PAGE_BYTES: usize = 4 << 20;
 /// What is looked at together.
 const BLOCK: usize = 4 << 10;
 /// Compressed pictures and text look like a value every thirty bytes or so; what is written as text
@@ -42,6 +47,30 @@ pub(super) fn fits(object: &Object) -> bool {
     let (values, left) = (starts(&content), LEFT.get());
     LEFT.set(left.saturating_sub(values));
     values <= left
+}
+
+/// Tells whether the text of a page can be read at a bounded cost.
+pub(super) fn is_page_readable(document: &Document, page: ObjectId) -> bool {
+    let Ok(content) = document.get_page_content_with_limit(page, MAX_PAGE_BYTES) else {
+        return false;
+    };
+    let Ok(fonts) = document.get_page_fonts(page) else {
+        return false;
+    };
+    let mut left = MAX_PAGE_VALUES.checked_sub(starts(&content));
+    for font in fonts.values() {
+        let table = font.get(b"ToUnicode").and_then(|table| {
+            let (_, object) = document.dereference(table)?;
+            object.as_stream()
+        });
+        if let Ok(table) = table {
+            let Ok(content) = table.decompressed_content_with_limit(MAX_PAGE_BYTES) else {
+                return false;
+            };
+            left = left.and_then(|left| left.checked_sub(starts(&content)));
+        }
+    }
+    left.is_some()
 }
 
 /// Counts the values in those parts of a file that are written as text.
@@ -103,5 +132,22 @@ mod tests {
                 "{hostile}"
             );
         }
+    }
+
+    /// Reads every hostile paper; what each costs is measured by the attack suite.
+    #[test]
+    fn pages_that_cost_too_much_are_not_read() {
+        let packed = docstokg_origin_sim::hostile::papers()
+            .into_iter()
+            .filter(|(name, _)| name.contains("packed"));
+        for (name, file) in packed {
+            let document = Document::load_mem(&file).expect(name);
+            let page = *document.get_pages().values().next().expect(name);
+            assert!(!is_page_readable(&document, page), "{name}");
+        }
+        let honest = docstokg_origin_sim::hostile::paper("A title", &"words ".repeat(5_000));
+        let document = Document::load_mem(&honest).expect("a paper");
+        let page = *document.get_pages().values().next().expect("a page");
+        assert!(is_page_readable(&document, page));
     }
 }

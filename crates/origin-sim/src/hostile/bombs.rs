@@ -16,7 +16,7 @@ fn gzip(body: &[u8]) -> Vec<u8> {
         .unwrap_or_default()
 }
 
-fn deflate(body: &[u8]) -> Vec<u8> {
+pub(super) fn deflate(body: &[u8]) -> Vec<u8> {
     let mut writer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
     writer
         .write_all(body)

@@ -2,7 +2,7 @@
 
 /// Writes a PDF of these objects, numbered from 1, with a table of where they are. The first is the
 /// catalogue.
-fn pdf(objects: &[String], trailer: &str) -> Vec<u8> {
+pub(super) fn pdf(objects: &[String], trailer: &str) -> Vec<u8> {
     let mut out = String::from("%PDF-1.7\n");
     let mut places = Vec::new();
     for (number, object) in objects.iter().enumerate() {
@@ -28,7 +28,7 @@ fn pdf(objects: &[String], trailer: &str) -> Vec<u8> {
     out.into_bytes()
 }
 
-fn stream(dictionary: &str, content: &str) -> String {
+pub(super) fn stream(dictionary: &str, content: &str) -> String {
     format!(
         "<< {dictionary} /Length {} >>\nstream\n{content}\nendstream",
         content.len()
@@ -50,8 +50,7 @@ pub fn paper(title: &str, text: &str) -> Vec<u8> {
 }
 
 /// Makes papers that are not as they should be, with what is wrong with them.
-#[must_use]
-pub fn papers() -> Vec<(&'static str, Vec<u8>)> {
+pub(super) fn papers() -> Vec<(&'static str, Vec<u8>)> {
     let catalogue = || "<< /Type /Catalog /Pages 2 0 R >>".to_owned();
     let page = |content: &str| {
         let mut objects = vec![
