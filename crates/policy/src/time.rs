@@ -79,6 +79,9 @@ impl Sub<Duration> for BootInstant {
 pub struct Timestamp(i64);
 
 impl Timestamp {
+    /// The beginning of 1970.
+    pub const EPOCH: Self = Self(0);
+
     /// Makes a timestamp from microseconds since the Unix epoch.
     #[must_use]
     pub const fn from_micros(micros: i64) -> Self {
@@ -99,6 +102,24 @@ impl Timestamp {
     )]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1_000_000.0
+    }
+
+    /// Makes a timestamp from seconds since the Unix epoch, rounded to whole microseconds. Reads
+    /// back exactly what [`Timestamp::as_secs_f64`] wrote for any instant of this century.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the conversion saturates, and not-a-number becomes the epoch"
+    )]
+    pub fn from_secs_f64(seconds: f64) -> Self {
+        Self((seconds * 1_000_000.0).round() as i64)
+    }
+
+    /// Returns the time since `earlier`, or zero when `earlier` is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        let micros = self.0.saturating_sub(earlier.0);
+        Duration::from_micros(if micros > 0 { micros.unsigned_abs() } else { 0 })
     }
 
     /// Returns the signed distance to `other` in microseconds: positive when `self` is later.
@@ -181,6 +202,18 @@ mod tests {
             Timestamp::from_micros(-1_000).to_string(),
             "1969-12-31T23:59:59.999Z"
         );
+    }
+
+    #[test]
+    fn seconds_are_read_back_to_the_microsecond() {
+        for micros in [0, 1, 999_999, 1_763_280_000_123_457, 4_102_444_799_999_999] {
+            let at = Timestamp::from_micros(micros);
+            assert_eq!(Timestamp::from_secs_f64(at.as_secs_f64()), at);
+        }
+        assert_eq!(Timestamp::from_secs_f64(f64::NAN), Timestamp::EPOCH);
+        let (early, late) = (Timestamp::from_micros(5), Timestamp::from_micros(9));
+        assert_eq!(late.since(early), Duration::from_micros(4));
+        assert_eq!(early.since(late), Duration::ZERO);
     }
 
     #[test]
