@@ -277,6 +277,13 @@ impl Config {
             .map_or_else(|| host.shared(), SiteConfig::key)
     }
 
+    /// Returns the configuration of a site by its key; `None` for the key of a host that is not
+    /// joined with others.
+    #[must_use]
+    pub fn joined_site(&self, key: &str) -> Option<&SiteConfig> {
+        self.sites.iter().find(|site| *site.key() == *key)
+    }
+
     /// Returns the budgets that a request charges, each with its name: `host:role`, `host#kind`,
     /// `site:name`.
     #[must_use]
