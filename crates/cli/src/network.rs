@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_content::run::Reachability;
-use docstokg_content::web::BoxFuture;
+use docstokg_bulk::connectivity::Reachability;
+use docstokg_bulk::job::BoxFuture;
 use docstokg_hub::clock::{Clock, TokioRuntime, before};
 use docstokg_hub::transport::ConnectTo;
 

@@ -11,8 +11,8 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_content::run::{Board, Tally};
-use docstokg_hub::clock::{BootInstant, Clock, Runtime, TokioRuntime};
+use docstokg_bulk::progress::{Counters, Progress};
+use docstokg_hub::clock::{BootInstant, Clock, Runtime, Timestamp, TokioRuntime};
 use docstokg_hub::config::Config;
 use docstokg_hub::event::Observer;
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ impl View {
     /// Shows progress until the run ends, or until `enough` ends.
     pub(crate) async fn show<T>(
         &self,
-        board: &Arc<Board>,
+        progress: &Arc<Progress>,
         work: impl Future<Output = T>,
         enough: impl Future<Output = ()>,
     ) -> Option<T> {
@@ -95,14 +95,14 @@ impl View {
                 outcome = &mut work => break Some(outcome),
                 () = &mut enough => break None,
                 () = self.clock.sleep_until(wake) => {
-                    self.tell_notices(board, screen.as_ref());
+                    self.tell_notices(progress, screen.as_ref());
                     // A run that starts to wait for paused hosts shows that at once.
-                    let only_waits = board.is_only_waiting();
+                    let only_waits = progress.is_only_waiting();
                     let is_news = only_waits && !was_waiting;
                     was_waiting = only_waits;
                     if wake >= next_draw || is_news {
                         next_draw = self.clock.boot() + interval;
-                        self.draw(board, started, screen.as_mut());
+                        self.draw(progress, started, screen.as_mut());
                     }
                 }
             }
@@ -110,12 +110,12 @@ impl View {
         if let Some(screen) = screen.take() {
             screen.end();
         }
-        self.tell_notices(board, None);
+        self.tell_notices(progress, None);
         outcome
     }
 
-    fn tell_notices(&self, board: &Board, screen: Option<&Screen>) {
-        for text in board.notices() {
+    fn tell_notices(&self, progress: &Progress, screen: Option<&Screen>) {
+        for text in progress.notices() {
             let text = format!("docstokg: {text}");
             match screen {
                 _ if self.format == Format::Quiet => {}
@@ -125,7 +125,7 @@ impl View {
         }
     }
 
-    fn draw(&self, board: &Board, started: BootInstant, screen: Option<&mut Screen>) {
+    fn draw(&self, progress: &Progress, started: BootInstant, screen: Option<&mut Screen>) {
         let now = self.clock.boot();
         let hosts = self.hosts.lines(now, MAX_HOST_LINES);
         let longest = hosts
@@ -133,12 +133,12 @@ impl View {
             .map(hosts::Line::waits)
             .max()
             .unwrap_or_default();
-        let wall = self.clock.wall().as_secs_f64();
+        let wall = self.clock.wall();
         let state = State {
-            tally: board.tally(),
+            counters: progress.counters(),
             elapsed: now.since(started),
-            left: time_left(board, longest, wall),
-            waits: waits::of(board, &hosts, wall),
+            left: time_left(progress, longest, wall),
+            waits: waits::of(progress, &hosts, wall),
         };
         match (self.format, screen) {
             (Format::Terminal, Some(screen)) => screen.draw(&state, &hosts),
@@ -148,32 +148,32 @@ impl View {
                     output::tell(&format!("docstokg: {}", wait.sentence()));
                 }
             }
-            (Format::Json, _) => output::tell(&progress_json(&state, board, &hosts).to_string()),
+            (Format::Json, _) => output::tell(&progress_json(&state, progress, &hosts).to_string()),
             _ => {}
         }
     }
 }
 
-fn progress_json(state: &State, board: &Board, hosts: &[hosts::Line]) -> Value {
-    let tally = &state.tally;
-    let waiting = board.waiting();
+fn progress_json(state: &State, progress: &Progress, hosts: &[hosts::Line]) -> Value {
+    let counters = &state.counters;
+    let waiting = progress.waiting();
     let waiting = waiting.iter().map(|wait| {
         json!({
             "host": wait.host,
-            "works": wait.works,
-            "until": wait.until,
+            "works": wait.items,
+            "until": wait.until.as_secs_f64(),
             "why": wait.why,
         })
     });
     json!({
         "event": "progress",
-        "works": tally.works,
-        "all_read": tally.all_read,
-        "done": tally.done,
-        "failed": tally.failed,
-        "parked": tally.deferred,
-        "files": tally.files,
-        "bytes": tally.bytes,
+        "works": counters.items,
+        "all_read": counters.all_read,
+        "done": counters.done,
+        "failed": counters.failed,
+        "parked": counters.deferred,
+        "files": counters.files,
+        "bytes": counters.bytes,
         "elapsed_s": state.elapsed.as_secs_f64(),
         "left_s": state.left.map(|left| left.as_secs_f64()),
         "waiting": waiting.collect::<Vec<_>>(),
@@ -183,7 +183,7 @@ fn progress_json(state: &State, board: &Board, hosts: &[hosts::Line]) -> Value {
 
 /// The progress that is shown.
 struct State {
-    tally: Tally,
+    counters: Counters,
     elapsed: Duration,
     /// The minimum remaining time, where it is known.
     left: Option<Duration>,
@@ -193,16 +193,14 @@ struct State {
 
 /// Returns the minimum remaining time, from queues, limits and due times. It does not grow while
 /// nothing is sent.
-fn time_left(board: &Board, longest_queue: Duration, wall: f64) -> Option<Duration> {
-    let due = board
-        .last_due()
-        .map(|due| Duration::from_secs_f64((due - wall).clamp(0.0, 1e9)));
-    let known = board
-        .backlog()
+fn time_left(progress: &Progress, longest_queue: Duration, wall: Timestamp) -> Option<Duration> {
+    let due = progress.last_due().map(|due| due.since(wall));
+    let known = progress
+        .least_time()
         .into_iter()
         .chain(due)
         .chain([longest_queue])
         .max()
         .unwrap_or_default();
-    (board.tally().all_read && !known.is_zero()).then_some(known)
+    (progress.counters().all_read && !known.is_zero()).then_some(known)
 }

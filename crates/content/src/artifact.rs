@@ -29,7 +29,6 @@ use crate::evidence::{Evidence, Examiner, Finding, weigh};
 use crate::hub_web::{PROBES_OUT, is_offline, patient};
 use crate::landing_page;
 use crate::location::{Checksum, Location, Offers};
-use crate::pursuit::Kind;
 use crate::reason::Reason;
 use crate::resolver::landing::{self, content_type};
 use crate::resolver::settings::Settings;
@@ -37,6 +36,7 @@ use crate::resolver::{OFFLINE_RETRY_MS, ResolverId, wayback};
 use crate::sniff::{Expected, Payload, Received, Verdict, judge};
 use crate::wall::{self, Wall};
 use crate::work::{Learned, Work};
+use crate::work_state::Kind;
 use docstokg_hub::clock::Runtime;
 
 /// How long to wait for somebody else who fetches the same URL.

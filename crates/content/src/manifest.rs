@@ -1,22 +1,15 @@
-//! What became of every work, in the words that `manifest.jsonl` has: one JSON object per line,
-//! told apart by `record_type`.
-//!
-//! The run's SQLite file is the truth; the lines are written after it and made anew from it
-//! whenever a run begins, so that a killed process leaves neither half a line nor one too many.
+//! What became of every work, in the words that `manifest.jsonl` has: JSON objects, told apart by
+//! `record_type`.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
 use std::sync::Arc;
 
+use docstokg_bulk::queue::{AttemptRow, ManifestRow};
 use docstokg_hub::clock::Timestamp;
-use docstokg_hub::files::beside;
 use docstokg_hub::json::escape_controls;
 use docstokg_hub::{Head, redact};
 use docstokg_policy::canonical;
 use http::HeaderName;
 use http::header::{CONTENT_TYPE, ETAG, LAST_MODIFIED};
-use parking_lot::Mutex;
 use serde::Serialize;
 use url::Url;
 
@@ -24,7 +17,6 @@ use crate::digest::Fingerprint;
 use crate::evidence::Evidence;
 use crate::identifier::Doi;
 use crate::location::Location;
-use crate::queue::{AttemptRow, ManifestRow, Queue, QueueError};
 use crate::reason::Reason;
 use crate::resolver::ResolverId;
 use crate::work::Work;
@@ -32,9 +24,9 @@ use crate::work::Work;
 /// The version of the records.
 const SCHEMA_VERSION: u32 = 6;
 
-/// Writes the records of a run.
+/// Words the records of a run.
 #[derive(Clone, Debug)]
-pub(crate) struct Scribe {
+pub(crate) struct Records {
     pub(crate) run_id: Arc<str>,
     pub(crate) dry_run: bool,
 }
@@ -162,8 +154,8 @@ struct ManifestRecord<'a> {
     work_id: &'a str,
 }
 
-impl Scribe {
-    /// Writes an attempt.
+impl Records {
+    /// Words an attempt.
     pub(crate) fn attempt(&self, attempt: &Attempt<'_>, at: Timestamp) -> AttemptRow {
         let shown = attempt.address.map(|address| address.shown.as_str());
         let record = AttemptRecord {
@@ -187,19 +179,19 @@ impl Scribe {
             work_id: attempt.work_id,
         };
         AttemptRow {
-            at: at.as_secs_f64(),
+            at,
             run_id: Arc::clone(&self.run_id),
-            work_id: attempt.work_id.to_owned(),
-            resolver: attempt.resolver,
+            name: attempt.work_id.to_owned(),
+            source: attempt.resolver.as_str(),
             url: shown.map(str::to_owned),
             status: attempt.status,
             http_status: attempt.http_status,
-            reason: attempt.reason,
+            reason: attempt.reason.map(Reason::as_str),
             record: line(&record),
         }
     }
 
-    /// Writes what a work came to: a file, or why there is none.
+    /// Words what a work came to: a file, or why there is none.
     pub(crate) fn manifest(&self, account: &Account<'_>, at: Timestamp) -> ManifestRow {
         let file = account.file.as_ref();
         let fetched = file.and_then(|file| file.fetched);
@@ -244,18 +236,18 @@ impl Scribe {
         // The file of another work is listed, and belongs to that one.
         let own = file.filter(|file| file.fetched.is_some());
         ManifestRow {
-            at: at.as_secs_f64(),
+            at,
             run_id: Arc::clone(&self.run_id),
             item: account.item,
-            work_id: account.work_id.to_owned(),
+            name: account.work_id.to_owned(),
             classification: account.classification.to_owned(),
-            reason: account.reason,
+            reason: account.reason.map(Reason::as_str),
             detail: account.detail.map(str::to_owned),
             url: own.map(|file| file.address.shown.clone()),
             path: own.map(|file| file.path.to_owned()),
             sha256: own.map(|file| file.sha256.to_owned()),
             bytes: fetched.map(|(_, bytes)| bytes),
-            canonical: own.map(|file| file.address.fingerprint.to_string()),
+            fingerprint: own.map(|file| file.address.fingerprint),
             record: line(&record),
         }
     }
@@ -268,56 +260,4 @@ fn line(record: &impl Serialize) -> Arc<str> {
 
 fn header(head: &Head, name: HeaderName) -> Option<&str> {
     head.headers.get(name).and_then(|value| value.to_str().ok())
-}
-
-/// `manifest.jsonl`.
-#[derive(Clone)]
-pub(crate) struct Lines(Arc<Mutex<BufWriter<File>>>);
-
-impl Lines {
-    /// Makes the file anew from what the queue knows, and goes on at its end.
-    pub(crate) async fn begin(path: &Path, queue: &Queue) -> Result<Self, QueueError> {
-        let failed = |error: io::Error| QueueError::Sqlite {
-            path: path.display().to_string(),
-            why: error.to_string(),
-        };
-        let beside = beside(path);
-        let writer = Arc::new(Mutex::new((
-            BufWriter::new(File::create(&beside).map_err(failed)?),
-            None::<io::Error>,
-        )));
-        let side = Arc::clone(&writer);
-        queue
-            .each_record(move |line| {
-                let (file, error) = &mut *side.lock();
-                if error.is_none() {
-                    *error = writeln!(file, "{line}").err();
-                }
-            })
-            .await?;
-        {
-            let (file, error) = &mut *writer.lock();
-            if let Some(error) = error.take() {
-                return Err(failed(error));
-            }
-            file.flush().map_err(failed)?;
-        }
-        std::fs::rename(&beside, path).map_err(failed)?;
-        let file = OpenOptions::new().append(true).open(path).map_err(failed)?;
-        Ok(Self(Arc::new(Mutex::new(BufWriter::new(file)))))
-    }
-
-    /// Appends records that are in the run's file already.
-    pub(crate) fn append<'a>(&self, records: impl IntoIterator<Item = &'a Arc<str>>) {
-        let mut file = self.0.lock();
-        for record in records {
-            // What does not get there is made good when the file is made anew.
-            let _ = writeln!(file, "{record}");
-        }
-    }
-
-    /// Writes what is buffered.
-    pub(crate) fn flush(&self) {
-        let _ = self.0.lock().flush();
-    }
 }

@@ -38,7 +38,6 @@ pub use arxiv::Arxiv;
 pub use crossref::Crossref;
 pub use europe_pmc::EuropePmc;
 pub use id::{ResolverId, UnknownResolver};
-pub(crate) use join::join_all;
 pub use landing::LandingPage;
 pub use openalex::OpenAlex;
 pub(crate) use openalex::credits_left;

@@ -1,52 +1,50 @@
 //! A run: works in, files out, politely and as fast as the limits allow.
 //!
-//! [`inputs`] are read into the queue's file while the first works are already under way. Each work
-//! is a [`Pursuit`] that takes one step at a time: a look-up, a page, a file. Before each step it
-//! stands in the lane of the site it goes to; `lanes` says who is next, `steps` does it. What waits
-//! for the rate waits in the hub's own lines and holds nothing; what a host wants to be left alone
-//! for is put away and comes back when it is due.
-//!
-//! [`Pursuit`]: crate::pursuit::Pursuit
+//! Works are one [`Job`](docstokg_bulk::job::Job) of the bulk engine. `works` says what a work
+//! needs: `lanes` which site its next step goes to, `lookup`, `fetch` and `save` run the step,
+//! `finish` records what it came to. [`inputs`] and [`query`] are where works come from, `feed`
+//! puts them into the queue; [`report`] and `deliverables` sum up.
 
-mod board;
 mod deliverables;
-mod directory;
-mod engine;
-mod flow;
-mod ingest;
+mod feed;
+mod fetch;
+mod files;
+mod finish;
 pub mod inputs;
 mod lanes;
+mod lookup;
 mod network;
 pub mod query;
-mod reopen;
 mod report;
-mod saving;
-mod steps;
-mod waits;
-mod watch;
+mod save;
+mod works;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use docstokg_bulk::clock::RunClock;
+use docstokg_bulk::connectivity::{Connectivity, Reachability};
+use docstokg_bulk::directory::{Directory, DirectoryError};
+use docstokg_bulk::manifest::ManifestWriter;
+use docstokg_bulk::progress::Progress;
+use docstokg_bulk::queue::{Mode, Queue, Respelling};
+use docstokg_bulk::scheduler::{Ended, Limits, RunError, RunMode, Scheduler};
 use docstokg_hub::clock::Runtime;
 use docstokg_hub::{Hub, Role};
 
-pub use board::{Board, Tally};
 pub use deliverables::{Standing, deliver};
-pub use directory::{Directory, DirectoryError, verify};
-pub use engine::Engine;
-pub use flow::{Ended, RunError};
-pub use network::Reachability;
 pub use report::{Report, report};
-pub use waits::{Deferral, WaitingFor};
 
 use crate::layout::Layout;
-use crate::pursuit::Kind;
-use crate::queue::Queue;
+use crate::reason::Reason;
 use crate::resolver::order::Choice;
 use crate::resolver::settings::Settings;
+use crate::work_state::Kind;
+use feed::WorkFeed;
+use inputs::Inputs;
+use works::Works;
 
 /// How a run goes about it.
 #[derive(Clone, Debug)]
@@ -55,9 +53,9 @@ pub struct Options {
     pub out: PathBuf,
     /// The kinds wanted.
     pub kinds: BTreeSet<Kind>,
-    /// Whom to ask.
+    /// Which resolvers to ask.
     pub choice: Choice,
-    /// The most works in hand at once.
+    /// The most steps at once.
     pub workers: usize,
     /// The role of requests for files.
     pub role: Role,
@@ -65,42 +63,30 @@ pub struct Options {
     pub layout: Layout,
     /// The most requests for one work.
     pub max_attempts: u32,
-    /// The most time that one work may take from its first step on, put away or not.
+    /// The most time that one work may take from its first step on, deferred or not.
     pub item_deadline: Option<Duration>,
     /// The most bytes of files in one run.
     pub max_bytes: Option<u64>,
-    /// The room that is left on the disk.
+    /// The space that is left free on the disk.
     pub min_free: u64,
-    /// The least a PDF has.
+    /// The minimum size of a PDF.
     pub min_pdf_bytes: u64,
-    /// Whether robots.txt is not asked.
+    /// Whether robots.txt is ignored.
     pub ignore_robots: bool,
     /// URLs of inputs were written by others: they do not lead into the private network.
     pub untrusted_input: bool,
     /// Whether sites get the cookies back that they set on the way, in memory and for this run.
     pub cookies: bool,
-    /// What is left undone.
-    pub rehearsal: Rehearsal,
+    /// How much is really done.
+    pub mode: RunMode,
     /// The longest wait for paused hosts when nothing else is left to do.
     pub max_wait: Duration,
     /// The limits in force, for the record of the run.
     pub limits: serde_json::Value,
 }
 
-/// How much of the work is really done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rehearsal {
-    /// All of it.
-    #[default]
-    No,
-    /// No request is made at all.
-    DryRun,
-    /// Places are looked up and listed, files are not fetched.
-    ListOnly,
-}
-
 impl Options {
-    /// The usual way, into a directory.
+    /// The usual options, for an out directory.
     #[must_use]
     pub fn new(out: PathBuf) -> Self {
         Self {
@@ -118,7 +104,7 @@ impl Options {
             ignore_robots: false,
             untrusted_input: false,
             cookies: false,
-            rehearsal: Rehearsal::No,
+            mode: RunMode::Full,
             max_wait: Duration::from_secs(3_600),
             limits: serde_json::Value::Null,
         }
@@ -133,14 +119,98 @@ pub struct Parts {
     pub runtime: Arc<dyn Runtime>,
     /// The queue of the out directory.
     pub queue: Queue,
-    /// Where services are, and how we identify ourselves.
+    /// Where services are, and how the user identifies to them.
     pub settings: Arc<Settings>,
     /// How to go about it.
     pub options: Options,
     /// The name of the run.
     pub run_id: String,
-    /// Where it can be watched.
-    pub board: Arc<Board>,
-    /// Tells whether hosts can be reached at all; with `None` that is not looked at.
+    /// Where it can be watched and cancelled.
+    pub progress: Arc<Progress>,
+    /// Tells whether hosts can be reached at all; with `None` that is not checked.
     pub reachability: Option<Arc<dyn Reachability>>,
+}
+
+/// A run of works.
+pub struct Run {
+    scheduler: Arc<Scheduler<Works>>,
+}
+
+impl Run {
+    /// Puts a run together. `manifest.jsonl` is written anew from the queue.
+    ///
+    /// # Errors
+    /// The queue or the manifest cannot be read or written.
+    pub async fn new(parts: Parts) -> Result<Self, RunError> {
+        let manifest = parts.options.out.join("manifest.jsonl");
+        let manifest = ManifestWriter::begin(&manifest, &parts.queue).await?;
+        let clock = RunClock::begin(Arc::clone(&parts.runtime));
+        let services = parts.settings.endpoints.all().into_iter();
+        let services: BTreeSet<_> = services
+            .filter_map(|url| url.host_str().map(str::to_owned))
+            .collect();
+        let reachability = parts.reachability.clone();
+        let connectivity = Connectivity::new(reachability, services.into_iter().collect());
+        let connectivity = Arc::new(connectivity);
+        let scheduler = Scheduler {
+            hub: parts.hub.clone(),
+            clock: clock.clone(),
+            queue: parts.queue.clone(),
+            manifest: manifest.clone(),
+            progress: Arc::clone(&parts.progress),
+            connectivity: Arc::clone(&connectivity),
+            limits: Limits {
+                workers: parts.options.workers,
+                max_bytes: parts.options.max_bytes,
+                max_wait: parts.options.max_wait,
+            },
+            mode: parts.options.mode,
+            job: Arc::new(Works::new(parts, clock, manifest, connectivity).await?),
+        };
+        Ok(Self {
+            scheduler: Arc::new(scheduler),
+        })
+    }
+
+    /// Works until nothing is left to do, or the run is cancelled.
+    ///
+    /// # Errors
+    /// The run cannot go on; what is left stays queued.
+    pub async fn run(&self, inputs: Box<dyn Inputs>) -> Result<Ended, RunError> {
+        let feed = WorkFeed::new(Arc::clone(&self.scheduler.job), inputs);
+        self.scheduler.run(Box::new(feed)).await
+    }
+
+    /// Returns how long the limits make what a dry run planned take at least; `None` where no limit
+    /// is known.
+    #[must_use]
+    pub fn least_time_of_planned(&self) -> Option<Duration> {
+        use docstokg_bulk::job::Job as _;
+        let planned = self.scheduler.progress.planned();
+        planned
+            .iter()
+            .filter_map(|(lane, works)| self.scheduler.job.least_time(lane, *works))
+            .max()
+    }
+}
+
+/// Locks an out directory, creating it where it is missing.
+///
+/// # Errors
+/// It cannot be written, or another run works on it.
+pub fn open_directory(path: &Path, mode: Mode) -> Result<Directory, DirectoryError> {
+    Directory::open(path, mode, &earlier_reasons())
+}
+
+/// Returns the reasons that queues of earlier versions spell differently.
+#[must_use]
+pub fn earlier_reasons() -> Vec<Respelling> {
+    let respellings = |reason: Reason| {
+        let earlier = reason.earlier_words().iter();
+        earlier.map(move |earlier| Respelling {
+            earlier,
+            now: reason.as_str(),
+        })
+    };
+    Reason::all().flat_map(respellings).collect()
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
-use docstokg_content::run::Directory;
+use docstokg_bulk::directory::Directory;
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_origin_sim::scholarly::{Library, Plan};
 use docstokg_origin_sim::{Ledger, Listener, Security, Web};

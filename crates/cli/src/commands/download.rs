@@ -8,17 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use docstokg_bulk::connectivity::Reachability;
+use docstokg_bulk::directory::{Directory, DirectoryError, verify};
+use docstokg_bulk::progress::Progress;
+use docstokg_bulk::queue::Mode;
+use docstokg_bulk::scheduler::{Ended, RunError, RunMode};
 use docstokg_content::hub_web::HubWeb;
 use docstokg_content::input::Format;
 use docstokg_content::layout::Layout;
-use docstokg_content::pursuit::Kind;
-use docstokg_content::queue::Mode;
 use docstokg_content::run::inputs::{Chained, Input, Inputs, Reading};
 use docstokg_content::run::query::Pages;
-use docstokg_content::run::{
-    self, Board, Directory, Ended, Engine, Options, Parts, Reachability, Rehearsal, Report,
-    RunError,
-};
+use docstokg_content::run::{self, Options, Parts, Report, Run};
+use docstokg_content::work_state::Kind;
 use docstokg_hub::clock::{Runtime, TokioRuntime};
 use docstokg_hub::config::Config;
 use docstokg_hub::config::settings::Settings;
@@ -166,10 +167,10 @@ fn options(arguments: &Download, settings: &Settings) -> Result<Options, Failure
         ignore_robots: arguments.ignore_robots,
         untrusted_input: arguments.untrusted_input,
         cookies: true,
-        rehearsal: match (arguments.dry_run, arguments.list_only) {
-            (true, _) => Rehearsal::DryRun,
-            (_, true) => Rehearsal::ListOnly,
-            _ => Rehearsal::No,
+        mode: match (arguments.dry_run, arguments.list_only) {
+            (true, _) => RunMode::DryRun,
+            (_, true) => RunMode::ListOnly,
+            _ => RunMode::Full,
         },
         max_wait: Duration::from_secs(arguments.max_wait),
         ..Options::new(arguments.out.clone())
@@ -183,11 +184,11 @@ pub(crate) fn execute(
     settings: &Settings,
     mut job: Job<'_>,
 ) -> Result<ExitCode, Failure> {
-    // What is only rehearsed leaves nothing behind.
-    let rehearsed = job.options.rehearsal != Rehearsal::No;
-    if rehearsed {
+    // A run that is not full leaves nothing behind.
+    let is_partial = job.options.mode != RunMode::Full;
+    if is_partial {
         job.options.out = std::env::temp_dir().join(format!(
-            "docstokg-rehearsal-{}-{:08x}",
+            "docstokg-dry-run-{}-{:08x}",
             std::process::id(),
             fastrand::u32(..)
         ));
@@ -199,7 +200,7 @@ pub(crate) fn execute(
     }
     let out = job.options.out.clone();
     let done = execute_in(global, config, settings, job);
-    if rehearsed {
+    if is_partial {
         let _ = std::fs::remove_dir_all(out);
     }
     done
@@ -211,15 +212,15 @@ fn execute_in(
     settings: &Settings,
     mut job: Job<'_>,
 ) -> Result<ExitCode, Failure> {
-    let failed = |error: run::DirectoryError| Failure::Failed(error.into());
-    let rehearsed = job.options.rehearsal != Rehearsal::No;
+    let failed = |error: DirectoryError| Failure::Failed(error.into());
+    let is_partial = job.options.mode != RunMode::Full;
     job.options.limits = limits::record(&config);
     let services = Arc::new(services::settings(
         &config,
         settings,
         job.arguments.choice.mailto.as_deref(),
     )?);
-    let directory = Directory::open(&job.options.out, Mode::Thread).map_err(failed)?;
+    let directory = run::open_directory(&job.options.out, Mode::Thread).map_err(failed)?;
     let (store, wire) = (state::open(global, &config)?, global.wire()?);
     let reachability = network::reachability(&wire.connect_to);
     let recording = telemetry::begin(global, "download", &config, settings, &store)?;
@@ -239,7 +240,7 @@ fn execute_in(
     }
     let hub = builder.build().map_err(|error| usage(error.to_string()))?;
     let tokio = start_tokio()?;
-    let board = Arc::new(Board::default());
+    let progress = Arc::new(Progress::default());
     let outcome = tokio.block_on(async {
         let work = work_off(
             &hub,
@@ -247,10 +248,10 @@ fn execute_in(
             services,
             job,
             &recording,
-            &board,
+            &progress,
             reachability,
         );
-        let shown = view.show(&board, work, interrupts(&board));
+        let shown = view.show(&progress, work, interrupts(&progress));
         let outcome = shown.await;
         // The last changes must reach the store before the process ends. If they do not, its leases
         // expire by themselves.
@@ -259,7 +260,9 @@ fn execute_in(
     });
     // After the second interrupt the process does not wait for active tasks.
     tokio.shutdown_background();
-    let ended = ending::finish(global, &directory, &board, &recording, rehearsed, outcome);
+    let ended = ending::finish(
+        global, &directory, &progress, &recording, is_partial, outcome,
+    );
     recording.close();
     ended
 }
@@ -279,11 +282,11 @@ async fn work_off(
     services: Arc<docstokg_content::resolver::settings::Settings>,
     mut job: Job<'_>,
     recording: &Recording,
-    board: &Arc<Board>,
+    progress: &Arc<Progress>,
     reachability: Option<Arc<dyn Reachability>>,
 ) -> Result<(Ended, Report), RunError> {
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::default());
-    directory.put_in_order().await.map_err(halted)?;
+    directory.recover().await.map_err(halted)?;
     prepare(directory, job.arguments).await?;
     let inputs = open_inputs(hub, directory, &services, &runtime, &mut job)?;
     let options = job.options.clone();
@@ -294,42 +297,42 @@ async fn work_off(
         settings: services,
         options: job.options,
         run_id: recording.run.id.clone(),
-        board: Arc::clone(board),
+        progress: Arc::clone(progress),
         reachability,
     };
-    let engine = Engine::new(parts).await?;
-    let ended = engine
+    let run = Run::new(parts).await?;
+    let ended = run
         .run(Box::new(Chained::new(inputs, directory.queue.clone())))
         .await?;
-    if options.rehearsal == Rehearsal::DryRun {
-        board.say(&ending::dry_run(
-            &board.tally(),
-            engine.least_time_of_rehearsed(),
+    if options.mode == RunMode::DryRun {
+        progress.notify(ending::dry_run(
+            &progress.counters(),
+            run.least_time_of_planned(),
         ));
     }
-    let now = runtime.wall().as_secs_f64();
+    let now = runtime.wall();
     let report = run::report(
         &directory.queue,
         &options,
         &recording.run.id,
-        &board.tally(),
+        &progress.counters(),
         now,
     )
     .await?;
-    if options.rehearsal == Rehearsal::No {
+    if options.mode == RunMode::Full {
         run::deliver(&directory.queue, &options.out, &report).await?;
     }
     Ok((ended, report))
 }
 
-fn halted(error: run::DirectoryError) -> RunError {
+fn halted(error: DirectoryError) -> RunError {
     RunError::Halted(format!("{:#}", anyhow::Error::from(error)))
 }
 
 /// Checks files and takes failed works up again, where the arguments ask for it.
 async fn prepare(directory: &Directory, arguments: &Download) -> Result<(), RunError> {
     if arguments.verify {
-        let (checked, wrong) = run::verify(directory).await.map_err(halted)?;
+        let (checked, wrong) = verify(directory).await.map_err(halted)?;
         for (path, flaw) in &wrong {
             output::tell(&format!("docstokg: {path}: {flaw}; downloading again"));
         }
@@ -340,7 +343,7 @@ async fn prepare(directory: &Directory, arguments: &Download) -> Result<(), RunE
         ));
     }
     if arguments.retry_failed {
-        let works = directory.queue.retry_failed("start".to_owned()).await?;
+        let works = directory.queue.retry_failed().await?;
         output::tell(&format!(
             "docstokg: trying {} again that failed",
             plural(works, "work")

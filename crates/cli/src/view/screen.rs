@@ -49,10 +49,10 @@ impl Screen {
             let _ = self.all.clear();
             self.all.set_draw_target(ProgressDrawTarget::hidden());
         }
-        self.overall.set_length(state.tally.works);
+        self.overall.set_length(state.counters.items);
         self.overall
-            .set_position(state.tally.done + state.tally.failed);
-        let free = width.saturating_sub(BAR_COLUMNS + 2 * state.tally.works.to_string().len());
+            .set_position(state.counters.done + state.counters.failed);
+        let free = width.saturating_sub(BAR_COLUMNS + 2 * state.counters.items.to_string().len());
         let texts = [progress(state), brief(state)];
         let message = texts
             .iter()

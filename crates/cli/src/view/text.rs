@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use docstokg_hub::clock::Timestamp;
+
 use super::State;
 
 /// Formats a count: `1 work`, `2 works`.
@@ -10,33 +12,28 @@ pub(crate) fn plural(number: u64, thing: &str) -> String {
 }
 
 /// Formats a time of day, UTC.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "seconds since 1970 are positive and fit"
-)]
-pub(crate) fn clock_time(seconds: f64) -> String {
-    let of_day = seconds.max(0.0) as u64 % 86_400;
+pub(crate) fn clock_time(at: Timestamp) -> String {
+    let of_day = at.since(Timestamp::EPOCH).as_secs() % 86_400;
     format!("{:02}:{:02} UTC", of_day / 3_600, of_day / 60 % 60)
 }
 
 /// Formats the progress for a wide terminal and for plain lines.
 pub(super) fn progress(state: &State) -> String {
-    let tally = &state.tally;
+    let counters = &state.counters;
     let left = match state.left {
         Some(left) => format!(", at least {} left", length(left)),
-        None if !tally.all_read => ", reading inputs".to_owned(),
+        None if !counters.all_read => ", reading inputs".to_owned(),
         None => ", remaining time unknown".to_owned(),
     };
-    let deferred = if tally.deferred > 0 {
-        format!(", {} waiting (retry later)", tally.deferred)
+    let deferred = if counters.deferred > 0 {
+        format!(", {} waiting (retry later)", counters.deferred)
     } else {
         String::new()
     };
     let files = format!(
         "{}, {:.1} MiB",
-        plural(tally.files, "file"),
-        mebibytes(tally.bytes)
+        plural(counters.files, "file"),
+        mebibytes(counters.bytes)
     );
     format!("{files}{deferred}, {} elapsed{left}", length(state.elapsed))
 }
@@ -47,26 +44,26 @@ pub(super) fn brief(state: &State) -> String {
         .left
         .map(|left| format!(", {} left", length(left)))
         .unwrap_or_default();
-    let deferred = if state.tally.deferred > 0 {
-        format!(", {} waiting", state.tally.deferred)
+    let deferred = if state.counters.deferred > 0 {
+        format!(", {} waiting", state.counters.deferred)
     } else {
         String::new()
     };
     format!(
         "{}{deferred}, {}{left}",
-        plural(state.tally.files, "file"),
+        plural(state.counters.files, "file"),
         length(state.elapsed)
     )
 }
 
 /// Formats a plain line.
 pub(super) fn plain(state: &State) -> String {
-    let tally = &state.tally;
-    let more = if tally.all_read { "" } else { " so far" };
+    let counters = &state.counters;
+    let more = if counters.all_read { "" } else { " so far" };
     format!(
         "docstokg: {} of {}{more} works, {}",
-        tally.done + tally.failed,
-        tally.works,
+        counters.done + counters.failed,
+        counters.items,
         progress(state)
     )
 }

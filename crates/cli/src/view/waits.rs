@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use docstokg_content::run::Board;
+use docstokg_bulk::progress::Progress;
+use docstokg_hub::clock::Timestamp;
 
 use super::hosts::Line;
 use super::text::{clock_time, length, plural};
@@ -53,15 +54,15 @@ pub(super) fn shortened(text: &str, width: usize) -> String {
 }
 
 /// Returns what the run waits for: deferred works first, then long queues.
-pub(super) fn of(board: &Board, hosts: &[Line], wall: f64) -> Vec<Wait> {
-    let deferred = board.waiting().into_iter().map(|wait| {
-        let left = Duration::from_secs_f64((wait.until - wall).clamp(0.0, 1e9));
+pub(super) fn of(progress: &Progress, hosts: &[Line], wall: Timestamp) -> Vec<Wait> {
+    let deferred = progress.waiting().into_iter().map(|wait| {
+        let left = wait.until.since(wall);
         Wait {
             what: format!("waiting for {} until {}", wait.host, clock_time(wait.until)),
             about: format!(
                 "in {}; {}; {}",
                 length(left),
-                plural(wait.works, "work"),
+                plural(wait.items, "work"),
                 wait.why
             ),
             hint: "; Ctrl-C stops, --max-wait 0 skips",
@@ -71,10 +72,7 @@ pub(super) fn of(board: &Board, hosts: &[Line], wall: f64) -> Vec<Wait> {
         .iter()
         .filter_map(|line| line.long_wait(LONG_QUEUE))
         .map(|(host, left, why)| Wait {
-            what: format!(
-                "waiting for {host} until {}",
-                clock_time(wall + left.as_secs_f64())
-            ),
+            what: format!("waiting for {host} until {}", clock_time(wall + left)),
             about: format!("in {}; {why}", length(left)),
             hint: "; Ctrl-C stops",
         });

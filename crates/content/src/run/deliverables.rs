@@ -12,13 +12,13 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use docstokg_bulk::queue::{ItemRow, ItemState, Queue, QueueError};
 use docstokg_hub::files::{beside, write_whole};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::Report;
 use crate::identifier::Identifier;
-use crate::queue::{ItemState, Queue, QueueError, WorkRow};
 use crate::reason::{self, Reason};
 use crate::resolver::doi_path;
 
@@ -56,9 +56,9 @@ pub(crate) struct Delivered {
 }
 
 impl Delivered {
-    fn of(row: WorkRow) -> Self {
+    fn of(row: ItemRow) -> Self {
         let record: Value = row
-            .payload
+            .record
             .as_deref()
             .and_then(|text| serde_json::from_str(text).ok())
             .unwrap_or(Value::Null);
@@ -83,9 +83,9 @@ impl Delivered {
                 |why| reason::sentence(why, status),
             ),
             detail: row.detail.unwrap_or_default(),
-            link: link(&row.work_id, doi.as_deref()),
+            link: link(&row.name, doi.as_deref()),
             doi,
-            work_id: row.work_id,
+            work_id: row.name,
         }
     }
 }
@@ -253,7 +253,7 @@ pub async fn deliver(queue: &Queue, out: &Path, report: &Report) -> Result<(), Q
             gathered.take(Delivered::of(row));
         }
     };
-    queue.each_work(take).await?;
+    queue.each_item(take).await?;
     let Some(gathered) = gathered.lock().take() else {
         return Ok(());
     };

@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use docstokg_bulk::queue::Queue;
 use tokio::sync::mpsc;
 
-use super::ingest::hidden;
+use super::feed::hidden;
 use crate::identifier::Identifier;
 use crate::input::{BadLine, Format, InputReader, Line};
-use crate::queue::Queue;
 use crate::web::BoxFuture;
 use crate::work::Work;
 

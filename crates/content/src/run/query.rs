@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use docstokg_bulk::queue::{Cursor, Queue, QueueError};
 use docstokg_hub::clock::Runtime;
 use serde_json::Value;
 use url::Url;
@@ -11,7 +12,6 @@ use url::Url;
 use super::inputs::{Inputs, Read};
 use crate::hub_web::HubWeb;
 use crate::input::{BadLine, Format, InputReader, Line};
-use crate::queue::Queue;
 use crate::resolver::settings::Settings;
 use crate::resolver::{OpenAlex, credits_left, openalex};
 use crate::web::{Ask, BoxFuture, Web, WebError};
@@ -70,10 +70,7 @@ pub struct Pages {
     settings: Arc<Settings>,
     query: Query,
     filter: Option<String>,
-    /// Where to go on; `None` at the end.
-    cursor: Option<String>,
-    page: u64,
-    found: u64,
+    cursor: Cursor,
     begun: bool,
     broken_off: bool,
     /// The answer before left nothing to pay the next one with.
@@ -97,9 +94,10 @@ impl Pages {
             settings,
             query,
             filter: None,
-            cursor: Some("*".to_owned()),
-            page: 0,
-            found: 0,
+            cursor: Cursor {
+                position: Some("*".to_owned()),
+                ..Cursor::default()
+            },
             begun: false,
             broken_off: false,
             spent: false,
@@ -107,42 +105,19 @@ impl Pages {
     }
 
     async fn read(&mut self) -> Result<Option<Vec<Read>>, String> {
-        if self.begun {
-            // The page before has been queued by now.
-            let (cursor, page, found) = (self.cursor.clone(), self.page, self.found);
-            self.queue
-                .set_cursor(self.query.name(), cursor, page, found)
-                .await
-                .map_err(|error| error.to_string())?;
-        } else {
-            self.begun = true;
-            if let Some((cursor, page, found)) = self
-                .queue
-                .cursor(self.query.name())
-                .await
-                .map_err(|error| error.to_string())?
-            {
-                (self.cursor, self.page, self.found) = (cursor, page, found);
-            }
-        }
-        let left = self
-            .query
-            .most
-            .map_or(u64::MAX, |most| most.saturating_sub(self.found));
-        let Some(cursor) = self.cursor.clone().filter(|_| left > 0) else {
+        self.keep_cursor()
+            .await
+            .map_err(|error| error.to_string())?;
+        let most = self.query.most;
+        let left = most.map_or(u64::MAX, |most| most.saturating_sub(self.cursor.found));
+        let Some(position) = self.cursor.position.clone().filter(|_| left > 0) else {
             return Ok(None);
         };
         if self.spent {
             // Asked all the same it would close the service, for questions that cost nothing, too.
             return Err("the credits that OpenAlex gives for a day are spent; the same command goes on after midnight UTC".to_owned());
         }
-        let filter = self.filter().await?;
-        let mut url = self.address("works");
-        url.query_pairs_mut()
-            .append_pair("filter", &filter)
-            .append_pair("per_page", &PAGE.min(left).to_string())
-            .append_pair("cursor", &cursor);
-        let answer = self.ask(url).await?;
+        let answer = self.ask_page(&position, left).await?;
         let Some(results) = answer.get("results").and_then(Value::as_array) else {
             let shown: String = answer.to_string().chars().take(200).collect();
             return Err(format!(
@@ -154,16 +129,47 @@ impl Pages {
             .and_then(Value::as_str)
             .filter(|_| !results.is_empty())
             .map(str::to_owned);
-        if next.as_ref() == Some(&cursor) {
+        if next.as_ref() == Some(&position) {
             return Err("OpenAlex gave the same page again instead of the next".to_owned());
         }
-        self.cursor = next;
-        self.page += 1;
-        let source: Arc<str> = format!("openalex, page {}", self.page).into();
+        self.cursor.position = next;
+        self.cursor.page += 1;
+        let works = self.lines_of(results, left);
+        self.cursor.found += works.len() as u64;
+        Ok(if works.is_empty() { None } else { Some(works) })
+    }
+
+    /// Reads how far the query was read by an earlier run; then records, before each further page,
+    /// that the one before has been queued.
+    async fn keep_cursor(&mut self) -> Result<(), QueueError> {
+        if self.begun {
+            let cursor = self.cursor.clone();
+            return self.queue.set_cursor(self.query.name(), cursor).await;
+        }
+        self.begun = true;
+        if let Some(cursor) = self.queue.cursor(self.query.name()).await? {
+            self.cursor = cursor;
+        }
+        Ok(())
+    }
+
+    /// Asks for the page at a position, with at most `left` works.
+    async fn ask_page(&mut self, position: &str, left: u64) -> Result<Value, String> {
+        let filter = self.filter().await?;
+        let mut url = self.address("works");
+        url.query_pairs_mut()
+            .append_pair("filter", &filter)
+            .append_pair("per_page", &PAGE.min(left).to_string())
+            .append_pair("cursor", position);
+        self.ask(url).await
+    }
+
+    /// Reads works of a page as input lines, each with the answer to the look-up that would follow.
+    fn lines_of(&self, results: &[Value], left: u64) -> Vec<Read> {
+        let source: Arc<str> = format!("openalex, page {}", self.cursor.page).into();
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let resolver = OpenAlex::new(Arc::clone(&self.settings));
         let lines = results.iter().take(left).flat_map(|work| {
-            // The answer to the look-up that would follow.
             let said = Some(Box::new(resolver.read(work)));
             let lines = InputReader::new(std::io::Cursor::new(work.to_string()), Format::Jsonl);
             lines.map(move |line| {
@@ -173,9 +179,7 @@ impl Pages {
                 })
             })
         });
-        let works: Vec<Read> = lines.map(|line| (Arc::clone(&source), line)).collect();
-        self.found += works.len() as u64;
-        Ok(if works.is_empty() { None } else { Some(works) })
+        lines.map(|line| (Arc::clone(&source), line)).collect()
     }
 
     /// Returns the filter, having asked for the id of the topic.
@@ -271,7 +275,7 @@ impl Inputs for Pages {
             match self.read().await {
                 Ok(works) => works,
                 Err(problem) => {
-                    self.cursor = None;
+                    self.cursor.position = None;
                     self.query.most = Some(0);
                     self.begun = false;
                     self.broken_off = true;

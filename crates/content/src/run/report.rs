@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use docstokg_bulk::progress::Counters;
+use docstokg_bulk::queue::{Queue, QueueError};
+use docstokg_hub::clock::Timestamp;
 use docstokg_hub::files::write_whole;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Options, Tally};
-use crate::queue::{Queue, QueueError};
+use super::Options;
 
 /// The summary of a run.
 #[derive(Clone, Debug, Serialize)]
@@ -34,7 +36,7 @@ pub struct Report {
     pub bad_lines: u64,
     /// Whether inputs were not read to their end, in this run or the one before.
     pub inputs_unread: bool,
-    /// Whether robots.txt was not asked.
+    /// Whether robots.txt was ignored.
     pub robots_ignored: bool,
     /// Files of this run.
     pub files: u64,
@@ -44,7 +46,7 @@ pub struct Report {
     pub classification_totals: BTreeMap<String, u64>,
     /// How many works without a file for each reason.
     pub reason_totals: BTreeMap<String, u64>,
-    /// What became of asking whom.
+    /// What became of asking each resolver.
     pub resolvers: Value,
     /// The limits in force.
     #[serde(skip_serializing_if = "Value::is_null")]
@@ -59,26 +61,27 @@ pub async fn report(
     queue: &Queue,
     options: &Options,
     run_id: &str,
-    tally: &Tally,
-    now: f64,
+    counters: &Counters,
+    now: Timestamp,
 ) -> Result<Report, QueueError> {
     let totals = queue.totals().await?;
     let counts = queue.counts().await?;
+    let only = |classification| totals.only.get(classification).copied().unwrap_or(0);
     let report = Report {
         run_id: run_id.to_owned(),
-        processed: counts.done + counts.failed,
+        processed: counts.ended(),
         saved: counts.done,
-        html_only: totals.html_only,
-        xml_only: totals.xml_only,
-        skipped: tally.duplicates,
+        html_only: only("html"),
+        xml_only: only("xml"),
+        skipped: counters.duplicates,
         failed: counts.failed,
-        left: counts.queued + counts.leased,
+        left: counts.left(),
         worker_failures: 0,
-        bad_lines: tally.bad_lines,
+        bad_lines: counters.bad_lines,
         inputs_unread: queue.is_unread().await?,
         robots_ignored: options.ignore_robots,
-        files: tally.files,
-        bytes_downloaded: tally.bytes,
+        files: counters.files,
+        bytes_downloaded: counters.bytes,
         classification_totals: totals.classifications,
         reason_totals: totals.reasons,
         resolvers: json!({ "attempts": totals.attempts, "successes": totals.successes, "status_counts": totals.statuses, "error_reasons": totals.errors }),

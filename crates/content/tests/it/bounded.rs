@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use docstokg_bulk::scheduler::Ended;
 use docstokg_content::reason::Reason;
-use docstokg_content::run::Ended;
 use docstokg_content::run::inputs::Listed;
 use docstokg_origin_sim::{Origin, Reply};
 
@@ -14,16 +14,19 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Three works of one host, with this much time each: how the run ended, after how long, and why
 /// works did.
-fn run(origin: Origin, yaml: &str) -> (Ended, Duration, std::collections::BTreeMap<Reason, u64>) {
+fn run(
+    origin: Origin,
+    yaml: &str,
+) -> (
+    Ended,
+    Duration,
+    std::collections::BTreeMap<&'static str, u64>,
+) {
     let world = World::new(vec![origin], &format!("version: 1\n{yaml}\n"), |_| None);
-    let (ended, took, board) = world.run(Box::new(Listed::new("list", urls(1, 3))), |options| {
+    let (ended, took, progress) = world.run(Box::new(Listed::new("list", urls(1, 3))), |options| {
         options.item_deadline = Some(DEADLINE)
     });
-    (
-        ended,
-        took,
-        board.tally().reasons.clone().into_iter().collect(),
-    )
+    (ended, took, progress.counters().reasons)
 }
 
 fn without_robots(answer: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Origin {
@@ -44,7 +47,11 @@ fn a_line_of_hours_does_not_outlast_the_time_of_a_work() {
     let yaml = "limits: { hosts: { h0.example: { artifact: { rates: [\"1/HOUR\"] }, landing: { rates: [] } } } }";
     let (ended, took, reasons) = run(without_robots(|_| pdf("x")), yaml);
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
-    assert_eq!(reasons.get(&Reason::Deadline), Some(&2), "{reasons:?}");
+    assert_eq!(
+        reasons.get(Reason::Deadline.as_str()),
+        Some(&2),
+        "{reasons:?}"
+    );
     assert!(took < DEADLINE * 2, "{took:?}");
 }
 
@@ -68,7 +75,11 @@ fn an_answer_that_never_ends_does_not_either() {
         FREE,
     );
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
-    assert_eq!(reasons.get(&Reason::Deadline), Some(&3), "{reasons:?}");
+    assert_eq!(
+        reasons.get(Reason::Deadline.as_str()),
+        Some(&3),
+        "{reasons:?}"
+    );
     assert!(took < DEADLINE * 2, "{took:?}");
 }
 
@@ -83,15 +94,15 @@ fn a_run_waits_no_longer_than_it_was_told_when_a_breaker_opens_in_mid_run() {
             },
         );
     let world = World::new(vec![origin], &format!("version: 1\n{FREE}\n"), |_| None);
-    let (ended, took, board) = world.run(Box::new(Listed::new("list", urls(1, 3))), |options| {
+    let (ended, took, progress) = world.run(Box::new(Listed::new("list", urls(1, 3))), |options| {
         options.max_wait = Duration::from_secs(60)
     });
-    let Ended::Parked { left: 2, due_in } = ended else {
+    let Ended::Deferred { left: 2, due_in } = ended else {
         panic!("{ended:?}")
     };
     assert!(
         due_in > Duration::from_secs(7_000) && took < Duration::from_secs(120),
         "{due_in:?} {took:?}"
     );
-    assert_eq!(board.tally().done, 1);
+    assert_eq!(progress.counters().done, 1);
 }

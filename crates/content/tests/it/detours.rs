@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use docstokg_bulk::scheduler::Ended;
 use docstokg_content::identifier::Identifier;
-use docstokg_content::run::Ended;
 use docstokg_content::run::inputs::Listed;
 use docstokg_content::work::Work;
 use docstokg_origin_sim::{Origin, Reply};

@@ -1,18 +1,34 @@
 //! Directories of runs that an earlier version began.
 
-use docstokg_content::queue::{Mode, Queue};
+use docstokg_bulk::job::{Next, State as _};
+use docstokg_bulk::lane::LaneKey;
+use docstokg_bulk::queue::{Mode, Queue};
+use docstokg_content::reason::Reason;
+use docstokg_content::resolver::order::Choice;
+use docstokg_content::run::earlier_reasons;
+use docstokg_content::work_state::{Goals, Kind, Step, WorkState};
+use docstokg_hub::Role;
+use docstokg_hub::clock::Timestamp;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::script::run;
 
-/// Makes a queue as the version before this one left it: a failed work, one that is deferred, and
+fn open(path: &std::path::Path) -> Queue {
+    Queue::open(path, Mode::Inline, &earlier_reasons()).unwrap()
+}
+
+fn at(seconds: f64) -> Timestamp {
+    Timestamp::from_secs_f64(seconds)
+}
+
+/// Makes a queue as version 8 left it: a failed work, one that is deferred, and
 /// records of both.
 fn earlier(directory: &TempDir) -> std::path::PathBuf {
     let path = directory.path().join("manifest.sqlite3");
     let database = Connection::open(&path).unwrap();
     database
-        .execute_batch(include_str!("../../src/queue/schema.sql"))
+        .execute_batch(include_str!("fixtures/queue_version_9.sql"))
         .unwrap();
     let progress = r#"{"work":{"typed":"doi:10.5555/b","identifiers":{"doi":"10.5555/b"},"title":null,"year":null,"failed_urls":[]},
         "asked":[{"resolver":"unpaywall","again_at":null,"answers":1,"refusals":0}],"places":[],"got":[],"begun":1.0,"attempts":1,
@@ -36,7 +52,7 @@ fn earlier(directory: &TempDir) -> std::path::PathBuf {
 #[test]
 fn reasons_of_an_earlier_version_get_their_one_spelling() {
     let directory = TempDir::new().unwrap();
-    let queue = Queue::open(&earlier(&directory), Mode::Inline).unwrap();
+    let queue = open(&earlier(&directory));
     let totals = run(queue.totals()).unwrap();
     assert_eq!(
         totals.reasons.into_iter().collect::<Vec<_>>(),
@@ -64,13 +80,110 @@ fn reasons_of_an_earlier_version_get_their_one_spelling() {
 #[test]
 fn failed_and_deferred_works_of_an_earlier_version_are_taken_up() {
     let directory = TempDir::new().unwrap();
-    let queue = Queue::open(&earlier(&directory), Mode::Inline).unwrap();
-    assert_eq!(run(queue.retry_failed("start".to_owned())).unwrap(), 1);
-    let due = run(queue.take_due(100.0, 10)).unwrap();
-    let progress = due[0].progress.as_deref().unwrap();
-    let pursuit: docstokg_content::pursuit::Pursuit = serde_json::from_str(progress).unwrap();
+    let queue = open(&earlier(&directory));
+    assert_eq!(run(queue.retry_failed()).unwrap(), 1);
+    let due = run(queue.claim_due(at(100.0), 10)).unwrap();
+    let state = WorkState::decode(due[0].saved_state.as_deref().unwrap()).unwrap();
+    assert_eq!(state.decisive().reason, Reason::BotChallenge);
+}
+
+/// A work as version 9 persisted it between steps: one place is deferred, and a resolver too.
+const STATE_OF_VERSION_9: &str = r#"{"work":{"typed":"doi:10.5555/b","identifiers":{"doi":"10.5555/b"},"title":null,"year":null,"failed_urls":[]},
+    "asked":[{"resolver":"unpaywall","again_at":1763280099.5000004,"answers":1,"refusals":2,"setback":{"reason":"breaker_open","detail":"paused"},"waits_since":1763280000.25}],
+    "places":[{"location":{"url":"https://arxiv.org/pdf/1","offers":"pdf","resolver":"unpaywall"},"state":{"Later":[1763280050.125,1]},
+        "setback":{"reason":"rate_limited","detail":"arxiv.org asked to wait","http_status":429,"stage":"file"}}],
+    "got":[],"begun":1763280000.25,"attempts":1,"last":null,"ended_by":null,
+    "deferral":{"host":"arxiv.org","until":1763280050.125,"why":"the host asked for fewer requests"}}"#;
+
+#[test]
+fn the_state_of_a_work_of_version_9_is_read() {
+    let mut state = WorkState::decode(STATE_OF_VERSION_9).unwrap();
+    assert_eq!(state.begun, Some(at(1_763_280_000.25)));
+    let deferral = state.deferral().clone().unwrap();
     assert_eq!(
-        pursuit.decisive().reason,
-        docstokg_content::reason::Reason::BotChallenge
+        (deferral.host.as_str(), deferral.until),
+        ("arxiv.org", at(1_763_280_050.125))
     );
+    let goals = Goals {
+        kinds: [Kind::Pdf].into(),
+        choice: Choice::default(),
+        max_attempts: 20,
+        deadline: None,
+    };
+    // Without resolvers only the place is left: it waits until its time, and not longer.
+    let until = deferral.until;
+    assert_eq!(
+        state.next(&goals, &[], at(1_763_280_049.0)),
+        Next::Wait(until)
+    );
+    assert_eq!(state.next(&goals, &[], until), Next::Run(Step::Fetch(0)));
+    // It is written in the present form, and reads back as the same.
+    let text = state.encode().unwrap();
+    assert!(
+        text.contains(r#""candidates":[{"#) && text.contains("1763280050.125"),
+        "{text}"
+    );
+    assert_eq!(WorkState::decode(&text), Some(state));
+}
+
+/// Lanes of version 9 are parsed once, and works are found in them again.
+#[test]
+fn works_of_version_9_stand_in_their_lanes() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("manifest.sqlite3");
+    let database = Connection::open(&path).unwrap();
+    database
+        .execute_batch(include_str!("fixtures/queue_version_9.sql"))
+        .unwrap();
+    for (id, lane, state) in [
+        (1, "start", "queued"),
+        (2, "input needed", "queued"),
+        (3, "site:arxiv|artifact", "queued"),
+        (4, "site:arxiv|artifact", "leased"),
+        (5, "pub.example|landing", "queued"),
+        (6, "resolver openalex", "queued"),
+        (7, "landing of 10.5555", "queued"),
+        (8, "resolver openalex", "done"),
+    ] {
+        let item = "INSERT INTO items (id, key_hash, work_id, source, line, state, lane, updated_at) VALUES (?1, randomblob(16), ?1, 'list', 1, ?3, ?2, 1.0)";
+        database.execute(item, (id, lane, state)).unwrap();
+    }
+    database.pragma_update(None, "user_version", 9).unwrap();
+    drop(database);
+    let queue = open(&path);
+    let backlog = run(queue.backlog(None, 10)).unwrap();
+    let site = |site: &str, role| LaneKey::Site {
+        site: site.into(),
+        role,
+    };
+    let lanes: Vec<_> = backlog
+        .into_iter()
+        .map(|found| (found.lane, found.items))
+        .collect();
+    assert_eq!(
+        lanes,
+        [
+            (LaneKey::Landing("10.5555".into()), 1),
+            (LaneKey::MissingInput, 1),
+            (site("site:arxiv", Role::Artifact), 2),
+            (site("pub.example", Role::Landing), 1),
+            (LaneKey::Source("openalex".into()), 1),
+            (LaneKey::Start, 1),
+        ]
+    );
+    let after = run(queue.backlog(Some(LaneKey::MissingInput), 1)).unwrap();
+    assert_eq!(after[0].lane, site("site:arxiv", Role::Artifact));
+    assert_eq!(
+        run(queue.claim(site("site:arxiv", Role::Artifact), 10))
+            .unwrap()
+            .len(),
+        2
+    );
+    // Opened again, it is of the present version already.
+    drop(queue);
+    let version: i64 = Connection::open(&path)
+        .unwrap()
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(version, 10);
 }

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use docstokg_bulk::scheduler::Ended;
 use docstokg_content::identifier::Identifier;
 use docstokg_content::landing_page::{self, Page};
 use docstokg_content::location::Offers;
-use docstokg_content::run::Ended;
 use docstokg_content::run::inputs::Listed;
 use docstokg_content::work::Work;
 use docstokg_origin_sim::{Origin, Reply};

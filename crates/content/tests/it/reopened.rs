@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_content::run::Ended;
+use docstokg_bulk::scheduler::Ended;
 use docstokg_content::run::inputs::Listed;
 use docstokg_hub::clock::Random;
 use docstokg_hub::{Host, Hub};
@@ -37,9 +37,9 @@ fn an_operators_close_reaches_deferred_works_within_five_seconds() {
             .await
             .expect("it answers");
     });
-    let (ended, took, board) = world.run(Box::new(Listed::new("list", urls(2, 20))), |_| {});
+    let (ended, took, progress) = world.run(Box::new(Listed::new("list", urls(2, 20))), |_| {});
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
-    assert_eq!(board.tally().done, 40);
+    assert_eq!(progress.counters().done, 40);
     // Twenty files at five a second, beginning at most five seconds after the close.
     assert!(
         took > Duration::from_secs(60) && took < Duration::from_secs(60 + 5 + 6),

@@ -8,17 +8,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use docstokg_bulk::connectivity::Reachability;
+use docstokg_bulk::directory::UnfinishedFiles;
+use docstokg_bulk::progress::Progress;
+use docstokg_bulk::queue::Mode;
+use docstokg_bulk::scheduler::Ended;
 use docstokg_content::input::{Format, InputReader};
-use docstokg_content::pursuit::Kind;
-use docstokg_content::queue::Mode;
 use docstokg_content::reason::Reason;
 use docstokg_content::resolver::settings::{Credentials, Secret, Settings};
 use docstokg_content::run::inputs::{Inputs, Listed};
-use docstokg_content::run::{Board, Directory, Ended, Engine, Options, Parts, report};
+use docstokg_content::run::{Options, Parts, Run, open_directory, report};
 use docstokg_content::web::BoxFuture;
 use docstokg_content::work::Work;
+use docstokg_content::work_state::Kind;
 use docstokg_hub::Hub;
-use docstokg_hub::clock::{Clock, Random};
+use docstokg_hub::clock::{Clock, Random, Timestamp};
 use docstokg_hub::config::load::{Sources, load};
 use docstokg_hub::config::{Config, Durability};
 use docstokg_hub::policy::classify::Fault;
@@ -51,7 +55,7 @@ pub(crate) struct World {
     out: TempDir,
     /// The store of limits, where another process shares it.
     pub(crate) store: Option<Arc<dyn StateStore>>,
-    pub(crate) reachability: Option<Arc<dyn docstokg_content::run::Reachability>>,
+    pub(crate) reachability: Option<Arc<dyn Reachability>>,
     /// When this machine has no network, from the beginning of the simulation on.
     pub(crate) outage: Range<Duration>,
     /// A host that serves no https.
@@ -154,7 +158,7 @@ impl World {
         &self,
         inputs: Box<dyn Inputs>,
         change: impl FnOnce(&mut Options),
-    ) -> (Ended, Duration, Arc<Board>) {
+    ) -> (Ended, Duration, Arc<Progress>) {
         let hub = Hub::builder(self.config.clone())
             .runtime(self.simulation.runtime())
             .store(
@@ -171,13 +175,13 @@ impl World {
             }))
             .build()
             .unwrap();
-        let directory = Directory::open(self.out.path(), Mode::Inline).unwrap();
+        let directory = open_directory(self.out.path(), Mode::Inline).unwrap();
         let mut options = Options {
             min_free: 0,
             ..Options::new(self.out.path().to_owned())
         };
         change(&mut options);
-        let board = Arc::new(Board::default());
+        let progress = Arc::new(Progress::default());
         let parts = Parts {
             hub,
             runtime: self.simulation.runtime(),
@@ -185,26 +189,30 @@ impl World {
             settings: Arc::clone(&self.settings),
             options: options.clone(),
             run_id: "run".into(),
-            board: Arc::clone(&board),
+            progress: Arc::clone(&progress),
             reachability: self.reachability.clone(),
         };
         let begun = self.simulation.elapsed();
-        let (told, tally) = (options.clone(), Arc::clone(&board));
+        let (told, counters) = (options.clone(), Arc::clone(&progress));
         let ended = self.simulation.block_on(async move {
-            directory.put_in_order().await.unwrap();
+            directory.recover().await.unwrap();
             let queue = parts.queue.clone();
-            let engine = Engine::new(parts).await.unwrap();
-            let ended = engine.run(inputs).await.unwrap();
-            report(&queue, &told, "run", &tally.tally(), 0.0)
+            let run = Run::new(parts).await.unwrap();
+            let ended = run.run(inputs).await.unwrap();
+            report(&queue, &told, "run", &counters.counters(), Timestamp::EPOCH)
                 .await
                 .unwrap();
-            directory.tidy(matches!(ended, Ended::Complete));
+            directory.clean_up(if ended == Ended::Complete {
+                UnfinishedFiles::Remove
+            } else {
+                UnfinishedFiles::Keep
+            });
             ended
         });
         (
             ended,
             self.simulation.elapsed().saturating_sub(begun),
-            board,
+            progress,
         )
     }
 
@@ -287,7 +295,7 @@ fn a_run_gets_everything_that_can_be_had_and_draws_no_429() {
             file_bytes: 3_000..9_000,
         });
         let world = World::of(&library);
-        let (ended, took, board) = world.run(
+        let (ended, took, progress) = world.run(
             Box::new(Typed(Some(library.input_lines().join("\n")))),
             |_| {},
         );
@@ -303,9 +311,9 @@ fn a_run_gets_everything_that_can_be_had_and_draws_no_429() {
                 .nothing_before_retry_after(&host)
                 .unwrap();
         }
-        let tally = board.tally();
-        assert_eq!(tally.works, library.truth().len() as u64);
-        assert!(tally.bad_lines > 0 && tally.duplicates > 0);
+        let counters = progress.counters();
+        assert_eq!(counters.items, library.truth().len() as u64);
+        assert!(counters.bad_lines > 0 && counters.duplicates > 0);
         // No file is fetched twice: every path that gave a whole file did so once.
         let mut whole: BTreeMap<(String, String), u32> = BTreeMap::new();
         for arrival in world
@@ -396,9 +404,9 @@ fn the_makespan_is_close_to_the_theoretical_minimum_though_inputs_are_sorted_by_
     let latency = Duration::from_millis(80);
     let (origins, yaml) = plain_hosts(20, "5/SECOND", latency);
     let world = World::new(origins, &yaml, |_| None);
-    let (ended, took, board) = world.run(Box::new(Listed::new("list", urls(20, 200))), |_| {});
+    let (ended, took, progress) = world.run(Box::new(Listed::new("list", urls(20, 200))), |_| {});
     assert!(matches!(ended, Ended::Complete));
-    assert_eq!(board.tally().done, 4_000);
+    assert_eq!(progress.counters().done, 4_000);
     // 200 at five a second: the last leaves after 39 seconds. robots.txt comes first, once.
     let least = 39.0 + 2.0 * latency.as_secs_f64();
     let ratio = took.as_secs_f64() / least;
@@ -419,9 +427,9 @@ fn a_url_with_a_key_beside_a_doi_is_used_and_not_written_down() {
     let mut work =
         Work::new(docstokg_content::identifier::Identifier::parse("10.1234/signed").unwrap());
     work.identifiers.url = Some("http://h0.example/f/1.pdf?token=hush-hush".parse().unwrap());
-    let (ended, _, board) = world.run(Box::new(Listed::new("list", vec![work])), |_| {});
+    let (ended, _, progress) = world.run(Box::new(Listed::new("list", vec![work])), |_| {});
     assert!(matches!(ended, Ended::Complete));
-    assert_eq!(board.tally().done, 1);
+    assert_eq!(progress.counters().done, 1);
     for file in ["manifest.sqlite3", "manifest.jsonl"] {
         let bytes = std::fs::read(world.out.path().join(file)).unwrap();
         assert!(
@@ -453,7 +461,7 @@ fn works_that_lead_to_one_url_share_its_file_and_ask_for_it_once() {
             work
         })
         .collect();
-    let (ended, _, board) = world.run(Box::new(Listed::new("list", works)), |_| {});
+    let (ended, _, progress) = world.run(Box::new(Listed::new("list", works)), |_| {});
     assert!(matches!(ended, Ended::Complete));
     let without: Vec<_> = world
         .records()
@@ -461,7 +469,7 @@ fn works_that_lead_to_one_url_share_its_file_and_ask_for_it_once() {
         .filter(|record| record["record_type"] == "manifest" && record["path"].is_null())
         .collect();
     assert!(without.is_empty(), "{without:?}");
-    assert_eq!(board.tally().done, 40);
+    assert_eq!(progress.counters().done, 40);
     assert_eq!(
         world
             .web
@@ -493,7 +501,7 @@ fn one_host_that_wants_to_be_left_alone_for_an_hour_slows_nobody() {
             ));
         }
         let world = World::new(origins, &yaml, |_| None);
-        let (ended, took, board) = world
+        let (ended, took, progress) = world
             .run(Box::new(Listed::new("list", urls(51, 50))), |options| {
                 options.max_wait = Duration::from_secs(60)
             });
@@ -503,13 +511,13 @@ fn one_host_that_wants_to_be_left_alone_for_an_hour_slows_nobody() {
             .max()
             .unwrap();
         let first = world.web.ledger().arrivals()[0].at;
-        (ended, took, board.tally().done, last.since(first))
+        (ended, took, progress.counters().done, last.since(first))
     };
     let (ended, _, done, alone) = run(false);
     assert!(matches!(ended, Ended::Complete) && done == 51 * 50);
     let (ended, _, done, beside) = run(true);
     assert_eq!(done, 50 * 50);
-    let Ended::Parked { left: 50, due_in } = ended else {
+    let Ended::Deferred { left: 50, due_in } = ended else {
         panic!("{ended:?}")
     };
     assert!(due_in > Duration::from_secs(3_000), "{due_in:?}");
@@ -526,9 +534,9 @@ fn a_parked_host_is_taken_up_again_when_its_time_has_come() {
         Reply::status(503).header("retry-after", "120"),
     ));
     let world = World::new(origins, &yaml, |_| None);
-    let (ended, took, board) = world.run(Box::new(Listed::new("list", urls(2, 20))), |_| {});
+    let (ended, took, progress) = world.run(Box::new(Listed::new("list", urls(2, 20))), |_| {});
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
-    assert_eq!(board.tally().done, 40);
+    assert_eq!(progress.counters().done, 40);
     assert!(
         took > Duration::from_secs(120) && took < Duration::from_secs(200),
         "{took:?}"
@@ -553,11 +561,11 @@ fn a_second_run_on_the_same_directory_fetches_nothing_again() {
     let inputs = || Box::new(Typed(Some(library.input_lines().join("\n"))));
     world.run(inputs(), |_| {});
     let (before, records) = (world.web.ledger().len(), world.records().len());
-    let (ended, _, board) = world.run(inputs(), |_| {});
+    let (ended, _, progress) = world.run(inputs(), |_| {});
     assert!(matches!(ended, Ended::Complete));
     assert_eq!(world.web.ledger().len(), before);
     assert_eq!(world.records().len(), records);
-    assert!(board.tally().already > 0);
+    assert!(progress.counters().already > 0);
 }
 
 #[test]
@@ -607,9 +615,9 @@ fn a_run_that_is_asked_to_stop_finishes_what_is_in_flight_and_keeps_the_rest() {
         panic!("{ended:?}")
     };
     assert!(left > 200, "{left}");
-    let (ended, _, board) = world.run(Box::new(Listed::new("list", Vec::new())), |_| {});
+    let (ended, _, progress) = world.run(Box::new(Listed::new("list", Vec::new())), |_| {});
     assert!(matches!(ended, Ended::Complete));
-    assert_eq!(board.tally().done, 300);
+    assert_eq!(progress.counters().done, 300);
     for host in 0..3 {
         let arrivals = world.web.ledger().at(&format!("h{host}.example"));
         let mut paths: Vec<&str> = arrivals
@@ -678,7 +686,7 @@ fn one_429_of_a_service_costs_no_work() {
     let world = World::new(origins, &yaml, |service| {
         (service == "unpaywall").then(|| "http://api.example/v2/".to_owned())
     });
-    let (ended, took, board) = world.run(Box::new(Listed::new("list", dois(600))), |options| {
+    let (ended, took, progress) = world.run(Box::new(Listed::new("list", dois(600))), |options| {
         options.choice.disable = [
             "openalex",
             "crossref",
@@ -692,10 +700,10 @@ fn one_429_of_a_service_costs_no_work() {
     });
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
     assert_eq!(
-        (board.tally().done, board.tally().failed),
+        (progress.counters().done, progress.counters().failed),
         (600, 0),
         "{:?}",
-        board.tally().reasons
+        progress.counters().reasons
     );
     assert!(took < Duration::from_secs(60), "{took:?}");
     world
@@ -716,9 +724,9 @@ fn a_host_that_keeps_failing_is_given_up() {
         }
     });
     let world = World::new(origins, &yaml, |_| None);
-    let (ended, took, board) = world.run(Box::new(Listed::new("list", urls(1, 60))), |_| {});
+    let (ended, took, progress) = world.run(Box::new(Listed::new("list", urls(1, 60))), |_| {});
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
-    assert_eq!(board.tally().failed, 60);
+    assert_eq!(progress.counters().failed, 60);
     assert!(took < Duration::from_secs(1_000), "{took:?}");
     // The breaker kept nearly all of them from being sent.
     assert!(
@@ -749,11 +757,11 @@ fn hosts_that_want_long_pauses_keep_nobody_waiting() {
     let slow =
         slow.map(|url| Work::new(docstokg_content::identifier::Identifier::parse(&url).unwrap()));
     let works: Vec<Work> = slow.chain(urls(1, 400)).collect();
-    let (ended, took, board) = world.run(Box::new(Listed::new("list", works)), |options| {
+    let (ended, took, progress) = world.run(Box::new(Listed::new("list", works)), |options| {
         options.workers = 100
     });
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
-    assert_eq!(board.tally().done, 800);
+    assert_eq!(progress.counters().done, 800);
     let fast = world.web.ledger().at("h0.example");
     let last = fast.last().unwrap().at.since(fast[0].at);
     assert!(
@@ -797,14 +805,17 @@ fn a_redirect_to_a_host_that_wants_no_robots_is_not_followed() {
     let work = Work::new(
         docstokg_content::identifier::Identifier::parse("http://a.example/x.pdf").unwrap(),
     );
-    let (_, _, board) = world.run(Box::new(Listed::new("list", vec![work])), |options| {
+    let (_, _, progress) = world.run(Box::new(Listed::new("list", vec![work])), |options| {
         options.choice.disable = vec!["openalex".parse().unwrap()]
     });
     assert_eq!(
-        board.tally().reasons.get(&Reason::RobotsDisallowed),
+        progress
+            .counters()
+            .reasons
+            .get(Reason::RobotsDisallowed.as_str()),
         Some(&1),
         "{:?}",
-        board.tally()
+        progress.counters()
     );
     let asked: Vec<String> = world
         .web
@@ -828,15 +839,15 @@ fn a_work_has_no_more_time_than_it_is_given() {
         }
     });
     let world = World::new(vec![origin], yaml, |_| None);
-    let (ended, took, board) = world.run(Box::new(Listed::new("list", urls(1, 3))), |options| {
+    let (ended, took, progress) = world.run(Box::new(Listed::new("list", urls(1, 3))), |options| {
         options.item_deadline = Some(Duration::from_secs(3))
     });
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
     assert_eq!(
-        board.tally().reasons.get(&Reason::Deadline),
+        progress.counters().reasons.get(Reason::Deadline.as_str()),
         Some(&3),
         "{:?}",
-        board.tally().reasons
+        progress.counters().reasons
     );
     assert!(took < Duration::from_secs(10), "{took:?}");
 }

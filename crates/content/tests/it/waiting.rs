@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use docstokg_bulk::connectivity::Reachability;
+use docstokg_bulk::progress::Progress;
+use docstokg_bulk::scheduler::Ended;
 use docstokg_content::identifier::Identifier;
+use docstokg_content::run::Options;
 use docstokg_content::run::inputs::Listed;
-use docstokg_content::run::{Board, Ended, Options, Reachability};
 use docstokg_content::web::BoxFuture;
 use docstokg_content::work::Work;
 use docstokg_origin_sim::{Origin, Reply};
@@ -50,7 +53,7 @@ fn run(
     world: &World,
     id: &str,
     change: impl FnOnce(&mut Options),
-) -> (Ended, Duration, Arc<Board>) {
+) -> (Ended, Duration, Arc<Progress>) {
     let work = Work::new(Identifier::parse(id).unwrap());
     world.run(Box::new(Listed::new("list", vec![work])), change)
 }
@@ -96,14 +99,17 @@ fn a_run_that_waits_says_for_whom_and_with_no_wait_ends_at_once() {
         ("/file.pdf", _) => pdf(path),
         _ => Reply::status(404),
     });
-    let (ended, took, board) = run(&world, "http://svc.example/file.pdf", |options| {
+    let (ended, took, progress) = run(&world, "http://svc.example/file.pdf", |options| {
         options.max_wait = Duration::ZERO
     });
-    assert!(matches!(ended, Ended::Parked { left: 1, .. }), "{ended:?}");
+    assert!(
+        matches!(ended, Ended::Deferred { left: 1, .. }),
+        "{ended:?}"
+    );
     assert!(took < Duration::from_secs(30), "{took:?}");
-    let waiting = board.waiting();
+    let waiting = progress.waiting();
     assert_eq!(
-        (waiting.len(), waiting[0].host.as_str(), waiting[0].works),
+        (waiting.len(), waiting[0].host.as_str(), waiting[0].items),
         (1, "svc.example", 1)
     );
     assert_eq!(waiting[0].why, "the host asked for fewer requests");
@@ -157,10 +163,10 @@ fn works_that_meet_a_lost_network_wait_for_it_and_go_on_when_it_is_back() {
     let works = (0..6)
         .map(|n| Work::new(Identifier::parse(&format!("http://svc.example/{n}.pdf")).unwrap()))
         .collect();
-    let (ended, took, board) = world.run(Box::new(Listed::new("list", works)), |_| {});
+    let (ended, took, progress) = world.run(Box::new(Listed::new("list", works)), |_| {});
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
     assert_eq!(
-        (board.tally().done, board.tally().failed),
+        (progress.counters().done, progress.counters().failed),
         (6, 0),
         "{:?}",
         world.records()
@@ -175,10 +181,13 @@ fn works_that_meet_a_lost_network_wait_for_it_and_go_on_when_it_is_back() {
 fn a_network_that_stays_away_ends_the_run_when_the_wait_is_over() {
     let mut world = world(|_, path, _| pdf(path));
     world.outage = Duration::ZERO..Duration::from_secs(100_000);
-    let (ended, took, board) = run(&world, "http://svc.example/file.pdf", |options| {
+    let (ended, took, progress) = run(&world, "http://svc.example/file.pdf", |options| {
         options.max_wait = Duration::from_secs(120)
     });
-    assert!(matches!(ended, Ended::Parked { left: 1, .. }), "{ended:?}");
+    assert!(
+        matches!(ended, Ended::Deferred { left: 1, .. }),
+        "{ended:?}"
+    );
     assert!(took < Duration::from_secs(400), "{took:?}");
-    assert_eq!(board.waiting()[0].why, "no network");
+    assert_eq!(progress.waiting()[0].why, "no network");
 }

@@ -4,8 +4,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use docstokg_bulk::directory::{Directory, UnfinishedFiles};
+use docstokg_bulk::progress::{Counters, Progress};
+use docstokg_bulk::scheduler::{Ended, RunError};
 use docstokg_content::reason::Reason;
-use docstokg_content::run::{Board, Directory, Ended, Report, RunError, Tally};
+use docstokg_content::run::Report;
 use docstokg_hub::clock::{Clock, TokioRuntime};
 use serde_json::{Value, json};
 
@@ -19,43 +22,47 @@ use crate::view::{clock_time, length, mebibytes, plural};
 pub(super) fn finish(
     global: &Global,
     directory: &Directory,
-    board: &Board,
+    progress: &Progress,
     recording: &Recording,
-    rehearsed: bool,
+    is_partial: bool,
     outcome: Option<Result<(Ended, Report), RunError>>,
 ) -> Result<ExitCode, Failure> {
     let (ended, report) = match outcome {
         Some(Ok(done)) => done,
         Some(Err(error)) => {
             directory.queue.close();
-            directory.tidy(false);
+            directory.clean_up(UnfinishedFiles::Keep);
             output::hint("finished downloads are kept; continue with --resume");
             return Err(Failure::Failed(error.into()));
         }
         None => {
-            directory.tidy(false);
+            directory.clean_up(UnfinishedFiles::Keep);
             return Err(Failure::Failed(anyhow::anyhow!(
                 "stopped at once; continue with --resume"
             )));
         }
     };
     directory.queue.close();
-    directory.tidy(matches!(ended, Ended::Complete));
-    let code = exit_code(&ended, &report, rehearsed);
+    directory.clean_up(if ended == Ended::Complete {
+        UnfinishedFiles::Remove
+    } else {
+        UnfinishedFiles::Keep
+    });
+    let code = exit_code(&ended, &report, is_partial);
     if global.json {
         let mut shown =
             serde_json::to_value(&report).context("the report cannot be written as JSON")?;
         shown["ok"] = json!(code == ExitCode::SUCCESS);
-        shown["manifest"] = if rehearsed {
+        shown["manifest"] = if is_partial {
             Value::Null
         } else {
             json!(directory.path.join("manifest.jsonl").display().to_string())
         };
         shown["telemetry_run"] = json!(recording.run.id);
-        add_end(&mut shown, &ended, &board.listed());
+        add_end(&mut shown, &ended, &progress.listed());
         output::json(&shown);
     } else {
-        for (work, url) in &board.listed() {
+        for (work, url) in &progress.listed() {
             output::line(&format!("{work}\t{url}"));
         }
     }
@@ -63,7 +70,7 @@ pub(super) fn finish(
         output::complain(&offline(*left));
         return Ok(code);
     }
-    if !global.quiet && !rehearsed {
+    if !global.quiet && !is_partial {
         output::tell(&sentence(&ended, &report));
         let out = directory.path.display();
         output::tell(&format!(
@@ -71,8 +78,8 @@ pub(super) fn finish(
             directory.path.join("report.html").display()
         ));
     }
-    if let Ended::Parked { due_in, .. } = &ended {
-        tell_waits(board, due_in.as_secs_f64());
+    if let Ended::Deferred { due_in, .. } = &ended {
+        tell_waits(progress, *due_in);
     }
     Ok(code)
 }
@@ -80,7 +87,7 @@ pub(super) fn finish(
 /// Adds how the run ended, and the locations that `--list-only` found.
 fn add_end(shown: &mut Value, ended: &Ended, listed: &[(String, String)]) {
     shown["offline"] = json!(matches!(ended, Ended::Offline { .. }));
-    if let Ended::Parked { due_in, .. } = ended {
+    if let Ended::Deferred { due_in, .. } = ended {
         shown["cooldown_remaining_ms"] = json!(output::millis(*due_in));
     }
     if !listed.is_empty() {
@@ -91,37 +98,37 @@ fn add_end(shown: &mut Value, ended: &Ended, listed: &[(String, String)]) {
     }
 }
 
-fn exit_code(ended: &Ended, report: &Report, rehearsed: bool) -> ExitCode {
+fn exit_code(ended: &Ended, report: &Report, is_partial: bool) -> ExitCode {
     match ended {
         Ended::Complete if report.inputs_unread => ExitCode::from(exit::FAILED),
-        Ended::Complete if rehearsed && report.bad_lines == 0 => ExitCode::SUCCESS,
+        Ended::Complete if is_partial && report.bad_lines == 0 => ExitCode::SUCCESS,
         Ended::Complete if report.failed == 0 && report.bad_lines == 0 => ExitCode::SUCCESS,
-        Ended::Parked { .. } => ExitCode::from(exit::REFUSED),
+        Ended::Deferred { .. } => ExitCode::from(exit::REFUSED),
         _ => ExitCode::from(exit::FAILED),
     }
 }
 
 /// Formats what a run would do: how many works are known, how many are to download, and how long
 /// that takes at least.
-pub(super) fn dry_run(tally: &Tally, least: Option<Duration>) -> String {
-    let to_do = (tally.done + tally.failed).saturating_sub(tally.already);
+pub(super) fn dry_run(counters: &Counters, least: Option<Duration>) -> String {
+    let to_do = (counters.done + counters.failed).saturating_sub(counters.already);
     let least = least.map_or_else(
         || "time unknown".to_owned(),
         |least| format!("at least {}", length(least)),
     );
-    let known = if tally.already > 0 {
-        format!(", {} known from an earlier run", tally.already)
+    let known = if counters.already > 0 {
+        format!(", {} known from an earlier run", counters.already)
     } else {
         String::new()
     };
-    let duplicates = if tally.duplicates > 0 {
-        format!(", {}", plural(tally.duplicates, "duplicate"))
+    let duplicates = if counters.duplicates > 0 {
+        format!(", {}", plural(counters.duplicates, "duplicate"))
     } else {
         String::new()
     };
     format!(
         "dry run: {}{known}{duplicates}; {to_do} to download ({least}); nothing was sent",
-        plural(tally.works, "work")
+        plural(counters.items, "work")
     )
 }
 
@@ -135,10 +142,10 @@ fn offline(left: u64) -> String {
 }
 
 /// Prints which hosts the remaining works wait for.
-fn tell_waits(board: &Board, due_in: f64) {
-    let now = TokioRuntime::default().wall().as_secs_f64();
-    for wait in board.waiting().into_iter().take(5) {
-        let works = plural(wait.works, "work");
+fn tell_waits(progress: &Progress, due_in: Duration) {
+    let now = TokioRuntime::default().wall();
+    for wait in progress.waiting().into_iter().take(5) {
+        let works = plural(wait.items, "work");
         output::hint(&format!(
             "{} asked for no requests until {} ({works}; {})",
             wait.host,
@@ -147,7 +154,7 @@ fn tell_waits(board: &Board, due_in: f64) {
         ));
     }
     let until = clock_time(now + due_in);
-    let left = length(Duration::from_secs_f64(due_in.max(0.0)));
+    let left = length(due_in);
     output::hint(&format!(
         "the next work is due at {until} (in {left}); continue then with --resume"
     ));
@@ -187,7 +194,7 @@ fn sentence(ended: &Ended, report: &Report) -> String {
         Ended::Stopped { .. } => text.push_str(&format!(
             "; stopped; {left} remaining; continue with --resume"
         )),
-        Ended::Parked { .. } => text.push_str(&format!("; {left} waiting (retry later)")),
+        Ended::Deferred { .. } => text.push_str(&format!("; {left} waiting (retry later)")),
         Ended::BytesSpent { .. } => text.push_str(&format!(
             "; stopped at --max-bytes; {left} remaining; continue with --resume"
         )),

@@ -1,6 +1,6 @@
 //! What a download prints when it starts, and the signals that stop it.
 
-use docstokg_content::run::Board;
+use docstokg_bulk::progress::Progress;
 use docstokg_hub::config::{Config, show};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -28,7 +28,7 @@ pub(super) fn announce(global: &Global, config: &Config) {
 
 /// Ends at the second interrupt; the first only asks the run to stop. A closed terminal and a
 /// service manager that stops the process are interrupts like Ctrl-C.
-pub(super) async fn interrupts(board: &Board) {
+pub(super) async fn interrupts(progress: &Progress) {
     let handlers = [
         SignalKind::interrupt(),
         SignalKind::terminate(),
@@ -48,8 +48,8 @@ pub(super) async fn interrupts(board: &Board) {
         if times > 0 {
             return;
         }
-        board.stop();
-        board.say(
+        progress.cancel();
+        progress.notify(
             "finishing current downloads; interrupt again to stop now (nothing is lost either way)",
         );
     }

@@ -1,4 +1,4 @@
-//! The out directory: one run at a time, and what a killed one left is put in order.
+//! The out directory: one run at a time, and what a killed one left is recovered.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::digest::sha256_of;
-use crate::layout::{Unfinished, shards, spread_drawers, working_directory};
-use crate::queue::{Mode, Queue, QueueError};
-use crate::run::engine::START;
+use crate::queue::{Mode, Queue, QueueError, Respelling};
+use crate::staging::{Unfinished, shards, spread_shards, working_directory};
 
 /// Why a directory cannot be worked on.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +42,16 @@ pub enum DirectoryError {
     Queue(#[from] QueueError),
 }
 
-/// An out directory that is ours as long as this lives.
+/// What becomes of unfinished files when a run has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnfinishedFiles {
+    /// The next run goes on with them.
+    Keep,
+    /// No item is left that needs them.
+    Remove,
+}
+
+/// An out directory, locked as long as this lives.
 pub struct Directory {
     /// Where it is.
     pub path: PathBuf,
@@ -54,21 +62,22 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Takes a directory, making it where it is missing.
+    /// Locks a directory, creating it where it is missing. `reasons` are the words that the queue
+    /// of an earlier version may spell differently.
     ///
     /// # Errors
     /// It cannot be written, or another run works on it.
-    pub fn open(path: &Path, mode: Mode) -> Result<Self, DirectoryError> {
+    pub fn open(path: &Path, mode: Mode, reasons: &[Respelling]) -> Result<Self, DirectoryError> {
         let working = working_directory(path);
         refuse_links(path, &working)?;
         fs::create_dir_all(&working).map_err(|source| DirectoryError::Unwritable {
             path: path.display().to_string(),
             source,
         })?;
-        spread_drawers(&working);
+        spread_shards(&working);
         let lock = working.join("lock");
         let held = take_lock(path, &lock)?;
-        let queue = Queue::open(&path.join("manifest.sqlite3"), mode)?;
+        let queue = Queue::open(&path.join("manifest.sqlite3"), mode, reasons)?;
         Ok(Self {
             path: path.to_owned(),
             queue,
@@ -77,7 +86,7 @@ impl Directory {
         })
     }
 
-    /// Copies what an earlier run knows into another directory, so that a rehearsal knows what is
+    /// Copies the queue of an earlier run into another directory, so that a dry run knows what is
     /// there.
     ///
     /// # Errors
@@ -99,12 +108,11 @@ impl Directory {
         path.join("manifest.sqlite3").exists()
     }
 
-    /// Puts in order what a killed run left: files that were recorded get their names, what is of
-    /// no use goes.
+    /// Recovers what a killed run left: files that were recorded get their names.
     ///
     /// # Errors
     /// The directory cannot be read or written.
-    pub async fn put_in_order(&self) -> Result<(), DirectoryError> {
+    pub async fn recover(&self) -> Result<(), DirectoryError> {
         let working = working_directory(&self.path);
         let unwritable = |source| DirectoryError::Unwritable {
             path: working.display().to_string(),
@@ -120,14 +128,14 @@ impl Directory {
                 continue;
             };
             if name.contains(".part") {
-                // Unfinished: the run takes it up.
+                // Unfinished: the run goes on with it.
                 continue;
             }
-            // Without a record it was not judged yet, and the run takes it up, too.
-            for (path, sha256, bytes) in &self.queue.files_of(item).await? {
-                let place = self.path.join(path);
-                let fits = fs::metadata(&file).is_ok_and(|meta| meta.len() == *bytes)
-                    && sha256_of(&file).is_ok_and(|found| found == *sha256);
+            // Without a record it was not verified yet, and the run goes on with it, too.
+            for recorded in &self.queue.files_of(item).await? {
+                let place = self.path.join(&recorded.path);
+                let fits = fs::metadata(&file).is_ok_and(|meta| meta.len() == recorded.bytes)
+                    && sha256_of(&file).is_ok_and(|found| found == recorded.sha256);
                 if fits && !place.exists() {
                     if let Some(parent) = place.parent() {
                         fs::create_dir_all(parent).map_err(unwritable)?;
@@ -140,23 +148,23 @@ impl Directory {
         Ok(())
     }
 
-    /// Removes what a run that came to its end leaves behind. With `all_done` nothing is left to go
-    /// on with.
-    pub fn tidy(&self, all_done: bool) {
+    /// Removes what a run that has ended leaves behind.
+    pub fn clean_up(&self, unfinished_files: UnfinishedFiles) {
         let working = working_directory(&self.path);
         let unfinished = Unfinished::in_directory(&self.path);
-        if all_done {
+        if unfinished_files == UnfinishedFiles::Remove {
             for file in unfinished.files.iter().filter(|file| **file != self.lock) {
                 let _ = fs::remove_file(file);
             }
         }
-        for drawer in unfinished.drawers {
+        for shard in unfinished.shards {
             // Stays if something to go on with is in it.
-            let _ = fs::remove_dir(drawer);
+            let _ = fs::remove_dir(shard);
         }
-        // Removed while it is held: whoever waits for it notices that it is another file by then.
+        // Removed while it is held: a process that waits for it notices that it is another file by
+        // then.
         let _ = fs::remove_file(&self.lock);
-        // As the drawers.
+        // As the shards.
         let _ = fs::remove_dir(&working);
     }
 }
@@ -219,8 +227,8 @@ fn take_lock(path: &Path, lock: &Path) -> Result<File, DirectoryError> {
     }
 }
 
-/// Checks every file of a directory against its manifest, and queues the works of those anew that
-/// are not what they were. Returns how many were checked, and what is wrong with which.
+/// Checks every file of a directory against its manifest, and queues the items of those anew that
+/// have changed or are missing. Returns how many were checked, and what is wrong with which.
 ///
 /// # Errors
 /// The queue cannot be read or written.
@@ -229,23 +237,20 @@ pub async fn verify(
 ) -> Result<(u64, Vec<(String, &'static str)>), DirectoryError> {
     let mut wrong = Vec::new();
     let files = directory.queue.files().await?;
-    for (item, path, sha256, bytes) in &files {
-        let place = directory.path.join(path);
+    for file in &files {
+        let place = directory.path.join(&file.path);
         let flaw = match fs::metadata(&place) {
             Err(_) => Some("it is missing"),
-            Ok(meta) if meta.len() != *bytes => Some("it has another length"),
+            Ok(meta) if meta.len() != file.bytes => Some("it has another length"),
             Ok(_) => match sha256_of(&place) {
-                Ok(found) if found == *sha256 => None,
+                Ok(found) if found == file.sha256 => None,
                 Ok(_) => Some("it has another checksum"),
                 Err(_) => Some("it cannot be read"),
             },
         };
         if let Some(flaw) = flaw {
-            wrong.push((path.clone(), flaw));
-            directory
-                .queue
-                .disown(*item, path.clone(), START.to_owned())
-                .await?;
+            wrong.push((file.path.clone(), flaw));
+            directory.queue.disown(file.item, file.path.clone()).await?;
             let _ = fs::remove_file(&place);
         }
     }
@@ -266,7 +271,7 @@ mod tests {
         fs::write(&precious, "x").unwrap();
         let working = working_directory(out.path());
         std::os::unix::fs::symlink(elsewhere.path(), &working).unwrap();
-        let error = Directory::open(out.path(), Mode::Inline)
+        let error = Directory::open(out.path(), Mode::Inline, &[])
             .err()
             .unwrap()
             .to_string();
@@ -278,15 +283,15 @@ mod tests {
         fs::create_dir_all(&working).unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), working.join("3")).unwrap();
         assert!(matches!(
-            Directory::open(out.path(), Mode::Inline),
+            Directory::open(out.path(), Mode::Inline, &[]),
             Err(DirectoryError::Link { .. })
         ));
         fs::remove_file(working.join("3")).unwrap();
         let foreign = working.join("notes.txt");
         fs::write(&foreign, "x").unwrap();
         fs::write(working.join("7-0011223344556677.part"), "x").unwrap();
-        let directory = Directory::open(out.path(), Mode::Inline).unwrap();
-        directory.tidy(true);
+        let directory = Directory::open(out.path(), Mode::Inline, &[]).unwrap();
+        directory.clean_up(UnfinishedFiles::Remove);
         assert!(precious.exists() && foreign.exists());
         assert!(!working.join("7-0011223344556677.part").exists());
     }

@@ -1,0 +1,165 @@
+//! How much a lane may have active at once, and how long the limits make it take, as the hub's
+//! configuration says.
+
+use std::time::Duration;
+
+use docstokg_hub::Host;
+use docstokg_hub::config::Config;
+use docstokg_policy::rate::Window;
+use docstokg_policy::role::Role;
+
+/// The steps at once of a lane whose site has no bound of its own.
+const UNBOUNDED_SITE: usize = 64;
+
+/// How much a lane may have active at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Steps at once.
+    pub steps: usize,
+    /// Items per step.
+    pub batch: usize,
+}
+
+impl Bounds {
+    /// Returns the bounds of a lane with so many steps at once, one item each.
+    #[must_use]
+    pub const fn steps(steps: usize) -> Self {
+        Self { steps, batch: 1 }
+    }
+
+    /// Returns the bounds of the lane of a site and role: a little more than the site answers at
+    /// once, so that its wait queue never runs dry.
+    #[must_use]
+    pub fn of_site(config: &Config, site: &str, role: Role) -> Self {
+        let at_once = max_concurrent(config, site, role);
+        Self::steps(at_once.map_or(UNBOUNDED_SITE, |at_once| (2 * at_once).clamp(4, 128)))
+    }
+}
+
+/// Returns how many requests of a role a site answers at once, where that is bounded: by the budget
+/// that joins its hosts, or by what its hosts allow together.
+fn max_concurrent(config: &Config, site: &str, role: Role) -> Option<usize> {
+    let of_host = |host: &Host| {
+        let bound = config.limits.of(host, role).max_concurrent.value;
+        bound.map(|bound| bound.get() as usize)
+    };
+    let Some(joined) = config.joined_site(site) else {
+        return of_host(&Host::parse(site).ok()?);
+    };
+    let common = joined.common.as_ref();
+    let common = common.and_then(|common| common.max_concurrent.value);
+    let common = common.map(|bound| bound.get() as usize);
+    let together = joined.hosts.iter().map(of_host).sum::<Option<usize>>();
+    common.into_iter().chain(together).min()
+}
+
+/// Returns how long the limits make so many requests of a role to a site take at least; `None`
+/// where no limit is known.
+#[must_use]
+pub fn least_time_of_site(
+    config: &Config,
+    site: &str,
+    role: Role,
+    requests: u64,
+) -> Option<Duration> {
+    match config.joined_site(site) {
+        Some(joined) => least_time(&joined.common.as_ref()?.rates.value, requests),
+        None => least_time_of_host(config, &Host::parse(site).ok()?, role, requests),
+    }
+}
+
+/// Returns how long the limits make so many requests of a role to a host take at least, those of
+/// the site that joins it with others included; `None` where no limit is known.
+#[must_use]
+pub fn least_time_of_host(
+    config: &Config,
+    host: &Host,
+    role: Role,
+    requests: u64,
+) -> Option<Duration> {
+    let budgets = config.budgets(host, role, None).into_iter();
+    budgets
+        .filter_map(|(_, windows)| least_time(windows, requests))
+        .max()
+}
+
+fn least_time(windows: &[Window], requests: u64) -> Option<Duration> {
+    let of_window = |window: &Window| {
+        let full = requests.saturating_sub(1) / u64::from(window.limit.get());
+        window
+            .per
+            .saturating_mul(u32::try_from(full).unwrap_or(u32::MAX))
+    };
+    windows.iter().map(of_window).max()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+    use docstokg_hub::config::load::{Sources, load};
+
+    use super::*;
+
+    fn config(yaml: &str) -> Config {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("c.yaml");
+        std::fs::write(&file, format!("version: 1\n{yaml}")).unwrap();
+        let sources = Sources {
+            file: Some(file),
+            ..Sources::default()
+        };
+        load(&sources)
+            .unwrap_or_else(|problems| panic!("{problems}"))
+            .0
+    }
+
+    /// The lane of `arxiv.org` must keep to the one connection that arXiv allows all its hosts.
+    #[test]
+    fn a_joined_site_keeps_the_bound_of_its_common_budget() {
+        let config = config(
+            "sites: { arxiv: { hosts: [arxiv.org, export.arxiv.org], common: { rates: [\"1/3SECOND\"], max_concurrent: 1 } } }\n",
+        );
+        let site = config.site_key(&Host::parse("export.arxiv.org").unwrap());
+        assert_eq!(
+            Bounds::of_site(&config, &site, Role::Artifact),
+            Bounds::steps(4)
+        );
+        assert_eq!(
+            least_time_of_site(&config, &site, Role::Artifact, 101),
+            Some(Duration::from_secs(300))
+        );
+    }
+
+    #[test]
+    fn a_joined_site_without_a_common_bound_has_those_of_its_hosts_together() {
+        let config = config(
+            "limits: { hosts: { a.example: { artifact: { max_concurrent: 3 } }, b.example: { artifact: { max_concurrent: 4 } } } }\nsites: { ab: { hosts: [a.example, b.example] } }\n",
+        );
+        let site = config.site_key(&Host::parse("b.example").unwrap());
+        assert_eq!(
+            Bounds::of_site(&config, &site, Role::Artifact),
+            Bounds::steps(14)
+        );
+        assert_eq!(least_time_of_site(&config, &site, Role::Artifact, 9), None);
+    }
+
+    #[test]
+    fn a_host_has_its_own_bound_or_the_default() {
+        let config = config(
+            "limits: { defaults: { artifact: { max_concurrent: 5 } }, hosts: { a.example: { artifact: { max_concurrent: 9, rates: [\"2/SECOND\"] } } } }\n",
+        );
+        assert_eq!(
+            Bounds::of_site(&config, "a.example", Role::Artifact),
+            Bounds::steps(18)
+        );
+        assert_eq!(
+            Bounds::of_site(&config, "b.example", Role::Artifact),
+            Bounds::steps(10)
+        );
+        assert_eq!(
+            least_time_of_site(&config, "a.example", Role::Artifact, 9),
+            Some(Duration::from_secs(4))
+        );
+    }
+}

@@ -1,0 +1,40 @@
+//! The clock of a run.
+
+use std::sync::Arc;
+
+use docstokg_hub::clock::{BootInstant, Runtime, Timestamp};
+
+/// Wall time as it was when the run began and has gone on since: a wall clock that is stepped
+/// during the run makes no deferred item due. Cheap to clone.
+#[derive(Clone)]
+pub struct RunClock {
+    runtime: Arc<dyn Runtime>,
+    begun: (Timestamp, BootInstant),
+}
+
+impl RunClock {
+    /// Begins now.
+    #[must_use]
+    pub fn begin(runtime: Arc<dyn Runtime>) -> Self {
+        let begun = (runtime.wall(), runtime.boot());
+        Self { runtime, begun }
+    }
+
+    /// Returns the time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.begun.0 + self.runtime.boot().since(self.begun.1)
+    }
+
+    /// Returns the instant on the boot clock at which a time comes; now, where it has passed.
+    #[must_use]
+    pub fn instant(&self, at: Timestamp) -> BootInstant {
+        self.runtime.boot() + at.since(self.now())
+    }
+
+    /// Returns what the run runs on.
+    #[must_use]
+    pub const fn runtime(&self) -> &Arc<dyn Runtime> {
+        &self.runtime
+    }
+}

@@ -1,0 +1,144 @@
+//! What a run waits for: which host, until when, why, and how many items.
+//!
+//! Every deferred item is counted here, so that progress lines and summaries can always name what
+//! it waits for.
+
+use std::collections::BTreeMap;
+
+use docstokg_policy::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Why one item is deferred.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deferral {
+    /// The host that is waited for.
+    pub host: String,
+    /// Until when.
+    #[serde(with = "crate::seconds")]
+    pub until: Timestamp,
+    /// Why, in a few words.
+    pub why: String,
+}
+
+/// A host that items wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingFor {
+    /// The host.
+    pub host: String,
+    /// How many items.
+    pub items: u64,
+    /// When the first of them is due.
+    pub until: Timestamp,
+    /// Why, in a few words.
+    pub why: String,
+}
+
+/// All deferred items, by host.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    hosts: BTreeMap<String, HostWaits>,
+}
+
+#[derive(Debug, Default)]
+struct HostWaits {
+    /// How many items are due when.
+    due: BTreeMap<Timestamp, u64>,
+    why: String,
+}
+
+impl Waits {
+    pub(crate) fn add(&mut self, deferral: &Deferral) {
+        let host = self.hosts.entry(deferral.host.clone()).or_default();
+        *host.due.entry(deferral.until).or_default() += 1;
+        host.why.clone_from(&deferral.why);
+    }
+
+    pub(crate) fn remove(&mut self, deferral: &Deferral) {
+        let Some(host) = self.hosts.get_mut(&deferral.host) else {
+            return;
+        };
+        if let Some(items) = host.due.get_mut(&deferral.until) {
+            *items -= 1;
+            if *items == 0 {
+                host.due.remove(&deferral.until);
+            }
+        }
+        if host.due.is_empty() {
+            self.hosts.remove(&deferral.host);
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.hosts.clear();
+    }
+
+    /// Tells whether an item waits for a host.
+    pub(crate) fn contains(&self, host: &str) -> bool {
+        self.hosts.contains_key(host)
+    }
+
+    /// Lists the hosts, the one that is due first first.
+    pub(crate) fn list(&self) -> Vec<WaitingFor> {
+        let waiting = self.hosts.iter().filter_map(|(name, host)| {
+            Some(WaitingFor {
+                host: name.clone(),
+                items: host.due.values().sum(),
+                until: *host.due.keys().next()?,
+                why: host.why.clone(),
+            })
+        });
+        let mut waiting: Vec<WaitingFor> = waiting.collect();
+        waiting.sort_by_key(|wait| wait.until);
+        waiting
+    }
+
+    /// Returns when the last item is due.
+    pub(crate) fn last_due(&self) -> Option<Timestamp> {
+        self.hosts
+            .values()
+            .filter_map(|host| host.due.keys().next_back().copied())
+            .max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_listed_with_their_items_until_the_last_has_gone() {
+        let deferral = |host: &str, until: f64| Deferral {
+            host: host.into(),
+            until: Timestamp::from_secs_f64(until),
+            why: "paused".into(),
+        };
+        let mut waits = Waits::default();
+        waits.add(&deferral("b.example", 20.0));
+        waits.add(&deferral("a.example", 30.0));
+        waits.add(&deferral("a.example", 10.0));
+        let listed = waits.list();
+        assert_eq!(
+            listed
+                .iter()
+                .map(|wait| (wait.host.as_str(), wait.items, wait.until.as_secs_f64()))
+                .collect::<Vec<_>>(),
+            [("a.example", 2, 10.0), ("b.example", 1, 20.0)]
+        );
+        assert_eq!(waits.last_due(), Some(Timestamp::from_secs_f64(30.0)));
+        waits.remove(&deferral("a.example", 10.0));
+        waits.remove(&deferral("a.example", 30.0));
+        waits.remove(&deferral("c.example", 1.0));
+        assert_eq!(waits.list().len(), 1);
+    }
+
+    #[test]
+    fn a_deferral_is_persisted_in_seconds() {
+        let text = r#"{"host":"a.example","until":1763280000.123457,"why":"paused"}"#;
+        let deferral: Deferral = serde_json::from_str(text).expect("a deferral");
+        assert_eq!(
+            deferral.until,
+            Timestamp::from_micros(1_763_280_000_123_457)
+        );
+        assert_eq!(serde_json::to_string(&deferral).expect("JSON"), text);
+    }
+}

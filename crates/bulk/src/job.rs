@@ -1,0 +1,136 @@
+//! What the engine runs: a [`Job`] knows its items, the engine knows queues, lanes and time.
+//!
+//! An item is a [`State`] that takes one step at a time. Which step comes next is a pure function
+//! of the state and of `now`; running a step changes the state; an item whose next step is
+//! [`Next::End`] is finished, which records what it gave.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use docstokg_policy::time::Timestamp;
+
+use crate::bounds::Bounds;
+use crate::cancel::StepToken;
+use crate::deferral::Deferral;
+use crate::lane::LaneKey;
+use crate::queue::Item;
+use crate::scheduler::RunError;
+
+/// A future that may move between threads.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What is known about one item, and what was tried. Persisted between steps, so that an item can
+/// be deferred and continued by another process.
+pub trait State: Sized + Send + Sync + 'static {
+    /// Reads what [`State::encode`] wrote, in this version or an earlier one.
+    fn decode(text: &str) -> Option<Self>;
+
+    /// Writes the state without secrets; `None` where it must not be persisted.
+    fn encode(&self) -> Option<String>;
+
+    /// Returns the requests made for the item so far.
+    fn attempts(&self) -> u32;
+
+    /// Returns what the item is deferred for, which is persisted with it.
+    fn deferral(&mut self) -> &mut Option<Deferral>;
+
+    /// Plans anew what is deferred: circumstances have changed. What a server asked for still
+    /// holds.
+    fn replan(&mut self);
+
+    /// Plans anew what was deferred until `until`: its host may be asked again.
+    fn reopen(&mut self, until: Timestamp);
+}
+
+/// What comes next for an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next<S> {
+    /// Run this step.
+    Run(S),
+    /// Nothing before this time.
+    Wait(Timestamp),
+    /// Nothing more.
+    End,
+}
+
+/// What a claimed item turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Loaded<S> {
+    /// An item that can go on.
+    Ready(S),
+    /// An item whose input has to be read again, and has not been. It ends if that never happens.
+    MissingInput(S),
+    /// A row that cannot be read.
+    Unreadable,
+}
+
+/// What a deferred item waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    /// The host.
+    pub host: String,
+    /// Why, in a few words.
+    pub why: String,
+    /// The source whose own breaker may be what holds the item back.
+    pub source: Option<String>,
+}
+
+/// An item that the engine has in memory.
+pub struct ActiveItem<J: Job> {
+    /// Its number in the queue.
+    pub id: i64,
+    /// The name under which it is recorded.
+    pub name: String,
+    /// What is known about it.
+    pub state: Box<J::State>,
+    /// What comes next.
+    pub next: Next<J::Step>,
+    /// Its end is recorded already, together with its file.
+    pub is_end_recorded: bool,
+    /// Its input has not been read again.
+    pub(crate) is_input_missing: bool,
+}
+
+/// A kind of items, and how they are worked on.
+pub trait Job: Send + Sync + Sized + 'static {
+    /// What is known about an item.
+    type State: State;
+    /// One step of an item.
+    type Step: Clone + PartialEq + Send + Sync;
+
+    /// Reads a claimed item: what was persisted about it, or what its name says.
+    fn load(&self, item: &Item) -> Loaded<Self::State>;
+
+    /// Says what comes next. Pure: the same state at the same time gives the same step, and an end
+    /// stays an end.
+    fn next(&self, state: &Self::State, now: Timestamp) -> Next<Self::Step>;
+
+    /// Returns the lane of a step.
+    fn lane(&self, state: &Self::State, step: &Self::Step) -> LaneKey;
+
+    /// Returns how much a lane may have active at once.
+    fn bounds(&self, lane: &LaneKey) -> Bounds;
+
+    /// Returns how long the limits make so many items of a lane take at least; `None` where no
+    /// limit is known.
+    fn least_time(&self, lane: &LaneKey, items: u64) -> Option<Duration>;
+
+    /// Says what an item waits for until a time.
+    fn awaited(&self, state: &Self::State, until: Timestamp) -> Awaited;
+
+    /// Returns when the time for an item is over; `None` where it is not bounded. The engine drops
+    /// a step that takes longer.
+    fn deadline(&self, state: &Self::State, now: Timestamp) -> Option<Timestamp>;
+
+    /// Runs the step that these items have in common. The items keep what it gave in their states;
+    /// an item that is left as it was runs the step again.
+    fn run<'a>(
+        &'a self,
+        items: &'a mut [ActiveItem<Self>],
+        token: &'a StepToken,
+    ) -> BoxFuture<'a, Result<(), RunError>>;
+
+    /// Records what an item that has come to its end gave.
+    fn finish(&self, item: ActiveItem<Self>) -> BoxFuture<'_, Result<(), RunError>>;
+}

@@ -1,0 +1,305 @@
+//! Which item goes next. Pure: which lane may start what is a function of counts.
+//!
+//! Items stand in lanes, one for each site and role and one for each source. A lane has few items
+//! in memory and the rest in the queue's file, so that a million items of one host neither fill the
+//! memory nor keep those of other hosts from being seen; of very many lanes only some are listed at
+//! a time, so that a million hosts do not fill it either. Lanes take turns; a lane that has as many
+//! active items as its site can use waits for one to come back.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::bounds::Bounds;
+use crate::lane::LaneKey;
+use crate::queue::LaneBacklog;
+
+/// How many lanes are listed at a time. Those beyond wait in the file until some have come to their
+/// end.
+const LANES: usize = 8_192;
+/// How many items wait in memory, all lanes together; but one of each.
+const READY: usize = 8_192;
+
+struct Lane<T> {
+    bounds: Bounds,
+    ready: VecDeque<T>,
+    stored: u64,
+    /// How many were thought to stay in the file when items were asked for; `None` when no load is
+    /// under way.
+    loading: Option<u64>,
+    active: usize,
+    has_turn: bool,
+}
+
+impl<T> Lane<T> {
+    fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.stored == 0 && self.loading.is_none() && self.active == 0
+    }
+}
+
+/// Where listing the lanes of the file stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Listing {
+    /// All lanes that the file has are listed.
+    Complete,
+    /// There may be others; those up to this key have been looked at. `missed` when one of them
+    /// found no room.
+    Open {
+        after: Option<LaneKey>,
+        missed: bool,
+        asked: bool,
+    },
+}
+
+/// The lanes that are listed.
+pub(crate) struct Lanes<T> {
+    by_key: BTreeMap<LaneKey, Lane<T>>,
+    turns: VecDeque<LaneKey>,
+    listing: Listing,
+    most: usize,
+}
+
+/// What is to be done next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Turn<T> {
+    /// Start a step with these items.
+    Start(LaneKey, Vec<T>),
+    /// Bring so many items of this lane into memory.
+    Load(LaneKey, usize),
+    /// Look in the file for up to so many lanes after this one.
+    List(Option<LaneKey>, usize),
+}
+
+impl<T> Default for Lanes<T> {
+    fn default() -> Self {
+        Self::with_room_for(LANES)
+    }
+}
+
+impl<T> Lanes<T> {
+    fn with_room_for(most: usize) -> Self {
+        Self {
+            by_key: BTreeMap::new(),
+            turns: VecDeque::new(),
+            listing: Listing::Open {
+                after: None,
+                missed: false,
+                asked: false,
+            },
+            most,
+        }
+    }
+
+    /// Returns a lane, listing it where there is room.
+    fn lane(&mut self, key: &LaneKey, bounds: impl FnOnce() -> Bounds) -> Option<&mut Lane<T>> {
+        if self.by_key.len() >= self.most && !self.by_key.contains_key(key) {
+            self.miss();
+            return None;
+        }
+        Some(self.by_key.entry(key.clone()).or_insert_with(|| Lane {
+            bounds: bounds(),
+            ready: VecDeque::new(),
+            stored: 0,
+            loading: None,
+            active: 0,
+            has_turn: false,
+        }))
+    }
+
+    /// A lane of the file found no room.
+    fn miss(&mut self) {
+        match &mut self.listing {
+            Listing::Open { missed, .. } => *missed = true,
+            Listing::Complete => {
+                self.listing = Listing::Open {
+                    after: None,
+                    missed: false,
+                    asked: false,
+                }
+            }
+        }
+    }
+
+    fn give_turn(&mut self, key: &LaneKey) {
+        if let Some(lane) = self.by_key.get_mut(key)
+            && !lane.has_turn
+        {
+            lane.has_turn = true;
+            self.turns.push_back(key.clone());
+        }
+    }
+
+    /// There are more items of a lane in the queue's file.
+    pub(crate) fn stored(&mut self, key: &LaneKey, items: u64, bounds: impl FnOnce() -> Bounds) {
+        if let Some(lane) = self.lane(key, bounds) {
+            lane.stored += items;
+            self.give_turn(key);
+        }
+    }
+
+    /// These lanes were found in the file, of up to `asked` next ones.
+    pub(crate) fn listed(
+        &mut self,
+        found: Vec<LaneBacklog>,
+        asked: usize,
+        bounds: impl Fn(&LaneKey) -> Bounds,
+    ) {
+        let last: Option<LaneKey> = found
+            .last()
+            .filter(|_| found.len() >= asked)
+            .map(|found| found.lane.clone());
+        for LaneBacklog { lane: key, items } in found {
+            if let Some(lane) = self.lane(&key, || bounds(&key)) {
+                // Some may have been counted already; too many are noticed when they are loaded.
+                lane.stored = lane.stored.max(items);
+                self.give_turn(&key);
+            }
+        }
+        let missed = matches!(self.listing, Listing::Open { missed: true, .. });
+        self.listing = match last {
+            Some(after) => Listing::Open {
+                after: Some(after),
+                missed,
+                asked: false,
+            },
+            // Once more from the beginning, if any was passed over.
+            None if missed => Listing::Open {
+                after: None,
+                missed: false,
+                asked: false,
+            },
+            None => Listing::Complete,
+        };
+    }
+
+    /// Returns how many items of a lane may wait in memory.
+    fn room(&self, bounds: Bounds) -> usize {
+        let share = (READY / self.by_key.len().max(1)).max(1);
+        (bounds.steps * bounds.batch).min(share.max(bounds.batch))
+    }
+
+    /// An item is ready for a lane. Comes back when the lane has enough in memory: it belongs into
+    /// the file then.
+    pub(crate) fn push(
+        &mut self,
+        key: &LaneKey,
+        item: T,
+        bounds: impl FnOnce() -> Bounds,
+    ) -> Option<T> {
+        let Some(lane) = self.lane(key, bounds) else {
+            return Some(item);
+        };
+        let (waiting, bounds) = (lane.ready.len(), lane.bounds);
+        // Items in the file are older: a newcomer goes behind them, unless there is room for all.
+        if waiting >= 2 * self.room(bounds) {
+            return Some(item);
+        }
+        if let Some(lane) = self.by_key.get_mut(key) {
+            lane.ready.push_back(item);
+        }
+        self.give_turn(key);
+        None
+    }
+
+    /// Items that were asked for have been found in the file.
+    pub(crate) fn loaded(&mut self, key: &LaneKey, asked: usize, found: usize) {
+        if let Some(lane) = self.by_key.get_mut(key) {
+            let rest = lane.loading.take().unwrap_or(0);
+            if found < asked {
+                // None is left of those that were counted by then. Others may have come since.
+                lane.stored = lane.stored.saturating_sub(rest);
+            } else {
+                // There may be more than were counted: the next load finds out.
+                lane.stored = lane.stored.max(1);
+            }
+        }
+        self.give_turn(key);
+        self.forget(key);
+    }
+
+    /// A step of a lane has ended.
+    pub(crate) fn ended(&mut self, key: &LaneKey) {
+        if let Some(lane) = self.by_key.get_mut(key) {
+            lane.active = lane.active.saturating_sub(1);
+        }
+        self.give_turn(key);
+        self.forget(key);
+    }
+
+    /// Drops a lane that nothing is left of.
+    fn forget(&mut self, key: &LaneKey) {
+        if self.by_key.get(key).is_some_and(Lane::is_empty) {
+            self.by_key.remove(key);
+        }
+    }
+
+    /// Says what is to be done next; `None` when nothing can be started.
+    pub(crate) fn next(&mut self) -> Option<Turn<T>> {
+        if let Listing::Open { after, asked, .. } = &mut self.listing
+            && !*asked
+            && self.by_key.len() <= self.most / 2
+        {
+            *asked = true;
+            return Some(Turn::List(after.clone(), self.most / 2));
+        }
+        while let Some(key) = self.turns.pop_front() {
+            let Some(bounds) = self.by_key.get(&key).map(|lane| lane.bounds) else {
+                continue;
+            };
+            let room = self.room(bounds);
+            let Some(lane) = self.by_key.get_mut(&key) else {
+                continue;
+            };
+            lane.has_turn = false;
+            if lane.stored > 0 && lane.loading.is_none() && lane.ready.len() <= room / 2 {
+                // Counted off now: a listing of the file meanwhile may or may not see them.
+                lane.stored = lane.stored.saturating_sub(room as u64);
+                lane.loading = Some(lane.stored);
+                self.give_turn(&key);
+                return Some(Turn::Load(key, room));
+            }
+            if lane.active < bounds.steps && !lane.ready.is_empty() {
+                lane.active += 1;
+                let items = lane
+                    .ready
+                    .drain(..lane.ready.len().min(bounds.batch))
+                    .collect();
+                self.give_turn(&key);
+                return Some(Turn::Start(key, items));
+            }
+        }
+        None
+    }
+
+    /// The file has items that are not counted here: all lanes are listed anew.
+    pub(crate) fn list_anew(&mut self) {
+        self.listing = Listing::Open {
+            after: None,
+            missed: false,
+            asked: false,
+        };
+    }
+
+    /// Returns the lanes and how many items wait in each.
+    pub(crate) fn backlog(&self) -> impl Iterator<Item = (&LaneKey, u64)> {
+        self.by_key
+            .iter()
+            .map(|(key, lane)| (key, lane.stored + lane.ready.len() as u64))
+    }
+
+    /// Tells whether no item waits in a lane or in the file.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.listing == Listing::Complete && self.by_key.values().all(Lane::is_empty)
+    }
+
+    /// Takes everything out that has not been started; the rest stays in the file.
+    pub(crate) fn drain(&mut self) -> Vec<(LaneKey, T)> {
+        let mut items = Vec::new();
+        for (key, lane) in &mut self.by_key {
+            items.extend(lane.ready.drain(..).map(|item| (key.clone(), item)));
+            lane.stored = 0;
+        }
+        items
+    }
+}
+
+#[cfg(test)]
+mod tests;

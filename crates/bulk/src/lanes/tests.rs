@@ -1,0 +1,242 @@
+//! Lanes against a file that answers in any order.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn lane(name: &str) -> LaneKey {
+    LaneKey::Source(name.into())
+}
+
+fn bounds() -> Bounds {
+    Bounds::steps(2)
+}
+
+/// Lanes of a file that has none.
+fn complete<T: PartialEq + std::fmt::Debug>() -> Lanes<T> {
+    let mut lanes = Lanes::default();
+    assert!(matches!(lanes.next(), Some(Turn::List(..))));
+    lanes.listed(Vec::new(), 1, |_| bounds());
+    lanes
+}
+
+#[test]
+fn lanes_take_turns_and_none_starts_more_than_it_may() {
+    let mut lanes = complete();
+    let (a, b) = (lane("a"), lane("b"));
+    for n in 0..4 {
+        assert_eq!(lanes.push(&a, n, bounds), None);
+    }
+    assert_eq!(lanes.push(&b, 10, bounds), None);
+    assert_eq!(lanes.push(&a, 99, bounds), Some(99), "the lane has enough");
+    let mut started = Vec::new();
+    while let Some(Turn::Start(name, works)) = lanes.next() {
+        started.push((name, works[0]));
+    }
+    assert_eq!(
+        started,
+        vec![(a.clone(), 0), (b.clone(), 10), (a.clone(), 1)]
+    );
+    lanes.ended(&a);
+    assert_eq!(lanes.next(), Some(Turn::Start(a.clone(), vec![2])));
+    assert!(!lanes.is_idle());
+}
+
+#[test]
+fn what_is_stored_is_loaded_before_it_is_needed_and_counted() {
+    let mut lanes = complete();
+    let a = lane("a");
+    lanes.stored(&a, 3, bounds);
+    assert_eq!(lanes.next(), Some(Turn::Load(a.clone(), 2)));
+    lanes.loaded(&a, 2, 2);
+    assert!(lanes.push(&a, 1, bounds).is_none() && lanes.push(&a, 2, bounds).is_none());
+    assert_eq!(lanes.next(), Some(Turn::Start(a.clone(), vec![1])));
+    assert_eq!(lanes.next(), Some(Turn::Load(a.clone(), 2)));
+    // One was put back after the load had looked, and is told of before it.
+    lanes.stored(&a, 1, bounds);
+    lanes.loaded(&a, 2, 1);
+    assert!(lanes.push(&a, 3, bounds).is_none());
+    assert_eq!(lanes.next(), Some(Turn::Start(a.clone(), vec![2])));
+    lanes.ended(&a);
+    lanes.ended(&a);
+    assert_eq!(
+        lanes.next(),
+        Some(Turn::Load(a.clone(), 2)),
+        "the one that was put back is not forgotten"
+    );
+    lanes.loaded(&a, 2, 0);
+    assert_eq!(lanes.next(), Some(Turn::Start(a.clone(), vec![3])));
+    lanes.ended(&a);
+    assert!(lanes.is_idle() && lanes.by_key.is_empty());
+}
+
+#[test]
+fn a_list_that_overtakes_a_load_strands_nothing() {
+    let mut lanes: Lanes<u32> = Lanes::with_room_for(2);
+    let [a, b, c] = ["a", "b", "c"].map(lane);
+    assert!(matches!(lanes.next(), Some(Turn::List(..))));
+    lanes.listed(Vec::new(), 1, |_| bounds());
+    for (lane, work) in [(&a, 1), (&b, 2)] {
+        assert_eq!(lanes.push(lane, work, bounds), None);
+    }
+    // There is no room for a third lane: its three works are in the file, and not counted.
+    lanes.stored(&c, 3, bounds);
+    while let Some(turn) = lanes.next() {
+        // The file is asked for its lanes as soon as there is room, and takes its time.
+        if let Turn::Start(name, _) = turn {
+            lanes.ended(&name);
+        }
+    }
+    // One more, now that there is room.
+    lanes.stored(&c, 1, bounds);
+    assert_eq!(lanes.next(), Some(Turn::Load(c.clone(), 2)));
+    // Two of four are loaded, then the file is listed; the list is heard of first.
+    lanes.listed(
+        vec![LaneBacklog {
+            lane: c.clone(),
+            items: 2,
+        }],
+        9,
+        |_| bounds(),
+    );
+    lanes.loaded(&c, 2, 2);
+    for work in [3, 4] {
+        assert_eq!(lanes.push(&c, work, bounds), None);
+    }
+    let mut loaded = 0;
+    while let Some(turn) = lanes.next() {
+        match turn {
+            Turn::Start(name, _) => lanes.ended(&name),
+            Turn::Load(name, most) => {
+                let found = most.min(2 - loaded);
+                loaded += found;
+                lanes.loaded(&name, most, found);
+            }
+            Turn::List(..) => lanes.listed(Vec::new(), 9, |_| bounds()),
+        }
+    }
+    assert_eq!(loaded, 2, "the other two are asked for");
+    assert!(lanes.is_idle());
+}
+
+/// What the file answers, on its way.
+enum Answer {
+    Listed(Vec<LaneBacklog>, usize),
+    Loaded(LaneKey, usize, Vec<(u8, u8)>),
+    Stepped(LaneKey, Vec<(u8, u8)>),
+}
+
+/// The queue's file.
+#[derive(Default)]
+struct World {
+    file: BTreeMap<String, VecDeque<(u8, u8)>>,
+    started: usize,
+}
+
+impl World {
+    /// A work is put into the file and counted in its lane.
+    fn store(&mut self, lanes: &mut Lanes<(u8, u8)>, name: &LaneKey, work: (u8, u8)) {
+        self.file
+            .entry(name.to_string())
+            .or_default()
+            .push_back(work);
+        lanes.stored(name, 1, bounds);
+    }
+
+    fn push(&mut self, lanes: &mut Lanes<(u8, u8)>, work: (u8, u8)) {
+        let name = lane(&format!("lane {}", work.0));
+        if let Some(back) = lanes.push(&name, work, bounds) {
+            self.store(lanes, &name, back);
+        }
+    }
+
+    /// The file does what was asked of it.
+    fn make(&mut self, turn: Turn<(u8, u8)>) -> Answer {
+        match turn {
+            Turn::List(after, most) => {
+                let after = after.map_or_else(String::new, |after| after.to_string());
+                let found = self
+                    .file
+                    .iter()
+                    .filter(|(name, works)| **name > after && !works.is_empty())
+                    .take(most);
+                Answer::Listed(
+                    found
+                        .map(|(lane, works)| LaneBacklog {
+                            lane: lane.parse().expect("a key"),
+                            items: works.len() as u64,
+                        })
+                        .collect(),
+                    most,
+                )
+            }
+            Turn::Load(name, most) => {
+                let stored = self.file.entry(name.to_string()).or_default();
+                let found = stored.drain(..stored.len().min(most)).collect();
+                Answer::Loaded(name, most, found)
+            }
+            Turn::Start(name, works) => {
+                self.started += works.len();
+                Answer::Stepped(name, works)
+            }
+        }
+    }
+
+    /// The lanes hear what came of it.
+    fn tell(&mut self, lanes: &mut Lanes<(u8, u8)>, answer: Answer) {
+        match answer {
+            Answer::Listed(found, most) => lanes.listed(found, most, |_| bounds()),
+            Answer::Loaded(name, most, found) => {
+                lanes.loaded(&name, most, found.len());
+                for work in found {
+                    self.push(lanes, work);
+                }
+            }
+            Answer::Stepped(name, works) => {
+                lanes.ended(&name);
+                // Each goes on in another lane until it has been everywhere.
+                for (lane, times) in works.into_iter().filter(|(_, times)| *times > 1) {
+                    self.push(lanes, ((lane + 7) % 40, times - 1));
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    /// However many lanes there are, however works are put back and in whatever order answers
+    /// come, every work is started until it is done, and few lanes are listed at a time.
+    #[test]
+    fn a_few_lanes_at_a_time_come_to_all(
+        works in prop::collection::vec((0_u8..40, 1_u8..4), 0..120),
+        draws in prop::collection::vec(any::<u8>(), 1..80),
+    ) {
+        let mut lanes: Lanes<(u8, u8)> = Lanes::with_room_for(6);
+        let mut world = World::default();
+        let expected: usize = works.iter().map(|(_, times)| usize::from(*times)).sum();
+        let (mut to_come, mut draws) = (works.into_iter(), draws.into_iter().chain([1, 2]).cycle());
+        let (mut asked, mut arriving) = (VecDeque::new(), Vec::new());
+        for _ in 0..50_000 {
+            if let Some(work) = to_come.next() {
+                world.store(&mut lanes, &lane(&format!("lane {}", work.0)), work);
+            }
+            match lanes.next() {
+                Some(turn) => asked.push_back(turn),
+                None if asked.is_empty() && arriving.is_empty() => break,
+                None => {}
+            }
+            prop_assert!(lanes.by_key.len() <= 6);
+            let drawn = usize::from(draws.next().unwrap_or(0));
+            // The file takes one after the other; who hears of it first is anybody's guess.
+            if drawn % 3 != 0 && let Some(turn) = asked.pop_front() {
+                arriving.push(world.make(turn));
+            }
+            if drawn % 2 == 0 && !arriving.is_empty() {
+                let answer = arriving.swap_remove(drawn / 2 % arriving.len());
+                world.tell(&mut lanes, answer);
+            }
+        }
+        prop_assert_eq!(world.started, expected);
+        prop_assert!(lanes.is_idle());
+    }
+}

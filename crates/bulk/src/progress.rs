@@ -1,0 +1,190 @@
+//! The progress of a run: what has been counted, what it waits for, and the token that cancels it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use docstokg_policy::time::Timestamp;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::deferral::{Deferral, WaitingFor, Waits};
+use crate::lane::LaneKey;
+
+/// The progress of a run. Written by the run, read by the display.
+#[derive(Default)]
+pub struct Progress {
+    counters: Mutex<Counters>,
+    cancellation: CancellationToken,
+    notices: Mutex<Vec<String>>,
+    waits: Mutex<Waits>,
+    offline: AtomicBool,
+    only_waiting: AtomicBool,
+    least_time: Mutex<Option<Duration>>,
+    planned: Mutex<BTreeMap<LaneKey, u64>>,
+    listed: Mutex<Vec<(String, String)>>,
+}
+
+/// What has been counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Items that are queued, active or ended, those of earlier runs in this directory included.
+    pub items: u64,
+    /// Whether all inputs have been read.
+    pub all_read: bool,
+    /// Items with a file.
+    pub done: u64,
+    /// Items without.
+    pub failed: u64,
+    /// Lines that name no item.
+    pub bad_lines: u64,
+    /// Lines that name an item that is there already.
+    pub duplicates: u64,
+    /// Items that had ended before this run.
+    pub already: u64,
+    /// Files of this run.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Items that are deferred.
+    pub deferred: u64,
+    /// Why items have no file, and how many.
+    pub reasons: BTreeMap<&'static str, u64>,
+}
+
+impl Progress {
+    /// Changes what has been counted.
+    pub fn count(&self, change: impl FnOnce(&mut Counters)) {
+        change(&mut self.counters.lock());
+    }
+
+    /// Returns what has been counted.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters.lock().clone()
+    }
+
+    /// Returns the bytes of the files of this run.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.counters.lock().bytes
+    }
+
+    /// Asks the run to finish the requests that are on the wire and to end: no step is started any
+    /// more, and what only waits goes back into the queue.
+    pub fn cancel(&self) {
+        self.cancellation.cancel();
+    }
+
+    /// Tells whether the run was asked to end.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancellation.is_cancelled()
+    }
+
+    /// Returns the token that cancels the run.
+    #[must_use]
+    pub const fn cancellation(&self) -> &CancellationToken {
+        &self.cancellation
+    }
+
+    /// Counts a deferred item.
+    pub(crate) fn defer(&self, deferral: &Deferral) {
+        self.waits.lock().add(deferral);
+        self.count(|counters| counters.deferred += 1);
+    }
+
+    /// A deferred item is claimed again.
+    pub(crate) fn resume(&self, deferral: &Deferral) {
+        self.waits.lock().remove(deferral);
+        self.count(|counters| counters.deferred = counters.deferred.saturating_sub(1));
+    }
+
+    /// All deferred items are claimed again.
+    pub(crate) fn resume_all(&self) {
+        self.waits.lock().clear();
+        self.count(|counters| counters.deferred = 0);
+    }
+
+    /// Tells whether an item waits for a host.
+    pub(crate) fn waits_for(&self, host: &str) -> bool {
+        self.waits.lock().contains(host)
+    }
+
+    /// Lists the hosts that items wait for, the one that is due first first.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<WaitingFor> {
+        self.waits.lock().list()
+    }
+
+    /// Returns when the last deferred item is due.
+    #[must_use]
+    pub fn last_due(&self) -> Option<Timestamp> {
+        self.waits.lock().last_due()
+    }
+
+    /// Records whether nothing is left to do but to wait.
+    pub(crate) fn set_only_waiting(&self, only: bool) {
+        self.only_waiting.store(only, Ordering::Release);
+    }
+
+    /// Tells whether nothing is left to do but to wait.
+    #[must_use]
+    pub fn is_only_waiting(&self) -> bool {
+        self.only_waiting.load(Ordering::Acquire)
+    }
+
+    /// Records how long the limits make what is queued take at least.
+    pub(crate) fn set_least_time(&self, least: Option<Duration>) {
+        *self.least_time.lock() = least;
+    }
+
+    /// Returns how long the limits make what is queued take at least, where that is known.
+    #[must_use]
+    pub fn least_time(&self) -> Option<Duration> {
+        *self.least_time.lock()
+    }
+
+    /// Counts where the first request of an item would go, in a dry run.
+    pub fn plan(&self, lane: LaneKey) {
+        *self.planned.lock().entry(lane).or_default() += 1;
+    }
+
+    /// Returns how many items of a dry run would go where first.
+    #[must_use]
+    pub fn planned(&self) -> BTreeMap<LaneKey, u64> {
+        self.planned.lock().clone()
+    }
+
+    /// Ends the run: the machine has no network.
+    pub fn go_offline(&self) {
+        self.offline.store(true, Ordering::Release);
+        self.cancel();
+    }
+
+    pub(crate) fn is_offline(&self) -> bool {
+        self.offline.load(Ordering::Acquire)
+    }
+
+    /// Leaves a sentence for the user, which the display prints when it draws next.
+    pub fn notify(&self, text: impl Into<String>) {
+        self.notices.lock().push(text.into());
+    }
+
+    /// Takes the sentences that were left.
+    #[must_use]
+    pub fn notices(&self) -> Vec<String> {
+        std::mem::take(&mut self.notices.lock())
+    }
+
+    /// Lists what would be fetched for an item, in a run that fetches no file.
+    pub fn list(&self, name: &str, url: String) {
+        self.listed.lock().push((name.to_owned(), url));
+    }
+
+    /// Takes what was listed: names and URLs.
+    #[must_use]
+    pub fn listed(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.listed.lock())
+    }
+}

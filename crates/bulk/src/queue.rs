@@ -1,0 +1,219 @@
+//! The queue of a run, in its SQLite file: which items are to do, active, deferred or ended, and
+//! the records of what became of each.
+//!
+//! Only one process works on a directory at a time (a lock file sees to that), so an active item
+//! needs no lease that expires: what a killed process had active is queued again when the next one
+//! opens the queue. Many small changes are committed together by a thread; under simulated time
+//! each is committed at once, without a thread.
+
+mod commit;
+mod cursors;
+mod items;
+mod migrate;
+mod records;
+mod totals;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rusqlite::{Connection, TransactionBehavior};
+
+use commit::Batches;
+
+pub use cursors::Cursor;
+pub use items::{Added, Item, ItemState, LaneBacklog, NewItem, PutBack};
+pub use migrate::Respelling;
+pub use records::{AttemptRow, End, FileRow, ItemRow, ManifestRow};
+pub use totals::{Counts, Totals};
+
+/// The version of the tables, as `PRAGMA user_version` has it.
+const VERSION: i64 = 10;
+
+/// The oldest version whose files are taken up.
+const OLDEST: i64 = 8;
+
+/// Why the queue cannot be used.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum QueueError {
+    /// `SQLite` refuses it, or the file system.
+    #[error("the run's file {path} cannot be used: {why}")]
+    Sqlite {
+        /// The file.
+        path: String,
+        /// What it says.
+        why: String,
+    },
+    /// It was made by another version.
+    #[error(
+        "the run's file {path} has format {found}, this program knows {VERSION}; finish that run with the program that began it, or choose another --out"
+    )]
+    Version {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: i64,
+    },
+}
+
+/// The queue. Cheap to clone.
+#[derive(Clone)]
+pub struct Queue {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    path: PathBuf,
+    /// Where changes are committed at once.
+    inline: Option<Mutex<Connection>>,
+    batches: Batches,
+}
+
+/// How changes are committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// By a thread, many at a time.
+    Thread,
+    /// At once, by the caller: for simulated time.
+    Inline,
+}
+
+impl Queue {
+    /// Opens the queue in a file, creating it where it is missing. Items that were active are
+    /// queued again. `reasons` are the words that a file of an earlier version may spell
+    /// differently.
+    ///
+    /// # Errors
+    /// The file cannot be used, or is of another version.
+    pub fn open(path: &Path, mode: Mode, reasons: &[Respelling]) -> Result<Self, QueueError> {
+        let database = open_database(path, reasons)?;
+        let (inline, for_thread) = match mode {
+            Mode::Inline => (Some(Mutex::new(database)), None),
+            Mode::Thread => (None, Some(database)),
+        };
+        let shared = Arc::new(Shared {
+            path: path.to_owned(),
+            inline,
+            batches: Batches::default(),
+        });
+        if let Some(database) = for_thread {
+            let side = Arc::clone(&shared);
+            let started = std::thread::Builder::new()
+                .name("queue".to_owned())
+                .spawn(move || side.batches.commit_all(database));
+            started.map_err(|error| QueueError::Sqlite {
+                path: path.display().to_string(),
+                why: format!("no thread for it: {error}"),
+            })?;
+        }
+        Ok(Self { shared })
+    }
+
+    /// Copies a queue into a new file, as it is now.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the copy cannot be written.
+    pub fn copy(from: &Path, to: &Path) -> Result<(), QueueError> {
+        let failed = |error| failure(from, &error);
+        let database = Connection::open(from).map_err(failed)?;
+        database
+            .busy_timeout(Duration::from_secs(10))
+            .map_err(failed)?;
+        database
+            .execute("VACUUM INTO ?1", [to.display().to_string()])
+            .map_err(failed)
+            .map(|_| ())
+    }
+
+    /// Makes a change, and returns when it is committed.
+    pub(crate) async fn change<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, QueueError> {
+        let failed = |error| failure(&self.shared.path, &error);
+        if let Some(database) = &self.shared.inline {
+            let mut database = database.lock();
+            let transaction = database
+                .transaction_with_behavior(TransactionBehavior::Immediate)
+                .map_err(failed)?;
+            let value = change(&transaction).map_err(failed)?;
+            transaction.commit().map_err(failed)?;
+            return Ok(value);
+        }
+        match self.shared.batches.push(change).await {
+            Ok(answer) => answer.map_err(failed),
+            Err(_) => Err(QueueError::Sqlite {
+                path: self.shared.path.display().to_string(),
+                why: "a change was refused".to_owned(),
+            }),
+        }
+    }
+
+    /// Ends the thread when every change that was asked for is committed.
+    pub fn close(&self) {
+        self.shared.batches.close();
+    }
+
+    /// Returns the file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+}
+
+fn open_database(path: &Path, reasons: &[Respelling]) -> Result<Connection, QueueError> {
+    let failed = |error| failure(path, &error);
+    let mut database = Connection::open(path).map_err(failed)?;
+    database
+        .busy_timeout(Duration::from_secs(10))
+        .map_err(failed)?;
+    let found: i64 = database
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .map_err(failed)?;
+    if found != 0 && !(OLDEST..=VERSION).contains(&found) {
+        let path = path.display().to_string();
+        return Err(QueueError::Version { path, found });
+    }
+    for (name, value) in [("journal_mode", "WAL"), ("synchronous", "NORMAL")] {
+        database.pragma_update(None, name, value).map_err(failed)?;
+    }
+    if found == 0 {
+        let schema = format!(
+            "BEGIN IMMEDIATE; {} PRAGMA user_version = {VERSION}; COMMIT;",
+            include_str!("queue/schema.sql")
+        );
+        database.execute_batch(&schema).map_err(failed)?;
+    }
+    database
+        .execute(
+            "UPDATE items SET state = 'queued' WHERE state = 'leased'",
+            [],
+        )
+        .map_err(failed)?;
+    if (OLDEST..VERSION).contains(&found) {
+        migrate::migrate(&mut database, found, reasons).map_err(failed)?;
+    }
+    Ok(database)
+}
+
+fn failure(path: &Path, error: &rusqlite::Error) -> QueueError {
+    QueueError::Sqlite {
+        path: path.display().to_string(),
+        why: sentence(error),
+    }
+}
+
+/// Says what is wrong, so that a person knows what to do.
+fn sentence(error: &rusqlite::Error) -> String {
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DiskFull) => "the disk is full".to_owned(),
+        Some(rusqlite::ErrorCode::ReadOnly | rusqlite::ErrorCode::CannotOpen) => {
+            "it cannot be written; check the directory and its permissions".to_owned()
+        }
+        Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => {
+            "it is not a database, or a damaged one".to_owned()
+        }
+        _ => error.to_string(),
+    }
+}

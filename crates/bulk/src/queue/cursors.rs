@@ -1,0 +1,117 @@
+//! How far the inputs of a directory have been read, and the summaries of its runs.
+
+use docstokg_policy::time::Timestamp;
+use rusqlite::{OptionalExtension, params};
+
+use super::{Queue, QueueError};
+
+/// The row that stands for all inputs among the cursors. No query is called so.
+const INPUTS: &str = "inputs";
+
+/// How far a query has been read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    /// Where to go on; `None` at the end.
+    pub position: Option<String>,
+    /// Pages read.
+    pub page: u64,
+    /// Items found.
+    pub found: u64,
+}
+
+impl Queue {
+    /// Keeps the summary of a run.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub async fn summarise(
+        &self,
+        run_id: String,
+        at: Timestamp,
+        payload: String,
+    ) -> Result<(), QueueError> {
+        self.change(move |to| {
+            to.execute(
+                "INSERT OR REPLACE INTO summaries VALUES (?1, ?2, ?3)",
+                params![run_id, at.as_secs_f64(), payload],
+            )
+            .map(|_| ())
+        })
+        .await
+    }
+
+    /// Records whether there are inputs that have not been read to their end.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub async fn set_unread(&self, unread: bool) -> Result<(), QueueError> {
+        self.change(move |to| {
+            let change = if unread {
+                "INSERT OR REPLACE INTO cursors VALUES (?1, NULL, 0, 0)"
+            } else {
+                "DELETE FROM cursors WHERE query = ?1"
+            };
+            to.execute(change, [INPUTS]).map(|_| ())
+        })
+        .await
+    }
+
+    /// Tells whether there are inputs that have not been read to their end.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn is_unread(&self) -> Result<bool, QueueError> {
+        self.change(|to| {
+            to.prepare("SELECT 1 FROM cursors WHERE query = ?1")?
+                .exists([INPUTS])
+        })
+        .await
+    }
+
+    /// Returns how far a query has been read; `None` if it has not been begun.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn cursor(&self, query: String) -> Result<Option<Cursor>, QueueError> {
+        self.change(move |to| {
+            to.query_row(
+                "SELECT cursor, page, found FROM cursors WHERE query = ?1",
+                [query],
+                |row| {
+                    let number = |column| {
+                        row.get::<_, i64>(column)
+                            .map(|number| u64::try_from(number).unwrap_or(0))
+                    };
+                    Ok(Cursor {
+                        position: row.get(0)?,
+                        page: number(1)?,
+                        found: number(2)?,
+                    })
+                },
+            )
+            .optional()
+        })
+        .await
+    }
+
+    /// Records how far a query has been read.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub async fn set_cursor(&self, query: String, cursor: Cursor) -> Result<(), QueueError> {
+        self.change(move |to| {
+            let number = |number| i64::try_from(number).unwrap_or(i64::MAX);
+            to.execute(
+                "INSERT OR REPLACE INTO cursors VALUES (?1, ?2, ?3, ?4)",
+                params![
+                    query,
+                    cursor.position,
+                    number(cursor.page),
+                    number(cursor.found)
+                ],
+            )
+            .map(|_| ())
+        })
+        .await
+    }
+}

@@ -1,0 +1,334 @@
+//! Items in the queue.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use docstokg_policy::time::Timestamp;
+
+use super::{Queue, QueueError};
+use crate::deferral::Deferral;
+use crate::job::State;
+use crate::lane::LaneKey;
+
+/// An item that is to be queued.
+#[derive(Clone, Debug)]
+pub struct NewItem {
+    /// A fingerprint of what it is found again by.
+    pub key_hash: [u8; 16],
+    /// The name under which it is recorded, without secrets.
+    pub name: String,
+    /// Where it was read: a file, `-`, `command line`, or a query.
+    pub source: String,
+    /// In which line.
+    pub line: u64,
+    /// Whether the line has to be read again to know it.
+    pub hidden: bool,
+    /// The lane it stands in first.
+    pub lane: LaneKey,
+    /// What is known of it beyond its name, as JSON.
+    pub saved_state: Option<String>,
+}
+
+/// What became of an item that was to be queued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// It is queued under this number.
+    New(i64),
+    /// It was there already: its number and state.
+    Known(i64, ItemState),
+}
+
+/// Where an item stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ItemState {
+    /// To do.
+    Queued,
+    /// Active.
+    Leased,
+    /// A file is there.
+    Done,
+    /// Nothing could be got.
+    Failed,
+}
+
+impl ItemState {
+    pub(super) fn read(word: &str) -> Self {
+        match word {
+            "leased" => Self::Leased,
+            "done" => Self::Done,
+            "failed" => Self::Failed,
+            _ => Self::Queued,
+        }
+    }
+}
+
+/// An item that was claimed.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// Its number.
+    pub id: i64,
+    /// The name under which it is recorded.
+    pub name: String,
+    /// Whether its input line has to be read again.
+    pub hidden: bool,
+    /// What is known about it, as JSON.
+    pub saved_state: Option<String>,
+    /// Requests made for it so far.
+    pub attempts: u32,
+    /// A fingerprint of what it is found again by.
+    pub key_hash: [u8; 16],
+}
+
+/// An item that goes back into the queue.
+#[derive(Clone, Debug)]
+pub struct PutBack {
+    /// Its number.
+    pub id: i64,
+    /// The lane it goes on in.
+    pub lane: LaneKey,
+    /// What is known about it, as JSON.
+    pub saved_state: Option<String>,
+    /// Requests made for it so far.
+    pub attempts: u32,
+    /// When it is due, where it is deferred.
+    pub not_before: Option<Timestamp>,
+}
+
+/// How much is to do in one lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneBacklog {
+    /// The lane.
+    pub lane: LaneKey,
+    /// How many items.
+    pub items: u64,
+}
+
+fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
+    Ok(Item {
+        id: row.get(0)?,
+        name: row.get(1)?,
+        hidden: row.get(2)?,
+        saved_state: row.get(3)?,
+        attempts: row.get(4)?,
+        key_hash: row.get(5)?,
+    })
+}
+
+fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
+}
+
+impl Queue {
+    /// Adds items and says what became of each, in order. Those that are there already are not
+    /// added again.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub async fn add(&self, items: Vec<NewItem>, now: Timestamp) -> Result<Vec<Added>, QueueError> {
+        self.change(move |to| {
+            let mut insert = to.prepare_cached(
+                "INSERT INTO items (key_hash, work_id, source, line, hidden, state, lane, progress, updated_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, 'queued', ?6, ?7, ?8) ON CONFLICT (key_hash) DO NOTHING RETURNING id",
+            )?;
+            let mut known = to.prepare_cached("SELECT id, state FROM items WHERE key_hash = ?1")?;
+            let mut add = |item: NewItem| {
+                let line = i64::try_from(item.line).unwrap_or(i64::MAX);
+                let values = params![
+                    item.key_hash,
+                    item.name,
+                    item.source,
+                    line,
+                    item.hidden,
+                    item.lane,
+                    item.saved_state,
+                    now.as_secs_f64()
+                ];
+                let id: Option<i64> = insert.query_row(values, |row| row.get(0)).optional()?;
+                if let Some(id) = id {
+                    return Ok(Added::New(id));
+                }
+                known.query_row(params![item.key_hash], |row| {
+                    let state = ItemState::read(&row.get::<_, String>(1)?);
+                    Ok(Added::Known(row.get(0)?, state))
+                })
+            };
+            items.into_iter().map(&mut add).collect()
+        })
+        .await
+    }
+
+    /// Claims up to `most` items of a lane, oldest first.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub async fn claim(&self, lane: LaneKey, most: usize) -> Result<Vec<Item>, QueueError> {
+        self.change(move |to| {
+            let mut query = to.prepare_cached(
+                "UPDATE items SET state = 'leased' WHERE id IN
+                 (SELECT id FROM items WHERE state = 'queued' AND lane = ?1 AND not_before = 0 ORDER BY id LIMIT ?2)
+                 RETURNING id, work_id, hidden, progress, attempts, key_hash",
+            )?;
+            let most = i64::try_from(most).unwrap_or(i64::MAX);
+            let items = query.query_map(params![lane, most], item)?;
+            let mut items = items.collect::<rusqlite::Result<Vec<_>>>()?;
+            items.sort_by_key(|item| item.id);
+            Ok(items)
+        })
+        .await
+    }
+
+    /// Claims deferred items that are due.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub async fn claim_due(&self, now: Timestamp, most: usize) -> Result<Vec<Item>, QueueError> {
+        self.change(move |to| {
+            let mut query = to.prepare_cached(
+                "UPDATE items SET state = 'leased', not_before = 0 WHERE id IN
+                 (SELECT id FROM items INDEXED BY items_later WHERE state = 'queued' AND not_before > 0 AND not_before <= ?1 ORDER BY not_before LIMIT ?2)
+                 RETURNING id, work_id, hidden, progress, attempts, key_hash",
+            )?;
+            let most = i64::try_from(most).unwrap_or(i64::MAX);
+            query
+                .query_map(params![now.as_secs_f64(), most], item)?
+                .collect()
+        })
+        .await
+    }
+
+    /// Puts an item back: into a lane, or deferred.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub async fn put_back(&self, item: PutBack, now: Timestamp) -> Result<(), QueueError> {
+        self.change(move |to| {
+            let not_before = item.not_before.map_or(0.0, Timestamp::as_secs_f64);
+            to.prepare_cached(
+                "UPDATE items SET state = 'queued', lane = ?2, progress = ?3, attempts = ?4, not_before = ?5, updated_at = ?6 WHERE id = ?1",
+            )?
+            .execute(params![
+                item.id,
+                item.lane,
+                item.saved_state,
+                item.attempts,
+                not_before,
+                now.as_secs_f64()
+            ])
+            .map(|_| ())
+        })
+        .await
+    }
+
+    /// Lists how much is to do in the lanes whose keys come after `after`, in the order of their
+    /// texts, up to `most` lanes.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn backlog(
+        &self,
+        after: Option<LaneKey>,
+        most: usize,
+    ) -> Result<Vec<LaneBacklog>, QueueError> {
+        self.change(move |to| {
+            let mut query = to.prepare_cached(
+                "SELECT lane, count(*) FROM items WHERE state = 'queued' AND lane > ?1 AND not_before = 0 GROUP BY lane ORDER BY lane LIMIT ?2",
+            )?;
+            let after = after.map_or_else(String::new, |after| after.to_string());
+            let most = i64::try_from(most).unwrap_or(i64::MAX);
+            let found = query.query_map(params![after, most], |row| {
+                Ok(LaneBacklog { lane: row.get(0)?, items: count(row, 1)? })
+            })?;
+            found.collect()
+        })
+        .await
+    }
+
+    /// Returns the earliest time at which a deferred item is due.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn next_due(&self) -> Result<Option<Timestamp>, QueueError> {
+        self.change(|to| {
+            let earliest: Option<f64> = to
+                .prepare_cached("SELECT min(not_before) FROM items INDEXED BY items_later WHERE state = 'queued' AND not_before > 0")?
+                .query_row([], |row| row.get(0))?;
+            Ok(earliest.map(Timestamp::from_secs_f64))
+        })
+        .await
+    }
+
+    /// Brings deferred items that wait for a host back into the first lane: the host may be asked
+    /// again. Returns what they were deferred for.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub async fn reopen<S: State>(&self, host: String) -> Result<Vec<Deferral>, QueueError> {
+        self.change(move |to| {
+            let mut ended = Vec::new();
+            for (id, saved) in deferred(to)? {
+                let Some(mut state) = saved.as_deref().and_then(S::decode) else {
+                    continue;
+                };
+                let waited_for = |deferral: &Deferral| deferral.host == host;
+                let Some(deferral) = state.deferral().take().filter(waited_for) else {
+                    continue;
+                };
+                state.reopen(deferral.until);
+                resume(to, id, state.encode().or(saved))?;
+                ended.push(deferral);
+            }
+            Ok(ended)
+        })
+        .await
+    }
+
+    /// Plans all deferred items anew, in the first lane. Returns how many.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub async fn replan<S: State>(&self) -> Result<u64, QueueError> {
+        self.change(move |to| {
+            let items = deferred(to)?;
+            let replanned = items.len() as u64;
+            for (id, saved) in items {
+                let state = saved.as_deref().and_then(S::decode);
+                let planned = state.and_then(|mut state| {
+                    state.replan();
+                    state.encode()
+                });
+                resume(to, id, planned.or(saved))?;
+            }
+            Ok(replanned)
+        })
+        .await
+    }
+
+    /// Queues failed items anew, in the first lane. Returns how many.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub async fn retry_failed(&self) -> Result<u64, QueueError> {
+        self.change(move |to| {
+            let changed = to.execute(
+                "UPDATE items SET state = 'queued', lane = ?1, attempts = 0, progress = NULL, not_before = 0, reason = NULL WHERE state = 'failed'",
+                [LaneKey::Start],
+            )?;
+            Ok(changed as u64)
+        })
+        .await
+    }
+}
+
+/// Lists deferred items with what is known about each.
+fn deferred(to: &Connection) -> rusqlite::Result<Vec<(i64, Option<String>)>> {
+    let mut query =
+        to.prepare("SELECT id, progress FROM items WHERE state = 'queued' AND not_before > 0")?;
+    let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    rows.collect()
+}
+
+/// Brings a deferred item back into the first lane.
+fn resume(to: &Connection, id: i64, saved_state: Option<String>) -> rusqlite::Result<()> {
+    to.prepare_cached("UPDATE items SET lane = ?2, progress = ?3, not_before = 0 WHERE id = ?1")?
+        .execute(params![id, LaneKey::Start, saved_state])
+        .map(|_| ())
+}

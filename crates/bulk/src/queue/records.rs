@@ -1,0 +1,329 @@
+//! What became of items: attempts, manifest records and the end of an item, each in one commit.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use docstokg_policy::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{ItemState, Queue, QueueError};
+use crate::digest::Fingerprint;
+use crate::lane::LaneKey;
+
+/// One attempt, as a row and as the JSON that goes into `manifest.jsonl`.
+#[derive(Clone, Debug)]
+pub struct AttemptRow {
+    /// When.
+    pub at: Timestamp,
+    /// The run.
+    pub run_id: Arc<str>,
+    /// The item's name.
+    pub name: String,
+    /// The source that was asked, or that named the URL.
+    pub source: &'static str,
+    /// What was asked for, without secrets.
+    pub url: Option<String>,
+    /// `found`, `saved`, `failed`, `skipped`, ...
+    pub status: &'static str,
+    /// The status of the answer.
+    pub http_status: Option<u16>,
+    /// Why it did not succeed.
+    pub reason: Option<&'static str>,
+    /// Everything, as JSON text.
+    pub record: Arc<str>,
+}
+
+/// One manifest record: a file that is there, or why there is none.
+#[derive(Clone, Debug)]
+pub struct ManifestRow {
+    /// When.
+    pub at: Timestamp,
+    /// The run.
+    pub run_id: Arc<str>,
+    /// The item.
+    pub item: i64,
+    /// The item's name.
+    pub name: String,
+    /// `pdf`, `xml`, `html`, `miss`, ...
+    pub classification: String,
+    /// Why there is no file.
+    pub reason: Option<&'static str>,
+    /// The same as a sentence.
+    pub detail: Option<String>,
+    /// Where it came from, without secrets.
+    pub url: Option<String>,
+    /// Where it is, below the out directory.
+    pub path: Option<String>,
+    /// Its SHA-256.
+    pub sha256: Option<String>,
+    /// Its size.
+    pub bytes: Option<u64>,
+    /// What the URL is known by when it comes again.
+    pub fingerprint: Option<Fingerprint>,
+    /// Everything, as JSON text.
+    pub record: Arc<str>,
+}
+
+/// How an item ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Its file is there, after so many attempts.
+    Done(i64, u32),
+    /// Nothing could be got, after so many attempts.
+    Failed(i64, u32),
+}
+
+/// Where one item stands, with its latest manifest record.
+#[derive(Clone, Debug)]
+pub struct ItemRow {
+    /// The item's name.
+    pub name: String,
+    /// Where it stands.
+    pub state: ItemState,
+    /// Why it has no file.
+    pub reason: Option<String>,
+    /// The same as a sentence.
+    pub detail: Option<String>,
+    /// Its manifest record, as JSON text.
+    pub record: Option<String>,
+}
+
+/// A file that an item has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileRow {
+    /// The item.
+    pub item: i64,
+    /// Where it is, below the out directory.
+    pub path: String,
+    /// Its SHA-256.
+    pub sha256: String,
+    /// What it is.
+    pub classification: String,
+    /// Its size.
+    pub bytes: u64,
+}
+
+const FILES: &str =
+    "SELECT item, path, sha256, classification, coalesce(content_length, 0) FROM manifests
+                     WHERE path IS NOT NULL AND sha256 IS NOT NULL";
+
+fn file(row: &Row<'_>) -> rusqlite::Result<FileRow> {
+    Ok(FileRow {
+        item: row.get(0)?,
+        path: row.get(1)?,
+        sha256: row.get(2)?,
+        classification: row.get(3)?,
+        bytes: u64::try_from(row.get::<_, i64>(4)?).unwrap_or(0),
+    })
+}
+
+impl Queue {
+    /// Records attempts and manifest records in one commit, and with `end` also the end of the
+    /// item.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub async fn record(
+        &self,
+        attempts: Vec<AttemptRow>,
+        manifests: Vec<ManifestRow>,
+        end: Option<End>,
+    ) -> Result<(), QueueError> {
+        self.change(move |to| {
+            insert_attempts(to, attempts)?;
+            insert_manifests(to, manifests, end)
+        })
+        .await
+    }
+
+    /// Returns the latest file that an item has.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn file_of(&self, item: i64) -> Result<Option<FileRow>, QueueError> {
+        self.change(move |to| {
+            to.prepare_cached(&format!("{FILES} AND item = ?1 ORDER BY id DESC LIMIT 1"))?
+                .query_row([item], file)
+                .optional()
+        })
+        .await
+    }
+
+    /// Returns the files that an item has.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn files_of(&self, item: i64) -> Result<Vec<FileRow>, QueueError> {
+        self.change(move |to| {
+            let mut query = to.prepare_cached(&format!("{FILES} AND item = ?1"))?;
+            query.query_map([item], file)?.collect()
+        })
+        .await
+    }
+
+    /// Returns every file that the directory has.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn files(&self) -> Result<Vec<FileRow>, QueueError> {
+        self.change(|to| {
+            let mut query = to.prepare(&format!("{FILES} ORDER BY id"))?;
+            query.query_map([], file)?.collect()
+        })
+        .await
+    }
+
+    /// Lists the URLs that gave a file, by their fingerprints, and the items that own them.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn owners(&self) -> Result<HashMap<Fingerprint, i64>, QueueError> {
+        self.change(|to| {
+            let mut query = to.prepare("SELECT canonical, item FROM urls")?;
+            let mut rows = query.query([])?;
+            let mut owners = HashMap::new();
+            while let Some(row) = rows.next()? {
+                if let Some(url) = row.get_ref(0)?.as_str().ok().and_then(Fingerprint::read) {
+                    owners.insert(url, row.get(1)?);
+                }
+            }
+            Ok(owners)
+        })
+        .await
+    }
+
+    /// Passes the records of manifest and attempts to `take`, in the order they were written, as
+    /// JSON text.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn each_record(
+        &self,
+        mut take: impl FnMut(&str) + Send + 'static,
+    ) -> Result<(), QueueError> {
+        self.change(move |to| {
+            let mut query = to.prepare(
+                "SELECT payload FROM (SELECT timestamp, 0 AS kind, id, payload FROM attempts UNION ALL SELECT timestamp, 1, id, payload FROM manifests)
+                 ORDER BY timestamp, kind, id",
+            )?;
+            let mut rows = query.query([])?;
+            while let Some(row) = rows.next()? {
+                take(row.get_ref(0)?.as_str().unwrap_or_default());
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Passes all items to `take`, in the order in which they were read, each with its latest
+    /// manifest record.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn each_item(
+        &self,
+        mut take: impl FnMut(ItemRow) + Send + 'static,
+    ) -> Result<(), QueueError> {
+        self.change(move |to| {
+            let mut query = to.prepare(
+                "SELECT work_id, state, reason, detail, (SELECT payload FROM manifests WHERE item = items.id ORDER BY id DESC LIMIT 1) FROM items ORDER BY id",
+            )?;
+            let mut rows = query.query([])?;
+            while let Some(row) = rows.next()? {
+                take(ItemRow {
+                    name: row.get(0)?,
+                    state: ItemState::read(row.get_ref(1)?.as_str().unwrap_or_default()),
+                    reason: row.get(2)?,
+                    detail: row.get(3)?,
+                    record: row.get(4)?,
+                });
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Takes a file out of the manifest and queues its item anew: the file has changed or is
+    /// missing.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub async fn disown(&self, item: i64, path: String) -> Result<(), QueueError> {
+        self.change(move |to| {
+            to.execute(
+                "DELETE FROM manifests WHERE item = ?1 AND path = ?2",
+                params![item, path],
+            )?;
+            to.execute("DELETE FROM urls WHERE item = ?1", [item])?;
+            to.execute(
+                "UPDATE items SET state = 'queued', lane = ?2, attempts = 0, progress = NULL, not_before = 0 WHERE id = ?1",
+                params![item, LaneKey::Start],
+            )?;
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn insert_attempts(to: &Connection, rows: Vec<AttemptRow>) -> rusqlite::Result<()> {
+    let mut insert = to.prepare_cached(
+        "INSERT INTO attempts (timestamp, run_id, work_id, resolver_name, url, status, http_status, reason, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?;
+    for row in rows {
+        insert.execute(params![
+            row.at.as_secs_f64(),
+            row.run_id,
+            row.name,
+            row.source,
+            row.url,
+            row.status,
+            row.http_status,
+            row.reason,
+            row.record
+        ])?;
+    }
+    Ok(())
+}
+
+fn insert_manifests(
+    to: &Connection,
+    rows: Vec<ManifestRow>,
+    end: Option<End>,
+) -> rusqlite::Result<()> {
+    let mut insert = to.prepare_cached(
+        "INSERT INTO manifests (timestamp, run_id, item, work_id, classification, reason, url, path, sha256, content_length, payload)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+    )?;
+    let mut last = (None, None, 0.0);
+    for row in rows {
+        if let Some(url) = row.fingerprint {
+            to.prepare_cached("INSERT OR IGNORE INTO urls (canonical, item) VALUES (?1, ?2)")?
+                .execute(params![url.to_string(), row.item])?;
+        }
+        let bytes = row.bytes.and_then(|bytes| i64::try_from(bytes).ok());
+        insert.execute(params![
+            row.at.as_secs_f64(),
+            row.run_id,
+            row.item,
+            row.name,
+            row.classification,
+            row.reason,
+            row.url,
+            row.path,
+            row.sha256,
+            bytes,
+            row.record
+        ])?;
+        last = (row.reason, row.detail, row.at.as_secs_f64());
+    }
+    let (id, state, attempts) = match end {
+        Some(End::Done(id, attempts)) => (id, "done", attempts),
+        Some(End::Failed(id, attempts)) => (id, "failed", attempts),
+        None => return Ok(()),
+    };
+    to.prepare_cached(
+        "UPDATE items SET state = ?2, attempts = ?3, progress = NULL, reason = ?4, detail = ?5, updated_at = max(updated_at, ?6) WHERE id = ?1",
+    )?
+    .execute(params![id, state, attempts, last.0, last.1, last.2])
+    .map(|_| ())
+}

@@ -1,0 +1,105 @@
+//! Sums over the queue: how many items stand where, and what became of them.
+
+use std::collections::BTreeMap;
+
+use rusqlite::Connection;
+
+use super::{Queue, QueueError};
+
+/// How many items stand where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// To do.
+    pub queued: u64,
+    /// Active.
+    pub leased: u64,
+    /// With a file.
+    pub done: u64,
+    /// Without.
+    pub failed: u64,
+}
+
+impl Counts {
+    /// Returns how many items have not ended.
+    #[must_use]
+    pub const fn left(self) -> u64 {
+        self.queued + self.leased
+    }
+
+    /// Returns how many items have ended.
+    #[must_use]
+    pub const fn ended(self) -> u64 {
+        self.done + self.failed
+    }
+}
+
+/// Sums of what became of items and attempts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Records by classification.
+    pub classifications: BTreeMap<String, u64>,
+    /// Items whose files are all of one classification, by that.
+    pub only: BTreeMap<String, u64>,
+    /// Items without a file by reason.
+    pub reasons: BTreeMap<String, u64>,
+    /// Attempts by source.
+    pub attempts: BTreeMap<String, u64>,
+    /// Of these, successful.
+    pub successes: BTreeMap<String, u64>,
+    /// Attempts by status.
+    pub statuses: BTreeMap<String, u64>,
+    /// Attempts by reason.
+    pub errors: BTreeMap<String, u64>,
+}
+
+impl Queue {
+    /// Counts items by where they stand.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn counts(&self) -> Result<Counts, QueueError> {
+        self.change(|to| {
+            let by_state = pairs(to, "SELECT state, count(*) FROM items GROUP BY state")?;
+            let of = |state| by_state.get(state).copied().unwrap_or(0);
+            Ok(Counts {
+                queued: of("queued"),
+                leased: of("leased"),
+                done: of("done"),
+                failed: of("failed"),
+            })
+        })
+        .await
+    }
+
+    /// Sums up manifests and attempts.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn totals(&self) -> Result<Totals, QueueError> {
+        self.change(|to| {
+            let of = |sql| pairs(to, sql);
+            Ok(Totals {
+                classifications: of("SELECT classification, count(*) FROM manifests GROUP BY classification")?,
+                only: of(
+                    "SELECT classification, count(*) FROM (SELECT min(classification) AS classification FROM manifests WHERE path IS NOT NULL
+                     GROUP BY item HAVING min(classification) = max(classification)) GROUP BY classification",
+                )?,
+                reasons: of("SELECT reason, count(*) FROM items WHERE state = 'failed' AND reason IS NOT NULL GROUP BY reason")?,
+                attempts: of("SELECT resolver_name, count(*) FROM attempts GROUP BY resolver_name")?,
+                successes: of("SELECT resolver_name, count(*) FROM attempts WHERE status IN ('found', 'saved') GROUP BY resolver_name")?,
+                statuses: of("SELECT status, count(*) FROM attempts GROUP BY status")?,
+                errors: of("SELECT reason, count(*) FROM attempts WHERE reason IS NOT NULL GROUP BY reason")?,
+            })
+        })
+        .await
+    }
+}
+
+fn pairs(from: &Connection, sql: &str) -> rusqlite::Result<BTreeMap<String, u64>> {
+    let mut query = from.prepare_cached(sql)?;
+    let rows = query.query_map([], |row| {
+        let number = u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
+        Ok((row.get(0)?, number))
+    })?;
+    rows.collect()
+}

@@ -1,0 +1,59 @@
+//! What the loop of a run is told by the tasks beside it.
+
+use std::collections::BTreeMap;
+
+use docstokg_policy::time::Timestamp;
+use tokio::sync::mpsc;
+
+use super::RunError;
+use crate::job::{ActiveItem, Job};
+use crate::lane::LaneKey;
+use crate::queue::LaneBacklog;
+
+/// What has happened.
+pub(super) enum Event<J: Job> {
+    /// Items were queued in these lanes.
+    Queued(BTreeMap<LaneKey, u64>),
+    /// All inputs have been read.
+    AllRead,
+    /// Lanes were found in the file: so many were asked for.
+    Listed(usize, Vec<LaneBacklog>),
+    /// Items were brought into memory: how many were asked for, and found.
+    Loaded(LaneKey, usize, usize, Vec<ActiveItem<J>>),
+    /// A step of a lane ended, and these items go on.
+    Stepped(LaneKey, Vec<ActiveItem<J>>),
+    /// An item was put back into a lane of the file.
+    PutBack(LaneKey),
+    /// An item was deferred until a time.
+    Deferred(Timestamp),
+    /// The breaker of a host has changed, here or elsewhere.
+    BreakerChanged,
+    /// The run cannot go on.
+    Broken(RunError),
+}
+
+/// Sends the event of a task; also when the task breaks off.
+pub(super) struct Sender<J: Job>(Option<mpsc::UnboundedSender<Event<J>>>);
+
+impl<J: Job> Sender<J> {
+    pub(super) const fn new(events: mpsc::UnboundedSender<Event<J>>) -> Self {
+        Self(Some(events))
+    }
+
+    pub(super) fn send(mut self, event: Event<J>) {
+        if let Some(events) = self.0.take() {
+            // The loop may have ended.
+            let _ = events.send(event);
+        }
+    }
+}
+
+impl<J: Job> Drop for Sender<J> {
+    fn drop(&mut self) {
+        if let Some(events) = self.0.take() {
+            let _ = events.send(Event::Broken(RunError::Halted(
+                "a step broke off unexpectedly; this is a fault of the program".to_owned(),
+            )));
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Where every item of a run is: in a lane, active, on its way to the file, or deferred.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_hub::clock::{BootInstant, Timestamp, before};
+use tokio::sync::mpsc;
+
+use super::event::{Event, Sender};
+use super::{RunError, Scheduler};
+use crate::cancel::StepToken;
+use crate::deferral::Deferral;
+use crate::job::{ActiveItem, Job, Loaded, Next, State};
+use crate::lane::LaneKey;
+use crate::lanes::Lanes;
+use crate::queue::{Item, PutBack};
+use crate::watches::Watches;
+
+/// How often the loop checks whether the run was cancelled.
+const CANCELLATION_CHECK: Duration = Duration::from_millis(100);
+/// The same under simulated time, in which nothing happens unnoticed.
+const SIMULATED_CHECK: Duration = Duration::from_secs(3_600);
+/// How much later than its deadline a step is dropped, so that the deadline has passed by then.
+const AFTER_DEADLINE: Duration = Duration::from_millis(5);
+
+/// The state of the loop.
+pub(super) struct Schedule<J: Job> {
+    pub(super) run: Arc<Scheduler<J>>,
+    pub(super) lanes: Lanes<ActiveItem<J>>,
+    events: mpsc::UnboundedSender<Event<J>>,
+    /// Steps under way.
+    pub(super) active: usize,
+    /// Changes of the file that are under way.
+    pub(super) pending: usize,
+    pub(super) all_read: bool,
+    /// When the next deferred item is due.
+    pub(super) due: Option<Timestamp>,
+    /// Items that wait for their input lines.
+    missing_input: u64,
+    /// When the remaining time was last worked out.
+    pub(super) estimated: Option<BootInstant>,
+    /// The hosts that deferred items wait for.
+    pub(super) watches: Watches,
+    /// A breaker has changed since the hosts were looked at.
+    pub(super) has_breaker_changed: bool,
+}
+
+impl<J: Job> Schedule<J> {
+    pub(super) fn new(
+        run: Arc<Scheduler<J>>,
+        events: mpsc::UnboundedSender<Event<J>>,
+        due: Option<Timestamp>,
+    ) -> Self {
+        let watches = Watches::new(run.hub.clone());
+        Self {
+            run,
+            lanes: Lanes::default(),
+            events,
+            active: 0,
+            pending: 0,
+            all_read: false,
+            due,
+            missing_input: 0,
+            estimated: None,
+            watches,
+            has_breaker_changed: false,
+        }
+    }
+
+    /// Returns when the loop goes on though nothing has happened.
+    pub(super) fn wake(&self) -> BootInstant {
+        let runtime = self.run.clock.runtime();
+        let check = runtime.boot()
+            + if runtime.can_stall() {
+                CANCELLATION_CHECK
+            } else {
+                SIMULATED_CHECK
+            };
+        match self.due.filter(|_| self.has_free_worker()) {
+            Some(due) => check.min(self.run.clock.instant(due) + Duration::from_millis(1)),
+            None => check,
+        }
+    }
+
+    pub(super) fn has_free_worker(&self) -> bool {
+        self.active < self.run.limits.workers
+    }
+
+    /// Takes in what has happened.
+    pub(super) fn take(&mut self, event: Event<J>) -> Result<(), RunError> {
+        match event {
+            Event::Queued(lanes) => {
+                for (lane, items) in lanes {
+                    self.stored(&lane, items);
+                }
+            }
+            Event::AllRead => {
+                self.all_read = true;
+                let items = std::mem::take(&mut self.missing_input);
+                self.stored(&LaneKey::MissingInput, items);
+                self.run.progress.count(|counters| counters.all_read = true);
+            }
+            Event::Listed(asked, found) => {
+                self.pending -= 1;
+                let job = &self.run.job;
+                self.lanes.listed(found, asked, |lane| job.bounds(lane));
+            }
+            Event::Loaded(lane, asked, found, items) => {
+                self.pending -= 1;
+                self.lanes.loaded(&lane, asked, found);
+                // Most go on in the lane they were stored in; some learn only now where they
+                // belong.
+                for item in items {
+                    self.place(item);
+                }
+            }
+            Event::Stepped(lane, items) => {
+                self.active -= 1;
+                self.lanes.ended(&lane);
+                for item in items {
+                    self.place(item);
+                }
+            }
+            Event::PutBack(LaneKey::MissingInput) if !self.all_read => {
+                self.pending -= 1;
+                self.missing_input += 1;
+            }
+            Event::PutBack(lane) => {
+                self.pending -= 1;
+                self.stored(&lane, 1);
+            }
+            Event::Deferred(until) => {
+                self.pending -= 1;
+                self.due = Some(self.due.map_or(until, |due| due.min(until)));
+            }
+            Event::BreakerChanged => self.has_breaker_changed = true,
+            Event::Broken(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Counts items that were put into a lane of the file.
+    pub(super) fn stored(&mut self, lane: &LaneKey, items: u64) {
+        let job = &self.run.job;
+        self.lanes.stored(lane, items, || job.bounds(lane));
+    }
+
+    /// Sends an item to where it goes on: a lane, a later time, or its end.
+    pub(super) fn place(&mut self, item: ActiveItem<J>) {
+        if item.is_input_missing && !self.all_read {
+            // Its line may still come.
+            return self.put_back(item, LaneKey::MissingInput);
+        }
+        match &item.next {
+            Next::Wait(until) => {
+                let until = *until;
+                self.defer(item, until);
+            }
+            Next::End => self.finish(item),
+            Next::Run(step) => {
+                let lane = self.run.job.lane(&item.state, step);
+                if self.run.progress.is_cancelled() {
+                    return self.put_back(item, lane);
+                }
+                let job = &self.run.job;
+                if let Some(item) = self.lanes.push(&lane, item, || job.bounds(&lane)) {
+                    self.put_back(item, lane);
+                }
+            }
+        }
+    }
+
+    /// Puts an item back into a lane of the file.
+    pub(super) fn put_back(&mut self, item: ActiveItem<J>, lane: LaneKey) {
+        let done = Event::PutBack(lane.clone());
+        self.write_back(item, lane, None, done);
+    }
+
+    /// Defers an item until a time, and watches the host it waits for.
+    fn defer(&mut self, mut item: ActiveItem<J>, until: Timestamp) {
+        let awaited = self.run.job.awaited(&item.state, until);
+        let deferral = Deferral {
+            host: awaited.host,
+            until,
+            why: awaited.why,
+        };
+        self.run.progress.defer(&deferral);
+        self.watches.add(&deferral.host, awaited.source.as_deref());
+        *item.state.deferral() = Some(deferral);
+        self.write_back(item, LaneKey::Start, Some(until), Event::Deferred(until));
+    }
+
+    fn write_back(
+        &mut self,
+        item: ActiveItem<J>,
+        lane: LaneKey,
+        not_before: Option<Timestamp>,
+        done: Event<J>,
+    ) {
+        self.pending += 1;
+        let run = Arc::clone(&self.run);
+        self.spawn(async move {
+            let back = PutBack {
+                id: item.id,
+                lane,
+                saved_state: if item.is_input_missing {
+                    None
+                } else {
+                    item.state.encode()
+                },
+                attempts: item.state.attempts(),
+                not_before,
+            };
+            match run.queue.put_back(back, run.clock.now()).await {
+                Ok(()) => done,
+                Err(error) => Event::Broken(error.into()),
+            }
+        });
+    }
+
+    /// Finishes an item that ended without a step: it was known to be at its end when it was
+    /// loaded, or its step was dropped.
+    fn finish(&mut self, item: ActiveItem<J>) {
+        self.active += 1;
+        let run = Arc::clone(&self.run);
+        self.spawn(async move {
+            match run.job.finish(item).await {
+                Ok(()) => Event::Stepped(LaneKey::Start, Vec::new()),
+                Err(error) => Event::Broken(error),
+            }
+        });
+    }
+
+    /// Looks in the file for lanes.
+    pub(super) fn list(&mut self, after: Option<LaneKey>, most: usize) {
+        self.pending += 1;
+        let run = Arc::clone(&self.run);
+        self.spawn(async move {
+            match run.queue.backlog(after, most).await {
+                Ok(found) => Event::Listed(most, found),
+                Err(error) => Event::Broken(error.into()),
+            }
+        });
+    }
+
+    /// Brings items of a lane into memory.
+    pub(super) fn load(&mut self, lane: LaneKey, most: usize) {
+        self.pending += 1;
+        let run = Arc::clone(&self.run);
+        self.spawn(async move {
+            match run.queue.claim(lane.clone(), most).await {
+                Ok(items) => {
+                    let found = items.len();
+                    let items = items.into_iter().filter_map(|item| run.activate(item));
+                    Event::Loaded(lane, most, found, items.collect())
+                }
+                Err(error) => Event::Broken(error.into()),
+            }
+        });
+    }
+
+    /// Starts a step of a lane.
+    pub(super) fn start(&mut self, lane: LaneKey, items: Vec<ActiveItem<J>>) {
+        self.active += 1;
+        let run = Arc::clone(&self.run);
+        self.spawn(async move {
+            match run.step(items).await {
+                Ok(items) => Event::Stepped(lane, items),
+                Err(error) => Event::Broken(error),
+            }
+        });
+    }
+
+    /// Runs a task beside the loop, which gets its event.
+    fn spawn(&self, task: impl Future<Output = Event<J>> + Send + 'static) {
+        let sender = Sender::new(self.events.clone());
+        self.run.clock.runtime().spawn(Box::pin(async move {
+            let event = task.await;
+            sender.send(event);
+        }));
+    }
+}
+
+impl<J: Job> Scheduler<J> {
+    /// Makes a claimed item active; `None` for a row that cannot be read.
+    pub(super) fn activate(&self, item: Item) -> Option<ActiveItem<J>> {
+        let (mut state, is_input_missing) = match self.job.load(&item) {
+            Loaded::Ready(state) => (Box::new(state), false),
+            Loaded::MissingInput(state) => (Box::new(state), true),
+            Loaded::Unreadable => return None,
+        };
+        if let Some(deferral) = state.deferral().take() {
+            self.progress.resume(&deferral);
+        }
+        Some(ActiveItem {
+            id: item.id,
+            name: item.name,
+            next: self.job.next(&state, self.clock.now()),
+            state,
+            is_end_recorded: false,
+            is_input_missing,
+        })
+    }
+
+    /// Runs a step of items within their deadline, finishes those that end, and returns those that
+    /// go on. A step that is dropped, because the run is cancelled while it only waits or because
+    /// its deadline has passed, leaves its items as they were.
+    async fn step(&self, mut items: Vec<ActiveItem<J>>) -> Result<Vec<ActiveItem<J>>, RunError> {
+        let token = StepToken::default();
+        let now = self.clock.now();
+        let deadlines = items
+            .iter()
+            .filter_map(|item| self.job.deadline(&item.state, now));
+        let until = deadlines.min().map_or(BootInstant::FAR, |deadline| {
+            self.clock.instant(deadline) + AFTER_DEADLINE
+        });
+        {
+            let step = self.job.run(&mut items, &token);
+            let step = token.unless_cancelled(self.progress.cancellation(), step);
+            let step = before(&**self.clock.runtime(), until, Box::pin(step));
+            step.await.flatten().transpose()?;
+        }
+        let now = self.clock.now();
+        let mut going_on = Vec::with_capacity(items.len());
+        for mut item in items {
+            item.next = self.job.next(&item.state, now);
+            match item.next {
+                Next::End => self.job.finish(item).await?,
+                _ => going_on.push(item),
+            }
+        }
+        Ok(going_on)
+    }
+}

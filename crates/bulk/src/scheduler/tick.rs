@@ -1,0 +1,162 @@
+//! One turn of the loop: what is deferred comes back, steps are started, and the end is noticed.
+
+use std::time::Duration;
+
+use docstokg_hub::Host;
+
+use super::schedule::Schedule;
+use super::{Ended, RunError};
+use crate::job::Job;
+use crate::lane::LaneKey;
+use crate::lanes::Turn;
+
+/// How many items that are due are claimed at a time.
+const DUE_AT_A_TIME: usize = 200;
+/// How often the remaining time is worked out.
+const ESTIMATE: Duration = Duration::from_secs(1);
+
+impl<J: Job> Schedule<J> {
+    /// Starts what can be started. Returns how the run ended, if it has.
+    pub(super) async fn tick(&mut self) -> Result<Option<Ended>, RunError> {
+        if self.are_bytes_spent() {
+            self.run.progress.cancel();
+        }
+        if self.run.progress.is_cancelled() {
+            return self.wind_down().await;
+        }
+        if self.run.connectivity.take_restored() {
+            self.replan().await?;
+        }
+        if std::mem::take(&mut self.has_breaker_changed) {
+            self.resume_reopened().await?;
+        }
+        self.estimate();
+        let now = self.run.clock.now();
+        if self.due.is_some_and(|due| due <= now) && self.has_free_worker() {
+            self.claim_due().await?;
+        }
+        while self.has_free_worker() {
+            match self.lanes.next() {
+                Some(Turn::Start(lane, items)) => self.start(lane, items),
+                Some(Turn::Load(lane, most)) => self.load(lane, most),
+                Some(Turn::List(after, most)) => self.list(after, most),
+                None => break,
+            }
+        }
+        if self.all_read && self.active == 0 && self.pending == 0 && self.lanes.is_idle() {
+            return self.wait_or_end().await;
+        }
+        self.run.progress.set_only_waiting(false);
+        Ok(None)
+    }
+
+    fn are_bytes_spent(&self) -> bool {
+        let most = self.run.limits.max_bytes;
+        most.is_some_and(|most| self.run.progress.bytes() >= most)
+    }
+
+    /// Puts back what has not been started; the run ends when the last step has.
+    async fn wind_down(&mut self) -> Result<Option<Ended>, RunError> {
+        for (lane, item) in self.lanes.drain() {
+            self.put_back(item, lane);
+        }
+        if self.active > 0 || self.pending > 0 {
+            return Ok(None);
+        }
+        let left = self.run.queue.counts().await?.left();
+        Ok(Some(if left == 0 && self.all_read {
+            Ended::Complete
+        } else if self.run.progress.is_offline() {
+            Ended::Offline { left }
+        } else if self.are_bytes_spent() {
+            Ended::BytesSpent { left }
+        } else {
+            Ended::Stopped { left }
+        }))
+    }
+
+    /// Nothing can be started: waits for what is deferred, or ends the run.
+    async fn wait_or_end(&mut self) -> Result<Option<Ended>, RunError> {
+        let Some(due) = self.due else {
+            // Counts are kept in memory; the file has the last word.
+            if self.run.queue.backlog(None, 1).await?.is_empty() {
+                return Ok(Some(Ended::Complete));
+            }
+            self.lanes.list_anew();
+            return Ok(None);
+        };
+        let now = self.run.clock.now();
+        let due_in = due.since(now);
+        let lost_since = self.run.connectivity.lost_since();
+        let lost_for = lost_since.map_or(Duration::ZERO, |since| now.since(since));
+        let max_wait = self.run.limits.max_wait;
+        if due_in <= max_wait && lost_for <= max_wait {
+            self.run.progress.set_only_waiting(true);
+            return Ok(None);
+        }
+        let left = self.run.queue.counts().await?.left();
+        Ok(Some(Ended::Deferred { left, due_in }))
+    }
+
+    /// Plans all deferred items anew: the network is back.
+    async fn replan(&mut self) -> Result<(), RunError> {
+        let items = self.run.queue.replan::<J::State>().await?;
+        if items > 0 {
+            self.run.progress.resume_all();
+            self.due = self.run.queue.next_due().await?;
+            self.stored(&LaneKey::Start, items);
+        }
+        Ok(())
+    }
+
+    /// Plans the items anew that wait for hosts which may be asked earlier than they said.
+    async fn resume_reopened(&mut self) -> Result<(), RunError> {
+        for host in self.watches.reopened() {
+            if let Ok(name) = Host::parse(&host) {
+                self.run.hub.forget_robots_failure(&name).await;
+            }
+            let resumed = self.run.queue.reopen::<J::State>(host).await?;
+            for deferral in &resumed {
+                self.run.progress.resume(deferral);
+            }
+            if !resumed.is_empty() {
+                self.due = self.run.queue.next_due().await?;
+                self.stored(&LaneKey::Start, resumed.len() as u64);
+            }
+        }
+        let progress = &self.run.progress;
+        self.watches.keep(|host| progress.waits_for(host));
+        Ok(())
+    }
+
+    /// Works out, now and then, how long the limits make what is queued take at least.
+    fn estimate(&mut self) {
+        let now = self.run.clock.runtime().boot();
+        if self
+            .estimated
+            .is_some_and(|last| now.since(last) < ESTIMATE)
+        {
+            return;
+        }
+        self.estimated = Some(now);
+        let times = self
+            .lanes
+            .backlog()
+            .filter(|(_, items)| *items > 0)
+            .filter_map(|(lane, items)| self.run.job.least_time(lane, items));
+        self.run.progress.set_least_time(times.max());
+    }
+
+    /// Claims deferred items that are due.
+    async fn claim_due(&mut self) -> Result<(), RunError> {
+        let now = self.run.clock.now();
+        let items = self.run.queue.claim_due(now, DUE_AT_A_TIME).await?;
+        self.due = self.run.queue.next_due().await?;
+        for item in items {
+            if let Some(item) = self.run.activate(item) {
+                self.place(item);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,185 @@
+//! Unfinished files below the out directory: where they lie, and which of them are the program's
+//! own.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs::DirEntry;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+
+use crate::digest::Fingerprint;
+
+/// The directories that this run knows to be there.
+#[derive(Default)]
+pub struct Directories(Mutex<HashSet<PathBuf>>);
+
+impl Directories {
+    /// Creates a directory, once.
+    ///
+    /// # Errors
+    /// It cannot be created.
+    pub fn create(&self, directory: &Path) -> io::Result<()> {
+        if self.0.lock().contains(directory) {
+            return Ok(());
+        }
+        self.create_again(directory)
+    }
+
+    /// Creates a directory that may have been removed meanwhile.
+    ///
+    /// # Errors
+    /// It cannot be created.
+    pub fn create_again(&self, directory: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(directory)?;
+        self.0.lock().insert(directory.to_owned());
+        Ok(())
+    }
+}
+
+/// The directory of what is not finished, and of the lock.
+#[must_use]
+pub fn working_directory(out: &Path) -> PathBuf {
+    out.join(".docstokg")
+}
+
+/// How many staging shards unfinished files are spread over: threads that create files in one
+/// directory wait for each other.
+const SHARDS: i64 = 8;
+
+/// Where an unfinished file of an item lies: its number and the fingerprint of its URL say which it
+/// is.
+#[must_use]
+pub fn staging_file(out: &Path, item: i64, url: Fingerprint) -> PathBuf {
+    working_directory(out)
+        .join(item.rem_euclid(SHARDS).to_string())
+        .join(format!("{item}-{url:.16}"))
+}
+
+/// Asks the file system to lay out the shards far from each other, each with room of its own,
+/// where it knows how (ext4, `chattr +T`). Files created at once then do not search one table for a
+/// free inode, nor pass by everything that was deleted there just before. A file system that knows
+/// no such thing has no such tables.
+pub(crate) fn spread_shards(working: &Path) {
+    #[cfg(target_os = "linux")]
+    if let Ok(directory) = std::fs::File::open(working)
+        && let Ok(flags) = rustix::fs::ioctl_getflags(&directory)
+    {
+        let _ = rustix::fs::ioctl_setflags(&directory, flags | rustix::fs::IFlags::TOPDIR);
+    }
+}
+
+/// Returns the directories below the working directory that unfinished files are spread over.
+pub(crate) fn shards(out: &Path) -> impl Iterator<Item = PathBuf> {
+    let working = working_directory(out);
+    (0..SHARDS).map(move |number| working.join(number.to_string()))
+}
+
+fn is_shard(directory: &Path) -> bool {
+    let name = directory.file_name().and_then(|name| name.to_str());
+    name.and_then(|name| name.parse::<i64>().ok())
+        .is_some_and(|number| (0..SHARDS).contains(&number))
+}
+
+/// Tells whether a name is one that the program gives: `ITEM-FINGERPRINT`, with the endings of
+/// parts, or the lock.
+fn is_ours(file: &Path) -> bool {
+    let Some(name) = file.file_name().and_then(|name| name.to_str()) else {
+        return false;
+    };
+    let stem = ["", ".part", ".part.note"]
+        .iter()
+        .rev()
+        .find_map(|ending| name.strip_suffix(ending))
+        .unwrap_or(name);
+    let Some((item, url)) = stem.split_once('-') else {
+        return name == "lock";
+    };
+    let is_number = !item.is_empty() && item.bytes().all(|byte| byte.is_ascii_digit());
+    is_number && url.len() == 16 && url.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// What lies in the working directory.
+#[derive(Default)]
+pub struct Unfinished {
+    /// The files, in shards and beside them; the lock is one of them.
+    pub files: Vec<PathBuf>,
+    /// The shards.
+    pub shards: Vec<PathBuf>,
+}
+
+impl Unfinished {
+    /// Lists what is there, as far as it can be read.
+    #[must_use]
+    pub fn in_directory(out: &Path) -> Self {
+        let entries =
+            |directory: &Path| std::fs::read_dir(directory).into_iter().flatten().flatten();
+        let (directories, mut files): (Vec<_>, Vec<_>) = entries(&working_directory(out))
+            .partition(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let shards: Vec<PathBuf> = directories
+            .iter()
+            .map(DirEntry::path)
+            .filter(|shard| is_shard(shard))
+            .collect();
+        files.extend(shards.iter().flat_map(|shard| entries(shard)));
+        // What has another name is not the program's.
+        Self {
+            files: files
+                .iter()
+                .map(DirEntry::path)
+                .filter(|file| is_ours(file))
+                .collect(),
+            shards,
+        }
+    }
+
+    /// Returns the names of the files.
+    #[must_use]
+    pub fn names(&self) -> HashSet<OsString> {
+        self.files
+            .iter()
+            .filter_map(|file| file.file_name().map(ToOwned::to_owned))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+    use super::*;
+
+    #[test]
+    fn unfinished_files_are_found_in_shards_and_beside_them() {
+        let out = tempfile::tempdir().unwrap();
+        let url = Fingerprint::of("https://a.org/x");
+        let (one, other) = (
+            staging_file(out.path(), 1, url),
+            staging_file(out.path(), SHARDS + 2, url),
+        );
+        assert_ne!(one.parent(), other.parent());
+        // A run of an earlier version had no shards.
+        let beside = working_directory(out.path()).join("3-0011223344556677.part");
+        for file in [&one, &other, &beside] {
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "x").unwrap();
+        }
+        let unfinished = Unfinished::in_directory(out.path());
+        let mut files = unfinished.files.clone();
+        files.sort();
+        let mut expected = [one.clone(), other.clone(), beside];
+        expected.sort();
+        assert_eq!(files, expected);
+        assert_eq!(unfinished.shards.len(), 2);
+        assert!(
+            unfinished.names().contains(one.file_name().unwrap())
+                && unfinished.names().contains(other.file_name().unwrap())
+        );
+        assert!(
+            Unfinished::in_directory(Path::new("/nowhere"))
+                .files
+                .is_empty()
+        );
+    }
+}

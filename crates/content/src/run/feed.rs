@@ -1,0 +1,150 @@
+//! From inputs to the queue: each work once; lines that name none are reported and left out.
+
+use std::sync::Arc;
+
+use docstokg_bulk::job::{BoxFuture, Job as _, Next};
+use docstokg_bulk::lane::LaneKey;
+use docstokg_bulk::queue::NewItem;
+use docstokg_bulk::scheduler::Feed;
+
+use super::inputs::{Inputs, Read};
+use super::works::Works;
+use crate::digest::Fingerprint;
+use crate::input::{BadLine, Line};
+use crate::resolver::order::{is_planned, order};
+use crate::resolver::{ResolverId, openalex};
+use crate::work::Work;
+use crate::work_state::WorkState;
+
+/// Bad lines that are reported one by one; the rest is counted.
+const REPORTED: u64 = 20;
+
+/// The works of inputs, as items of the queue.
+pub(super) struct WorkFeed {
+    works: Arc<Works>,
+    inputs: Box<dyn Inputs>,
+}
+
+impl WorkFeed {
+    pub(super) fn new(works: Arc<Works>, inputs: Box<dyn Inputs>) -> Self {
+        Self { works, inputs }
+    }
+}
+
+impl Feed for WorkFeed {
+    fn next(&mut self) -> BoxFuture<'_, Option<Vec<NewItem>>> {
+        Box::pin(async {
+            let batch = self.inputs.next().await?;
+            // What a cancelled run has not queued is given again with the next run.
+            (!self.works.progress.is_cancelled()).then(|| self.works.items_of(batch))
+        })
+    }
+}
+
+impl Works {
+    fn items_of(&self, batch: Vec<Read>) -> Vec<NewItem> {
+        let mut items = Vec::with_capacity(batch.len());
+        for (source, read) in batch {
+            match read {
+                Ok(line) => {
+                    for ignored in &line.ignored {
+                        let notice = format!("{source}, line {}: {ignored}", line.number);
+                        self.progress.notify(notice);
+                    }
+                    let item = self.item(&source, &line);
+                    if item.hidden {
+                        // Known before its row can be claimed.
+                        self.hidden.lock().insert(item.key_hash, line.work.clone());
+                    }
+                    items.push(item);
+                }
+                Err(bad) => self.report_bad(&source, &bad),
+            }
+        }
+        items
+    }
+
+    fn report_bad(&self, source: &str, bad: &BadLine) {
+        if bad.number == 0 {
+            // Not a line: what all the lines were to come from.
+            let notice = format!("{source}: {}", hidden(&bad.problem));
+            return self.progress.notify(notice);
+        }
+        let mut is_reported = false;
+        self.progress.count(|counters| {
+            counters.bad_lines += 1;
+            is_reported = counters.bad_lines <= REPORTED;
+        });
+        if is_reported {
+            self.progress.notify(format!("{source}, {}", shown(bad)));
+        }
+    }
+
+    /// Tells whether a resolver may be asked about a work.
+    fn may_ask(&self, resolver: ResolverId, work: &Work) -> bool {
+        let planned = order(work, &self.goals.choice, &self.lookups.resolvers);
+        is_planned(&planned, resolver)
+    }
+
+    fn item(&self, source: &str, line: &Line) -> NewItem {
+        let work = &line.work;
+        let hidden = !work.is_public();
+        let now = self.clock.now();
+        let mut state = WorkState::new(work.clone());
+        let said = line.said.as_deref();
+        if let Some(said) = said.filter(|_| self.may_ask(openalex::ID, work)) {
+            state.resolved(openalex::ID, said.clone(), now);
+            // The service was not asked for this.
+            state.attempts = 0;
+        }
+        let lane = match self.next(&state, now) {
+            Next::Run(step) => self.lane_of(&state, step),
+            Next::Wait(_) | Next::End => LaneKey::Start,
+        };
+        // What the name alone says is not persisted twice.
+        let is_plain = line.said.is_none() && *work == Work::new(work.typed().clone());
+        NewItem {
+            key_hash: Fingerprint::of(&work.work_key()).bytes(),
+            name: work.shown_id(),
+            source: source.to_owned(),
+            line: line.number,
+            hidden,
+            lane,
+            saved_state: if is_plain || hidden {
+                None
+            } else {
+                state.to_text()
+            },
+        }
+    }
+}
+
+/// Says what is wrong with a line, without what may be a credential in it.
+fn shown(bad: &BadLine) -> String {
+    BadLine {
+        number: bad.number,
+        text_preview: hidden(&bad.text_preview),
+        problem: hidden(&bad.problem),
+    }
+    .to_string()
+}
+
+/// Returns a text without what may be a credential in it.
+pub(super) fn hidden(text: &str) -> String {
+    text.split_whitespace()
+        .map(hidden_word)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Returns a word of a line as it may be shown.
+fn hidden_word(word: &str) -> String {
+    let Some((scheme, rest)) = word.split_once("://") else {
+        return word.to_owned();
+    };
+    let rest = rest.split_once('@').map_or(rest, |(_, host)| host);
+    let (rest, query) = rest
+        .split_once('?')
+        .map_or((rest, ""), |(rest, _)| (rest, "?***"));
+    format!("{scheme}://{rest}{query}")
+}

@@ -1,0 +1,198 @@
+//! The step that fetches a file.
+
+use docstokg_bulk::cancel::StepToken;
+use docstokg_bulk::queue::AttemptRow;
+use docstokg_bulk::scheduler::{RunError, RunMode};
+use docstokg_bulk::staging::staging_file;
+use docstokg_hub::redact;
+
+use super::works::{ActiveWork, Works};
+use crate::artifact::{Fetched, IN_FLIGHT, Page};
+use crate::location::Location;
+use crate::manifest::{Address, Attempt};
+use crate::reason::{Reason, Setback, Stage};
+use crate::resolver::landing;
+use crate::work_state::Postponed;
+
+/// A candidate location that is fetched.
+pub(super) struct Target {
+    pub(super) candidate: usize,
+    pub(super) location: Location,
+    pub(super) address: Address,
+}
+
+/// What is recorded of an attempt to fetch it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct FetchResult<'a> {
+    pub(super) status: &'static str,
+    pub(super) http_status: Option<u16>,
+    pub(super) reason: Option<Reason>,
+    pub(super) detail: Option<&'a str>,
+}
+
+impl<'a> FetchResult<'a> {
+    pub(super) fn of(status: &'static str, failure: &'a Setback) -> Self {
+        Self {
+            status,
+            http_status: failure.http_status,
+            reason: Some(failure.reason),
+            detail: Some(&failure.detail),
+        }
+    }
+}
+
+/// Takes in a page that came where a file was wanted.
+fn take_page(item: &mut ActiveWork, target: &Target, page: Page) {
+    let status = Some(page.head.status.as_u16());
+    let names_candidates = !page.locations.is_empty();
+    item.state.work.learn(&page.learned);
+    item.state.found(page.locations);
+    if names_candidates {
+        // It is the work's own page, most likely. One that names nothing says nothing about the
+        // work's own.
+        item.state.skip_resolver(landing::ID);
+    }
+    let detail = "a page came where a file was wanted";
+    let failure = Setback::new(Stage::File, Reason::HtmlOnly, detail, status);
+    item.state.failed(target.candidate, failure);
+}
+
+impl Works {
+    /// Fetches a candidate, or takes over the file that another work got from its URL.
+    pub(super) async fn fetch(
+        &self,
+        item: &mut ActiveWork,
+        candidate: usize,
+        token: &StepToken,
+    ) -> Result<(), RunError> {
+        let Some(location) = item.state.candidate(candidate).cloned() else {
+            return Ok(());
+        };
+        if self.options.mode == RunMode::ListOnly {
+            let shown = redact(&location.url);
+            item.state.end_by(Reason::ListOnly, &shown);
+            self.progress.list(&item.name, shown);
+            return Ok(());
+        }
+        self.files.check_space()?;
+        let target = Target {
+            candidate,
+            address: Address::of(&location.url),
+            location,
+        };
+        let url = target.address.fingerprint;
+        // Held until the file has its name, so that no other work fetches the same URL meanwhile.
+        let Some(_claim) = self.files.fetcher.take_off(url) else {
+            item.state
+                .wait_for_other(candidate, self.clock.now() + IN_FLIGHT);
+            return Ok(());
+        };
+        match self.files.owner_of(url).filter(|owner| *owner != item.id) {
+            Some(owner) => self.share(item, &target, owner).await,
+            None => self.download(item, &target, token).await,
+        }
+    }
+
+    async fn download(
+        &self,
+        item: &mut ActiveWork,
+        target: &Target,
+        token: &StepToken,
+    ) -> Result<(), RunError> {
+        let begun = self.clock.runtime().boot();
+        let missing = item.state.missing(&self.goals);
+        let staged = staging_file(&self.options.out, item.id, target.address.fingerprint);
+        self.files.create_directory_of(&staged)?;
+        let request = self.files.fetcher.fetch(
+            &target.location,
+            &item.state.work,
+            &staged,
+            &missing,
+            token.on_the_wire(),
+        );
+        let fetched = token.in_hub(request).await;
+        let elapsed_ms = self.millis_since(begun);
+        let now = self.clock.now();
+        let row = |item: &ActiveWork, result| self.fetch_row(item, target, result, elapsed_ms);
+        let row = match self.watch_fetched(fetched).await {
+            Fetched::File(arrived) => {
+                let status = Some(arrived.head.status.as_u16());
+                let result = FetchResult {
+                    status: "saved",
+                    http_status: status,
+                    ..FetchResult::default()
+                };
+                let row = row(item, result);
+                return self.save(item, target, *arrived, row).await;
+            }
+            Fetched::Page(page) => {
+                let detail = format!("a page that names {} places", page.locations.len());
+                let result = FetchResult {
+                    status: "html",
+                    http_status: Some(page.head.status.as_u16()),
+                    reason: Some(Reason::HtmlOnly),
+                    detail: Some(&detail),
+                };
+                let row = row(item, result);
+                take_page(item, target, *page);
+                row
+            }
+            Fetched::Nothing {
+                reason,
+                detail,
+                status,
+                gone,
+            } => {
+                if gone {
+                    item.state.gone(&target.location.url);
+                }
+                let failure = Setback::new(Stage::File, reason, &detail, status);
+                let row = row(item, FetchResult::of("failed", &failure));
+                item.state.failed(target.candidate, failure);
+                row
+            }
+            Fetched::Later {
+                wait,
+                stated,
+                reason,
+                detail,
+                status,
+            } => {
+                let failure = Setback::new(Stage::File, reason, &detail, status);
+                // What was not asked is no attempt.
+                let row = status.map(|_| row(item, FetchResult::of("later", &failure)));
+                let postponed = Postponed {
+                    wait,
+                    is_stated: stated,
+                    failure,
+                };
+                item.state.postponed(target.candidate, postponed, now);
+                let Some(row) = row else { return Ok(()) };
+                row
+            }
+            Fetched::Halt(why) => return Err(RunError::Halted(why)),
+        };
+        self.record_attempts(vec![row]).await
+    }
+
+    pub(super) fn fetch_row(
+        &self,
+        item: &ActiveWork,
+        target: &Target,
+        result: FetchResult<'_>,
+        elapsed_ms: f64,
+    ) -> AttemptRow {
+        let attempt = Attempt {
+            work_id: &item.name,
+            resolver: target.location.resolver,
+            address: Some(&target.address),
+            status: result.status,
+            http_status: result.http_status,
+            reason: result.reason,
+            detail: result.detail,
+            elapsed_ms,
+            found: None,
+        };
+        self.records.attempt(&attempt, self.clock.runtime().wall())
+    }
+}

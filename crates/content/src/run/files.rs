@@ -1,0 +1,135 @@
+//! What a run knows about files: how they are fetched, which URLs gave one, where they go and
+//! whether there is space.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_bulk::queue::Queue;
+use docstokg_bulk::scheduler::RunError;
+use docstokg_bulk::staging::{Directories, Unfinished};
+use docstokg_hub::clock::BootInstant;
+use docstokg_hub::{CookieJar, RobotsPolicy};
+use parking_lot::Mutex;
+
+use super::Parts;
+use crate::artifact::Fetcher;
+use crate::digest::Fingerprint;
+use crate::evidence::Examiner;
+
+/// How often at most the file system is asked how much space it has.
+const SPACE_CHECK: Duration = Duration::from_millis(50);
+
+/// The files of a run.
+pub(super) struct Files {
+    pub(super) fetcher: Fetcher,
+    pub(super) queue: Queue,
+    out: PathBuf,
+    min_free: u64,
+    directories: Directories,
+    /// URLs that gave a file, and the items that own them.
+    owners: Mutex<HashMap<Fingerprint, i64>>,
+    space_checked: Mutex<Option<BootInstant>>,
+}
+
+impl Files {
+    pub(super) async fn new(
+        parts: &Parts,
+        robots: RobotsPolicy,
+        cookies: Option<Arc<CookieJar>>,
+    ) -> Result<Self, RunError> {
+        let options = &parts.options;
+        Ok(Self {
+            fetcher: Fetcher {
+                hub: parts.hub.clone(),
+                runtime: Arc::clone(&parts.runtime),
+                robots,
+                settings: Arc::clone(&parts.settings),
+                role: options.role,
+                min_pdf_bytes: options.min_pdf_bytes,
+                untrusted_input: options.untrusted_input,
+                in_flight: Mutex::default(),
+                left: Unfinished::in_directory(&options.out).names(),
+                cookies,
+                examiner: Examiner::new(Arc::clone(&parts.runtime)),
+            },
+            queue: parts.queue.clone(),
+            out: options.out.clone(),
+            min_free: options.min_free,
+            directories: Directories::default(),
+            owners: Mutex::new(parts.queue.owners().await?),
+            space_checked: Mutex::default(),
+        })
+    }
+
+    /// Returns the item that has the file of a URL.
+    pub(super) fn owner_of(&self, url: Fingerprint) -> Option<i64> {
+        self.owners.lock().get(&url).copied()
+    }
+
+    /// The file of a URL is an item's.
+    pub(super) fn own(&self, url: Fingerprint, item: i64) {
+        self.owners.lock().insert(url, item);
+    }
+
+    /// An item has no file any more: the next work that wants one of its URLs fetches it.
+    pub(super) fn disown(&self, item: i64) {
+        self.owners.lock().retain(|_, owner| *owner != item);
+    }
+
+    /// Creates the directory that a file is to lie in.
+    pub(super) fn create_directory_of(&self, file: &Path) -> Result<(), RunError> {
+        let directory = file.parent().unwrap_or(&self.out);
+        self.directories
+            .create(directory)
+            .map_err(|error| unwritable(directory, &error))
+    }
+
+    /// Gives a finished file its name.
+    pub(super) async fn rename(&self, staged: &Path, file: &Path) -> Result<(), RunError> {
+        let hub = &self.fetcher.hub;
+        let renamed = match hub.keep(staged, file).await {
+            // The directory was removed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let directory = file.parent().unwrap_or(&self.out);
+                self.directories
+                    .create_again(directory)
+                    .map_err(|error| unwritable(directory, &error))?;
+                hub.keep(staged, file).await
+            }
+            renamed => renamed,
+        };
+        renamed.map_err(|error| unwritable(file, &error))
+    }
+
+    /// Ends the run before the disk is full.
+    pub(super) fn check_space(&self) -> Result<(), RunError> {
+        let now = self.fetcher.runtime.boot();
+        {
+            let mut checked = self.space_checked.lock();
+            if checked.is_some_and(|checked| now.since(checked) < SPACE_CHECK) {
+                return Ok(());
+            }
+            *checked = Some(now);
+        }
+        let Ok(space) = rustix::fs::statvfs(&self.out) else {
+            return Ok(());
+        };
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        if free >= self.min_free {
+            return Ok(());
+        }
+        Err(RunError::Halted(format!(
+            "{} has {} MiB left, less than the {} MiB that are kept free; make room and go on with --resume",
+            self.out.display(),
+            free >> 20,
+            self.min_free >> 20
+        )))
+    }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> RunError {
+    RunError::Halted(format!("{} cannot be written: {error}", path.display()))
+}

@@ -1,0 +1,62 @@
+//! The end of a work: what it came to is recorded.
+
+use docstokg_bulk::queue::End;
+use docstokg_bulk::scheduler::{RunError, RunMode};
+
+use super::works::{ActiveWork, Works};
+use crate::manifest::Account;
+use crate::reason::Reason;
+
+impl Works {
+    /// Records what a work came to.
+    pub(super) async fn record_end(&self, item: ActiveWork) -> Result<(), RunError> {
+        let (id, attempts) = (item.id, item.state.attempts);
+        if item.state.has_file() {
+            // Its record was written with its file; where more kinds were wanted and none came, its
+            // end was not.
+            if !item.is_end_recorded {
+                let end = Some(End::Done(id, attempts));
+                self.manifest.record(Vec::new(), Vec::new(), end).await?;
+            }
+            self.progress.count(|counters| counters.done += 1);
+            return Ok(());
+        }
+        let now = self.clock.now();
+        let failure = item
+            .state
+            .failure(&self.goals, &self.lookups.resolvers, now);
+        let classification = if self.options.mode == RunMode::Full {
+            classification(failure.reason)
+        } else {
+            "skipped"
+        };
+        let account = Account {
+            item: id,
+            work: &item.state.work,
+            work_id: &item.name,
+            classification,
+            reason: Some(failure.reason),
+            detail: Some(&failure.detail),
+            http_status: failure.http_status,
+            file: None,
+        };
+        let row = self.records.manifest(&account, self.clock.runtime().wall());
+        let end = Some(End::Failed(id, attempts));
+        self.manifest.record(Vec::new(), vec![row], end).await?;
+        self.progress.count(|counters| {
+            counters.failed += 1;
+            *counters.reasons.entry(failure.reason.as_str()).or_default() += 1;
+        });
+        Ok(())
+    }
+}
+
+/// Returns the classification of a work without a file.
+fn classification(reason: Reason) -> &'static str {
+    match reason {
+        Reason::HttpStatus | Reason::RequestException => "http_error",
+        Reason::PayloadTooLarge => "payload_too_large",
+        Reason::PdfSniffUnknown => "unknown",
+        _ => "miss",
+    }
+}

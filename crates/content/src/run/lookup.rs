@@ -1,0 +1,149 @@
+//! Steps that look for files: asking a resolver about works, and reading a page.
+
+use std::sync::Arc;
+
+use docstokg_bulk::cancel::StepToken;
+use docstokg_bulk::queue::AttemptRow;
+use docstokg_bulk::scheduler::RunError;
+use docstokg_hub::clock::BootInstant;
+use docstokg_hub::{CookieJar, Hub, RobotsPolicy};
+
+use super::works::{ActiveWork, Works};
+use crate::hub_web::HubWeb;
+use crate::manifest::Attempt;
+use crate::reason::Reason;
+use crate::resolver::settings::Settings;
+use crate::resolver::{LandingPage, Outcome, Resolver, ResolverId, all, contained, landing};
+use crate::work::{Learned, Work};
+
+/// What works are looked up with.
+pub(super) struct Lookups {
+    pub(super) resolvers: Vec<Arc<dyn Resolver>>,
+    pub(super) settings: Arc<Settings>,
+    landing: LandingPage,
+    web: HubWeb,
+}
+
+impl Lookups {
+    pub(super) fn new(
+        hub: Hub,
+        settings: Arc<Settings>,
+        robots: RobotsPolicy,
+        cookies: Option<Arc<CookieJar>>,
+    ) -> Self {
+        Self {
+            resolvers: all(&settings),
+            landing: LandingPage::new(Arc::clone(&settings)),
+            web: HubWeb::new(hub, robots).with_cookies(cookies),
+            settings,
+        }
+    }
+
+    fn resolver(&self, id: ResolverId) -> Option<&Arc<dyn Resolver>> {
+        self.resolvers.iter().find(|resolver| resolver.id() == id)
+    }
+
+    /// Returns how many works a resolver is asked about at a time.
+    pub(super) fn batch_of(&self, id: ResolverId) -> usize {
+        self.resolver(id)
+            .map_or(1, |resolver| resolver.batch().max(1))
+    }
+}
+
+impl Works {
+    /// Asks a resolver about works.
+    pub(super) async fn resolve(
+        &self,
+        id: ResolverId,
+        items: &mut [ActiveWork],
+        token: &StepToken,
+    ) -> Result<(), RunError> {
+        let begun = self.clock.runtime().boot();
+        let Some(resolver) = self.lookups.resolver(id) else {
+            return Ok(());
+        };
+        let known: Vec<Work> = items.iter().map(|item| item.state.work.clone()).collect();
+        let web = self.lookups.web.shown_in(token.on_the_wire());
+        let asked = contained::resolve(&**resolver, &known, &web);
+        let mut outcomes = token.in_hub(asked).await.into_iter();
+        let elapsed_ms = self.millis_since(begun);
+        let mut rows = Vec::new();
+        for item in items {
+            let outcome = outcomes.next().unwrap_or_else(|| Outcome::NotFound {
+                detail: "no answer for this work".to_owned(),
+                learned: Learned::default(),
+            });
+            let outcome = self.watch_network(outcome).await;
+            rows.push(self.lookup_row(&item.name, id, &outcome, elapsed_ms));
+            item.state.resolved(id, outcome, self.clock.now());
+        }
+        self.record_attempts(rows).await
+    }
+
+    /// Reads a page for candidate locations.
+    pub(super) async fn read(
+        &self,
+        item: &mut ActiveWork,
+        candidate: usize,
+        token: &StepToken,
+    ) -> Result<(), RunError> {
+        let Some(location) = item.state.candidate(candidate).cloned() else {
+            return Ok(());
+        };
+        let begun = self.clock.runtime().boot();
+        let web = self.lookups.web.shown_in(token.on_the_wire());
+        let work = Some(&item.state.work);
+        let page = self.lookups.landing.read(location.url, work, &web);
+        let outcome = token.in_hub(page).await;
+        let elapsed_ms = self.millis_since(begun);
+        let outcome = self.watch_network(outcome).await;
+        let row = self.lookup_row(&item.name, landing::ID, &outcome, elapsed_ms);
+        item.state.read(candidate, outcome, self.clock.now());
+        self.record_attempts(vec![row]).await
+    }
+
+    pub(super) fn millis_since(&self, begun: BootInstant) -> f64 {
+        let elapsed = self.clock.runtime().boot().since(begun);
+        elapsed.as_secs_f64() * 1_000.0
+    }
+
+    fn lookup_row(
+        &self,
+        work_id: &str,
+        resolver: ResolverId,
+        outcome: &Outcome,
+        elapsed_ms: f64,
+    ) -> AttemptRow {
+        let asked = Attempt {
+            work_id,
+            resolver,
+            address: None,
+            status: "found",
+            http_status: None,
+            reason: None,
+            detail: None,
+            elapsed_ms,
+            found: None,
+        };
+        let attempt = match outcome {
+            Outcome::Found(found) => Attempt {
+                found: Some(found.locations.len()),
+                ..asked
+            },
+            Outcome::NotFound { detail, .. } => Attempt {
+                status: "not_found",
+                reason: Some(Reason::NotFound),
+                detail: Some(detail),
+                ..asked
+            },
+            Outcome::Failed(failure) => Attempt {
+                status: "error",
+                http_status: failure.http_status,
+                reason: Some(failure.reason),
+                detail: Some(&failure.detail),
+                ..asked
+            },
+        };
+        self.records.attempt(&attempt, self.clock.runtime().wall())
+    }
+}

@@ -1,0 +1,145 @@
+//! A good file: recorded, named, or taken over from another work.
+
+use std::path::PathBuf;
+
+use docstokg_bulk::job::Next;
+use docstokg_bulk::queue::{AttemptRow, End, FileRow};
+use docstokg_bulk::scheduler::RunError;
+
+use super::fetch::{FetchResult, Target};
+use super::works::{ActiveWork, Works};
+use crate::artifact::Arrived;
+use crate::evidence::{Evidence, Finding};
+use crate::layout::{extension_of, path_of};
+use crate::location::Location;
+use crate::manifest::{Account, FileAccount};
+use crate::reason::{Reason, Setback, Stage};
+use crate::sniff::Payload;
+use crate::work_state::Kind;
+
+impl Works {
+    /// Records a good file, then gives it its name: a process that is killed in between leaves both
+    /// to go on with.
+    pub(super) async fn save(
+        &self,
+        item: &mut ActiveWork,
+        target: &Target,
+        arrived: Arrived,
+        row: AttemptRow,
+    ) -> Result<(), RunError> {
+        let path = self.path_for(item, &target.location, &arrived);
+        let file = self.options.out.join(&path);
+        self.files.create_directory_of(&file)?;
+        let shown = path.display().to_string();
+        let without_eof = "the file has all its bytes, but no end mark";
+        let account = Account {
+            item: item.id,
+            work: &item.state.work,
+            work_id: &item.name,
+            classification: arrived.kind.as_str(),
+            reason: arrived.without_eof.then_some(Reason::PdfEofMissing),
+            detail: arrived.without_eof.then_some(without_eof),
+            http_status: None,
+            file: Some(FileAccount {
+                location: &target.location,
+                address: &target.address,
+                path: &shown,
+                sha256: &arrived.file.sha256,
+                evidence: arrived.evidence,
+                fetched: Some((&arrived.head, arrived.file.bytes)),
+            }),
+        };
+        let saved = self.records.manifest(&account, self.clock.runtime().wall());
+        item.state.saved(target.candidate, arrived.kind);
+        // The end of the work is recorded with its file, in one commit.
+        let next = item
+            .state
+            .next(&self.goals, &self.lookups.resolvers, self.clock.now());
+        item.is_end_recorded = next == Next::End;
+        let end = item
+            .is_end_recorded
+            .then_some(End::Done(item.id, item.state.attempts));
+        let lines = self.manifest.commit(vec![row], vec![saved], end).await?;
+        self.files.own(target.address.fingerprint, item.id);
+        self.files.rename(&arrived.file.path, &file).await?;
+        self.manifest.append(&lines);
+        self.progress.count(|counters| {
+            counters.files += 1;
+            counters.bytes += arrived.file.bytes;
+        });
+        Ok(())
+    }
+
+    fn path_for(&self, item: &ActiveWork, location: &Location, arrived: &Arrived) -> PathBuf {
+        let extension = match arrived.payload {
+            Payload::Empty | Payload::Unknown => {
+                extension_of(&location.url).unwrap_or_else(|| "bin".to_owned())
+            }
+            payload => payload.extension().to_owned(),
+        };
+        path_of(
+            self.options.layout,
+            &item.state.work,
+            arrived.kind,
+            &extension,
+            &arrived.file.sha256,
+        )
+    }
+
+    /// Takes over the file that another work got from the same URL.
+    pub(super) async fn share(
+        &self,
+        item: &mut ActiveWork,
+        target: &Target,
+        owner: i64,
+    ) -> Result<(), RunError> {
+        let Some(file) = self.files.queue.file_of(owner).await? else {
+            self.files.disown(owner);
+            return Ok(());
+        };
+        let evidence = match self.examine_shared(item, target, &file).await {
+            Finding::Accepted(evidence) => evidence,
+            Finding::WrongWork { detail } => {
+                let failure = Setback::new(Stage::File, Reason::WrongWork, &detail, None);
+                let row = self.fetch_row(item, target, FetchResult::of("failed", &failure), 0.0);
+                self.record_attempts(vec![row]).await?;
+                item.state.failed(target.candidate, failure);
+                return Ok(());
+            }
+        };
+        let account = Account {
+            item: item.id,
+            work: &item.state.work,
+            work_id: &item.name,
+            classification: "cached",
+            reason: Some(Reason::DuplicateUrlGlobal),
+            detail: Some("another work has the file of this URL"),
+            http_status: None,
+            file: Some(FileAccount {
+                location: &target.location,
+                address: &target.address,
+                path: &file.path,
+                sha256: &file.sha256,
+                evidence,
+                fetched: None,
+            }),
+        };
+        let row = self.records.manifest(&account, self.clock.runtime().wall());
+        self.manifest.record(Vec::new(), vec![row], None).await?;
+        let kind = Kind::read(&file.classification).unwrap_or(Kind::Other);
+        item.state.saved(target.candidate, kind);
+        Ok(())
+    }
+
+    /// Compares what the file of another work says about itself with this one.
+    async fn examine_shared(&self, item: &ActiveWork, target: &Target, file: &FileRow) -> Finding {
+        if file.classification != Kind::Pdf.as_str() {
+            return Finding::Accepted(Evidence::None);
+        }
+        let path = self.options.out.join(&file.path);
+        self.files
+            .fetcher
+            .examine(&target.location, &item.state.work, &path)
+            .await
+    }
+}

@@ -1,0 +1,259 @@
+//! Works as a job of the bulk engine.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_bulk::bounds::Bounds;
+use docstokg_bulk::cancel::StepToken;
+use docstokg_bulk::clock::RunClock;
+use docstokg_bulk::connectivity::Connectivity;
+use docstokg_bulk::job::{self, Awaited, BoxFuture, Job, Loaded, Next, State as _};
+use docstokg_bulk::lane::LaneKey;
+use docstokg_bulk::manifest::ManifestWriter;
+use docstokg_bulk::progress::Progress;
+use docstokg_bulk::queue::{AttemptRow, Item};
+use docstokg_bulk::scheduler::{RunError, RunMode};
+use docstokg_hub::clock::Timestamp;
+use docstokg_hub::{CookieJar, Host, Hub, RobotsPolicy, redact};
+use parking_lot::Mutex;
+
+use super::files::Files;
+use super::lookup::Lookups;
+use super::{Options, Parts};
+use crate::identifier::Identifier;
+use crate::manifest::Records;
+use crate::reason::{Reason, Setback};
+use crate::work::Work;
+use crate::work_state::{Awaiting, Goals, Step, WorkState};
+
+/// A work that is active.
+pub(super) type ActiveWork = job::ActiveItem<Works>;
+
+/// What a run knows about works.
+pub(super) struct Works {
+    pub(super) hub: Hub,
+    pub(super) clock: RunClock,
+    pub(super) options: Options,
+    pub(super) goals: Goals,
+    pub(super) progress: Arc<Progress>,
+    pub(super) connectivity: Arc<Connectivity>,
+    pub(super) lookups: Lookups,
+    pub(super) files: Files,
+    pub(super) records: Records,
+    pub(super) manifest: ManifestWriter,
+    /// Works whose names carry a credential and are not persisted.
+    pub(super) hidden: Mutex<HashMap<[u8; 16], Work>>,
+}
+
+impl Works {
+    pub(super) async fn new(
+        parts: Parts,
+        clock: RunClock,
+        manifest: ManifestWriter,
+        connectivity: Arc<Connectivity>,
+    ) -> Result<Self, RunError> {
+        let robots = robots(&parts);
+        let cookies = parts.options.cookies.then(|| Arc::new(CookieJar::new()));
+        let files = Files::new(&parts, robots.clone(), cookies.clone()).await?;
+        let options = parts.options;
+        Ok(Self {
+            lookups: Lookups::new(parts.hub.clone(), parts.settings, robots, cookies),
+            goals: Goals {
+                kinds: options.kinds.clone(),
+                choice: options.choice.clone(),
+                max_attempts: options.max_attempts,
+                deadline: options.item_deadline,
+            },
+            records: Records {
+                run_id: parts.run_id.into(),
+                dry_run: options.mode == RunMode::DryRun,
+            },
+            hub: parts.hub,
+            clock,
+            options,
+            progress: parts.progress,
+            connectivity,
+            files,
+            manifest,
+            hidden: Mutex::default(),
+        })
+    }
+
+    /// Records attempts.
+    pub(super) async fn record_attempts(&self, rows: Vec<AttemptRow>) -> Result<(), RunError> {
+        Ok(self.manifest.record(rows, Vec::new(), None).await?)
+    }
+
+    /// Tells whether the machine is offline, as far as the next request of these works goes. A run
+    /// that is offline is cancelled.
+    async fn is_offline_for(&self, items: &[ActiveWork]) -> bool {
+        let Some(host) = items.first().and_then(|item| self.host_of(item)) else {
+            return false;
+        };
+        let is_offline = self.connectivity.is_offline_for(&host).await;
+        if is_offline {
+            self.progress.go_offline();
+        }
+        is_offline
+    }
+
+    async fn run_step(&self, items: &mut [ActiveWork], token: &StepToken) -> Result<(), RunError> {
+        let now = self.clock.now();
+        for item in &mut *items {
+            item.state.begun.get_or_insert(now);
+        }
+        if self.options.mode == RunMode::DryRun {
+            items.iter_mut().for_each(|item| self.plan_only(item));
+            return Ok(());
+        }
+        if self.is_offline_for(items).await {
+            // Nothing is sent, and the works stand where they stood.
+            return Ok(());
+        }
+        if let Some(Next::Run(Step::Resolve(id))) = items.first().map(|item| item.next) {
+            return self.resolve(id, items, token).await;
+        }
+        for item in items {
+            match item.next {
+                Next::Run(Step::Read(candidate)) => self.read(item, candidate, token).await?,
+                Next::Run(Step::Fetch(candidate)) => self.fetch(item, candidate, token).await?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a work of a dry run: says what its first request would be.
+    fn plan_only(&self, item: &mut ActiveWork) {
+        let Next::Run(step) = item.next else { return };
+        let shown = |candidate| {
+            let location = item.state.candidate(candidate);
+            location.map_or_else(String::new, |location| redact(&location.url))
+        };
+        let detail = match step {
+            Step::Fetch(candidate) => format!("would fetch {}", shown(candidate)),
+            Step::Read(candidate) => format!("would read {}", shown(candidate)),
+            Step::Resolve(id) => format!("would ask {id}"),
+        };
+        self.progress.list(&item.name, detail.clone());
+        self.progress.plan(self.lane_of(&item.state, step));
+        item.state.end_by(Reason::DryRun, &detail);
+    }
+}
+
+impl Job for Works {
+    type State = WorkState;
+    type Step = Step;
+
+    fn load(&self, item: &Item) -> Loaded<WorkState> {
+        let saved = item.saved_state.as_deref().and_then(WorkState::decode);
+        let given = if item.hidden {
+            self.hidden.lock().get(&item.key_hash).cloned()
+        } else {
+            None
+        };
+        let is_missing = item.hidden && given.is_none();
+        let named = || Identifier::parse(&item.name).ok().map(Work::new);
+        let Some(mut state) = saved.or_else(|| given.or_else(named).map(WorkState::new)) else {
+            return Loaded::Unreadable;
+        };
+        state.attempts = state.attempts.max(item.attempts);
+        if is_missing {
+            state.end_by(
+                Reason::InputNeeded,
+                "its URL carries a credential and was not kept; give the input again with --retry-failed",
+            );
+            return Loaded::MissingInput(state);
+        }
+        Loaded::Ready(state)
+    }
+
+    fn next(&self, state: &WorkState, now: Timestamp) -> Next<Step> {
+        state.next(&self.goals, &self.lookups.resolvers, now)
+    }
+
+    fn lane(&self, state: &WorkState, step: &Step) -> LaneKey {
+        self.lane_of(state, *step)
+    }
+
+    fn bounds(&self, lane: &LaneKey) -> Bounds {
+        self.bounds_of(lane)
+    }
+
+    fn least_time(&self, lane: &LaneKey, works: u64) -> Option<Duration> {
+        self.least_time_of(lane, works)
+    }
+
+    fn awaited(&self, state: &WorkState, until: Timestamp) -> Awaited {
+        let waits_for = state.waits_for(until);
+        let (host, source) = match waits_for {
+            Some((Awaiting::Host(url), _)) => {
+                (Host::of(url).ok().map(|host| host.to_string()), None)
+            }
+            Some((Awaiting::Resolver(id), _)) => {
+                (Some(self.host_of_resolver(id)), Some(id.to_string()))
+            }
+            None => (None, None),
+        };
+        let why = waits_for.and_then(|(_, failure)| failure).map(why_deferred);
+        Awaited {
+            host: host.unwrap_or_else(|| "its host".to_owned()),
+            why: why.unwrap_or_else(|| "retry later".to_owned()),
+            source,
+        }
+    }
+
+    fn deadline(&self, state: &WorkState, now: Timestamp) -> Option<Timestamp> {
+        let most = self.goals.deadline?;
+        Some(state.begun.unwrap_or(now) + most)
+    }
+
+    fn run<'a>(
+        &'a self,
+        items: &'a mut [ActiveWork],
+        token: &'a StepToken,
+    ) -> BoxFuture<'a, Result<(), RunError>> {
+        Box::pin(self.run_step(items, token))
+    }
+
+    fn finish(&self, item: ActiveWork) -> BoxFuture<'_, Result<(), RunError>> {
+        Box::pin(self.record_end(item))
+    }
+}
+
+/// Services and hosts that permit text mining are asked whatever their robots.txt says.
+fn robots(parts: &Parts) -> RobotsPolicy {
+    if parts.options.ignore_robots {
+        return RobotsPolicy::Ignore;
+    }
+    let services = parts.settings.endpoints.all().into_iter();
+    let services = services.filter_map(|url| Host::of(url).ok());
+    let text_mining = parts.settings.text_mining_hosts().into_iter();
+    let text_mining = text_mining.filter_map(|host| Host::parse(host).ok());
+    RobotsPolicy::Obey {
+        exempt: Arc::new(services.chain(text_mining).collect()),
+    }
+}
+
+/// Says in a few words why something is deferred.
+fn why_deferred(failure: &Setback) -> String {
+    let detail = failure.detail.as_str();
+    let known = [
+        ("name resolution failed", "name resolution failed"),
+        ("could not be resolved", "name resolution failed"),
+        ("no connection could be made", "connection failed"),
+        ("(retry-after)", "the host asked for no requests"),
+        ("(cli-open", "paused by an operator"),
+    ];
+    match failure.reason {
+        Reason::Offline => "no network".to_owned(),
+        reason => known
+            .iter()
+            .find(|(mark, _)| detail.contains(mark))
+            .map_or_else(
+                || reason.sentence().to_owned(),
+                |(_, why)| (*why).to_owned(),
+            ),
+    }
+}

@@ -1,0 +1,250 @@
+//! The state of one work: what is known, what was tried, what comes next.
+//!
+//! Pure: the next step follows from the state and from `now` ([`WorkState::next`]). Candidate
+//! locations that promise a wanted file come first, then pages that may name one, then the next
+//! resolver. A host that is paused or asks to wait defers its candidate, and the next source is
+//! tried meanwhile; only when nothing else is left does the work wait. How often and how long is in
+//! `retry`. A state is persisted between steps, so that a work can be deferred and continued by
+//! another process.
+
+mod deferred;
+mod kind;
+mod outcome;
+mod plan;
+mod retry;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use docstokg_bulk::deferral::Deferral;
+use docstokg_bulk::seconds;
+use docstokg_policy::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::location::{Location, Offers};
+use crate::reason::Setback;
+use crate::resolver::order::Choice;
+use crate::resolver::{ResolverId, landing};
+use crate::work::{Work, is_public};
+pub(crate) use deferred::Awaiting;
+pub use kind::Kind;
+pub use outcome::Postponed;
+
+/// How far to go for a work.
+#[derive(Clone, Debug)]
+pub struct Goals {
+    /// The kinds wanted.
+    pub kinds: BTreeSet<Kind>,
+    /// Whom to ask.
+    pub choice: Choice,
+    /// The most requests for files and look-ups.
+    pub max_attempts: u32,
+    /// The most time that one work may take from its first step on, deferred or not.
+    pub deadline: Option<Duration>,
+}
+
+/// The state of one work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkState {
+    /// What is known about the work.
+    pub work: Work,
+    /// Whom it was asked of.
+    asked: Vec<Asked>,
+    /// Where its files may be.
+    #[serde(alias = "places")]
+    candidates: Vec<Candidate>,
+    /// The kinds that are there.
+    got: BTreeSet<Kind>,
+    /// When its first step began.
+    #[serde(default, with = "seconds::option")]
+    pub begun: Option<Timestamp>,
+    /// Look-ups and fetches so far.
+    pub attempts: u32,
+    /// Why the latest candidate or look-up gave nothing.
+    #[serde(default)]
+    pub last: Option<Setback>,
+    /// What ended the work from outside: its time is over, its input is missing.
+    #[serde(default)]
+    ended_by: Option<Setback>,
+    /// What it is deferred for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) deferral: Option<Deferral>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Asked {
+    resolver: ResolverId,
+    /// It is worth asking again at this time.
+    #[serde(with = "seconds::option")]
+    again_at: Option<Timestamp>,
+    /// How often it really answered.
+    #[serde(default)]
+    answers: u32,
+    /// How often the question was kept back because its host fails.
+    #[serde(default)]
+    refusals: u32,
+    /// Why it gave nothing when it was last asked.
+    #[serde(default, alias = "setback")]
+    failure: Option<Setback>,
+    /// When it was first found waiting.
+    #[serde(default, with = "seconds::option")]
+    waits_since: Option<Timestamp>,
+}
+
+impl Asked {
+    const fn new(resolver: ResolverId) -> Self {
+        Self {
+            resolver,
+            again_at: None,
+            answers: 0,
+            refusals: 0,
+            failure: None,
+            waits_since: None,
+        }
+    }
+}
+
+/// A candidate location, and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Candidate {
+    location: Location,
+    state: Tried,
+    /// Why it gave nothing when it was last tried.
+    #[serde(default, alias = "setback")]
+    failure: Option<Setback>,
+}
+
+impl Candidate {
+    const fn new(location: Location) -> Self {
+        Self {
+            location,
+            state: Tried::No,
+            failure: None,
+        }
+    }
+
+    fn is_ready(&self, now: Timestamp) -> bool {
+        match self.state {
+            Tried::No => true,
+            Tried::Later(at, _) => at <= now,
+            Tried::Yes => false,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Tried {
+    No,
+    Yes,
+    /// Deferred until this time, so many times.
+    Later(#[serde(with = "seconds")] Timestamp, u32),
+}
+
+/// One step of a work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Fetch this candidate.
+    Fetch(usize),
+    /// Read this page for candidates.
+    Read(usize),
+    /// Ask this resolver.
+    Resolve(ResolverId),
+}
+
+impl WorkState {
+    /// Begins. A URL that the user wrote is a candidate by itself.
+    #[must_use]
+    pub fn new(work: Work) -> Self {
+        let own = work.identifiers.url.iter();
+        let own = own.map(|url| Location::new(url.clone(), Offers::Unknown, ResolverId::DIRECT));
+        let candidates: Vec<_> = own.map(Candidate::new).collect();
+        let has_url = !candidates.is_empty();
+        let mut state = Self {
+            work,
+            asked: Vec::new(),
+            candidates,
+            got: BTreeSet::new(),
+            begun: None,
+            attempts: 0,
+            last: None,
+            ended_by: None,
+            deferral: None,
+        };
+        if has_url {
+            // Its page is that very URL: fetched as a candidate, and read if it turns out to be a
+            // page.
+            state.skip_resolver(landing::ID);
+        }
+        state
+    }
+
+    /// Returns a candidate location.
+    #[must_use]
+    pub fn candidate(&self, candidate: usize) -> Option<&Location> {
+        let candidate = self.candidates.get(candidate);
+        candidate.map(|candidate| &candidate.location)
+    }
+
+    /// Tells whether there is a file.
+    #[must_use]
+    pub fn has_file(&self) -> bool {
+        !self.got.is_empty()
+    }
+
+    /// Returns the kinds that are wanted and not there.
+    #[must_use]
+    pub fn missing(&self, goals: &Goals) -> BTreeSet<Kind> {
+        if self.got.contains(&Kind::Other) {
+            return BTreeSet::new();
+        }
+        goals.kinds.difference(&self.got).copied().collect()
+    }
+
+    /// Writes the state without secrets; `None` for a work whose name carries one. A candidate
+    /// that must not be persisted is found again by asking anew.
+    #[must_use]
+    pub fn to_text(&self) -> Option<String> {
+        if !self.work.is_public() {
+            return None;
+        }
+        let mut kept = self.clone();
+        let is_secret = |candidate: &Candidate| !is_public(&candidate.location.url);
+        let hides = |candidate: &Candidate| candidate.state != Tried::Yes && is_secret(candidate);
+        if kept.candidates.iter().any(hides) {
+            kept.asked.clear();
+        }
+        for candidate in &mut kept.candidates {
+            let referer = candidate.location.referer.take();
+            candidate.location.referer = referer.filter(is_public);
+        }
+        kept.candidates.retain(|candidate| !is_secret(candidate));
+        kept.work.failed_urls.retain(is_public);
+        serde_json::to_string(&kept).ok()
+    }
+}
+
+impl docstokg_bulk::job::State for WorkState {
+    fn decode(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    fn encode(&self) -> Option<String> {
+        self.to_text()
+    }
+
+    fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    fn deferral(&mut self) -> &mut Option<Deferral> {
+        &mut self.deferral
+    }
+
+    fn replan(&mut self) {
+        self.plan_anew();
+    }
+
+    fn reopen(&mut self, until: Timestamp) {
+        self.plan_anew_until(until);
+    }
+}

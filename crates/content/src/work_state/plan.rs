@@ -1,0 +1,221 @@
+//! Which step comes next: a pure function of the state and of `now`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use docstokg_bulk::job::Next;
+use docstokg_policy::time::Timestamp;
+
+use super::{Candidate, Goals, Kind, Step, Tried, WorkState};
+use crate::location::Offers;
+use crate::reason::{Reason, Setback, Stage, decisive};
+use crate::resolver::order::{Plan, Planned, is_planned, order};
+use crate::resolver::{Resolver, ResolverId, europe_pmc, landing, pmc, wayback};
+
+/// What there is to choose from.
+struct Choices<'a> {
+    state: &'a WorkState,
+    missing: BTreeSet<Kind>,
+    planned: Vec<Planned>,
+    now: Timestamp,
+}
+
+impl WorkState {
+    /// Says what comes next.
+    #[must_use]
+    pub fn next(
+        &self,
+        goals: &Goals,
+        resolvers: &[Arc<dyn Resolver>],
+        now: Timestamp,
+    ) -> Next<Step> {
+        let next = self.plan(goals, resolvers, now);
+        if self.is_out_of_time(goals, next, now) {
+            Next::End
+        } else {
+            next
+        }
+    }
+
+    /// Says what comes next, as long as there is time.
+    fn plan(&self, goals: &Goals, resolvers: &[Arc<dyn Resolver>], now: Timestamp) -> Next<Step> {
+        let missing = self.missing(goals);
+        let is_over = self.ended_by.is_some() || self.attempts >= goals.max_attempts;
+        if is_over || missing.is_empty() {
+            return Next::End;
+        }
+        // Most works go from one candidate to the next: resolvers are put in order only when no
+        // file is ready.
+        let file = |candidate: &Candidate| promises(candidate.location.offers, &missing);
+        if let Some(ready) = self.position(|candidate| candidate.is_ready(now) && file(candidate)) {
+            return Next::Run(Step::Fetch(ready));
+        }
+        let choices = Choices {
+            state: self,
+            missing,
+            planned: order(&self.work, &goals.choice, resolvers),
+            now,
+        };
+        let step = choices
+            .quick_lookup()
+            .or_else(|| choices.ready_page())
+            .or_else(|| choices.any_lookup());
+        match step {
+            Some(step) => Next::Run(step),
+            None => choices.earliest_retry().map_or(Next::End, Next::Wait),
+        }
+    }
+
+    fn position(&self, is_chosen: impl Fn(&Candidate) -> bool) -> Option<usize> {
+        self.candidates.iter().position(is_chosen)
+    }
+
+    /// Tells whether the time for the work is over, or will be before the next step is due.
+    fn is_out_of_time(&self, goals: &Goals, next: Next<Step>, now: Timestamp) -> bool {
+        let (Some(most), Some(begun)) = (goals.deadline, self.begun) else {
+            return false;
+        };
+        match next {
+            Next::Run(_) => now.since(begun) > most,
+            Next::Wait(until) => until.since(begun) > most,
+            Next::End => false,
+        }
+    }
+
+    /// Returns why a work that has ended has no file: its time is over, what ended it from outside,
+    /// else what stood between the user and the file.
+    #[must_use]
+    pub fn failure(
+        &self,
+        goals: &Goals,
+        resolvers: &[Arc<dyn Resolver>],
+        now: Timestamp,
+    ) -> Setback {
+        let next = self.plan(goals, resolvers, now);
+        if self.is_out_of_time(goals, next, now) {
+            let last = self.last.as_ref();
+            let last =
+                last.map_or_else(String::new, |last| format!(", the latest: {}", last.detail));
+            let seconds = goals.deadline.unwrap_or_default().as_secs();
+            let detail = format!("the {seconds} s for this work are over{last}");
+            return Setback::new(Stage::Lookup, Reason::Deadline, &detail, None);
+        }
+        let mut failure = self.decisive();
+        if self.attempts >= goals.max_attempts {
+            failure.detail = format!("after {} attempts: {}", self.attempts, failure.detail);
+            // A refusal is what stood in the way, however often it was met; where there was none,
+            // the bound is.
+            if !failure.is_refusal() {
+                failure.reason = Reason::MaxAttemptsReached;
+            }
+        }
+        failure
+    }
+
+    /// Returns the decisive failure: what ended the work from outside, else what stood between the
+    /// user and the file.
+    #[must_use]
+    pub fn decisive(&self) -> Setback {
+        let candidates = self.candidates.iter();
+        let candidates = candidates.filter_map(|candidate| candidate.failure.as_ref());
+        let asked = self.asked.iter().filter_map(|asked| asked.failure.as_ref());
+        let found = self
+            .ended_by
+            .as_ref()
+            .or_else(|| decisive(candidates.chain(asked)))
+            .or(self.last.as_ref());
+        let unknown = || {
+            let detail = "no source knows where its file is";
+            Setback::new(Stage::Lookup, Reason::NotFound, detail, None)
+        };
+        let mut found = found.cloned().unwrap_or_else(unknown);
+        // The status of a service is not that of the site which has the file.
+        let of_service = matches!(
+            found.reason,
+            Reason::HttpStatus | Reason::Timeout | Reason::RequestException
+        );
+        if found.stage == Stage::Lookup && of_service {
+            found.reason = if matches!(found.http_status, Some(404 | 410)) {
+                Reason::NotFound
+            } else {
+                Reason::LookupFailed
+            };
+            found.http_status = None;
+        }
+        found
+    }
+}
+
+/// Tells whether what is offered may be a kind that is missing.
+fn promises(offers: Offers, missing: &BTreeSet<Kind>) -> bool {
+    match offers {
+        Offers::Pdf => missing.contains(&Kind::Pdf),
+        Offers::Xml => missing.contains(&Kind::Xml),
+        Offers::Html => missing.contains(&Kind::Html),
+        Offers::Unknown => true,
+        Offers::Landing | Offers::Archive => false,
+    }
+}
+
+impl Choices<'_> {
+    /// A resolver that answers quickly and reads no page.
+    fn quick_lookup(&self) -> Option<Step> {
+        self.lookup(|name| !matches!(name, landing::ID | wayback::ID))
+    }
+
+    fn any_lookup(&self) -> Option<Step> {
+        self.lookup(|_| true)
+    }
+
+    fn lookup(&self, is_wanted: impl Fn(ResolverId) -> bool) -> Option<Step> {
+        let chosen = self.planned.iter().find(|planned| {
+            let name = planned.resolver;
+            planned.plan == Plan::Ask
+                && self.is_open_to_ask(name)
+                && self.is_useful(name)
+                && is_wanted(name)
+        });
+        chosen.map(|planned| Step::Resolve(planned.resolver))
+    }
+
+    /// A page that may name candidates.
+    fn ready_page(&self) -> Option<Step> {
+        let is_ready =
+            |candidate: &Candidate| candidate.is_ready(self.now) && self.is_page_to_read(candidate);
+        self.state.position(is_ready).map(Step::Read)
+    }
+
+    /// The earliest time at which something that is deferred may be tried.
+    fn earliest_retry(&self) -> Option<Timestamp> {
+        let candidates = self.state.candidates.iter().filter(|candidate| {
+            promises(candidate.location.offers, &self.missing) || self.is_page_to_read(candidate)
+        });
+        let candidates = candidates.filter_map(|candidate| match candidate.state {
+            Tried::Later(at, _) => Some(at),
+            _ => None,
+        });
+        let asked = self.state.asked.iter().filter(|asked| {
+            is_planned(&self.planned, asked.resolver) && self.is_useful(asked.resolver)
+        });
+        candidates
+            .chain(asked.filter_map(|asked| asked.again_at))
+            .min()
+    }
+
+    fn is_open_to_ask(&self, name: ResolverId) -> bool {
+        let asked = self.state.asked.iter().find(|asked| asked.resolver == name);
+        asked.is_none_or(|asked| asked.again_at.is_some_and(|at| at <= self.now))
+    }
+
+    /// With a file there, only resolvers that have other kinds are worth asking.
+    fn is_useful(&self, name: ResolverId) -> bool {
+        let has_other_kinds = matches!(name, pmc::ID | europe_pmc::ID);
+        !self.state.has_file() || (self.missing.contains(&Kind::Xml) && has_other_kinds)
+    }
+
+    fn is_page_to_read(&self, candidate: &Candidate) -> bool {
+        candidate.location.offers == Offers::Landing
+            && is_planned(&self.planned, landing::ID)
+            && !self.state.has_file()
+    }
+}
