@@ -1,0 +1,11 @@
+//! What the bulk engine promises, whatever the job.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot set itself up has failed"
+)]
+
+// A job that is not about works: pages, each fetched once and counted.
+mod pages;
+// Whole runs of that job under simulated time: all items end, waits have names, runs are resumed.
+mod runs;

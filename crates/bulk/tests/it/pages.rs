@@ -1,0 +1,242 @@
+//! A second, tiny job: an item is a URL, its one step is to fetch it, and what it gives is a length.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_bulk::bounds::{Bounds, least_time_of_site};
+use docstokg_bulk::cancel::StepToken;
+use docstokg_bulk::clock::RunClock;
+use docstokg_bulk::deferral::Deferral;
+use docstokg_bulk::digest::Fingerprint;
+use docstokg_bulk::job::{ActiveItem, Awaited, BoxFuture, Job, Loaded, Next, State};
+use docstokg_bulk::lane::LaneKey;
+use docstokg_bulk::manifest::ManifestWriter;
+use docstokg_bulk::progress::Progress;
+use docstokg_bulk::queue::{End, Item, ManifestRow, NewItem};
+use docstokg_bulk::scheduler::{Feed, RunError};
+use docstokg_bulk::seconds;
+use docstokg_hub::clock::Timestamp;
+use docstokg_hub::{ErrorKind, Host, Hub, RateWait, Request, Role};
+use serde::{Deserialize, Serialize};
+
+/// How often a page is asked for.
+pub(crate) const MAX_ATTEMPTS: u32 = 4;
+
+/// A page.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Page {
+    url: String,
+    attempts: u32,
+    #[serde(with = "seconds::option")]
+    not_before: Option<Timestamp>,
+    length: Option<usize>,
+    deferral: Option<Deferral>,
+}
+
+impl State for Page {
+    fn decode(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    fn encode(&self) -> Option<String> {
+        serde_json::to_string(self).ok()
+    }
+
+    fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    fn deferral(&mut self) -> &mut Option<Deferral> {
+        &mut self.deferral
+    }
+
+    fn replan(&mut self) {}
+
+    fn reopen(&mut self, until: Timestamp) {
+        self.not_before = self.not_before.filter(|at| *at != until);
+    }
+}
+
+/// Fetches pages.
+pub(crate) struct Pages {
+    pub(crate) hub: Hub,
+    pub(crate) clock: RunClock,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) manifest: ManifestWriter,
+}
+
+impl Pages {
+    async fn fetch(&self, item: &mut ActiveItem<Self>, token: &StepToken) {
+        let page = &mut item.state;
+        let request = Request::get(page.url.parse().unwrap())
+            .role(Role::Metadata)
+            .rate_wait(RateWait::Deadline)
+            .deadline(Duration::from_secs(86_400))
+            .retry_wait(Duration::ZERO)
+            .shown_in(Arc::clone(token.on_the_wire()));
+        let answer = token.in_hub(self.hub.fetch(request)).await;
+        page.attempts += 1;
+        page.not_before = None;
+        match answer {
+            Ok(answer) if answer.head.status.is_success() => page.length = Some(answer.body.len()),
+            Ok(answer) => {
+                let wait = answer.head.headers.get("retry-after");
+                let wait = wait.and_then(|wait| wait.to_str().ok()?.parse().ok());
+                page.not_before =
+                    wait.map(|seconds| self.clock.now() + Duration::from_secs(seconds));
+            }
+            Err(error) => {
+                if let ErrorKind::BreakerOpen(refused) = &error.kind {
+                    // It was not asked.
+                    page.attempts -= 1;
+                    page.not_before = Some(self.clock.now() + refused.cooldown_remaining);
+                }
+            }
+        }
+    }
+
+    fn row(&self, item: &ActiveItem<Self>) -> ManifestRow {
+        let length = item.state.length;
+        let record = serde_json::json!({ "page": item.name, "length": length });
+        ManifestRow {
+            at: self.clock.runtime().wall(),
+            run_id: "run".into(),
+            item: item.id,
+            name: item.name.clone(),
+            classification: if length.is_some() { "page" } else { "miss" }.to_owned(),
+            reason: length.is_none().then_some("no_page"),
+            detail: None,
+            url: Some(item.state.url.clone()),
+            path: None,
+            sha256: None,
+            bytes: length.map(|length| length as u64),
+            fingerprint: None,
+            record: record.to_string().into(),
+        }
+    }
+}
+
+impl Job for Pages {
+    type State = Page;
+    type Step = ();
+
+    fn load(&self, item: &Item) -> Loaded<Page> {
+        let saved = item.saved_state.as_deref().and_then(Page::decode);
+        Loaded::Ready(saved.unwrap_or_else(|| Page {
+            url: item.name.clone(),
+            attempts: item.attempts,
+            not_before: None,
+            length: None,
+            deferral: None,
+        }))
+    }
+
+    fn next(&self, page: &Page, now: Timestamp) -> Next<()> {
+        match page.not_before {
+            _ if page.length.is_some() || page.attempts >= MAX_ATTEMPTS => Next::End,
+            Some(at) if at > now => Next::Wait(at),
+            None if page.attempts > 0 => Next::End,
+            _ => Next::Run(()),
+        }
+    }
+
+    fn lane(&self, page: &Page, (): &()) -> LaneKey {
+        lane(&self.hub, &page.url)
+    }
+
+    fn bounds(&self, lane: &LaneKey) -> Bounds {
+        match lane {
+            LaneKey::Site { site, role } => Bounds::of_site(self.hub.config(), site, *role),
+            _ => Bounds::steps(16),
+        }
+    }
+
+    fn least_time(&self, lane: &LaneKey, pages: u64) -> Option<Duration> {
+        match lane {
+            LaneKey::Site { site, role } => {
+                least_time_of_site(self.hub.config(), site, *role, pages)
+            }
+            _ => None,
+        }
+    }
+
+    fn awaited(&self, page: &Page, _: Timestamp) -> Awaited {
+        Awaited {
+            host: host(&page.url).to_string(),
+            why: "the host asked to wait".to_owned(),
+            source: None,
+        }
+    }
+
+    fn deadline(&self, _: &Page, _: Timestamp) -> Option<Timestamp> {
+        None
+    }
+
+    fn run<'a>(
+        &'a self,
+        items: &'a mut [ActiveItem<Self>],
+        token: &'a StepToken,
+    ) -> BoxFuture<'a, Result<(), RunError>> {
+        Box::pin(async move {
+            for item in items {
+                self.fetch(item, token).await;
+            }
+            Ok(())
+        })
+    }
+
+    fn finish(&self, item: ActiveItem<Self>) -> BoxFuture<'_, Result<(), RunError>> {
+        Box::pin(async move {
+            let (id, attempts) = (item.id, item.state.attempts);
+            let is_there = item.state.length.is_some();
+            let end = if is_there {
+                End::Done(id, attempts)
+            } else {
+                End::Failed(id, attempts)
+            };
+            let row = self.row(&item);
+            self.manifest
+                .record(Vec::new(), vec![row], Some(end))
+                .await?;
+            self.progress.count(|counters| {
+                counters.done += u64::from(is_there);
+                counters.failed += u64::from(!is_there);
+                counters.bytes += item.state.length.unwrap_or(0) as u64;
+            });
+            Ok(())
+        })
+    }
+}
+
+fn host(url: &str) -> Host {
+    Host::of(&url.parse().unwrap()).unwrap()
+}
+
+fn lane(hub: &Hub, url: &str) -> LaneKey {
+    LaneKey::Site {
+        site: hub.config().site_key(&host(url)),
+        role: Role::Metadata,
+    }
+}
+
+/// Gives URLs to the queue, a few at a time.
+pub(crate) struct Urls {
+    pub(crate) hub: Hub,
+    pub(crate) urls: std::vec::IntoIter<String>,
+}
+
+impl Feed for Urls {
+    fn next(&mut self) -> BoxFuture<'_, Option<Vec<NewItem>>> {
+        let item = |url: String| NewItem {
+            key_hash: Fingerprint::of(&url).bytes(),
+            lane: lane(&self.hub, &url),
+            name: url,
+            source: "list".to_owned(),
+            line: 1,
+            hidden: false,
+            saved_state: None,
+        };
+        let batch: Vec<NewItem> = self.urls.by_ref().take(10).map(item).collect();
+        Box::pin(std::future::ready((!batch.is_empty()).then_some(batch)))
+    }
+}
