@@ -32,6 +32,8 @@ mod other_files;
 mod pages;
 // Directories of runs that an earlier version began: taken up, with one spelling of reasons.
 mod migration;
+// The next step of a work against an oracle: ends, asks in time, a bounded number of times.
+mod next_steps;
 // Runs that wait: for whom, how long, and when they stop waiting; runs without a network.
 mod waiting;
 // Deferred works whose host may be asked earlier than it said.

@@ -1,0 +1,374 @@
+//! The next step of a work, against an oracle that knows only the history of what was answered.
+//!
+//! Whatever services and hosts answer: a work ends, it never asks a host before the time that the
+//! host stated, it asks a bounded number of times, and it ends only when nothing is left to try.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_bulk::job::{Next, State as _};
+use docstokg_content::identifier::Identifier;
+use docstokg_content::location::{Location, Offers};
+use docstokg_content::reason::{Reason, Setback, Stage};
+use docstokg_content::resolver::order::Choice;
+use docstokg_content::resolver::settings::Settings;
+use docstokg_content::resolver::{self, Failure, Found, Outcome, Resolver, ResolverId};
+use docstokg_content::work::{Learned, Work};
+use docstokg_content::work_state::{Goals, Kind, Postponed, Step, WorkState};
+use docstokg_hub::clock::Timestamp;
+use proptest::prelude::*;
+
+/// What was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Source {
+    Candidate(usize),
+    Resolver(ResolverId),
+}
+
+/// What an answer said about time.
+#[derive(Clone, Copy, Debug)]
+struct Refused {
+    at: Timestamp,
+    wait: Duration,
+    stated: bool,
+    reason: Reason,
+    status: Option<u16>,
+}
+
+/// Everything that one source answered.
+#[derive(Clone, Debug, Default)]
+struct History {
+    refused: Vec<Refused>,
+    /// It gave its last answer: a file, a list, or a final no.
+    is_final: bool,
+    /// When it was asked first.
+    first: Option<Timestamp>,
+}
+
+const PROBE: Duration = Duration::from_secs(2);
+const HOPELESS: Duration = Duration::from_secs(240);
+const STATED: Duration = Duration::from_secs(1_800);
+const ARCHIVE: Duration = Duration::from_secs(300);
+
+impl History {
+    /// When a file may be asked for again; `None` when never.
+    fn file_due(&self, is_archived: bool) -> Option<Timestamp> {
+        let Some(last) = self.refused.last() else {
+            return (!self.is_final).then_some(Timestamp::EPOCH);
+        };
+        let is_prepared = last.reason == Reason::Preparing;
+        let counted = self.refused.iter();
+        let counted =
+            counted.filter(|refused| !refused.stated || refused.reason == Reason::Preparing);
+        let counted = u32::try_from(counted.count()).unwrap();
+        let used_up = counted >= if is_prepared { 8 } else { 3 };
+        let hopeless = !last.stated && last.wait >= HOPELESS;
+        if self.is_final || used_up || hopeless || (is_archived && last.wait > ARCHIVE) {
+            return None;
+        }
+        let wait = match (is_prepared, last.stated) {
+            (true, false) => last.wait * 2_u32.pow(counted - 1),
+            _ => last.wait.max(Duration::from_millis(100)),
+        };
+        Some(last.at + wait)
+    }
+
+    fn host_failures(&self) -> usize {
+        let counted = self.refused.iter().filter(|refused| {
+            let spared = matches!(refused.reason, Reason::Offline | Reason::RateLimited);
+            refused.status.is_none() && !spared && refused.wait > PROBE && refused.wait < STATED
+        });
+        counted.count()
+    }
+
+    /// When a page may be read again; `None` when never.
+    fn page_due(&self) -> Option<Timestamp> {
+        let counted = self.refused.iter().filter(|refused| {
+            let spared = matches!(refused.reason, Reason::Offline | Reason::RateLimited);
+            !spared && refused.wait > PROBE && refused.wait < STATED
+        });
+        if self.is_final || counted.count() >= 3 {
+            return None;
+        }
+        let last = self.refused.last();
+        Some(last.map_or(Timestamp::EPOCH, |last| last.at + last.wait))
+    }
+
+    /// When a resolver may be asked again; `None` when never.
+    fn lookup_due(&self, id: ResolverId) -> Option<Timestamp> {
+        let Some(last) = self.refused.last() else {
+            return (!self.is_final).then_some(Timestamp::EPOCH);
+        };
+        let answers = self
+            .refused
+            .iter()
+            .filter(|refused| refused.status.is_some());
+        let spared = matches!(last.reason, Reason::Offline | Reason::RateLimited);
+        let hopeless = last.status.is_none() && !spared && (HOPELESS..STATED).contains(&last.wait);
+        let due = last.at + last.wait;
+        let late = id == resolver::WAYBACK && due.since(self.first.unwrap()) > ARCHIVE;
+        let given_up = answers.count() > 3 || self.host_failures() >= 3 || hopeless || late;
+        (!self.is_final && !given_up).then_some(due)
+    }
+}
+
+/// Answers by chance, and remembers what was answered.
+struct Oracle {
+    draws: std::iter::Cycle<std::vec::IntoIter<u8>>,
+    histories: BTreeMap<Source, History>,
+    /// Refusals that count nowhere: a real host has an end of them, too.
+    uncounted_left: u32,
+    /// Requests that were really answered.
+    answered: u32,
+    named: usize,
+}
+
+impl Oracle {
+    fn draw(&mut self, below: u8) -> u8 {
+        self.draws.next().unwrap() % below
+    }
+
+    fn wait(&mut self) -> Duration {
+        let millis = [
+            1, 90, 1_500, 2_001, 30_000, 239_000, 240_000, 301_000, 1_799_000, 7_200_000,
+        ];
+        Duration::from_millis(millis[usize::from(self.draw(10))])
+    }
+
+    fn location(&mut self, id: ResolverId) -> Location {
+        let offers = [
+            Offers::Pdf,
+            Offers::Unknown,
+            Offers::Landing,
+            Offers::Xml,
+            Offers::Archive,
+        ];
+        let offers = offers[usize::from(self.draw(5))];
+        self.named += 1;
+        let url = format!("https://h{}.example/{}", self.named % 3, self.named);
+        Location::new(url.parse().unwrap(), offers, id)
+    }
+
+    /// Answers a look-up or a page, and remembers it.
+    fn lookup(&mut self, source: Source, id: ResolverId, now: Timestamp) -> Outcome {
+        let draw = self.draw(8);
+        let history = self.histories.entry(source).or_default();
+        history.first.get_or_insert(now);
+        match draw {
+            0 | 1 => {
+                history.is_final = true;
+                self.answered += 1;
+                let locations = (0..self.draw(3)).map(|_| self.location(id)).collect();
+                let learned = Learned::default();
+                Outcome::Found(Found { locations, learned })
+            }
+            2 | 3 => {
+                history.is_final = true;
+                self.answered += 1;
+                let (detail, learned) = ("no".to_owned(), Learned::default());
+                Outcome::NotFound { detail, learned }
+            }
+            _ => {
+                let wait = self.wait();
+                let reasons = [Reason::BreakerOpen, Reason::RateLimited, Reason::Offline];
+                let reason = reasons[usize::from(self.draw(3))];
+                let was_answered = reason == Reason::RateLimited && self.draw(2) == 0;
+                let status = was_answered.then_some(429);
+                self.answered += u32::from(status.is_some());
+                let is_over = self.uncounted_left == 0;
+                self.uncounted_left = self.uncounted_left.saturating_sub(1);
+                let history = self.histories.entry(source).or_default();
+                if is_over {
+                    history.is_final = true;
+                    self.answered += u32::from(status.is_none());
+                } else {
+                    let (at, stated) = (now, false);
+                    history.refused.push(Refused {
+                        at,
+                        wait,
+                        stated,
+                        reason,
+                        status,
+                    });
+                }
+                Outcome::Failed(Failure {
+                    reason: if is_over { Reason::HttpStatus } else { reason },
+                    detail: "later".to_owned(),
+                    http_status: if is_over { Some(500) } else { status },
+                    retry_in_ms: (!is_over).then(|| wait.as_millis().try_into().unwrap()),
+                })
+            }
+        }
+    }
+
+    /// Answers a request for a file, and takes it into the state.
+    fn fetch(&mut self, state: &mut WorkState, candidate: usize, now: Timestamp) {
+        let draw = self.draw(10);
+        let history = self
+            .histories
+            .entry(Source::Candidate(candidate))
+            .or_default();
+        if draw == 0 {
+            history.is_final = true;
+            self.answered += 1;
+            return state.saved(candidate, Kind::Pdf);
+        }
+        let failure = |reason, status| Setback::new(Stage::File, reason, "no", status);
+        if draw < 3 || self.uncounted_left == 0 {
+            history.is_final = true;
+            self.answered += 1;
+            return state.failed(candidate, failure(Reason::HttpStatus, Some(404)));
+        }
+        let wait = self.wait();
+        let (stated, is_answered) = (self.draw(2) == 0, self.draw(2) == 0);
+        let (reason, status) = match self.draw(3) {
+            0 => (Reason::Preparing, Some(202)),
+            1 => (Reason::RateLimited, is_answered.then_some(503)),
+            _ => (Reason::BreakerOpen, None),
+        };
+        self.answered += u32::from(status.is_some());
+        self.uncounted_left -= u32::from(stated);
+        let history = self
+            .histories
+            .entry(Source::Candidate(candidate))
+            .or_default();
+        history.refused.push(Refused {
+            at: now,
+            wait,
+            stated,
+            reason,
+            status,
+        });
+        let failure = failure(reason, status);
+        let postponed = Postponed {
+            wait,
+            is_stated: stated,
+            failure,
+        };
+        state.postponed(candidate, postponed, now);
+    }
+
+    fn due(&self, state: &WorkState, source: Source) -> Option<Timestamp> {
+        let none = History::default();
+        let history = self.histories.get(&source).unwrap_or(&none);
+        match source {
+            Source::Resolver(id) => history.lookup_due(id),
+            Source::Candidate(candidate) => {
+                let location = state.candidate(candidate)?;
+                match location.offers {
+                    Offers::Landing => history.page_due(),
+                    _ => history.file_due(location.resolver == resolver::WAYBACK),
+                }
+            }
+        }
+    }
+
+    /// The earliest time at which a source that is worth trying may be tried.
+    fn earliest(&self, state: &WorkState, resolvers: &[Arc<dyn Resolver>]) -> Option<Timestamp> {
+        let wanted = |candidate: &usize| {
+            let offers = state.candidate(*candidate).unwrap().offers;
+            matches!(offers, Offers::Pdf | Offers::Unknown | Offers::Landing)
+        };
+        let candidates = (0..).take_while(|candidate| state.candidate(*candidate).is_some());
+        let candidates = candidates.filter(wanted).map(Source::Candidate);
+        let applies = |resolver: &&Arc<dyn Resolver>| {
+            resolver.unavailable().is_none()
+                && resolver.applies(&state.work) == resolver::Applies::Yes
+        };
+        let resolvers = resolvers.iter().filter(applies);
+        let resolvers = resolvers.map(|resolver| Source::Resolver(resolver.id()));
+        let sources = candidates.chain(resolvers);
+        sources.filter_map(|source| self.due(state, source)).min()
+    }
+}
+
+fn run_to_the_end(draws: Vec<u8>, max_attempts: u32, deadline: Option<Duration>, id: &str) {
+    let resolvers = resolver::all(&Arc::new(Settings::default()));
+    let goals = Goals {
+        kinds: [Kind::Pdf].into(),
+        choice: Choice::default(),
+        max_attempts,
+        deadline,
+    };
+    let begun = Timestamp::from_micros(1_763_280_000_000_000);
+    let mut now = begun;
+    let mut state = WorkState::new(Work::new(Identifier::parse(id).unwrap()));
+    state.begun = Some(begun);
+    let mut oracle = Oracle {
+        draws: draws.into_iter().cycle(),
+        histories: BTreeMap::new(),
+        uncounted_left: 40,
+        answered: 0,
+        named: 0,
+    };
+    if state.candidate(0).is_some() {
+        // The page of a URL is that very URL.
+        let page = Source::Resolver(resolver::LANDING_PAGE);
+        oracle.histories.entry(page).or_default().is_final = true;
+    }
+    for _ in 0..5_000 {
+        // What is persisted is all that counts.
+        state = WorkState::decode(&state.encode().unwrap()).unwrap();
+        let is_in_time = |at: Timestamp| deadline.is_none_or(|most| at.since(begun) <= most);
+        let earliest = oracle.earliest(&state, &resolvers);
+        let source = match state.next(&goals, &resolvers, now) {
+            Next::Run(Step::Fetch(candidate) | Step::Read(candidate)) => {
+                Source::Candidate(candidate)
+            }
+            Next::Run(Step::Resolve(id)) => Source::Resolver(id),
+            Next::Wait(until) => {
+                assert_eq!(Some(until), earliest, "waits for what is due first");
+                assert!(until > now && is_in_time(until));
+                now = until;
+                continue;
+            }
+            Next::End => {
+                let is_bounded = state.attempts >= max_attempts;
+                let is_late = earliest.is_some_and(|at| !is_in_time(at.max(now)));
+                let is_done = state.has_file() || is_bounded || is_late || earliest.is_none();
+                assert!(is_done, "gave up though {earliest:?} was left: {state:?}");
+                assert!(
+                    oracle.answered <= max_attempts,
+                    "{} requests",
+                    oracle.answered
+                );
+                return;
+            }
+        };
+        let due = oracle.due(&state, source);
+        assert!(
+            due.is_some_and(|due| due <= now),
+            "{source:?} is due at {due:?}, asked at {now:?}"
+        );
+        assert!(is_in_time(now));
+        match state.next(&goals, &resolvers, now) {
+            Next::Run(Step::Fetch(candidate)) => oracle.fetch(&mut state, candidate, now),
+            Next::Run(Step::Read(candidate)) => {
+                let outcome = oracle.lookup(source, resolver::LANDING_PAGE, now);
+                state.read(candidate, outcome, now);
+            }
+            Next::Run(Step::Resolve(id)) => {
+                let outcome = oracle.lookup(source, id, now);
+                state.resolved(id, outcome, now);
+            }
+            Next::Wait(_) | Next::End => unreachable!("the same state gives the same step"),
+        }
+        now = now + Duration::from_millis(u64::from(oracle.draw(200)));
+    }
+    panic!("the work does not end: {state:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn a_work_ends_asks_in_time_and_within_its_bounds(
+        draws in prop::collection::vec(any::<u8>(), 8..200),
+        max_attempts in 1..30_u32,
+        deadline in prop::option::of(1..20_000_u64),
+        id in prop::sample::select(vec!["10.5555/a", "arxiv:2002.00741", "pmcid:PMC9", "https://h0.example/own.pdf"]),
+    ) {
+        run_to_the_end(draws, max_attempts, deadline.map(Duration::from_secs), id);
+    }
+}
