@@ -1,5 +1,5 @@
-//! Answers that are made to harm whoever reads them. Clients are judged by what these cost, and by
-//! what they do for the other hosts of a run meanwhile.
+//! Answers that are made to harm their readers. Tests judge a client by what these cost, and by what
+//! it does for the other hosts of a run meanwhile.
 
 use std::time::Duration;
 
@@ -169,7 +169,7 @@ pub fn without_end() -> Vec<Attack> {
     ]
 }
 
-/// Follows no path to an end: the path after this one, longer each time or the same again.
+/// Redirects without end: to the same path, to one more character, or to a much longer path.
 #[must_use]
 pub fn redirect_without_end(path: &str) -> Reply {
     match path {

@@ -24,8 +24,8 @@ pub struct Arrival {
     pub status: u16,
     /// When the last byte of the answer had been sent.
     pub ended: Option<BootInstant>,
-    /// Until when the answer asked to be left alone.
-    pub leave_alone_until: Option<BootInstant>,
+    /// Until when the answer asked for no further request.
+    pub retry_not_before: Option<BootInstant>,
 }
 
 impl Arrival {
@@ -40,7 +40,7 @@ impl Arrival {
             at,
             status: 0,
             ended: None,
-            leave_alone_until: None,
+            retry_not_before: None,
         }
     }
 
@@ -107,7 +107,7 @@ impl Ledger {
         self.0.lock().len()
     }
 
-    /// Tells whether nothing arrived.
+    /// Returns whether nothing arrived.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -158,7 +158,7 @@ impl Ledger {
     pub fn nothing_before_retry_after(&self, host: &str) -> Result<(), String> {
         let arrivals = self.at(host);
         for told in &arrivals {
-            let (Some(until), Some(from)) = (told.leave_alone_until, told.ended) else {
+            let (Some(until), Some(from)) = (told.retry_not_before, told.ended) else {
                 continue;
             };
             if let Some(early) = arrivals
@@ -230,7 +230,7 @@ mod tests {
                 at: BootInstant::from_micros(*at),
                 status: 200,
                 ended: Some(BootInstant::from_micros(*ended)),
-                leave_alone_until: until.map(BootInstant::from_micros),
+                retry_not_before: until.map(BootInstant::from_micros),
             });
         }
         ledger

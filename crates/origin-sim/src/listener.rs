@@ -26,7 +26,7 @@ pub enum Security {
     Plain,
     /// TLS with this configuration.
     Tls(Arc<rustls::ServerConfig>),
-    /// TLS, and HTTP/2 for whoever offers it.
+    /// TLS, and HTTP/2 for clients that offer it.
     Http2 {
         /// The configuration of TLS.
         config: Arc<rustls::ServerConfig>,
@@ -296,11 +296,11 @@ async fn read_request(
         at: docstokg_policy::time::BootInstant::ZERO,
         status: 0,
         ended: None,
-        leave_alone_until: None,
+        retry_not_before: None,
     }))
 }
 
-/// Writes an answer; tells whether the connection is still good.
+/// Writes an answer; returns whether the connection can be reused.
 async fn write_reply(
     stream: &mut impl Connection,
     reply: &Reply,
@@ -355,7 +355,7 @@ async fn write_reply(
     }
     stream.write_all(&out).await?;
     stream.flush().await?;
-    // A claimed length that is not true leaves nothing to go on with.
+    // After a false length the connection cannot be reused.
     Ok(match reply.framing {
         Framing::Claimed(length) => length == reply.length(),
         Framing::Verbatim => false,
@@ -393,7 +393,7 @@ async fn end_badly(stream: &mut impl Connection, how: &Piece) -> io::Result<bool
     if *how == Piece::Reset {
         stream.arm_reset();
     } else {
-        // Closed without a goodbye of the TLS layer, as most are.
+        // Closed without a TLS alert, as most connections are.
         stream.flush().await?;
     }
     Ok(false)

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use crate::ledger::{Arrival, Ledger};
 use crate::reply::{Framing, Piece, Reply};
 
-/// How an origin says that it is asked too often.
+/// How an origin reports that it gets too many requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Throttle {
     /// 429, and nothing about when.
@@ -192,7 +192,7 @@ impl Origin {
         }
     }
 
-    /// Counts a request in the sliding windows, or says when there will be room.
+    /// Counts a request in the sliding windows, or returns when there is room again.
     fn take(&mut self, path: &str, now: BootInstant) -> Option<BootInstant> {
         let mut free = now;
         for Budget {
@@ -304,7 +304,7 @@ impl Web {
             docstokg_policy::retry_after::parse_retry_after(value, None, wall)
         });
         // Only these two speak of the whole host; a 202 speaks of one file.
-        arrival.leave_alone_until = wait
+        arrival.retry_not_before = wait
             .filter(|_| matches!(reply.status, 429 | 503))
             .map(|wait| now + wait);
         let latency = origin.latency + reply.delay;
@@ -317,7 +317,7 @@ impl Web {
 }
 
 impl Reply {
-    /// Tells whether the answer breaks off before its end.
+    /// Returns whether the answer breaks off before its end.
     #[must_use]
     pub fn breaks_off(&self) -> bool {
         self.dead.is_some()

@@ -20,7 +20,7 @@ pub enum Piece {
     Reset,
 }
 
-/// How the length of the body is told.
+/// How the length of the body is stated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// With a true Content-Length.

@@ -3,9 +3,8 @@
 //!
 //! A [`Library`] follows from its [`Plan`]: the same seed gives the same works, the same bytes, the
 //! same faults. Its [`origins`](Library::origins) answer over plain http in the shapes of the real
-//! services, keep limits and have their bad days. What a client should bring home is known
-//! beforehand: [`truth`](Library::truth). Identifiers in answers are spelt as services spell them,
-//! with `https://doi.org/` and the like; every place of a file or page is http, at one of
+//! services, keep limits and have faults. What a client should find is known beforehand: [`truth`](Library::truth). Identifiers in answers are spelt as services spell them,
+//! with `https://doi.org/` and the like; every URL of a file or page is http, at one of
 //! [`hosts`](Library::hosts).
 
 use std::ops::Range;
@@ -22,10 +21,10 @@ mod central;
 mod client;
 mod file;
 mod hosts;
-mod house;
 mod input;
 mod openalex;
 mod paper;
+mod publisher;
 mod registries;
 mod truth;
 mod unpaywall;
@@ -35,7 +34,7 @@ mod world;
 pub use input::{InputLine, Names};
 pub use truth::{Because, Copied, FileKind, Truth};
 
-use hosts::Conduct;
+use hosts::Behaviour;
 use world::World;
 
 /// What goes wrong.
@@ -43,7 +42,7 @@ use world::World;
 pub enum Faults {
     /// Nothing, and every work can be had; limits hold all the same.
     None,
-    /// What usually does: walls, outages, stubs, broken and truncated files, wrong checksums,
+    /// What usually does: bot challenges, outages, stubs, broken and truncated files, wrong checksums,
     /// closed works.
     #[default]
     Usual,
@@ -84,7 +83,7 @@ pub struct Library {
     truth: Vec<Truth>,
 }
 
-/// When Unpaywall is not well, after the start.
+/// When Unpaywall is down, after the start.
 const OUTAGE: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(4);
 /// How long the slow publisher takes to begin an answer.
 const SLOW: Duration = Duration::from_millis(200);
@@ -106,7 +105,7 @@ impl Library {
         }
     }
 
-    /// Returns every host with its limits and its faults, fresh: nothing was asked of them yet.
+    /// Returns every host with its limits and its faults, before the first request.
     #[must_use]
     pub fn origins(&self) -> Vec<Origin> {
         let faults = self.world.has_faults();
@@ -132,20 +131,20 @@ impl Library {
             service(hosts::CROSSREF, registries::crossref).throttle(Throttle::Date),
             service(hosts::DATACITE, registries::datacite),
             service(hosts::ARXIV, arxiv::answer).throttle(Throttle::Silent),
-            service(hosts::ARXIV_FOR_PEOPLE, arxiv::answer).throttle(Throttle::Silent),
+            service(hosts::ARXIV_PAGES, arxiv::answer).throttle(Throttle::Silent),
             service(hosts::PMC, central::converter),
             service(hosts::PMC_BUCKET, central::bucket),
             service(hosts::EBI, central::europe_search),
             self.origin(hosts::EUROPE_PMC, central::europe_articles),
             service(hosts::DOI, registries::doi_org),
             service(hosts::WAYBACK, wayback::answer),
-            self.origin(hosts::CDN, house::cdn),
+            self.origin(hosts::CDN, publisher::cdn),
         ];
-        for house in hosts::houses() {
-            let origin = self.origin(house.host, move |world, arrival, nth| {
-                house::answer(world, house, arrival, nth)
+        for publisher in hosts::publishers() {
+            let origin = self.origin(publisher.host, move |world, arrival, nth| {
+                publisher::answer(world, publisher, arrival, nth)
             });
-            origins.push(if house.conduct == Conduct::Slow && faults {
+            origins.push(if publisher.behaviour == Behaviour::Slow && faults {
                 origin.latency(SLOW)
             } else {
                 origin
@@ -170,7 +169,7 @@ impl Library {
         })
     }
 
-    /// Returns the names of all hosts, so that connections to them can be led to a loopback
+    /// Returns the names of all hosts, so that connections to them can be directed to a loopback
     /// listener.
     #[must_use]
     pub fn hosts(&self) -> Vec<String> {
@@ -182,19 +181,19 @@ impl Library {
         names
     }
 
-    /// Returns the lines that a user would type, and what each of them is.
+    /// Returns the input lines of a user, and what each of them names.
     #[must_use]
     pub fn input(&self) -> &[InputLine] {
         &self.input
     }
 
-    /// Returns the lines that a user would type: the texts of [`input`](Self::input).
+    /// Returns the input lines of a user: the texts of [`input`](Self::input).
     #[must_use]
     pub fn input_lines(&self) -> Vec<String> {
         self.input.iter().map(|line| line.text.clone()).collect()
     }
 
-    /// Returns what is so, per work.
+    /// Returns the truth about each work.
     #[must_use]
     pub fn truth(&self) -> &[Truth] {
         &self.truth

@@ -109,7 +109,7 @@ impl Simulation {
         Self::seeded(1)
     }
 
-    /// Makes a world whose lateness is drawn from a seed.
+    /// Makes a world whose lateness follows from a seed.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         Self::with(Some(Lateness::seeded(seed)))
@@ -232,7 +232,7 @@ impl Simulation {
         while self.run_ready() || self.next_timer(end) {}
     }
 
-    /// Polls every ready task until none is; tells whether there was any.
+    /// Polls every ready task until none is; returns whether there was any.
     fn run_ready(&self) -> bool {
         let mut ran = false;
         loop {
@@ -258,7 +258,7 @@ impl Simulation {
         }
     }
 
-    /// Jumps to the next timer before `end`; tells whether there was one.
+    /// Jumps to the next timer before `end`; returns whether there was one.
     fn next_timer(&self, end: BootInstant) -> bool {
         loop {
             let mut timers = self.0.timers.lock();
@@ -272,7 +272,7 @@ impl Simulation {
                 return false;
             };
             drop(timers);
-            // A timer that nobody waits for any more must not move the clock.
+            // A timer without a waiter must not move the clock.
             if Arc::strong_count(&timer.state) == 1 {
                 continue;
             }

@@ -93,7 +93,7 @@ impl SimTransport {
             at: self.simulation.boot(),
             status: 0,
             ended: None,
-            leave_alone_until: None,
+            retry_not_before: None,
         };
         let Some(served) = self.web.serve(arrival, self.simulation.wall()) else {
             return Err(SendError::Fault {

@@ -1,11 +1,11 @@
-//! Headers that say nonsense, each in an answer that is otherwise a paper.
+//! Malformed headers, each in an answer that is otherwise a paper.
 
 use bytes::Bytes;
 
 use super::Attack;
 use crate::reply::{Piece, Reply};
 
-/// What Retry-After and the like say when they are not meant well.
+/// Malformed values of Retry-After.
 const WAITS: [&str; 14] = [
     "-1",
     "0",
@@ -23,7 +23,7 @@ const WAITS: [&str; 14] = [
     "0x10",
 ];
 
-/// Lines that stand in for the whole head after the status line.
+/// The header lines of an answer, after the status line.
 const LINES: [(&str, &str); 34] = [
     (
         "lengths that differ",
@@ -49,7 +49,10 @@ const LINES: [(&str, &str); 34] = [
         "chunks of another kind",
         "transfer-encoding: identity, chunked, gzip",
     ),
-    ("a range nobody asked for", "content-range: bytes 5-1/0"),
+    (
+        "a range that was not requested",
+        "content-range: bytes 5-1/0",
+    ),
     (
         "a range beyond numbers",
         "content-range: bytes 0-99999999999999999999/1",
@@ -136,7 +139,7 @@ const LINES: [(&str, &str); 34] = [
     ),
 ];
 
-/// Status lines that are none.
+/// Malformed status lines.
 const STATUS_LINES: [&str; 10] = [
     "HTTP/1.1 999 ?",
     "HTTP/1.1 000 ?",

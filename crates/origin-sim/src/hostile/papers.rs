@@ -1,12 +1,12 @@
-//! PDFs that are made to harm whoever looks into them.
+//! PDFs that are made to harm their readers.
 
 /// Writes a PDF of these objects, numbered from 1, with a table of where they are. The first is the
 /// catalogue.
 pub(super) fn pdf(objects: &[String], trailer: &str) -> Vec<u8> {
     let mut out = String::from("%PDF-1.7\n");
-    let mut places = Vec::new();
+    let mut offsets = Vec::new();
     for (number, object) in objects.iter().enumerate() {
-        places.push(out.len());
+        offsets.push(out.len());
         out.push_str(&format!("{} 0 obj\n{object}\nendobj\n", number + 1));
     }
     let table = out.len();
@@ -14,14 +14,14 @@ pub(super) fn pdf(objects: &[String], trailer: &str) -> Vec<u8> {
         "xref\n0 {}\n0000000000 65535 f \n",
         objects.len() + 1
     ));
-    for place in &places {
-        out.push_str(&format!("{place:010} 00000 n \n"));
+    for offset in &offsets {
+        out.push_str(&format!("{offset:010} 00000 n \n"));
     }
     out.push_str(&format!(
         "trailer\n<< /Size {} /Root 1 0 R {trailer} >>\nstartxref\n{table}\n%%EOF\n",
         objects.len() + 1
     ));
-    // Small ones are stubs, which nobody looks into.
+    // Small files count as stubs, which are not read.
     let padding = format!("%{}\n", " ".repeat(2_000));
     out.push_str(&padding);
     out.push_str(&format!("startxref\n{table}\n%%EOF\n"));

@@ -4,7 +4,7 @@
 /// Spellings of addresses that the open internet does not reach: private, link-local, shared,
 /// metadata services, reserved, and the IPv6 forms around such IPv4 addresses. For clients that
 /// would go through a proxy: the proxy is on loopback, and whatever it is asked for is a leak that
-/// reached nobody.
+/// reached no host.
 #[must_use]
 pub fn addresses() -> Vec<String> {
     [
@@ -67,7 +67,7 @@ pub fn addresses() -> Vec<String> {
     .collect()
 }
 
-/// Spellings of this machine, at a port on which nobody may arrive.
+/// Spellings of this machine, at a port that must get no request.
 #[must_use]
 pub fn loopback(port: u16) -> Vec<String> {
     [

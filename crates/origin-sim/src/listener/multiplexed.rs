@@ -73,7 +73,7 @@ fn arrival(request: &Request<h2::RecvStream>, web: &Web, address: SocketAddr) ->
         at: SystemClock.boot(),
         status: 0,
         ended: None,
-        leave_alone_until: None,
+        retry_not_before: None,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::ledger::Arrival;
 use crate::reply::Reply;
 
 /// Most ids of one conversion.
-const MOST_IDS: usize = 200;
+const MAX_IDS: usize = 200;
 
 /// The converter; the article pages want work proved, as they do.
 pub(super) fn converter(world: &World, arrival: &Arrival) -> Reply {
@@ -32,7 +32,7 @@ pub(super) fn converter(world: &World, arrival: &Arrival) -> Reply {
         .split(',')
         .filter(|id| !id.is_empty())
         .collect();
-    if ids.is_empty() || ids.len() > MOST_IDS {
+    if ids.is_empty() || ids.len() > MAX_IDS {
         return asked::json(
             400,
             &json!({"status": "error", "message": "between 1 and 200 ids are required"}),

@@ -1,5 +1,4 @@
-//! What a client has to be told to be polite here: the limits that the hosts keep, and where the
-//! services are.
+//! The configuration of a client: the limits of the hosts, and the addresses of the services.
 
 use std::fmt::Write as _;
 
@@ -34,9 +33,9 @@ impl Library {
                 let _ = writeln!(text, "    {service}: \"{base}\"");
             }
         }
-        // Outages are as short here as the limits are wide. And the hosts share the machine with
-        // whoever asks them: they note an arrival when they get to run, so that windows need a
-        // wider guard than against hosts of their own.
+        // Outages are as short here as the limits are wide. And the hosts share the machine with the
+        // client: they record an arrival when they get to run, so that windows need a wider guard
+        // than against other machines.
         text.push_str("breakers: { defaults: { reset_timeout_s: 4 } }\nlimits:\n  global: { guard_ms: 40 }\n  hosts:\n");
         let free = "{ rates: [], max_concurrent: 6, max_delay_ms: 60000 }";
         let limits = self.limits();
@@ -73,11 +72,11 @@ impl Library {
         for (host, what, rates) in &limits {
             let joined = match host.as_str() {
                 _ if what != "all" => continue,
-                // These stand with the one that their operator counts them with.
-                hosts::ARXIV_FOR_PEOPLE | hosts::EUROPE_PMC => continue,
+                // These belong to the site of their operator.
+                hosts::ARXIV_PAGES | hosts::EUROPE_PMC => continue,
                 hosts::ARXIV => (
                     "arxiv".to_owned(),
-                    format!("{host}, {}", hosts::ARXIV_FOR_PEOPLE),
+                    format!("{host}, {}", hosts::ARXIV_PAGES),
                 ),
                 hosts::PMC => ("ncbi".to_owned(), host.clone()),
                 hosts::EBI => ("ebi".to_owned(), format!("{host}, {}", hosts::EUROPE_PMC)),

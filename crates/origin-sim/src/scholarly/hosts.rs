@@ -1,4 +1,4 @@
-//! Who is on the simulated web: the services by their real names, and invented publishers and
+//! The hosts of the simulated web: services by their real names, and invented publishers and
 //! repositories.
 
 /// How a page says where the file is.
@@ -22,9 +22,9 @@ pub(super) enum Signal {
     DublinCore,
 }
 
-/// What is peculiar about a host.
+/// How a host behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Conduct {
+pub(super) enum Behaviour {
     /// Nothing.
     Plain,
     /// Files are at another host, behind a redirect. No fault.
@@ -33,13 +33,13 @@ pub(super) enum Conduct {
     CrawlDelay,
     /// Everything takes long.
     Slow,
-    /// Robots are kept out.
-    Walled,
+    /// Robots get a bot challenge.
+    BotChallenge,
     /// Connections are reset.
     Down,
     /// Files are pages that say they are PDFs.
     Stub,
-    /// robots.txt keeps everybody from the files.
+    /// robots.txt forbids the files.
     Disallows,
     /// Files were taken away.
     Gone,
@@ -49,31 +49,31 @@ pub(super) enum Conduct {
 
 /// A publisher or repository.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct House {
+pub(super) struct Publisher {
     pub(super) host: &'static str,
     pub(super) name: &'static str,
     /// The prefix of its DOIs.
     pub(super) prefix: &'static str,
     pub(super) signal: Signal,
-    pub(super) conduct: Conduct,
+    pub(super) behaviour: Behaviour,
     /// Whether Crossref has its links for text mining.
     pub(super) mining: bool,
 }
 
-const fn house(
+const fn publisher(
     host: &'static str,
     name: &'static str,
     prefix: &'static str,
     signal: Signal,
-    conduct: Conduct,
+    behaviour: Behaviour,
     mining: bool,
-) -> House {
-    House {
+) -> Publisher {
+    Publisher {
         host,
         name,
         prefix,
         signal,
-        conduct,
+        behaviour,
         mining,
     }
 }
@@ -81,137 +81,137 @@ const fn house(
 /// Where the second publisher keeps its files.
 pub(super) const CDN: &str = "cdn.press-two.example";
 
-/// Publishers that do as they should, more or less.
-pub(super) static PRESSES: [House; 6] = [
-    house(
+/// Publishers that serve their files.
+pub(super) static PRESSES: [Publisher; 6] = [
+    publisher(
         "journals.press-one.example",
         "Press One",
         "10.99901",
         Signal::CitationMeta,
-        Conduct::Plain,
+        Behaviour::Plain,
         true,
     ),
-    house(
+    publisher(
         "www.press-two.example",
         "Press Two",
         "10.99902",
         Signal::LinkAlternate,
-        Conduct::SendsOn(CDN),
+        Behaviour::SendsOn(CDN),
         false,
     ),
-    house(
+    publisher(
         "academic.press-three.example",
         "Press Three",
         "10.99903",
         Signal::JsonLd,
-        Conduct::CrawlDelay,
+        Behaviour::CrawlDelay,
         true,
     ),
-    house(
+    publisher(
         "open.press-four.example",
         "Press Four",
         "10.99904",
         Signal::Anchor,
-        Conduct::Slow,
+        Behaviour::Slow,
         false,
     ),
-    house(
+    publisher(
         "articles.press-five.example",
         "Press Five",
         "10.99905",
         Signal::LinkHeader,
-        Conduct::Plain,
+        Behaviour::Plain,
         true,
     ),
-    house(
+    publisher(
         "journal.press-six.example",
         "Press Six",
         "10.99906",
         Signal::Refresh,
-        Conduct::Plain,
+        Behaviour::Plain,
         false,
     ),
 ];
 
-/// The publisher behind a wall.
-pub(super) static WALLED: House = house(
+/// The publisher behind a bot challenge.
+pub(super) static BOT_CHALLENGE: Publisher = publisher(
     "www.press-seven.example",
     "Press Seven",
     "10.99907",
     Signal::CitationMeta,
-    Conduct::Walled,
+    Behaviour::BotChallenge,
     false,
 );
 /// The publisher that is down.
-pub(super) static DOWN: House = house(
+pub(super) static DOWN: Publisher = publisher(
     "www.press-eight.example",
     "Press Eight",
     "10.99908",
     Signal::CitationMeta,
-    Conduct::Down,
+    Behaviour::Down,
     true,
 );
 /// The publisher whose files are pages.
-pub(super) static STUB: House = house(
+pub(super) static STUB: Publisher = publisher(
     "link.press-nine.example",
     "Press Nine",
     "10.99909",
     Signal::CitationMeta,
-    Conduct::Stub,
+    Behaviour::Stub,
     true,
 );
-/// The publisher that wants no robot at its files.
-pub(super) static STRICT: House = house(
+/// The publisher whose robots.txt forbids its files.
+pub(super) static STRICT: Publisher = publisher(
     "papers.press-ten.example",
     "Press Ten",
     "10.99910",
     Signal::CitationMeta,
-    Conduct::Disallows,
+    Behaviour::Disallows,
     true,
 );
 /// The publisher that took its files away.
-pub(super) static OLD: House = house(
+pub(super) static OLD: Publisher = publisher(
     "old.press-eleven.example",
     "Press Eleven",
     "10.99911",
     Signal::CitationMeta,
-    Conduct::Gone,
+    Behaviour::Gone,
     false,
 );
 
 /// Repositories of universities. The last one registers its own DOIs, with `DataCite`.
-pub(super) static REPOSITORIES: [House; 3] = [
-    house(
+pub(super) static REPOSITORIES: [Publisher; 3] = [
+    publisher(
         "repository.uni-one.example",
         "University One",
         "10.99921",
         Signal::Eprints,
-        Conduct::Plain,
+        Behaviour::Plain,
         false,
     ),
-    house(
+    publisher(
         "repository.uni-two.example",
         "University Two",
         "10.99922",
         Signal::CitationMeta,
-        Conduct::Prepares,
+        Behaviour::Prepares,
         false,
     ),
-    house(
+    publisher(
         "archive.uni-three.example",
         "University Three",
         "10.99923",
         Signal::DublinCore,
-        Conduct::Plain,
+        Behaviour::Plain,
         false,
     ),
 ];
 
 /// All publishers and repositories.
-pub(super) fn houses() -> impl Iterator<Item = &'static House> {
+pub(super) fn publishers() -> impl Iterator<Item = &'static Publisher> {
     PRESSES
         .iter()
-        .chain([&WALLED, &DOWN, &STUB, &STRICT, &OLD])
+        .chain([&BOT_CHALLENGE, &DOWN, &STUB, &STRICT, &OLD])
         .chain(&REPOSITORIES)
 }
 
@@ -220,7 +220,7 @@ pub(super) const UNPAYWALL: &str = "api.unpaywall.org";
 pub(super) const CROSSREF: &str = "api.crossref.org";
 pub(super) const DATACITE: &str = "api.datacite.org";
 pub(super) const ARXIV: &str = "export.arxiv.org";
-pub(super) const ARXIV_FOR_PEOPLE: &str = "arxiv.org";
+pub(super) const ARXIV_PAGES: &str = "arxiv.org";
 pub(super) const PMC: &str = "pmc.ncbi.nlm.nih.gov";
 pub(super) const PMC_BUCKET: &str = "pmc-oa-opendata.s3.amazonaws.com";
 pub(super) const EBI: &str = "www.ebi.ac.uk";
@@ -270,7 +270,7 @@ pub(super) fn limits() -> Vec<Limit> {
         },
         all(DATACITE, 3, "SECOND"),
         all(ARXIV, 1, "3SECOND"),
-        all(ARXIV_FOR_PEOPLE, 1, "3SECOND"),
+        all(ARXIV_PAGES, 1, "3SECOND"),
         all(PMC, 3, "SECOND"),
         all(PMC_BUCKET, 20, "SECOND"),
         all(EBI, 5, "SECOND"),
@@ -291,16 +291,16 @@ pub(super) fn limits() -> Vec<Limit> {
             per: "SECOND",
         },
     ];
-    limits.extend(houses().map(|house| all(house.host, 2, "SECOND")));
+    limits.extend(publishers().map(|publisher| all(publisher.host, 2, "SECOND")));
     limits.push(all(CDN, 2, "SECOND"));
     limits
 }
 
-/// Returns the base of a service, named as in the settings of those who ask.
+/// Returns the base URL of a service, named as in the settings of clients.
 pub(super) fn endpoint(service: &str) -> Option<String> {
     let (host, path) = match service {
         "openalex" => (OPENALEX, "/"),
-        // Nobody sells files here: whoever asks is told that there are none.
+        // No files are sold here: every request gets a 404.
         "openalex_content" => (OPENALEX, "/content/"),
         "unpaywall" => (UNPAYWALL, "/v2/"),
         "crossref" => (CROSSREF, "/"),

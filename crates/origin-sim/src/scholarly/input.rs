@@ -1,7 +1,6 @@
-//! What a user would type: the same works in every usual spelling, some twice, and what is no work
-//! at all.
+//! User-supplied input: works in every usual spelling, some twice, and lines that name no work.
 
-use super::paper::{Paper, Typed};
+use super::paper::{InputKind, Paper};
 use super::truth;
 use super::world::World;
 
@@ -17,17 +16,17 @@ pub struct InputLine {
 /// What a line names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// The work with this place in the truth, for the first time.
+    /// The work with this index in the truth, for the first time.
     Work(usize),
-    /// The work with this place in the truth once more, perhaps spelt differently.
+    /// The work with this index in the truth once more, perhaps spelt differently.
     Again(usize),
-    /// Nothing that anybody could find.
+    /// No work.
     Nothing,
 }
 
-/// Every so manyth work is named twice.
+/// One work in this many is named twice.
 const DUPLICATES_EVERY: usize = 29;
-/// Every so many lines there is one that names nothing.
+/// After this many works there is a line that names none.
 const BAD_EVERY: usize = 71;
 const BAD: [&str; 4] = [
     "see the appendix of the report",
@@ -64,26 +63,26 @@ pub(super) fn lines(world: &World) -> Vec<InputLine> {
 fn spelt(paper: &Paper, way: usize) -> String {
     let id = truth::id(paper);
     let bare = id.split_once(':').map_or(id.as_str(), |(_, bare)| bare);
-    match (paper.typed, way % 5) {
-        (Typed::Doi, 0) | (Typed::Arxiv, 0 | 3) | (Typed::Pmcid | Typed::OpenAlex, 0 | 2) => {
-            bare.to_owned()
-        }
-        (Typed::Doi, 1) => format!(
+    match (paper.input_kind, way % 5) {
+        (InputKind::Doi, 0)
+        | (InputKind::Arxiv, 0 | 3)
+        | (InputKind::Pmcid | InputKind::OpenAlex, 0 | 2) => bare.to_owned(),
+        (InputKind::Doi, 1) => format!(
             "https://doi.org/{}",
             bare.replace('<', "%3C").replace('>', "%3E")
         ),
-        (Typed::Doi, 2) => format!("DOI: {}", bare.to_ascii_uppercase()),
-        (Typed::Doi, 3) => format!(
+        (InputKind::Doi, 2) => format!("DOI: {}", bare.to_ascii_uppercase()),
+        (InputKind::Doi, 3) => format!(
             "http://dx.doi.org/{}",
             bare.replace('<', "%3C").replace('>', "%3E")
         ),
-        (Typed::Arxiv, 1) => format!("arXiv:{bare}"),
-        (Typed::Arxiv, 2) => format!("https://arxiv.org/abs/{bare}"),
-        (Typed::Arxiv, _) => format!("https://arxiv.org/pdf/{bare}.pdf"),
-        (Typed::Pmid, 0 | 2) => format!("PMID: {bare}"),
-        (Typed::Pmid, 1 | 3) => format!("https://pubmed.ncbi.nlm.nih.gov/{bare}/"),
-        (Typed::Pmcid, 1 | 3) => format!("https://pmc.ncbi.nlm.nih.gov/articles/{bare}/"),
-        (Typed::OpenAlex, 1 | 3) => format!("https://openalex.org/{bare}"),
+        (InputKind::Arxiv, 1) => format!("arXiv:{bare}"),
+        (InputKind::Arxiv, 2) => format!("https://arxiv.org/abs/{bare}"),
+        (InputKind::Arxiv, _) => format!("https://arxiv.org/pdf/{bare}.pdf"),
+        (InputKind::Pmid, 0 | 2) => format!("PMID: {bare}"),
+        (InputKind::Pmid, 1 | 3) => format!("https://pubmed.ncbi.nlm.nih.gov/{bare}/"),
+        (InputKind::Pmcid, 1 | 3) => format!("https://pmc.ncbi.nlm.nih.gov/articles/{bare}/"),
+        (InputKind::OpenAlex, 1 | 3) => format!("https://openalex.org/{bare}"),
         _ => id,
     }
 }

@@ -3,18 +3,18 @@
 use serde_json::{Value, json};
 
 use super::asked::{self, Asked};
-use super::hosts::ARXIV_FOR_PEOPLE;
+use super::hosts::ARXIV_PAGES;
 use super::paper::{Agency, Copy, Mention, Paper, TOPICS};
 use super::world::World;
 use crate::ledger::Arrival;
 use crate::reply::Reply;
 
 /// Most works of one page.
-const MOST_PER_PAGE: usize = 100;
+const MAX_PER_PAGE: usize = 100;
 /// Works of a page, unless asked for more.
 const PER_PAGE: usize = 25;
 /// Most values of one filter.
-const MOST_VALUES: usize = 100;
+const MAX_VALUES: usize = 100;
 /// How cursors begin. They are not for reading.
 const CURSOR: &str = "IlsxMDAuMCwgJ2h0dHBz";
 
@@ -94,7 +94,7 @@ fn list(world: &World, asked: &Asked) -> Reply {
         .map_or(Ok(PER_PAGE), str::parse);
     let Some(per_page) = per_page
         .ok()
-        .filter(|count| (1..=MOST_PER_PAGE).contains(count))
+        .filter(|count| (1..=MAX_PER_PAGE).contains(count))
     else {
         return refused("per-page parameter must be between 1 and 100");
     };
@@ -186,7 +186,7 @@ impl Filter {
             .split('|')
             .map(|value| value.trim().to_ascii_lowercase())
             .collect();
-        if values.len() > MOST_VALUES {
+        if values.len() > MAX_VALUES {
             return Err(format!("Maximum number of values exceeded for {field}"));
         }
         let known = [
@@ -301,14 +301,14 @@ fn work(paper: &Paper) -> Option<Value> {
     );
     if let Some((arxiv, _)) = &paper.arxiv {
         let (page, oai) = (
-            format!("http://{ARXIV_FOR_PEOPLE}/abs/{arxiv}"),
+            format!("http://{ARXIV_PAGES}/abs/{arxiv}"),
             format!("pmh:oai:arXiv.org:{arxiv}"),
         );
         // Half of them name the page alone.
         let file = paper
             .number
             .is_multiple_of(2)
-            .then(|| format!("http://{ARXIV_FOR_PEOPLE}/pdf/{arxiv}"));
+            .then(|| format!("http://{ARXIV_PAGES}/pdf/{arxiv}"));
         locations.push(location(
             &oai,
             Some(&page),

@@ -1,10 +1,9 @@
-//! The works of the simulated web: what they are called, where their copies are, what is wrong with
-//! each.
+//! The works of the simulated web: their identifiers, their copies, and the faults of each.
 
 use super::Faults;
 use super::file::Version;
 use super::hosts::{
-    Conduct, DOWN, House, OLD, PRESSES, REPOSITORIES, STRICT, STUB, Signal, WALLED,
+    BOT_CHALLENGE, Behaviour, DOWN, OLD, PRESSES, Publisher, REPOSITORIES, STRICT, STUB, Signal,
 };
 
 /// The story of a work.
@@ -26,19 +25,19 @@ pub(super) enum Case {
     Registered,
     /// A page or file that no catalogue knows.
     Address,
-    /// Taken away by its publisher.
+    /// Removed by its publisher.
     Gone,
-    /// Behind the wall of its publisher.
-    Walled,
+    /// Behind the bot challenge of its publisher.
+    BotChallenge,
     /// At a publisher that is down.
     Down,
-    /// At a publisher that gives pages for files.
+    /// At a publisher that serves pages instead of files.
     Stub,
-    /// At a publisher that wants no robots.
+    /// At a publisher whose robots.txt forbids it.
     Strict,
-    /// Nowhere to be had.
+    /// Without an open copy.
     Closed,
-    /// A DOI that nobody knows.
+    /// A DOI that no service knows.
     Unknown,
 }
 
@@ -53,7 +52,7 @@ const SHARES: [(Case, usize); 15] = [
     (Case::Registered, 4),
     (Case::Address, 4),
     (Case::Gone, 5),
-    (Case::Walled, 5),
+    (Case::BotChallenge, 5),
     (Case::Down, 3),
     (Case::Stub, 3),
     (Case::Strict, 3),
@@ -67,10 +66,10 @@ const STRIDE: usize = 37;
 impl Case {
     /// Returns the story of the work with this number.
     pub(super) fn of(number: usize, faults: Faults) -> Self {
-        let mut place = number * STRIDE % 100;
+        let mut index = number * STRIDE % 100;
         let found = SHARES.iter().find(|(_, share)| {
-            let here = place < *share;
-            place = place.saturating_sub(*share);
+            let here = index < *share;
+            index = index.saturating_sub(*share);
             here
         });
         match found.map_or(Self::Gold, |(case, _)| *case) {
@@ -89,9 +88,9 @@ pub(super) enum Agency {
     DataCite,
 }
 
-/// What the user calls a work.
+/// The kind of the user-supplied identifier of a work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Typed {
+pub(super) enum InputKind {
     Doi,
     Arxiv,
     Pmid,
@@ -126,7 +125,7 @@ pub(super) enum Trouble {
 /// A copy at a publisher or in a repository.
 #[derive(Debug)]
 pub(super) struct Copy {
-    pub(super) house: &'static House,
+    pub(super) publisher: &'static Publisher,
     pub(super) page: String,
     pub(super) path: String,
     pub(super) version: Version,
@@ -138,11 +137,11 @@ pub(super) struct Copy {
 }
 
 impl Copy {
-    fn new(house: &'static House, number: usize, version: Version) -> Self {
+    fn new(publisher: &'static Publisher, number: usize, version: Version) -> Self {
         Self {
-            house,
-            page: page_path(house, number),
-            path: file_path(house, number),
+            publisher,
+            page: page_path(publisher, number),
+            path: file_path(publisher, number),
             version,
             trouble: Trouble::Nothing,
             openalex: if number.is_multiple_of(2) {
@@ -161,40 +160,44 @@ impl Copy {
 
     /// Returns where its page is.
     pub(super) fn page_url(&self) -> String {
-        format!("http://{}{}", self.house.host, self.page)
+        format!("http://{}{}", self.publisher.host, self.page)
     }
 
     /// Returns where its file is.
     pub(super) fn url(&self) -> String {
-        format!("http://{}{}", self.house.host, self.path)
+        format!("http://{}{}", self.publisher.host, self.path)
     }
 
-    /// Tells whether a client that keeps to the rules gets it whole.
+    /// Returns whether a client that keeps to the rules gets it whole.
     pub(super) fn is_obtainable(&self, faults: Faults) -> bool {
         let kept_back = matches!(
-            self.house.conduct,
-            Conduct::Walled | Conduct::Down | Conduct::Stub | Conduct::Disallows | Conduct::Gone
+            self.publisher.behaviour,
+            Behaviour::BotChallenge
+                | Behaviour::Down
+                | Behaviour::Stub
+                | Behaviour::Disallows
+                | Behaviour::Gone
         );
         faults == Faults::None || !(kept_back || self.trouble == Trouble::Spoilt)
     }
 }
 
-fn is_repository(house: &House) -> bool {
-    REPOSITORIES.iter().any(|known| known == house)
+fn is_repository(publisher: &Publisher) -> bool {
+    REPOSITORIES.iter().any(|known| known == publisher)
 }
 
-fn page_path(house: &House, number: usize) -> String {
-    if is_repository(house) {
+fn page_path(publisher: &Publisher, number: usize) -> String {
+    if is_repository(publisher) {
         format!("/record/{number}")
     } else {
         format!("/article/{number}")
     }
 }
 
-fn file_path(house: &House, number: usize) -> String {
-    match house.signal {
+fn file_path(publisher: &Publisher, number: usize) -> String {
+    match publisher.signal {
         Signal::Anchor => format!("/doi/pdfdirect/{number}"),
-        _ if is_repository(house) => format!("/record/{number}/files/paper.pdf"),
+        _ if is_repository(publisher) => format!("/record/{number}/files/paper.pdf"),
         _ => format!("/pdf/{number}.pdf"),
     }
 }
@@ -221,15 +224,15 @@ pub(super) struct Paper {
     pub(super) title: String,
     pub(super) year: i32,
     pub(super) topic: usize,
-    pub(super) typed: Typed,
+    pub(super) input_kind: InputKind,
     pub(super) openalex: Option<u64>,
     pub(super) doi: Option<(String, Agency)>,
     /// Its arXiv id without version, and the newest version.
     pub(super) arxiv: Option<(String, u32)>,
     pub(super) pmid: Option<u64>,
     pub(super) central: Option<Central>,
-    /// The house whose page its DOI leads to.
-    pub(super) home: Option<&'static House>,
+    /// The publisher whose page its DOI leads to.
+    pub(super) home: Option<&'static Publisher>,
     pub(super) copies: Vec<Copy>,
 }
 
@@ -282,7 +285,7 @@ impl Paper {
             title,
             year,
             topic,
-            typed: Typed::Doi,
+            input_kind: InputKind::Doi,
             openalex: Some(4_300_000_000 + 7 * number as u64),
             doi: None,
             arxiv: None,
@@ -291,21 +294,21 @@ impl Paper {
             home: None,
             copies: Vec::new(),
         };
-        paper.furnish(nth, faults);
+        paper.populate(nth, faults);
         paper
     }
 
-    fn furnish(&mut self, nth: usize, faults: Faults) {
+    fn populate(&mut self, nth: usize, faults: Faults) {
         let press = &PRESSES[nth % PRESSES.len()];
         let repository = &REPOSITORIES[nth % 2];
         match self.case {
             Case::Gold => {
                 self.published_by(press, nth);
                 self.copy(press, Version::Published);
-                self.typed = if nth % 10 == 3 {
-                    Typed::OpenAlex
+                self.input_kind = if nth % 10 == 3 {
+                    InputKind::OpenAlex
                 } else {
-                    Typed::Doi
+                    InputKind::Doi
                 };
                 match nth % 8 {
                     3 if faults == Faults::Usual => self.copies[0].trouble = Trouble::CutOnce,
@@ -322,11 +325,16 @@ impl Paper {
                     self.copy(press, Version::Published);
                 }
                 self.in_central(nth, faults);
-                self.typed = [Typed::Doi, Typed::Pmcid, Typed::Pmid, Typed::Doi][nth % 4];
+                self.input_kind = [
+                    InputKind::Doi,
+                    InputKind::Pmcid,
+                    InputKind::Pmid,
+                    InputKind::Doi,
+                ][nth % 4];
             }
             Case::Arxiv => {
                 self.on_arxiv(nth);
-                self.typed = Typed::Arxiv;
+                self.input_kind = InputKind::Arxiv;
             }
             Case::Preprint => {
                 self.published_by(press, nth);
@@ -335,39 +343,39 @@ impl Paper {
             Case::Green => {
                 self.published_by(press, nth);
                 self.copy(repository, Version::Accepted);
-                self.typed = if nth % 5 == 2 {
-                    Typed::OpenAlex
+                self.input_kind = if nth % 5 == 2 {
+                    InputKind::OpenAlex
                 } else {
-                    Typed::Doi
+                    InputKind::Doi
                 };
             }
             Case::Registered | Case::Address => {
-                let house = &REPOSITORIES[2];
-                self.home = Some(house);
-                self.copy(house, Version::Accepted);
+                let publisher = &REPOSITORIES[2];
+                self.home = Some(publisher);
+                self.copy(publisher, Version::Accepted);
                 if self.case == Case::Registered {
                     self.doi = Some((
-                        format!("{}/record.{}", house.prefix, self.number),
+                        format!("{}/record.{}", publisher.prefix, self.number),
                         Agency::DataCite,
                     ));
                 } else {
                     self.openalex = None;
-                    self.typed = if nth.is_multiple_of(2) {
-                        Typed::Page
+                    self.input_kind = if nth.is_multiple_of(2) {
+                        InputKind::Page
                     } else {
-                        Typed::File
+                        InputKind::File
                     };
                 }
             }
             Case::Gone => {
                 self.published_by(&OLD, nth);
                 self.copy(&OLD, Version::Published);
-                // Whoever asks the Wayback Machine has to know which file is gone.
+                // A client that asks the Wayback Machine has to know which file is gone.
                 self.copies[0].openalex = Mention::File;
                 self.copies[0].archived =
                     (nth % 4 != 3).then(|| format!("{}0{}15120000", self.year + 1, 1 + nth % 9));
             }
-            Case::Walled => self.kept_back_by(&WALLED, repository, nth % 3 != 2, nth),
+            Case::BotChallenge => self.kept_back_by(&BOT_CHALLENGE, repository, nth % 3 != 2, nth),
             Case::Down => self.kept_back_by(&DOWN, repository, true, nth),
             Case::Stub => self.kept_back_by(&STUB, repository, nth % 3 != 2, nth),
             Case::Strict => self.kept_back_by(&STRICT, repository, nth.is_multiple_of(2), nth),
@@ -379,10 +387,10 @@ impl Paper {
         }
     }
 
-    fn published_by(&mut self, house: &'static House, nth: usize) {
-        let (prefix, number) = (house.prefix, self.number);
+    fn published_by(&mut self, publisher: &'static Publisher, nth: usize) {
+        let (prefix, number) = (publisher.prefix, self.number);
         let doi = match nth % 9 {
-            // As they were made in the nineties.
+            // In the style of the nineties.
             4 => format!(
                 "{prefix}/(sici)1097-0258({})17:1<{number}::aid-sim{number}>3.0.co;2-x",
                 self.year
@@ -390,22 +398,22 @@ impl Paper {
             _ => format!("{prefix}/j{}.{}.{number:05}", self.topic, self.year),
         };
         self.doi = Some((doi, Agency::Crossref));
-        self.home = Some(house);
+        self.home = Some(publisher);
     }
 
-    fn copy(&mut self, house: &'static House, version: Version) {
-        self.copies.push(Copy::new(house, self.number, version));
+    fn copy(&mut self, publisher: &'static Publisher, version: Version) {
+        self.copies.push(Copy::new(publisher, self.number, version));
     }
 
     fn kept_back_by(
         &mut self,
-        house: &'static House,
-        repository: &'static House,
+        publisher: &'static Publisher,
+        repository: &'static Publisher,
         elsewhere: bool,
         nth: usize,
     ) {
-        self.published_by(house, nth);
-        self.copy(house, Version::Published);
+        self.published_by(publisher, nth);
+        self.copy(publisher, Version::Published);
         if elsewhere {
             self.copy(repository, Version::Accepted);
         }
@@ -450,9 +458,9 @@ impl Paper {
         }
     }
 
-    /// Returns the copy at a house.
-    pub(super) fn copy_at(&self, house: &House) -> Option<&Copy> {
-        self.copies.iter().find(|copy| copy.house == house)
+    /// Returns the copy at a publisher.
+    pub(super) fn copy_at(&self, publisher: &Publisher) -> Option<&Copy> {
+        self.copies.iter().find(|copy| copy.publisher == publisher)
     }
 
     /// Returns the page that its DOI leads to.
@@ -463,15 +471,12 @@ impl Paper {
                 home.host,
                 page_path(home, self.number)
             )),
-            (None, Some((id, _))) => Some(format!(
-                "http://{}/abs/{id}",
-                super::hosts::ARXIV_FOR_PEOPLE
-            )),
+            (None, Some((id, _))) => Some(format!("http://{}/abs/{id}", super::hosts::ARXIV_PAGES)),
             (None, None) => None,
         }
     }
 
-    /// Returns its DOI, where this agency registered it and anybody knows it.
+    /// Returns its DOI, if this agency registered it and it is not unknown.
     pub(super) fn doi_of(&self, agency: Agency) -> Option<&str> {
         self.doi
             .as_ref()

@@ -179,21 +179,21 @@ fn copies_that_are_kept_back_are_kept_back() {
             let reply = visitor.get(&copy.url());
             let whole = file::sha256(&body(&reply))
                 == file::sha256(&library.world.pdf(paper, copy.version));
-            match copy.house.conduct {
-                Conduct::Walled => assert!(
+            match copy.publisher.behaviour {
+                Behaviour::BotChallenge => assert!(
                     reply.status == 403
                         && String::from_utf8_lossy(&body(&reply)).contains("Just a moment...")
                 ),
-                Conduct::Down => assert!(reply.dead.is_some()),
-                Conduct::Gone => assert!(matches!(reply.status, 404 | 410)),
-                Conduct::Stub => assert!(
+                Behaviour::Down => assert!(reply.dead.is_some()),
+                Behaviour::Gone => assert!(matches!(reply.status, 404 | 410)),
+                Behaviour::Stub => assert!(
                     reply
                         .headers
                         .contains(&("content-type".to_owned(), "application/pdf".to_owned()))
                         && !whole
                 ),
-                Conduct::Disallows => {
-                    let robots = visitor.get(&format!("http://{}/robots.txt", copy.house.host));
+                Behaviour::Disallows => {
+                    let robots = visitor.get(&format!("http://{}/robots.txt", copy.publisher.host));
                     assert!(
                         String::from_utf8_lossy(&body(&robots)).contains("Disallow: /pdf/")
                             && copy.path.starts_with("/pdf/")
@@ -212,11 +212,13 @@ fn every_usual_fault_happens_somewhere() {
         ..Plan::default()
     });
     let papers = &library.world.papers;
-    for house in hosts::houses() {
+    for publisher in hosts::publishers() {
         assert!(
-            papers.iter().any(|paper| paper.copy_at(house).is_some()),
+            papers
+                .iter()
+                .any(|paper| paper.copy_at(publisher).is_some()),
             "{} has nothing",
-            house.host
+            publisher.host
         );
     }
     let copies = || papers.iter().flat_map(|paper| &paper.copies);
@@ -241,7 +243,8 @@ fn a_transfer_that_broke_off_can_be_continued() {
         .papers
         .iter()
         .flat_map(|paper| paper.copies.iter().map(move |copy| (paper, copy)));
-    let whole_house = |copy: &paper::Copy| !matches!(copy.house.conduct, Conduct::SendsOn(_));
+    let whole_house =
+        |copy: &paper::Copy| !matches!(copy.publisher.behaviour, Behaviour::SendsOn(_));
     let mut count = 0;
     for (paper, copy) in
         cut.filter(|(_, copy)| copy.trouble == paper::Trouble::CutOnce && whole_house(copy))
@@ -256,7 +259,7 @@ fn a_transfer_that_broke_off_can_be_continued() {
             .map(|(_, value)| value.clone())
             .unwrap();
         let at = BootInstant::ZERO + Duration::from_secs(1_000_000);
-        let rest = Arrival::get(copy.house.host, &copy.path, at)
+        let rest = Arrival::get(copy.publisher.host, &copy.path, at)
             .with("range", &format!("bytes={}-", bytes.len()))
             .with("if-range", &etag);
         let rest = visitor.web.ask(rest, Timestamp::from_micros(0)).unwrap();

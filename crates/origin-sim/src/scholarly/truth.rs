@@ -1,9 +1,9 @@
-//! What is so: which works can be had, as which bytes, from where, and who says so.
+//! The truth about works: which can be had, as which bytes, from where, and who leads there.
 
 use super::Faults;
 use super::file::{Version, sha256};
 use super::hosts::{ARXIV, EBI, EUROPE_PMC, PMC_BUCKET};
-use super::paper::{Agency, Case, Copy, Mention, Paper, Typed};
+use super::paper::{Agency, Case, Copy, InputKind, Mention, Paper};
 use super::wayback;
 use super::world::World;
 
@@ -37,14 +37,14 @@ pub struct Copied {
 pub enum Because {
     /// There is no open copy.
     Closed,
-    /// Nobody knows the identifier.
+    /// The identifier is unknown to every service.
     Unknown,
     /// There is XML, and nothing else.
     XmlOnly,
-    /// The only copy was taken away, and nobody kept it.
+    /// The only copy was removed, and is not archived.
     Gone,
-    /// The only copy is behind a wall.
-    Walled,
+    /// The only copy is behind a bot challenge.
+    BotChallenge,
     /// The only copy is a page that says it is a PDF.
     Stub,
     /// The only copy is where robots.txt forbids to go.
@@ -54,8 +54,8 @@ pub enum Because {
 /// The truth about one work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Truth {
-    /// The canonical text of what the user calls it: `doi:10.…`, `arxiv:…`, `pmid:…`, `pmcid:PMC…`,
-    /// `openalex:W…`, or a URL.
+    /// The canonical text of its user-supplied identifier: `doi:10.…`, `arxiv:…`, `pmid:…`,
+    /// `pmcid:PMC…`, `openalex:W…`, or a URL.
     pub id: String,
     /// Its title.
     pub title: String,
@@ -75,20 +75,20 @@ impl Truth {
         self.copies.iter().filter(move |copy| copy.kind == kind)
     }
 
-    /// Tells whether a PDF can be had.
+    /// Returns whether a PDF can be had.
     #[must_use]
     pub fn has_pdf(&self) -> bool {
         self.of_kind(FileKind::Pdf).next().is_some()
     }
 
-    /// Tells whether JATS XML can be had.
+    /// Returns whether JATS XML can be had.
     #[must_use]
     pub fn has_xml(&self) -> bool {
         self.of_kind(FileKind::Xml).next().is_some()
     }
 }
 
-/// Writes down the truth about a work.
+/// Returns the truth about a work.
 pub(super) fn of(world: &World, paper: &Paper) -> Truth {
     let faults = world.plan.faults;
     let mut copies: Vec<Copied> = Vec::new();
@@ -179,9 +179,9 @@ pub(super) fn of(world: &World, paper: &Paper) -> Truth {
     }
 }
 
-/// Says who leads to a copy at a house.
+/// Returns which services lead to a copy at a publisher.
 fn finders(paper: &Paper, copy: &Copy) -> Vec<&'static str> {
-    let at_home = paper.home == Some(copy.house);
+    let at_home = paper.home == Some(copy.publisher);
     let doi = paper.doi.is_some();
     let known = [
         (
@@ -195,7 +195,7 @@ fn finders(paper: &Paper, copy: &Copy) -> Vec<&'static str> {
         ("crossref", doi && at_home),
         (
             "landing_page",
-            at_home && (doi || matches!(paper.typed, Typed::Page | Typed::File)),
+            at_home && (doi || matches!(paper.input_kind, InputKind::Page | InputKind::File)),
         ),
     ];
     known
@@ -210,7 +210,7 @@ fn because(paper: &Paper, faults: Faults) -> Because {
         Case::Unknown => Because::Unknown,
         Case::CentralText => Because::XmlOnly,
         Case::Gone => Because::Gone,
-        Case::Walled if faults == Faults::Usual => Because::Walled,
+        Case::BotChallenge if faults == Faults::Usual => Because::BotChallenge,
         Case::Stub => Because::Stub,
         Case::Strict => Because::Disallowed,
         _ => Because::Closed,
@@ -222,7 +222,7 @@ pub(super) fn spelt_arxiv(paper: &Paper) -> Option<String> {
     let (id, version) = paper
         .arxiv
         .as_ref()
-        .filter(|_| paper.typed == Typed::Arxiv)?;
+        .filter(|_| paper.input_kind == InputKind::Arxiv)?;
     Some(if paper.number % 4 == 1 {
         format!("{id}v{version}")
     } else {
@@ -234,16 +234,16 @@ pub(super) fn spelt_arxiv(paper: &Paper) -> Option<String> {
 pub(super) fn id(paper: &Paper) -> String {
     let doi = || paper.doi.as_ref().map(|(doi, _)| format!("doi:{doi}"));
     let first = paper.copies.first();
-    let typed = match paper.typed {
-        Typed::Doi => doi(),
-        Typed::Arxiv => spelt_arxiv(paper).map(|id| format!("arxiv:{id}")),
-        Typed::Pmid => paper.pmid.map(|id| format!("pmid:{id}")),
-        Typed::Pmcid => paper
+    let input_kind = match paper.input_kind {
+        InputKind::Doi => doi(),
+        InputKind::Arxiv => spelt_arxiv(paper).map(|id| format!("arxiv:{id}")),
+        InputKind::Pmid => paper.pmid.map(|id| format!("pmid:{id}")),
+        InputKind::Pmcid => paper
             .central
             .map(|central| format!("pmcid:PMC{}", central.pmcid)),
-        Typed::OpenAlex => paper.openalex.map(|id| format!("openalex:W{id}")),
-        Typed::Page => first.map(Copy::page_url),
-        Typed::File => first.map(Copy::url),
+        InputKind::OpenAlex => paper.openalex.map(|id| format!("openalex:W{id}")),
+        InputKind::Page => first.map(Copy::page_url),
+        InputKind::File => first.map(Copy::url),
     };
-    typed.unwrap_or_default()
+    input_kind.unwrap_or_default()
 }

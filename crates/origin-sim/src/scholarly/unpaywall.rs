@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::asked::{self, Asked};
-use super::hosts::ARXIV_FOR_PEOPLE;
+use super::hosts::ARXIV_PAGES;
 use super::paper::{Agency, Copy, Mention, Paper};
 use super::world::World;
 use crate::ledger::Arrival;
@@ -51,8 +51,8 @@ fn record(paper: &Paper) -> Value {
         .collect();
     if let Some((id, _)) = &paper.arxiv {
         let (page, file) = (
-            format!("http://{ARXIV_FOR_PEOPLE}/abs/{id}"),
-            format!("http://{ARXIV_FOR_PEOPLE}/pdf/{id}"),
+            format!("http://{ARXIV_PAGES}/abs/{id}"),
+            format!("http://{ARXIV_PAGES}/pdf/{id}"),
         );
         copies.push(copy(
             &file,

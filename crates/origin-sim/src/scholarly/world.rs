@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::file::{self, Version};
-use super::hosts::House;
+use super::hosts::Publisher;
 use super::paper::{Case, Central, Copy, Paper};
 use super::{Faults, Plan};
 
@@ -124,12 +124,12 @@ impl World {
             .map(|at| &self.papers[*at])
     }
 
-    /// Finds the work whose page, or file, at a house has this path.
-    pub(super) fn at(&self, house: &House, path: &str) -> Option<&Paper> {
+    /// Finds the work whose page, or file, at a publisher has this path.
+    pub(super) fn at(&self, publisher: &Publisher, path: &str) -> Option<&Paper> {
         let mut parts = path.trim_start_matches('/').split('/');
         let number = parts.find_map(|part| part.trim_end_matches(".pdf").parse::<usize>().ok())?;
         let paper = self.papers.get(number)?;
-        (paper.home == Some(house) || paper.copy_at(house).is_some()).then_some(paper)
+        (paper.home == Some(publisher) || paper.copy_at(publisher).is_some()).then_some(paper)
     }
 
     pub(super) fn pdf(&self, paper: &Paper, version: Version) -> Bytes {

@@ -100,7 +100,7 @@ pub(super) struct LateStore {
     pub(super) lateness: Lateness,
     /// Several hubs of the simulation use it, as processes do.
     pub(super) shared: bool,
-    /// How far away it is, if it lies on another machine.
+    /// The round trip to it, if it is on another machine.
     pub(super) round_trip: Option<Duration>,
 }
 
@@ -159,7 +159,7 @@ impl LateSite {
         }))
     }
 
-    /// The same for an answer that has to be given back if nobody waits for it any more.
+    /// The same for an answer whose permit has to be given back if it is dropped.
     fn late_entry(&self, ask: &Ask<'_>, answer: Answer<Entered>) -> Answer<Entered> {
         let Answer::Ready(said) = answer else {
             return answer;

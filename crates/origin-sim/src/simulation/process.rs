@@ -31,7 +31,7 @@ impl Processes {
         match task
             .process
             .checked_sub(1)
-            .and_then(|place| all.get_mut(place))
+            .and_then(|index| all.get_mut(index))
         {
             Some((State::Paused | State::Dead, kept)) => {
                 kept.push(task);

@@ -1,6 +1,6 @@
-//! The simulated scholarly web, asked by a hub in virtual time and over a socket.
+//! The simulated scholarly web, used by a hub in virtual time and over a socket.
 
-// A hub that knows the limits is never told to slow down.
+// A hub that knows the limits is never throttled.
 mod polite;
 // The same web on loopback.
 mod sockets;

@@ -10,7 +10,7 @@ use docstokg_origin_sim::{SimTransport, Simulation, Web};
 use docstokg_policy::role::Role;
 use parking_lot::Mutex;
 
-/// Tells a hub what the hosts allow, in the words of its command line.
+/// Writes the limits of the hosts as command line arguments of a hub.
 fn told(library: &Library) -> Flags {
     let limits = library.limits();
     let files = limits

@@ -4,36 +4,36 @@ use std::time::Duration;
 
 use super::asked::{Asked, page};
 use super::file::{self, escaped};
-use super::hosts::{Conduct, House, Signal};
+use super::hosts::{Behaviour, Publisher, Signal};
 use super::paper::{Copy, Paper, Trouble};
 use super::world::World;
 use crate::ledger::Arrival;
 use crate::reply::{Piece, Reply};
 
-/// How much a slow host sends at once, and how long it rests then.
-const DROP_BYTES: usize = 16 << 10;
-const DROP_PAUSE: Duration = Duration::from_millis(20);
+/// How much a slow host sends at once, and how long it pauses then.
+const DRIP_BYTES: usize = 16 << 10;
+const DRIP_PAUSE: Duration = Duration::from_millis(20);
 
-/// Answers for a house. `nth` says how often the path was asked for before.
-pub(super) fn answer(world: &World, house: &House, arrival: &Arrival, nth: usize) -> Reply {
+/// Answers for a publisher. `nth` is the number of earlier requests of the path.
+pub(super) fn answer(world: &World, publisher: &Publisher, arrival: &Arrival, nth: usize) -> Reply {
     let asked = Asked::of(arrival);
     let faults = world.has_faults();
-    match house.conduct {
-        Conduct::Down if faults => return Reply::dead(Piece::Reset),
-        _ if asked.path == "/robots.txt" => return robots(house, faults),
-        Conduct::Walled if faults => return wall(),
+    match publisher.behaviour {
+        Behaviour::Down if faults => return Reply::dead(Piece::Reset),
+        _ if asked.path == "/robots.txt" => return robots(publisher, faults),
+        Behaviour::BotChallenge if faults => return bot_challenge(),
         _ => {}
     }
-    let Some(paper) = world.at(house, &asked.path) else {
+    let Some(paper) = world.at(publisher, &asked.path) else {
         return page(
             404,
             "<html><title>Not found</title><h1>No such page</h1></html>",
         );
     };
-    match paper.copy_at(house) {
+    match paper.copy_at(publisher) {
         Some(copy) if copy.path == asked.path => give(world, paper, copy, arrival, nth),
-        Some(copy) => describe(paper, house, Some(copy), &asked.path),
-        None => describe(paper, house, None, &asked.path),
+        Some(copy) => describe(paper, publisher, Some(copy), &asked.path),
+        None => describe(paper, publisher, None, &asked.path),
     }
 }
 
@@ -48,7 +48,7 @@ pub(super) fn cdn(world: &World, arrival: &Arrival, nth: usize) -> Reply {
         paper
             .copies
             .iter()
-            .position(|copy| matches!(copy.house.conduct, Conduct::SendsOn(_)))
+            .position(|copy| matches!(copy.publisher.behaviour, Behaviour::SendsOn(_)))
     };
     match paper.and_then(|paper| Some((paper, copy(paper)?))) {
         Some((paper, at)) => transfer(world, paper, &paper.copies[at], arrival, nth),
@@ -56,17 +56,17 @@ pub(super) fn cdn(world: &World, arrival: &Arrival, nth: usize) -> Reply {
     }
 }
 
-fn robots(house: &House, faults: bool) -> Reply {
+fn robots(publisher: &Publisher, faults: bool) -> Reply {
     let plain = |body: &str| Reply::ok(body.to_owned()).header("content-type", "text/plain");
-    match house.conduct {
-        Conduct::CrawlDelay => plain("User-agent: *\nCrawl-delay: 1\nDisallow: /admin/\n"),
-        Conduct::Disallows if faults => plain("User-agent: *\nDisallow: /pdf/\n"),
+    match publisher.behaviour {
+        Behaviour::CrawlDelay => plain("User-agent: *\nCrawl-delay: 1\nDisallow: /admin/\n"),
+        Behaviour::Disallows if faults => plain("User-agent: *\nDisallow: /pdf/\n"),
         _ => page(404, "<html><title>Not found</title></html>"),
     }
 }
 
-/// The wall that robots meet.
-fn wall() -> Reply {
+/// The bot challenge that robots get.
+fn bot_challenge() -> Reply {
     let html = "<!DOCTYPE html><html lang=\"en-US\"><head><title>Just a moment...</title></head><body><noscript>Enable JavaScript and cookies to \
                 continue</noscript><script src=\"/cdn-cgi/challenge-platform/h/b/orchestrate/chl_page/v1\"></script></body></html>";
     page(403, html)
@@ -74,11 +74,11 @@ fn wall() -> Reply {
         .header("cf-mitigated", "challenge")
 }
 
-/// Gives a file, or what this house gives in its place.
+/// Serves a file, or what this publisher serves instead.
 fn give(world: &World, paper: &Paper, copy: &Copy, arrival: &Arrival, nth: usize) -> Reply {
     let faults = world.has_faults();
-    match copy.house.conduct {
-        Conduct::SendsOn(elsewhere) => Reply::redirect(
+    match copy.publisher.behaviour {
+        Behaviour::SendsOn(elsewhere) => Reply::redirect(
             302,
             &format!(
                 "http://{elsewhere}/files/{}.pdf?token={:08x}",
@@ -86,7 +86,7 @@ fn give(world: &World, paper: &Paper, copy: &Copy, arrival: &Arrival, nth: usize
                 paper.number * 7919
             ),
         ),
-        Conduct::Gone if faults => page(
+        Behaviour::Gone if faults => page(
             if paper.number.is_multiple_of(2) {
                 404
             } else {
@@ -94,7 +94,7 @@ fn give(world: &World, paper: &Paper, copy: &Copy, arrival: &Arrival, nth: usize
             },
             "<html><title>Gone</title></html>",
         ),
-        Conduct::Stub if faults => {
+        Behaviour::Stub if faults => {
             let filler = "<p>You are being taken to the article.</p>".repeat(60);
             Reply::ok(format!(
                 "<!DOCTYPE html><html><head><title>{}</title></head><body>{filler}</body></html>",
@@ -102,7 +102,7 @@ fn give(world: &World, paper: &Paper, copy: &Copy, arrival: &Arrival, nth: usize
             ))
             .header("content-type", "application/pdf")
         }
-        Conduct::Prepares if faults && nth < 2 => Reply::status(202).header("retry-after", "1"),
+        Behaviour::Prepares if faults && nth < 2 => Reply::status(202).header("retry-after", "1"),
         _ => transfer(world, paper, copy, arrival, nth),
     }
 }
@@ -121,16 +121,16 @@ fn transfer(world: &World, paper: &Paper, copy: &Copy, arrival: &Arrival, nth: u
             .claiming(length)
             .pieces([Piece::Bytes(body.slice(..body.len() / 2)), Piece::Cut]);
     }
-    if copy.house.conduct == Conduct::Slow && world.has_faults() {
-        reply.drip(&body, DROP_BYTES, DROP_PAUSE)
+    if copy.publisher.behaviour == Behaviour::Slow && world.has_faults() {
+        reply.drip(&body, DRIP_BYTES, DRIP_PAUSE)
     } else {
         reply
     }
 }
 
-/// Shows the page of a work, with the signal of this house where it has the file.
-fn describe(paper: &Paper, house: &House, copy: Option<&Copy>, path: &str) -> Reply {
-    if house.signal == Signal::Refresh && !path.ends_with("/full") {
+/// Shows the page of a work, with the signal of this publisher where it has the file.
+fn describe(paper: &Paper, publisher: &Publisher, copy: Option<&Copy>, path: &str) -> Reply {
+    if publisher.signal == Signal::Refresh && !path.ends_with("/full") {
         return page(
             200,
             format!(
@@ -141,7 +141,7 @@ fn describe(paper: &Paper, house: &House, copy: Option<&Copy>, path: &str) -> Re
     let title = escaped(&paper.title);
     let mut head = format!(
         "<title>{title} | {}</title><meta name=\"citation_title\" content=\"{title}\"><meta name=\"citation_publication_date\" content=\"{}/03/01\">",
-        house.name, paper.year
+        publisher.name, paper.year
     );
     if let Some((doi, _)) = &paper.doi {
         head.push_str(&format!(
@@ -161,7 +161,7 @@ fn describe(paper: &Paper, house: &House, copy: Option<&Copy>, path: &str) -> Re
     let (url, path) = (copy.url(), &copy.path);
     let mut body = format!("<h1>{title}</h1><a href=\"/about/policies.pdf\">Policies (PDF)</a>");
     let mut reply = page(200, "");
-    match house.signal {
+    match publisher.signal {
         Signal::CitationMeta => head.push_str(&format!(
             "<meta name=\"citation_pdf_url\" content=\"{url}\">"
         )),
