@@ -2,84 +2,14 @@
 
 use super::Faults;
 use super::file::Version;
-use super::hosts::{
-    BOT_CHALLENGE, Behaviour, DOWN, OLD, PRESSES, Publisher, REPOSITORIES, STRICT, STUB, Signal,
-};
+use super::hosts::{BOT_CHALLENGE, DOWN, OLD, PRESSES, Publisher, REPOSITORIES, STRICT, STUB};
 
-/// The story of a work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Case {
-    /// Open at its publisher.
-    Gold,
-    /// In `PubMed` Central.
-    Central,
-    /// In `PubMed` Central as XML alone.
-    CentralText,
-    /// On arXiv and nowhere else.
-    Arxiv,
-    /// Closed at its publisher, with a preprint on arXiv.
-    Preprint,
-    /// Closed at its publisher, with a copy in a repository.
-    Green,
-    /// In a repository that registers DOIs itself.
-    Registered,
-    /// A page or file that no catalogue knows.
-    Address,
-    /// Removed by its publisher.
-    Gone,
-    /// Behind the bot challenge of its publisher.
-    BotChallenge,
-    /// At a publisher that is down.
-    Down,
-    /// At a publisher that serves pages instead of files.
-    Stub,
-    /// At a publisher whose robots.txt forbids it.
-    Strict,
-    /// Without an open copy.
-    Closed,
-    /// A DOI that no service knows.
-    Unknown,
-}
+mod case;
+mod copy;
 
-/// How many of a hundred works have which story.
-const SHARES: [(Case, usize); 15] = [
-    (Case::Gold, 20),
-    (Case::Central, 14),
-    (Case::CentralText, 2),
-    (Case::Arxiv, 11),
-    (Case::Preprint, 6),
-    (Case::Green, 9),
-    (Case::Registered, 4),
-    (Case::Address, 4),
-    (Case::Gone, 5),
-    (Case::BotChallenge, 5),
-    (Case::Down, 3),
-    (Case::Stub, 3),
-    (Case::Strict, 3),
-    (Case::Closed, 9),
-    (Case::Unknown, 2),
-];
-
-/// Coprime to a hundred, so that the first few works are of many kinds.
-const STRIDE: usize = 37;
-
-impl Case {
-    /// Returns the story of the work with this number.
-    pub(super) fn of(number: usize, faults: Faults) -> Self {
-        let mut index = number * STRIDE % 100;
-        let found = SHARES.iter().find(|(_, share)| {
-            let here = index < *share;
-            index = index.saturating_sub(*share);
-            here
-        });
-        match found.map_or(Self::Gold, |(case, _)| *case) {
-            Self::Closed | Self::Unknown | Self::CentralText if faults == Faults::None => {
-                Self::Gold
-            }
-            case => case,
-        }
-    }
-}
+pub(super) use case::Case;
+use copy::page_path;
+pub(super) use copy::{Copy, Mention, Trouble};
 
 /// Who registered a DOI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,106 +30,6 @@ pub(super) enum InputKind {
     Page,
     /// The URL of its file.
     File,
-}
-
-/// How a catalogue mentions a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mention {
-    No,
-    /// By its page alone.
-    Page,
-    /// By page and file.
-    File,
-}
-
-/// What is wrong with one copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
-    Nothing,
-    /// The first transfer breaks off in the middle.
-    CutOnce,
-    /// It is broken, and stays so.
-    Spoilt,
-}
-
-/// A copy at a publisher or in a repository.
-#[derive(Debug)]
-pub(super) struct Copy {
-    pub(super) publisher: &'static Publisher,
-    pub(super) page: String,
-    pub(super) path: String,
-    pub(super) version: Version,
-    pub(super) trouble: Trouble,
-    pub(super) openalex: Mention,
-    pub(super) unpaywall: Mention,
-    /// When the Wayback Machine kept it, if it did.
-    pub(super) archived: Option<String>,
-}
-
-impl Copy {
-    fn new(publisher: &'static Publisher, number: usize, version: Version) -> Self {
-        Self {
-            publisher,
-            page: page_path(publisher, number),
-            path: file_path(publisher, number),
-            version,
-            trouble: Trouble::Nothing,
-            openalex: if number.is_multiple_of(2) {
-                Mention::File
-            } else {
-                Mention::Page
-            },
-            unpaywall: if number.is_multiple_of(3) {
-                Mention::Page
-            } else {
-                Mention::File
-            },
-            archived: None,
-        }
-    }
-
-    /// Returns where its page is.
-    pub(super) fn page_url(&self) -> String {
-        format!("http://{}{}", self.publisher.host, self.page)
-    }
-
-    /// Returns where its file is.
-    pub(super) fn url(&self) -> String {
-        format!("http://{}{}", self.publisher.host, self.path)
-    }
-
-    /// Returns whether a client that keeps to the rules gets it whole.
-    pub(super) fn is_obtainable(&self, faults: Faults) -> bool {
-        let kept_back = matches!(
-            self.publisher.behaviour,
-            Behaviour::BotChallenge
-                | Behaviour::Down
-                | Behaviour::Stub
-                | Behaviour::Disallows
-                | Behaviour::Gone
-        );
-        faults == Faults::None || !(kept_back || self.trouble == Trouble::Spoilt)
-    }
-}
-
-fn is_repository(publisher: &Publisher) -> bool {
-    REPOSITORIES.iter().any(|known| known == publisher)
-}
-
-fn page_path(publisher: &Publisher, number: usize) -> String {
-    if is_repository(publisher) {
-        format!("/record/{number}")
-    } else {
-        format!("/article/{number}")
-    }
-}
-
-fn file_path(publisher: &Publisher, number: usize) -> String {
-    match publisher.signal {
-        Signal::Anchor => format!("/doi/pdfdirect/{number}"),
-        _ if is_repository(publisher) => format!("/record/{number}/files/paper.pdf"),
-        _ => format!("/pdf/{number}.pdf"),
-    }
 }
 
 /// A copy in `PubMed` Central and Europe PMC.
@@ -298,40 +128,13 @@ impl Paper {
         paper
     }
 
+    /// Gives the work its identifiers and copies.
     fn populate(&mut self, nth: usize, faults: Faults) {
         let press = &PRESSES[nth % PRESSES.len()];
         let repository = &REPOSITORIES[nth % 2];
         match self.case {
-            Case::Gold => {
-                self.published_by(press, nth);
-                self.copy(press, Version::Published);
-                self.input_kind = if nth % 10 == 3 {
-                    InputKind::OpenAlex
-                } else {
-                    InputKind::Doi
-                };
-                match nth % 8 {
-                    3 if faults == Faults::Usual => self.copies[0].trouble = Trouble::CutOnce,
-                    6 if faults == Faults::Usual => {
-                        self.copies[0].trouble = Trouble::Spoilt;
-                        self.copy(repository, Version::Accepted);
-                    }
-                    _ => {}
-                }
-            }
-            Case::Central | Case::CentralText => {
-                self.published_by(press, nth);
-                if self.case == Case::Central && nth.is_multiple_of(2) {
-                    self.copy(press, Version::Published);
-                }
-                self.in_central(nth, faults);
-                self.input_kind = [
-                    InputKind::Doi,
-                    InputKind::Pmcid,
-                    InputKind::Pmid,
-                    InputKind::Doi,
-                ][nth % 4];
-            }
+            Case::Gold => self.open_at(press, repository, nth, faults),
+            Case::Central | Case::CentralText => self.central_at(press, nth, faults),
             Case::Arxiv => {
                 self.on_arxiv(nth);
                 self.input_kind = InputKind::Arxiv;
@@ -349,42 +152,100 @@ impl Paper {
                     InputKind::Doi
                 };
             }
-            Case::Registered | Case::Address => {
-                let publisher = &REPOSITORIES[2];
-                self.home = Some(publisher);
-                self.copy(publisher, Version::Accepted);
-                if self.case == Case::Registered {
-                    self.doi = Some((
-                        format!("{}/record.{}", publisher.prefix, self.number),
-                        Agency::DataCite,
-                    ));
-                } else {
-                    self.openalex = None;
-                    self.input_kind = if nth.is_multiple_of(2) {
-                        InputKind::Page
-                    } else {
-                        InputKind::File
-                    };
+            Case::Registered | Case::Address => self.in_registering_repository(nth),
+            Case::Gone => self.removed_by(&OLD, nth),
+            Case::BotChallenge => {
+                self.kept_back_by(&BOT_CHALLENGE, nth);
+                if nth % 3 != 2 {
+                    self.copy(repository, Version::Accepted);
                 }
             }
-            Case::Gone => {
-                self.published_by(&OLD, nth);
-                self.copy(&OLD, Version::Published);
-                // A client that asks the Wayback Machine has to know which file is gone.
-                self.copies[0].openalex = Mention::File;
-                self.copies[0].archived =
-                    (nth % 4 != 3).then(|| format!("{}0{}15120000", self.year + 1, 1 + nth % 9));
+            Case::Down => {
+                self.kept_back_by(&DOWN, nth);
+                self.copy(repository, Version::Accepted);
             }
-            Case::BotChallenge => self.kept_back_by(&BOT_CHALLENGE, repository, nth % 3 != 2, nth),
-            Case::Down => self.kept_back_by(&DOWN, repository, true, nth),
-            Case::Stub => self.kept_back_by(&STUB, repository, nth % 3 != 2, nth),
-            Case::Strict => self.kept_back_by(&STRICT, repository, nth.is_multiple_of(2), nth),
+            Case::Stub => {
+                self.kept_back_by(&STUB, nth);
+                if nth % 3 != 2 {
+                    self.copy(repository, Version::Accepted);
+                }
+            }
+            Case::Strict => {
+                self.kept_back_by(&STRICT, nth);
+                if nth.is_multiple_of(2) {
+                    self.copy(repository, Version::Accepted);
+                }
+            }
             Case::Closed => self.published_by(press, nth),
             Case::Unknown => {
                 self.published_by(press, nth);
                 (self.openalex, self.home) = (None, None);
             }
         }
+    }
+
+    fn open_at(
+        &mut self,
+        press: &'static Publisher,
+        repository: &'static Publisher,
+        nth: usize,
+        faults: Faults,
+    ) {
+        self.published_by(press, nth);
+        self.copy(press, Version::Published);
+        self.input_kind = if nth % 10 == 3 {
+            InputKind::OpenAlex
+        } else {
+            InputKind::Doi
+        };
+        match nth % 8 {
+            3 if faults == Faults::Usual => self.copies[0].trouble = Trouble::CutOnce,
+            6 if faults == Faults::Usual => {
+                self.copies[0].trouble = Trouble::Spoilt;
+                self.copy(repository, Version::Accepted);
+            }
+            _ => {}
+        }
+    }
+
+    fn central_at(&mut self, press: &'static Publisher, nth: usize, faults: Faults) {
+        self.published_by(press, nth);
+        if self.case == Case::Central && nth.is_multiple_of(2) {
+            self.copy(press, Version::Published);
+        }
+        self.in_central(nth, faults);
+        self.input_kind = [
+            InputKind::Doi,
+            InputKind::Pmcid,
+            InputKind::Pmid,
+            InputKind::Doi,
+        ][nth % 4];
+    }
+
+    fn in_registering_repository(&mut self, nth: usize) {
+        let repository = &REPOSITORIES[2];
+        self.home = Some(repository);
+        self.copy(repository, Version::Accepted);
+        if self.case == Case::Registered {
+            let doi = format!("{}/record.{}", repository.prefix, self.number);
+            self.doi = Some((doi, Agency::DataCite));
+        } else {
+            self.openalex = None;
+            self.input_kind = if nth.is_multiple_of(2) {
+                InputKind::Page
+            } else {
+                InputKind::File
+            };
+        }
+    }
+
+    fn removed_by(&mut self, publisher: &'static Publisher, nth: usize) {
+        self.published_by(publisher, nth);
+        self.copy(publisher, Version::Published);
+        // A client that asks the Wayback Machine has to know which file is gone.
+        self.copies[0].openalex = Mention::File;
+        self.copies[0].archived =
+            (nth % 4 != 3).then(|| format!("{}0{}15120000", self.year + 1, 1 + nth % 9));
     }
 
     fn published_by(&mut self, publisher: &'static Publisher, nth: usize) {
@@ -405,18 +266,9 @@ impl Paper {
         self.copies.push(Copy::new(publisher, self.number, version));
     }
 
-    fn kept_back_by(
-        &mut self,
-        publisher: &'static Publisher,
-        repository: &'static Publisher,
-        elsewhere: bool,
-        nth: usize,
-    ) {
+    fn kept_back_by(&mut self, publisher: &'static Publisher, nth: usize) {
         self.published_by(publisher, nth);
         self.copy(publisher, Version::Published);
-        if elsewhere {
-            self.copy(repository, Version::Accepted);
-        }
     }
 
     fn in_central(&mut self, nth: usize, faults: Faults) {

@@ -1,0 +1,78 @@
+//! The stories of works, and how many works have which.
+
+use super::super::Faults;
+
+/// The story of a work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in super::super) enum Case {
+    /// Open at its publisher.
+    Gold,
+    /// In `PubMed` Central.
+    Central,
+    /// In `PubMed` Central as XML alone.
+    CentralText,
+    /// On arXiv and nowhere else.
+    Arxiv,
+    /// Closed at its publisher, with a preprint on arXiv.
+    Preprint,
+    /// Closed at its publisher, with a copy in a repository.
+    Green,
+    /// In a repository that registers DOIs itself.
+    Registered,
+    /// A page or file that no catalogue knows.
+    Address,
+    /// Removed by its publisher.
+    Gone,
+    /// Behind the bot challenge of its publisher.
+    BotChallenge,
+    /// At a publisher that is down.
+    Down,
+    /// At a publisher that serves pages instead of files.
+    Stub,
+    /// At a publisher whose robots.txt forbids it.
+    Strict,
+    /// Without an open copy.
+    Closed,
+    /// A DOI that no service knows.
+    Unknown,
+}
+
+/// How many of a hundred works have which story.
+const SHARES: [(Case, usize); 15] = [
+    (Case::Gold, 20),
+    (Case::Central, 14),
+    (Case::CentralText, 2),
+    (Case::Arxiv, 11),
+    (Case::Preprint, 6),
+    (Case::Green, 9),
+    (Case::Registered, 4),
+    (Case::Address, 4),
+    (Case::Gone, 5),
+    (Case::BotChallenge, 5),
+    (Case::Down, 3),
+    (Case::Stub, 3),
+    (Case::Strict, 3),
+    (Case::Closed, 9),
+    (Case::Unknown, 2),
+];
+
+/// Coprime to a hundred, so that the first few works are of many kinds.
+const STRIDE: usize = 37;
+
+impl Case {
+    /// Returns the story of the work with this number.
+    pub(in super::super) fn of(number: usize, faults: Faults) -> Self {
+        let mut rest = number * STRIDE % 100;
+        let found = SHARES.iter().find(|(_, share)| {
+            let here = rest < *share;
+            rest = rest.saturating_sub(*share);
+            here
+        });
+        match found.map_or(Self::Gold, |(case, _)| *case) {
+            Self::Closed | Self::Unknown | Self::CentralText if faults == Faults::None => {
+                Self::Gold
+            }
+            case => case,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! A copy at a publisher or in a repository, and what is wrong with it.
+
+use super::super::Faults;
+use super::super::file::Version;
+use super::super::hosts::{Behaviour, Publisher, REPOSITORIES, Signal};
+
+/// How a catalogue mentions a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Mention {
+    No,
+    /// By its page alone.
+    Page,
+    /// By page and file.
+    File,
+}
+
+/// What is wrong with one copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Trouble {
+    Nothing,
+    /// The first transfer breaks off in the middle.
+    CutOnce,
+    /// It is broken, and stays so.
+    Spoilt,
+}
+
+/// A copy at a publisher or in a repository.
+#[derive(Debug)]
+pub(in super::super) struct Copy {
+    pub(in super::super) publisher: &'static Publisher,
+    pub(in super::super) page: String,
+    pub(in super::super) path: String,
+    pub(in super::super) version: Version,
+    pub(in super::super) trouble: Trouble,
+    pub(in super::super) openalex: Mention,
+    pub(in super::super) unpaywall: Mention,
+    /// When the Wayback Machine kept it, if it did.
+    pub(in super::super) archived: Option<String>,
+}
+
+impl Copy {
+    pub(super) fn new(publisher: &'static Publisher, number: usize, version: Version) -> Self {
+        Self {
+            publisher,
+            page: page_path(publisher, number),
+            path: file_path(publisher, number),
+            version,
+            trouble: Trouble::Nothing,
+            openalex: if number.is_multiple_of(2) {
+                Mention::File
+            } else {
+                Mention::Page
+            },
+            unpaywall: if number.is_multiple_of(3) {
+                Mention::Page
+            } else {
+                Mention::File
+            },
+            archived: None,
+        }
+    }
+
+    /// Returns where its page is.
+    pub(in super::super) fn page_url(&self) -> String {
+        format!("http://{}{}", self.publisher.host, self.page)
+    }
+
+    /// Returns where its file is.
+    pub(in super::super) fn url(&self) -> String {
+        format!("http://{}{}", self.publisher.host, self.path)
+    }
+
+    /// Returns whether a client that keeps to the rules gets it whole.
+    pub(in super::super) fn is_obtainable(&self, faults: Faults) -> bool {
+        let kept_back = matches!(
+            self.publisher.behaviour,
+            Behaviour::BotChallenge
+                | Behaviour::Down
+                | Behaviour::Stub
+                | Behaviour::Disallows
+                | Behaviour::Gone
+        );
+        faults == Faults::None || !(kept_back || self.trouble == Trouble::Spoilt)
+    }
+}
+
+fn is_repository(publisher: &Publisher) -> bool {
+    REPOSITORIES.iter().any(|known| known == publisher)
+}
+
+pub(super) fn page_path(publisher: &Publisher, number: usize) -> String {
+    if is_repository(publisher) {
+        format!("/record/{number}")
+    } else {
+        format!("/article/{number}")
+    }
+}
+
+fn file_path(publisher: &Publisher, number: usize) -> String {
+    match publisher.signal {
+        Signal::Anchor => format!("/doi/pdfdirect/{number}"),
+        _ if is_repository(publisher) => format!("/record/{number}/files/paper.pdf"),
+        _ => format!("/pdf/{number}.pdf"),
+    }
+}
