@@ -48,123 +48,116 @@ impl Attack {
     }
 }
 
+/// The pause between two pieces of an answer that drips.
+const DRIP: Duration = Duration::from_millis(100);
+
+/// Verbatim answers that never end: a name, how they begin, what is repeated, and the pause between.
+const ENDLESS: [(&str, &str, &str, Duration); 10] = [
+    (
+        "headers that drip",
+        "HTTP/1.1 200 OK\r\n",
+        "x-a: b\r\n",
+        DRIP,
+    ),
+    ("a status line that drips", "H", "T", DRIP),
+    (
+        "headers without end",
+        "HTTP/1.1 200 OK\r\n",
+        "x-a: bcdefghijklmnopqrstuvwxyz\r\n",
+        Duration::ZERO,
+    ),
+    (
+        "a header line without end",
+        "HTTP/1.1 200 OK\r\nx-a: ",
+        "aaaaaaaaaaaaaaaa",
+        Duration::ZERO,
+    ),
+    (
+        "interim answers without end",
+        "",
+        "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n",
+        Duration::ZERO,
+    ),
+    (
+        "interim answers that drip",
+        "",
+        "HTTP/1.1 100 Continue\r\n\r\n",
+        DRIP,
+    ),
+    (
+        "a body that drips",
+        "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n%PDF-1.4",
+        "x",
+        DRIP,
+    ),
+    (
+        "a chunk size without end",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+        "00000000",
+        Duration::ZERO,
+    ),
+    (
+        "a chunk extension without end",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5;",
+        "extension",
+        Duration::ZERO,
+    ),
+    (
+        "trailers without end",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n",
+        "x-a: b\r\n",
+        Duration::ZERO,
+    ),
+];
+
 /// Answers that come too slowly, or never end.
 #[must_use]
 pub fn without_end() -> Vec<Attack> {
-    let tick = Duration::from_millis(100);
-    let endless = |first: &'static str, again: &'static str, pause| {
-        Reply::verbatim(
-            200,
-            [
-                Piece::Bytes(Bytes::from_static(first.as_bytes())),
-                Piece::Endless(Bytes::from_static(again.as_bytes()), pause),
-            ],
-        )
-    };
-    let body = Bytes::from(vec![b'x'; 64 << 10]);
-    let pdf = |pieces: Vec<Piece>| {
-        Reply::status(200)
-            .header("content-type", "application/pdf")
-            .pieces(pieces)
-            .chunked()
-    };
-    vec![
-        Attack::new(
-            "headers that drip",
-            endless("HTTP/1.1 200 OK\r\n", "x-a: b\r\n", tick),
-        ),
-        Attack::new("a status line that drips", endless("H", "T", tick)),
-        Attack::new(
-            "headers without end",
-            endless(
-                "HTTP/1.1 200 OK\r\n",
-                "x-a: bcdefghijklmnopqrstuvwxyz\r\n",
-                Duration::ZERO,
-            ),
-        ),
-        Attack::new(
-            "a header line without end",
-            endless(
-                "HTTP/1.1 200 OK\r\nx-a: ",
-                "aaaaaaaaaaaaaaaa",
-                Duration::ZERO,
-            ),
-        ),
-        Attack::new(
-            "interim answers without end",
-            endless(
-                "",
-                "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n",
-                Duration::ZERO,
-            ),
-        ),
-        Attack::new(
-            "interim answers that drip",
-            endless("", "HTTP/1.1 100 Continue\r\n\r\n", tick),
-        ),
+    let verbatim = ENDLESS.map(|(name, first, again, pause)| {
+        let first = Piece::Bytes(Bytes::from_static(first.as_bytes()));
+        let again = Piece::Endless(Bytes::from_static(again.as_bytes()), pause);
+        Attack::new(name, Reply::verbatim(200, [first, again]))
+    });
+    let mut attacks = Vec::from(verbatim);
+    // The order counts: tests take some of them by their position.
+    attacks.insert(
+        6,
         Attack::new(
             "no answer",
             Reply::verbatim(200, [Piece::Pause(Duration::from_secs(60))]),
         ),
-        Attack::new(
-            "a body that drips",
-            endless(
-                "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n%PDF-1.4",
-                "x",
-                tick,
-            ),
-        ),
+    );
+    let framed = framed_without_end();
+    attacks.splice(8..8, framed);
+    attacks
+}
+
+/// Answers with a head as it should be, and a body that stops or never ends.
+fn framed_without_end() -> [Attack; 4] {
+    let body = Bytes::from(vec![b'x'; 64 << 10]);
+    let pdf = |piece: Piece| {
+        Reply::status(200)
+            .header("content-type", "application/pdf")
+            .pieces([Piece::Bytes("%PDF-1.4\n".into()), piece])
+            .chunked()
+    };
+    let page = Reply::status(200)
+        .header("content-type", "text/html")
+        .pieces([Piece::Endless(body.clone(), Duration::ZERO)])
+        .chunked();
+    [
         Attack::new(
             "a body that stops",
-            pdf(vec![
-                Piece::Bytes("%PDF-1.4\n".into()),
-                Piece::Pause(Duration::from_secs(60)),
-            ]),
+            pdf(Piece::Pause(Duration::from_secs(60))),
         ),
         Attack::new(
             "a body without end",
-            pdf(vec![
-                Piece::Bytes("%PDF-1.4\n".into()),
-                Piece::Endless(body.clone(), Duration::ZERO),
-            ]),
+            pdf(Piece::Endless(body, Duration::ZERO)),
         ),
-        Attack::new(
-            "a page without end",
-            Reply::status(200)
-                .header("content-type", "text/html")
-                .pieces([Piece::Endless(body, Duration::ZERO)])
-                .chunked(),
-        ),
+        Attack::new("a page without end", page),
         Attack::new(
             "chunks of one byte",
-            pdf(vec![
-                Piece::Bytes("%PDF-1.4\n".into()),
-                Piece::Endless("x".into(), Duration::from_millis(20)),
-            ]),
-        ),
-        Attack::new(
-            "a chunk size without end",
-            endless(
-                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
-                "00000000",
-                Duration::ZERO,
-            ),
-        ),
-        Attack::new(
-            "a chunk extension without end",
-            endless(
-                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5;",
-                "extension",
-                Duration::ZERO,
-            ),
-        ),
-        Attack::new(
-            "trailers without end",
-            endless(
-                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n",
-                "x-a: b\r\n",
-                Duration::ZERO,
-            ),
+            pdf(Piece::Endless("x".into(), Duration::from_millis(20))),
         ),
     ]
 }

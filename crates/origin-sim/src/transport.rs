@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use crate::ledger::Arrival;
 use crate::origin::Web;
-use crate::reply::{Framing, Piece};
+use crate::reply::{Framing, Piece, Reply};
 use crate::simulation::Simulation;
 
 /// The unused connections, by host.
@@ -56,10 +56,7 @@ impl SimTransport {
             .get(host)
             .map(|origin| origin.lock().dial_delay)
         else {
-            return Err(SendError::Fault {
-                fault: Fault::Dns,
-                message: format!("{host} has no address"),
-            });
+            return Err(no_address(host));
         };
         dial.dialling();
         self.simulation.sleep(delay).await;
@@ -75,31 +72,9 @@ impl SimTransport {
             .map_err(|error| SendError::Unsendable(error.to_string()))?
             .to_string();
         self.connect(&host, &*dial).await?;
-        let mut path = request.url.path().to_owned();
-        if let Some(query) = request.url.query() {
-            path = format!("{path}?{query}");
-        }
-        let headers = request.headers.iter().map(|(name, value)| {
-            (
-                name.to_string(),
-                String::from_utf8_lossy(value.as_bytes()).into_owned(),
-            )
-        });
-        let arrival = Arrival {
-            host: host.clone(),
-            method: request.method.to_string(),
-            path,
-            headers: headers.collect(),
-            at: self.simulation.boot(),
-            status: 0,
-            ended: None,
-            retry_not_before: None,
-        };
+        let arrival = self.arrival(&host, &request);
         let Some(served) = self.web.serve(arrival, self.simulation.wall()) else {
-            return Err(SendError::Fault {
-                fault: Fault::Dns,
-                message: format!("{host} has no address"),
-            });
+            return Err(no_address(&host));
         };
         let mut ending = Ending {
             web: self.web.clone(),
@@ -117,23 +92,9 @@ impl SimTransport {
         if !served.reply.breaks_off() {
             ending.pool = Some((host, Arc::clone(&self.idle)));
         }
-        let mut headers = HeaderMap::new();
-        for (name, value) in &served.reply.headers {
-            if let (Ok(name), Ok(value)) =
-                (HeaderName::try_from(name), HeaderValue::try_from(value))
-            {
-                headers.append(name, value);
-            }
-        }
-        match (served.reply.framing, served.reply.content_length()) {
-            (Framing::Chunked, _) => {
-                headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"))
-            }
-            (_, Some(length)) => headers.insert(CONTENT_LENGTH, HeaderValue::from(length)),
-            (_, None) => None,
-        };
         let status = StatusCode::from_u16(served.reply.status)
             .map_err(|error| SendError::Unsendable(error.to_string()))?;
+        let headers = headers_of(&served.reply);
         let pieces = if request.method == http::Method::HEAD {
             VecDeque::new()
         } else {
@@ -151,6 +112,55 @@ impl SimTransport {
             body: Box::new(body),
         })
     }
+
+    /// Describes a request as its origin sees it.
+    fn arrival(&self, host: &str, request: &Outgoing) -> Arrival {
+        let mut path = request.url.path().to_owned();
+        if let Some(query) = request.url.query() {
+            path = format!("{path}?{query}");
+        }
+        let headers = request.headers.iter().map(|(name, value)| {
+            (
+                name.to_string(),
+                String::from_utf8_lossy(value.as_bytes()).into_owned(),
+            )
+        });
+        Arrival {
+            host: host.to_owned(),
+            method: request.method.to_string(),
+            path,
+            headers: headers.collect(),
+            at: self.simulation.boot(),
+            status: 0,
+            ended: None,
+            retry_not_before: None,
+        }
+    }
+}
+
+fn no_address(host: &str) -> SendError {
+    SendError::Fault {
+        fault: Fault::Dns,
+        message: format!("{host} has no address"),
+    }
+}
+
+/// Returns the headers of an answer, with those of its framing.
+fn headers_of(reply: &Reply) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &reply.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            headers.append(name, value);
+        }
+    }
+    match (reply.framing, reply.content_length()) {
+        (Framing::Chunked, _) => {
+            headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"))
+        }
+        (_, Some(length)) => headers.insert(CONTENT_LENGTH, HeaderValue::from(length)),
+        (_, None) => None,
+    };
+    headers
 }
 
 impl Transport for SimTransport {

@@ -37,83 +37,118 @@ fn zstd(body: &[u8]) -> Vec<u8> {
     zstd::stream::encode_all(body, 3).unwrap_or_default()
 }
 
+const ENCODERS: [(&str, Encoder); 4] = [
+    ("gzip", gzip),
+    ("deflate", deflate),
+    ("br", brotli),
+    ("zstd", zstd),
+];
+
 /// Makes one bomb of each kind, of `size` bytes when decoded. `kind` is the media type they claim,
 /// and `begin` how the decoded body begins.
 #[must_use]
 pub fn bombs(size: usize, kind: &str, begin: &str) -> Vec<Attack> {
     let mut body = begin.as_bytes().to_vec();
     body.resize(size, b' ');
-    let reply = |encoding: &str, body: Vec<u8>| {
-        Reply::ok(body)
-            .header("content-type", kind)
-            .header("content-encoding", encoding)
-    };
-    let encoders: [(&str, Encoder); 4] = [
-        ("gzip", gzip),
-        ("deflate", deflate),
-        ("br", brotli),
-        ("zstd", zstd),
-    ];
-    let mut attacks = Vec::new();
-    for (name, encode) in encoders {
-        let once = encode(&body);
-        attacks.push(Attack::new(
+    let bombs = ENCODERS
+        .into_iter()
+        .flat_map(|(name, encode)| encoded(name, encode, &body))
+        .chain(repeated(begin))
+        .chain(frames());
+    let unknown = (
+        "unknown encodings".to_owned(),
+        "compress, exi, x-nothing".to_owned(),
+        body[..begin.len()].to_vec(),
+    );
+    bombs
+        .chain([unknown])
+        .map(|(name, encoding, bytes)| {
+            let reply = Reply::ok(bytes)
+                .header("content-type", kind)
+                .header("content-encoding", &encoding);
+            Attack::new(name, reply)
+        })
+        .collect()
+}
+
+/// A name, a content encoding, and the encoded bytes.
+type Bomb = (String, String, Vec<u8>);
+
+/// Encodes a body once and several times, cuts it, and appends to it.
+fn encoded(name: &str, encode: Encoder, body: &[u8]) -> Vec<Bomb> {
+    let once = encode(body);
+    vec![
+        (
             format!("{name} in gzip"),
-            reply(&format!("{name}, gzip"), gzip(&once)),
-        ));
-        attacks.push(Attack::new(
+            format!("{name}, gzip"),
+            gzip(&once),
+        ),
+        (
             format!("{name} three times"),
-            reply(&format!("{name}, {name}, {name}"), encode(&encode(&once))),
-        ));
-        attacks.push(Attack::new(
+            format!("{name}, {name}, {name}"),
+            encode(&encode(&once)),
+        ),
+        (
             format!("{name} cut short"),
-            reply(name, once[..once.len() / 2].to_vec()),
-        ));
-        attacks.push(Attack::new(
+            name.to_owned(),
+            once[..once.len() / 2].to_vec(),
+        ),
+        (
             format!("{name} and then nonsense"),
-            reply(name, [once.as_slice(), &[0xff; 4_096]].concat()),
-        ));
-        attacks.push(Attack::new(
+            name.to_owned(),
+            [once.as_slice(), &[0xff; 4_096]].concat(),
+        ),
+        (
             format!("{name} of nonsense"),
-            reply(name, (0..=255).cycle().take(100_000).collect()),
-        ));
-        attacks.push(Attack::new(name, reply(name, once)));
-    }
-    for count in [4, 5_000] {
-        attacks.push(Attack::new(
+            name.to_owned(),
+            (0..=255).cycle().take(100_000).collect(),
+        ),
+        (name.to_owned(), name.to_owned(), once),
+    ]
+}
+
+/// Claims more encodings than there are.
+fn repeated(begin: &str) -> [Bomb; 2] {
+    [4, 5_000].map(|count| {
+        (
             format!("gzip {count} times"),
-            reply(&vec!["gzip"; count].join(","), gzip(begin.as_bytes())),
-        ));
-    }
+            vec!["gzip"; count].join(","),
+            gzip(begin.as_bytes()),
+        )
+    })
+}
+
+/// Members and frames that hold nothing, and a window beyond memory.
+fn frames() -> Vec<Bomb> {
     let empty = gzip(b"");
-    attacks.push(Attack::new(
-        "empty gzip members",
-        reply("gzip", empty.repeat((200 << 10) / empty.len())),
-    ));
-    attacks.push(Attack::new(
-        "empty gzip members in gzip",
-        reply("gzip, gzip", gzip(&empty.repeat((16 << 20) / empty.len()))),
-    ));
     let frame = zstd(b"");
-    attacks.push(Attack::new(
-        "empty zstd frames",
-        reply("zstd", frame.repeat((200 << 10) / frame.len().max(1))),
-    ));
-    // A frame that asks for a window of two terabytes.
-    attacks.push(Attack::new(
-        "a zstd window beyond memory",
-        reply(
+    let bomb = |name: &str, encoding: &str, bytes| (name.to_owned(), encoding.to_owned(), bytes);
+    vec![
+        bomb(
+            "empty gzip members",
+            "gzip",
+            empty.repeat((200 << 10) / empty.len()),
+        ),
+        bomb(
+            "empty gzip members in gzip",
+            "gzip, gzip",
+            gzip(&empty.repeat((16 << 20) / empty.len())),
+        ),
+        bomb(
+            "empty zstd frames",
+            "zstd",
+            frame.repeat((200 << 10) / frame.len().max(1)),
+        ),
+        // A frame that asks for a window of two terabytes.
+        bomb(
+            "a zstd window beyond memory",
             "zstd",
             vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xff, 0x01, 0x00, 0x00],
         ),
-    ));
-    attacks.push(Attack::new(
-        "skippable zstd frames",
-        reply("zstd", [0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0].repeat(25_000)),
-    ));
-    attacks.push(Attack::new(
-        "unknown encodings",
-        reply("compress, exi, x-nothing", body[..begin.len()].to_vec()),
-    ));
-    attacks
+        bomb(
+            "skippable zstd frames",
+            "zstd",
+            [0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0].repeat(25_000),
+        ),
+    ]
 }

@@ -60,15 +60,18 @@ const LINES: [(&str, &str); 34] = [
     ("a range of nothing", "content-range: \u{1}"),
     (
         "dates of nonsense",
-        "date: yesterday\r\nlast-modified: Sun, 99 Foo -1\r\nexpires: -1\r\nage: -99999999999999999999",
+        "date: yesterday\r\nlast-modified: Sun, 99 Foo -1\r\n\
+         expires: -1\r\nage: -99999999999999999999",
     ),
     (
         "cache rules of nonsense",
-        "cache-control: max-age=99999999999999999999, max-age=-1, =, \"\r\nvary: *, *\r\netag: W/\"\u{1}",
+        "cache-control: max-age=99999999999999999999, max-age=-1, =, \"\r\n\
+         vary: *, *\r\netag: W/\"\u{1}",
     ),
     (
         "rates of nonsense",
-        "x-ratelimit-limit: -1\r\nx-ratelimit-remaining: 1e400\r\nx-ratelimit-reset: NaN\r\nratelimit: \"a\";r=-1;t=9e99",
+        "x-ratelimit-limit: -1\r\nx-ratelimit-remaining: 1e400\r\nx-ratelimit-reset: NaN\r\n\
+         ratelimit: \"a\";r=-1;t=9e99",
     ),
     (
         "rate intervals of nonsense",
@@ -80,7 +83,9 @@ const LINES: [(&str, &str); 34] = [
     ),
     (
         "cookies of nonsense",
-        "set-cookie: \r\nset-cookie: ;;;=\r\nset-cookie: a=b; max-age=99999999999999999999; expires=never\r\nset-cookie: \u{7f}=\u{80}",
+        "set-cookie: \r\nset-cookie: ;;;=\r\n\
+         set-cookie: a=b; max-age=99999999999999999999; expires=never\r\n\
+         set-cookie: \u{7f}=\u{80}",
     ),
     (
         "a place with line ends",
@@ -127,7 +132,8 @@ const LINES: [(&str, &str); 34] = [
     ("a refresh", "refresh: 0;url=http://127.0.0.1:1/"),
     (
         "hop-by-hop fields",
-        "connection: content-length, close, upgrade\r\nupgrade: h2c\r\nproxy-authenticate: Basic realm=\"\"",
+        "connection: content-length, close, upgrade\r\nupgrade: h2c\r\n\
+         proxy-authenticate: Basic realm=\"\"",
     ),
     (
         "a demand for credentials",
@@ -188,8 +194,24 @@ pub fn odd_headers() -> Vec<Attack> {
             Reply::verbatim(200, answer(line, "x-a: b")),
         ));
     }
+    for (name, lines) in large_headers() {
+        let status = if name.starts_with("a place") {
+            302
+        } else {
+            200
+        };
+        attacks.push(Attack::new(
+            name,
+            Reply::verbatim(status, answer(&format!("HTTP/1.1 {status} OK"), &lines)),
+        ));
+    }
+    attacks
+}
+
+/// Very many headers, and very long ones.
+fn large_headers() -> [(&'static str, String); 5] {
     let many = |text: fn(usize) -> String| (0..400).map(text).collect::<Vec<_>>().join("\r\n");
-    let large: [(&str, String); 5] = [
+    [
         (
             "many cookies",
             many(|n| format!("set-cookie: c{n}={}; path=/{n}", "v".repeat(50))),
@@ -210,17 +232,5 @@ pub fn odd_headers() -> Vec<Attack> {
             "a place of 60 KiB",
             format!("location: /{}", "a/../".repeat(12_000)),
         ),
-    ];
-    for (name, lines) in large {
-        let status = if name.starts_with("a place") {
-            302
-        } else {
-            200
-        };
-        attacks.push(Attack::new(
-            name,
-            Reply::verbatim(status, answer(&format!("HTTP/1.1 {status} OK"), &lines)),
-        ));
-    }
-    attacks
+    ]
 }

@@ -41,7 +41,9 @@ pub fn paper(title: &str, text: &str) -> Vec<u8> {
     let objects = [
         "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
         "<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_owned(),
-        "<< /Type /Page /Parent 2 0 R /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> /MediaBox [0 0 600 800] >>".to_owned(),
+        "<< /Type /Page /Parent 2 0 R /Contents 4 0 R \
+         /Resources << /Font << /F1 5 0 R >> >> /MediaBox [0 0 600 800] >>"
+            .to_owned(),
         stream("", &format!("BT /F1 12 Tf 50 700 Td ({text}) Tj ET")),
         "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>".to_owned(),
         format!("<< /Title ({title}) >>"),
@@ -49,61 +51,79 @@ pub fn paper(title: &str, text: &str) -> Vec<u8> {
     pdf(&objects, "/Info 6 0 R")
 }
 
+/// A name, and the bytes of a PDF.
+type Named = (&'static str, Vec<u8>);
+
 /// Makes papers that are not as they should be, with what is wrong with them.
-pub(super) fn papers() -> Vec<(&'static str, Vec<u8>)> {
-    let catalogue = || "<< /Type /Catalog /Pages 2 0 R >>".to_owned();
-    let page = |content: &str| {
-        let mut objects = vec![
-            catalogue(),
-            "<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_owned(),
-            "<< /Type /Page /Parent 2 0 R /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>".to_owned(),
-        ];
-        objects.push(content.to_owned());
-        objects.push("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>".to_owned());
-        objects
-    };
-    let deep = |open: &str, close: &str, depth: usize| {
-        format!("{}1{}", open.repeat(depth), close.repeat(depth))
-    };
-    let text = |content: &str| pdf(&page(&stream("", content)), "");
+pub(super) fn papers() -> Vec<Named> {
+    [
+        nested(),
+        page_trees(),
+        references(),
+        lengths_and_filters(),
+        metadata(),
+    ]
+    .concat()
+}
+
+const CATALOGUE: &str = "<< /Type /Catalog /Pages 2 0 R >>";
+
+/// Returns the objects of a document with one page of this content.
+fn page(content: &str) -> Vec<String> {
+    [
+        CATALOGUE,
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        "<< /Type /Page /Parent 2 0 R /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>",
+        content,
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+fn deep(open: &str, close: &str, depth: usize) -> String {
+    format!("{}1{}", open.repeat(depth), close.repeat(depth))
+}
+
+/// Makes a document whose page has this text.
+fn text(content: &str) -> Vec<u8> {
+    pdf(&page(&stream("", content)), "")
+}
+
+/// Makes a document of a catalogue and another object.
+fn two(object: String, trailer: &str) -> Vec<u8> {
+    pdf(&[CATALOGUE.to_owned(), object], trailer)
+}
+
+/// Values within values, and very many of them.
+fn nested() -> Vec<Named> {
+    let many = [
+        vec![CATALOGUE.to_owned()],
+        vec!["[1 1 1 1 1 1 1 1 1 1]".to_owned(); 100_000],
+    ];
+    let in_trailer = format!("/Info {}", deep("[", "]", 100_000));
     vec![
-        (
-            "arrays in arrays",
-            pdf(&[catalogue(), deep("[", "]", 200_000)], ""),
-        ),
+        ("arrays in arrays", two(deep("[", "]", 200_000), "")),
         (
             "dictionaries in dictionaries",
-            pdf(&[catalogue(), deep("<</A ", ">>", 200_000)], ""),
+            two(deep("<</A ", ">>", 200_000), ""),
         ),
         (
             "an info of arrays",
-            pdf(&[catalogue(), deep("[", "]", 50_000)], "/Info 2 0 R"),
+            two(deep("[", "]", 50_000), "/Info 2 0 R"),
         ),
         (
             "arrays in a trailer",
-            pdf(
-                &[catalogue()],
-                &format!("/Info {}", deep("[", "]", 100_000)),
-            ),
+            pdf(&[CATALOGUE.to_owned()], &in_trailer),
         ),
         (
             "an array that is wide",
-            pdf(&[catalogue(), format!("[{}]", "1 ".repeat(4 << 20))], ""),
+            two(format!("[{}]", "1 ".repeat(4 << 20)), ""),
         ),
-        (
-            "many objects",
-            pdf(
-                &[
-                    vec![catalogue()],
-                    vec!["[1 1 1 1 1 1 1 1 1 1]".to_owned(); 100_000],
-                ]
-                .concat(),
-                "",
-            ),
-        ),
+        ("many objects", pdf(&many.concat(), "")),
         (
             "brackets in a text",
-            pdf(&[catalogue(), deep("(", ")", 500_000)], "/Info 2 0 R"),
+            two(deep("(", ")", 500_000), "/Info 2 0 R"),
         ),
         (
             "arrays in a page's contents",
@@ -113,55 +133,65 @@ pub(super) fn papers() -> Vec<(&'static str, Vec<u8>)> {
             "dictionaries in a page's contents",
             text(&format!("/P {} BDC", deep("<</A ", ">>", 200_000))),
         ),
-        (
-            "a tree of pages that is a ring",
-            pdf(
-                &[
-                    catalogue(),
-                    "<< /Type /Pages /Kids [2 0 R] /Count 1 >>".to_owned(),
-                ],
-                "",
-            ),
-        ),
-        (
-            "a tree of pages that is wide",
-            pdf(
-                &[
-                    catalogue(),
-                    format!(
-                        "<< /Type /Pages /Kids [{}] /Count 9 >>",
-                        "3 0 R ".repeat(100_000)
-                    ),
-                    "<< /Type /Page >>".to_owned(),
-                ],
-                "",
-            ),
-        ),
-        ("a tree of pages that is deep", {
-            let depth = 20_000;
-            let inner =
-                |number: usize| format!("<< /Type /Pages /Kids [{} 0 R] /Count 1 >>", number + 3);
-            pdf(
-                &[
-                    vec![catalogue()],
-                    (0..depth).map(inner).collect(),
-                    vec!["<< /Type /Page >>".to_owned()],
-                ]
-                .concat(),
-                "",
-            )
-        }),
-        (
-            "references that are a ring",
-            pdf(
-                &["2 0 R".to_owned(), "3 0 R".to_owned(), "2 0 R".to_owned()],
-                "/Info 2 0 R",
-            ),
-        ),
+    ]
+}
+
+/// Trees of pages that are rings, wide or deep.
+fn page_trees() -> Vec<Named> {
+    let wide = format!(
+        "<< /Type /Pages /Kids [{}] /Count 9 >>",
+        "3 0 R ".repeat(100_000)
+    );
+    let wide = [CATALOGUE.to_owned(), wide, "<< /Type /Page >>".to_owned()];
+    let inner = |number: usize| format!("<< /Type /Pages /Kids [{} 0 R] /Count 1 >>", number + 3);
+    let deep = [
+        vec![CATALOGUE.to_owned()],
+        (0..20_000).map(inner).collect(),
+        vec!["<< /Type /Page >>".to_owned()],
+    ];
+    let ring = "<< /Type /Pages /Kids [2 0 R] /Count 1 >>".to_owned();
+    vec![
+        ("a tree of pages that is a ring", two(ring, "")),
+        ("a tree of pages that is wide", pdf(&wide, "")),
+        ("a tree of pages that is deep", pdf(&deep.concat(), "")),
+    ]
+}
+
+/// References that lead back to where they come from.
+fn references() -> Vec<Named> {
+    let ring = ["2 0 R", "3 0 R", "2 0 R"].map(str::to_owned);
+    let mut font = page(&stream("", "BT /F1 12 Tf (a) Tj ET"));
+    "<< /Type /Font /Subtype /Type0 /DescendantFonts [5 0 R] /ToUnicode 5 0 R /Encoding 5 0 R >>"
+        .clone_into(&mut font[4]);
+    vec![
+        ("references that are a ring", pdf(&ring, "/Info 2 0 R")),
         (
             "a length that is a ring",
             pdf(&page("<< /Length 4 0 R >>\nstream\nBT ET\nendstream"), ""),
         ),
+        ("tables that are a ring", ring_of_tables()),
+        ("a font that is a ring", pdf(&font, "")),
+    ]
+}
+
+fn ring_of_tables() -> Vec<u8> {
+    let mut bytes = paper("A", "b");
+    let table = bytes
+        .windows(4)
+        .position(|window| window == b"xref")
+        .unwrap_or_default();
+    let at = bytes
+        .windows(8)
+        .position(|window| window == b"/Info 6 ")
+        .unwrap_or_default();
+    bytes.splice(at..at, format!("/Prev {table} ").into_bytes());
+    bytes
+}
+
+/// Lengths and sizes that are wrong, and work without end.
+fn lengths_and_filters() -> Vec<Named> {
+    let filters = format!("/Filter [{}]", "/ASCIIHexDecode ".repeat(10_000));
+    vec![
         (
             "a length beyond the file",
             pdf(
@@ -173,38 +203,14 @@ pub(super) fn papers() -> Vec<(&'static str, Vec<u8>)> {
             "a negative length",
             pdf(&page("<< /Length -5 >>\nstream\nBT ET\nendstream"), ""),
         ),
-        ("tables that are a ring", {
-            let mut bytes = paper("A", "b");
-            let table = bytes
-                .windows(4)
-                .position(|window| window == b"xref")
-                .unwrap_or_default();
-            let at = bytes
-                .windows(8)
-                .position(|window| window == b"/Info 6 ")
-                .unwrap_or_default();
-            bytes.splice(at..at, format!("/Prev {table} ").into_bytes());
-            bytes
-        }),
         (
             "a size beyond numbers",
-            pdf(&[catalogue()], "/Size 99999999999999999999"),
+            pdf(&[CATALOGUE.to_owned()], "/Size 99999999999999999999"),
         ),
         (
             "filters upon filters",
-            pdf(
-                &page(&stream(
-                    &format!("/Filter [{}]", "/ASCIIHexDecode ".repeat(10_000)),
-                    "00>",
-                )),
-                "",
-            ),
+            pdf(&page(&stream(&filters, "00>")), ""),
         ),
-        ("a font that is a ring", {
-            let mut objects = page(&stream("", "BT /F1 12 Tf (a) Tj ET"));
-            "<< /Type /Font /Subtype /Type0 /DescendantFonts [5 0 R] /ToUnicode 5 0 R /Encoding 5 0 R >>".clone_into(&mut objects[4]);
-            pdf(&objects, "")
-        }),
         (
             "text without end",
             text(&format!(
@@ -212,31 +218,27 @@ pub(super) fn papers() -> Vec<(&'static str, Vec<u8>)> {
                 "(aaaaaaaaaaaaaaaaaaaa) Tj ".repeat(100_000)
             )),
         ),
-        (
-            "metadata that is deep",
-            pdf(
-                &[
-                    "<< /Type /Catalog /Metadata 2 0 R >>".to_owned(),
-                    stream(
-                        "/Type /Metadata /Subtype /XML",
-                        &format!("<x:xmpmeta><rdf:RDF>{}", "<a>".repeat(200_000)),
-                    ),
-                ],
-                "",
-            ),
-        ),
-        (
-            "metadata of entities",
-            pdf(
-                &[
-                    "<< /Type /Catalog /Metadata 2 0 R >>".to_owned(),
-                    stream(
-                        "/Type /Metadata /Subtype /XML",
-                        "<!DOCTYPE x [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b \"&a;&a;&a;&a;&a;&a;&a;&a;\"><!ENTITY c \"&b;&b;&b;&b;&b;&b;&b;&b;\">]><x:xmpmeta><dc:title>&c;&c;</dc:title>",
-                    ),
-                ],
-                "",
-            ),
-        ),
+    ]
+}
+
+/// XML metadata that is deep, or grows.
+fn metadata() -> Vec<Named> {
+    let with_metadata = |xml: &str| {
+        pdf(
+            &[
+                "<< /Type /Catalog /Metadata 2 0 R >>".to_owned(),
+                stream("/Type /Metadata /Subtype /XML", xml),
+            ],
+            "",
+        )
+    };
+    let deep = format!("<x:xmpmeta><rdf:RDF>{}", "<a>".repeat(200_000));
+    let entities = "<!DOCTYPE x [<!ENTITY a \"aaaaaaaaaa\">\
+                    <!ENTITY b \"&a;&a;&a;&a;&a;&a;&a;&a;\">\
+                    <!ENTITY c \"&b;&b;&b;&b;&b;&b;&b;&b;\">]>\
+                    <x:xmpmeta><dc:title>&c;&c;</dc:title>";
+    vec![
+        ("metadata that is deep", with_metadata(&deep)),
+        ("metadata of entities", with_metadata(entities)),
     ]
 }

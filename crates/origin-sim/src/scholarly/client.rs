@@ -26,7 +26,8 @@ impl Library {
     #[must_use]
     pub fn client_configuration(&self) -> String {
         let mut text = String::from(
-            "version: 1\nidentity: { mailto: reader@simulated-library.org }\nresolvers:\n  endpoints:\n",
+            "version: 1\nidentity: { mailto: reader@simulated-library.org }\n\
+             resolvers:\n  endpoints:\n",
         );
         for service in SERVICES {
             if let Some(base) = self.endpoint(service) {
@@ -36,63 +37,71 @@ impl Library {
         // Outages are as short here as the limits are wide. And the hosts share the machine with the
         // client: they record an arrival when they get to run, so that windows need a wider guard
         // than against other machines.
-        text.push_str("breakers: { defaults: { reset_timeout_s: 4 } }\nlimits:\n  global: { guard_ms: 40 }\n  hosts:\n");
-        let free = "{ rates: [], max_concurrent: 6, max_delay_ms: 60000 }";
+        text.push_str(
+            "breakers: { defaults: { reset_timeout_s: 4 } }\n\
+             limits:\n  global: { guard_ms: 40 }\n  hosts:\n",
+        );
         let limits = self.limits();
         for host in self.hosts() {
-            let own = |what: &str| {
-                limits
-                    .iter()
-                    .find(|(name, role, _)| *name == host && role == what)
-                    .map(|(_, _, rates)| rates)
-            };
-            let role = |what: &str| {
-                own(what).map_or_else(
-                    || free.to_owned(),
-                    |rates| {
-                        format!(
-                            "{{ rates: [\"{rates}\"], max_concurrent: 6, max_delay_ms: 60000 }}"
-                        )
-                    },
-                )
-            };
-            let _ = write!(
-                text,
-                "    {host}: {{ metadata: {}, landing: {}, artifact: {}",
-                role("metadata"),
-                role("landing"),
-                role("artifact")
-            );
-            if let Some(rates) = own("list") {
-                let _ = write!(text, ", kinds: {{ list: {{ rates: [\"{rates}\"] }} }}");
-            }
-            text.push_str(" }\n");
+            write_host(&mut text, &host, &limits);
         }
         text.push_str("sites:\n");
-        for (host, what, rates) in &limits {
-            let joined = match host.as_str() {
-                _ if what != "all" => continue,
-                // These belong to the site of their operator.
-                hosts::ARXIV_PAGES | hosts::EUROPE_PMC => continue,
-                hosts::ARXIV => (
-                    "arxiv".to_owned(),
-                    format!("{host}, {}", hosts::ARXIV_PAGES),
-                ),
-                hosts::PMC => ("ncbi".to_owned(), host.clone()),
-                hosts::EBI => ("ebi".to_owned(), format!("{host}, {}", hosts::EUROPE_PMC)),
-                host => (host.replace('.', "-"), host.to_owned()),
-            };
-            let most = if host == hosts::ARXIV {
-                ", max_concurrent: 1, concurrency: shared"
-            } else {
-                ", max_concurrent: 6"
-            };
-            let _ = writeln!(
-                text,
-                "  {}: {{ hosts: [{}], common: {{ rates: [\"{rates}\"]{most} }} }}",
-                joined.0, joined.1
-            );
+        for limit in &limits {
+            write_site(&mut text, limit);
         }
         text
     }
+}
+
+/// Host, what for, and the rate.
+type Limit = (String, String, String);
+
+/// Writes the limits of a host by role and kind.
+fn write_host(text: &mut String, host: &str, limits: &[Limit]) {
+    let own = |what: &str| {
+        limits
+            .iter()
+            .find(|(name, role, _)| name == host && role == what)
+            .map(|(_, _, rates)| rates)
+    };
+    let role = |what: &str| {
+        let rates = own(what).map_or(String::new(), |rates| format!("\"{rates}\""));
+        format!("{{ rates: [{rates}], max_concurrent: 6, max_delay_ms: 60000 }}")
+    };
+    let _ = write!(
+        text,
+        "    {host}: {{ metadata: {}, landing: {}, artifact: {}",
+        role("metadata"),
+        role("landing"),
+        role("artifact")
+    );
+    if let Some(rates) = own("list") {
+        let _ = write!(text, ", kinds: {{ list: {{ rates: [\"{rates}\"] }} }}");
+    }
+    text.push_str(" }\n");
+}
+
+/// Writes the site of a host that counts all its requests together.
+fn write_site(text: &mut String, (host, what, rates): &Limit) {
+    let (name, hosts) = match host.as_str() {
+        _ if what != "all" => return,
+        // These belong to the site of their operator.
+        hosts::ARXIV_PAGES | hosts::EUROPE_PMC => return,
+        hosts::ARXIV => (
+            "arxiv".to_owned(),
+            format!("{host}, {}", hosts::ARXIV_PAGES),
+        ),
+        hosts::PMC => ("ncbi".to_owned(), host.clone()),
+        hosts::EBI => ("ebi".to_owned(), format!("{host}, {}", hosts::EUROPE_PMC)),
+        host => (host.replace('.', "-"), host.to_owned()),
+    };
+    let most = if host == hosts::ARXIV {
+        ", max_concurrent: 1, concurrency: shared"
+    } else {
+        ", max_concurrent: 6"
+    };
+    let _ = writeln!(
+        text,
+        "  {name}: {{ hosts: [{hosts}], common: {{ rates: [\"{rates}\"]{most} }} }}",
+    );
 }

@@ -67,8 +67,10 @@ fn robots(publisher: &Publisher, faults: bool) -> Reply {
 
 /// The bot challenge that robots get.
 fn bot_challenge() -> Reply {
-    let html = "<!DOCTYPE html><html lang=\"en-US\"><head><title>Just a moment...</title></head><body><noscript>Enable JavaScript and cookies to \
-                continue</noscript><script src=\"/cdn-cgi/challenge-platform/h/b/orchestrate/chl_page/v1\"></script></body></html>";
+    let html = "<!DOCTYPE html><html lang=\"en-US\"><head><title>Just a moment...</title></head>\
+                <body><noscript>Enable JavaScript and cookies to continue</noscript>\
+                <script src=\"/cdn-cgi/challenge-platform/h/b/orchestrate/chl_page/v1\"></script>\
+                </body></html>";
     page(403, html)
         .header("server", "cloudflare")
         .header("cf-mitigated", "challenge")
@@ -131,74 +133,75 @@ fn transfer(world: &World, paper: &Paper, copy: &Copy, arrival: &Arrival, nth: u
 /// Shows the page of a work, with the signal of this publisher where it has the file.
 fn describe(paper: &Paper, publisher: &Publisher, copy: Option<&Copy>, path: &str) -> Reply {
     if publisher.signal == Signal::Refresh && !path.ends_with("/full") {
-        return page(
-            200,
-            format!(
-                "<html><head><meta http-equiv=\"refresh\" content=\"0; url={path}/full\"></head><body>One moment</body></html>"
-            ),
-        );
+        let refresh = format!("<meta http-equiv=\"refresh\" content=\"0; url={path}/full\">");
+        let html = format!("<html><head>{refresh}</head><body>One moment</body></html>");
+        return page(200, html);
     }
     let title = escaped(&paper.title);
     let mut head = format!(
-        "<title>{title} | {}</title><meta name=\"citation_title\" content=\"{title}\"><meta name=\"citation_publication_date\" content=\"{}/03/01\">",
+        "<title>{title} | {}</title><meta name=\"citation_title\" content=\"{title}\">\
+         <meta name=\"citation_publication_date\" content=\"{}/03/01\">",
         publisher.name, paper.year
     );
     if let Some((doi, _)) = &paper.doi {
-        head.push_str(&format!(
-            "<meta name=\"citation_doi\" content=\"{}\">",
-            escaped(doi)
-        ));
+        head.push_str(&meta("citation_doi", &escaped(doi)));
     }
-    let Some(copy) = copy else {
-        let body = "<p>This article is for subscribers.</p><a href=\"/access\">Get access</a>";
-        return page(
-            200,
-            format!(
-                "<!DOCTYPE html><html><head>{head}</head><body><h1>{title}</h1>{body}</body></html>"
-            ),
-        );
-    };
-    let (url, path) = (copy.url(), &copy.path);
-    let mut body = format!("<h1>{title}</h1><a href=\"/about/policies.pdf\">Policies (PDF)</a>");
+    let mut body = format!("<h1>{title}</h1>");
     let mut reply = page(200, "");
-    match publisher.signal {
-        Signal::CitationMeta => head.push_str(&format!(
-            "<meta name=\"citation_pdf_url\" content=\"{url}\">"
-        )),
-        Signal::LinkAlternate => head.push_str(&format!(
-            "<link rel=\"alternate\" type=\"application/pdf\" href=\"{path}\">"
-        )),
-        Signal::Refresh => head.push_str(&format!(
-            "<meta name=\"bepress_citation_pdf_url\" content=\"{url}\">"
-        )),
-        Signal::Eprints => head.push_str(&format!(
-            "<meta name=\"eprints.document_url\" content=\"{url}\">"
-        )),
-        Signal::DublinCore => {
-            head.push_str(&format!("<meta name=\"DC.identifier\" content=\"{url}\">"))
-        }
-        Signal::JsonLd => {
-            let media = serde_json::json!({"@type": "MediaObject", "encodingFormat": "application/pdf", "contentUrl": url});
-            let article = serde_json::json!({"@context": "https://schema.org", "@type": "ScholarlyArticle", "encoding": [media]});
-            head.push_str(&format!(
-                "<script type=\"application/ld+json\">{article}</script>"
-            ));
-        }
-        Signal::Anchor => {
-            head.push_str("<base href=\"/doi/\">");
-            body.push_str(&format!(
-                "<a class=\"pdf-download\" href=\"./{}\">Download PDF</a>",
-                path.trim_start_matches("/doi/")
-            ));
-        }
-        Signal::LinkHeader => {
-            reply = reply.header(
-                "link",
-                &format!("<{url}>; rel=\"item\"; type=\"application/pdf\""),
-            )
+    match copy {
+        None => body
+            .push_str("<p>This article is for subscribers.</p><a href=\"/access\">Get access</a>"),
+        Some(copy) => {
+            body.push_str("<a href=\"/about/policies.pdf\">Policies (PDF)</a>");
+            match publisher.signal {
+                Signal::Anchor => body.push_str(&format!(
+                    "<a class=\"pdf-download\" href=\"./{}\">Download PDF</a>",
+                    copy.path.trim_start_matches("/doi/")
+                )),
+                Signal::LinkHeader => {
+                    let url = copy.url();
+                    let link = format!("<{url}>; rel=\"item\"; type=\"application/pdf\"");
+                    reply = reply.header("link", &link);
+                }
+                _ => {}
+            }
+            head.push_str(&signal_in_head(publisher.signal, copy));
         }
     }
     reply.body(format!(
         "<!DOCTYPE html><html><head>{head}</head><body>{body}</body></html>"
     ))
+}
+
+fn meta(name: &str, content: &str) -> String {
+    format!("<meta name=\"{name}\" content=\"{content}\">")
+}
+
+/// Writes what the head of a page says about the file.
+fn signal_in_head(signal: Signal, copy: &Copy) -> String {
+    let (url, path) = (copy.url(), &copy.path);
+    match signal {
+        Signal::CitationMeta => meta("citation_pdf_url", &url),
+        Signal::LinkAlternate => {
+            format!("<link rel=\"alternate\" type=\"application/pdf\" href=\"{path}\">")
+        }
+        Signal::Refresh => meta("bepress_citation_pdf_url", &url),
+        Signal::Eprints => meta("eprints.document_url", &url),
+        Signal::DublinCore => meta("DC.identifier", &url),
+        Signal::JsonLd => {
+            let media = serde_json::json!({
+                "@type": "MediaObject",
+                "encodingFormat": "application/pdf",
+                "contentUrl": url,
+            });
+            let article = serde_json::json!({
+                "@context": "https://schema.org",
+                "@type": "ScholarlyArticle",
+                "encoding": [media],
+            });
+            format!("<script type=\"application/ld+json\">{article}</script>")
+        }
+        Signal::Anchor => "<base href=\"/doi/\">".to_owned(),
+        Signal::LinkHeader => String::new(),
+    }
 }

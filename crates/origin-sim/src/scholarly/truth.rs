@@ -91,76 +91,11 @@ impl Truth {
 /// Returns the truth about a work.
 pub(super) fn of(world: &World, paper: &Paper) -> Truth {
     let faults = world.plan.faults;
-    let mut copies: Vec<Copied> = Vec::new();
-    let mut add = |kind, url, bytes: &[u8], found_by| {
-        copies.push(Copied {
-            kind,
-            url,
-            sha256: sha256(bytes),
-            bytes: bytes.len(),
-            found_by,
-        })
-    };
-    for copy in &paper.copies {
-        let bytes = world.pdf(paper, copy.version);
-        if copy.is_obtainable(faults) {
-            add(FileKind::Pdf, copy.url(), &bytes, finders(paper, copy));
-        } else if let Some(kept) = wayback::url(copy) {
-            add(FileKind::Pdf, kept, &bytes, vec!["wayback"]);
-        }
-    }
-    if let Some((id, _)) = &paper.arxiv {
-        let published = paper.doi_of(Agency::Crossref).map(|_| "unpaywall");
-        let found_by = ["arxiv", "openalex"].into_iter().chain(published).collect();
-        let url = format!(
-            "http://{ARXIV}/pdf/{}",
-            spelt_arxiv(paper).unwrap_or_else(|| id.clone())
-        );
-        add(
-            FileKind::Pdf,
-            url,
-            &world.pdf(paper, Version::Submitted),
-            found_by,
-        );
-    }
-    if let Some(central) = paper.central {
-        let (stem, pmcid) = (
-            format!("PMC{0}.{1}", central.pmcid, central.version),
-            central.pmcid,
-        );
-        let (pdf, xml) = (
-            world.pdf(paper, Version::Published),
-            world.jats(paper, central),
-        );
-        if central.pdf && !central.wrong_checksum {
-            add(
-                FileKind::Pdf,
-                format!("http://{PMC_BUCKET}/{stem}/{stem}.pdf"),
-                &pdf,
-                vec!["pmc"],
-            );
-        }
-        if central.pdf {
-            add(
-                FileKind::Pdf,
-                format!("http://{EUROPE_PMC}/articles/PMC{pmcid}?pdf=render"),
-                &pdf,
-                vec!["europe_pmc"],
-            );
-        }
-        add(
-            FileKind::Xml,
-            format!("http://{PMC_BUCKET}/{stem}/{stem}.xml"),
-            &xml,
-            vec!["pmc"],
-        );
-        add(
-            FileKind::Xml,
-            format!("http://{EBI}/europepmc/webservices/rest/PMC{pmcid}/fullTextXML"),
-            &xml,
-            vec!["europe_pmc"],
-        );
-    }
+    let copies: Vec<Copied> = at_publishers(world, paper)
+        .into_iter()
+        .chain(on_arxiv(world, paper))
+        .chain(in_central(world, paper))
+        .collect();
     let gone = paper
         .copies
         .iter()
@@ -177,6 +112,67 @@ pub(super) fn of(world: &World, paper: &Paper) -> Truth {
         gone,
         because,
     }
+}
+
+impl Copied {
+    fn new(kind: FileKind, url: String, bytes: &[u8], found_by: Vec<&'static str>) -> Self {
+        Self {
+            kind,
+            url,
+            sha256: sha256(bytes),
+            bytes: bytes.len(),
+            found_by,
+        }
+    }
+}
+
+/// Returns the copies at publishers and in repositories, and the archived ones.
+fn at_publishers(world: &World, paper: &Paper) -> Vec<Copied> {
+    let copies = paper.copies.iter().filter_map(|copy| {
+        let bytes = world.pdf(paper, copy.version);
+        let (url, found_by) = if copy.is_obtainable(world.plan.faults) {
+            (copy.url(), finders(paper, copy))
+        } else {
+            (wayback::url(copy)?, vec!["wayback"])
+        };
+        Some(Copied::new(FileKind::Pdf, url, &bytes, found_by))
+    });
+    copies.collect()
+}
+
+fn on_arxiv(world: &World, paper: &Paper) -> Option<Copied> {
+    let (id, _) = paper.arxiv.as_ref()?;
+    let published = paper.doi_of(Agency::Crossref).map(|_| "unpaywall");
+    let found_by = ["arxiv", "openalex"].into_iter().chain(published).collect();
+    let spelt = spelt_arxiv(paper).unwrap_or_else(|| id.clone());
+    let url = format!("http://{ARXIV}/pdf/{spelt}");
+    let bytes = world.pdf(paper, Version::Submitted);
+    Some(Copied::new(FileKind::Pdf, url, &bytes, found_by))
+}
+
+/// Returns the files in `PubMed` Central and Europe PMC.
+fn in_central(world: &World, paper: &Paper) -> Vec<Copied> {
+    let Some(central) = paper.central else {
+        return Vec::new();
+    };
+    let pmcid = central.pmcid;
+    let stem = format!("PMC{pmcid}.{}", central.version);
+    let pdf = world.pdf(paper, Version::Published);
+    let xml = world.jats(paper, central);
+    let mut copies = Vec::new();
+    if central.pdf && !central.wrong_checksum {
+        let url = format!("http://{PMC_BUCKET}/{stem}/{stem}.pdf");
+        copies.push(Copied::new(FileKind::Pdf, url, &pdf, vec!["pmc"]));
+    }
+    if central.pdf {
+        let url = format!("http://{EUROPE_PMC}/articles/PMC{pmcid}?pdf=render");
+        copies.push(Copied::new(FileKind::Pdf, url, &pdf, vec!["europe_pmc"]));
+    }
+    let url = format!("http://{PMC_BUCKET}/{stem}/{stem}.xml");
+    copies.push(Copied::new(FileKind::Xml, url, &xml, vec!["pmc"]));
+    let url = format!("http://{EBI}/europepmc/webservices/rest/PMC{pmcid}/fullTextXML");
+    copies.push(Copied::new(FileKind::Xml, url, &xml, vec!["europe_pmc"]));
+    copies
 }
 
 /// Returns which services lead to a copy at a publisher.
@@ -230,11 +226,11 @@ pub(super) fn spelt_arxiv(paper: &Paper) -> Option<String> {
     })
 }
 
-/// Returns the canonical text of what the user calls a work.
+/// Returns the canonical text of the user-supplied identifier of a work.
 pub(super) fn id(paper: &Paper) -> String {
     let doi = || paper.doi.as_ref().map(|(doi, _)| format!("doi:{doi}"));
     let first = paper.copies.first();
-    let input_kind = match paper.input_kind {
+    let text = match paper.input_kind {
         InputKind::Doi => doi(),
         InputKind::Arxiv => spelt_arxiv(paper).map(|id| format!("arxiv:{id}")),
         InputKind::Pmid => paper.pmid.map(|id| format!("pmid:{id}")),
@@ -245,5 +241,5 @@ pub(super) fn id(paper: &Paper) -> String {
         InputKind::Page => first.map(Copy::page_url),
         InputKind::File => first.map(Copy::url),
     };
-    input_kind.unwrap_or_default()
+    text.unwrap_or_default()
 }
