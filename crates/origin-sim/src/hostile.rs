@@ -1,5 +1,5 @@
-//! Answers that are made to harm their readers. Tests judge a client by what these cost, and by what
-//! it does for the other hosts of a run meanwhile.
+//! Answers that are made to harm their readers. Tests judge a client by what these cost, and by
+//! what it does for the other hosts of a run meanwhile.
 
 use std::time::Duration;
 
@@ -51,7 +51,8 @@ impl Attack {
 /// The pause between two pieces of an answer that drips.
 const DRIP: Duration = Duration::from_millis(100);
 
-/// Verbatim answers that never end: a name, how they begin, what is repeated, and the pause between.
+/// Verbatim answers that never end: a name, how they begin, what is repeated, and the pause
+/// between.
 const ENDLESS: [(&str, &str, &str, Duration); 10] = [
     (
         "headers that drip",

@@ -142,7 +142,8 @@ impl Ledger {
         {
             None => Ok(()),
             Some(window) => Err(format!(
-                "{host}: {} requests within {:?}, from {:?} after the first on, at a limit of {limit} per {per:?}",
+                "{host}: {} requests within {:?}, from {:?} after the first on, \
+                 at a limit of {limit} per {per:?}",
                 limit + 1,
                 window[limit].at.since(window[0].at),
                 window[0].at.since(arrivals[0].at)

@@ -1,4 +1,5 @@
-//! Origins on loopback: real sockets, with HTTP/1.1, and HTTP/2 where client and server agree on it.
+//! Origins on loopback: real sockets, with HTTP/1.1, and HTTP/2 where client and server agree on
+//! it.
 
 use std::io;
 use std::net::SocketAddr;

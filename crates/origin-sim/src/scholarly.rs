@@ -3,8 +3,9 @@
 //!
 //! A [`Library`] follows from its [`Plan`]: the same seed gives the same works, the same bytes, the
 //! same faults. Its [`origins`](Library::origins) answer over plain http in the shapes of the real
-//! services, keep limits and have faults. What a client should find is known beforehand: [`truth`](Library::truth). Identifiers in answers are spelt as services spell them,
-//! with `https://doi.org/` and the like; every URL of a file or page is http, at one of
+//! services, keep limits and have faults. What a client should find is known beforehand:
+//! [`truth`](Library::truth). Identifiers in answers are spelt as services spell them, with
+//! `https://doi.org/` and the like; every URL of a file or page is http, at one of
 //! [`hosts`](Library::hosts).
 
 use std::ops::Range;
@@ -42,8 +43,8 @@ use world::World;
 pub enum Faults {
     /// Nothing, and every work can be had; limits hold all the same.
     None,
-    /// What usually does: bot challenges, outages, stubs, broken and truncated files, wrong checksums,
-    /// closed works.
+    /// What usually does: bot challenges, outages, stubs, broken and truncated files, wrong
+    /// checksums, closed works.
     #[default]
     Usual,
 }

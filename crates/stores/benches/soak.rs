@@ -1,5 +1,5 @@
-//! A thousand processes killed in the middle of an operation, on every shared store: nothing breaks,
-//! no window is exceeded.
+//! A thousand processes killed in the middle of an operation, on every shared store: nothing
+//! breaks, no window is exceeded.
 
 #![allow(
     clippy::expect_used,

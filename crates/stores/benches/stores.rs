@@ -1,5 +1,5 @@
-//! What an operation costs on each shared store, as a ratio to a baseline measured in the same run. Exits
-//! 1 when a target is missed.
+//! What an operation costs on each shared store, as a ratio to a baseline measured in the same run.
+//! Exits 1 when a target is missed.
 
 #![allow(
     clippy::expect_used,

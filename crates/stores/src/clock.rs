@@ -14,7 +14,8 @@ const BOOT: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
 const BOOT: ClockId = ClockId::Monotonic;
 
-/// The offset of the clock at boot, in microseconds: permits of an earlier boot are earlier than it.
+/// The offset of the clock at boot, in microseconds: permits of an earlier boot are earlier than
+/// it.
 const BEFORE: u64 = 40 * 86_400 * 1_000_000;
 
 /// By how much this process's boot clock is ahead of the machine's, in microseconds: not zero in a

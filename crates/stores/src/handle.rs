@@ -52,8 +52,8 @@ pub type Coming<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>
 /// The answer of a store: ready, or on its way. A store in memory neither allocates nor yields.
 ///
 /// The operation has begun when the store returns this. Dropping it undoes nothing, with one
-/// exception: the store takes back the permit or reservation of an `enter` or `confirm` whose answer
-/// was dropped.
+/// exception: the store takes back the permit or reservation of an `enter` or `confirm` whose
+/// answer was dropped.
 pub enum Answer<T> {
     /// There.
     Ready(Result<T, StoreError>),
@@ -175,8 +175,8 @@ pub trait SiteHandle: Send + Sync {
     /// Asks again after a wait. See `Site::confirm`.
     fn confirm(&self, ask: &Ask<'_>, id: u64) -> Answer<Entered>;
 
-    /// Gives up a reservation, or a permit of `spent_at` that was not used. Returns whether the lease
-    /// of a probe was released.
+    /// Gives up a reservation, or a permit of `spent_at` that was not used. Returns whether the
+    /// lease of a probe was released.
     fn leave(&self, ask: &Ask<'_>, id: u64, spent_at: Option<BootInstant>) -> Answer<bool>;
 
     /// Keeps a permit pending while its connection is dialled, for at most `longest`.
@@ -195,8 +195,8 @@ pub trait SiteHandle: Send + Sync {
     /// Records the result of an attempt, once.
     fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled>;
 
-    /// Prolongs the shared slots and probe leases of permits in use, and returns the condition of the
-    /// breakers: a process's heartbeat, which reports what other processes and operators did.
+    /// Prolongs the shared slots and probe leases of permits in use, and returns the condition of
+    /// the breakers: a process's heartbeat, which reports what other processes and operators did.
     fn renew(&self, ids: &[u64], length: Duration) -> Answer<Condition>;
 
     /// Blocks the site for `length` on an operator's request.

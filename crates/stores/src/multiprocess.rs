@@ -34,9 +34,9 @@ use sys::{SharedMutexGuard, truncation};
 pub const FILE_NAME: &str = "limits-4.shm";
 
 /// Survives a mapped file that is truncated while it is in use, which would end the process with
-/// SIGBUS: the store reports that it is damaged instead. Likewise a file that grows beyond the limit
-/// of the process (SIGXFSZ) is a failed write. Installs signal handlers for the whole process, so
-/// programs call it and the library does not.
+/// SIGBUS: the store reports that it is damaged instead. Likewise a file that grows beyond the
+/// limit of the process (SIGXFSZ) is a failed write. Installs signal handlers for the whole
+/// process, so programs call it and the library does not.
 ///
 /// # Errors
 /// The handler cannot be installed.

@@ -27,8 +27,8 @@ impl Peers {
             std::process::id(),
             crate::process::first_name()
         ));
-        // Between its creation and its lock another process may remove the file as one that a killed
-        // process left.
+        // Between its creation and its lock another process may remove the file as one that a
+        // killed process left.
         (0..5).find_map(|_| {
             crate::private::make_file(&own).ok()?;
             let locked = File::options().write(true).open(&own).ok()?;

@@ -68,7 +68,8 @@ fn open_directory(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// Creates an empty file if there is none, so that code that opens it by path finds its permissions.
+/// Creates an empty file if there is none, so that code that opens it by path finds its
+/// permissions.
 ///
 /// # Errors
 /// It cannot be made.

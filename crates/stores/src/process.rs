@@ -35,13 +35,14 @@ pub fn signature() -> Arc<str> {
     .into()
 }
 
-/// Returns the first of a range of ids that no other process, and no other handle of this one, uses.
+/// Returns the first of a range of ids that no other process, and no other handle of this one,
+/// uses.
 #[must_use]
 pub fn first_name() -> u64 {
     static HANDLES: AtomicU32 = AtomicU32::new(0);
-    // The upper half is random; the lower half counts. Ids stay below 2^53, which a script's numbers
-    // hold exactly. The random part is mixed with process and time: a child process inherits the
-    // state of its parent's generator.
+    // The upper half is random; the lower half counts. Ids stay below 2^53, which a script's
+    // numbers hold exactly. The random part is mixed with process and time: a child process
+    // inherits the state of its parent's generator.
     let handle = u64::from(HANDLES.fetch_add(1, Ordering::Relaxed));
     let now = crate::clock::SystemClock.boot().as_micros();
     let mixed =

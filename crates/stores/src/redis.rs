@@ -1,7 +1,8 @@
 //! State on a Redis or Valkey server, shared by several machines.
 //!
-//! An operation is one call of one script, the Lua implementation of the pure functions (`script/`):
-//! one round trip, atomic, on the server's clock. All keys of a site have one hash tag, and expire.
+//! An operation is one call of one script, the Lua implementation of the pure functions
+//! (`script/`): one round trip, atomic, on the server's clock. All keys of a site have one hash
+//! tag, and expire.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,8 +30,8 @@ use runtime::{begin, pause};
 use server::Server;
 use site::RedisSite;
 
-/// How often this process registers itself and counts the others: when the server is lost, that many
-/// share the limits.
+/// How often this process registers itself and counts the others: when the server is lost, that
+/// many share the limits.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a process counts after its last heartbeat.
 const PEER_TIMEOUT: Duration = Duration::from_secs(20);
@@ -66,8 +67,9 @@ impl RedisStore {
         })
     }
 
-    /// Opens a site on which the script uses the clock of this store, and not the server's: for tests
-    /// that compare it with the pure functions. Also returns the id that the next question gets.
+    /// Opens a site on which the script uses the clock of this store, and not the server's: for
+    /// tests that compare it with the pure functions. Also returns the id that the next question
+    /// gets.
     #[doc(hidden)]
     pub fn site_on_own_time(
         &self,

@@ -351,8 +351,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Moves every instant of the copy to the clock of this boot of the machine, and writes it as the
-    /// record.
+    /// Moves every instant of the copy to the clock of this boot of the machine, and writes it as
+    /// the record.
     pub(crate) fn rebase<R: Record>(
         &mut self,
         record: &mut R,

@@ -42,13 +42,15 @@ fn abstract_page(paper: &Paper) -> Reply {
     let (id, _) = paper.arxiv.clone().unwrap_or_default();
     let title = escaped(&paper.title);
     let metas = format!(
-        "<meta name=\"citation_title\" content=\"{title}\"><meta name=\"citation_arxiv_id\" content=\"{id}\">\
+        "<meta name=\"citation_title\" content=\"{title}\">\
+         <meta name=\"citation_arxiv_id\" content=\"{id}\">\
          <meta name=\"citation_pdf_url\" content=\"http://{ARXIV}/pdf/{id}\">"
     );
     asked::page(
         200,
         format!(
-            "<!DOCTYPE html><html><head><title>{title}</title>{metas}</head><body><h1>{title}</h1></body></html>"
+            "<!DOCTYPE html><html><head><title>{title}</title>{metas}</head>\
+             <body><h1>{title}</h1></body></html>"
         ),
     )
 }
@@ -72,9 +74,12 @@ fn feed(world: &World, asked: &Asked) -> Reply {
         .collect();
     let text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<feed xmlns=\"http://www.w3.org/2005/Atom\" \
-         xmlns:opensearch=\"http://a9.com/-/spec/opensearch/1.1/\" xmlns:arxiv=\"http://arxiv.org/schemas/atom\">\n\
-         <id>http://arxiv.org/api/query</id><title>arXiv Query</title><updated>2026-10-01T00:00:00Z</updated>\
-         <opensearch:totalResults>{count}</opensearch:totalResults><opensearch:startIndex>0</opensearch:startIndex>\
+         xmlns:opensearch=\"http://a9.com/-/spec/opensearch/1.1/\" \
+         xmlns:arxiv=\"http://arxiv.org/schemas/atom\">\n\
+         <id>http://arxiv.org/api/query</id><title>arXiv Query</title>\
+         <updated>2026-10-01T00:00:00Z</updated>\
+         <opensearch:totalResults>{count}</opensearch:totalResults>\
+         <opensearch:startIndex>0</opensearch:startIndex>\
          <opensearch:itemsPerPage>{most}</opensearch:itemsPerPage>\n{}</feed>\n",
         entries.join("\n"),
         count = entries.len(),
@@ -90,10 +95,12 @@ fn entry(paper: &Paper) -> String {
         .map(|(doi, _)| format!("<arxiv:doi>{}</arxiv:doi>", escaped(doi)))
         .unwrap_or_default();
     format!(
-        "<entry><id>http://arxiv.org/abs/{id}v{version}</id><title>{}</title><updated>{year}-03-01T00:00:00Z</updated>\
-         <published>{year}-03-01T00:00:00Z</published><summary>An abstract.</summary><author><name>A. Author</name></author>\
+        "<entry><id>http://arxiv.org/abs/{id}v{version}</id><title>{}</title>\
+         <updated>{year}-03-01T00:00:00Z</updated><published>{year}-03-01T00:00:00Z</published>\
+         <summary>An abstract.</summary><author><name>A. Author</name></author>\
          <link rel=\"alternate\" type=\"text/html\" href=\"http://{ARXIV}/abs/{id}v{version}\"/>\
-         <link rel=\"related\" type=\"application/pdf\" title=\"pdf\" href=\"http://{ARXIV}/pdf/{id}v{version}\"/>{published}</entry>",
+         <link rel=\"related\" type=\"application/pdf\" title=\"pdf\" \
+         href=\"http://{ARXIV}/pdf/{id}v{version}\"/>{published}</entry>",
         escaped(&paper.title),
         year = paper.year,
     )

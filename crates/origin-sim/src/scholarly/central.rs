@@ -20,7 +20,8 @@ pub(super) fn converter(world: &World, arrival: &Arrival) -> Reply {
     if asked.path.starts_with("/articles/") {
         return asked::page(
             200,
-            "<html><head><title>Preparing to download ...</title></head><body><script>pow_challenge()</script></body></html>",
+            "<html><head><title>Preparing to download ...</title></head>\
+             <body><script>pow_challenge()</script></body></html>",
         );
     }
     if asked.path != "/tools/idconv/api/v1/articles/" {
@@ -41,7 +42,12 @@ pub(super) fn converter(world: &World, arrival: &Arrival) -> Reply {
     let records: Vec<Value> = ids.iter().map(|id| converted(world, id)).collect();
     asked::json(
         200,
-        &json!({"status": "ok", "responseDate": "2026-10-01 00:00:00", "request": {"format": "json", "host": PMC}, "records": records}),
+        &json!({
+            "status": "ok",
+            "responseDate": "2026-10-01 00:00:00",
+            "request": {"format": "json", "host": PMC},
+            "records": records,
+        }),
     )
 }
 
@@ -55,9 +61,18 @@ fn converted(world: &World, id: &str) -> Value {
     };
     match paper.and_then(|paper| Some((paper, paper.central?))) {
         Some((paper, Central { pmcid, version, .. })) => {
-            let versions: Vec<Value> =
-                (1..=version).map(|nth| json!({"pmcid": format!("PMC{pmcid}.{nth}"), "current": (nth == version).to_string()})).collect();
-            json!({"requested-id": id, "pmcid": format!("PMC{pmcid}"), "pmid": paper.pmid, "doi": doi(paper), "versions": versions})
+            let one = |nth| {
+                let current = (nth == version).to_string();
+                json!({"pmcid": format!("PMC{pmcid}.{nth}"), "current": current})
+            };
+            let versions: Vec<Value> = (1..=version).map(one).collect();
+            json!({
+                "requested-id": id,
+                "pmcid": format!("PMC{pmcid}"),
+                "pmid": paper.pmid,
+                "doi": doi(paper),
+                "versions": versions,
+            })
         }
         None => {
             json!({"requested-id": id, "status": "error", "errmsg": "Identifier not found in PMC"})
@@ -129,8 +144,10 @@ fn listing(world: &World, prefix: &str) -> Reply {
         .map(|folder| format!("<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>"))
         .collect();
     let text = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Name>pmc-oa-opendata</Name>\
-         <Prefix>{}</Prefix><Delimiter>/</Delimiter><KeyCount>{}</KeyCount><MaxKeys>1000</MaxKeys><IsTruncated>false</IsTruncated>{}\
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+         <ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+         <Name>pmc-oa-opendata</Name><Prefix>{}</Prefix><Delimiter>/</Delimiter>\
+         <KeyCount>{}</KeyCount><MaxKeys>1000</MaxKeys><IsTruncated>false</IsTruncated>{}\
          </ListBucketResult>",
         file::escaped(prefix),
         found.len(),
@@ -214,10 +231,22 @@ pub(super) fn europe_search(world: &World, arrival: &Arrival) -> Reply {
             ))
         });
     let results: Vec<Value> = found.into_iter().collect();
-    let request = json!({"queryString": query, "resultType": asked.get("resultType"), "cursorMark": "*", "pageSize": 5, "sort": "", "synonym": false});
+    let request = json!({
+        "queryString": query,
+        "resultType": asked.get("resultType"),
+        "cursorMark": "*",
+        "pageSize": 5,
+        "sort": "",
+        "synonym": false,
+    });
     asked::json(
         200,
-        &json!({"version": "6.9", "hitCount": results.len(), "request": request, "resultList": {"result": results}}),
+        &json!({
+            "version": "6.9",
+            "hitCount": results.len(),
+            "request": request,
+            "resultList": {"result": results},
+        }),
     )
 }
 
@@ -243,13 +272,21 @@ fn result(paper: &Paper, central: Central, core: bool) -> Value {
         "firstPublicationDate": format!("{}-03-01", paper.year),
     });
     if core {
-        let mut links = vec![
-            json!({"availability": "Subscription required", "availabilityCode": "S", "documentStyle": "doi", "site": "DOI",
-            "url": format!("http://{}/{}", super::hosts::DOI, doi(paper).unwrap_or_default())}),
-        ];
+        let mut links = vec![json!({
+            "availability": "Subscription required",
+            "availabilityCode": "S",
+            "documentStyle": "doi",
+            "site": "DOI",
+            "url": format!("http://{}/{}", super::hosts::DOI, doi(paper).unwrap_or_default()),
+        })];
         if let Some(copy) = paper.copies.first() {
-            let (availability, site, url) = ("Free", "Publisher", copy.page_url());
-            links.push(json!({"availability": availability, "availabilityCode": "F", "documentStyle": "html", "site": site, "url": url}));
+            links.push(json!({
+                "availability": "Free",
+                "availabilityCode": "F",
+                "documentStyle": "html",
+                "site": "Publisher",
+                "url": copy.page_url(),
+            }));
         }
         result["fullTextUrlList"] = json!({"fullTextUrl": links});
     }

@@ -34,9 +34,9 @@ impl Library {
                 let _ = writeln!(text, "    {service}: \"{base}\"");
             }
         }
-        // Outages are as short here as the limits are wide. And the hosts share the machine with the
-        // client: they record an arrival when they get to run, so that windows need a wider guard
-        // than against other machines.
+        // Outages are as short here as the limits are wide. And the hosts share the machine with
+        // the client: they record an arrival when they get to run, so that windows need a wider
+        // guard than against other machines.
         text.push_str(
             "breakers: { defaults: { reset_timeout_s: 4 } }\n\
              limits:\n  global: { guard_ms: 40 }\n  hosts:\n",

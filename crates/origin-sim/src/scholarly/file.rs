@@ -66,13 +66,16 @@ pub(super) fn jats(seed: u64, work: usize, title: &str, doi: &str, pmcid: u64) -
         ));
     }
     let ids = format!(
-        "<article-id pub-id-type=\"pmcid\">PMC{pmcid}</article-id><article-id pub-id-type=\"doi\">{}</article-id>",
+        "<article-id pub-id-type=\"pmcid\">PMC{pmcid}</article-id>\
+         <article-id pub-id-type=\"doi\">{}</article-id>",
         escaped(doi)
     );
     let text = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE article PUBLIC \"-//NLM//DTD JATS (Z39.96) Journal Archiving and Interchange DTD \
-         v1.3 20210610//EN\" \"JATS-archivearticle1-3.dtd\">\n<article article-type=\"research-article\"><front><article-meta>{ids}<title-group>\
-         <article-title>{}</article-title></title-group></article-meta></front>\n<body>\n{paragraphs}</body></article>\n",
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE article PUBLIC \
+         \"-//NLM//DTD JATS (Z39.96) Journal Archiving and Interchange DTD v1.3 20210610//EN\" \
+         \"JATS-archivearticle1-3.dtd\">\n<article article-type=\"research-article\"><front>\
+         <article-meta>{ids}<title-group><article-title>{}</article-title></title-group>\
+         </article-meta></front>\n<body>\n{paragraphs}</body></article>\n",
         escaped(title)
     );
     text.into()

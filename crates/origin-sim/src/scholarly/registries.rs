@@ -19,7 +19,12 @@ pub(super) fn crossref(world: &World, arrival: &Arrival) -> Reply {
         {
             Some(paper) => asked::json(
                 200,
-                &json!({"status": "ok", "message-type": "work", "message-version": "1.0.0", "message": work(paper)}),
+                &json!({
+                    "status": "ok",
+                    "message-type": "work",
+                    "message-version": "1.0.0",
+                    "message": work(paper),
+                }),
             ),
             None => asked::text(404, "text/plain", "Resource not found."),
         },
@@ -57,10 +62,21 @@ fn list(world: &World, asked: &Asked) -> Reply {
         .map(|paper| selected(work(paper), asked))
         .collect();
     let query = json!({"start-index": 0, "search-terms": null});
-    let message = json!({"facets": {}, "total-results": items.len(), "items-per-page": rows, "query": query, "items": items});
+    let message = json!({
+        "facets": {},
+        "total-results": items.len(),
+        "items-per-page": rows,
+        "query": query,
+        "items": items,
+    });
     asked::json(
         200,
-        &json!({"status": "ok", "message-type": "work-list", "message-version": "1.0.0", "message": message}),
+        &json!({
+            "status": "ok",
+            "message-type": "work-list",
+            "message-version": "1.0.0",
+            "message": message,
+        }),
     )
 }
 
@@ -82,9 +98,15 @@ fn work(paper: &Paper) -> Value {
         links.push(link(&copy.url(), "application/pdf", "text-mining"));
         links.push(link(&copy.url(), "unspecified", "similarity-checking"));
     }
+    // DOIs are printed as the publisher wrote them.
+    let printed = if paper.number.is_multiple_of(5) {
+        doi.to_ascii_uppercase()
+    } else {
+        doi.to_owned()
+    };
+    let created = format!("{}-03-01T00:00:00Z", paper.year);
     let mut work = json!({
-        // DOIs are printed as the publisher wrote them.
-        "DOI": if paper.number.is_multiple_of(5) { doi.to_ascii_uppercase() } else { doi.to_owned() },
+        "DOI": printed,
         "URL": format!("https://doi.org/{doi}"),
         "type": "journal-article",
         "title": [paper.title],
@@ -92,7 +114,7 @@ fn work(paper: &Paper) -> Value {
         "publisher": home.map(|home| home.name),
         "prefix": home.map(|home| home.prefix),
         "issued": {"date-parts": [[paper.year, 3, 1]]},
-        "created": {"date-parts": [[paper.year, 3, 1]], "date-time": format!("{}-03-01T00:00:00Z", paper.year)},
+        "created": {"date-parts": [[paper.year, 3, 1]], "date-time": created},
         "author": [{"given": "A.", "family": "Author", "sequence": "first", "affiliation": []}],
         "resource": {"primary": {"URL": paper.home_page()}},
         "is-referenced-by-count": paper.number % 40,
@@ -101,7 +123,11 @@ fn work(paper: &Paper) -> Value {
         "source": "Crossref",
     });
     if !links.is_empty() {
-        let licence = json!({"URL": "https://creativecommons.org/licenses/by/4.0/", "delay-in-days": 0, "content-version": "vor"});
+        let licence = json!({
+            "URL": "https://creativecommons.org/licenses/by/4.0/",
+            "delay-in-days": 0,
+            "content-version": "vor",
+        });
         work["link"] = links.into();
         work["license"] = json!([licence]);
     }
@@ -113,7 +139,12 @@ fn work(paper: &Paper) -> Value {
 }
 
 fn link(url: &str, kind: &str, application: &str) -> Value {
-    json!({"URL": url, "content-type": kind, "content-version": "vor", "intended-application": application})
+    json!({
+        "URL": url,
+        "content-type": kind,
+        "content-version": "vor",
+        "intended-application": application,
+    })
 }
 
 pub(super) fn datacite(world: &World, arrival: &Arrival) -> Reply {
@@ -124,10 +155,8 @@ pub(super) fn datacite(world: &World, arrival: &Arrival) -> Reply {
         .and_then(|doi| world.with_doi(doi))
         .filter(|paper| paper.doi_of(Agency::DataCite).is_some());
     let Some(paper) = paper else {
-        return asked::json(
-            404,
-            &json!({"errors": [{"status": "404", "title": "The resource you are looking for doesn't exist."}]}),
-        );
+        let title = "The resource you are looking for doesn't exist.";
+        return asked::json(404, &json!({"errors": [{"status": "404", "title": title}]}));
     };
     let doi = paper.doi_of(Agency::DataCite).unwrap_or_default();
     // Many repositories never say where the file is.
@@ -143,7 +172,10 @@ pub(super) fn datacite(world: &World, arrival: &Arrival) -> Reply {
         "titles": [{"title": paper.title}],
         "publicationYear": paper.year,
         "types": {"resourceTypeGeneral": "Preprint"},
-        "rightsList": [{"rightsUri": "https://creativecommons.org/licenses/by/4.0/legalcode", "rightsIdentifier": "cc-by-4.0"}],
+        "rightsList": [{
+            "rightsUri": "https://creativecommons.org/licenses/by/4.0/legalcode",
+            "rightsIdentifier": "cc-by-4.0",
+        }],
         "relatedIdentifiers": [],
     });
     asked::json(
@@ -161,7 +193,8 @@ pub(super) fn doi_org(world: &World, arrival: &Arrival) -> Reply {
         Some(page) => Reply::redirect(302, &page).header("vary", "Accept"),
         None => asked::page(
             404,
-            "<html><head><title>Error: DOI Not Found</title></head><body><h1>DOI Not Found</h1></body></html>",
+            "<html><head><title>Error: DOI Not Found</title></head>\
+             <body><h1>DOI Not Found</h1></body></html>",
         ),
     }
 }

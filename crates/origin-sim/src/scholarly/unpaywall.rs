@@ -25,7 +25,8 @@ pub(super) fn answer(world: &World, arrival: &Arrival) -> Reply {
         _ => {
             return complaint(
                 422,
-                "Please use your own email address in API calls. See http://unpaywall.org/products/api",
+                "Please use your own email address in API calls. \
+                 See http://unpaywall.org/products/api",
             );
         }
     }

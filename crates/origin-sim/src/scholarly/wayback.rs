@@ -1,4 +1,4 @@
-//! The Wayback Machine: what was kept of files that are gone.
+//! The Wayback Machine: archived copies of files that are gone.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use super::world::World;
 use crate::ledger::Arrival;
 use crate::reply::Reply;
 
-/// Returns where the kept copy is, if one was kept.
+/// Returns the URL of the archived copy, if there is one.
 pub(super) fn url(copy: &Copy) -> Option<String> {
     copy.archived
         .as_ref()
@@ -34,12 +34,13 @@ pub(super) fn answer(world: &World, arrival: &Arrival) -> Reply {
         }
         None => asked::page(
             404,
-            "<html><title>Wayback Machine</title><p>The Wayback Machine has not archived that URL.</p></html>",
+            "<html><title>Wayback Machine</title>\
+             <p>The Wayback Machine has not archived that URL.</p></html>",
         ),
     }
 }
 
-/// Finds what was kept of a URL.
+/// Finds the archived copy of a URL.
 fn kept<'a>(world: &'a World, original: &str) -> Option<(&'a Paper, &'a Copy)> {
     let bare = |url: &str| {
         url.trim_start_matches("https://")

@@ -265,8 +265,8 @@ impl Watch {
         self.blocks.lock().remove(key);
     }
 
-    /// Sends the store all blocks that are known here. The operations complete although their answers
-    /// are dropped.
+    /// Sends the store all blocks that are known here. The operations complete although their
+    /// answers are dropped.
     fn send_blocks(&self) {
         let now = self.clock.boot();
         for known in self
@@ -279,8 +279,8 @@ impl Watch {
         }
     }
 
-    /// Records the result of a heartbeat that began at an instant: while the store is lost, it shows
-    /// whether it still is.
+    /// Records the result of a heartbeat that began at an instant: while the store is lost, it
+    /// shows whether it still is.
     pub(super) fn heartbeat(&self, began: BootInstant, result: &Result<(), StoreError>) {
         let mut checking = self.checking.lock();
         // A heartbeat that was in progress when the store was lost proves nothing.

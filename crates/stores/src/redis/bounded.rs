@@ -126,8 +126,8 @@ impl Framing {
                 self.at = At::Text { left: length + 2 };
             }
             (b'*' | b'~' | b'>' | b'%' | b'|', Some(number)) => {
-                // A map has two values for each entry; attributes precede the value that they belong
-                // to.
+                // A map has two values for each entry; attributes precede the value that they
+                // belong to.
                 let number = number
                     .saturating_mul(if matches!(kind, b'%' | b'|') { 2 } else { 1 })
                     .saturating_add(u64::from(kind == b'|'));

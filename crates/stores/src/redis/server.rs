@@ -23,8 +23,8 @@ use crate::process;
 /// How often a call whose connection broke is repeated. A call that ran twice counts twice: too
 /// little is sent, not too much. Calls that take something back are not repeated.
 const MAX_REPEATS: u32 = 3;
-/// How many sites are listed, and how many calls that may take: the list of a hostile server may not
-/// end.
+/// How many sites are listed, and how many calls that may take: the list of a hostile server may
+/// not end.
 const MAX_SITES: usize = 1 << 20;
 const MAX_SCANS: u32 = 1 << 17;
 /// How long a check of a server that did not answer may take.

@@ -28,7 +28,8 @@ const SWEEP_EVERY: u32 = 4_096;
 const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
 /// How many operations there are between two checkpoints: a page each, so the write-ahead log has
 /// some megabytes by then. The operation after a checkpoint waits for the disk, so it is not more
-/// often; and SQLite searches all earlier copies of a page when it adds one, so it is not less often.
+/// often; and SQLite searches all earlier copies of a page when it adds one, so it is not less
+/// often.
 const CHECKPOINT_STEPS: u32 = 2_000;
 
 /// This process's copy of a site, and the id of its row.
@@ -91,8 +92,8 @@ pub(super) struct Wal {
 impl Wal {
     /// Checkpoints the log.
     ///
-    /// It holds the lock meanwhile: the next operation restarts only a log that was copied whole, so
-    /// that it does not grow without bound. Callers that come in these milliseconds wait in the
+    /// It holds the lock meanwhile: the next operation restarts only a log that was copied whole,
+    /// so that it does not grow without bound. Callers that come in these milliseconds wait in the
     /// thread of their process.
     pub(super) fn checkpoint(&mut self) {
         let connection = self

@@ -7,8 +7,8 @@ use docstokg_stores::conformance::arrive;
 
 use crate::worker::{Client, Worker};
 
-/// Kills a number of processes that use a store without pause, and checks after each that it answers
-/// and has exceeded no window.
+/// Kills a number of processes that use a store without pause, and checks after each that it
+/// answers and has exceeded no window.
 #[expect(
     clippy::disallowed_methods,
     reason = "processes are killed in real time"

@@ -1,5 +1,5 @@
-//! The Lua implementation and the pure functions agree: the same operations at the same instants give
-//! the same answers and the same state.
+//! The Lua implementation and the pure functions agree: the same operations at the same instants
+//! give the same answers and the same state.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

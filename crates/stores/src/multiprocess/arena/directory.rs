@@ -95,8 +95,8 @@ impl Arena {
         Ok(offset)
     }
 
-    /// Drops the sites that were not used since `before`, and that are not blocked. The caller holds
-    /// the directory's lock.
+    /// Drops the sites that were not used since `before`, and that are not blocked. The caller
+    /// holds the directory's lock.
     pub(in super::super) fn sweep(&self, before: u64, now: u64) -> Result<(), ArenaError> {
         for (key, offset) in self.list()? {
             let (segment, base) = self.at(offset)?;

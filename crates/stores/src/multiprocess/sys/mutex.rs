@@ -80,8 +80,8 @@ impl SharedMutex {
         }
     }
 
-    /// Recovers the mutex of a holder that died. Its data is complete up to its last commit: records
-    /// are flipped in one write.
+    /// Recovers the mutex of a holder that died. Its data is complete up to its last commit:
+    /// records are flipped in one write.
     #[cold]
     fn recover(&self) -> io::Result<SharedMutexGuard<'_>> {
         // SAFETY: the mutex is held by this thread, in the state that this call ends.
@@ -106,8 +106,8 @@ fn spin_for(nanos: i64) {
 impl Drop for SharedMutexGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: held by this thread: `SharedMutexGuard` is made by a lock, and not sent elsewhere (it borrows
-        // a `!Sync` cell).
+        // SAFETY: held by this thread: `SharedMutexGuard` is made by a lock, and not sent elsewhere
+        // (it borrows a `!Sync` cell).
         unsafe {
             libc::pthread_mutex_unlock(self.0.0.get());
         }

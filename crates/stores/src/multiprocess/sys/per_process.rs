@@ -63,7 +63,8 @@ impl<T: Send + Sync> PerProcess<T> {
             // SAFETY: another thread of the child was first; no other thread has seen this pointer.
             drop(unsafe { Box::from_raw(fresh) });
         }
-        // The parent's value is not dropped: its locks may be held by threads that do not exist here.
+        // The parent's value is not dropped: its locks may be held by threads that do not exist
+        // here.
         self.forks.store(forks, Ordering::Release);
     }
 }

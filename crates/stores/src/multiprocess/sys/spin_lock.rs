@@ -3,15 +3,15 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A spin lock among the threads of this process, for very short critical sections: half the cost of
-/// a lock that can sleep.
+/// A spin lock among the threads of this process, for very short critical sections: half the cost
+/// of a lock that can sleep.
 pub(in super::super) struct SpinLock<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached only through a `SpinLockGuard`, of which there is one at a time; so it need
-// not be `Sync` itself.
+// SAFETY: the value is reached only through a `SpinLockGuard`, of which there is one at a time; so
+// it need not be `Sync` itself.
 unsafe impl<T: Send> Sync for SpinLock<T> {}
 
 /// Proof that a [`SpinLock`] is taken.

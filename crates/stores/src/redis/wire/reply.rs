@@ -76,7 +76,8 @@ impl Reply {
         Ok(BootInstant::from_micros(self.number(index)?))
     }
 
-    /// Returns an instant of the server on the caller's clock, relative to the arrival of the reply.
+    /// Returns an instant of the server on the caller's clock, relative to the arrival of the
+    /// reply.
     fn instant(&self, index: usize) -> Result<BootInstant, Malformed> {
         let (now, at) = (self.number(0)?, self.number(index)?);
         if at >= FAR {

@@ -200,7 +200,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Returns whether a process is the first in order among those that wait for one of its budgets.
+    /// Returns whether a process is the first in order among those that wait for one of its
+    /// budgets.
     fn is_first(&self, process: usize, order: u64, now: u64) -> bool {
         let own = &self.processes[process].costs;
         let shares = |other: &Process| {
