@@ -1,0 +1,123 @@
+//! A whole configuration file: the sections of a program, and the version of the format.
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::node::Node;
+use crate::problem::Problem;
+use crate::reader::{self, MapReader};
+use crate::section::{Key, Section, closed_schema, merge};
+
+/// The sections of a program as the top level of a file, beside `version`.
+#[derive(Clone, Default)]
+struct Document<T>(T);
+
+/// The key `version` in a section that may stand in a file of its own: checked, and not listed.
+#[derive(Clone, Debug, Default)]
+pub struct Version;
+
+impl Section for Version {
+    fn read(reader: &mut MapReader<'_>) -> Self {
+        reader.version();
+        Self
+    }
+
+    fn over(self, _: Self) -> Self {
+        self
+    }
+
+    fn keys(_: &str, _: &mut Vec<Key>) {}
+
+    fn schema() -> Json {
+        closed_schema(
+            [("version".to_owned(), json!({ "const": 1 }))]
+                .into_iter()
+                .collect(),
+        )
+    }
+
+    fn show(&self) -> Json {
+        json!({})
+    }
+}
+
+impl<T: Section> Section for Document<T> {
+    fn read(reader: &mut MapReader<'_>) -> Self {
+        Version::read(reader);
+        Self(T::read(reader))
+    }
+
+    fn over(self, lower: Self) -> Self {
+        Self(self.0.over(lower.0))
+    }
+
+    fn keys(prefix: &str, keys: &mut Vec<Key>) {
+        keys.push(Key {
+            path: format!("{prefix}version"),
+            kind: "1",
+            default: "1",
+            about: "The version of this format",
+        });
+        T::keys(prefix, keys);
+    }
+
+    fn schema() -> Json {
+        let mut properties = Map::new();
+        merge(&mut properties, Version::schema()["properties"].take());
+        merge(&mut properties, T::schema()["properties"].take());
+        closed_schema(properties)
+    }
+
+    fn show(&self) -> Json {
+        show(&self.0)
+    }
+}
+
+/// Reads a whole file. An unknown key gets the nearest known one of all sections.
+pub fn read<T: Section>(node: Node, problems: &mut Vec<Problem>) -> T {
+    let Document(sections) = reader::read("", node, &[], problems);
+    sections
+}
+
+/// Returns every key.
+#[must_use]
+pub fn keys<T: Section>() -> Vec<Key> {
+    let mut keys = Vec::new();
+    Document::<T>::keys("", &mut keys);
+    keys
+}
+
+/// Writes the keys as a table.
+#[must_use]
+pub fn markdown(keys: &[Key]) -> String {
+    let mut text =
+        String::from("| key | value | default | what it is for |\n| --- | --- | --- | --- |\n");
+    for key in keys {
+        text.push_str(&format!(
+            "| `{}` | {} | {} | {} |\n",
+            key.path, key.kind, key.default, key.about
+        ));
+    }
+    text
+}
+
+/// Returns the JSON schema of a configuration file.
+#[must_use]
+pub fn schema<T: Section>(title: &str) -> Json {
+    let mut schema = Map::new();
+    schema.insert(
+        "$schema".to_owned(),
+        json!("https://json-schema.org/draft/2020-12/schema"),
+    );
+    schema.insert("title".to_owned(), json!(title));
+    merge(&mut schema, Document::<T>::schema());
+    Json::Object(schema)
+}
+
+/// Shows what is set, secrets left out. What is shown can be read again.
+#[must_use]
+pub fn show<T: Section>(sections: &T) -> Json {
+    let mut shown = Map::new();
+    shown.insert("version".to_owned(), json!(1));
+    merge(&mut shown, sections.show());
+    Json::Object(shown)
+}

@@ -1,0 +1,40 @@
+//! Layers of settings, the later ones over the earlier ones: defaults < file < environment < flags.
+
+use crate::problem::{Problem, Problems};
+use crate::section::Section;
+
+/// The layers read so far, as one, and the problems found in them.
+#[derive(Clone, Debug, Default)]
+pub struct Layers<T> {
+    settings: T,
+    problems: Vec<Problem>,
+}
+
+impl<T: Section> Layers<T> {
+    /// Reads one more layer over those below. The reader sees what is below, and adds the problems
+    /// that it finds.
+    pub fn add(&mut self, read: impl FnOnce(&T, &mut Vec<Problem>) -> T) {
+        let upper = read(&self.settings, &mut self.problems);
+        self.settings = upper.over(std::mem::take(&mut self.settings));
+    }
+
+    /// Checks the settings as a whole, and turns them into what holds.
+    ///
+    /// # Errors
+    /// Every problem: those of all layers, and those that resolving finds.
+    pub fn resolve<C>(
+        self,
+        resolve: impl FnOnce(&T) -> Result<C, Vec<Problem>>,
+    ) -> Result<(C, T), Problems> {
+        let Self {
+            settings,
+            mut problems,
+        } = self;
+        match resolve(&settings) {
+            Ok(config) if problems.is_empty() => return Ok((config, settings)),
+            Ok(_) => {}
+            Err(found) => problems.extend(found),
+        }
+        Err(Problems::sorted(problems))
+    }
+}

@@ -1,0 +1,38 @@
+//! Configuration by section: what is written, where it is written, and what is wrong with it.
+//!
+//! A crate that has settings declares them with [`section!`]: each key with its type, its default
+//! and its documentation. Reading, layering, the JSON schema, `config show` and the table in
+//! `docs/configuration.md` all come from that declaration. A program lists the sections that it
+//! uses in one section of its own, reads [`Layers`] (defaults < file < environment < flags), and
+//! resolves them: every problem at once, each with its position and the nearest known word.
+//!
+//! This crate knows no section. What a value means, and which values contradict each other, is up
+//! to the crate that declares the section.
+
+pub mod document;
+pub mod layers;
+pub mod named;
+pub mod node;
+pub mod problem;
+pub mod reader;
+pub mod section;
+pub mod setting;
+pub mod source;
+pub mod word;
+mod yaml;
+
+pub use layers::Layers;
+pub use named::{ByName, Named, Naming};
+pub use node::Node;
+pub use problem::{Problem, Problems, both, nearest};
+pub use reader::{MapReader, read};
+pub use section::{Key, Section, Unread};
+pub use setting::{Ceiling, Hidden, Setting};
+pub use source::{Source, Sourced};
+pub use yaml::{read_file, read_text};
+
+/// What the exported macros name.
+#[doc(hidden)]
+pub mod macros {
+    pub use serde_json::{Map, Value as Json};
+}

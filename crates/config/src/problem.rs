@@ -1,0 +1,110 @@
+//! What is wrong with a configuration.
+
+use std::fmt;
+
+use crate::source::Source;
+
+/// Something that is wrong with the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where.
+    pub source: Source,
+    /// The key, with dots between its parts.
+    pub key: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+    /// The nearest valid word, where one was meant.
+    pub suggestion: Option<String>,
+}
+
+impl Problem {
+    /// Makes a problem without a suggestion.
+    pub fn new(source: &Source, key: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            source: source.clone(),
+            key: key.into(),
+            message: message.into(),
+            suggestion: None,
+        }
+    }
+
+    /// Makes a problem of a flag or a variable as a whole, which has no key.
+    pub fn without_key(source: &Source, message: impl Into<String>) -> Self {
+        Self::new(source, String::new(), message)
+    }
+
+    /// Adds the word that was probably meant, if there is one.
+    #[must_use]
+    pub fn suggesting(self, suggestion: Option<String>) -> Self {
+        Self { suggestion, ..self }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.source)?;
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.message)?;
+        match &self.suggestion {
+            Some(word) => write!(f, "; did you mean '{word}'?"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is wrong with the configuration: every problem at once.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", lines(.0))]
+pub struct Problems(pub Vec<Problem>);
+
+impl Problems {
+    /// Returns the problems in the order of the lines of their file; what is not in a file comes
+    /// last.
+    #[must_use]
+    pub fn sorted(mut problems: Vec<Problem>) -> Self {
+        problems.sort_by_key(|problem| problem.source.line());
+        Self(problems)
+    }
+}
+
+fn lines(problems: &[Problem]) -> String {
+    problems
+        .iter()
+        .map(Problem::to_string)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// Joins what two sections resolve to, or the problems of both.
+///
+/// # Errors
+/// At least one of them has problems.
+pub fn both<A, B>(
+    first: Result<A, Vec<Problem>>,
+    second: Result<B, Vec<Problem>>,
+) -> Result<(A, B), Vec<Problem>> {
+    match (first, second) {
+        (Ok(first), Ok(second)) => Ok((first, second)),
+        (Err(mut problems), Err(more)) => {
+            problems.extend(more);
+            Err(problems)
+        }
+        (Err(problems), _) | (_, Err(problems)) => Err(problems),
+    }
+}
+
+/// Finds the word that was probably meant.
+#[must_use]
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let lower = word.to_lowercase();
+    let scored = known.into_iter().map(|known| {
+        (
+            strsim::damerau_levenshtein(&lower, &known.to_lowercase()),
+            known,
+        )
+    });
+    let (distance, best) = scored.min_by_key(|(distance, _)| *distance)?;
+    (distance <= 1 + best.len().min(word.len()) / 3).then(|| best.to_owned())
+}

@@ -1,0 +1,163 @@
+//! Reading sections out of a tree of nodes, collecting every problem on the way.
+
+use crate::node::{Entry, Node, Value};
+use crate::problem::{Problem, nearest};
+use crate::section::Section;
+use crate::setting::Setting;
+use crate::source::{Source, Sourced};
+
+/// Reads one mapping: takes the keys it knows, and complains about the rest.
+#[derive(Debug)]
+pub struct MapReader<'a> {
+    path: String,
+    entries: Vec<Entry>,
+    known: Vec<&'static str>,
+    problems: &'a mut Vec<Problem>,
+}
+
+/// Short names of keys, each with its full one.
+pub type Aliases<const N: usize> = [(&'static str, &'static str); N];
+
+/// Reads a section, and complains about the keys that it does not know. `path` is the key of the
+/// section, empty for a whole file.
+pub fn read<T: Section>(
+    path: &str,
+    node: Node,
+    aliases: &[(&str, &str)],
+    problems: &mut Vec<Problem>,
+) -> T {
+    let mut reader = MapReader::new(path, node, problems);
+    for (short, name) in aliases {
+        reader.alias(short, name);
+    }
+    let section = T::read(&mut reader);
+    reader.finish();
+    section
+}
+
+impl<'a> MapReader<'a> {
+    fn new(path: &str, node: Node, problems: &'a mut Vec<Problem>) -> Self {
+        let entries = match node.value {
+            Value::Map(entries) => entries,
+            Value::Null => Vec::new(),
+            _ => {
+                let message = format!("expected a mapping of keys, found {}", node.describe());
+                problems.push(Problem::new(&node.source, path, message));
+                Vec::new()
+            }
+        };
+        Self {
+            path: path.to_owned(),
+            entries,
+            known: Vec::new(),
+            problems,
+        }
+    }
+
+    /// Returns the full name of a key of this mapping, with dots between its parts.
+    #[must_use]
+    pub fn key(&self, name: &str) -> String {
+        if self.path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}.{name}", self.path)
+        }
+    }
+
+    fn pull(&mut self, name: &'static str) -> Option<Entry> {
+        self.known.push(name);
+        let index = self.entries.iter().position(|entry| entry.key == name)?;
+        Some(self.entries.remove(index))
+    }
+
+    /// Takes a value, if it is there and right.
+    pub fn take<T: Setting>(&mut self, name: &'static str) -> Option<Sourced<T>> {
+        let entry = self.pull(name)?;
+        match T::read(&entry.node) {
+            Ok(value) => Some(Sourced::new(value, entry.node.source)),
+            Err(message) => {
+                let problem = Problem::new(&entry.node.source, self.key(name), message);
+                self.problems.push(problem);
+                None
+            }
+        }
+    }
+
+    /// Takes a nested section.
+    pub fn section<T: Section>(&mut self, name: &'static str) -> T {
+        let Some(entry) = self.pull(name) else {
+            return T::default();
+        };
+        read(&self.key(name), entry.node, &[], self.problems)
+    }
+
+    /// Takes a nested section that may be written as one word: the value of `key`.
+    pub fn section_or_word<T: Section>(&mut self, name: &'static str, key: &str) -> T {
+        let Some(entry) = self.pull(name) else {
+            return T::default();
+        };
+        let node = if matches!(entry.node.value, Value::Text(_)) {
+            Node::nested(&[key], entry.node)
+        } else {
+            entry.node
+        };
+        read(&self.key(name), node, &[], self.problems)
+    }
+
+    /// Takes all entries that are left, each read as a section of its own: name, position of the
+    /// name, section.
+    pub fn sections<T: Section>(&mut self) -> Vec<(String, Source, T)> {
+        let entries = std::mem::take(&mut self.entries);
+        entries
+            .into_iter()
+            .map(|entry| {
+                let path = self.key(&entry.key);
+                let section = read(&path, entry.node, &[], self.problems);
+                (entry.key, entry.source, section)
+            })
+            .collect()
+    }
+
+    /// Takes all entries that are left and drops them unread.
+    pub fn skip_rest(&mut self) {
+        self.entries.clear();
+    }
+
+    /// Takes `version`, which must be 1 where it is written.
+    pub fn version(&mut self) {
+        if let Some(version) = self.take::<u64>("version")
+            && version.value != 1
+        {
+            let message = format!(
+                "version {} is not known; this program reads version 1",
+                version.value
+            );
+            self.complain(Problem::new(&version.source, "version", message));
+        }
+    }
+
+    /// Gives a key its full name where flags and variables have a short one.
+    fn alias(&mut self, short: &str, name: &str) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.key == short) {
+            name.clone_into(&mut entry.key);
+        }
+    }
+
+    /// Adds a problem.
+    pub fn complain(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+
+    /// Complains about every key that was not taken.
+    fn finish(mut self) {
+        for entry in std::mem::take(&mut self.entries) {
+            let suggestion = nearest(&entry.key, self.known.iter().copied());
+            let message = match &suggestion {
+                Some(_) => "unknown key".to_owned(),
+                None => format!("unknown key; known here: {}", self.known.join(", ")),
+            };
+            let problem = Problem::new(&entry.source, self.key(&entry.key), message);
+            self.complain(problem.suggesting(suggestion));
+        }
+    }
+}

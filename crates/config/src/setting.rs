@@ -1,0 +1,229 @@
+//! Types of values: how each is read from a node, described and shown.
+
+use std::num::NonZeroU32;
+
+use serde_json::{Value as Json, json};
+
+use crate::node::{Node, Value};
+
+/// A type of value that a key may have.
+pub trait Setting: Sized {
+    /// The kind, in words for the documentation.
+    const KIND: &'static str;
+
+    /// Reads it, or says what is wrong.
+    ///
+    /// # Errors
+    /// What is wrong, and what would be right.
+    fn read(node: &Node) -> Result<Self, String>;
+
+    /// Describes it as JSON schema.
+    fn schema() -> Json;
+
+    /// Shows it, for `config show`.
+    fn show(&self) -> Json;
+}
+
+/// Reads a whole number of zero or more.
+///
+/// # Errors
+/// It is none.
+pub fn whole(node: &Node) -> Result<u64, String> {
+    let number = match &node.value {
+        Value::Int(number) => Some(*number),
+        Value::Text(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    match number {
+        Some(number) if number < 0 => Err(format!(
+            "{number} is negative; expected a whole number of zero or more"
+        )),
+        Some(number) => u64::try_from(number).map_err(|_| format!("{number} is too large")),
+        None => Err(format!(
+            "expected a whole number, found {}",
+            node.describe()
+        )),
+    }
+}
+
+/// A text that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hidden(pub String);
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl Setting for Hidden {
+    const KIND: &'static str = "text, never shown";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        // The value may be a key: it is not repeated in the message.
+        String::read(node)
+            .map(Self)
+            .map_err(|_| "expected a text".to_owned())
+    }
+
+    fn schema() -> Json {
+        String::schema()
+    }
+
+    fn show(&self) -> Json {
+        json!("***")
+    }
+}
+
+impl Setting for u64 {
+    const KIND: &'static str = "whole number";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        whole(node)
+    }
+
+    fn schema() -> Json {
+        json!({ "type": "integer", "minimum": 0 })
+    }
+
+    fn show(&self) -> Json {
+        json!(self)
+    }
+}
+
+impl Setting for u32 {
+    const KIND: &'static str = "whole number";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        let number = whole(node)?;
+        Self::try_from(number).map_err(|_| format!("{number} is too large"))
+    }
+
+    fn schema() -> Json {
+        json!({ "type": "integer", "minimum": 0, "maximum": Self::MAX })
+    }
+
+    fn show(&self) -> Json {
+        json!(self)
+    }
+}
+
+/// A bound that may be absent: a number from 1, or `null` or 0 for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ceiling(pub Option<NonZeroU32>);
+
+impl Setting for Ceiling {
+    const KIND: &'static str = "whole number, or null";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        match &node.value {
+            Value::Null => Ok(Self(None)),
+            Value::Text(text)
+                if matches!(text.trim().to_ascii_lowercase().as_str(), "null" | "none") =>
+            {
+                Ok(Self(None))
+            }
+            _ => u32::read(node).map(|number| Self(NonZeroU32::new(number))),
+        }
+    }
+
+    fn schema() -> Json {
+        json!({ "type": ["integer", "null"], "minimum": 0, "maximum": u32::MAX })
+    }
+
+    fn show(&self) -> Json {
+        json!(self.0.map(NonZeroU32::get))
+    }
+}
+
+impl Setting for NonZeroU32 {
+    const KIND: &'static str = "whole number from 1";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        Self::new(u32::read(node)?).ok_or_else(|| "0 is too small; expected 1 or more".to_owned())
+    }
+
+    fn schema() -> Json {
+        json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX })
+    }
+
+    fn show(&self) -> Json {
+        json!(self.get())
+    }
+}
+
+impl Setting for f64 {
+    const KIND: &'static str = "number";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        let number = match &node.value {
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "a setting beyond 2^53 is refused by its range"
+            )]
+            Value::Int(number) => Some(*number as Self),
+            Value::Float(number) => Some(*number),
+            Value::Text(text) => text.trim().parse().ok(),
+            _ => None,
+        };
+        match number {
+            Some(number) if number.is_finite() && number >= 0.0 => Ok(number),
+            Some(number) => Err(format!(
+                "{number} is negative or not finite; expected zero or more"
+            )),
+            None => Err(format!("expected a number, found {}", node.describe())),
+        }
+    }
+
+    fn schema() -> Json {
+        json!({ "type": "number", "minimum": 0 })
+    }
+
+    fn show(&self) -> Json {
+        json!(self)
+    }
+}
+
+impl Setting for bool {
+    const KIND: &'static str = "true or false";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        match &node.value {
+            Value::Bool(value) => Ok(*value),
+            Value::Text(text) => text
+                .trim()
+                .to_ascii_lowercase()
+                .parse()
+                .map_err(|_| format!("expected true or false, found '{text}'")),
+            _ => Err(format!("expected true or false, found {}", node.describe())),
+        }
+    }
+
+    fn schema() -> Json {
+        json!({ "type": "boolean" })
+    }
+
+    fn show(&self) -> Json {
+        json!(self)
+    }
+}
+
+impl Setting for String {
+    const KIND: &'static str = "text";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        match &node.value {
+            Value::Text(text) => Ok(text.trim().to_owned()),
+            Value::Int(number) => Ok(number.to_string()),
+            _ => Err(format!("expected a text, found {}", node.describe())),
+        }
+    }
+
+    fn schema() -> Json {
+        json!({ "type": "string" })
+    }
+
+    fn show(&self) -> Json {
+        json!(self)
+    }
+}

@@ -1,0 +1,187 @@
+//! YAML text as a tree of nodes. The one module that touches the YAML library.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
+
+use crate::node::{Entry, Node, Value};
+use crate::problem::Problem;
+use crate::source::Source;
+
+/// Reads a file as a tree, or says why it cannot be read.
+pub fn read_file(path: &Path, problems: &mut Vec<Problem>) -> Option<Node> {
+    let shown = path.display().to_string();
+    match std::fs::read_to_string(path) {
+        Ok(text) => read_text(&text, &shown, problems),
+        Err(error) => {
+            let source = Source::File {
+                path: Arc::from(shown.as_str()),
+                line: 1,
+            };
+            problems.push(Problem::without_key(
+                &source,
+                format!("the file cannot be read: {error}"),
+            ));
+            None
+        }
+    }
+}
+
+/// Reads YAML text. Says what is wrong and where; a duplicate key is reported and the rest is read
+/// all the same.
+pub fn read_text(text: &str, path: &str, problems: &mut Vec<Problem>) -> Option<Node> {
+    let path: Arc<str> = path.into();
+    let at = |line: u64| Source::File {
+        path: Arc::clone(&path),
+        line,
+    };
+    if text.trim().is_empty() {
+        return Some(Node {
+            source: at(1),
+            value: Value::Map(Vec::new()),
+        });
+    }
+    let mut complain = |error: &serde_saphyr::Error| {
+        let line = error.location().map_or(1, |location| location.line());
+        let full = error.to_string();
+        let first = full
+            .lines()
+            .find(|line| !line.trim().is_empty())
+            .unwrap_or_default();
+        let message = first.strip_prefix("error: ").unwrap_or(first);
+        let message = message.split(" at line ").next().unwrap_or(message);
+        problems.push(Problem::without_key(&at(line), message.trim()));
+    };
+    let read = |policy| serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options(policy));
+    match read(DuplicateKeyPolicy::Error) {
+        Ok(raw) => Some(positioned(raw, &path)),
+        Err(error) => {
+            complain(&error);
+            read(DuplicateKeyPolicy::FirstWins)
+                .ok()
+                .map(|raw| positioned(raw, &path))
+        }
+    }
+}
+
+fn options(policy: DuplicateKeyPolicy) -> Options {
+    serde_saphyr::options! { duplicate_keys: policy, with_snippet: false }
+}
+
+fn positioned(raw: Spanned<Raw>, path: &Arc<str>) -> Node {
+    let source = Source::File {
+        path: Arc::clone(path),
+        line: raw.referenced.line().max(1),
+    };
+    let value = match raw.value {
+        Raw::Null => Value::Null,
+        Raw::Bool(value) => Value::Bool(value),
+        Raw::Int(value) => Value::Int(value),
+        Raw::Float(value) => Value::Float(value),
+        Raw::Text(text) => Value::Text(text),
+        Raw::List(list) => Value::List(
+            list.into_iter()
+                .map(|item| positioned(item, path))
+                .collect(),
+        ),
+        Raw::Map(map) => Value::Map(
+            map.into_iter()
+                .map(|(key, node)| {
+                    let source = Source::File {
+                        path: Arc::clone(path),
+                        line: key.referenced.line().max(1),
+                    };
+                    let mut node = positioned(node, path);
+                    // The line of a nested mapping is that of its key: it is where a person looks.
+                    if matches!(node.value, Value::Map(_) | Value::List(_) | Value::Null) {
+                        node.source = source.clone();
+                    }
+                    Entry {
+                        key: key.value,
+                        source,
+                        node,
+                    }
+                })
+                .collect(),
+        ),
+    };
+    Node { source, value }
+}
+
+/// The tree as the library hands it out.
+enum Raw {
+    Null,
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+    Text(String),
+    List(Vec<Spanned<Raw>>),
+    Map(Vec<(Spanned<String>, Spanned<Raw>)>),
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(RawVisitor)
+    }
+}
+
+struct RawVisitor;
+
+impl<'de> Visitor<'de> for RawVisitor {
+    type Value = Raw;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Raw, E> {
+        Ok(Raw::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Raw, E> {
+        Ok(Raw::Int(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Raw, E> {
+        Ok(Raw::Int(value.into()))
+    }
+
+    fn visit_i128<E>(self, value: i128) -> Result<Raw, E> {
+        Ok(Raw::Int(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Raw, E> {
+        Ok(Raw::Float(value))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Raw, E> {
+        Ok(Raw::Text(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Raw, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Raw::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Raw, A::Error> {
+        let mut map = Vec::new();
+        while let Some(entry) = entries.next_entry()? {
+            map.push(entry);
+        }
+        Ok(Raw::Map(map))
+    }
+}

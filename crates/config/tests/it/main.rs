@@ -1,0 +1,214 @@
+//! Sections of a made-up program: reading, layering, problems, documentation.
+
+#![allow(clippy::expect_used, reason = "a failed expectation is a failed test")]
+
+use docstokg_config::{
+    Ceiling, Hidden, Layers, Named, Naming, Node, Problem, Source, Unread, both, document, nearest,
+    read_text, section, words,
+};
+
+words! {
+    /// A kind of tea.
+    Tea {
+        /// Not fermented.
+        Green = "green",
+        /// Fermented.
+        Black = "black",
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct ByGuest;
+
+impl Naming for ByGuest {
+    type Name = String;
+    const PLACEHOLDER: &'static str = "GUEST";
+    const NOUN: &'static str = "guest";
+
+    fn name(text: &str) -> Result<String, String> {
+        let name = text.to_lowercase();
+        let is_name = name.chars().all(char::is_alphabetic);
+        is_name
+            .then_some(name)
+            .ok_or_else(|| format!("'{text}' is not a name"))
+    }
+}
+
+section! {
+    /// How tea is made.
+    TeaSettings {
+        /// What it is
+        kind: Tea = "black",
+        /// How long it steeps, in seconds
+        steep_s: f64 = "180",
+    }
+}
+
+section! {
+    /// What other crates know.
+    Basics {
+        /// The most guests
+        guests: Ceiling = "none",
+        +orders: Named<ByGuest, TeaSettings>,
+    }
+}
+
+section! {
+    /// The whole house.
+    House {
+        ..basics: Basics,
+        /// What the safe opens with
+        code: Hidden = "none",
+        @tea: TeaSettings,
+        @garden: Unread,
+    }
+}
+
+fn read(text: &str) -> (House, Vec<String>) {
+    let mut problems = Vec::new();
+    let node = read_text(text, "house.yaml", &mut problems).expect("YAML");
+    let house = document::read(node, &mut problems);
+    (house, problems.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn every_problem_has_its_line_its_key_and_the_nearest_word_of_all_sections() {
+    let (house, problems) = read(
+        "version: 2
+guests: -1
+gardn: {}
+tea: { kind: grene, steep_s: long }
+orders:
+  Ann: { kind: green }
+  ann: {}
+  b2: {}
+code: [1]
+ordrs: {}
+",
+    );
+    assert_eq!(
+        problems,
+        [
+            "house.yaml:1: version: version 2 is not known; this program reads version 1",
+            "house.yaml:2: guests: -1 is negative; expected a whole number of zero or more",
+            "house.yaml:7: orders.ann: the guest ann is there twice",
+            "house.yaml:8: orders.b2: 'b2' is not a name",
+            "house.yaml:9: code: expected a text",
+            "house.yaml:4: tea.kind: 'grene' is not green or black; did you mean 'green'?",
+            "house.yaml:4: tea.steep_s: expected a number, found 'long'",
+            "house.yaml:3: gardn: unknown key; did you mean 'garden'?",
+            "house.yaml:10: ordrs: unknown key; did you mean 'orders'?",
+        ]
+    );
+    assert_eq!(house.basics.orders.0.len(), 1);
+}
+
+#[test]
+fn a_section_of_another_program_is_accepted_and_not_read() {
+    let (house, problems) = read("garden: { anything: [goes, 1] }\nguests: 0\n");
+    assert_eq!(problems, Vec::<String>::new());
+    assert_eq!(house.basics.guests.map(|set| set.value.0), Some(None));
+}
+
+#[test]
+fn later_layers_win_key_by_key_and_keep_their_source() {
+    let mut layers = Layers::<House>::default();
+    layers.add(|_, _| {
+        read("tea: { kind: green, steep_s: 90 }\norders: { ann: { kind: green } }\n").0
+    });
+    layers.add(|below, problems| {
+        assert!(below.tea.kind.is_some());
+        let source = Source::Flag("--order".into());
+        let pairs = Node::pairs("orders.Ann.steep_s:7", &source, problems);
+        document::read(pairs, problems)
+    });
+    let ((), house) = layers.resolve(|_| Ok(())).expect("no problem");
+    let (name, tea) = &house.basics.orders.0[0];
+    assert_eq!(name, "ann");
+    let source = |set: &Source| set.to_string();
+    assert_eq!(
+        (
+            tea.kind.as_ref().map(|set| source(&set.source)),
+            tea.steep_s.as_ref().map(|set| source(&set.source))
+        ),
+        (Some("house.yaml:2".to_owned()), Some("--order".to_owned()))
+    );
+}
+
+#[test]
+fn problems_of_layers_and_of_resolving_come_together_by_line() {
+    let mut layers = Layers::<House>::default();
+    layers.add(|_, problems| {
+        let node = read_text("tea:\n  kind: 5\n", "house.yaml", problems).expect("YAML");
+        document::read(node, problems)
+    });
+    let line = |line| Source::File {
+        path: "house.yaml".into(),
+        line,
+    };
+    let found = layers.resolve(|_| {
+        both::<(), ()>(
+            Err(vec![Problem::new(&Source::Program, "c", "last")]),
+            Err(vec![Problem::new(&line(1), "a", "first")]),
+        )
+    });
+    let text = found.expect_err("problems").to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "house.yaml:1: a: first",
+            "house.yaml:2: tea.kind: expected green or black, found 5",
+            "program: c: last",
+        ]
+    );
+}
+
+#[test]
+fn what_is_shown_has_no_secret_and_loads_again() {
+    let (house, _) = read("code: OPEN\ntea: { kind: Black }\n");
+    let shown = document::show(&house).to_string();
+    assert_eq!(
+        shown,
+        r#"{"version":1,"orders":{},"code":"***","tea":{"kind":"black"}}"#
+    );
+    assert!(read(&shown).1.is_empty() && !format!("{house:?}").contains("OPEN"));
+}
+
+#[test]
+fn the_schema_and_the_table_have_every_key() {
+    let keys = document::keys::<House>();
+    let paths: Vec<&str> = keys.iter().map(|key| key.path.as_str()).collect();
+    assert_eq!(
+        paths,
+        [
+            "version",
+            "guests",
+            "orders.GUEST.kind",
+            "orders.GUEST.steep_s",
+            "code",
+            "tea.kind",
+            "tea.steep_s"
+        ]
+    );
+    assert!(document::markdown(&keys).contains("| `tea.kind` | word | black | What it is |\n"));
+    let schema = document::schema::<House>("a house");
+    assert_eq!(
+        schema["properties"]["orders"]["additionalProperties"]["properties"]["kind"]["enum"][0],
+        "green"
+    );
+    assert_eq!(
+        schema["properties"]["guests"]["description"],
+        "The most guests"
+    );
+    assert_eq!(schema["additionalProperties"], false);
+}
+
+#[test]
+fn a_word_that_is_far_from_all_suggests_none() {
+    assert_eq!(
+        nearest("attemps", ["attempts", "ceiling"]).as_deref(),
+        Some("attempts")
+    );
+    assert_eq!(nearest("zzzzzz", ["attempts", "ceiling"]), None);
+}
