@@ -11,16 +11,11 @@ mod inspect;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, value_parser};
-use docstokg_hub::config::flags::Flags;
-use docstokg_hub::config::load::{self, Sources};
-use docstokg_hub::config::settings::Settings;
-use docstokg_hub::config::{BackendKind, Config};
 use docstokg_hub::policy::role::Role;
 use docstokg_hub::transport::ConnectTo;
 use docstokg_hub::transport::wire::WireOptions;
 
 use crate::exit::Failure;
-use crate::output;
 pub(crate) use download::{Download, ResolverFlags};
 pub(crate) use inspect::{
     Breaker, BreakerCommand, ConfigArguments, ConfigCommand, Limits, LimitsCommand,
@@ -180,40 +175,6 @@ pub(crate) struct Demo {
 }
 
 impl Global {
-    /// Reads all layers of the configuration.
-    pub(crate) fn load(&self) -> Result<(Config, Settings), Failure> {
-        self.load_with(self.config.clone())
-    }
-
-    /// Reads all layers of the configuration, with this file.
-    pub(crate) fn load_with(&self, file: Option<PathBuf>) -> Result<(Config, Settings), Failure> {
-        let flags = Flags {
-            rate: self.rate.clone(),
-            rate_backend: self.rate_backend.clone(),
-            rate_dsn: self.rate_dsn.clone(),
-            max_inflight: self.max_inflight.clone(),
-            aimd: self.aimd.clone(),
-            breaker: self.breaker.clone(),
-            breaker_resolver: self.breaker_resolver.clone(),
-            deadline: self.deadline.clone(),
-        };
-        let environment = std::env::vars_os().filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        });
-        let loaded = load::load(&Sources {
-            file,
-            environment: environment.collect(),
-            flags,
-            backend: Some(BackendKind::Sqlite),
-        })?;
-        if !self.quiet {
-            for warning in &loaded.1.warnings {
-                output::tell(&format!("docstokg: warning: {warning}"));
-            }
-        }
-        Ok(loaded)
-    }
-
     /// Returns how connections are made.
     pub(crate) fn wire(&self) -> Result<WireOptions, Failure> {
         let connect_to = self.connect_to.iter().map(|text| {

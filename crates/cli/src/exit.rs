@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use docstokg_hub::config::load::Problems;
+use docstokg_config::Problems;
 use serde_json::json;
 
 use crate::output;

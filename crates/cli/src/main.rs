@@ -3,6 +3,7 @@
 
 mod arguments;
 mod commands;
+mod configuration;
 mod exit;
 mod network;
 mod output;

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use docstokg_hub::clock::SystemClock;
-use docstokg_hub::config::settings::Settings;
-use docstokg_hub::config::{Config, Place};
+use docstokg_hub::config::Config;
 use docstokg_hub::event::Observer;
 use docstokg_hub::stores::{StateStore, private};
+use docstokg_telemetry::config::{Destination, TelemetryConfig};
 use docstokg_telemetry::recorder::Notice;
 use docstokg_telemetry::sink::Sink;
 use docstokg_telemetry::sink::jsonl::JsonlSink;
@@ -19,6 +19,7 @@ use docstokg_telemetry::{Recorder, Run, serve};
 use parking_lot::Mutex;
 
 use crate::arguments::Global;
+use crate::configuration::Loaded;
 use crate::exit::Failure;
 use crate::{output, state};
 
@@ -30,11 +31,11 @@ pub(crate) struct Recording {
 }
 
 /// Returns the path of the database of runs.
-pub(crate) fn database(global: &Global, config: &Config) -> Option<PathBuf> {
-    match &config.telemetry.sqlite {
-        Place::Usual => Some(state::directory(global).join("telemetry.sqlite3")),
-        Place::File(path) => Some(path.clone()),
-        Place::Off => None,
+pub(crate) fn database(global: &Global, telemetry: &TelemetryConfig) -> Option<PathBuf> {
+    match &telemetry.sqlite {
+        Destination::StateDirectory => Some(state::directory(global).join("telemetry.sqlite3")),
+        Destination::File(path) => Some(path.clone()),
+        Destination::Off => None,
     }
 }
 
@@ -43,29 +44,29 @@ pub(crate) fn database(global: &Global, config: &Config) -> Option<PathBuf> {
 pub(crate) fn begin(
     global: &Global,
     command: &str,
-    config: &Config,
-    settings: &Settings,
+    loaded: &Loaded,
     store: &Arc<dyn StateStore>,
 ) -> Result<Recording, Failure> {
-    let run = Arc::new(Run::begin(command, settings, &SystemClock));
+    let run = Arc::new(Run::begin(command, &loaded.settings, &SystemClock));
     let mut recording = Recording {
         run: Arc::clone(&run),
         recorder: None,
         quiet: global.quiet,
     };
-    if !config.telemetry.enabled && global.metrics.is_none() {
+    let telemetry = &loaded.telemetry;
+    if !telemetry.enabled && global.metrics.is_none() {
         return Ok(recording);
     }
-    let config = Arc::new(config.clone());
+    let config = Arc::new(loaded.config.clone());
     let mut sinks: Vec<Box<dyn Sink>> = vec![Box::new(TraceSink)];
-    if config.telemetry.enabled {
-        sinks.extend(database_sink(global, &run, &config));
-        sinks.extend(jsonl_sink(global, &run, &config));
+    if telemetry.enabled {
+        sinks.extend(database_sink(global, &run, telemetry));
+        sinks.extend(jsonl_sink(global, &run, &config, telemetry));
     }
-    sinks.extend(metrics_sink(global, &run, &config, store)?);
+    sinks.extend(metrics_sink(global, &run, loaded, store)?);
     let quiet = global.quiet;
     let notice: Notice = Arc::new(move |text| tell(quiet, text));
-    match Recorder::start(run, config, sinks, notice) {
+    match Recorder::start(run, config, telemetry, sinks, notice) {
         Ok(recorder) => recording.recorder = Some(recorder),
         Err(error) => tell(
             quiet,
@@ -75,13 +76,17 @@ pub(crate) fn begin(
     Ok(recording)
 }
 
-fn database_sink(global: &Global, run: &Arc<Run>, config: &Config) -> Option<Box<dyn Sink>> {
-    let path = database(global, config)?;
+fn database_sink(
+    global: &Global,
+    run: &Arc<Run>,
+    telemetry: &TelemetryConfig,
+) -> Option<Box<dyn Sink>> {
+    let path = database(global, telemetry)?;
     if let Some(directory) = path.parent() {
         // If it cannot be created, opening the file reports why.
         let _ = private::make_directory(directory);
     }
-    let keep = config.telemetry.keep;
+    let keep = telemetry.keep;
     match SqliteSink::open(&path, Arc::clone(run), keep, Arc::new(SystemClock)) {
         Ok(sink) => Some(Box::new(sink)),
         Err(error) => {
@@ -92,9 +97,14 @@ fn database_sink(global: &Global, run: &Arc<Run>, config: &Config) -> Option<Box
     }
 }
 
-fn jsonl_sink(global: &Global, run: &Arc<Run>, config: &Arc<Config>) -> Option<Box<dyn Sink>> {
-    let path = config.telemetry.jsonl.as_ref()?;
-    match JsonlSink::open(path, Arc::clone(run), Arc::clone(config)) {
+fn jsonl_sink(
+    global: &Global,
+    run: &Arc<Run>,
+    config: &Arc<Config>,
+    telemetry: &TelemetryConfig,
+) -> Option<Box<dyn Sink>> {
+    let path = telemetry.jsonl.as_ref()?;
+    match JsonlSink::open(path, Arc::clone(run), Arc::clone(config), telemetry) {
         Ok(sink) => Some(Box::new(sink)),
         Err(error) => {
             let path = path.display();
@@ -108,14 +118,14 @@ fn jsonl_sink(global: &Global, run: &Arc<Run>, config: &Arc<Config>) -> Option<B
 fn metrics_sink(
     global: &Global,
     run: &Arc<Run>,
-    config: &Config,
+    loaded: &Loaded,
     store: &Arc<dyn StateStore>,
 ) -> Result<Option<Box<dyn Sink>>, Failure> {
-    let textfile = config.telemetry.textfile.clone();
+    let textfile = loaded.telemetry.textfile.clone();
     if global.metrics.is_none() && textfile.is_none() {
         return Ok(None);
     }
-    let mut metrics = Metrics::new(Arc::clone(run), config, Arc::new(SystemClock));
+    let mut metrics = Metrics::new(Arc::clone(run), &loaded.config, Arc::new(SystemClock));
     metrics.watch_store(Arc::clone(store));
     let metrics = Arc::new(Mutex::new(metrics));
     if let Some(address) = &global.metrics {

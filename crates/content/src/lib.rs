@@ -8,6 +8,7 @@
 mod artifact;
 mod aside;
 mod charset;
+pub mod config;
 mod digest;
 pub mod evidence;
 pub mod hub_web;

@@ -1,12 +1,12 @@
 //! The hub's configuration, resolved and ready to use.
 //!
-//! Two steps: [`settings`] is what was written, field by field, with the place it was written at;
-//! [`resolve`] turns that into this [`Config`] or into every problem at once. The hub itself only
-//! ever sees a `Config`.
+//! Two steps: [`settings`] is what was written, key by key, with the position of each value;
+//! [`settings::Settings::resolve`] turns that into this [`Config`] or into every problem at once.
+//! The hub itself only ever sees a `Config`. How sections are read, layered and shown is the
+//! business of `docstokg_config`.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,18 +23,22 @@ pub mod environment;
 pub mod flags;
 pub mod keys;
 pub mod load;
-mod node;
-pub mod problem;
-mod reader;
-pub mod resolve;
+mod resolve;
 mod section_file;
 pub mod settings;
 pub mod show;
+mod values;
 mod words;
 
-pub use problem::{Problem, Source, Sourced};
-pub use reader::{Ceiling, Hidden};
-pub use words::{BackendKind, Concurrency, Durability, OnStoreFailure};
+/// Where a value was written, and what is wrong with it.
+pub mod problem {
+    pub use docstokg_config::{Problem, Source, Sourced, nearest};
+}
+
+pub use docstokg_config::{Ceiling, Hidden, Problem, Source, Sourced};
+pub use resolve::is_email_address;
+pub use values::{Dsn, Hosts, Rates, Statuses};
+pub use words::{BackendKind, Concurrency, Contact, Durability, OnStoreFailure};
 
 /// Everything the hub obeys.
 #[derive(Clone, Debug)]
@@ -51,8 +55,6 @@ pub struct Config {
     pub transport: TransportConfig,
     /// Who is asking.
     pub identity: Identity,
-    /// What is recorded.
-    pub telemetry: TelemetryConfig,
 }
 
 /// The `limits` section.
@@ -195,38 +197,6 @@ pub struct TransportConfig {
     pub durability: Durability,
 }
 
-/// The `telemetry` section.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TelemetryConfig {
-    /// Whether anything is recorded.
-    pub enabled: bool,
-    /// The database of runs.
-    pub sqlite: Place,
-    /// Where every event goes as a line of JSON.
-    pub jsonl: Option<PathBuf>,
-    /// The size at which that file is begun anew, in bytes.
-    pub jsonl_rotate: u64,
-    /// How many older ones are kept.
-    pub jsonl_keep: u32,
-    /// Where the metrics go as Prometheus text.
-    pub textfile: Option<PathBuf>,
-    /// How long runs are kept; `None` for ever.
-    pub keep: Option<Duration>,
-    /// How many events may wait to be written.
-    pub queue: usize,
-}
-
-/// Where something is written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// In the state directory, under its usual name.
-    Usual,
-    /// In this file.
-    File(PathBuf),
-    /// Nowhere.
-    Off,
-}
-
 /// The `identity` section: what the `User-Agent` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
@@ -234,18 +204,8 @@ pub struct Identity {
     pub mailto: Option<String>,
     /// A page about the user's project.
     pub url: Option<String>,
-    /// Who is told the address.
+    /// Which hosts receive the address.
     pub contact: Contact,
-}
-
-/// Who is told how to reach the person behind a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Contact {
-    /// The services that are asked for metadata.
-    #[default]
-    Services,
-    /// Every host.
-    Everywhere,
 }
 
 impl Limits {
@@ -362,11 +322,11 @@ impl Identity {
     #[must_use]
     pub fn user_agent(&self, role: Role) -> String {
         let url = self.url.as_ref().map(|url| format!("+{url}"));
-        let is_told = role == Role::Metadata || self.contact == Contact::Everywhere;
+        let receives_address = role == Role::Metadata || self.contact == Contact::Everywhere;
         let mailto = self
             .mailto
             .as_ref()
-            .filter(|_| is_told)
+            .filter(|_| receives_address)
             .map(|mailto| format!("mailto:{mailto}"));
         let about: Vec<String> = url.into_iter().chain(mailto).collect();
         let name = concat!("docstokg/", env!("CARGO_PKG_VERSION"));

@@ -103,6 +103,7 @@ fn hub_for(address: &str, directory: Option<&std::path::Path>) -> (Hub, Option<R
     let recorder = Recorder::start(
         run,
         Arc::new(config.clone()),
+        &docstokg_telemetry::config::TelemetryConfig::default(),
         sinks,
         Arc::new(|text: &str| println!("       {text}")),
     )

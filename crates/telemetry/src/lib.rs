@@ -7,6 +7,7 @@
 //! running or was killed.
 
 pub mod assemble;
+pub mod config;
 pub mod record;
 pub mod recorder;
 pub mod report;

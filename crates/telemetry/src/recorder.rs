@@ -14,6 +14,7 @@ use docstokg_hub::event::{Event, Observer, What};
 use parking_lot::{Condvar, Mutex};
 
 use crate::assemble::Assembler;
+use crate::config::TelemetryConfig;
 use crate::record::Stamped;
 use crate::run::Run;
 use crate::sink::Sink;
@@ -93,11 +94,12 @@ impl Recorder {
     pub fn start(
         run: Arc<Run>,
         config: Arc<Config>,
+        telemetry: &TelemetryConfig,
         sinks: Vec<Box<dyn Sink>>,
         notice: Notice,
     ) -> std::io::Result<Self> {
         let queue = Arc::new(Queue {
-            capacity: config.telemetry.queue,
+            capacity: telemetry.queue,
             state: Mutex::default(),
             changed: Condvar::new(),
         });

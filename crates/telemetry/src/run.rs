@@ -1,8 +1,7 @@
 //! A run: one process of the program, with its configuration.
 
+use docstokg_config::{Section, document};
 use docstokg_hub::clock::{BootInstant, Clock, Timestamp};
-use docstokg_hub::config::settings::Settings;
-use docstokg_hub::config::show;
 use docstokg_hub::files;
 use sha2::{Digest, Sha256};
 
@@ -22,9 +21,9 @@ pub struct Run {
 }
 
 impl Run {
-    /// Starts a run, and gives it an id.
+    /// Starts a run with the settings of the whole program, and gives it an id.
     #[must_use]
-    pub fn begin(command: &str, settings: &Settings, clock: &dyn Clock) -> Self {
+    pub fn begin(command: &str, settings: &impl Section, clock: &dyn Clock) -> Self {
         let started = clock.wall();
         let text = started.to_string();
         let compact: String = text
@@ -55,8 +54,8 @@ impl Run {
 
 /// Returns the fingerprint of a configuration: the same settings give the same text.
 #[must_use]
-pub fn config_hash(settings: &Settings) -> String {
-    hex(&show::settings_json(settings).to_string(), 12)
+pub fn config_hash(settings: &impl Section) -> String {
+    hex(&document::show(settings).to_string(), 12)
 }
 
 /// Returns the first `digits` of a text's SHA-256, in hex.

@@ -24,7 +24,7 @@ const MAX_PAUSE_S: f64 = 366.0 * 86_400.0;
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Breaker) -> Result<ExitCode, Failure> {
-    let (config, _) = global.load()?;
+    let config = global.load()?.config;
     match &arguments.command {
         BreakerCommand::Show { open_only, host } => {
             let mut rows = read(global, &config, host.as_deref())?;

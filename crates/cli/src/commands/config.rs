@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use docstokg_hub::config::load::Problems;
-use docstokg_hub::config::{Problem, keys, show};
+use docstokg_config::{Problem, Problems, document};
 use serde_json::json;
 
 use crate::arguments::{ConfigArguments, ConfigCommand, Global};
+use crate::configuration::Settings;
 use crate::exit::{self, Failure};
 use crate::output;
 
@@ -14,12 +14,16 @@ use crate::output;
 pub(crate) fn run(global: &Global, arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
     match &arguments.command {
         ConfigCommand::Show => {
-            let (_, settings) = global.load()?;
-            output::json(&show::settings_json(&settings));
+            output::json(&document::show(&global.load()?.settings));
         }
         ConfigCommand::Check { file } => return check(global, file.as_deref()),
-        ConfigCommand::Schema { markdown: true } => output::data(keys::markdown().as_bytes()),
-        ConfigCommand::Schema { markdown: false } => output::json(&keys::schema()),
+        ConfigCommand::Schema { markdown: true } => {
+            let keys = document::keys::<Settings>();
+            output::data(document::markdown(&keys).as_bytes());
+        }
+        ConfigCommand::Schema { markdown: false } => {
+            output::json(&document::schema::<Settings>("docstokg configuration"));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -30,11 +34,10 @@ fn check(global: &Global, file: Option<&std::path::Path>) -> Result<ExitCode, Fa
         None => global.load(),
     };
     match checked {
-        Ok((_, settings)) => {
+        Ok(loaded) => {
             if global.json {
-                output::json(
-                    &json!({ "ok": true, "problems": [], "warnings": list(&settings.warnings) }),
-                );
+                let warnings = list(&loaded.settings.hub.warnings);
+                output::json(&json!({ "ok": true, "problems": [], "warnings": warnings }));
             } else if !global.quiet {
                 output::tell("configuration OK");
             }

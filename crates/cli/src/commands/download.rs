@@ -13,6 +13,7 @@ use docstokg_bulk::directory::{Directory, DirectoryError, verify};
 use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::Mode;
 use docstokg_bulk::scheduler::{Ended, RunError, RunMode};
+use docstokg_content::config::ResolverConfig;
 use docstokg_content::hub_web::HubWeb;
 use docstokg_content::input::Format;
 use docstokg_content::layout::Layout;
@@ -21,12 +22,11 @@ use docstokg_content::run::query::Pages;
 use docstokg_content::run::{self, Options, Parts, Report, Run};
 use docstokg_content::work_state::Kind;
 use docstokg_hub::clock::{Runtime, TokioRuntime};
-use docstokg_hub::config::Config;
-use docstokg_hub::config::settings::Settings;
 use docstokg_hub::{Hub, RobotsPolicy};
 
 use super::{limits, services};
 use crate::arguments::{Download, Global};
+use crate::configuration::Loaded;
 use crate::exit::Failure;
 use crate::telemetry::{self, Recording};
 use crate::view::{View, plural};
@@ -39,10 +39,11 @@ const MAX_LOOKUPS: usize = 256;
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Download) -> Result<ExitCode, Failure> {
-    let (mut config, settings) = global.load()?;
+    let mut loaded = global.load()?;
     services::check_mailto(arguments.choice.mailto.as_deref())?;
     if arguments.choice.mailto.is_some() {
-        config.identity.mailto.clone_from(&arguments.choice.mailto);
+        let identity = &mut loaded.config.identity;
+        identity.mailto.clone_from(&arguments.choice.mailto);
     }
     if (arguments.dry_run || arguments.list_only)
         && (arguments.resume || arguments.retry_failed || arguments.verify)
@@ -68,10 +69,10 @@ pub(crate) fn run(global: &Global, arguments: &Download) -> Result<ExitCode, Fai
     let job = Job {
         inputs: inputs(arguments)?,
         format: format(&arguments.format)?,
-        options: options(arguments, &settings)?,
+        options: options(arguments, &loaded.resolvers)?,
         arguments,
     };
-    execute(global, config, &settings, job)
+    execute(global, loaded, job)
 }
 
 /// A download: its inputs and options.
@@ -148,10 +149,10 @@ fn kinds(text: &str) -> Result<std::collections::BTreeSet<Kind>, Failure> {
     text.split(',').map(read).collect()
 }
 
-fn options(arguments: &Download, settings: &Settings) -> Result<Options, Failure> {
+fn options(arguments: &Download, resolvers: &ResolverConfig) -> Result<Options, Failure> {
     Ok(Options {
         kinds: kinds(&arguments.kinds)?,
-        choice: services::choice(&arguments.choice, settings)?,
+        choice: services::choice(&arguments.choice, resolvers)?,
         workers: arguments.workers as usize,
         role: arguments.role,
         layout: if arguments.content_addressed {
@@ -180,8 +181,7 @@ fn options(arguments: &Download, settings: &Settings) -> Result<Options, Failure
 /// Runs a download to its end.
 pub(crate) fn execute(
     global: &Global,
-    config: Config,
-    settings: &Settings,
+    loaded: Loaded,
     mut job: Job<'_>,
 ) -> Result<ExitCode, Failure> {
     // A run that is not full leaves nothing behind.
@@ -199,39 +199,35 @@ pub(crate) fn execute(
         job.options.min_free = 0;
     }
     let out = job.options.out.clone();
-    let done = execute_in(global, config, settings, job);
+    let done = execute_in(global, loaded, job);
     if is_partial {
         let _ = std::fs::remove_dir_all(out);
     }
     done
 }
 
-fn execute_in(
-    global: &Global,
-    config: Config,
-    settings: &Settings,
-    mut job: Job<'_>,
-) -> Result<ExitCode, Failure> {
+fn execute_in(global: &Global, loaded: Loaded, mut job: Job<'_>) -> Result<ExitCode, Failure> {
     let failed = |error: DirectoryError| Failure::Failed(error.into());
     let is_partial = job.options.mode != RunMode::Full;
-    job.options.limits = limits::record(&config);
+    let config = &loaded.config;
+    job.options.limits = limits::record(config);
     let services = Arc::new(services::settings(
-        &config,
-        settings,
+        config,
+        &loaded.resolvers,
         job.arguments.choice.mailto.as_deref(),
-    )?);
+    ));
     let directory = run::open_directory(&job.options.out, Mode::Thread).map_err(failed)?;
-    let (store, wire) = (state::open(global, &config)?, global.wire()?);
+    let (store, wire) = (state::open(global, config)?, global.wire()?);
     let reachability = network::reachability(&wire.connect_to);
-    let recording = telemetry::begin(global, "download", &config, settings, &store)?;
+    let recording = telemetry::begin(global, "download", &loaded, &store)?;
     if !global.quiet {
-        announce(global, &config);
+        announce(global, config);
         for line in services::unavailable(&services, &job.options.choice) {
             output::tell(&format!("docstokg: {line}"));
         }
     }
-    let view = View::new(global, &config);
-    let mut builder = Hub::builder(config).wire(wire).store(store);
+    let view = View::new(global, config);
+    let mut builder = Hub::builder(loaded.config).wire(wire).store(store);
     for observer in [recording.observer(), view.observer()]
         .into_iter()
         .flatten()

@@ -23,7 +23,8 @@ use crate::{output, state, telemetry};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failure> {
-    let (config, settings) = global.load()?;
+    let loaded = global.load()?;
+    let config = &loaded.config;
     let request = request(arguments)?;
     let clock = TokioRuntime::default();
     if arguments.explain {
@@ -31,13 +32,13 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
             .ok()
             .and_then(|url| Host::of(&url).ok());
         output::tell(&limits::text(
-            &show::limit_rows(&config, host.as_ref()),
-            &config,
+            &show::limit_rows(config, host.as_ref()),
+            config,
         ));
     }
-    let (store, wire) = (state::open(global, &config)?, global.wire()?);
-    let recording = telemetry::begin(global, "fetch", &config, &settings, &store)?;
-    let mut builder = Hub::builder(config).wire(wire).store(store);
+    let (store, wire) = (state::open(global, config)?, global.wire()?);
+    let recording = telemetry::begin(global, "fetch", &loaded, &store)?;
+    let mut builder = Hub::builder(loaded.config).wire(wire).store(store);
     if let Some(observer) = recording.observer() {
         builder = builder.observer(observer);
     }

@@ -19,7 +19,7 @@ use crate::output;
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Limits) -> Result<ExitCode, Failure> {
     let (LimitsCommand::Show { host } | LimitsCommand::Doctor { host }) = &arguments.command;
-    let (config, _) = global.load()?;
+    let config = global.load()?.config;
     let host = host
         .as_deref()
         .map(Host::parse)

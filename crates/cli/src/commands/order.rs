@@ -18,16 +18,16 @@ use crate::output;
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Explain) -> Result<ExitCode, Failure> {
-    let (config, settings) = global.load()?;
+    let loaded = global.load()?;
     let usage = |text: String| Failure::Usage(text);
     let work =
         Work::new(Identifier::parse(&arguments.id).map_err(|error| usage(error.to_string()))?);
-    let choice = services::choice(&arguments.choice, &settings)?;
+    let choice = services::choice(&arguments.choice, &loaded.resolvers)?;
     let resolvers = all(&Arc::new(services::settings(
-        &config,
-        &settings,
+        &loaded.config,
+        &loaded.resolvers,
         arguments.choice.mailto.as_deref(),
-    )?));
+    )));
     let planned = order(&work, &choice, &resolvers);
     let shown = work.shown_id();
     let plan_name = |plan: Plan| match plan {

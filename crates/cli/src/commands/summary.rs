@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use docstokg_content::reason::Reason;
-use docstokg_hub::config::load;
 use docstokg_hub::files::write_whole;
+use docstokg_telemetry::config::SloSettings;
 use docstokg_telemetry::report;
 use docstokg_telemetry::sink::sqlite::open_to_read;
 use docstokg_telemetry::summary::{self, Check, RunChoice, Summary};
@@ -19,14 +19,15 @@ use crate::{output, telemetry};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &SummaryArguments) -> Result<ExitCode, Failure> {
-    let (config, settings) = global.load()?;
+    let loaded = global.load()?;
+    let configured = &loaded.settings.telemetry.slo;
     let targets = match &arguments.slo {
-        Some(Some(file)) => Some(load::slo(file, &settings.telemetry.slo)?),
-        Some(None) => Some(settings.telemetry.slo.clone()),
+        Some(Some(file)) => Some(SloSettings::from_file(file, configured)?),
+        Some(None) => Some(configured.clone()),
         None => None,
     };
     let path = arguments.telemetry.clone();
-    let Some(path) = path.or_else(|| telemetry::database(global, &config)) else {
+    let Some(path) = path.or_else(|| telemetry::database(global, &loaded.telemetry)) else {
         let message = "telemetry.sqlite is off, so there is nothing to summarise; \
                        --telemetry FILE names another database";
         return Err(Failure::Usage(message.to_owned()));

@@ -2,6 +2,8 @@
 
 #![allow(clippy::expect_used, reason = "a failed expectation is a failed test")]
 
+// Every section of the configuration: checked, shown, described.
+mod configuration;
 // Works in, files out.
 mod download;
 // Runs that are killed, find the disk full, or meet another run, and are continued.

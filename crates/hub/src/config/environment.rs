@@ -6,13 +6,11 @@
 
 use std::path::PathBuf;
 
+use docstokg_config::{Node, Problem, Section, Source, document, nearest, read};
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 
-use super::node::Node;
-use super::problem::{Problem, Source, nearest};
-use super::reader::read;
-use super::settings::{BackendSettings, GlobalSettings, HostSettings, IdentitySettings, Settings};
+use super::settings::{HostSettings, Settings, Warnings};
 
 /// Every variable that is read, with what it is for.
 pub const VARIABLES: [(&str, &str); 10] = [
@@ -77,7 +75,7 @@ pub(crate) fn split(variables: &[(String, String)]) -> Environment {
             "DOCSTOKG_RLIMITS_YAML" => environment.limits = Some(value.into()),
             "DOCSTOKG_BREAKERS_YAML" => environment.breakers = Some(value.into()),
             _ if name.starts_with(OVERRIDE) => {
-                environment.overrides.push((name.clone(), value.clone()))
+                environment.overrides.push((name.clone(), value.clone()));
             }
             _ if name.starts_with(BREAKER) => environment
                 .breaker_overrides
@@ -85,7 +83,7 @@ pub(crate) fn split(variables: &[(String, String)]) -> Environment {
             _ => match VARIABLES.iter().find(|(known, _)| known == name) {
                 Some((known, _)) => environment.values.push((known, value.clone())),
                 None if name.starts_with(PREFIX) && !name.starts_with(FOR_TESTS) => {
-                    environment.unknown.push(name.clone())
+                    environment.unknown.push(name.clone());
                 }
                 None => {}
             },
@@ -107,7 +105,7 @@ impl Environment {
                 let node = Node::nested(&[role.as_str()], Node::pairs(value, &source, problems));
                 let section =
                     read::<HostSettings>(&format!("limits.hosts.{host}"), node, &[], problems);
-                settings.hosts.push((host, section));
+                settings.limits.hosts.0.push((host, section));
             }
         }
         for (name, value) in &self.breaker_overrides {
@@ -120,32 +118,21 @@ impl Environment {
                     &source,
                     problems,
                 );
-                settings.breaker_hosts.push((host, breaker));
+                settings.breakers.hosts.0.push((host, breaker));
             }
         }
-        settings.warnings = self.unknown.iter().map(|name| unknown(name)).collect();
+        settings.warnings = Warnings(self.unknown.iter().map(|name| unknown(name)).collect());
         for (name, value) in &self.values {
             let source = Source::Environment((*name).into());
-            let leaf = |key: &str| Node::nested(&[key], Node::text(value, &source));
-            match *name {
-                "DOCSTOKG_RLIMIT_BACKEND" => {
-                    settings.backend.kind =
-                        read::<BackendSettings>("limits.backend", leaf("kind"), &[], problems).kind
-                }
-                "DOCSTOKG_RLIMIT_DSN" => {
-                    settings.backend.dsn =
-                        read::<BackendSettings>("limits.backend", leaf("dsn"), &[], problems).dsn
-                }
-                "DOCSTOKG_MAX_INFLIGHT" => {
-                    settings.global =
-                        read::<GlobalSettings>("limits.global", leaf("max_inflight"), &[], problems)
-                }
-                "DOCSTOKG_MAILTO" => {
-                    settings.identity =
-                        read::<IdentitySettings>("identity", leaf("mailto"), &[], problems)
-                }
-                _ => {}
-            }
+            let path: &[&str] = match *name {
+                "DOCSTOKG_RLIMIT_BACKEND" => &["limits", "backend", "kind"],
+                "DOCSTOKG_RLIMIT_DSN" => &["limits", "backend", "dsn"],
+                "DOCSTOKG_MAX_INFLIGHT" => &["limits", "global", "max_inflight"],
+                "DOCSTOKG_MAILTO" => &["identity", "mailto"],
+                _ => continue,
+            };
+            let node = Node::nested(path, Node::text(value, &source));
+            settings = document::read::<Settings>(node, problems).over(settings);
         }
         settings
     }
@@ -159,12 +146,7 @@ fn host_and_role(
     problems: &mut Vec<Problem>,
 ) -> Option<(Host, Role)> {
     let mut complain = |message: String, suggestion: Option<String>| {
-        problems.push(Problem {
-            source: source.clone(),
-            key: String::new(),
-            message,
-            suggestion,
-        });
+        problems.push(Problem::without_key(source, message).suggesting(suggestion));
     };
     let rest = name.strip_prefix(OVERRIDE).unwrap_or(name);
     let Some((host, role)) = rest.rsplit_once("__") else {
@@ -187,84 +169,59 @@ fn host_and_role(
 /// Says that a variable is not known, and which one may have been meant.
 fn unknown(name: &str) -> Problem {
     let known = VARIABLES.iter().map(|(known, _)| *known);
-    let message = "this variable is not known and has no effect".to_owned();
-    Problem {
-        source: Source::Environment(name.into()),
-        key: String::new(),
-        message,
-        suggestion: nearest(name, known),
-    }
+    let source = Source::Environment(name.into());
+    Problem::without_key(&source, "this variable is not known and has no effect")
+        .suggesting(nearest(name, known))
 }
 
 /// Reads a host out of a variable's name, in which `_` may stand for what shells cannot export.
 fn known_host(
-    host: &str,
+    text: &str,
     below: &Settings,
     source: &Source,
     problems: &mut Vec<Problem>,
 ) -> Option<Host> {
-    let mut complain = |message: String, suggestion: Option<String>| {
-        problems.push(Problem {
-            source: source.clone(),
-            key: String::new(),
-            message,
-            suggestion,
-        });
+    let found = if text.contains('_') {
+        host_spelled(text, below, source)
+    } else {
+        Host::parse(text).map_err(|error| Problem::without_key(source, error.to_string()))
     };
-    if !host.contains('_') {
-        return match Host::parse(host) {
-            Ok(host) => Some(host),
-            Err(error) => {
-                complain(error.to_string(), None);
-                None
-            }
-        };
-    }
-    let spelled = |host: &Host| host.as_str().replace(['.', '-', ':'], "_");
-    let wanted = host.to_ascii_lowercase();
-    let known: Vec<&Host> = below
-        .hosts
-        .iter()
-        .map(|(host, _)| host)
-        .chain(below.breaker_hosts.iter().map(|(host, _)| host))
+    found.map_err(|problem| problems.push(problem)).ok()
+}
+
+/// Finds the one known host that is spelled so with `_` for what shells cannot export.
+fn host_spelled(text: &str, below: &Settings, source: &Source) -> Result<Host, Problem> {
+    let spelling = |host: &Host| host.as_str().replace(['.', '-', ':'], "_");
+    let wanted = text.to_ascii_lowercase();
+    let with_limits = below.limits.hosts.iter().map(|(host, _)| host);
+    let with_breaker = below.breakers.hosts.iter().map(|(host, _)| host);
+    let mut known: Vec<(String, &Host)> = with_limits
+        .chain(with_breaker)
+        .map(|host| (spelling(host), host))
         .collect();
-    let mut matches: Vec<&Host> = known
+    known.sort();
+    known.dedup();
+    let matches: Vec<&Host> = known
         .iter()
-        .copied()
-        .filter(|host| spelled(host) == wanted)
+        .filter(|(spelled, _)| *spelled == wanted)
+        .map(|(_, host)| *host)
         .collect();
-    matches.sort();
-    matches.dedup();
     match matches.as_slice() {
-        [host] => Some((*host).clone()),
+        [host] => Ok((*host).clone()),
         [] => {
-            let close = nearest(
-                &wanted,
-                known
-                    .iter()
-                    .map(|host| spelled(host))
-                    .collect::<Vec<_>>()
-                    .iter()
-                    .map(String::as_str),
+            let message = format!(
+                "no known host is spelled '{text}' with '_' for '.' and '-'; name it in the config file first"
             );
-            complain(
-                format!(
-                    "no known host is spelled '{host}' with '_' for '.' and '-'; name it in the config file first"
-                ),
-                close,
-            );
-            None
+            let close = nearest(&wanted, known.iter().map(|(spelled, _)| spelled.as_str()));
+            Err(Problem::without_key(source, message).suggesting(close))
         }
         several => {
             let names: Vec<&str> = several.iter().map(|host| host.as_str()).collect();
-            complain(
-                format!(
-                    "'{host}' may mean {}; use the config file or --rate instead",
-                    names.join(" or ")
-                ),
-                None,
+            let message = format!(
+                "'{text}' may mean {}; use the config file or --rate instead",
+                names.join(" or ")
             );
-            None
+            Err(Problem::without_key(source, message))
         }
     }
 }

@@ -1,15 +1,11 @@
 //! Configuration from the command line, in the syntax that the seeds of this project set.
 
+use docstokg_config::reader::{Aliases, read};
+use docstokg_config::{Named, Node, Problem, Section, Source, document, nearest};
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 
-use super::node::Node;
-use super::problem::{Problem, Source, nearest};
-use super::reader::{Aliases, read};
-use super::settings::{
-    BackendSettings, BreakerSettings, GlobalSettings, HostSettings, Layer, Settings,
-    TransportSettings,
-};
+use super::settings::{BreakerSettings, HostSettings, Settings};
 
 /// What the command line says, as written.
 #[derive(Clone, Debug, Default)]
@@ -54,59 +50,78 @@ pub(crate) fn settings(flags: &Flags, problems: &mut Vec<Problem>) -> Settings {
     let mut settings = Settings::default();
     for text in &flags.rate {
         if let Some(host) = rate(text, problems) {
-            settings.hosts = vec![host].over(settings.hosts);
+            settings.limits.hosts = Named(vec![host]).over(settings.limits.hosts);
         }
     }
     for text in &flags.breaker {
-        let source = Source::Flag("--breaker".into());
-        if let Some((name, pairs)) = assignment(text, "HOST=fail_max:5,reset:60", &source, problems)
-        {
-            match Host::parse(name) {
-                Ok(host) => {
-                    let breaker =
-                        breaker(&format!("breakers.hosts.{host}"), pairs, &source, problems);
-                    settings.breaker_hosts = vec![(host, breaker)].over(settings.breaker_hosts);
-                }
-                Err(error) => problems.push(problem(&source, error.to_string())),
-            }
+        if let Some(host) = host_breaker(text, problems) {
+            settings.breakers.hosts = Named(vec![host]).over(settings.breakers.hosts);
         }
     }
     for text in &flags.breaker_resolver {
-        let source = Source::Flag("--breaker-resolver".into());
-        if let Some((name, pairs)) = assignment(text, "NAME=fail_max:4,reset:45", &source, problems)
-        {
-            let breaker = breaker(
-                &format!("breakers.resolvers.{name}"),
-                pairs,
-                &source,
-                problems,
-            );
-            settings.breaker_resolvers =
-                vec![(name.to_owned(), breaker)].over(settings.breaker_resolvers);
+        if let Some(resolver) = resolver_breaker(text, problems) {
+            settings.breakers.resolvers = Named(vec![resolver]).over(settings.breakers.resolvers);
         }
     }
-    let leaf = |flag: &str, key: &str, text: &Option<String>| {
-        let source = Source::Flag(flag.into());
-        text.as_ref()
-            .map(|text| Node::nested(&[key], Node::text(text, &source)))
-    };
-    if let Some(node) = leaf("--rate-backend", "kind", &flags.rate_backend) {
-        settings.backend = read::<BackendSettings>("limits.backend", node, &[], problems);
-    }
-    if let Some(node) = leaf("--rate-dsn", "dsn", &flags.rate_dsn) {
-        settings.backend.dsn = read::<BackendSettings>("limits.backend", node, &[], problems).dsn;
-    }
-    if let Some(node) = leaf("--max-inflight", "max_inflight", &flags.max_inflight) {
-        settings.global = read::<GlobalSettings>("limits.global", node, &[], problems);
-    }
-    if let Some(node) = leaf("--deadline", "deadline_s", &flags.deadline) {
-        settings.transport = read::<TransportSettings>("transport", node, &[], problems);
+    single_values(flags, problems)
+        .into_iter()
+        .fold(settings, |below, upper| upper.over(below))
+}
+
+/// Reads the flags that set one key each, and `--aimd`.
+fn single_values(flags: &Flags, problems: &mut Vec<Problem>) -> Vec<Settings> {
+    let mut layers = Vec::new();
+    let flagged: [(&str, &[&str], &Option<String>); 4] = [
+        (
+            "--rate-backend",
+            &["limits", "backend", "kind"],
+            &flags.rate_backend,
+        ),
+        ("--rate-dsn", &["limits", "backend", "dsn"], &flags.rate_dsn),
+        (
+            "--max-inflight",
+            &["limits", "global", "max_inflight"],
+            &flags.max_inflight,
+        ),
+        ("--deadline", &["transport", "deadline_s"], &flags.deadline),
+    ];
+    for (flag, path, text) in flagged {
+        if let Some(text) = text {
+            let node = Node::nested(path, Node::text(text, &Source::Flag(flag.into())));
+            layers.push(document::read(node, problems));
+        }
     }
     if let Some(text) = &flags.aimd {
         let node = Node::pairs(text, &Source::Flag("--aimd".into()), problems);
-        settings.aimd = read("limits.aimd", node, &AIMD_ALIASES, problems);
+        let mut settings = Settings::default();
+        settings.limits.aimd = read("limits.aimd", node, &AIMD_ALIASES, problems);
+        layers.push(settings);
     }
-    settings
+    layers
+}
+
+fn host_breaker(text: &str, problems: &mut Vec<Problem>) -> Option<(Host, BreakerSettings)> {
+    let source = Source::Flag("--breaker".into());
+    let (name, pairs) = assignment(text, "HOST=fail_max:5,reset:60", &source, problems)?;
+    match Host::parse(name) {
+        Ok(host) => {
+            let path = format!("breakers.hosts.{host}");
+            let breaker = breaker(&path, pairs, &source, problems);
+            Some((host, breaker))
+        }
+        Err(error) => {
+            problems.push(Problem::without_key(&source, error.to_string()));
+            None
+        }
+    }
+}
+
+fn resolver_breaker(text: &str, problems: &mut Vec<Problem>) -> Option<(String, BreakerSettings)> {
+    let source = Source::Flag("--breaker-resolver".into());
+    let (name, pairs) = assignment(text, "NAME=fail_max:4,reset:45", &source, problems)?;
+    let path = format!("breakers.resolvers.{name}");
+    let breaker = breaker(&path, pairs, &source, problems);
+    Some((name.to_owned(), breaker))
 }
 
 fn rate(text: &str, problems: &mut Vec<Problem>) -> Option<(Host, HostSettings)> {
@@ -118,17 +133,18 @@ fn rate(text: &str, problems: &mut Vec<Problem>) -> Option<(Host, HostSettings)>
         problems,
     )?;
     let Some((host, role)) = target.rsplit_once(':') else {
-        problems.push(problem(&source, format!("'{target}' is not HOST:ROLE")));
+        problems.push(Problem::without_key(
+            &source,
+            format!("'{target}' is not HOST:ROLE"),
+        ));
         return None;
     };
     let role = match role.parse::<Role>() {
         Ok(role) => role,
         Err(error) => {
             let suggestion = nearest(role, Role::ALL.map(Role::as_str));
-            problems.push(Problem {
-                suggestion,
-                ..problem(&source, error.to_string())
-            });
+            let problem = Problem::without_key(&source, error.to_string());
+            problems.push(problem.suggesting(suggestion));
             return None;
         }
     };
@@ -139,7 +155,7 @@ fn rate(text: &str, problems: &mut Vec<Problem>) -> Option<(Host, HostSettings)>
             Some((host, limits))
         }
         Err(error) => {
-            problems.push(problem(&source, error.to_string()));
+            problems.push(Problem::without_key(&source, error.to_string()));
             None
         }
     }
@@ -165,19 +181,10 @@ fn assignment<'a>(
         .split_once('=')
         .filter(|(name, _)| !name.trim().is_empty());
     if split.is_none() {
-        problems.push(problem(
+        problems.push(Problem::without_key(
             source,
             format!("'{text}' is not of the form {form}"),
         ));
     }
     split.map(|(name, pairs)| (name.trim(), pairs))
-}
-
-fn problem(source: &Source, message: String) -> Problem {
-    Problem {
-        source: source.clone(),
-        key: String::new(),
-        message,
-        suggestion: None,
-    }
 }

@@ -1,16 +1,17 @@
 //! Bringing the layers together: shipped < file < environment < flags.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+
+pub use docstokg_config::Problems;
+use docstokg_config::{
+    Layers, Node, Problem, Section, Source, Sourced, Unread, document, read_file, read_text,
+    section,
+};
 
 use super::environment;
 use super::flags::{self, Flags};
-use super::node::{self, Node, Value};
-use super::problem::{Problem, Source, Sourced};
-use super::reader::{Section, read};
-use super::resolve::resolve;
 use super::section_file::SectionFile;
-use super::settings::{BreakersPart, Layer, LimitsPart, Settings, SloSettings};
+use super::settings::{Settings, Warnings};
 use super::{BackendKind, Config};
 
 const SHIPPED: &str = include_str!("../../data/shipped.yaml");
@@ -28,17 +29,29 @@ pub struct Sources {
     pub backend: Option<BackendKind>,
 }
 
-/// What is wrong with the configuration: every problem at once.
-#[derive(Debug, thiserror::Error)]
-#[error("{}", lines(.0))]
-pub struct Problems(pub Vec<Problem>);
+section! {
+    /// The sections of a program that has the hub's alone: it may read a file that also configures
+    /// others.
+    HubAlone {
+        ..hub: Settings,
+        @telemetry: Unread,
+        @resolvers: Unread,
+    }
+}
 
-fn lines(problems: &[Problem]) -> String {
-    problems
-        .iter()
-        .map(Problem::to_string)
-        .collect::<Vec<_>>()
-        .join("\n")
+impl From<Settings> for HubAlone {
+    fn from(hub: Settings) -> Self {
+        Self {
+            hub,
+            ..Self::default()
+        }
+    }
+}
+
+impl AsRef<Settings> for HubAlone {
+    fn as_ref(&self) -> &Settings {
+        &self.hub
+    }
 }
 
 /// Returns the configuration that the program ships with.
@@ -49,135 +62,79 @@ pub fn shipped() -> Result<Config, Problems> {
     load(&Sources::default()).map(|(config, _)| config)
 }
 
-/// Reads all layers.
+/// Reads all layers of the hub's sections. Sections that other crates own are left unread.
 ///
 /// # Errors
-/// Every problem in every layer, each with its place.
+/// Every problem in every layer, each with its position.
 pub fn load(sources: &Sources) -> Result<(Config, Settings), Problems> {
-    let mut problems = Vec::new();
-    let mut shipped = shipped_settings(&mut problems);
-    if let Some(kind) = sources.backend {
-        shipped.backend.kind = Some(Sourced::new(kind, Source::Default));
-    }
+    let (config, read) = layers::<HubAlone>(sources).resolve(|read| read.hub.resolve())?;
+    Ok((config, read.hub))
+}
+
+/// Reads all layers for a program whose sections include the hub's. The program adds what the
+/// environment and its flags say about its own sections, and resolves all of them.
+#[must_use]
+pub fn layers<T: Section + From<Settings> + AsRef<Settings>>(sources: &Sources) -> Layers<T> {
+    let mut layers = Layers::<T>::default();
+    layers.add(|_, problems| shipped_settings(sources.backend, problems).into());
     let environment = environment::split(&sources.environment);
-    let file = sources.file.clone().or_else(|| environment.config.clone());
-    let mut written = Settings::default();
-    if let Some(path) = &file
-        && let Some(node) = read_file(path, &mut problems)
-    {
-        written = read_whole_or_section(node, path, &mut problems);
+    if let Some(path) = sources.file.as_ref().or(environment.config.as_ref()) {
+        layers.add(|_, problems| whole_or_section(path, problems));
     }
-    if let Some(path) = &environment.limits {
-        written = part::<LimitsPart>(path, &mut problems, "limits")
-            .0
-            .over(written);
+    for (section, path) in [
+        ("limits", &environment.limits),
+        ("breakers", &environment.breakers),
+    ] {
+        if let Some(path) = path {
+            layers.add(|_, problems| section_alone(section, path, problems));
+        }
     }
-    if let Some(path) = &environment.breakers {
-        written = part::<BreakersPart>(path, &mut problems, "breakers")
-            .0
-            .over(written);
-    }
-    let below = written.over(shipped);
-    let from_environment = environment.settings(&below, &mut problems);
-    let from_flags = flags::settings(&sources.flags, &mut problems);
-    let settings = from_flags.over(from_environment).over(below);
-    let config = resolve(&settings, &mut problems);
-    if problems.is_empty() {
-        return Ok((config, settings));
-    }
-    problems.sort_by_key(|problem| problem.source.line());
-    Err(Problems(problems))
+    layers.add(|below, problems| environment.settings(below.as_ref(), problems).into());
+    layers.add(|_, problems| flags::settings(&sources.flags, problems).into());
+    layers
 }
 
 /// Reads a configuration file. One that holds a single section without its name is read as that,
 /// and says so.
-fn read_whole_or_section(node: Node, path: &Path, problems: &mut Vec<Problem>) -> Settings {
-    let Some(section) = SectionFile::of(&node) else {
-        return read("", node, &[], problems);
+fn whole_or_section<T: Section + From<Settings>>(path: &Path, problems: &mut Vec<Problem>) -> T {
+    let Some(node) = read_file(path, problems) else {
+        return T::default();
     };
-    let source = node.source.clone();
-    let mut settings = match section {
-        SectionFile::Limits => read::<LimitsPart>("limits", node, &[], problems).0,
-        SectionFile::Breakers => read::<BreakersPart>("breakers", node, &[], problems).0,
+    let Some(section) = SectionFile::of(&node) else {
+        return document::read(node, problems);
     };
     let message = format!(
         "{} holds the keys of one section and was read as `{}:`",
         path.display(),
         section.name()
     );
-    settings.warnings.push(Problem {
-        source,
-        key: String::new(),
-        message,
-        suggestion: None,
-    });
-    settings
-}
-
-/// Reads targets from a file of their own, over those of the configuration.
-///
-/// # Errors
-/// Every problem, with its place.
-pub fn slo(path: &Path, below: &SloSettings) -> Result<SloSettings, Problems> {
-    let mut problems = Vec::new();
-    let read: SloSettings = part(path, &mut problems, "slo");
-    if problems.is_empty() {
-        Ok(read.over(below.clone()))
-    } else {
-        Err(Problems(problems))
-    }
-}
-
-fn part<T: Section>(path: &Path, problems: &mut Vec<Problem>, name: &str) -> T {
-    let Some(node) = read_file(path, problems) else {
-        return T::default();
+    let warning = Settings {
+        warnings: Warnings(vec![Problem::without_key(&node.source, message)]),
+        ..Settings::default()
     };
-    read(name, node, &[], problems)
+    let read: T = document::read(Node::nested(&[section.name()], node), problems);
+    T::from(warning).over(read)
 }
 
-fn read_file(path: &Path, problems: &mut Vec<Problem>) -> Option<Node> {
-    let shown = path.display().to_string();
-    match std::fs::read_to_string(path) {
-        Ok(text) => node::parse(&text, &shown, problems),
-        Err(error) => {
-            let source = Source::File {
-                path: Arc::from(shown.as_str()),
-                line: 1,
-            };
-            problems.push(Problem {
-                source,
-                key: String::new(),
-                message: format!("the file cannot be read: {error}"),
-                suggestion: None,
-            });
-            None
-        }
+/// Reads a file that holds one section without its name.
+fn section_alone<T: Section>(name: &str, path: &Path, problems: &mut Vec<Problem>) -> T {
+    match read_file(path, problems) {
+        Some(node) => document::read(Node::nested(&[name], node), problems),
+        None => T::default(),
     }
 }
 
 /// Reads what is built in. Values for known hosts are marked as shipped, the rest as defaults.
-fn shipped_settings(problems: &mut Vec<Problem>) -> Settings {
-    let Some(mut node) = node::parse(SHIPPED, "shipped.yaml", problems) else {
+fn shipped_settings(backend: Option<BackendKind>, problems: &mut Vec<Problem>) -> Settings {
+    let Some(mut node) = read_text(SHIPPED, "shipped.yaml", problems) else {
         return Settings::default();
     };
-    mark(&mut node, &Source::Default);
-    read("", node, &[], problems)
-}
-
-fn mark(node: &mut Node, source: &Source) {
-    node.source = source.clone();
-    match &mut node.value {
-        Value::List(items) => items.iter_mut().for_each(|item| mark(item, source)),
-        Value::Map(entries) => {
-            for entry in entries {
-                entry.source = source.clone();
-                let known = matches!(entry.key.as_str(), "hosts" | "sites");
-                mark(
-                    &mut entry.node,
-                    if known { &Source::Shipped } else { source },
-                );
-            }
-        }
-        _ => {}
+    node.mark(&Source::Default, &|key| {
+        matches!(key, "hosts" | "sites").then_some(Source::Shipped)
+    });
+    let mut settings: Settings = document::read(node, problems);
+    if let Some(kind) = backend {
+        settings.limits.backend.kind = Some(Sourced::new(kind, Source::Default));
     }
+    settings
 }

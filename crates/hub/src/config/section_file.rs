@@ -1,7 +1,8 @@
 //! A file that holds a single section, as `ratelimits.yaml` and `breakers.yaml` do: which one it
 //! is.
 
-use super::node::{Node, Value};
+use docstokg_config::Node;
+use docstokg_config::node::Value;
 
 /// A section that may stand in a file of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

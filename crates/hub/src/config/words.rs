@@ -1,73 +1,6 @@
 //! Settings that are one word out of a few.
 
-use serde_json::{Value as Json, json};
-
-use super::node::{Node, Value};
-use super::problem::nearest;
-use super::reader::FromNode;
-
-/// Declares an enum whose variants are words of the configuration.
-macro_rules! words {
-    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name {
-            $($(#[$doc])* $variant),+
-        }
-
-        impl $name {
-            const WORDS: &'static [(&'static str, Self)] = &[$(($word, Self::$variant)),+];
-
-            /// Returns the word used in config.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $word),+
-                }
-            }
-        }
-
-        impl FromNode for $name {
-            const KIND: &'static str = "word";
-
-            fn from_node(node: &Node) -> Result<Self, String> {
-                read_word(node, Self::WORDS)
-            }
-
-            fn schema() -> Json {
-                json!({ "enum": Self::WORDS.iter().map(|(word, _)| *word).collect::<Vec<_>>() })
-            }
-
-            fn show(&self) -> Json {
-                json!(self.as_str())
-            }
-        }
-    };
-}
-
-fn read_word<T: Copy>(node: &Node, words: &[(&str, T)]) -> Result<T, String> {
-    let list = || {
-        let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        match all.split_last() {
-            Some((last, [])) => (*last).to_owned(),
-            Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
-            None => String::new(),
-        }
-    };
-    let Value::Text(text) = &node.value else {
-        return Err(format!("expected {}, found {}", list(), node.describe()));
-    };
-    let text = text.trim();
-    if let Some((_, found)) = words
-        .iter()
-        .find(|(word, _)| word.eq_ignore_ascii_case(text))
-    {
-        return Ok(*found);
-    }
-    let meant = nearest(text, words.iter().map(|(word, _)| *word))
-        .map_or_else(String::new, |word| format!("; did you mean '{word}'?"));
-    Err(format!("'{text}' is not {}{meant}", list()))
-}
+use docstokg_config::words;
 
 words! {
     /// A kind of store.
@@ -110,5 +43,17 @@ words! {
         Batched = "batched",
         /// Nothing: the operating system writes when it likes.
         None = "none",
+    }
+}
+
+words! {
+    /// Which hosts receive the address of the person behind a run.
+    #[derive(Default)]
+    Contact {
+        /// The services that are asked for metadata.
+        #[default]
+        Services = "services",
+        /// Every host.
+        Everywhere = "everywhere",
     }
 }

@@ -14,6 +14,7 @@ use docstokg_hub::stores::private;
 use serde_json::{Map, Value, json};
 
 use super::{Sink, WriteFailure};
+use crate::config::TelemetryConfig;
 use crate::record::Stamped;
 use crate::run::Run;
 use events::events;
@@ -34,8 +35,12 @@ impl JsonlSink {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn open(path: &Path, run: Arc<Run>, config: Arc<Config>) -> std::io::Result<Self> {
-        let telemetry = &config.telemetry;
+    pub fn open(
+        path: &Path,
+        run: Arc<Run>,
+        config: Arc<Config>,
+        telemetry: &TelemetryConfig,
+    ) -> std::io::Result<Self> {
         let mut sink = Self {
             path: path.to_owned(),
             rotate: telemetry.jsonl_rotate,

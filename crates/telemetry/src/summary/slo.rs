@@ -1,10 +1,10 @@
 //! Targets, and whether a run meets them.
 
-use docstokg_hub::config::Sourced;
-use docstokg_hub::config::settings::SloSettings;
+use docstokg_config::Sourced;
 use serde::Serialize;
 
 use super::{Summary, share};
+use crate::config::SloSettings;
 
 /// One target and the figure of the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -5,6 +5,7 @@ use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{Sources, load};
 use docstokg_hub::config::settings::Settings;
 use docstokg_origin_sim::{Origin, Simulation};
+use docstokg_telemetry::config::TelemetryConfig;
 use docstokg_telemetry::record::Stamped;
 use docstokg_telemetry::sink::sqlite::{DatabaseError, SqliteSink, open_to_read};
 use docstokg_telemetry::sink::{Sink, WriteFailure};
@@ -74,6 +75,7 @@ fn a_sink_that_fails_is_reported_once_and_its_losses_are_counted() {
     let recorder = Recorder::start(
         run,
         Arc::new(config.clone()),
+        &TelemetryConfig::default(),
         vec![Box::new(Broken(Arc::clone(&seen)))],
         notice,
     )
@@ -103,8 +105,11 @@ fn a_sink_that_fails_is_reported_once_and_its_losses_are_counted() {
 
 #[test]
 fn a_full_queue_drops_and_counts_and_the_summary_says_so() {
-    let (mut config, settings) = load(&Sources::default()).expect("a configuration");
-    config.telemetry.queue = 8;
+    let (config, settings) = load(&Sources::default()).expect("a configuration");
+    let telemetry = TelemetryConfig {
+        queue: 8,
+        ..TelemetryConfig::default()
+    };
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join("t.sqlite3");
     let run = Arc::new(Run::begin("test", &settings, &SystemClock));
@@ -113,6 +118,7 @@ fn a_full_queue_drops_and_counts_and_the_summary_says_so() {
     let recorder = Recorder::start(
         run,
         Arc::new(config),
+        &telemetry,
         vec![Box::new(sink)],
         Arc::new(|_: &str| {}),
     )

@@ -8,6 +8,7 @@ use docstokg_hub::config::load::{Sources, load};
 use docstokg_hub::stores::StateStore;
 use docstokg_hub::{Hub, RateWait, Request};
 use docstokg_origin_sim::{Origin, SimTransport, Simulation, Web};
+use docstokg_telemetry::config::TelemetryConfig;
 use docstokg_telemetry::recorder::Recorded;
 use docstokg_telemetry::sink::Sink;
 use docstokg_telemetry::sink::jsonl::JsonlSink;
@@ -81,15 +82,27 @@ impl World {
         )));
         let path = |name: &str| directory.path().join(name);
         let sqlite = SqliteSink::open(&path("telemetry.sqlite3"), Arc::clone(&run), None, clock);
-        let jsonl = JsonlSink::open(&path("events.jsonl"), Arc::clone(&run), Arc::clone(&shared));
+        let telemetry = TelemetryConfig::default();
+        let jsonl = JsonlSink::open(
+            &path("events.jsonl"),
+            Arc::clone(&run),
+            Arc::clone(&shared),
+            &telemetry,
+        );
         let textfile = Some(path("metrics.prom"));
         let sinks: Vec<Box<dyn Sink>> = vec![
             Box::new(sqlite.expect("a database")),
             Box::new(jsonl.expect("a file")),
             Box::new(MetricsSink::new(Arc::clone(&metrics), textfile)),
         ];
-        let recorder = Recorder::start(Arc::clone(&run), shared, sinks, Arc::new(|_: &str| {}))
-            .expect("a recorder");
+        let recorder = Recorder::start(
+            Arc::clone(&run),
+            shared,
+            &telemetry,
+            sinks,
+            Arc::new(|_: &str| {}),
+        )
+        .expect("a recorder");
         metrics.lock().watch_store(Arc::clone(&store));
         let hub = Hub::builder(config)
             .runtime(simulation.runtime())

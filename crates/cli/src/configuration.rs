@@ -1,0 +1,110 @@
+//! The sections that this program has, read together: the hub's, telemetry's and content's.
+
+use std::path::PathBuf;
+
+use docstokg_config::{both, section};
+use docstokg_content::config::{self as content, ResolverConfig, ResolverSettings};
+use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::load::{self, Problems, Sources};
+use docstokg_hub::config::{self as hub, BackendKind, Config};
+use docstokg_telemetry::config::{TelemetryConfig, TelemetrySettings};
+
+use crate::arguments::Global;
+use crate::exit::Failure;
+use crate::output;
+
+section! {
+    /// Everything that can be configured in `docstokg`, as written.
+    Settings {
+        ..hub: hub::settings::Settings,
+        +telemetry: TelemetrySettings,
+        +resolvers: ResolverSettings,
+    }
+}
+
+/// The configuration that holds, and what it was written as.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// The hub's.
+    pub(crate) config: Config,
+    /// What is recorded.
+    pub(crate) telemetry: TelemetryConfig,
+    /// Which sources are tried.
+    pub(crate) resolvers: ResolverConfig,
+    /// All sections as written.
+    pub(crate) settings: Settings,
+}
+
+impl From<hub::settings::Settings> for Settings {
+    fn from(hub: hub::settings::Settings) -> Self {
+        Self {
+            hub,
+            ..Self::default()
+        }
+    }
+}
+
+impl AsRef<hub::settings::Settings> for Settings {
+    fn as_ref(&self) -> &hub::settings::Settings {
+        &self.hub
+    }
+}
+
+impl Global {
+    /// Reads all layers of the configuration.
+    pub(crate) fn load(&self) -> Result<Loaded, Failure> {
+        self.load_with(self.config.clone())
+    }
+
+    /// Reads all layers of the configuration, with this file.
+    pub(crate) fn load_with(&self, file: Option<PathBuf>) -> Result<Loaded, Failure> {
+        let environment = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        let loaded = resolve(&Sources {
+            file,
+            environment: environment.collect(),
+            flags: self.flags(),
+            backend: Some(BackendKind::Sqlite),
+        })?;
+        if !self.quiet {
+            for warning in loaded.settings.hub.warnings.iter() {
+                output::tell(&format!("docstokg: warning: {warning}"));
+            }
+        }
+        Ok(loaded)
+    }
+
+    fn flags(&self) -> Flags {
+        Flags {
+            rate: self.rate.clone(),
+            rate_backend: self.rate_backend.clone(),
+            rate_dsn: self.rate_dsn.clone(),
+            max_inflight: self.max_inflight.clone(),
+            aimd: self.aimd.clone(),
+            breaker: self.breaker.clone(),
+            breaker_resolver: self.breaker_resolver.clone(),
+            deadline: self.deadline.clone(),
+        }
+    }
+}
+
+/// Reads and resolves every section: the problems of all of them come at once.
+fn resolve(sources: &Sources) -> Result<Loaded, Problems> {
+    let mut layers = load::layers::<Settings>(sources);
+    layers.add(|_, problems| Settings {
+        resolvers: content::environment(&sources.environment, problems),
+        ..Settings::default()
+    });
+    let resolved = layers.resolve(|settings| {
+        let others = both(settings.telemetry.resolve(), settings.resolvers.resolve());
+        both(settings.hub.resolve(), others)
+    });
+    let ((config, (telemetry, resolvers)), settings) = resolved?;
+    Ok(Loaded {
+        config,
+        telemetry,
+        resolvers,
+        settings,
+    })
+}

@@ -1,0 +1,230 @@
+//! The `breakers` section.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_config::{Problem, Section, Source};
+use docstokg_policy::breaker::{BreakerPolicy, RollingWindow};
+use docstokg_policy::classify::Classifier;
+
+use super::limits::breaker_backend;
+use super::{seconds, value};
+use crate::config::settings::{
+    BreakerSettings, ClassifySettings, RoleBreakerSettings, Settings, TrialSettings,
+};
+use crate::config::{BreakerConfig, Breakers};
+
+/// Resolves the section. With an adaptive rate, several failures of one epoch count once for hosts;
+/// resolvers have no rate.
+pub(super) fn breakers(
+    settings: &Settings,
+    has_adaptive_rate: bool,
+    problems: &mut Vec<Problem>,
+) -> Breakers {
+    let written = &settings.breakers;
+    let of_host = Counting {
+        one_failure_per_epoch: has_adaptive_rate,
+    };
+    let of_resolver = Counting {
+        one_failure_per_epoch: false,
+    };
+    let defaults = &written.defaults;
+    Breakers {
+        defaults: of_host.breaker(defaults, "breakers.defaults", problems),
+        backend: breaker_backend(settings, problems),
+        hosts: written
+            .hosts
+            .iter()
+            .map(|(host, own)| {
+                let path = format!("breakers.hosts.{host}");
+                let own = own.clone().over(defaults.clone());
+                (host.clone(), of_host.own_breaker(&own, &path, problems))
+            })
+            .collect(),
+        resolver_defaults: of_resolver.breaker(defaults, "breakers.defaults", &mut Vec::new()),
+        resolvers: written
+            .resolvers
+            .iter()
+            .map(|(name, own)| {
+                let path = format!("breakers.resolvers.{name}");
+                let own = own.clone().over(defaults.clone());
+                let breaker = of_resolver.own_breaker(&own, &path, problems);
+                (Arc::from(name.as_str()), breaker)
+            })
+            .collect(),
+    }
+}
+
+/// How failures count.
+struct Counting {
+    one_failure_per_epoch: bool,
+}
+
+impl Counting {
+    /// Resolves the breaker of a host or resolver, merged over the defaults. Problems of the
+    /// defaults have been reported already.
+    fn own_breaker(
+        &self,
+        merged: &BreakerSettings,
+        path: &str,
+        problems: &mut Vec<Problem>,
+    ) -> BreakerConfig {
+        let mut own = Vec::new();
+        let config = self.breaker(merged, path, &mut own);
+        own.retain(|new| {
+            !problems
+                .iter()
+                .any(|known| known.source == new.source && known.message == new.message)
+        });
+        problems.append(&mut own);
+        config
+    }
+
+    fn breaker(
+        &self,
+        written: &BreakerSettings,
+        path: &str,
+        problems: &mut Vec<Problem>,
+    ) -> BreakerConfig {
+        let policy = self.policy(written, path, problems);
+        let roles = &written.roles;
+        let roles = [
+            (&roles.metadata, "metadata"),
+            (&roles.landing, "landing"),
+            (&roles.artifact, "artifact"),
+        ];
+        BreakerConfig {
+            roles: roles.map(|(role, name)| {
+                let path = format!("{path}.roles.{name}");
+                role_policy(role, &policy, &path, problems).map(Arc::new)
+            }),
+            policy: Arc::new(policy),
+            classifier: Arc::new(classifier(&written.classify)),
+        }
+    }
+
+    fn policy(
+        &self,
+        written: &BreakerSettings,
+        path: &str,
+        problems: &mut Vec<Problem>,
+    ) -> BreakerPolicy {
+        let base = BreakerPolicy::default();
+        let mut length = |set, key: &str, otherwise: Duration| {
+            seconds(
+                set,
+                &format!("{path}.{key}"),
+                otherwise.as_secs_f64(),
+                problems,
+            )
+        };
+        let policy = BreakerPolicy {
+            fail_max: value(&written.fail_max, base.fail_max),
+            reset: length(&written.reset_timeout_s, "reset_timeout_s", base.reset),
+            reset_ceiling: length(
+                &written.reset_ceiling_s,
+                "reset_ceiling_s",
+                base.reset_ceiling,
+            ),
+            retry_after_cap: length(
+                &written.retry_after_cap_s,
+                "retry_after_cap_s",
+                base.retry_after_cap,
+            ),
+            window: None,
+            trial_calls: trial_calls(&written.trial_calls, written),
+            jitter: Duration::from_millis(value(&written.jitter_ms, 150)),
+            throttle_block: written.throttle_block_s.is_some().then(|| {
+                length(
+                    &written.throttle_block_s,
+                    "throttle_block_s",
+                    Duration::ZERO,
+                )
+            }),
+            one_failure_per_epoch: self.one_failure_per_epoch,
+            shadow: value(&written.shadow, false),
+        };
+        BreakerPolicy {
+            window: rolling(written, policy.reset, path, problems),
+            ..policy
+        }
+    }
+}
+
+/// Returns the probes at once of each role; a role's own number comes over the common one.
+fn trial_calls(common: &TrialSettings, written: &BreakerSettings) -> [u32; 3] {
+    let roles = &written.roles;
+    [
+        (&roles.metadata, &common.metadata, 1),
+        (&roles.landing, &common.landing, 1),
+        (&roles.artifact, &common.artifact, 2),
+    ]
+    .map(|(own, common, otherwise)| value(&own.trial_calls, value(common, otherwise)))
+}
+
+/// Returns the policy of a role that counts for itself.
+fn role_policy(
+    role: &RoleBreakerSettings,
+    policy: &BreakerPolicy,
+    path: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<BreakerPolicy> {
+    if role.fail_max.is_none() && role.reset_timeout_s.is_none() {
+        return None;
+    }
+    Some(BreakerPolicy {
+        fail_max: value(&role.fail_max, policy.fail_max),
+        reset: seconds(
+            &role.reset_timeout_s,
+            &format!("{path}.reset_timeout_s"),
+            policy.reset.as_secs_f64(),
+            problems,
+        ),
+        ..policy.clone()
+    })
+}
+
+fn classifier(written: &ClassifySettings) -> Classifier {
+    let defaults = Classifier::default();
+    Classifier {
+        failure: written.failure.clone().map(|set| set.value.0),
+        neutral: written
+            .neutral
+            .clone()
+            .map_or(defaults.neutral, |set| set.value.0),
+        count_408: value(&written.count_408, false),
+    }
+}
+
+fn rolling(
+    written: &BreakerSettings,
+    reset: Duration,
+    path: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<RollingWindow> {
+    let window = &written.window;
+    match (
+        &window.threshold_failures,
+        &window.window_s,
+        &window.cooldown_s,
+    ) {
+        (None, None, None) => None,
+        (Some(threshold), Some(within), cooldown) => Some(RollingWindow {
+            threshold_failures: threshold.value,
+            within: Duration::from_secs(within.value.get().into()),
+            cooldown: cooldown.as_ref().map_or(reset, |cooldown| {
+                Duration::from_secs(cooldown.value.get().into())
+            }),
+        }),
+        (threshold, within, cooldown) => {
+            let source = [threshold, within, cooldown]
+                .into_iter()
+                .flatten()
+                .next()
+                .map_or(Source::Default, |set| set.source.clone());
+            let message = "threshold_failures and window_s belong together: give both";
+            problems.push(Problem::new(&source, format!("{path}.window"), message));
+            None
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The `limits` section, and the stores of limits and breakers.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_config::{Problem, Section, Source, Sourced};
+use docstokg_policy::adaptive::AdaptivePolicy;
+use docstokg_policy::role::Role;
+use docstokg_policy::windows::Multiplier;
+
+use super::value;
+use crate::config::settings::{
+    AimdSettings, BackendSettings, HostSettings, RoleSettings, RolesSettings, Settings,
+    SharedSettings,
+};
+use crate::config::{
+    Backend, BackendKind, BudgetLimits, Concurrency, HostLimits, Limits, OnStoreFailure, RoleLimits,
+};
+
+pub(super) fn limits(settings: &Settings, problems: &mut Vec<Problem>) -> Limits {
+    let written = &settings.limits;
+    let adaptive = adaptive(&written.aimd, problems);
+    let max_inflight = written.global.max_inflight.clone();
+    Limits {
+        defaults: Role::ALL
+            .map(|role| role_limits(written.defaults.of(role), &RoleSettings::default())),
+        hosts: written
+            .hosts
+            .iter()
+            .map(|(host, limits)| (host.clone(), host_limits(limits, &written.defaults)))
+            .collect(),
+        backend: backend(settings, problems),
+        services: written
+            .services
+            .iter()
+            .map(|(name, written)| (Arc::from(name.as_str()), budget(written)))
+            .collect(),
+        adaptive,
+        max_inflight: max_inflight
+            .map_or(Sourced::new(NonZeroU32::new(500), Source::Default), |set| {
+                set.map(|most| most.0)
+            }),
+        guard: Duration::from_millis(value(&written.global.guard_ms, 10)),
+    }
+}
+
+fn role_limits(written: &RoleSettings, defaults: &RoleSettings) -> RoleLimits {
+    let merged = written.clone().over(defaults.clone());
+    let unset = Source::Default;
+    RoleLimits {
+        rates: merged
+            .rates
+            .map_or(Sourced::new(Vec::new(), unset.clone()), |set| {
+                set.map(|rates| rates.0)
+            }),
+        max_delay: merged
+            .max_delay_ms
+            .map_or(Sourced::new(Duration::ZERO, unset.clone()), |set| {
+                set.map(Duration::from_millis)
+            }),
+        count_head: merged
+            .count_head
+            .unwrap_or(Sourced::new(false, unset.clone())),
+        shared_slots: value(&merged.concurrency, Concurrency::Local) == Concurrency::Shared,
+        max_concurrent: merged
+            .max_concurrent
+            .map_or(Sourced::new(None, unset), |set| set.map(|most| most.0)),
+    }
+}
+
+fn host_limits(written: &HostSettings, defaults: &RolesSettings) -> HostLimits {
+    HostLimits {
+        roles: Role::ALL.map(|role| role_limits(written.roles.of(role), defaults.of(role))),
+        kinds: written
+            .kinds
+            .iter()
+            .map(|(name, kind)| (Arc::from(name.as_str()), budget(kind)))
+            .collect(),
+    }
+}
+
+pub(super) fn budget(written: &SharedSettings) -> BudgetLimits {
+    BudgetLimits {
+        rates: written
+            .rates
+            .clone()
+            .map_or(Sourced::new(Vec::new(), Source::Default), |set| {
+                set.map(|rates| rates.0)
+            }),
+        shared_slots: value(&written.concurrency, Concurrency::Local) == Concurrency::Shared,
+        max_concurrent: written
+            .max_concurrent
+            .clone()
+            .map_or(Sourced::new(None, Source::Default), |set| {
+                set.map(|most| most.0)
+            }),
+    }
+}
+
+/// Returns where the limiter's state lives. Where only one of the two stores is given it serves
+/// both.
+fn backend(settings: &Settings, problems: &mut Vec<Problem>) -> Backend {
+    let written = &settings.limits.backend;
+    let is_given = written
+        .kind
+        .as_ref()
+        .is_some_and(|kind| kind.source != Source::Default);
+    let chosen = if is_given {
+        written.clone()
+    } else {
+        settings
+            .breakers
+            .cooldown_store
+            .clone()
+            .over(written.clone())
+    };
+    store_of(
+        &chosen,
+        "limits.backend",
+        "set limits.backend.dsn, DOCSTOKG_RLIMIT_DSN or --rate-dsn",
+        problems,
+    )
+}
+
+/// Returns where the breakers' state lives, where that is another store than the limiter's.
+pub(super) fn breaker_backend(settings: &Settings, problems: &mut Vec<Problem>) -> Option<Backend> {
+    let own = &settings.breakers.cooldown_store;
+    let (breakers, limits) = (own.kind.as_ref()?, settings.limits.backend.kind.as_ref()?);
+    if limits.source == Source::Default || (limits.value == breakers.value && own.dsn.is_none()) {
+        return None;
+    }
+    let is_same_store = own.dsn.as_ref().map(|dsn| &dsn.value)
+        == settings.limits.backend.dsn.as_ref().map(|dsn| &dsn.value);
+    if limits.value == breakers.value && is_same_store {
+        return None;
+    }
+    Some(store_of(
+        own,
+        "breakers.cooldown_store",
+        "set breakers.cooldown_store.dsn",
+        problems,
+    ))
+}
+
+fn store_of(
+    written: &BackendSettings,
+    path: &str,
+    remedy: &str,
+    problems: &mut Vec<Problem>,
+) -> Backend {
+    let kind = written
+        .kind
+        .clone()
+        .unwrap_or(Sourced::new(BackendKind::Memory, Source::Default));
+    if kind.value == BackendKind::Redis && written.dsn.is_none() {
+        let message = format!("redis needs a place: {remedy}, e.g. redis://127.0.0.1:6379/0");
+        problems.push(Problem::new(&kind.source, format!("{path}.dsn"), message));
+    }
+    Backend {
+        kind,
+        dsn: written
+            .dsn
+            .as_ref()
+            .map_or_else(String::new, |dsn| dsn.value.0.clone()),
+        on_failure: value(&written.on_store_failure, OnStoreFailure::Local),
+        assumed_peers: written
+            .assumed_peers
+            .as_ref()
+            .map_or(4, |set| set.value.get()),
+        group: written.group.as_ref().map(|set| set.value.clone()),
+    }
+}
+
+fn adaptive(written: &AimdSettings, problems: &mut Vec<Problem>) -> Option<AdaptivePolicy> {
+    let mut share = |set: &Option<Sourced<f64>>, key: &str, scale: f64, otherwise: f64| {
+        let Some(set) = set else { return otherwise };
+        if set.value > scale {
+            let message = format!("{} is more than {scale}", set.value);
+            problems.push(Problem::new(
+                &set.source,
+                format!("limits.aimd.{key}"),
+                message,
+            ));
+        }
+        set.value / scale
+    };
+    let policy = AdaptivePolicy {
+        window: Duration::from_secs(u64::from(
+            written.window_s.as_ref().map_or(60, |set| set.value.get()),
+        )),
+        high_ratio: share(&written.high_429_ratio, "high_429_ratio", 1.0, 0.05),
+        increase: share(&written.increase_step_pct, "increase_step_pct", 100.0, 0.05),
+        decrease: share(&written.decrease_step_pct, "decrease_step_pct", 100.0, 0.20),
+        lowest: Multiplier::from_share(share(&written.min_multiplier, "min_multiplier", 1.0, 0.3)),
+        highest: Multiplier::from_share(share(&written.max_multiplier, "max_multiplier", 1.0, 1.0)),
+    };
+    if policy.lowest > policy.highest {
+        let source = written
+            .min_multiplier
+            .as_ref()
+            .map_or(Source::Default, |set| set.source.clone());
+        problems.push(Problem::new(
+            &source,
+            "limits.aimd.min_multiplier",
+            "min_multiplier is above max_multiplier",
+        ));
+        return None;
+    }
+    value(&written.enabled, false).then_some(policy)
+}

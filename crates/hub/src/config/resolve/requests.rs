@@ -1,0 +1,129 @@
+//! The sections `sites`, `retry`, `transport` and `identity`.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_config::{ByName, Named, Problem, Sourced};
+use docstokg_policy::host::Host;
+use docstokg_policy::retry::RetryPolicy;
+
+use super::limits::budget;
+use super::{seconds, value};
+use crate::config::settings::{IdentitySettings, RetrySettings, SiteSettings, TransportSettings};
+use crate::config::{Contact, Durability, Identity, SiteConfig, TransportConfig};
+
+pub(super) fn sites(
+    written: &Named<ByName, SiteSettings>,
+    problems: &mut Vec<Problem>,
+) -> Vec<SiteConfig> {
+    let mut owner: HashMap<Host, String> = HashMap::new();
+    let mut sites = Vec::new();
+    for (name, site) in written {
+        let Some(hosts) = &site.hosts else { continue };
+        for host in &hosts.value.0 {
+            if let Some(other) = owner.insert(host.clone(), name.clone()) {
+                let message =
+                    format!("{host} belongs to the site {other} already; a host has one site");
+                let key = format!("sites.{name}.hosts");
+                problems.push(Problem::new(&hosts.source, key, message));
+            }
+        }
+        let common = (site.common.rates.is_some() || site.common.max_concurrent.is_some())
+            .then(|| budget(&site.common));
+        sites.push(SiteConfig {
+            name: Arc::from(name.as_str()),
+            hosts: hosts.value.0.clone(),
+            common,
+        });
+    }
+    sites
+}
+
+pub(super) fn retry(written: &RetrySettings) -> RetryPolicy {
+    RetryPolicy {
+        attempts: value(&written.attempts, NonZeroU32::MIN),
+        transient_base: Duration::from_millis(value(&written.transient_base_ms, 200)),
+        throttled_base: Duration::from_millis(value(&written.throttled_base_ms, 1_000)),
+        ceiling: Duration::from_millis(value(&written.ceiling_ms, 30_000)),
+    }
+}
+
+pub(super) fn transport(
+    written: &TransportSettings,
+    problems: &mut Vec<Problem>,
+) -> TransportConfig {
+    let mut length =
+        |set, key: &str, otherwise| seconds(set, &format!("transport.{key}"), otherwise, problems);
+    let deadline = length(&written.deadline_s, "deadline_s", 120.0);
+    TransportConfig {
+        connect_timeout: length(&written.connect_timeout_s, "connect_timeout_s", 10.0),
+        header_timeout: length(&written.header_timeout_s, "header_timeout_s", 30.0),
+        idle_timeout: length(&written.idle_timeout_s, "idle_timeout_s", 30.0),
+        min_throughput: value(&written.min_throughput_bytes_s, 64),
+        throughput_window: length(&written.throughput_window_s, "throughput_window_s", 30.0),
+        consumer_timeout: length(&written.consumer_timeout_s, "consumer_timeout_s", 60.0),
+        max_body: value(&written.max_body_bytes, 64 << 20),
+        max_file: value(&written.max_file_bytes, 16 << 30),
+        max_decode_ratio: u64::from(
+            written
+                .max_decode_ratio
+                .as_ref()
+                .map_or(200, |set| set.value.get()),
+        ),
+        max_redirects: value(&written.max_redirects, 10),
+        allow_downgrade: value(&written.allow_downgrade, false),
+        allow_internal: value(&written.allow_internal, false),
+        deadline: (!deadline.is_zero()).then_some(deadline),
+        durability: value(&written.durability, Durability::Batched),
+    }
+}
+
+pub(super) fn identity(written: &IdentitySettings, problems: &mut Vec<Problem>) -> Identity {
+    let mut text =
+        |set: &Option<Sourced<String>>, key: &str, is_right: fn(&str) -> bool, form: &str| {
+            let set = set.as_ref()?;
+            if !is_right(&set.value) {
+                let message = format!("'{}' is not {form}", set.value);
+                problems.push(Problem::new(
+                    &set.source,
+                    format!("identity.{key}"),
+                    message,
+                ));
+            }
+            Some(set.value.clone())
+        };
+    Identity {
+        mailto: text(
+            &written.mailto,
+            "mailto",
+            is_email_address,
+            "an e-mail address",
+        ),
+        url: text(&written.url, "url", is_page, "an http or https URL"),
+        contact: value(&written.contact, Contact::Services),
+    }
+}
+
+/// Tells whether a text is an e-mail address that can stand in a header and a query.
+#[must_use]
+pub fn is_email_address(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_graphic() && !"();<>,".contains(c);
+    text.chars().all(is_plain)
+        && text.split_once('@').is_some_and(|(user, host)| {
+            !user.is_empty()
+                && host.contains('.')
+                && !host.contains('@')
+                && !host.starts_with('.')
+                && !host.ends_with('.')
+        })
+}
+
+/// Tells whether a text is the address of a page that can stand in the `User-Agent`.
+fn is_page(text: &str) -> bool {
+    (text.starts_with("https://") || text.starts_with("http://"))
+        && text
+            .chars()
+            .all(|c| c.is_ascii() && !c.is_ascii_control() && !matches!(c, '(' | ')' | ';'))
+}

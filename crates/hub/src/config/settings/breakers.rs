@@ -1,0 +1,189 @@
+//! The `breakers` section.
+
+use std::num::NonZeroU32;
+
+use docstokg_config::document::Version;
+use docstokg_config::section::{closed_schema, merge};
+use docstokg_config::{ByName, Key, MapReader, Named, Section, Setting, section};
+use serde_json::{Map, Value as Json, json};
+
+use super::limits::{BackendSettings, ByHost};
+use crate::config::values::Statuses;
+use crate::config::words::BackendKind;
+
+section! {
+    /// An open on failures that are not in a row.
+    RollingSettings {
+        /// How many failures
+        threshold_failures: NonZeroU32 = "none",
+        /// Within how many seconds
+        window_s: NonZeroU32 = "none",
+        /// For how many seconds it opens
+        cooldown_s: NonZeroU32 = "reset_timeout_s",
+    }
+}
+
+section! {
+    /// Probes while half-open.
+    TrialSettings {
+        /// Probes of metadata requests at once
+        metadata: u32 = "1",
+        /// Probes of landing requests at once
+        landing: u32 = "1",
+        /// Probes of artifact requests at once
+        artifact: u32 = "2",
+    }
+}
+
+section! {
+    /// What counts as what.
+    ClassifySettings {
+        /// Statuses that count as failures
+        failure: Statuses = "429 and every 5xx",
+        /// Statuses that neither count nor reset, beside 4xx that are no failures
+        neutral: Statuses = "401, 403, 404, 410, 451",
+        /// Whether 408 counts as a failure
+        count_408: bool = "false",
+    }
+}
+
+section! {
+    /// A role that counts its own failures.
+    RoleBreakerSettings {
+        /// Failures in a row that open the breaker for this role alone
+        fail_max: NonZeroU32 = "none",
+        /// How long its first open lasts, in seconds
+        reset_timeout_s: f64 = "none",
+        /// Probes of this role at once, instead of `trial_calls`
+        trial_calls: u32 = "none",
+    }
+}
+
+section! {
+    /// Roles that count their own failures.
+    RoleBreakersSettings {
+        @metadata: RoleBreakerSettings,
+        @landing: RoleBreakerSettings,
+        @artifact: RoleBreakerSettings,
+    }
+}
+
+section! {
+    /// The breaker of one host or resolver.
+    BreakerSettings {
+        /// Failures in a row that open it
+        fail_max: NonZeroU32 = "5",
+        /// How long the first open lasts, in seconds; repeated opens double it
+        reset_timeout_s: f64 = "60",
+        /// The longest that repeated opens lengthen to, in seconds
+        reset_ceiling_s: f64 = "900",
+        /// The longest block that a server's Retry-After may ask for, in seconds
+        retry_after_cap_s: f64 = "86400",
+        /// The most that a probe of a half-open breaker is put off, in milliseconds
+        jitter_ms: u64 = "150",
+        /// A block after a 429 without Retry-After, in seconds
+        throttle_block_s: f64 = "none",
+        /// Decide and record, but refuse nothing
+        shadow: bool = "false",
+        @window: RollingSettings,
+        @trial_calls: TrialSettings,
+        @classify: ClassifySettings,
+        @roles: RoleBreakersSettings,
+    }
+}
+
+/// Circuit breakers, and where their state lives.
+#[derive(Clone, Debug, Default)]
+pub struct BreakersSettings {
+    /// What holds for hosts and resolvers without an entry.
+    pub defaults: BreakerSettings,
+    /// By host.
+    pub hosts: Named<ByHost, BreakerSettings>,
+    /// By resolver.
+    pub resolvers: Named<ByName, BreakerSettings>,
+    /// Where breakers are kept, where that is another store than the limits'.
+    pub cooldown_store: BackendSettings,
+}
+
+/// The rows of the documentation that stand for groups of keys.
+const GROUPS: [(&str, &str, &str, &str); 3] = [
+    (
+        "hosts.HOST",
+        "group",
+        "`breakers.defaults`",
+        "The same keys as `breakers.defaults`, for one host",
+    ),
+    (
+        "resolvers.NAME",
+        "group",
+        "`breakers.defaults`",
+        "The same keys as `breakers.defaults`, for one resolver; `resolver_overrides` is another name for `resolvers`",
+    ),
+    (
+        "cooldown_store",
+        "word or group",
+        "`limits.backend`",
+        "Where breakers are kept; its kind may be written as one word. One store given, here or as `limits.backend`, serves both",
+    ),
+];
+
+impl Section for BreakersSettings {
+    fn read(reader: &mut MapReader<'_>) -> Self {
+        Version::read(reader);
+        let resolvers: Named<ByName, _> = reader.section("resolvers");
+        // Seed 000 has another name for them.
+        let overrides = reader.section("resolver_overrides");
+        Self {
+            defaults: reader.section("defaults"),
+            hosts: reader.section("hosts"),
+            resolvers: resolvers.over(overrides),
+            cooldown_store: reader.section_or_word("cooldown_store", "kind"),
+        }
+    }
+
+    fn over(self, lower: Self) -> Self {
+        Self {
+            defaults: self.defaults.over(lower.defaults),
+            hosts: self.hosts.over(lower.hosts),
+            resolvers: self.resolvers.over(lower.resolvers),
+            cooldown_store: self.cooldown_store.over(lower.cooldown_store),
+        }
+    }
+
+    fn keys(prefix: &str, keys: &mut Vec<Key>) {
+        BreakerSettings::keys(&format!("{prefix}defaults."), keys);
+        keys.extend(GROUPS.map(|(name, kind, default, about)| Key {
+            path: format!("{prefix}{name}"),
+            kind,
+            default,
+            about,
+        }));
+        BackendSettings::keys(&format!("{prefix}cooldown_store."), keys);
+    }
+
+    fn schema() -> Json {
+        type Hosts = Named<ByHost, BreakerSettings>;
+        let mut properties = Map::new();
+        merge(&mut properties, Version::schema()["properties"].take());
+        let store = json!({ "oneOf": [BackendKind::schema(), BackendSettings::schema()] });
+        for (name, schema) in [
+            ("defaults", BreakerSettings::schema()),
+            ("hosts", Hosts::schema()),
+            ("resolvers", Hosts::schema()),
+            ("resolver_overrides", Hosts::schema()),
+            ("cooldown_store", store),
+        ] {
+            properties.insert(name.to_owned(), schema);
+        }
+        closed_schema(properties)
+    }
+
+    fn show(&self) -> Json {
+        json!({
+            "defaults": self.defaults.show(),
+            "hosts": self.hosts.show(),
+            "resolvers": self.resolvers.show(),
+            "cooldown_store": self.cooldown_store.show(),
+        })
+    }
+}

@@ -1,0 +1,201 @@
+//! The `limits` section: rates, waits, concurrency, and where their state lives.
+
+use std::num::NonZeroU32;
+
+use docstokg_config::document::Version;
+use docstokg_config::section::closed_schema;
+use docstokg_config::{Ceiling, Key, MapReader, Named, Naming, Section, section};
+use docstokg_policy::host::Host;
+use docstokg_policy::role::Role;
+use serde_json::Value as Json;
+
+use crate::config::values::{Dsn, Rates};
+use crate::config::words::{BackendKind, Concurrency, OnStoreFailure};
+
+section! {
+    /// The limits of one host and role.
+    RoleSettings {
+        /// Windows that all hold: `10/SECOND`, `1/3SECOND`, `5000/HOUR`, joined by `+` or as a
+        /// list; an empty list is no limit
+        rates: Rates = "by role",
+        /// The longest that a request waits for the rate before it is refused, in milliseconds;
+        /// `fetch` and callers that ask for it obey this, a bulk run waits in the queue instead
+        max_delay_ms: u64 = "by role",
+        /// Whether HEAD requests spend tokens
+        count_head: bool = "false",
+        /// The most requests at once; `null` or 0 for no bound
+        max_concurrent: Ceiling = "by role",
+        /// Over what that bound holds: `local` (this process) or `shared` (all processes that share
+        /// the store)
+        concurrency: Concurrency = "local",
+    }
+}
+
+section! {
+    /// A budget that several roles or hosts share.
+    SharedSettings {
+        /// Windows that all hold
+        rates: Rates = "none",
+        /// The most requests at once; `null` or 0 for no bound
+        max_concurrent: Ceiling = "none",
+        /// Over what that bound holds: `local` (this process) or `shared` (all processes that share
+        /// the store)
+        concurrency: Concurrency = "local",
+    }
+}
+
+section! {
+    /// Where the state of limits and breakers lives.
+    BackendSettings {
+        /// The store: `memory` (this process only), `multiprocess` (this machine, a mapped file),
+        /// `sqlite` (this machine, a database) or `redis` (several machines, also Valkey)
+        kind: BackendKind = "sqlite; memory in the library",
+        /// Where it is: a file for `multiprocess` and `sqlite`,
+        /// `redis://[USER:PASSWORD@]HOST[:PORT][/DB]` or `rediss://` for `redis`
+        dsn: Dsn = "in the state directory",
+        /// What to do while the store does not answer: `local` (go on with this process's share of
+        /// the limits) or `refuse` (send nothing)
+        on_store_failure: OnStoreFailure = "local",
+        /// With `local`: the share of the limits, one in so many, of a process that never reached
+        /// the store
+        assumed_peers: NonZeroU32 = "4",
+        /// A group of users that share the state directory, by name or number; without it state is
+        /// for its owner alone
+        group: String = "none",
+    }
+}
+
+section! {
+    /// The adaptive rate.
+    AimdSettings {
+        /// Whether rates adapt to throttling
+        enabled: bool = "false",
+        /// How long answers are counted before a decision, in seconds
+        window_s: NonZeroU32 = "60",
+        /// The share of 429 answers from which on the rate goes down
+        high_429_ratio: f64 = "0.05",
+        /// By how many percent it goes up after a quiet window
+        increase_step_pct: f64 = "5",
+        /// By how many percent it goes down
+        decrease_step_pct: f64 = "20",
+        /// The lowest share of the configured rate
+        min_multiplier: f64 = "0.3",
+        /// The highest share of the configured rate
+        max_multiplier: f64 = "1.0",
+    }
+}
+
+section! {
+    /// Limits on everything together.
+    GlobalSettings {
+        /// The most requests in flight at once, over all hosts; `null` or 0 for no bound
+        max_inflight: Ceiling = "500",
+        /// By how much every window is widened against late arrivals at the origin, in milliseconds
+        guard_ms: u64 = "10",
+    }
+}
+
+/// Entries by host, each host in canonical form.
+#[derive(Clone, Debug, Default)]
+pub struct ByHost;
+
+impl Naming for ByHost {
+    type Name = Host;
+    const PLACEHOLDER: &'static str = "HOST";
+    const NOUN: &'static str = "host";
+
+    fn name(text: &str) -> Result<Host, String> {
+        Host::parse(text).map_err(|error| error.to_string())
+    }
+}
+
+/// Entries by the kind of request that callers name.
+#[derive(Clone, Debug, Default)]
+pub struct ByKind;
+
+/// Entries by the service that callers name.
+#[derive(Clone, Debug, Default)]
+pub struct ByService;
+
+impl Naming for ByKind {
+    type Name = String;
+    const PLACEHOLDER: &'static str = "KIND";
+    const NOUN: &'static str = "kind";
+
+    fn name(text: &str) -> Result<String, String> {
+        Ok(text.to_owned())
+    }
+}
+
+impl Naming for ByService {
+    type Name = String;
+    const PLACEHOLDER: &'static str = "SERVICE";
+    const NOUN: &'static str = "service";
+
+    fn name(text: &str) -> Result<String, String> {
+        Ok(text.to_owned())
+    }
+}
+
+/// The limits of each role, in the order of [`Role::ALL`].
+#[derive(Clone, Debug, Default)]
+pub struct RolesSettings(pub [RoleSettings; 3]);
+
+impl RolesSettings {
+    /// Returns the limits of a role.
+    #[must_use]
+    pub fn of(&self, role: Role) -> &RoleSettings {
+        &self.0[role.index()]
+    }
+}
+
+impl Section for RolesSettings {
+    fn read(reader: &mut MapReader<'_>) -> Self {
+        Self(Role::ALL.map(|role| reader.section(role.as_str())))
+    }
+
+    fn over(self, lower: Self) -> Self {
+        let mut lower = lower.0.into_iter();
+        Self(
+            self.0
+                .map(|upper| upper.over(lower.next().unwrap_or_default())),
+        )
+    }
+
+    fn keys(prefix: &str, keys: &mut Vec<Key>) {
+        RoleSettings::keys(&format!("{prefix}ROLE."), keys);
+    }
+
+    fn schema() -> Json {
+        let roles = Role::ALL.map(|role| (role.as_str().to_owned(), RoleSettings::schema()));
+        closed_schema(roles.into_iter().collect())
+    }
+
+    /// Shows the roles that something is set for.
+    fn show(&self) -> Json {
+        let shown = Role::ALL.map(|role| (role.as_str().to_owned(), self.of(role).show()));
+        let set = |(_, json): &(String, Json)| json.as_object().is_some_and(|map| !map.is_empty());
+        Json::Object(shown.into_iter().filter(set).collect())
+    }
+}
+
+section! {
+    /// The limits of one host.
+    HostSettings {
+        ..roles: RolesSettings,
+        @kinds: Named<ByKind, SharedSettings>,
+    }
+}
+
+section! {
+    /// Rates, waits and concurrency, and where their state lives.
+    LimitsSettings {
+        ..version: Version,
+        +defaults: RolesSettings,
+        +hosts: Named<ByHost, HostSettings>,
+        +backend: BackendSettings,
+        +aimd: AimdSettings,
+        +global: GlobalSettings,
+        +services: Named<ByService, SharedSettings>,
+    }
+}

@@ -1,0 +1,136 @@
+//! Types of values that only the hub has: rates, statuses, hosts, the location of a store.
+
+use docstokg_config::node::Value;
+use docstokg_config::setting::whole;
+use docstokg_config::{Node, Setting};
+use docstokg_policy::host::Host;
+use docstokg_policy::rate::{Window, format_rates};
+use docstokg_stores::redis::without_password;
+use serde_json::{Value as Json, json};
+
+/// Where a store is. May hold a password, which is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Dsn(pub String);
+
+impl std::fmt::Debug for Dsn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&without_password(&self.0))
+    }
+}
+
+impl Setting for Dsn {
+    const KIND: &'static str = "text";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        String::read(node).map(Self)
+    }
+
+    fn schema() -> Json {
+        String::schema()
+    }
+
+    fn show(&self) -> Json {
+        json!(without_password(&self.0))
+    }
+}
+
+/// Windows that all hold: a list of rates, or one text with `+` between them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rates(pub Vec<Window>);
+
+impl Setting for Rates {
+    const KIND: &'static str = "list of rates";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        let texts: Vec<&Node> = match &node.value {
+            Value::List(items) => items.iter().collect(),
+            _ => vec![node],
+        };
+        let mut windows = Vec::new();
+        for item in texts {
+            let Value::Text(text) = &item.value else {
+                return Err(format!(
+                    "expected a rate such as 10/SECOND, found {}",
+                    item.describe()
+                ));
+            };
+            windows.extend(
+                docstokg_policy::rate::parse_rates(text).map_err(|error| error.to_string())?,
+            );
+        }
+        Ok(Self(windows))
+    }
+
+    fn schema() -> Json {
+        json!({ "oneOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string", "pattern": "^\\s*\\d+\\s*/\\s*\\d*\\s*[A-Za-z]+\\s*$" } }] })
+    }
+
+    fn show(&self) -> Json {
+        if self.0.is_empty() {
+            json!([])
+        } else {
+            json!(format_rates(&self.0).split('+').collect::<Vec<_>>())
+        }
+    }
+}
+
+/// A list of HTTP statuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statuses(pub Vec<u16>);
+
+impl Setting for Statuses {
+    const KIND: &'static str = "list of statuses";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        let Value::List(items) = &node.value else {
+            return Err(format!(
+                "expected a list of statuses, found {}",
+                node.describe()
+            ));
+        };
+        let status = |item: &Node| {
+            let number = whole(item)?;
+            u16::try_from(number)
+                .ok()
+                .filter(|status| (100..=599).contains(status))
+                .ok_or_else(|| format!("{number} is no HTTP status (100 to 599)"))
+        };
+        items.iter().map(status).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn schema() -> Json {
+        json!({ "type": "array", "items": { "type": "integer", "minimum": 100, "maximum": 599 } })
+    }
+
+    fn show(&self) -> Json {
+        json!(self.0)
+    }
+}
+
+/// A list of hosts, in canonical form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hosts(pub Vec<Host>);
+
+impl Setting for Hosts {
+    const KIND: &'static str = "list of hosts";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        let Value::List(items) = &node.value else {
+            return Err(format!(
+                "expected a list of hosts, found {}",
+                node.describe()
+            ));
+        };
+        let host =
+            |item: &Node| Host::parse(&String::read(item)?).map_err(|error| error.to_string());
+        items.iter().map(host).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn schema() -> Json {
+        json!({ "type": "array", "items": { "type": "string" } })
+    }
+
+    fn show(&self) -> Json {
+        json!(self.0.iter().map(Host::as_str).collect::<Vec<_>>())
+    }
+}

@@ -1,0 +1,217 @@
+use std::num::NonZero;
+use std::time::Duration;
+
+use docstokg_hub::Role;
+use docstokg_hub::config::flags::Flags;
+use docstokg_hub::config::load::{Sources, load};
+use docstokg_hub::config::{Config, Source};
+use docstokg_hub::policy::rate::format_rates;
+
+use super::{environment, file, host, problems};
+
+fn rates(config: &Config, name: &str, role: Role) -> String {
+    format_rates(&config.limits.of(&host(name), role).rates.value)
+}
+
+fn max_inflight(config: &Config) -> u32 {
+    config.limits.max_inflight.value.map_or(0, NonZero::get)
+}
+
+#[test]
+fn later_layers_win_key_by_key() {
+    let (_directory, mut sources) = file(
+        "limits:
+  hosts:
+    api.crossref.org: { metadata: { rates: [\"7/SECOND\"], max_delay_ms: 777, max_concurrent: 7 } }
+",
+    );
+    sources.environment = environment(&[(
+        "DOCSTOKG_RLIMIT__api.crossref.org__metadata",
+        "max_delay_ms:888,count_head:true",
+    )]);
+    sources.flags = Flags {
+        rate: vec!["api.crossref.org:metadata=rates:25/SECOND+10000/HOUR".into()],
+        ..Flags::default()
+    };
+    let (config, _) = load(&sources).expect("a configuration");
+    let limits = config.limits.of(&host("api.crossref.org"), Role::Metadata);
+    let shown = |source: &Source| source.to_string();
+    assert_eq!(
+        (
+            format_rates(&limits.rates.value).as_str(),
+            shown(&limits.rates.source).as_str()
+        ),
+        ("25/SECOND+10000/HOUR", "--rate")
+    );
+    assert_eq!(
+        (
+            limits.max_delay.value.as_millis(),
+            shown(&limits.max_delay.source).as_str()
+        ),
+        (888, "$DOCSTOKG_RLIMIT__api.crossref.org__metadata")
+    );
+    assert!(limits.count_head.value);
+    assert_eq!(limits.max_concurrent.value.map(NonZero::get), Some(7));
+    assert!(shown(&limits.max_concurrent.source).ends_with("docstokg.yaml:3"));
+}
+
+const RATELIMITS: &str = r#"version: 1
+defaults:
+  # two windows: per-second smoothing + per-hour politeness
+  metadata:
+    rates: ["10/SECOND", "5000/HOUR"]
+    max_delay_ms: 200
+    count_head: false
+    max_concurrent: 100        # optional per-host per-role concurrency cap
+hosts:
+  api.unpaywall.org: {}
+  export.arxiv.org:
+    metadata: { rates: ["1/3SECOND","1000/DAY"], max_delay_ms: 150 }
+backend:
+  kind: "memory"
+  dsn: ""
+aimd:
+  enabled: true
+  window_s: 30
+  high_429_ratio: 0.05
+  increase_step_pct: 5
+  decrease_step_pct: 20
+  min_multiplier: 0.3
+  max_multiplier: 1.0
+global:
+  max_inflight: 250
+"#;
+
+const BREAKERS: &str = "defaults: { fail_max: 4 }
+hosts: { api.crossref.org: { retry_after_cap_s: 900 } }
+resolvers: { landing_page: { fail_max: 2 } }
+";
+
+#[test]
+fn the_seeds_files_load_as_they_are() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let written = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        path.display().to_string()
+    };
+    let sources = Sources {
+        environment: environment(&[
+            (
+                "DOCSTOKG_RLIMITS_YAML",
+                &written("ratelimits.yaml", RATELIMITS),
+            ),
+            (
+                "DOCSTOKG_BREAKERS_YAML",
+                &written("breakers.yaml", BREAKERS),
+            ),
+        ]),
+        ..Sources::default()
+    };
+    let (config, _) = load(&sources).expect("a configuration");
+    assert_eq!(
+        rates(&config, "export.arxiv.org", Role::Metadata),
+        "1/3SECOND+1000/DAY"
+    );
+    assert_eq!(max_inflight(&config), 250);
+    let adaptive = config.limits.adaptive.expect("on");
+    assert_eq!(adaptive.window.as_secs(), 30);
+    let policy = |name: &str| &config.breakers.of(&host(name)).policy;
+    assert_eq!(policy("unheard.of").fail_max.get(), 4);
+    assert_eq!(policy("api.crossref.org").retry_after_cap.as_secs(), 900);
+    let resolver = config.breakers.of_resolver("landing_page");
+    assert_eq!(resolver.policy.fail_max.get(), 2);
+}
+
+#[test]
+fn variables_that_shells_can_export_are_matched_against_known_hosts() {
+    let limits_of = |list: &[(&str, &str)], name: &str| {
+        load(&Sources {
+            environment: environment(list),
+            ..Sources::default()
+        })
+        .map(|(config, _)| rates(&config, name, Role::Metadata))
+    };
+    let known = limits_of(
+        &[(
+            "DOCSTOKG_RLIMIT__api_crossref_org__metadata",
+            "rates:30/SECOND+12000/HOUR",
+        )],
+        "api.crossref.org",
+    );
+    assert_eq!(known.expect("a configuration"), "30/SECOND+12000/HOUR");
+    let hyphens = limits_of(
+        &[(
+            "DOCSTOKG_RLIMIT__pmc_oa_opendata_s3_amazonaws_com__METADATA",
+            "rates:9/SECOND",
+        )],
+        "pmc-oa-opendata.s3.amazonaws.com",
+    );
+    assert_eq!(hyphens.expect("a configuration"), "9/SECOND");
+    let error = limits_of(
+        &[(
+            "DOCSTOKG_RLIMIT__api_crosref_org__metadata",
+            "rates:9/SECOND",
+        )],
+        "x.org",
+    )
+    .expect_err("unknown")
+    .to_string();
+    assert!(error.contains("did you mean 'api_crossref_org'"), "{error}");
+    let error = limits_of(
+        &[(
+            "DOCSTOKG_RLIMIT__api.crossref.org__metdata",
+            "rates:9/SECOND",
+        )],
+        "x.org",
+    )
+    .expect_err("no role")
+    .to_string();
+    assert!(error.contains("did you mean 'metadata'"), "{error}");
+    let (_directory, mut sources) =
+        file("limits: { hosts: { a-b.example: {}, a.b.example: {} } }\n");
+    sources.environment =
+        environment(&[("DOCSTOKG_RLIMIT__a_b_example__metadata", "rates:9/SECOND")]);
+    assert!(problems(&sources).contains("may mean a-b.example or a.b.example"));
+}
+
+#[test]
+fn flags_are_read_in_the_seeds_syntax() {
+    let flags = Flags {
+        rate: vec![
+            "127.0.0.1:8080:metadata=rates:2/SECOND,max_delay_ms:5000".into(),
+            "[::1]:8080:artifact=rates:3/SECOND".into(),
+        ],
+        aimd: Some("enabled=true,high_429_ratio:0.08,decrease=25,increase=5".into()),
+        breaker: vec!["api.crossref.org=fail_max:5,reset:61,retry_after_cap:900".into()],
+        breaker_resolver: vec!["landing_page=fail_max:4,reset:45".into()],
+        max_inflight: Some("9".into()),
+        deadline: Some("7.5".into()),
+        ..Flags::default()
+    };
+    let (config, _) = load(&Sources {
+        flags,
+        ..Sources::default()
+    })
+    .expect("a configuration");
+    let local = config.limits.of(&host("127.0.0.1:8080"), Role::Metadata);
+    assert_eq!(local.max_delay.value.as_millis(), 5_000);
+    assert_eq!(rates(&config, "[::1]:8080", Role::Artifact), "3/SECOND");
+    let adaptive = config.limits.adaptive.expect("on");
+    assert!((adaptive.high_ratio - 0.08).abs() < 1e-9 && (adaptive.decrease - 0.25).abs() < 1e-9);
+    let policy = &config.breakers.of(&host("api.crossref.org")).policy;
+    assert_eq!(
+        (
+            policy.fail_max.get(),
+            policy.reset.as_secs(),
+            policy.retry_after_cap.as_secs()
+        ),
+        (5, 61, 900)
+    );
+    let resolver = config.breakers.of_resolver("landing_page");
+    assert_eq!(resolver.policy.reset.as_secs(), 45);
+    assert_eq!(
+        (max_inflight(&config), config.transport.deadline),
+        (9, Some(Duration::from_millis(7_500)))
+    );
+}

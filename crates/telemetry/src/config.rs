@@ -1,0 +1,261 @@
+//! The `telemetry` section: what is recorded about runs, and where; and the targets under
+//! `telemetry.slo` that `docstokg summary --slo` compares a run with.
+
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use docstokg_config::node::Value;
+use docstokg_config::{
+    Node, Problem, Problems, Section, Setting, Sourced, read, read_file, section,
+};
+use serde_json::{Value as Json, json};
+
+section! {
+    /// What a run is expected to keep to; `docstokg summary --slo` compares.
+    SloSettings {
+        /// The smallest share of probes after an open that succeed
+        success_after_open_min: f64 = "0.5",
+        /// The most by which the 95th percentile of inferred opens may exceed the breaker's
+        /// `reset_timeout_s`, as a factor
+        breaker_block_p95_over_reset_max: f64 = "1",
+        /// The largest share of attempts answered with 429
+        http_429_ratio_max: f64 = "0.05",
+        /// The largest share of attempts answered with 503
+        http_503_ratio_max: f64 = "0.05",
+        /// The largest 95th percentile of the wait for the rate, in milliseconds, on any host and
+        /// role
+        rate_delay_p95_ms_max: f64 = "none",
+        /// The most opens per hour of any breaker
+        opens_per_hour_max: f64 = "none",
+        /// The most events and records of telemetry that may be lost
+        telemetry_lost_max: u64 = "0",
+    }
+}
+
+section! {
+    /// What is recorded about runs, and where.
+    TelemetrySettings {
+        /// Whether anything is recorded
+        enabled: bool = "true",
+        /// The database of all runs: a file, or `off`
+        sqlite: OutputFile = "`telemetry.sqlite3` in the state directory",
+        /// A file that gets every event as a line of JSON; `off` for none
+        jsonl: OutputFile = "off",
+        /// The size at which that file is rotated, in MiB
+        jsonl_rotate_mb: NonZeroU32 = "64",
+        /// How many rotated files are kept, at most 1000
+        jsonl_keep: u32 = "5",
+        /// A file that gets the metrics as Prometheus text, for the textfile collector; `off` for
+        /// none
+        prometheus_textfile: OutputFile = "off",
+        /// How long runs are kept in the database, in days; 0 keeps them for ever
+        keep_days: u32 = "30",
+        /// How many events may wait to be written before further ones are dropped and counted
+        queue: NonZeroU32 = "262144",
+        @slo: SloSettings,
+    }
+}
+
+/// A file to write, or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputFile(pub Option<PathBuf>);
+
+impl Setting for OutputFile {
+    const KIND: &'static str = "file, or off";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        // YAML readers take an unquoted `off` for a boolean.
+        if matches!(node.value, Value::Bool(false)) {
+            return Ok(Self(None));
+        }
+        let text = String::read(node)?;
+        let is_off = text.eq_ignore_ascii_case("off");
+        Ok(Self((!is_off).then(|| text.into())))
+    }
+
+    fn schema() -> Json {
+        json!({ "oneOf": [{ "type": "string" }, { "const": false }] })
+    }
+
+    fn show(&self) -> Json {
+        match &self.0 {
+            Some(path) => json!(path.display().to_string()),
+            None => json!("off"),
+        }
+    }
+}
+
+/// The most older files beside the current one: each rotation renames all of them.
+const MOST_KEPT: u32 = 1_000;
+
+/// What is recorded, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TelemetryConfig {
+    /// Whether anything is recorded.
+    pub enabled: bool,
+    /// The database of runs.
+    pub sqlite: Destination,
+    /// Where every event goes as a line of JSON.
+    pub jsonl: Option<PathBuf>,
+    /// The size at which that file is rotated, in bytes.
+    pub jsonl_rotate: u64,
+    /// How many older ones are kept.
+    pub jsonl_keep: u32,
+    /// Where the metrics go as Prometheus text.
+    pub textfile: Option<PathBuf>,
+    /// How long runs are kept; `None` for ever.
+    pub keep: Option<Duration>,
+    /// How many events may wait to be written.
+    pub queue: usize,
+}
+
+/// Where the database of runs is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// In the state directory, under its usual name.
+    StateDirectory,
+    /// In this file.
+    File(PathBuf),
+    /// Nowhere.
+    Off,
+}
+
+impl Default for TelemetryConfig {
+    fn default() -> Self {
+        TelemetrySettings::default().filled_in()
+    }
+}
+
+impl TelemetrySettings {
+    /// Turns what is written into what holds.
+    ///
+    /// # Errors
+    /// Every value that could not be used as it is written.
+    pub fn resolve(&self) -> Result<TelemetryConfig, Vec<Problem>> {
+        let mut problems = Vec::new();
+        self.check_files(&mut problems);
+        if let Some(keep) = &self.jsonl_keep
+            && keep.value > MOST_KEPT
+        {
+            let message = format!("{} is more than {MOST_KEPT}", keep.value);
+            problems.push(Problem::new(&keep.source, "telemetry.jsonl_keep", message));
+        }
+        self.slo.check("telemetry.slo", &mut problems);
+        if problems.is_empty() {
+            Ok(self.filled_in())
+        } else {
+            Err(problems)
+        }
+    }
+
+    /// Checks that each file can be one, and that no two are the same.
+    fn check_files(&self, problems: &mut Vec<Problem>) {
+        let files = [
+            ("sqlite", &self.sqlite),
+            ("jsonl", &self.jsonl),
+            ("prometheus_textfile", &self.prometheus_textfile),
+        ];
+        for (index, (name, set)) in files.iter().enumerate() {
+            let Some(set) = set else { continue };
+            let Some(path) = &set.value.0 else { continue };
+            let is_same = |other: &&(&str, &Option<Sourced<OutputFile>>)| {
+                other
+                    .1
+                    .as_ref()
+                    .is_some_and(|other| other.value == set.value)
+            };
+            let wrong = match files[..index].iter().find(is_same) {
+                Some((other, _)) => Some(format!("is the same file as telemetry.{other}")),
+                None => unusable(path),
+            };
+            if let Some(wrong) = wrong {
+                let (key, message) = (
+                    format!("telemetry.{name}"),
+                    format!("'{}' {wrong}", path.display()),
+                );
+                problems.push(Problem::new(&set.source, key, message));
+            }
+        }
+    }
+
+    fn filled_in(&self) -> TelemetryConfig {
+        let number = |set: &Option<Sourced<NonZeroU32>>, otherwise: u32| {
+            set.as_ref().map_or(otherwise, |set| set.value.get())
+        };
+        let days = self.keep_days.as_ref().map_or(30, |set| set.value);
+        TelemetryConfig {
+            enabled: self.enabled.as_ref().is_none_or(|set| set.value),
+            sqlite: match &self.sqlite {
+                None => Destination::StateDirectory,
+                Some(set) => {
+                    let path = set.value.0.clone();
+                    path.map_or(Destination::Off, Destination::File)
+                }
+            },
+            jsonl: file(&self.jsonl),
+            jsonl_rotate: u64::from(number(&self.jsonl_rotate_mb, 64)) << 20,
+            jsonl_keep: self.jsonl_keep.as_ref().map_or(5, |set| set.value),
+            textfile: file(&self.prometheus_textfile),
+            keep: (days > 0).then(|| Duration::from_secs(u64::from(days) * 86_400)),
+            queue: number(&self.queue, 262_144) as usize,
+        }
+    }
+}
+
+fn file(set: &Option<Sourced<OutputFile>>) -> Option<PathBuf> {
+    set.as_ref()?.value.0.clone()
+}
+
+/// Says why a path cannot be that of a file to write, as far as this is known without writing.
+fn unusable(path: &Path) -> Option<String> {
+    let text = path.as_os_str().to_string_lossy();
+    if text.is_empty() {
+        return Some("is not the name of a file; write off for none".to_owned());
+    }
+    if text.starts_with("~/") {
+        return Some("begins with '~', which only shells expand; write the whole path".to_owned());
+    }
+    if text.ends_with('/') || path.is_dir() {
+        return Some("is a directory; name a file in it".to_owned());
+    }
+    // The nearest that exists of the directories above it has to be one.
+    let above = path.ancestors().skip(1).find(|path| path.exists())?;
+    (!above.is_dir()).then(|| format!("cannot be made: {} is not a directory", above.display()))
+}
+
+impl SloSettings {
+    /// Reads targets from a file of their own, over those of the configuration.
+    ///
+    /// # Errors
+    /// Every problem, with its position.
+    pub fn from_file(path: &Path, below: &Self) -> Result<Self, Problems> {
+        let mut problems = Vec::new();
+        let written: Self = match read_file(path, &mut problems) {
+            Some(node) => read("slo", node, &[], &mut problems),
+            None => Self::default(),
+        };
+        written.check("slo", &mut problems);
+        if problems.is_empty() {
+            Ok(written.over(below.clone()))
+        } else {
+            Err(Problems::sorted(problems))
+        }
+    }
+
+    /// Checks that shares are shares: a target of more than 1 always fails or never does.
+    fn check(&self, path: &str, problems: &mut Vec<Problem>) {
+        for (name, set) in [
+            ("success_after_open_min", &self.success_after_open_min),
+            ("http_429_ratio_max", &self.http_429_ratio_max),
+            ("http_503_ratio_max", &self.http_503_ratio_max),
+        ] {
+            if let Some(set) = set
+                && set.value > 1.0
+            {
+                let message = format!("{} is more than 1; write a share, such as 0.05", set.value);
+                problems.push(Problem::new(&set.source, format!("{path}.{name}"), message));
+            }
+        }
+    }
+}
