@@ -89,6 +89,12 @@ impl RedisStore {
     }
 }
 
+/// Tells whether a text is the DSN of a server.
+#[must_use]
+pub fn is_dsn(text: &str) -> bool {
+    text.into_connection_info().is_ok()
+}
+
 /// Hides what is secret in a DSN.
 #[must_use]
 pub fn without_password(dsn: &str) -> String {

@@ -207,3 +207,26 @@ fn sections_of_other_crates_are_left_unread() {
     let (config, _) = load(&sources).expect("a configuration");
     assert_eq!(config.retry.attempts.get(), 2);
 }
+
+#[test]
+fn stores_and_timeouts_that_could_not_work_are_problems() {
+    let (_directory, sources) = file(
+        "limits:
+  backend: { kind: sqlite, dsn: 'redis://me:SECRET@host/' }
+breakers:
+  cooldown_store: { kind: redis, dsn: 'http://me:SECRET@host' }
+transport:
+  idle_timeout_s: 0
+  deadline_s: 0
+",
+    );
+    let found = problems(&sources);
+    assert_eq!(
+        found.lines().collect::<Vec<_>>(),
+        [
+            "docstokg.yaml:2: limits.backend.dsn: this is a redis server, and the store is sqlite; set limits.backend.kind to redis",
+            "docstokg.yaml:4: breakers.cooldown_store.dsn: this is not redis://[USER:PASSWORD@]HOST[:PORT][/DB] or rediss://",
+            "docstokg.yaml:6: transport.idle_timeout_s: 0 is too small; expected more than 0",
+        ]
+    );
+}

@@ -8,6 +8,7 @@ use docstokg_config::{Problem, Section, Source, Sourced};
 use docstokg_policy::adaptive::AdaptivePolicy;
 use docstokg_policy::role::Role;
 use docstokg_policy::windows::Multiplier;
+use docstokg_stores::redis::is_dsn;
 
 use super::value;
 use crate::config::settings::{
@@ -153,16 +154,31 @@ fn store_of(
         .kind
         .clone()
         .unwrap_or(Sourced::new(BackendKind::Memory, Source::Default));
-    if kind.value == BackendKind::Redis && written.dsn.is_none() {
-        let message = format!("redis needs a place: {remedy}, e.g. redis://127.0.0.1:6379/0");
-        problems.push(Problem::new(&kind.source, format!("{path}.dsn"), message));
+    let dsn = written.dsn.as_ref().filter(|dsn| !dsn.value.0.is_empty());
+    match (kind.value, dsn) {
+        (BackendKind::Redis, None) => {
+            let message = format!("redis needs a place: {remedy}, e.g. redis://127.0.0.1:6379/0");
+            problems.push(Problem::new(&kind.source, format!("{path}.dsn"), message));
+        }
+        // The DSN may hold a password: it is not repeated.
+        (BackendKind::Redis, Some(dsn)) if !is_dsn(&dsn.value.0) => {
+            let message = "this is not redis://[USER:PASSWORD@]HOST[:PORT][/DB] or rediss://";
+            problems.push(Problem::new(&dsn.source, format!("{path}.dsn"), message));
+        }
+        (BackendKind::Sqlite | BackendKind::Multiprocess, Some(dsn))
+            if dsn.value.0.starts_with("redis://") || dsn.value.0.starts_with("rediss://") =>
+        {
+            let message = format!(
+                "this is a redis server, and the store is {}; set {path}.kind to redis",
+                kind.value.as_str()
+            );
+            problems.push(Problem::new(&dsn.source, format!("{path}.dsn"), message));
+        }
+        _ => {}
     }
     Backend {
         kind,
-        dsn: written
-            .dsn
-            .as_ref()
-            .map_or_else(String::new, |dsn| dsn.value.0.clone()),
+        dsn: dsn.map_or_else(String::new, |dsn| dsn.value.0.clone()),
         on_failure: value(&written.on_store_failure, OnStoreFailure::Local),
         assumed_peers: written
             .assumed_peers

@@ -54,9 +54,17 @@ pub(super) fn transport(
     written: &TransportSettings,
     problems: &mut Vec<Problem>,
 ) -> TransportConfig {
-    let mut length =
-        |set, key: &str, otherwise| seconds(set, &format!("transport.{key}"), otherwise, problems);
-    let deadline = length(&written.deadline_s, "deadline_s", 120.0);
+    let deadline = seconds(&written.deadline_s, "transport.deadline_s", 120.0, problems);
+    let mut length = |set: &Option<Sourced<f64>>, name: &str, otherwise| {
+        let key = format!("transport.{name}");
+        if let Some(set) = set
+            && set.value == 0.0
+        {
+            let message = "0 is too small; expected more than 0";
+            problems.push(Problem::new(&set.source, key.as_str(), message));
+        }
+        seconds(set, &key, otherwise, problems)
+    };
     TransportConfig {
         connect_timeout: length(&written.connect_timeout_s, "connect_timeout_s", 10.0),
         header_timeout: length(&written.header_timeout_s, "header_timeout_s", 30.0),
