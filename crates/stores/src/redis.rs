@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use docstokg_policy::time::Clock;
+use redis::IntoConnectionInfo;
 use tokio::runtime::Handle;
 
 use crate::error::StoreError;
