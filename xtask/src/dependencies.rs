@@ -1,0 +1,228 @@
+//! Rules for dependencies: which licences they may have, and which crates may be there in two
+//! versions. Reads `cargo metadata` and `Cargo.lock`; needs no network and no further tool.
+
+mod licence;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+use crate::process::{cargo, cargo_output, root, runs, say};
+
+/// Licences of dependencies that may be distributed with the program.
+const ALLOWED_LICENCES: &[&str] = &[
+    "0BSD",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "ISC",
+    "MIT",
+    "MPL-2.0", // applies to the files of the crate, which are used unchanged
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+/// Crates that are there in two versions, and why. One more version of them is an error as well.
+const ALLOWED_DUPLICATES: &[(&str, &str)] = &[
+    ("alloc-no-stdlib", "brotli-decompressor 5 of lopdf"),
+    ("alloc-stdlib", "brotli-decompressor 5 of lopdf"),
+    ("block-buffer", "digest 0.11 of lopdf"),
+    ("brotli-decompressor", "lopdf uses 5, brotli 6"),
+    ("cpufeatures", "sha2 0.11 of lopdf"),
+    ("crypto-common", "digest 0.11 of lopdf"),
+    ("digest", "md-5 and sha2 0.11 of lopdf"),
+    (
+        "embedded-io",
+        "postcard depends on both, and uses neither here",
+    ),
+    ("getrandom", "ring uses 0.2"),
+    ("md-5", "lopdf uses 0.11"),
+    ("nom", "x509-parser of rcgen, a test dependency, uses 7"),
+    ("sha2", "lopdf uses 0.11"),
+    (
+        "syn",
+        "procedural macros move from 2 to 3 one after the other",
+    ),
+    (
+        "synstructure",
+        "asn1-rs of rcgen, a test dependency, uses 0.13",
+    ),
+    (
+        "vob",
+        "sparsevec of promql-parser, a test dependency, uses 3",
+    ),
+    ("windows-sys", "ring uses 0.52; on Windows only"),
+];
+
+/// Checks licences and duplicates.
+pub(crate) fn check() -> anyhow::Result<()> {
+    let mut problems = licence_problems(&packages()?);
+    let lock = std::fs::read_to_string(root()?.join("Cargo.lock")).context("Cargo.lock")?;
+    problems.extend(duplicate_problems(&versions(&lock)));
+    if problems.is_empty() {
+        return Ok(());
+    }
+    bail!("{}", problems.join("\n       "))
+}
+
+/// Checks the advisories of the RustSec database, where `cargo audit` is installed.
+pub(crate) fn audit() -> anyhow::Result<()> {
+    if !runs("cargo", &["audit", "--version"]) {
+        bail!("cargo audit is not installed: cargo install --locked cargo-audit");
+    }
+    cargo(&["audit"]).context(
+        "cargo audit reports advisories, or cannot reach its database \
+         (https://github.com/RustSec/advisory-db)",
+    )
+}
+
+/// A dependency and its licence.
+struct Package {
+    name: String,
+    version: String,
+    licence: Option<String>,
+}
+
+/// Returns the packages that this platform uses: those of others need not be downloaded.
+fn packages() -> anyhow::Result<Vec<Package>> {
+    let version = std::process::Command::new("rustc").arg("-vV").output();
+    let version = String::from_utf8(version.context("rustc cannot be started")?.stdout)?;
+    let platform = version
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .context("rustc -vV names no host")?;
+    let metadata = cargo_output(&[
+        "metadata",
+        "--locked",
+        "--offline",
+        "--format-version",
+        "1",
+        "--filter-platform",
+        platform,
+    ])?;
+    let metadata: Value = serde_json::from_slice(&metadata)?;
+    let packages = metadata["packages"].as_array().context("no packages")?;
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    packages
+        .iter()
+        .map(|package| {
+            Ok(Package {
+                name: text(&package["name"]).context("a package without a name")?,
+                version: text(&package["version"]).context("a package without a version")?,
+                licence: text(&package["license"]),
+            })
+        })
+        .collect()
+}
+
+fn licence_problems(packages: &[Package]) -> Vec<String> {
+    packages
+        .iter()
+        .filter_map(|package| {
+            let Package { name, version, .. } = package;
+            match package.licence.as_deref() {
+                None => Some(format!("{name} {version} states no licence")),
+                Some(text) if licence::is_allowed(text, ALLOWED_LICENCES) => None,
+                Some(text) => Some(format!(
+                    "{name} {version} has the licence {text}, which is not in ALLOWED_LICENCES"
+                )),
+            }
+        })
+        .collect()
+}
+
+/// Reads the versions of each crate from the text of `Cargo.lock`.
+fn versions(lock: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut name = String::new();
+    for line in lock.lines() {
+        let value = |key: &str| {
+            let text = line.strip_prefix(key)?.strip_prefix(" = \"")?;
+            text.strip_suffix('"').map(str::to_owned)
+        };
+        if let Some(found) = value("name") {
+            name = found;
+        } else if let Some(version) = value("version") {
+            versions.entry(name.clone()).or_default().insert(version);
+        }
+    }
+    versions
+}
+
+fn duplicate_problems(versions: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let allowed = |name: &str| ALLOWED_DUPLICATES.iter().any(|(known, _)| *known == name);
+    let list = |versions: &BTreeSet<String>| {
+        let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
+        versions.join(" and ")
+    };
+    let mut problems: Vec<String> = versions
+        .iter()
+        .filter(|(name, versions)| versions.len() > if allowed(name) { 2 } else { 1 })
+        .map(|(name, versions)| {
+            format!(
+                "{name} is there as {}: use one, or give a reason in ALLOWED_DUPLICATES",
+                list(versions)
+            )
+        })
+        .collect();
+    let is_single = |name: &str| versions.get(name).is_none_or(|versions| versions.len() < 2);
+    problems.extend(
+        ALLOWED_DUPLICATES
+            .iter()
+            .filter(|(name, _)| is_single(name))
+            .map(|(name, _)| format!("{name} is there once: remove it from ALLOWED_DUPLICATES")),
+    );
+    problems
+}
+
+/// Prints why each duplicate is allowed.
+pub(crate) fn explain() {
+    for (name, reason) in ALLOWED_DUPLICATES {
+        say(&format!("{name}: {reason}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_version_needs_a_reason_and_a_reason_needs_a_second_version() {
+        let both: String = ALLOWED_DUPLICATES
+            .iter()
+            .flat_map(|(name, _)| [(*name, "1.0.0"), (*name, "2.0.0")])
+            .chain([("anyhow", "1.0.0")])
+            .map(|(name, version)| {
+                format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\n")
+            })
+            .collect();
+        assert_eq!(duplicate_problems(&versions(&both)), Vec::<String>::new());
+        let more = both.clone() + "[[package]]\nname = \"anyhow\"\nversion = \"2.0.0\"\n";
+        let problems = duplicate_problems(&versions(&more));
+        assert!(
+            problems.len() == 1 && problems[0].starts_with("anyhow is there as 1.0.0 and 2.0.0"),
+            "{problems:?}"
+        );
+        let fewer = both.replace("name = \"syn\"\nversion = \"2.0.0\"", "");
+        let problems = duplicate_problems(&versions(&fewer));
+        assert_eq!(problems.len(), 1, "{problems:?}");
+    }
+
+    #[test]
+    fn a_licence_outside_the_list_is_named() {
+        let package = |licence: Option<&str>| Package {
+            name: "some".to_owned(),
+            version: "1.0.0".to_owned(),
+            licence: licence.map(str::to_owned),
+        };
+        assert!(licence_problems(&[package(Some("MIT OR GPL-3.0-only"))]).is_empty());
+        let problems = licence_problems(&[package(Some("GPL-3.0-only")), package(None)]);
+        assert!(
+            problems[0].contains("GPL-3.0-only") && problems[1].contains("no licence"),
+            "{problems:?}"
+        );
+    }
+}

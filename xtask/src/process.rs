@@ -1,0 +1,134 @@
+//! Starting other programs, and installing those that are missing.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+
+/// Makes sure that a Redis or Valkey server can be started, and installs one from the system's
+/// packages if there is none.
+pub(crate) fn need_redis() -> anyhow::Result<()> {
+    let is_installed = || {
+        ["redis-server", "valkey-server"]
+            .iter()
+            .any(|program| runs(program, &["--version"]))
+    };
+    if is_installed() {
+        return Ok(());
+    }
+    say("xtask: installing redis-server from the system's packages");
+    let package_managers: [&[&[&str]]; 5] = [
+        &[
+            &["apt-get", "update"],
+            &[
+                "apt-get",
+                "install",
+                "--yes",
+                "--no-install-recommends",
+                "redis-server",
+            ],
+        ],
+        &[&["dnf", "install", "--assumeyes", "valkey"]],
+        &[&["apk", "add", "redis"]],
+        &[&["pacman", "--sync", "--noconfirm", "valkey"]],
+        &[&["brew", "install", "redis"]],
+    ];
+    for commands in package_managers {
+        // An update that fails for one source may still have found the package in another, so only
+        // the result of the installation counts.
+        let done: Vec<bool> = commands
+            .iter()
+            .map(|command| runs(command[0], &command[1..]))
+            .collect();
+        if done.last() == Some(&true) && is_installed() {
+            return Ok(());
+        }
+    }
+    bail!(
+        "the tests need redis-server (or valkey-server), and it could not be installed: \
+         install it as root, and run this again"
+    )
+}
+
+/// Makes sure that a program is installed, and installs it from Debian's packages if it is not.
+pub(crate) fn need(program: &str, package: &str) -> anyhow::Result<()> {
+    need_as(program, "--version", package)
+}
+
+/// The same, for a program whose option for its version is another one.
+pub(crate) fn need_as(program: &str, version: &str, package: &str) -> anyhow::Result<()> {
+    if runs(program, &[version]) {
+        return Ok(());
+    }
+    say(&format!(
+        "xtask: installing {package} from the system's packages for {program}"
+    ));
+    let _ = runs("apt-get", &["update"]);
+    if runs(
+        "apt-get",
+        &["install", "--yes", "--no-install-recommends", package],
+    ) && runs(program, &[version])
+    {
+        return Ok(());
+    }
+    bail!("{program} is not installed, and {package} could not be installed")
+}
+
+/// Returns whether a program can be run with success.
+pub(crate) fn runs(program: &str, arguments: &[&str]) -> bool {
+    Command::new(program)
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdout(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// Runs cargo in the workspace.
+pub(crate) fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
+    cargo_with(arguments, &[])
+}
+
+/// Runs cargo in the workspace, with further variables.
+pub(crate) fn cargo_with(arguments: &[&str], variables: &[(&str, &str)]) -> anyhow::Result<()> {
+    let status = cargo_command(arguments)?
+        .envs(variables.iter().copied())
+        .status()
+        .context("cargo cannot be started")?;
+    if !status.success() {
+        bail!("cargo {} failed", arguments.join(" "));
+    }
+    Ok(())
+}
+
+/// Runs cargo in the workspace, and returns its output.
+pub(crate) fn cargo_output(arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
+    let output = cargo_command(arguments)?
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cargo cannot be started")?;
+    if !output.status.success() {
+        bail!("cargo {} failed", arguments.join(" "));
+    }
+    Ok(output.stdout)
+}
+
+fn cargo_command(arguments: &[&str]) -> anyhow::Result<Command> {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root()?);
+    Ok(command)
+}
+
+/// Returns the directory of the workspace.
+pub(crate) fn root() -> anyhow::Result<&'static Path> {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .context("the workspace")
+}
+
+/// Prints a message.
+#[expect(clippy::print_stderr, reason = "a chore prints what it does")]
+pub(crate) fn say(text: &str) {
+    eprintln!("{text}");
+}
