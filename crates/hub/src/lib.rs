@@ -62,3 +62,8 @@ pub use redact::{redact, redact_text};
 pub use request::{Follow, IsFinal, Provenance, RateWait, Request, RobotsPolicy};
 pub use response::{Downloaded, Head, Response, SavedFile, Streamed};
 pub use watch::HostWatch;
+
+/// The example of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExample;

@@ -22,3 +22,8 @@ pub mod role;
 pub mod site;
 pub mod time;
 pub mod windows;
+
+/// The example of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExample;

@@ -31,3 +31,8 @@ pub use handle::{
 /// day.
 pub(crate) const KEEP: std::time::Duration =
     std::time::Duration::from_secs(docstokg_policy::rate::LONGEST.as_secs() + 86_400);
+
+/// The example of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExample;
