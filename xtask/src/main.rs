@@ -1,6 +1,7 @@
 //! Project chores: `cargo xtask help` lists them.
 
 mod dependencies;
+mod fuzz;
 mod process;
 
 use std::process::ExitCode;
@@ -27,7 +28,8 @@ Usage: cargo xtask COMMAND
                [--kills N (1000)]; then kill downloads a hundred times and resume them to their end
   attack       malicious answers, pages, files, flags, lists and servers, on loopback: nothing crashes, leaks,
                grows, delays other works or exceeds a limit [parts of test names (all)]; then fuzz the parsers
-  fuzz         fuzz a parser with libFuzzer, on nightly [TARGET] [--seconds N (60)]; without a target all of them";
+  fuzz         fuzz the parsers of foreign text with libFuzzer [headers] [dates] [rates] [robots]
+               [configuration] (all) [--seconds N (60)]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         }
         ["audit"] => dependencies::audit(),
         ["sanitize"] => sanitize(),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
         ["soak", rest @ ..] => need_redis()
             .and_then(|()| all([bench("docstokg-stores", "soak", rest), kill_downloads()])),
         ["attack", rest @ ..] => need_redis()

@@ -8,6 +8,7 @@ use docstokg_origin_sim::hostile::mutated;
 use docstokg_origin_sim::{Origin, Reply};
 use proptest::prelude::*;
 
+use crate::parsers::read_configuration;
 use crate::support::{World, config, get, rates};
 
 const HEADERS: [(&str, &str); 16] = [
@@ -57,5 +58,17 @@ proptest! {
         if let Err(error) = ended {
             prop_assert!(!error.to_string().is_empty());
         }
+    }
+
+    #[test]
+    fn any_configuration_file_is_read_or_refused_with_every_problem(
+        file in prop_oneof![
+            Just(include_str!("../../data/shipped.yaml")),
+            Just("version: 1\nlimits: { hosts: { a.example: { metadata: { rates: [\"1/SECOND\"] } } } }\n"),
+            Just("breakers: { defaults: { fail_max: 5, reset_timeout_s: 60 } }\nsites: { a: { hosts: [b] } }\n"),
+        ],
+        seed in any::<u64>(),
+    ) {
+        read_configuration(&mutated(seed, file.as_bytes()));
     }
 }

@@ -32,8 +32,10 @@ mod cookies;
 mod retries;
 // An hour of traffic in a second.
 mod simulated_hour;
-// Headers changed at random.
+// Headers and configuration files changed at random.
 mod fuzz;
+// The entry function of the configuration's parser, which a fuzz target shares.
+mod parsers;
 // Real sockets, in real time: few.
 mod wire;
 // A hub in a simulated world.

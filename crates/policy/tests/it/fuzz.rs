@@ -1,13 +1,9 @@
 //! Malformed headers, rates, hosts and URLs: read in bounded time, or refused.
 
-use docstokg_policy::canonical::{for_index, for_request};
-use docstokg_policy::host::Host;
-use docstokg_policy::rate::{format_rates, parse_rates};
-use docstokg_policy::retry_after::{format_http_date, http_date, parse_retry_after};
-use docstokg_policy::role::Role;
 use docstokg_policy::time::Timestamp;
 use proptest::prelude::*;
-use url::Url;
+
+use crate::parsers::{read_date, read_host_and_url, read_rates, read_retry_after, read_robots};
 
 /// Parts of dates, numbers and rates, in any order.
 fn parts() -> impl Strategy<Value = String> {
@@ -33,33 +29,32 @@ proptest! {
         date in prop::option::of(parts()),
         now in -1_000_000_000_000_000_i64..5_000_000_000_000_000,
     ) {
-        let now = Timestamp::from_micros(now);
-        let _ = parse_retry_after(&value, date.as_deref(), now);
-        if let Some(at) = http_date(&value) {
-            prop_assert!(http_date(&format_http_date(at)).is_some(), "{value}");
-        }
+        read_retry_after(&value, date.as_deref(), Timestamp::from_micros(now));
+        read_date(&value);
     }
 
     #[test]
     fn rates_are_read_or_refused_in_a_sentence(text in parts()) {
-        match parse_rates(&text) {
-            Ok(windows) => {
-                let again = parse_rates(&format_rates(&windows)).expect("what was written");
-                prop_assert_eq!(again, windows);
-            }
-            Err(error) => prop_assert!(!error.to_string().is_empty()),
-        }
+        read_rates(&text);
     }
 
     #[test]
     fn hosts_and_urls_of_any_spelling_have_one_form(
         text in "(https?://)?[a-z0-9.:@%\\[\\]\u{e9}\u{3002}-]{0,30}(/[ -~]{0,20})?",
     ) {
-        let _ = Host::parse(&text);
-        if let Ok(url) = Url::parse(&text) {
-            let _ = (Host::of(&url), for_request(&url, Role::Metadata));
-            let once = for_index(&url);
-            prop_assert_eq!(for_index(&once), once.clone(), "{}", url);
-        }
+        read_host_and_url(&text);
+    }
+
+    #[test]
+    fn robots_files_of_any_bytes_are_read(
+        lines in prop::collection::vec(
+            "((user-agent|allow|disallow|crawl-delay|sitemap)[ :]{0,3})?[ -~\u{e9}*$%]{0,20}",
+            0..12,
+        ),
+        tail in prop::collection::vec(any::<u8>(), 0..20),
+    ) {
+        let mut bytes = lines.join("\n").into_bytes();
+        bytes.extend(tail);
+        read_robots(&bytes);
     }
 }

@@ -16,6 +16,8 @@ mod breaker;
 mod site;
 // Headers, rates, hosts and URLs of any spelling.
 mod fuzz;
+// The entry functions of these parsers, which the fuzz targets share.
+mod parsers;
 // robots.txt: the examples of RFC 9309 and the files that sites really have.
 mod robots;
 // Questions with defaults for everything that a test does not care about.

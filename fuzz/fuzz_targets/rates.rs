@@ -1,0 +1,14 @@
+//! Rates, hosts and URLs.
+#![no_main]
+#![allow(
+    dead_code,
+    reason = "each target uses one of the shared entry functions"
+)]
+
+#[path = "../../crates/policy/tests/it/parsers.rs"]
+mod parsers;
+
+libfuzzer_sys::fuzz_target!(|text: &str| {
+    parsers::read_rates(text);
+    parsers::read_host_and_url(text);
+});
