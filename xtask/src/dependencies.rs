@@ -68,7 +68,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     bail!("{}", problems.join("\n       "))
 }
 
-/// Checks the advisories of the RustSec database, where `cargo audit` is installed.
+/// Checks the advisories of the `RustSec` database, where `cargo audit` is installed.
 pub(crate) fn audit() -> anyhow::Result<()> {
     if !runs("cargo", &["audit", "--version"]) {
         bail!("cargo audit is not installed: cargo install --locked cargo-audit");
@@ -191,14 +191,12 @@ mod tests {
 
     #[test]
     fn a_second_version_needs_a_reason_and_a_reason_needs_a_second_version() {
-        let both: String = ALLOWED_DUPLICATES
-            .iter()
-            .flat_map(|(name, _)| [(*name, "1.0.0"), (*name, "2.0.0")])
-            .chain([("anyhow", "1.0.0")])
-            .map(|(name, version)| {
-                format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\n")
-            })
-            .collect();
+        let mut both = "[[package]]\nname = \"anyhow\"\nversion = \"1.0.0\"\n".to_owned();
+        for (name, _) in ALLOWED_DUPLICATES {
+            for version in ["1.0.0", "2.0.0"] {
+                both += &format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\n");
+            }
+        }
         assert_eq!(duplicate_problems(&versions(&both)), Vec::<String>::new());
         let more = both.clone() + "[[package]]\nname = \"anyhow\"\nversion = \"2.0.0\"\n";
         let problems = duplicate_problems(&versions(&more));

@@ -7,7 +7,7 @@ use crate::process::{cargo_with, root};
 const TARGETS: [&str; 5] = ["headers", "dates", "rates", "robots", "configuration"];
 /// Seconds for each target, unless the command line has another number.
 const DEFAULT_SECONDS: u64 = 60;
-/// Coverage for libFuzzer, and AddressSanitizer. Neither is stable: `RUSTC_BOOTSTRAP` enables them.
+/// Coverage for libFuzzer, and `AddressSanitizer`. Neither is stable: `RUSTC_BOOTSTRAP` enables them.
 const RUSTFLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
      -Cllvm-args=-sanitizer-coverage-level=4 \
      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
