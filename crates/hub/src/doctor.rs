@@ -8,8 +8,8 @@ use docstokg_policy::budget::Wait;
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
-use docstokg_policy::site::{Ask, Entry, RefusalReason};
-use docstokg_stores::StoreError;
+use docstokg_policy::site::{Ask, Cost, Entry, RefusalReason};
+use docstokg_stores::{BudgetKey, SiteView, StoreError};
 
 use crate::admission::LaneKey;
 use crate::clock::BootInstant;
@@ -21,7 +21,7 @@ use crate::hub::Hub;
 pub struct Diagnosis {
     /// The role.
     pub role: Role,
-    /// The budgets that it charges.
+    /// The budgets that it costs.
     pub budgets: Vec<BudgetReport>,
     /// The state of the breaker that it obeys.
     pub state: State,
@@ -33,7 +33,7 @@ pub struct Diagnosis {
     pub unreachable: Vec<Unreachable>,
 }
 
-/// A process whose own network does not reach a host: others may send, this one waits.
+/// A process whose local connectivity does not include a host: others may send, this one waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreachable {
     /// The process.
@@ -49,7 +49,7 @@ pub struct Unreachable {
 pub enum Obstacle {
     /// A window is full.
     Window(Window),
-    /// So many requests with a reservation come first: the window has room, but it is theirs.
+    /// So many requests with a reservation come first: the window has capacity left, but for them.
     Queue(usize, Window),
     /// The breaker, for a reason.
     Breaker(String),
@@ -76,9 +76,11 @@ impl std::fmt::Display for Obstacle {
 pub struct BudgetReport {
     /// Its name in the store.
     pub name: String,
-    /// Each window, and how much of it is used.
+    /// Where its windows come from.
+    pub source: LimitSource,
+    /// Each window, and how much of it is used; empty where this process does not know the windows.
     pub windows: Vec<(Window, u64)>,
-    /// How many wait with a place of their own, over all processes.
+    /// How many requests wait with a position of their own, over all processes.
     pub waiting: usize,
     /// Shared slots held, and how many there are, where slots are shared.
     pub slots: Option<(usize, u32)>,
@@ -88,7 +90,16 @@ pub struct BudgetReport {
     pub waits: Vec<(Duration, Duration)>,
 }
 
-/// Tells whether more of a window was used than it permits.
+/// What a budget gets its windows from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitSource {
+    /// The configuration of this process.
+    Configuration,
+    /// A crawl delay in the host's robots.txt, which only the processes that obey it have read.
+    RobotsTxt,
+}
+
+/// Returns whether more of a window was used than it permits.
 #[must_use]
 pub fn is_exceeded(window: &Window, used: u64) -> bool {
     used > u64::from(window.limit.get())
@@ -96,7 +107,7 @@ pub fn is_exceeded(window: &Window, used: u64) -> bool {
 
 impl BudgetReport {
     /// Returns the windows in which more was used than this configuration permits: other processes
-    /// ask under larger limits. While they do, requests under this configuration hardly find room.
+    /// ask under larger limits. While they do, requests under this configuration rarely fit in.
     pub fn exceeded(&self) -> impl Iterator<Item = &(Window, u64)> {
         self.windows
             .iter()
@@ -105,7 +116,7 @@ impl BudgetReport {
 }
 
 impl Hub {
-    /// Tells for each role of a host how full its budgets are, and what its next request would wait
+    /// Reports for each role of a host how full its budgets are, and what its next request would wait
     /// for.
     ///
     /// # Errors
@@ -117,27 +128,11 @@ impl Hub {
             let lane = self.lane(&LaneKey::plain(host, role));
             let view = lane.site.handle.view().await?;
             let now = view.now;
-            let budgets = lane.costs.iter().filter_map(|cost| {
-                let budget = view.site.budgets().get(cost.budget)?;
-                let windows = cost
-                    .windows
-                    .list()
-                    .iter()
-                    .map(|window| (*window, budget.used(&cost.windows, window, now)));
-                Some(BudgetReport {
-                    name: view.budgets.get(cost.budget)?.clone(),
-                    windows: windows.collect(),
-                    waiting: budget.waiting_until().count(),
-                    slots: cost.slots.map(|most| (budget.slots_held(now), most.get())),
-                    multiplier: budget.multiplier().share(),
-                    waits: budget
-                        .waits()
-                        .iter()
-                        .map(|wait: &Wait| (now.since(wait.at), wait.length))
-                        .collect(),
-                })
-            });
-            let budgets: Vec<BudgetReport> = budgets.collect();
+            let mut budgets: Vec<BudgetReport> = lane
+                .costs
+                .iter()
+                .filter_map(|cost| configured_budget(&view, cost))
+                .collect();
             let ask = Ask {
                 role,
                 isolated: lane.rules.isolated,
@@ -158,6 +153,7 @@ impl Hub {
                 .iter()
                 .find(|(isolated, _)| lane.rules.isolated && *isolated == role);
             let state = own.map_or_else(|| view.state(), |(_, breaker)| breaker.state(now));
+            budgets.extend(crawl_delay_budget(&view, host));
             found.push(Diagnosis {
                 role,
                 budgets,
@@ -170,7 +166,7 @@ impl Hub {
         Ok(found)
     }
 
-    /// Finds the processes whose own network does not reach a host.
+    /// Finds the processes that cannot reach a host from where they run.
     async fn unreachable(&self, host: &Host) -> Result<Vec<Unreachable>, StoreError> {
         let mut found = Vec::new();
         for key in self.store().list().await? {
@@ -188,6 +184,42 @@ impl Hub {
         }
         Ok(found)
     }
+}
+
+/// Reports a budget whose windows the configuration states.
+fn configured_budget(view: &SiteView, cost: &Cost) -> Option<BudgetReport> {
+    let budget = view.site.budgets().get(cost.budget)?;
+    let used = |window: &Window| (*window, budget.used(&cost.windows, window, view.now));
+    Some(BudgetReport {
+        windows: cost.windows.list().iter().map(used).collect(),
+        slots: cost
+            .slots
+            .map(|most| (budget.slots_held(view.now), most.get())),
+        ..budget_report(view, cost.budget, LimitSource::Configuration)?
+    })
+}
+
+/// Reports the budget of the crawl delay, where a process obeys one for this host.
+fn crawl_delay_budget(view: &SiteView, host: &Host) -> Option<BudgetReport> {
+    let name = BudgetKey::CrawlDelay(host.clone()).to_string();
+    let budget = view.budgets.iter().position(|other| *other == name)?;
+    budget_report(view, budget, LimitSource::RobotsTxt)
+}
+
+/// Reports what is known of a budget without its limits.
+fn budget_report(view: &SiteView, budget: usize, source: LimitSource) -> Option<BudgetReport> {
+    let name = view.budgets.get(budget)?.clone();
+    let budget = view.site.budgets().get(budget)?;
+    let wait = |wait: &Wait| (view.now.since(wait.at), wait.length);
+    Some(BudgetReport {
+        name,
+        source,
+        windows: Vec::new(),
+        waiting: budget.waiting_until().count(),
+        slots: None,
+        multiplier: budget.multiplier().share(),
+        waits: budget.waits().iter().map(wait).collect(),
+    })
 }
 
 fn obstacle(reason: &RefusalReason, budgets: &[BudgetReport]) -> Option<Obstacle> {

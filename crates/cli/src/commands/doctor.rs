@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_hub::config::{Config, read_network_key};
-use docstokg_hub::doctor::{BudgetReport, Diagnosis, is_exceeded};
+use docstokg_hub::doctor::{BudgetReport, Diagnosis, LimitSource, is_exceeded};
 use docstokg_hub::{Host, Hub};
 use serde_json::{Value, json};
 
@@ -124,13 +124,16 @@ fn budget_lines(budget: &BudgetReport) -> Vec<String> {
         .iter()
         .map(|(window, used)| format!("{used} of {window}"))
         .collect();
-    let windows = if windows.is_empty() {
-        "no windows".to_owned()
-    } else {
-        windows.join(", ")
+    let mut line = match budget.source {
+        LimitSource::RobotsTxt => {
+            format!("  crawl delay of robots.txt: {} waiting", budget.waiting)
+        }
+        LimitSource::Configuration if windows.is_empty() => {
+            format!("  budget {}: no windows", budget.name)
+        }
+        LimitSource::Configuration => format!("  budget {}: {}", budget.name, windows.join(", ")),
     };
-    let mut line = format!("  budget {}: {windows}", budget.name);
-    if budget.waiting > 0 {
+    if budget.source == LimitSource::Configuration && budget.waiting > 0 {
         line += &format!("; {} waiting", budget.waiting);
     }
     if let Some((held, most)) = budget.slots {

@@ -28,6 +28,8 @@ mod limiter;
 mod redirects;
 // Cookies on the way, and resolvers that lead to http.
 mod cookies;
+// robots.txt, for requests that obey it.
+mod robots;
 // What is tried again, and when.
 mod retries;
 // An hour of traffic in a second.

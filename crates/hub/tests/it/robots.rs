@@ -1,0 +1,426 @@
+//! robots.txt as requests that obey it meet it, judged by what the origin saw.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_hub::clock::{Clock, Random};
+use docstokg_hub::config::Config;
+use docstokg_hub::config::flags::Flags;
+use docstokg_hub::doctor::LimitSource;
+use docstokg_hub::policy::classify::Fault;
+use docstokg_hub::transport::{Dial, Incoming, Outgoing, SendError, Transport};
+use docstokg_hub::{ErrorKind, FetchError, Host, Hub, RateWait, Request, RobotsPolicy, Role};
+use docstokg_origin_sim::{Arrival, Origin, Piece, Reply, SimTransport, Simulation, Web};
+use parking_lot::Mutex;
+
+use crate::support::{World, config, count, get, ms, rates, seconds};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// A request that obeys robots.txt and waits for its turn.
+fn obeying(url: &str) -> Request {
+    get(url)
+        .rate_wait(RateWait::Deadline)
+        .deadline(seconds(3_600))
+        .robots(RobotsPolicy::Obey {
+            exempt: Arc::default(),
+        })
+}
+
+fn host(name: &str) -> Host {
+    Host::parse(name).expect("a host")
+}
+
+/// Limits that are never reached, so that only robots.txt slows requests down.
+fn unlimited() -> Config {
+    config(rates(&[
+        "a.example:metadata=rates:1000/SECOND",
+        "a.example:landing=rates:1000/SECOND",
+        "a.example:artifact=rates:1000/SECOND",
+    ]))
+}
+
+fn answering(robots: &str) -> Origin {
+    Origin::new("a.example")
+        .latency(ms(20))
+        .route("/robots.txt", [Reply::ok(robots.to_owned())])
+}
+
+/// Fetches one URL and returns the error that ends it.
+fn refusal(world: &World, url: &str) -> FetchError {
+    let request = obeying(url);
+    world.run(move |hub| async move { hub.fetch(request).await.expect_err("a refusal") })
+}
+
+/// Fetches one URL to its answer.
+fn answer(world: &World, url: &str) -> u16 {
+    let request = obeying(url);
+    world
+        .run(move |hub| async move { hub.fetch(request).await })
+        .unwrap_or_else(|error| panic!("{error}"))
+        .head
+        .status
+        .as_u16()
+}
+
+/// Returns the paths that arrived at a host, in order.
+fn paths(world: &World, host: &str) -> Vec<String> {
+    let arrivals = world.ledger().at(host).into_iter();
+    arrivals.map(|arrival| arrival.path).collect()
+}
+
+fn robots_requests(world: &World) -> usize {
+    let paths = paths(world, "a.example");
+    paths.iter().filter(|path| *path == "/robots.txt").count()
+}
+
+#[test]
+fn fifty_concurrent_requests_ask_for_robots_txt_once() {
+    let world = World::new([answering("User-agent: *\nAllow: /\n")], unlimited());
+    let requests = (0..50).map(|n| obeying(&format!("http://a.example/{n}")));
+    let outcomes = world.fetch_all(requests.collect());
+    assert_eq!(count(&outcomes, "200"), 50, "{outcomes:?}");
+    let arrived = paths(&world, "a.example");
+    assert_eq!((arrived.len(), arrived[0].as_str()), (51, "/robots.txt"));
+    assert_eq!(robots_requests(&world), 1);
+}
+
+#[test]
+fn a_cancelled_request_leaves_robots_txt_to_the_next() {
+    let slow = Reply::ok("User-agent: *\nDisallow: /no\n").after(seconds(10));
+    let origin = Origin::new("a.example").route("/robots.txt", [slow]);
+    let world = World::new([origin], unlimited());
+    let requests = vec![
+        obeying("http://a.example/one").deadline(seconds(2)),
+        obeying("http://a.example/two"),
+        obeying("http://a.example/three"),
+    ];
+    let outcomes = world.fetch_all(requests);
+    assert_eq!(count(&outcomes, "200"), 2, "{outcomes:?}");
+    assert_eq!(
+        robots_requests(&world),
+        2,
+        "the one that was given up, and its successor"
+    );
+}
+
+#[test]
+fn a_disallowed_path_is_refused_and_never_requested() {
+    let origin = answering("User-agent: *\nDisallow: /private\n");
+    let world = World::new([origin], unlimited());
+    let error = refusal(&world, "http://a.example/private/page?q=1");
+    assert!(
+        matches!(&error.kind, ErrorKind::Disallowed { host } if host.as_str() == "a.example"),
+        "{error}"
+    );
+    assert_eq!(error.journey.attempts, 0);
+    assert_eq!(paths(&world, "a.example"), ["/robots.txt"]);
+    assert_eq!(answer(&world, "http://a.example/public"), 200);
+}
+
+#[test]
+fn a_redirect_to_a_host_that_disallows_it_is_not_followed() {
+    let first = answering("User-agent: *\nAllow: /\n").route(
+        "/moved",
+        [Reply::redirect(302, "http://b.example/private/file")],
+    );
+    let second = Origin::new("b.example").route(
+        "/robots.txt",
+        [Reply::ok("User-agent: docstokg\nDisallow: /private\n")],
+    );
+    let world = World::new([first, second], unlimited());
+    let error = refusal(&world, "http://a.example/moved");
+    assert!(
+        matches!(&error.kind, ErrorKind::Disallowed { host } if host.as_str() == "b.example"),
+        "{error}"
+    );
+    assert_eq!(paths(&world, "a.example"), ["/robots.txt", "/moved"]);
+    // The redirect states http: https is tried where robots.txt is asked for, and nothing else.
+    let arrived = paths(&world, "b.example");
+    assert!(
+        arrived.iter().all(|path| path == "/robots.txt"),
+        "{arrived:?}"
+    );
+}
+
+/// Every third path breaks off in the middle of its body the first time it is requested.
+fn breaking(arrival: &Arrival, before: usize) -> Reply {
+    if before == 0 && arrival.path.ends_with('0') {
+        let pieces = [Piece::Bytes("half".into()), Piece::Reset];
+        Reply::ok("").chunked().pieces(pieces)
+    } else {
+        Reply::ok("whole")
+    }
+}
+
+/// Checks that pages arrived at least `delay` apart, robots.txt aside.
+fn assert_spaced(web: &Web, delay: Duration) -> usize {
+    let arrivals = web.ledger().at("a.example").into_iter();
+    let pages: Vec<Arrival> = arrivals
+        .filter(|arrival| arrival.path != "/robots.txt")
+        .collect();
+    for pair in pages.windows(2) {
+        let apart = pair[1].at.since(pair[0].at);
+        assert!(
+            apart >= delay,
+            "{} and {} are {apart:?} apart",
+            pair[0].path,
+            pair[1].path
+        );
+    }
+    pages.len()
+}
+
+#[test]
+fn a_crawl_delay_spaces_roles_and_retries() {
+    for seed in 0..4 {
+        let origin = answering("User-agent: *\nCrawl-delay: 5\n").handler(breaking);
+        let world = World::seeded([origin], unlimited(), seed);
+        let requests = (0..10).flat_map(|n| {
+            [
+                obeying(&format!("http://a.example/page/{n}")).role(Role::Landing),
+                obeying(&format!("http://a.example/file/{n}")).role(Role::Artifact),
+            ]
+        });
+        let outcomes = world.fetch_all(requests.collect());
+        assert_eq!(count(&outcomes, "200"), 20, "{outcomes:?}");
+        let retried = 2;
+        assert_eq!(assert_spaced(&world.web, seconds(5)), 20 + retried);
+        assert_eq!(robots_requests(&world), 1);
+        let last = outcomes.last().map_or(0.0, |(at, _)| *at);
+        assert!(last < 21.0 * 5.5, "no turn is lost: {last}");
+    }
+}
+
+#[test]
+fn a_crawl_delay_spaces_the_requests_of_two_processes() {
+    for seed in 0..4 {
+        let simulation = Simulation::seeded(seed);
+        let origin = answering("User-agent: *\nCrawl-delay: 5\n").handler(breaking);
+        let web = Web::new([origin], simulation.boot());
+        let store = simulation.shared_store();
+        let done = Arc::new(Mutex::new(0));
+        let mut processes = Vec::new();
+        for number in 0..2 {
+            let process = simulation.process();
+            let hub = Hub::builder(unlimited())
+                .runtime(process.runtime())
+                .store(Arc::clone(&store))
+                .random(Random::seeded(seed * 2 + number))
+                .transport(SimTransport::new(&simulation, &web))
+                .build()
+                .expect("a hub");
+            for n in 0..6 {
+                let (hub, done) = (hub.clone(), Arc::clone(&done));
+                let role = if n % 2 == 0 {
+                    Role::Landing
+                } else {
+                    Role::Artifact
+                };
+                let request = obeying(&format!("http://a.example/{number}/{n}")).role(role);
+                process.run(async move {
+                    let answer = hub.fetch(request).await;
+                    assert_eq!(
+                        answer.unwrap_or_else(|error| panic!("{error}")).body,
+                        "whole"
+                    );
+                    *done.lock() += 1;
+                });
+            }
+            processes.push((process, hub));
+        }
+        simulation.run();
+        assert_eq!(*done.lock(), 12, "all get through, seed {seed}");
+        let retried = 2;
+        assert_eq!(assert_spaced(&web, seconds(5)), 12 + retried, "seed {seed}");
+    }
+}
+
+#[test]
+fn an_exempt_host_is_not_asked_for_robots_txt() {
+    let world = World::new([answering("User-agent: *\nDisallow: /\n")], unlimited());
+    let exempt = HashSet::from([host("a.example")]);
+    let request = get("http://a.example/api").robots(RobotsPolicy::Obey {
+        exempt: Arc::new(exempt),
+    });
+    let answer = world.run(move |hub| async move { hub.fetch(request).await });
+    assert_eq!(answer.expect("an answer").head.status, 200);
+    assert_eq!(paths(&world, "a.example"), ["/api"]);
+}
+
+#[test]
+fn requests_ask_for_no_robots_txt_by_default() {
+    let world = World::new([answering("User-agent: *\nDisallow: /\n")], unlimited());
+    let answer = world.run(|hub| async move { hub.fetch(get("http://a.example/private")).await });
+    assert_eq!(answer.expect("an answer").head.status, 200);
+    assert_eq!(paths(&world, "a.example"), ["/private"]);
+}
+
+#[test]
+fn a_robots_txt_that_answers_503_holds_all_requests_back_for_half_a_minute() {
+    let replies = std::iter::repeat_n(Reply::status(503), 4).chain([Reply::ok("")]);
+    let origin = Origin::new("a.example").route("/robots.txt", replies);
+    let flags = Flags {
+        breaker: vec!["a.example=fail_max:100,reset:60".into()],
+        ..Flags::default()
+    };
+    let world = World::new([origin], config(flags));
+    let error = refusal(&world, "http://a.example/one");
+    let ErrorKind::RobotsUnread {
+        retry_in: Some(retry_in),
+        ..
+    } = error.kind
+    else {
+        panic!("{error}");
+    };
+    assert!(
+        retry_in > seconds(29) && retry_in <= seconds(30),
+        "{retry_in:?}"
+    );
+    let attempts = robots_requests(&world);
+    assert_eq!(attempts, 4, "retried like every request");
+
+    world.simulation.run_for(seconds(15));
+    for path in ["one", "two"] {
+        let error = refusal(&world, &format!("http://a.example/{path}"));
+        assert_eq!(error.kind.class(), "robots_unreachable", "{error}");
+    }
+    assert_eq!(world.ledger().len(), attempts, "nothing is requested");
+
+    world.simulation.run_for(seconds(16));
+    assert_eq!(answer(&world, "http://a.example/one"), 200);
+    assert_eq!(robots_requests(&world), attempts + 1);
+}
+
+#[test]
+fn a_site_without_robots_txt_allows_everything() {
+    for status in [404, 403, 410] {
+        let origin = Origin::new("a.example").route("/robots.txt", [Reply::status(status)]);
+        let world = World::new([origin], unlimited());
+        assert_eq!(answer(&world, "http://a.example/any"), 200);
+        assert_eq!(answer(&world, "http://a.example/other"), 200);
+        assert_eq!(
+            paths(&world, "a.example"),
+            ["/robots.txt", "/any", "/other"]
+        );
+    }
+}
+
+/// A network on which every connection is refused.
+#[derive(Default)]
+struct Refusing(Mutex<Vec<String>>);
+
+impl Transport for Refusing {
+    fn send(
+        &self,
+        request: Outgoing,
+        dial: Arc<dyn Dial>,
+    ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
+        dial.dialling();
+        self.0.lock().push(request.url.path().to_owned());
+        Box::pin(async {
+            Err(SendError::Fault {
+                fault: Fault::Connect,
+                message: "connection refused".to_owned(),
+            })
+        })
+    }
+}
+
+#[test]
+fn a_robots_txt_that_cannot_be_reached_is_a_fault_of_the_request() {
+    let simulation = Simulation::new();
+    let transport = Arc::new(Refusing::default());
+    let hub = Hub::builder(config(Flags::default()))
+        .runtime(simulation.runtime())
+        .store(simulation.store())
+        .random(Random::seeded(5))
+        .transport(Arc::clone(&transport) as Arc<dyn Transport>)
+        .build()
+        .expect("a hub");
+    for _ in 0..2 {
+        let hub = hub.clone();
+        let error = simulation.block_on(async move {
+            let request = obeying("http://a.example/page");
+            hub.fetch(request).await.expect_err("no connection")
+        });
+        assert!(
+            matches!(
+                &error.kind,
+                ErrorKind::Fault {
+                    fault: Fault::Connect,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        let message = error.to_string();
+        assert!(message.contains("a.example"), "{message}");
+    }
+    let sent = transport.0.lock().clone();
+    assert_eq!(sent, ["/robots.txt"; 4], "one request with its retries");
+}
+
+#[test]
+fn robots_txt_is_requested_again_after_a_day_and_not_before() {
+    let replies = [
+        Reply::ok("User-agent: *\nAllow: /\n"),
+        Reply::ok("User-agent: *\nDisallow: /page\n"),
+    ];
+    let origin = Origin::new("a.example").route("/robots.txt", replies);
+    let world = World::new([origin], unlimited());
+    assert_eq!(answer(&world, "http://a.example/page"), 200);
+    world.simulation.run_for(DAY - seconds(60));
+    assert_eq!(answer(&world, "http://a.example/page"), 200);
+    assert_eq!(robots_requests(&world), 1);
+    world.simulation.run_for(seconds(120));
+    let error = refusal(&world, "http://a.example/page");
+    assert_eq!(error.kind.class(), "disallowed", "{error}");
+    assert_eq!(robots_requests(&world), 2);
+}
+
+#[test]
+fn the_diagnosis_of_another_process_shows_what_waits_for_a_crawl_delay() {
+    let simulation = Simulation::new();
+    let origin = answering("User-agent: *\nCrawl-delay: 60\n");
+    let web = Web::new([origin], simulation.boot());
+    let store = simulation.shared_store();
+    let hub = || {
+        Hub::builder(unlimited())
+            .runtime(simulation.runtime())
+            .store(Arc::clone(&store))
+            .random(Random::seeded(2))
+            .transport(SimTransport::new(&simulation, &web))
+            .build()
+            .expect("a hub")
+    };
+    let (running, doctor) = (hub(), hub());
+    for role in Role::ALL {
+        for n in 0..2 {
+            let hub = running.clone();
+            let request = obeying(&format!("http://a.example/{n}")).role(role);
+            simulation.start(async move { drop(hub.fetch(request).await) });
+        }
+    }
+    let diagnose = || {
+        let doctor = doctor.clone();
+        let found = simulation.block_on(async move { doctor.diagnose(&host("a.example")).await });
+        let found = found.expect("the store answers").swap_remove(0).budgets;
+        found
+            .into_iter()
+            .find(|budget| budget.source == LimitSource::RobotsTxt)
+    };
+    assert!(diagnose().is_none(), "no crawl delay is known yet");
+    simulation.run_for(seconds(90));
+    let budget = diagnose().expect("the budget of the crawl delay");
+    assert_eq!(budget.name, "a.example crawl-delay");
+    assert!(
+        budget.windows.is_empty() && budget.waiting > 0,
+        "{budget:?}"
+    );
+    let (_, waited) = budget.waits[0];
+    assert!(waited > seconds(50), "{budget:?}");
+}
