@@ -8,10 +8,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use docstokg_hub::CancellationToken;
 use docstokg_policy::time::Timestamp;
 
 use crate::bounds::Bounds;
-use crate::cancel::StepToken;
 use crate::deferral::Deferral;
 use crate::lane::LaneKey;
 use crate::queue::Item;
@@ -124,11 +124,12 @@ pub trait Job: Send + Sync + Sized + 'static {
     fn deadline(&self, state: &Self::State, now: Timestamp) -> Option<Timestamp>;
 
     /// Runs the step that these items have in common. The items keep what it gave in their states;
-    /// an item that is left as it was runs the step again.
+    /// an item that is left as it was runs the step again. Requests that only wait are given up
+    /// when the run is cancelled, and leave their items as they were.
     fn run<'a>(
         &'a self,
         items: &'a mut [ActiveItem<Self>],
-        token: &'a StepToken,
+        cancellation: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<(), RunError>>;
 
     /// Records what an item that has come to its end gave.

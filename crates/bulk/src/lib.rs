@@ -8,7 +8,6 @@
 //! records. What an item is, which step comes next and what running it means is the job's.
 
 pub mod bounds;
-pub mod cancel;
 pub mod clock;
 pub mod connectivity;
 pub mod deferral;

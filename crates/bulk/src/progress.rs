@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use docstokg_hub::CancellationToken;
 use docstokg_policy::time::Timestamp;
 use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
 
 use crate::deferral::{Deferral, WaitingFor, Waits};
 use crate::lane::LaneKey;

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use docstokg_hub::policy::breaker::OpenReason;
@@ -14,8 +13,8 @@ use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::policy::retry_after::parse_retry_after;
 use docstokg_hub::policy::site::RefusalReason;
 use docstokg_hub::{
-    CookieJar, Downloaded, Ends, ErrorKind, FetchError, Head, Hub, Request, RobotsPolicy, Role,
-    SavedFile,
+    CancellationToken, CookieJar, Downloaded, Ends, ErrorKind, FetchError, Head, Hub, Request,
+    RobotsPolicy, Role, SavedFile,
 };
 use docstokg_policy::canonical;
 use http::header::{CONTENT_LENGTH, REFERER, RETRY_AFTER, TRANSFER_ENCODING};
@@ -66,6 +65,8 @@ pub(crate) enum Fetched {
         detail: String,
         status: Option<u16>,
     },
+    /// The run was cancelled before the file was requested.
+    Cancelled,
     /// The run cannot go on: the disk is full or cannot be written.
     Halt(String),
 }
@@ -136,7 +137,7 @@ impl Fetcher {
         work: &Work,
         staging: &Path,
         missing: &BTreeSet<Kind>,
-        on_the_wire: &Arc<AtomicBool>,
+        cancellation: &CancellationToken,
     ) -> Fetched {
         if staging
             .file_name()
@@ -145,7 +146,7 @@ impl Fetcher {
         {
             return self.judge(location, work, left, staging, missing).await;
         }
-        let request = self.request(location).shown_in(Arc::clone(on_the_wire));
+        let request = self.request(location).cancelled_by(cancellation.clone());
         match self.hub.download_resumable(request, staging).await {
             Ok(done) => self.judge(location, work, done, staging, missing).await,
             Err(error) => failed(&error),
@@ -514,6 +515,7 @@ fn failed(error: &FetchError) -> Fetched {
             detail,
             status: None,
         },
+        ErrorKind::Cancelled { .. } => Fetched::Cancelled,
         ErrorKind::Disallowed { .. } => nothing(Reason::RobotsDisallowed, detail, None),
         ErrorKind::File { source, path } => match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

@@ -1,12 +1,14 @@
 //! The hub as the web that resolvers ask; pages made for people are requested as robots.txt allows.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::site::RefusalReason;
-use docstokg_hub::{CookieJar, ErrorKind, FetchError, Hub, RateWait, Request, RobotsPolicy};
+use docstokg_hub::{
+    CancellationToken, CookieJar, ErrorKind, FetchError, Hub, RateWait, Request, RobotsPolicy,
+};
 use docstokg_policy::role::Role;
 
 use crate::wall;
@@ -28,7 +30,9 @@ pub(crate) const PROBES_OUT: Duration = Duration::from_secs(1);
 pub struct HubWeb {
     hub: Hub,
     robots: RobotsPolicy,
-    on_the_wire: Option<Arc<AtomicBool>>,
+    cancellation: Option<CancellationToken>,
+    /// A request of this web was cancelled: what a resolver makes of the rest is not an answer.
+    was_cancelled: Arc<AtomicBool>,
     cookies: Option<Arc<CookieJar>>,
 }
 
@@ -39,7 +43,8 @@ impl HubWeb {
         Self {
             hub,
             robots,
-            on_the_wire: None,
+            cancellation: None,
+            was_cancelled: Arc::default(),
             cookies: None,
         }
     }
@@ -50,13 +55,20 @@ impl HubWeb {
         Self { cookies, ..self }
     }
 
-    /// Returns the same web, showing in `flag` whether a request is on the wire.
+    /// Returns the same web for one step, whose requests are cancelled by `token` while they wait.
     #[must_use]
-    pub fn shown_in(&self, flag: &Arc<AtomicBool>) -> Self {
+    pub fn cancelled_by(&self, token: CancellationToken) -> Self {
         Self {
-            on_the_wire: Some(Arc::clone(flag)),
+            cancellation: Some(token),
+            was_cancelled: Arc::default(),
             ..self.clone()
         }
+    }
+
+    /// Tells whether a request was cancelled.
+    #[must_use]
+    pub fn was_cancelled(&self) -> bool {
+        self.was_cancelled.load(Ordering::Acquire)
     }
 }
 
@@ -75,8 +87,8 @@ impl Web for HubWeb {
             if let Some(jar) = self.cookies.as_ref().filter(|_| ask.role != Role::Metadata) {
                 request = request.cookies(Arc::clone(jar));
             }
-            if let Some(flag) = &self.on_the_wire {
-                request = request.shown_in(Arc::clone(flag));
+            if let Some(token) = &self.cancellation {
+                request = request.cancelled_by(token.clone());
             }
             if let Some(kind) = ask.kind {
                 request = request.kind(kind);
@@ -97,7 +109,11 @@ impl Web for HubWeb {
                     body: answer.body,
                     url: answer.head.url,
                 }),
-                Err(error) => Err(web_error(&error)),
+                Err(error) => {
+                    let is_cancelled = matches!(error.kind, ErrorKind::Cancelled { .. });
+                    self.was_cancelled.fetch_or(is_cancelled, Ordering::AcqRel);
+                    Err(web_error(&error))
+                }
             }
         })
     }

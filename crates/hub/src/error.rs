@@ -110,6 +110,12 @@ pub enum ErrorKind {
         /// Doing what.
         during: &'static str,
     },
+    /// The caller cancelled the request while it only waited.
+    #[error("{host}: cancelled before it was sent")]
+    Cancelled {
+        /// The host.
+        host: Host,
+    },
     /// The network, the TLS layer or the origin failed, and retries did not help.
     #[error("{host}: {}", fault_sentence(*fault))]
     Fault {
@@ -345,6 +351,7 @@ impl ErrorKind {
             Self::RateLimited(_) => "rate_limited",
             Self::Store { .. } => "store_unavailable",
             Self::Deadline { .. } => "deadline",
+            Self::Cancelled { .. } => "cancelled",
             Self::Fault { fault, .. } => fault.as_str(),
             Self::Url(_) => "url",
             Self::Internal { .. } => "internal_address",

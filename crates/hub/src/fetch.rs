@@ -18,8 +18,7 @@
 //! This file asks and acts; it computes nothing. Decisions are in `docstokg_policy`, the waiting and
 //! settling in `admission.rs`, sending and receiving in `exchange.rs`, redirects in `redirect.rs`.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use docstokg_policy::classify::{Class, Fault};
@@ -115,7 +114,11 @@ impl Inner {
         });
 
         // robots
-        self.obey_robots(&mut target, hop, request, track).await?;
+        let judged = self.obey_robots(&mut target, hop, request, track);
+        let Some(judged) = request.unless_cancelled(judged).await else {
+            return Err(cancelled(&target));
+        };
+        judged?;
 
         // look up
         match cache::look_up(&target.url) {
@@ -163,11 +166,14 @@ impl Inner {
         let mut unprocessed = Unprocessed::default();
         loop {
             // enter, wait, confirm
-            let permits = self.enter(target, request, attempt, track).await?;
+            let entered = self.enter(target, request, attempt, track);
+            let Some(entered) = request.unless_cancelled(entered).await else {
+                return Err(cancelled(target));
+            };
+            let permits = entered?;
 
             // send, and receive the body as the delivery says
             let sent = self.runtime.boot();
-            let wire = OnTheWire::show(request.on_the_wire.as_ref());
             let finish = match self.exchange(leg, permits.site(), track).await {
                 Exchanged::Received {
                     head,
@@ -214,13 +220,15 @@ impl Inner {
             match self.decide(leg, &finish, &settled, attempt, track) {
                 Next::Stop(_) => return finish.into_answer(&target.host),
                 Next::RetryAt(at) => {
-                    drop(wire);
                     track.note(&target.host, target.role, || What::Retry {
                         at,
                         after: attempt,
                     });
                     let now = self.runtime.boot();
-                    self.runtime.sleep_until(at).await;
+                    let sleep = self.runtime.sleep_until(at);
+                    if request.unless_cancelled(sleep).await.is_none() {
+                        return Err(cancelled(target));
+                    }
                     track.journey.backoff += at.since(now);
                     attempt += 1;
                 }
@@ -492,23 +500,9 @@ impl Unprocessed {
     }
 }
 
-/// Shows, while it lives, that a request is on the wire.
-struct OnTheWire<'a>(Option<&'a Arc<AtomicBool>>);
-
-impl<'a> OnTheWire<'a> {
-    fn show(flag: Option<&'a Arc<AtomicBool>>) -> Self {
-        if let Some(flag) = flag {
-            flag.store(true, Ordering::Release);
-        }
-        Self(flag)
-    }
-}
-
-impl Drop for OnTheWire<'_> {
-    fn drop(&mut self) {
-        if let Some(flag) = self.0 {
-            flag.store(false, Ordering::Release);
-        }
+fn cancelled(target: &Target) -> ErrorKind {
+    ErrorKind::Cancelled {
+        host: target.host.clone(),
     }
 }
 

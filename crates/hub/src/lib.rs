@@ -61,6 +61,7 @@ pub use journey::Journey;
 pub use redact::{redact, redact_text};
 pub use request::{Follow, IsFinal, Provenance, RateWait, Request, RobotsPolicy};
 pub use response::{Downloaded, Head, Response, SavedFile, Streamed};
+pub use tokio_util::sync::CancellationToken;
 pub use watch::HostWatch;
 
 /// The example of the README, compiled.

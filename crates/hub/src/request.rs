@@ -1,8 +1,8 @@
 //! What a caller asks the hub for.
 
 use std::collections::HashSet;
+use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use docstokg_policy::retry::Repeatable;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::Patience;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::cookies::CookieJar;
@@ -60,7 +61,7 @@ pub struct Request {
     pub(crate) max_body: Option<u64>,
     pub(crate) retry_wait: Option<Duration>,
     pub(crate) robots: RobotsPolicy,
-    pub(crate) on_the_wire: Option<Arc<AtomicBool>>,
+    pub(crate) cancellation: Option<CancellationToken>,
     pub(crate) is_final: Option<IsFinal>,
     pub(crate) cookies: Option<Arc<CookieJar>>,
 }
@@ -138,7 +139,7 @@ impl Request {
             max_body: None,
             retry_wait: None,
             robots: RobotsPolicy::Ignore,
-            on_the_wire: None,
+            cancellation: None,
             is_final: None,
             cookies: None,
         }
@@ -268,12 +269,20 @@ impl Request {
         self
     }
 
-    /// Shows in `flag` whether the request is on the wire, or only waits: what only waits can be
-    /// dropped without loss.
+    /// Ends the request with [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) when `token` is
+    /// cancelled while it only waits. A request that is on the wire is finished.
     #[must_use]
-    pub fn shown_in(mut self, flag: Arc<AtomicBool>) -> Self {
-        self.on_the_wire = Some(flag);
+    pub fn cancelled_by(mut self, token: CancellationToken) -> Self {
+        self.cancellation = Some(token);
         self
+    }
+
+    /// Waits for `wait`; `None` if the request is cancelled first.
+    pub(crate) async fn unless_cancelled<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
+        match &self.cancellation {
+            Some(token) => token.run_until_cancelled(wait).await,
+            None => Some(wait.await),
+        }
     }
 
     /// Sends the cookies of a jar, and keeps in it what answers set, redirects included. Requests

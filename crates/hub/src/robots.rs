@@ -293,6 +293,7 @@ impl Inner {
             | ErrorKind::RateLimited(_)
             | ErrorKind::Store { .. }
             | ErrorKind::Deadline { .. }
+            | ErrorKind::Cancelled { .. }
             | ErrorKind::Internal { .. } => return Err(kind),
             ErrorKind::Fault { fault, cause, .. } => Rules::Unreachable {
                 fault,

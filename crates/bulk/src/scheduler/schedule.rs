@@ -9,7 +9,6 @@ use tokio::sync::mpsc;
 
 use super::event::{Event, Sender};
 use super::{RunError, Scheduler};
-use crate::cancel::StepToken;
 use crate::deferral::Deferral;
 use crate::job::{ActiveItem, Job, Loaded, Next, State};
 use crate::lane::LaneKey;
@@ -304,10 +303,8 @@ impl<J: Job> Scheduler<J> {
     }
 
     /// Runs a step of items within their deadline, finishes those that end, and returns those that
-    /// go on. A step that is dropped, because the run is cancelled while it only waits or because
-    /// its deadline has passed, leaves its items as they were.
+    /// go on. A step whose deadline passes is dropped and leaves its items as they were.
     async fn step(&self, mut items: Vec<ActiveItem<J>>) -> Result<Vec<ActiveItem<J>>, RunError> {
-        let token = StepToken::default();
         let now = self.clock.now();
         let deadlines = items
             .iter()
@@ -315,12 +312,10 @@ impl<J: Job> Scheduler<J> {
         let until = deadlines.min().map_or(BootInstant::FAR, |deadline| {
             self.clock.instant(deadline) + AFTER_DEADLINE
         });
-        {
-            let step = self.job.run(&mut items, &token);
-            let step = token.unless_cancelled(self.progress.cancellation(), step);
-            let step = before(&**self.clock.runtime(), until, Box::pin(step));
-            step.await.flatten().transpose()?;
-        }
+        let step = self.job.run(&mut items, self.progress.cancellation());
+        before(&**self.clock.runtime(), until, step)
+            .await
+            .transpose()?;
         let now = self.clock.now();
         let mut going_on = Vec::with_capacity(items.len());
         for mut item in items {

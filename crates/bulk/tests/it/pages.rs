@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_bulk::bounds::{Bounds, least_time_of_site};
-use docstokg_bulk::cancel::StepToken;
 use docstokg_bulk::clock::RunClock;
 use docstokg_bulk::deferral::Deferral;
 use docstokg_bulk::digest::Fingerprint;
@@ -16,7 +15,7 @@ use docstokg_bulk::queue::{End, Item, ManifestRow, NewItem};
 use docstokg_bulk::scheduler::{Feed, RunError};
 use docstokg_bulk::seconds;
 use docstokg_hub::clock::Timestamp;
-use docstokg_hub::{ErrorKind, Host, Hub, RateWait, Request, Role};
+use docstokg_hub::{CancellationToken, ErrorKind, Host, Hub, RateWait, Request, Role};
 use serde::{Deserialize, Serialize};
 
 /// How often a page is asked for.
@@ -66,15 +65,18 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    async fn fetch(&self, item: &mut ActiveItem<Self>, token: &StepToken) {
+    async fn fetch(&self, item: &mut ActiveItem<Self>, cancellation: &CancellationToken) {
         let page = &mut item.state;
         let request = Request::get(page.url.parse().unwrap())
             .role(Role::Metadata)
             .rate_wait(RateWait::Deadline)
             .deadline(Duration::from_secs(86_400))
             .retry_wait(Duration::ZERO)
-            .shown_in(Arc::clone(token.on_the_wire()));
-        let answer = token.in_hub(self.hub.fetch(request)).await;
+            .cancelled_by(cancellation.clone());
+        let answer = self.hub.fetch(request).await;
+        if matches!(&answer, Err(error) if matches!(error.kind, ErrorKind::Cancelled { .. })) {
+            return;
+        }
         page.attempts += 1;
         page.not_before = None;
         match answer {
@@ -175,11 +177,11 @@ impl Job for Pages {
     fn run<'a>(
         &'a self,
         items: &'a mut [ActiveItem<Self>],
-        token: &'a StepToken,
+        cancellation: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<(), RunError>> {
         Box::pin(async move {
             for item in items {
-                self.fetch(item, token).await;
+                self.fetch(item, cancellation).await;
             }
             Ok(())
         })

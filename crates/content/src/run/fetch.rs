@@ -1,10 +1,9 @@
 //! The step that fetches a file.
 
-use docstokg_bulk::cancel::StepToken;
 use docstokg_bulk::queue::AttemptRow;
 use docstokg_bulk::scheduler::{RunError, RunMode};
 use docstokg_bulk::staging::staging_file;
-use docstokg_hub::redact;
+use docstokg_hub::{CancellationToken, redact};
 
 use super::works::{ActiveWork, Works};
 use crate::artifact::{Fetched, IN_FLIGHT, Page};
@@ -63,7 +62,7 @@ impl Works {
         &self,
         item: &mut ActiveWork,
         candidate: usize,
-        token: &StepToken,
+        cancellation: &CancellationToken,
     ) -> Result<(), RunError> {
         let Some(location) = item.state.candidate(candidate).cloned() else {
             return Ok(());
@@ -89,7 +88,7 @@ impl Works {
         };
         match self.files.owner_of(url).filter(|owner| *owner != item.id) {
             Some(owner) => self.share(item, &target, owner).await,
-            None => self.download(item, &target, token).await,
+            None => self.download(item, &target, cancellation).await,
         }
     }
 
@@ -97,7 +96,7 @@ impl Works {
         &self,
         item: &mut ActiveWork,
         target: &Target,
-        token: &StepToken,
+        cancellation: &CancellationToken,
     ) -> Result<(), RunError> {
         let begun = self.clock.runtime().boot();
         let missing = item.state.missing(&self.goals);
@@ -108,9 +107,9 @@ impl Works {
             &item.state.work,
             &staged,
             &missing,
-            token.on_the_wire(),
+            cancellation,
         );
-        let fetched = token.in_hub(request).await;
+        let fetched = request.await;
         let elapsed_ms = self.millis_since(begun);
         let now = self.clock.now();
         let row = |item: &ActiveWork, result| self.fetch_row(item, target, result, elapsed_ms);
@@ -170,6 +169,7 @@ impl Works {
                 let Some(row) = row else { return Ok(()) };
                 row
             }
+            Fetched::Cancelled => return Ok(()),
             Fetched::Halt(why) => return Err(RunError::Halted(why)),
         };
         self.record_attempts(vec![row]).await

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use docstokg_bulk::cancel::StepToken;
 use docstokg_bulk::queue::AttemptRow;
 use docstokg_bulk::scheduler::RunError;
 use docstokg_hub::clock::BootInstant;
-use docstokg_hub::{CookieJar, Hub, RobotsPolicy};
+use docstokg_hub::{CancellationToken, CookieJar, Hub, RobotsPolicy};
 
 use super::works::{ActiveWork, Works};
 use crate::hub_web::HubWeb;
@@ -56,16 +55,19 @@ impl Works {
         &self,
         id: ResolverId,
         items: &mut [ActiveWork],
-        token: &StepToken,
+        cancellation: &CancellationToken,
     ) -> Result<(), RunError> {
         let begun = self.clock.runtime().boot();
         let Some(resolver) = self.lookups.resolver(id) else {
             return Ok(());
         };
         let known: Vec<Work> = items.iter().map(|item| item.state.work.clone()).collect();
-        let web = self.lookups.web.shown_in(token.on_the_wire());
+        let web = self.lookups.web.cancelled_by(cancellation.clone());
         let asked = contained::resolve(&**resolver, &known, &web);
-        let mut outcomes = token.in_hub(asked).await.into_iter();
+        let mut outcomes = asked.await.into_iter();
+        if web.was_cancelled() {
+            return Ok(());
+        }
         let elapsed_ms = self.millis_since(begun);
         let mut rows = Vec::new();
         for item in items {
@@ -85,16 +87,19 @@ impl Works {
         &self,
         item: &mut ActiveWork,
         candidate: usize,
-        token: &StepToken,
+        cancellation: &CancellationToken,
     ) -> Result<(), RunError> {
         let Some(location) = item.state.candidate(candidate).cloned() else {
             return Ok(());
         };
         let begun = self.clock.runtime().boot();
-        let web = self.lookups.web.shown_in(token.on_the_wire());
+        let web = self.lookups.web.cancelled_by(cancellation.clone());
         let work = Some(&item.state.work);
         let page = self.lookups.landing.read(location.url, work, &web);
-        let outcome = token.in_hub(page).await;
+        let outcome = page.await;
+        if web.was_cancelled() {
+            return Ok(());
+        }
         let elapsed_ms = self.millis_since(begun);
         let outcome = self.watch_network(outcome).await;
         let row = self.lookup_row(&item.name, landing::ID, &outcome, elapsed_ms);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_bulk::bounds::Bounds;
-use docstokg_bulk::cancel::StepToken;
 use docstokg_bulk::clock::RunClock;
 use docstokg_bulk::connectivity::Connectivity;
 use docstokg_bulk::job::{self, Awaited, BoxFuture, Job, Loaded, Next, State as _};
@@ -15,7 +14,7 @@ use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::{AttemptRow, Item};
 use docstokg_bulk::scheduler::{RunError, RunMode};
 use docstokg_hub::clock::Timestamp;
-use docstokg_hub::{CookieJar, Host, Hub, RobotsPolicy, redact};
+use docstokg_hub::{CancellationToken, CookieJar, Host, Hub, RobotsPolicy, redact};
 use parking_lot::Mutex;
 
 use super::files::Files;
@@ -98,7 +97,11 @@ impl Works {
         is_offline
     }
 
-    async fn run_step(&self, items: &mut [ActiveWork], token: &StepToken) -> Result<(), RunError> {
+    async fn run_step(
+        &self,
+        items: &mut [ActiveWork],
+        cancellation: &CancellationToken,
+    ) -> Result<(), RunError> {
         let now = self.clock.now();
         for item in &mut *items {
             item.state.begun.get_or_insert(now);
@@ -112,12 +115,16 @@ impl Works {
             return Ok(());
         }
         if let Some(Next::Run(Step::Resolve(id))) = items.first().map(|item| item.next) {
-            return self.resolve(id, items, token).await;
+            return self.resolve(id, items, cancellation).await;
         }
         for item in items {
             match item.next {
-                Next::Run(Step::Read(candidate)) => self.read(item, candidate, token).await?,
-                Next::Run(Step::Fetch(candidate)) => self.fetch(item, candidate, token).await?,
+                Next::Run(Step::Read(candidate)) => {
+                    self.read(item, candidate, cancellation).await?
+                }
+                Next::Run(Step::Fetch(candidate)) => {
+                    self.fetch(item, candidate, cancellation).await?
+                }
                 _ => {}
             }
         }
@@ -212,9 +219,9 @@ impl Job for Works {
     fn run<'a>(
         &'a self,
         items: &'a mut [ActiveWork],
-        token: &'a StepToken,
+        cancellation: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<(), RunError>> {
-        Box::pin(self.run_step(items, token))
+        Box::pin(self.run_step(items, cancellation))
     }
 
     fn finish(&self, item: ActiveWork) -> BoxFuture<'_, Result<(), RunError>> {

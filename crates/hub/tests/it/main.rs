@@ -10,6 +10,8 @@
 mod as_written;
 // Opening, blocking, probing, closing, as callers meet it.
 mod breaker;
+// Callers that give up: what waits ends, what is sent is finished.
+mod cancelled;
 // Layers, places and nearest words.
 mod config;
 // More requests than places, in processes that wake late, stand still and die.

@@ -1,0 +1,70 @@
+//! Requests that their caller cancels: what only waits ends at once, what is on the wire is
+//! finished.
+
+use docstokg_hub::{CancellationToken, RateWait};
+use docstokg_origin_sim::{Origin, Reply};
+
+use crate::support::{World, config, count, get, ms, rates, seconds};
+
+#[test]
+fn waiting_requests_are_cancelled_and_the_one_on_the_wire_is_finished() {
+    // One request takes half a second, and the next may go a minute later.
+    let world = World::new(
+        [Origin::new("a.example").latency(ms(500))],
+        config(rates(&["a.example:metadata=rates:1/MINUTE"])),
+    );
+    let token = CancellationToken::new();
+    let requests = (0..5).map(|n| {
+        get(&format!("http://a.example/{n}"))
+            .rate_wait(RateWait::Deadline)
+            .deadline(seconds(3_600))
+            .cancelled_by(token.clone())
+    });
+    let requests = requests.collect();
+    let (simulation, cancel) = (world.simulation.clone(), token.clone());
+    world.simulation.start(async move {
+        simulation.sleep(ms(200)).await;
+        cancel.cancel();
+    });
+    let outcomes = world.fetch_all(requests);
+    assert_eq!(
+        (count(&outcomes, "200"), count(&outcomes, "cancelled")),
+        (1, 4),
+        "{outcomes:?}"
+    );
+    assert_eq!(world.ledger().at("a.example").len(), 1);
+    assert!(world.simulation.elapsed() < seconds(2));
+    // Cancelled waits leave nothing behind: the next request waits for its window only.
+    let outcomes = world.fetch_all(vec![
+        get("http://a.example/later")
+            .rate_wait(RateWait::Deadline)
+            .deadline(seconds(120)),
+    ]);
+    assert_eq!(count(&outcomes, "200"), 1, "{outcomes:?}");
+    assert!(world.simulation.elapsed() < seconds(62));
+}
+
+#[test]
+fn a_wait_for_a_retry_is_cancelled_and_a_cancelled_token_sends_nothing() {
+    let world = World::new(
+        [Origin::new("a.example").handler(|_, _| Reply::status(503).header("retry-after", "30"))],
+        config(rates(&["a.example:metadata=rates:10/SECOND"])),
+    );
+    let token = CancellationToken::new();
+    let request = || {
+        get("http://a.example/")
+            .deadline(seconds(600))
+            .cancelled_by(token.clone())
+    };
+    let (simulation, cancel) = (world.simulation.clone(), token.clone());
+    world.simulation.start(async move {
+        simulation.sleep(seconds(5)).await;
+        cancel.cancel();
+    });
+    let outcomes = world.fetch_all(vec![request()]);
+    assert_eq!(count(&outcomes, "cancelled"), 1, "{outcomes:?}");
+    assert!(world.simulation.elapsed() < seconds(6));
+    let outcomes = world.fetch_all(vec![request()]);
+    assert_eq!(count(&outcomes, "cancelled"), 1, "{outcomes:?}");
+    assert_eq!(world.ledger().at("a.example").len(), 1);
+}
