@@ -6,9 +6,10 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use docstokg_hub::CancellationToken;
+use docstokg_hub::RequestGroup;
 use docstokg_policy::time::Timestamp;
 
 use crate::bounds::Bounds;
@@ -129,7 +130,7 @@ pub trait Job: Send + Sync + Sized + 'static {
     fn run<'a>(
         &'a self,
         items: &'a mut [ActiveItem<Self>],
-        cancellation: &'a CancellationToken,
+        requests: &'a Arc<RequestGroup>,
     ) -> BoxFuture<'a, Result<(), RunError>>;
 
     /// Records what an item that has come to its end gave.

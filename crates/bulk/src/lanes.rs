@@ -17,6 +17,8 @@ use crate::queue::LaneBacklog;
 const LANES: usize = 8_192;
 /// How many items wait in memory, all lanes together; but one of each.
 const READY: usize = 8_192;
+/// How many steps are active, most of them waiting in the hub, all sites together; but two of each.
+const ACTIVE: usize = 8_192;
 
 struct Lane<T> {
     bounds: Bounds,
@@ -170,6 +172,14 @@ impl<T> Lanes<T> {
         };
     }
 
+    /// Returns how many steps of a lane may be active: a share where there are very many sites.
+    fn steps(&self, key: &LaneKey, bounds: Bounds) -> usize {
+        match key {
+            LaneKey::Site { .. } => bounds.steps.min((ACTIVE / self.by_key.len().max(1)).max(2)),
+            _ => bounds.steps,
+        }
+    }
+
     /// Returns how many items of a lane may wait in memory.
     fn room(&self, bounds: Bounds) -> usize {
         let share = (READY / self.by_key.len().max(1)).max(1);
@@ -244,7 +254,7 @@ impl<T> Lanes<T> {
             let Some(bounds) = self.by_key.get(&key).map(|lane| lane.bounds) else {
                 continue;
             };
-            let room = self.room(bounds);
+            let (room, steps) = (self.room(bounds), self.steps(&key, bounds));
             let Some(lane) = self.by_key.get_mut(&key) else {
                 continue;
             };
@@ -256,7 +266,7 @@ impl<T> Lanes<T> {
                 self.give_turn(&key);
                 return Some(Turn::Load(key, room));
             }
-            if lane.active < bounds.steps && !lane.ready.is_empty() {
+            if lane.active < steps && !lane.ready.is_empty() {
                 lane.active += 1;
                 let items = lane
                     .ready

@@ -1,10 +1,11 @@
 //! The progress of a run: what has been counted, what it waits for, and the token that cancels it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use docstokg_hub::CancellationToken;
+use docstokg_hub::RequestGroup;
 use docstokg_policy::time::Timestamp;
 use parking_lot::Mutex;
 
@@ -15,7 +16,7 @@ use crate::lane::LaneKey;
 #[derive(Default)]
 pub struct Progress {
     counters: Mutex<Counters>,
-    cancellation: CancellationToken,
+    requests: Arc<RequestGroup>,
     notices: Mutex<Vec<String>>,
     waits: Mutex<Waits>,
     offline: AtomicBool,
@@ -73,19 +74,19 @@ impl Progress {
     /// Asks the run to finish the requests that are on the wire and to end: no step is started any
     /// more, and what only waits goes back into the queue.
     pub fn cancel(&self) {
-        self.cancellation.cancel();
+        self.requests.cancel();
     }
 
     /// Tells whether the run was asked to end.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.cancellation.is_cancelled()
+        self.requests.is_cancelled()
     }
 
-    /// Returns the token that cancels the run.
+    /// Returns the group of all requests of the run.
     #[must_use]
-    pub const fn cancellation(&self) -> &CancellationToken {
-        &self.cancellation
+    pub const fn requests(&self) -> &Arc<RequestGroup> {
+        &self.requests
     }
 
     /// Counts a deferred item.

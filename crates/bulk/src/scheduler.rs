@@ -80,7 +80,7 @@ pub enum RunMode {
 /// The bounds of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The most steps at once.
+    /// The most steps at once; those that only wait for a host do not count.
     pub workers: usize,
     /// The most bytes of files.
     pub max_bytes: Option<u64>,
@@ -143,7 +143,8 @@ impl<J: Job> Scheduler<J> {
                 return Ok(ended);
             }
             let wake = schedule.wake();
-            let event = before(&**self.clock.runtime(), wake, arrived.recv()).await;
+            let event = self.next_event(&schedule, &mut arrived);
+            let event = before(&**self.clock.runtime(), wake, event).await;
             if let Some(Some(event)) = event {
                 schedule.take(event)?;
                 // All that has arrived is taken in before anything new is decided.
@@ -151,6 +152,21 @@ impl<J: Job> Scheduler<J> {
                     schedule.take(event)?;
                 }
             }
+        }
+    }
+
+    /// Waits for the next event, or, while every worker is busy, until a step starts to wait.
+    async fn next_event(
+        &self,
+        schedule: &Schedule<J>,
+        arrived: &mut mpsc::UnboundedReceiver<Event<J>>,
+    ) -> Option<Event<J>> {
+        if schedule.has_free_worker() {
+            return arrived.recv().await;
+        }
+        tokio::select! {
+            event = arrived.recv() => event,
+            () = self.progress.requests().more_wait() => None,
         }
     }
 

@@ -13,7 +13,7 @@ use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::policy::retry_after::parse_retry_after;
 use docstokg_hub::policy::site::RefusalReason;
 use docstokg_hub::{
-    CancellationToken, CookieJar, Downloaded, Ends, ErrorKind, FetchError, Head, Hub, Request,
+    CookieJar, Downloaded, Ends, ErrorKind, FetchError, Head, Hub, Request, RequestGroup,
     RobotsPolicy, Role, SavedFile,
 };
 use docstokg_policy::canonical;
@@ -137,7 +137,7 @@ impl Fetcher {
         work: &Work,
         staging: &Path,
         missing: &BTreeSet<Kind>,
-        cancellation: &CancellationToken,
+        requests: &Arc<RequestGroup>,
     ) -> Fetched {
         if staging
             .file_name()
@@ -146,7 +146,7 @@ impl Fetcher {
         {
             return self.judge(location, work, left, staging, missing).await;
         }
-        let request = self.request(location).cancelled_by(cancellation.clone());
+        let request = self.request(location).in_group(Arc::clone(requests));
         match self.hub.download_resumable(request, staging).await {
             Ok(done) => self.judge(location, work, done, staging, missing).await,
             Err(error) => failed(&error),

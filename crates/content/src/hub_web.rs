@@ -7,7 +7,7 @@ use std::time::Duration;
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::site::RefusalReason;
 use docstokg_hub::{
-    CancellationToken, CookieJar, ErrorKind, FetchError, Hub, RateWait, Request, RobotsPolicy,
+    CookieJar, ErrorKind, FetchError, Hub, RateWait, Request, RequestGroup, RobotsPolicy,
 };
 use docstokg_policy::role::Role;
 
@@ -30,7 +30,7 @@ pub(crate) const PROBES_OUT: Duration = Duration::from_secs(1);
 pub struct HubWeb {
     hub: Hub,
     robots: RobotsPolicy,
-    cancellation: Option<CancellationToken>,
+    requests: Option<Arc<RequestGroup>>,
     /// A request of this web was cancelled: what a resolver makes of the rest is not an answer.
     was_cancelled: Arc<AtomicBool>,
     cookies: Option<Arc<CookieJar>>,
@@ -43,7 +43,7 @@ impl HubWeb {
         Self {
             hub,
             robots,
-            cancellation: None,
+            requests: None,
             was_cancelled: Arc::default(),
             cookies: None,
         }
@@ -55,11 +55,11 @@ impl HubWeb {
         Self { cookies, ..self }
     }
 
-    /// Returns the same web for one step, whose requests are cancelled by `token` while they wait.
+    /// Returns the same web for one step, whose requests belong to a group.
     #[must_use]
-    pub fn cancelled_by(&self, token: CancellationToken) -> Self {
+    pub fn in_group(&self, requests: Arc<RequestGroup>) -> Self {
         Self {
-            cancellation: Some(token),
+            requests: Some(requests),
             was_cancelled: Arc::default(),
             ..self.clone()
         }
@@ -87,8 +87,8 @@ impl Web for HubWeb {
             if let Some(jar) = self.cookies.as_ref().filter(|_| ask.role != Role::Metadata) {
                 request = request.cookies(Arc::clone(jar));
             }
-            if let Some(token) = &self.cancellation {
-                request = request.cancelled_by(token.clone());
+            if let Some(requests) = &self.requests {
+                request = request.in_group(Arc::clone(requests));
             }
             if let Some(kind) = ask.kind {
                 request = request.kind(kind);

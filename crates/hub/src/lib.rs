@@ -30,6 +30,7 @@ pub mod event;
 mod exchange;
 pub mod fetch;
 pub mod files;
+mod group;
 mod hub;
 pub mod journey;
 pub mod json;
@@ -56,12 +57,12 @@ pub use docstokg_policy::site::Patience;
 pub use docstokg_stores as stores;
 pub use download::Ends;
 pub use error::{Cause, ErrorKind, FetchError, Refused, RefusedBy};
+pub use group::RequestGroup;
 pub use hub::{BuildError, Hub, HubBuilder};
 pub use journey::Journey;
 pub use redact::{redact, redact_text};
 pub use request::{Follow, IsFinal, Provenance, RateWait, Request, RobotsPolicy};
 pub use response::{Downloaded, Head, Response, SavedFile, Streamed};
-pub use tokio_util::sync::CancellationToken;
 pub use watch::HostWatch;
 
 /// The example of the README, compiled.

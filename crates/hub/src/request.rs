@@ -11,10 +11,10 @@ use docstokg_policy::retry::Repeatable;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::Patience;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::cookies::CookieJar;
+use crate::group::RequestGroup;
 
 /// Where a URL came from: what the user supplied may point into the private network, what a server said
 /// may not.
@@ -61,7 +61,7 @@ pub struct Request {
     pub(crate) max_body: Option<u64>,
     pub(crate) retry_wait: Option<Duration>,
     pub(crate) robots: RobotsPolicy,
-    pub(crate) cancellation: Option<CancellationToken>,
+    pub(crate) group: Option<Arc<RequestGroup>>,
     pub(crate) is_final: Option<IsFinal>,
     pub(crate) cookies: Option<Arc<CookieJar>>,
 }
@@ -139,7 +139,7 @@ impl Request {
             max_body: None,
             retry_wait: None,
             robots: RobotsPolicy::Ignore,
-            cancellation: None,
+            group: None,
             is_final: None,
             cookies: None,
         }
@@ -269,18 +269,18 @@ impl Request {
         self
     }
 
-    /// Ends the request with [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) when `token` is
-    /// cancelled while it only waits. A request that is on the wire is finished.
+    /// Makes the request one of a group: when the group is cancelled while the request only waits,
+    /// it ends with [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
     #[must_use]
-    pub fn cancelled_by(mut self, token: CancellationToken) -> Self {
-        self.cancellation = Some(token);
+    pub fn in_group(mut self, group: Arc<RequestGroup>) -> Self {
+        self.group = Some(group);
         self
     }
 
     /// Waits for `wait`; `None` if the request is cancelled first.
     pub(crate) async fn unless_cancelled<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
-        match &self.cancellation {
-            Some(token) => token.run_until_cancelled(wait).await,
+        match &self.group {
+            Some(group) => group.wait(wait).await,
             None => Some(wait.await),
         }
     }

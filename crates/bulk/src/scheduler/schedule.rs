@@ -82,8 +82,11 @@ impl<J: Job> Schedule<J> {
         }
     }
 
+    /// Tells whether another step may be started. One that only waits holds no worker: hosts that
+    /// ask for long pauses must not keep the others waiting.
     pub(super) fn has_free_worker(&self) -> bool {
-        self.active < self.run.limits.workers
+        let waiting = self.run.progress.requests().waiting();
+        self.active.saturating_sub(waiting) < self.run.limits.workers
     }
 
     /// Takes in what has happened.
@@ -312,7 +315,7 @@ impl<J: Job> Scheduler<J> {
         let until = deadlines.min().map_or(BootInstant::FAR, |deadline| {
             self.clock.instant(deadline) + AFTER_DEADLINE
         });
-        let step = self.job.run(&mut items, self.progress.cancellation());
+        let step = self.job.run(&mut items, self.progress.requests());
         before(&**self.clock.runtime(), until, step)
             .await
             .transpose()?;

@@ -15,7 +15,7 @@ use docstokg_bulk::queue::{End, Item, ManifestRow, NewItem};
 use docstokg_bulk::scheduler::{Feed, RunError};
 use docstokg_bulk::seconds;
 use docstokg_hub::clock::Timestamp;
-use docstokg_hub::{CancellationToken, ErrorKind, Host, Hub, RateWait, Request, Role};
+use docstokg_hub::{ErrorKind, Host, Hub, RateWait, Request, RequestGroup, Role};
 use serde::{Deserialize, Serialize};
 
 /// How often a page is asked for.
@@ -65,14 +65,14 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    async fn fetch(&self, item: &mut ActiveItem<Self>, cancellation: &CancellationToken) {
+    async fn fetch(&self, item: &mut ActiveItem<Self>, requests: &Arc<RequestGroup>) {
         let page = &mut item.state;
         let request = Request::get(page.url.parse().unwrap())
             .role(Role::Metadata)
             .rate_wait(RateWait::Deadline)
             .deadline(Duration::from_secs(86_400))
             .retry_wait(Duration::ZERO)
-            .cancelled_by(cancellation.clone());
+            .in_group(Arc::clone(requests));
         let answer = self.hub.fetch(request).await;
         if matches!(&answer, Err(error) if matches!(error.kind, ErrorKind::Cancelled { .. })) {
             return;
@@ -177,11 +177,11 @@ impl Job for Pages {
     fn run<'a>(
         &'a self,
         items: &'a mut [ActiveItem<Self>],
-        cancellation: &'a CancellationToken,
+        requests: &'a Arc<RequestGroup>,
     ) -> BoxFuture<'a, Result<(), RunError>> {
         Box::pin(async move {
             for item in items {
-                self.fetch(item, cancellation).await;
+                self.fetch(item, requests).await;
             }
             Ok(())
         })

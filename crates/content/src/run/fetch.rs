@@ -3,7 +3,8 @@
 use docstokg_bulk::queue::AttemptRow;
 use docstokg_bulk::scheduler::{RunError, RunMode};
 use docstokg_bulk::staging::staging_file;
-use docstokg_hub::{CancellationToken, redact};
+use docstokg_hub::{RequestGroup, redact};
+use std::sync::Arc;
 
 use super::works::{ActiveWork, Works};
 use crate::artifact::{Fetched, IN_FLIGHT, Page};
@@ -62,7 +63,7 @@ impl Works {
         &self,
         item: &mut ActiveWork,
         candidate: usize,
-        cancellation: &CancellationToken,
+        requests: &Arc<RequestGroup>,
     ) -> Result<(), RunError> {
         let Some(location) = item.state.candidate(candidate).cloned() else {
             return Ok(());
@@ -88,7 +89,7 @@ impl Works {
         };
         match self.files.owner_of(url).filter(|owner| *owner != item.id) {
             Some(owner) => self.share(item, &target, owner).await,
-            None => self.download(item, &target, cancellation).await,
+            None => self.download(item, &target, requests).await,
         }
     }
 
@@ -96,7 +97,7 @@ impl Works {
         &self,
         item: &mut ActiveWork,
         target: &Target,
-        cancellation: &CancellationToken,
+        requests: &Arc<RequestGroup>,
     ) -> Result<(), RunError> {
         let begun = self.clock.runtime().boot();
         let missing = item.state.missing(&self.goals);
@@ -107,7 +108,7 @@ impl Works {
             &item.state.work,
             &staged,
             &missing,
-            cancellation,
+            requests,
         );
         let fetched = request.await;
         let elapsed_ms = self.millis_since(begun);

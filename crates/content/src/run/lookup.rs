@@ -5,7 +5,7 @@ use std::sync::Arc;
 use docstokg_bulk::queue::AttemptRow;
 use docstokg_bulk::scheduler::RunError;
 use docstokg_hub::clock::BootInstant;
-use docstokg_hub::{CancellationToken, CookieJar, Hub, RobotsPolicy};
+use docstokg_hub::{CookieJar, Hub, RequestGroup, RobotsPolicy};
 
 use super::works::{ActiveWork, Works};
 use crate::hub_web::HubWeb;
@@ -55,14 +55,14 @@ impl Works {
         &self,
         id: ResolverId,
         items: &mut [ActiveWork],
-        cancellation: &CancellationToken,
+        requests: &Arc<RequestGroup>,
     ) -> Result<(), RunError> {
         let begun = self.clock.runtime().boot();
         let Some(resolver) = self.lookups.resolver(id) else {
             return Ok(());
         };
         let known: Vec<Work> = items.iter().map(|item| item.state.work.clone()).collect();
-        let web = self.lookups.web.cancelled_by(cancellation.clone());
+        let web = self.lookups.web.in_group(Arc::clone(requests));
         let asked = contained::resolve(&**resolver, &known, &web);
         let mut outcomes = asked.await.into_iter();
         if web.was_cancelled() {
@@ -87,13 +87,13 @@ impl Works {
         &self,
         item: &mut ActiveWork,
         candidate: usize,
-        cancellation: &CancellationToken,
+        requests: &Arc<RequestGroup>,
     ) -> Result<(), RunError> {
         let Some(location) = item.state.candidate(candidate).cloned() else {
             return Ok(());
         };
         let begun = self.clock.runtime().boot();
-        let web = self.lookups.web.cancelled_by(cancellation.clone());
+        let web = self.lookups.web.in_group(Arc::clone(requests));
         let work = Some(&item.state.work);
         let page = self.lookups.landing.read(location.url, work, &web);
         let outcome = page.await;

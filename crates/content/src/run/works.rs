@@ -14,7 +14,7 @@ use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::{AttemptRow, Item};
 use docstokg_bulk::scheduler::{RunError, RunMode};
 use docstokg_hub::clock::Timestamp;
-use docstokg_hub::{CancellationToken, CookieJar, Host, Hub, RobotsPolicy, redact};
+use docstokg_hub::{CookieJar, Host, Hub, RequestGroup, RobotsPolicy, redact};
 use parking_lot::Mutex;
 
 use super::files::Files;
@@ -100,7 +100,7 @@ impl Works {
     async fn run_step(
         &self,
         items: &mut [ActiveWork],
-        cancellation: &CancellationToken,
+        requests: &Arc<RequestGroup>,
     ) -> Result<(), RunError> {
         let now = self.clock.now();
         for item in &mut *items {
@@ -115,16 +115,12 @@ impl Works {
             return Ok(());
         }
         if let Some(Next::Run(Step::Resolve(id))) = items.first().map(|item| item.next) {
-            return self.resolve(id, items, cancellation).await;
+            return self.resolve(id, items, requests).await;
         }
         for item in items {
             match item.next {
-                Next::Run(Step::Read(candidate)) => {
-                    self.read(item, candidate, cancellation).await?
-                }
-                Next::Run(Step::Fetch(candidate)) => {
-                    self.fetch(item, candidate, cancellation).await?
-                }
+                Next::Run(Step::Read(candidate)) => self.read(item, candidate, requests).await?,
+                Next::Run(Step::Fetch(candidate)) => self.fetch(item, candidate, requests).await?,
                 _ => {}
             }
         }
@@ -219,9 +215,9 @@ impl Job for Works {
     fn run<'a>(
         &'a self,
         items: &'a mut [ActiveWork],
-        cancellation: &'a CancellationToken,
+        requests: &'a Arc<RequestGroup>,
     ) -> BoxFuture<'a, Result<(), RunError>> {
-        Box::pin(self.run_step(items, cancellation))
+        Box::pin(self.run_step(items, requests))
     }
 
     fn finish(&self, item: ActiveWork) -> BoxFuture<'_, Result<(), RunError>> {

@@ -737,7 +737,6 @@ fn a_host_that_keeps_failing_is_given_up() {
 }
 
 #[test]
-#[ignore = "works that wait for a rate still count as workers"]
 fn hosts_that_want_long_pauses_keep_nobody_waiting() {
     let (mut origins, mut yaml) = plain_hosts(1, "100/SECOND", Duration::from_millis(20));
     for n in 0..40 {

@@ -1,7 +1,9 @@
 //! Requests that their caller cancels: what only waits ends at once, what is on the wire is
 //! finished.
 
-use docstokg_hub::{CancellationToken, RateWait};
+use std::sync::Arc;
+
+use docstokg_hub::{RateWait, RequestGroup};
 use docstokg_origin_sim::{Origin, Reply};
 
 use crate::support::{World, config, count, get, ms, rates, seconds};
@@ -13,17 +15,18 @@ fn waiting_requests_are_cancelled_and_the_one_on_the_wire_is_finished() {
         [Origin::new("a.example").latency(ms(500))],
         config(rates(&["a.example:metadata=rates:1/MINUTE"])),
     );
-    let token = CancellationToken::new();
+    let group = Arc::new(RequestGroup::default());
     let requests = (0..5).map(|n| {
         get(&format!("http://a.example/{n}"))
             .rate_wait(RateWait::Deadline)
             .deadline(seconds(3_600))
-            .cancelled_by(token.clone())
+            .in_group(Arc::clone(&group))
     });
     let requests = requests.collect();
-    let (simulation, cancel) = (world.simulation.clone(), token.clone());
+    let (simulation, cancel) = (world.simulation.clone(), Arc::clone(&group));
     world.simulation.start(async move {
         simulation.sleep(ms(200)).await;
+        assert_eq!(cancel.waiting(), 4, "one is on the wire");
         cancel.cancel();
     });
     let outcomes = world.fetch_all(requests);
@@ -34,6 +37,7 @@ fn waiting_requests_are_cancelled_and_the_one_on_the_wire_is_finished() {
     );
     assert_eq!(world.ledger().at("a.example").len(), 1);
     assert!(world.simulation.elapsed() < seconds(2));
+    assert_eq!(group.waiting(), 0);
     // Cancelled waits leave nothing behind: the next request waits for its window only.
     let outcomes = world.fetch_all(vec![
         get("http://a.example/later")
@@ -45,18 +49,18 @@ fn waiting_requests_are_cancelled_and_the_one_on_the_wire_is_finished() {
 }
 
 #[test]
-fn a_wait_for_a_retry_is_cancelled_and_a_cancelled_token_sends_nothing() {
+fn a_wait_for_a_retry_is_cancelled_and_a_cancelled_group_sends_nothing() {
     let world = World::new(
         [Origin::new("a.example").handler(|_, _| Reply::status(503).header("retry-after", "30"))],
         config(rates(&["a.example:metadata=rates:10/SECOND"])),
     );
-    let token = CancellationToken::new();
+    let group = Arc::new(RequestGroup::default());
     let request = || {
         get("http://a.example/")
             .deadline(seconds(600))
-            .cancelled_by(token.clone())
+            .in_group(Arc::clone(&group))
     };
-    let (simulation, cancel) = (world.simulation.clone(), token.clone());
+    let (simulation, cancel) = (world.simulation.clone(), Arc::clone(&group));
     world.simulation.start(async move {
         simulation.sleep(seconds(5)).await;
         cancel.cancel();

@@ -1,0 +1,74 @@
+//! Groups of requests: cancelled together while they wait, and counted while they do.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// Requests that belong together, such as all those of a bulk run.
+///
+/// While a request only waits (for a rate, a slot, a breaker, a retry or a robots.txt) it holds
+/// nothing: the group counts it, so that a scheduler does not take it for one that is busy, and
+/// cancelling the group ends it without loss. A request that is on the wire is finished.
+#[derive(Debug, Default)]
+pub struct RequestGroup {
+    cancellation: CancellationToken,
+    waiting: AtomicUsize,
+    more_wait: Notify,
+}
+
+impl RequestGroup {
+    /// Ends all requests that only wait, and those that are about to.
+    pub fn cancel(&self) {
+        self.cancellation.cancel();
+    }
+
+    /// Tells whether the group was cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancellation.is_cancelled()
+    }
+
+    /// Returns how many requests only wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// Waits until another request starts to wait; at once if one has since this was last called.
+    pub async fn more_wait(&self) {
+        self.more_wait.notified().await;
+    }
+
+    /// Waits for `wait` on behalf of a request; `None` if the group is cancelled first.
+    pub(crate) async fn wait<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
+        let mut wait = std::pin::pin!(self.cancellation.run_until_cancelled(wait));
+        let mut counted = None;
+        std::future::poll_fn(|context| {
+            let polled = wait.as_mut().poll(context);
+            if polled.is_pending() {
+                counted.get_or_insert_with(|| Counted::new(self));
+            }
+            polled
+        })
+        .await
+    }
+}
+
+/// A request that only waits, until this is dropped.
+struct Counted<'a>(&'a RequestGroup);
+
+impl<'a> Counted<'a> {
+    fn new(group: &'a RequestGroup) -> Self {
+        group.waiting.fetch_add(1, Ordering::AcqRel);
+        group.more_wait.notify_one();
+        Self(group)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+}
