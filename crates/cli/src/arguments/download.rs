@@ -21,7 +21,7 @@ pub(crate) struct Download {
     /// Directory for files and the manifest
     #[arg(long, short, value_name = "DIR")]
     pub out: PathBuf,
-    /// Maximum works processed at once, including those waiting for a rate
+    /// Maximum works processed at once; those that wait for a host do not count
     #[arg(
         long,
         value_name = "N",
