@@ -1,4 +1,4 @@
-//! What arrived at the origins, when, and what became of it. Politeness is judged here.
+//! What arrived at the origins, when, and how it was answered. Tests check politeness here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -176,7 +176,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Checks that no more than `most` requests were under way at once.
+    /// Checks that no more than `most` requests were in flight at once.
     ///
     /// # Errors
     /// Names the instant at which there were more.

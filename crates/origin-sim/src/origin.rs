@@ -22,11 +22,11 @@ pub enum Throttle {
     Seconds,
     /// 429 with Retry-After as a date.
     Date,
-    /// 429 with Retry-After of so many seconds, whatever the window.
+    /// 429 with Retry-After of this many seconds, whatever the window.
     Fixed(u64),
 }
 
-/// A time during which an origin is not well.
+/// A time during which an origin is down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outage {
     /// From when to when, after the start.
@@ -37,7 +37,7 @@ pub struct Outage {
 
 type Handler = Arc<dyn Fn(&Arrival, usize) -> Reply + Send + Sync>;
 
-/// So much in a window, for paths that begin in one way.
+/// A limit for paths with a prefix.
 struct Budget {
     prefix: String,
     window: Window,
@@ -74,7 +74,7 @@ impl Origin {
         }
     }
 
-    /// Allows only so much: `10/SECOND+500/HOUR`. What is more gets 429.
+    /// Limits requests: `10/SECOND+500/HOUR`. Further requests get 429.
     ///
     /// # Panics
     /// When the text is not a rate.
@@ -83,7 +83,7 @@ impl Origin {
         self.limit_under("", rates)
     }
 
-    /// Allows only so much of the paths that begin with `prefix`, beside what holds for all.
+    /// Limits requests of paths that begin with `prefix`, beside the limit for all.
     ///
     /// # Panics
     /// When the text is not a rate.
@@ -103,7 +103,7 @@ impl Origin {
         self
     }
 
-    /// Says how it throttles.
+    /// Sets how it throttles.
     #[must_use]
     pub fn throttle(mut self, throttle: Throttle) -> Self {
         self.throttle = throttle;
@@ -139,8 +139,8 @@ impl Origin {
         self
     }
 
-    /// Answers what no route covers with a function of the request and how often its path was asked
-    /// for before.
+    /// Answers what no route covers with a function of the request and the number of earlier requests
+    /// of its path.
     #[must_use]
     pub fn handler(
         mut self,
@@ -279,8 +279,8 @@ impl Web {
         &self.ledger
     }
 
-    /// Takes in a request at the instant it names, and returns the answer without waiting for
-    /// anything: no sockets, no latency. `None` for a host that is not there.
+    /// Records a request at its instant, and returns the answer at once: no sockets, no latency.
+    /// `None` for an unknown host.
     #[must_use]
     pub fn ask(&self, arrival: Arrival, wall: Timestamp) -> Option<Reply> {
         let at = arrival.at;
@@ -289,7 +289,7 @@ impl Web {
         Some(served.reply)
     }
 
-    /// Takes in a request, and returns the answer to send. `None` for a host that is not there.
+    /// Records a request, and returns the answer to send. `None` for an unknown host.
     pub(crate) fn serve(&self, mut arrival: Arrival, wall: Timestamp) -> Option<Served> {
         let mut origin = self.origins.get(&arrival.host)?.lock();
         let now = arrival.at;
@@ -303,7 +303,7 @@ impl Web {
         let wait = asked.and_then(|(_, value)| {
             docstokg_policy::retry_after::parse_retry_after(value, None, wall)
         });
-        // Only these two speak of the whole host; a 202 speaks of one file.
+        // Only these two are about the whole host; a 202 is about one file.
         arrival.retry_not_before = wait
             .filter(|_| matches!(reply.status, 429 | 503))
             .map(|wait| now + wait);

@@ -2,8 +2,8 @@
 //!
 //! Tasks run until all of them wait; then the clock jumps to the next timer. Nothing sleeps,
 //! nothing depends on the machine, and the same seed gives the same run. A hub in it wakes late and
-//! its store takes its time, as on a real machine, unless the test asks for [`Simulation::exact`]
-//! time; the network between it and the origins is exact.
+//! its store is slow, as on a real machine, unless the test asks for [`Simulation::exact`] time; the
+//! network between it and the origins is exact.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -115,8 +115,7 @@ impl Simulation {
         Self::with(Some(Lateness::seeded(seed)))
     }
 
-    /// Makes a world in which everything wakes at the exact instant, for tests that are about
-    /// instants.
+    /// Makes a world in which every sleep ends at its exact instant, for tests of instants.
     #[must_use]
     pub fn exact() -> Self {
         Self::with(None)
@@ -159,7 +158,7 @@ impl Simulation {
         self.store_for(true, None)
     }
 
-    /// Returns an empty store on another machine that is so far away.
+    /// Returns an empty store on another machine, with this round trip.
     #[must_use]
     pub fn remote_store(&self, round_trip: Duration) -> Arc<dyn StateStore> {
         self.store_for(true, Some(round_trip))
@@ -208,10 +207,10 @@ impl Simulation {
         *self.0.now.lock() = end;
     }
 
-    /// Runs one future to its end and returns what it came to.
+    /// Runs one future to its end and returns its output.
     ///
     /// # Panics
-    /// When everything waits for ever: the test is stuck.
+    /// When every task waits forever: the test is stuck.
     #[expect(clippy::expect_used, reason = "a stuck simulation is a failed test")]
     pub fn block_on<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         let outcome = Arc::new(Mutex::new(None));
@@ -222,7 +221,7 @@ impl Simulation {
         });
         while outcome.lock().is_none() {
             let progressed = self.run_ready() || self.next_timer(BootInstant::FAR);
-            assert!(progressed, "everything waits for ever");
+            assert!(progressed, "every task waits forever");
         }
         let value = outcome.lock().take();
         value.expect("an outcome")

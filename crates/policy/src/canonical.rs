@@ -113,7 +113,7 @@ fn normalise_escapes(path: &str) -> String {
         let is_apart = bare.is_none_or(|bare| normal.len() > bare + 2);
         match u8::from_str_radix(code, 16) {
             Ok(byte) if is_apart && (byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)) => {
-                normal.push(char::from(byte))
+                normal.push(char::from(byte));
             }
             _ => {
                 normal.push('%');

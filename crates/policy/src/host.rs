@@ -201,8 +201,8 @@ fn embedded_v4(segments: [u16; 8]) -> [Option<Ipv4Addr>; 2] {
     match segments {
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
         | [0, 0, 0, 0, 0xffff, 0, high, low]
-        | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => [join(high, low), None],
-        [0x2002, high, low, ..] => [join(high, low), None],
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => [join(high, low), None],
         [0x2001, 0, high, low, _, _, hidden_high, hidden_low] => {
             [join(high, low), join(!hidden_high, !hidden_low)]
         }

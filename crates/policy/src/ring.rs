@@ -26,7 +26,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Returns the instant of the `k`-th latest permit (1 is the latest), if there were so many.
+    /// Returns the instant of the `k`-th latest permit (1 is the latest), if there is one.
     #[inline]
     #[must_use]
     pub fn back(&self, k: u32) -> Option<BootInstant> {

@@ -18,7 +18,7 @@ use pattern::Pattern;
 /// How much of a file is read, in bytes (section 2.5 asks for at least 500 KiB).
 pub const LIMIT_BYTES: usize = 512 * 1024;
 
-/// The longest crawl delay believed.
+/// The longest crawl delay that is accepted.
 const LONGEST_DELAY_SECONDS: f64 = 86_400.0;
 
 /// The rules of one site.
@@ -30,20 +30,20 @@ pub struct Robots {
 /// The rules for some robots.
 #[derive(Clone, Debug, Default)]
 struct Group {
-    /// Product tokens in lower case; `*` for everybody.
+    /// Product tokens in lower case; `*` for every robot.
     agents: Vec<String>,
     rules: Vec<Rule>,
-    /// Delays, each for so many of the agents: those that were named above it.
+    /// Delays, each for a number of the agents: those that were named above it.
     delays: Vec<(usize, Duration)>,
 }
 
 impl Group {
     /// Returns the delay that it asks of an agent.
     fn delay(&self, agent: &str) -> Option<Duration> {
-        let place = self.agents.iter().position(|known| known == agent)?;
+        let index = self.agents.iter().position(|known| known == agent)?;
         self.delays
             .iter()
-            .filter(|(agents, _)| place < *agents)
+            .filter(|(agents, _)| index < *agents)
             .map(|(_, delay)| *delay)
             .max()
     }
@@ -136,8 +136,8 @@ impl Robots {
             .max()
     }
 
-    /// Returns all groups that name the agent, else all for everybody, and by which name; groups of
-    /// one agent count as one (section 2.2.1).
+    /// Returns all groups that name the agent, or else those for every robot, and by which name;
+    /// groups of one agent count as one (section 2.2.1).
     fn groups_for(&self, agent: &str) -> (String, Vec<&Group>) {
         let agent = product_token(agent);
         let named = |name: &str| -> Vec<&Group> {
@@ -161,7 +161,7 @@ impl Robots {
 
 /// Returns the rules of a line. An empty value is no rule: `Disallow:` allows everything.
 ///
-/// Whoever allows a directory's index allows the directory, as Google's parser has it.
+/// A rule that allows a directory's index allows the directory, as in Google's parser.
 fn rules(allow: bool, value: &str) -> Vec<Rule> {
     let rule = |path: &str| Rule {
         allow,
@@ -184,7 +184,7 @@ fn rules(allow: bool, value: &str) -> Vec<Rule> {
 /// Returns the product token of a `User-Agent` value in lower case: letters, `_` and `-` (section
 /// 2.2.1).
 ///
-/// Only a star that stands alone is for everybody: `*WordPress*` is a name, and nobody's.
+/// Only a single star means every robot: `*WordPress*` is a name, which no robot has.
 fn product_token(agent: &str) -> String {
     let agent = agent.trim();
     if agent

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum Role {
     /// Machine-readable answers of an API.
     Metadata,
-    /// Pages made for people, read for the links in them.
+    /// Web pages, read for the links in them.
     Landing,
     /// The files themselves.
     Artifact,

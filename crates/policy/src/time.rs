@@ -38,7 +38,7 @@ impl BootInstant {
         self.0
     }
 
-    /// Returns the instant so many microseconds later, saturating.
+    /// Returns the instant `micros` microseconds later, saturating.
     #[inline]
     #[must_use]
     pub const fn plus_micros(self, micros: u64) -> Self {

@@ -96,7 +96,7 @@ impl Windows {
         self.guard
     }
 
-    /// Returns one process's share of the windows among so many: the count is divided, and only
+    /// Returns the share of one process among `processes`: the count is divided, and only
     /// a share of less than one widens the window instead. Shares add up to at most the limit in
     /// every interval, even if all processes burst at once.
     #[must_use]
@@ -112,7 +112,7 @@ impl Windows {
         Self::new(self.list.iter().map(share).collect::<Vec<_>>(), self.guard)
     }
 
-    /// Returns when the next turn of one process among so many begins, for those windows that allow
+    /// Returns when the next turn of one process among `processes` begins, for windows that allow
     /// fewer requests than there are processes: their shares alone could meet in one window. Zero
     /// while its turn lasts; `None` where no window is so small. Turns go round by the wall clock,
     /// which all machines have in common, and each is for one request.

@@ -39,7 +39,8 @@ fn main() {
         let start = Instant::now();
         kills::kill(&location, &*worker::open(&location), kills);
         println!(
-            "ok     {location}: {kills} processes killed, no window exceeded, never wedged ({:.0} s)",
+            "ok     {location}: {kills} processes killed, no window exceeded, \
+             never wedged ({:.0} s)",
             start.elapsed().as_secs_f64()
         );
     }

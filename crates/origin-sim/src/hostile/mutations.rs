@@ -1,5 +1,4 @@
-//! What others wrote, changed at random: most of it is still as it should be, so that readers get
-//! far.
+//! Random changes of valid input: most of it stays valid, so that readers get far.
 
 /// What formats are made of: brackets, quotes, escapes, line ends, bytes that are no text,
 /// beginnings of records, numbers.

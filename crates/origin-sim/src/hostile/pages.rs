@@ -1,4 +1,4 @@
-//! Pages that are made to cost those who build a tree of them.
+//! Pages that are costly to parse into a tree.
 
 /// Repeats text up to a size.
 fn filled(text: &str, size: usize) -> String {

@@ -1,4 +1,4 @@
-//! Places that an answer may not lead a client to: this machine and the networks behind it, in
+//! Addresses that an answer must not lead a client to: this machine and its private networks, in
 //! every spelling.
 
 /// Spellings of addresses that the open internet does not reach: private, link-local, shared,

@@ -15,7 +15,7 @@ use crate::reply::{Framing, Piece, Reply};
 
 /// The largest request head that is read.
 const HEAD_LIMIT: usize = 64 << 10;
-/// From which size on a piece of a body is sent by itself.
+/// From this size on, a piece of a body is sent without a copy.
 const LARGE: usize = 1 << 20;
 
 pub(super) async fn converse(

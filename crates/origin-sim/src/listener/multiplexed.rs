@@ -1,4 +1,4 @@
-//! HTTP/2: many requests at once on one connection, and its own ways to end badly.
+//! HTTP/2: many requests at once on one connection, and its faults.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,8 +15,8 @@ use crate::ledger::Arrival;
 use crate::origin::Web;
 use crate::reply::{Framing, Piece, Reply};
 
-/// Serves a connection until the client closes it, or until `most` requests have come: then the
-/// client is told to go away.
+/// Serves a connection until the client closes it, or until `most` requests have come: then it sends
+/// GOAWAY.
 #[expect(
     clippy::disallowed_methods,
     reason = "each stream has a task of its own"
@@ -36,8 +36,7 @@ pub(super) async fn converse(
         let arrival = arrival(&request, &web, address);
         let web = web.clone();
         tokio::spawn(async move {
-            // A stream that the client has given up is its own business; the ledger has what
-            // arrived.
+            // The client may have given up a stream; the ledger has what arrived.
             let _ = answer(arrival, respond, &web).await;
         });
         seen += 1;
@@ -124,7 +123,7 @@ async fn write_reply(
     stream.send_data(Bytes::new(), true)
 }
 
-/// One that is cut was not even looked at; one that is reset broke while it was answered.
+/// Cut means that it was not processed; reset, that it broke while it was answered.
 fn reason(how: &Piece) -> Reason {
     if *how == Piece::Cut {
         Reason::REFUSED_STREAM
@@ -153,7 +152,7 @@ fn head(reply: &Reply) -> Response<()> {
     response
 }
 
-/// Sends bytes as the client makes room for them.
+/// Sends bytes as flow control allows.
 async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes) -> Result<(), h2::Error> {
     while !bytes.is_empty() {
         stream.reserve_capacity(bytes.len());

@@ -81,7 +81,7 @@ pub(super) fn jats(seed: u64, work: usize, title: &str, doi: &str, pmcid: u64) -
     text.into()
 }
 
-/// Returns a text as it stands in XML and HTML.
+/// Escapes a text for XML and HTML.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
@@ -95,7 +95,7 @@ fn random(seed: u64, work: usize, purpose: u64) -> fastrand::Rng {
     )
 }
 
-/// Returns a PDF that stopped in the middle and ends as a page.
+/// Returns a PDF that breaks off in the middle and ends as a page.
 pub(super) fn spoilt(whole: &[u8]) -> Bytes {
     let mut bytes = whole[..whole.len() / 2].to_vec();
     bytes.extend_from_slice(
@@ -115,7 +115,7 @@ pub(super) fn md5(bytes: &[u8]) -> String {
 /// When all files were changed last.
 const CHANGED: &str = "Tue, 03 Mar 2026 08:00:00 GMT";
 
-/// Serves a file: whole, in part (RFC 9110, section 14), or not again to who has it already.
+/// Serves a file: whole, in part (RFC 9110, section 14), or as not modified.
 pub(super) fn serve(arrival: &Arrival, bytes: &Bytes, kind: &str) -> Reply {
     let etag = format!("\"{}\"", &md5(bytes)[..20]);
     let known = |reply: Reply| {

@@ -112,7 +112,7 @@ fn list(world: &World, asked: &Asked) -> Reply {
     });
     match asked.get("cursor") {
         Some(_) if start + results.len() < known.len() => {
-            meta["next_cursor"] = format!("{CURSOR}{}==", start + results.len()).into()
+            meta["next_cursor"] = format!("{CURSOR}{}==", start + results.len()).into();
         }
         Some(_) => meta["next_cursor"] = Value::Null,
         None => meta["page"] = (start / per_page + 1).into(),

@@ -1,4 +1,4 @@
-//! All works, and the ways in which services find them.
+//! All works, and the indexes by which services find them.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
-//! How a real machine differs from an exact one: sleeps end late, and stores take their time.
+//! How a real machine differs from an exact one: sleeps end late, and stores are slow.
 //!
-//! A simulation that wakes everything at the exact instant hides what lateness does to those who
-//! wait: so this is what a hub in a simulation runs on, unless a test asks for exact time.
+//! A simulation that ends every sleep at its exact instant hides what lateness does to waiting
+//! requests: so a hub in a simulation runs on this, unless a test asks for exact time.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,18 +23,18 @@ use parking_lot::Mutex;
 
 use super::Simulation;
 
-/// How late a sleep usually ends at most.
-const LATE: u64 = 20_000;
-/// How late it ends now and then.
-const VERY_LATE: u64 = 500_000;
-/// One sleep in so many ends very late, and one answer of a store in so many takes very long.
-const NOW_AND_THEN: u32 = 200;
-/// How long a store usually takes at most.
-const SLOW: u64 = 2_000;
-/// How long it takes now and then.
-const VERY_SLOW: u64 = 60_000;
+/// How late a sleep usually ends at most, in microseconds.
+const USUAL_LATENESS: u64 = 20_000;
+/// How late it rarely ends, in microseconds.
+const RARE_LATENESS: u64 = 500_000;
+/// One sleep in this many ends very late, and one answer of a store in this many is very slow.
+const RARE_ONE_IN: u32 = 200;
+/// How long a store usually takes at most, in microseconds.
+const USUAL_DELAY: u64 = 2_000;
+/// How long it rarely takes, in microseconds.
+const RARE_DELAY: u64 = 60_000;
 
-/// Draws how late things are.
+/// Samples how late sleeps and answers are.
 #[derive(Clone)]
 pub(super) struct Lateness(Arc<Mutex<fastrand::Rng>>);
 
@@ -43,9 +43,9 @@ impl Lateness {
         Self(Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))))
     }
 
-    fn jitter_sample(&self, usual: u64, rare: u64) -> Duration {
+    fn sample(&self, usual: u64, rare: u64) -> Duration {
         let mut random = self.0.lock();
-        let longest = if random.u32(..NOW_AND_THEN) == 0 {
+        let longest = if random.u32(..RARE_ONE_IN) == 0 {
             rare
         } else {
             usual
@@ -54,11 +54,11 @@ impl Lateness {
     }
 
     fn of_sleep(&self) -> Duration {
-        self.jitter_sample(LATE, VERY_LATE)
+        self.sample(USUAL_LATENESS, RARE_LATENESS)
     }
 
     fn of_store(&self) -> Duration {
-        self.jitter_sample(SLOW, VERY_SLOW)
+        self.sample(USUAL_DELAY, RARE_DELAY)
     }
 }
 
@@ -93,12 +93,12 @@ impl Runtime for LateRuntime {
     }
 }
 
-/// A store in memory whose answers take their time, as those of a file or a server do.
+/// A store in memory whose answers take time, as those of a file or a server do.
 pub(super) struct LateStore {
     pub(super) inner: Arc<MemoryStore>,
     pub(super) simulation: Simulation,
     pub(super) lateness: Lateness,
-    /// Several hubs of the simulation use it, as processes do.
+    /// Whether several hubs of the simulation use it, as processes do.
     pub(super) shared: bool,
     /// The round trip to it, if it is on another machine.
     pub(super) round_trip: Option<Duration>,
@@ -145,14 +145,14 @@ struct LateSite {
 
 impl LateSite {
     /// Returns a sleep as long as an answer takes.
-    fn on_the_way(&self) -> Sleep {
+    fn delivery(&self) -> Sleep {
         self.simulation
             .sleep(self.round_trip.unwrap_or_default() + self.lateness.of_store())
     }
 
-    /// Does a step now, and brings its answer later.
+    /// Runs an operation now, and delivers its answer later.
     fn late<T: Send + Unpin + 'static>(&self, answer: Answer<T>) -> Answer<T> {
-        let sleep = self.on_the_way();
+        let sleep = self.delivery();
         Answer::Later(Box::pin(async move {
             sleep.await;
             answer.await
@@ -164,8 +164,8 @@ impl LateSite {
         let Answer::Ready(said) = answer else {
             return answer;
         };
-        let sleep = self.on_the_way();
-        Answer::Later(Box::pin(OnItsWay {
+        let sleep = self.delivery();
+        Answer::Later(Box::pin(LateEntry {
             sleep,
             said: Some(said),
             ask: ask.to_owned(),
@@ -175,14 +175,14 @@ impl LateSite {
 }
 
 /// The answer to an `enter` or a `confirm` on its way.
-struct OnItsWay {
+struct LateEntry {
     sleep: Sleep,
     said: Option<Result<Entered, StoreError>>,
     ask: OwnedAsk,
     site: Arc<dyn SiteHandle>,
 }
 
-impl Future for OnItsWay {
+impl Future for LateEntry {
     type Output = Result<Entered, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -196,7 +196,7 @@ impl Future for OnItsWay {
     }
 }
 
-impl Drop for OnItsWay {
+impl Drop for LateEntry {
     fn drop(&mut self) {
         let (id, spent) = match self.said.take() {
             Some(Ok(Entered {

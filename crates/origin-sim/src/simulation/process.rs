@@ -1,4 +1,4 @@
-//! Simulated processes: groups of tasks that stand still for a time, or end without a word.
+//! Simulated processes: groups of tasks that pause for a time, or are killed.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::{Simulation, Task};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Running,
-    /// It stands still, as after SIGSTOP.
+    /// It is paused, as by SIGSTOP.
     Paused,
     /// It was killed: nothing of it runs again, not even what a dropped value would do.
     Dead,
 }
 
-/// The processes of a world, and what they would do if they ran.
+/// The processes of a world, and the tasks that wait for them to run.
 #[derive(Default)]
 pub(super) struct Processes(Mutex<Vec<(State, Vec<Arc<Task>>)>>);
 
@@ -99,12 +99,12 @@ impl Process {
         self.simulation.spawn_in(self.number, Box::pin(work));
     }
 
-    /// Ends the process as `kill -9` does.
+    /// Kills the process as `kill -9` does.
     pub fn kill(&self) {
         self.simulation.0.processes.set(self.number, State::Dead);
     }
 
-    /// Lets the process stand still for a time.
+    /// Pauses the process for a time.
     pub fn pause(&self, length: Duration) {
         self.simulation.0.processes.set(self.number, State::Paused);
         let (simulation, number) = (self.simulation.clone(), self.number);

@@ -11,7 +11,7 @@ use docstokg_policy::role::Role;
 use parking_lot::Mutex;
 
 /// Writes the limits of the hosts as command line arguments of a hub.
-fn told(library: &Library) -> Flags {
+fn limits_as_flags(library: &Library) -> Flags {
     let limits = library.limits();
     let files = limits
         .iter()
@@ -37,7 +37,7 @@ fn a_hub_that_is_told_the_limits_is_never_told_to_slow_down() {
     let simulation = Simulation::new();
     let web = Web::new(library.origins(), simulation.boot());
     let config = load(&Sources {
-        flags: told(&library),
+        flags: limits_as_flags(&library),
         ..Sources::default()
     })
     .unwrap()

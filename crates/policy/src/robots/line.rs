@@ -49,7 +49,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Splits a line of exactly two words: somebody forgot the colon.
+/// Splits a line of exactly two words: its colon is missing.
 fn two_words(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once([' ', '\t'])?;
     let value = value.trim_start();

@@ -10,7 +10,8 @@ fn allows(file: &str, agent: &str, path: &str) -> bool {
 
 #[test]
 fn the_longest_rule_decides_and_allowing_wins_a_tie() {
-    let file = "User-agent: *\nAllow: /example/page/\nDisallow: /example/page/disallowed.gif\nDisallow: /tie\nAllow: /tie\n";
+    let file = "User-agent: *\nAllow: /example/page/\nDisallow: /example/page/disallowed.gif\n\
+                    Disallow: /tie\nAllow: /tie\n";
     assert!(allows(file, "docstokg", "/example/page/one"));
     assert!(!allows(file, "docstokg", "/example/page/disallowed.gif"));
     assert!(allows(file, "docstokg", "/tie"));
@@ -19,7 +20,9 @@ fn the_longest_rule_decides_and_allowing_wins_a_tie() {
 
 #[test]
 fn own_groups_are_joined_and_win_over_those_for_everybody() {
-    let file = "User-Agent: *\nDisallow: /\n\nuser-agent: DocsToKG\nuser-agent: other\nDisallow: /a\nCrawl-delay: 1.5\n\nSitemap: https://x/y\nUser-agent: docstokg\nDisallow: /b\nCrawl-delay: 3\n";
+    let file = "User-Agent: *\nDisallow: /\n\nuser-agent: DocsToKG\nuser-agent: other\n\
+                    Disallow: /a\nCrawl-delay: 1.5\n\nSitemap: https://x/y\nUser-agent: docstokg\n\
+                    Disallow: /b\nCrawl-delay: 3\n";
     let robots = Robots::parse(file.as_bytes());
     for agent in ["docstokg", "DocsToKG/1.2 (+https://example.org)"] {
         assert!(
@@ -39,7 +42,8 @@ fn own_groups_are_joined_and_win_over_those_for_everybody() {
 
 #[test]
 fn stars_and_dollars_match_as_the_rfc_says() {
-    let file = "User-agent: *\nDisallow: /*.pdf$\nDisallow: /private*/x\nDisallow: /q?*id=\nDisallow: /lit%2A\n";
+    let file = "User-agent: *\nDisallow: /*.pdf$\nDisallow: /private*/x\nDisallow: /q?*id=\n\
+                    Disallow: /lit%2A\n";
     assert!(!allows(file, "a", "/p/one.pdf"));
     assert!(allows(file, "a", "/p/one.pdf?download"));
     assert!(!allows(file, "a", "/private-things/x/y"));
@@ -64,7 +68,8 @@ fn escapes_are_compared_in_one_form() {
 
 #[test]
 fn old_line_ends_marks_comments_and_rules_before_any_group_are_coped_with() {
-    let file = "\u{feff}Disallow: /lost\r# comment\rUser-agent : *   # all\r\rDisallow: /a # why\rDisallow:\rNonsense\rAllow /x\r";
+    let file = "\u{feff}Disallow: /lost\r# comment\rUser-agent : *   # all\r\r\
+                    Disallow: /a # why\rDisallow:\rNonsense\rAllow /x\r";
     assert!(!allows(file, "x", "/a") && allows(file, "x", "/lost") && allows(file, "x", "/x"));
     assert!(allows("User-agent: *\nDisallow: /\n", "x", "/robots.txt"));
     assert!(allows("", "x", "/a"));
@@ -145,7 +150,8 @@ fn what_people_write_instead_is_read_as_crawlers_do() {
 
 #[test]
 fn lines_that_are_no_rules_do_not_end_a_row_of_names() {
-    let file = "User-agent: one\nSitemap: https://x.example/s.xml\nNoindex: /n\n\nUser-agent: docstokg\nCrawl-delay: 4\nUser-agent: two\nDisallow: /a\n";
+    let file = "User-agent: one\nSitemap: https://x.example/s.xml\nNoindex: /n\n\n\
+                    User-agent: docstokg\nCrawl-delay: 4\nUser-agent: two\nDisallow: /a\n";
     let robots = Robots::parse(file.as_bytes());
     assert!(
         ["one", "docstokg", "two"]
@@ -205,7 +211,13 @@ proptest! {
     }
 
     #[test]
-    fn no_rules_panic(lines in proptest::collection::vec("(user-agent|allow|disallow|crawl-delay): [*$/a-z0-9%.\u{e9}-]{0,8}", 0..12), path in "/[a-z%*$]{0,8}") {
+    fn no_rules_panic(
+        lines in proptest::collection::vec(
+            "(user-agent|allow|disallow|crawl-delay): [*$/a-z0-9%.\u{e9}-]{0,8}",
+            0..12,
+        ),
+        path in "/[a-z%*$]{0,8}",
+    ) {
         let robots = Robots::parse(lines.join("\n").as_bytes());
         let _ = (robots.allows("a", &path), robots.crawl_delay("a"));
     }

@@ -245,10 +245,11 @@ fn shared<const N: usize>(rates: &str, delays: [u64; N]) -> [u32; N] {
         match entered.entry {
             // The next request of its queue asks a little later.
             Entry::Go(_) => {
-                (process.sent, process.wakes) = (process.sent + 1, now + Duration::from_micros(20))
+                (process.sent, process.wakes) = (process.sent + 1, now + Duration::from_micros(20));
             }
             Entry::Wait(reserved) => {
-                (process.reserved, process.wakes) = (Some(reserved.id), reserved.at + process.delay)
+                (process.reserved, process.wakes) =
+                    (Some(reserved.id), reserved.at + process.delay);
             }
             other => panic!("{other:?}"),
         }

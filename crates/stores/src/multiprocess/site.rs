@@ -68,7 +68,7 @@ impl MultiprocessSite {
         // The answer is written to its final place at once: moving it through results costs time.
         let mut answer = None;
         match self.try_step(&mut local, |site, now| {
-            answer = Some(Answer::now(step(site, now)))
+            answer = Some(Answer::now(step(site, now)));
         }) {
             Ok(()) => answer.unwrap_or_else(|| Answer::Ready(Err(self.explain(Corrupt.into())))),
             Err(error) => Answer::Ready(Err(self.explain(error))),

@@ -112,7 +112,7 @@ impl RedisSite {
             reply.entered(id)
         };
         self.run(call, read, move |entered| {
-            again.give_back(&question, entered)
+            again.give_back(&question, entered);
         })
     }
 

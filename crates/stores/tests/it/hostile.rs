@@ -145,7 +145,7 @@ fn answers_beyond_the_bounds_are_a_lost_store() {
         let begun = SystemClock.boot();
         match runtime.block_on(client.try_enter()) {
             Err(StoreError::Unavailable { why: reported, .. }) => {
-                assert!(reported.contains(why), "{name}: {reported}")
+                assert!(reported.contains(why), "{name}: {reported}");
             }
             other => panic!("{name}: {other:?}"),
         }

@@ -126,7 +126,7 @@ fn ids(paper: &Paper, id: &str, doi: Option<&str>) -> Value {
         ids["pmid"] = format!("https://pubmed.ncbi.nlm.nih.gov/{pmid}").into();
     }
     if let Some(central) = paper.central {
-        // It is written in both ways.
+        // Both spellings occur.
         let pmcid = central.pmcid;
         ids["pmcid"] = if paper.number.is_multiple_of(2) {
             format!("https://www.ncbi.nlm.nih.gov/pmc/articles/{pmcid}").into()

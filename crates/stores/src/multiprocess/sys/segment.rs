@@ -62,7 +62,7 @@ impl Segment {
     pub(in super::super) fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(
             offset.is_multiple_of(8) && offset + 8 <= self.length,
-            "a word lies within its segment"
+            "a word is within its segment"
         );
         // SAFETY: in bounds and aligned (the mapping starts at a page); atomics may be shared, also
         // with other processes.
@@ -75,7 +75,7 @@ impl Segment {
             offset
                 .checked_add(length)
                 .is_some_and(|end| end <= self.length),
-            "bytes lie within their segment"
+            "bytes are within their segment"
         );
         let mut bytes = Vec::with_capacity(length);
         // SAFETY: the source is in bounds; the target has room for `length` bytes, which are set
@@ -94,12 +94,12 @@ impl Segment {
             offset
                 .checked_add(bytes.len())
                 .is_some_and(|end| end <= self.length),
-            "bytes lie within their segment"
+            "bytes are within their segment"
         );
         // SAFETY: the target is in bounds, and the source is memory of ours, which a fresh mapping
         // does not overlap.
         unsafe {
-            ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len())
+            ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len());
         }
     }
 
@@ -118,7 +118,7 @@ impl Segment {
     pub(in super::super) fn mutex(&self, offset: usize) -> &SharedMutex {
         assert!(
             offset.is_multiple_of(8) && offset + size_of::<SharedMutex>() <= self.length,
-            "a mutex lies within its segment"
+            "a mutex is within its segment"
         );
         // SAFETY: in bounds and aligned to eight, as the C library's mutex is; it is only ever used
         // through a shared reference, and the C library expects several users.

@@ -1,9 +1,9 @@
-//! What happens when somebody cuts the mapped file short while it is in use: the kernel raises
-//! SIGBUS at the next access.
+//! What happens when the mapped file is truncated while it is in use: the kernel raises SIGBUS at the
+//! next access.
 //!
-//! A program that asks for it survives that. The handler puts a page of zeros where the fault was
-//! and takes note; the store looks at the note after every step and says that it is damaged. A
-//! fault elsewhere is none of ours and ends the program as it would have.
+//! A program that asks for it survives that. The handler maps a page of zeros at the fault and sets a
+//! flag; the store checks the flag after every operation and reports that it is damaged. A fault
+//! outside the mappings ends the program as it would without the handler.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -18,7 +18,7 @@ static STARTS: [AtomicUsize; MOST] = [const { AtomicUsize::new(0) }; MOST];
 static LENGTHS: [AtomicUsize; MOST] = [const { AtomicUsize::new(0) }; MOST];
 static DAMAGED: AtomicBool = AtomicBool::new(false);
 
-/// Returns whether a mapped file was cut short while it was in use.
+/// Returns whether a mapped file was truncated while it was in use.
 #[inline]
 pub(in super::super) fn was_seen() -> bool {
     DAMAGED.load(Ordering::Acquire)
@@ -48,7 +48,7 @@ pub(super) fn remove(start: usize) {
     }
 }
 
-/// Survives a mapped file that is cut short, and a file that grows too large, from now on, in the
+/// Survives a mapped file that is truncated, and a file that grows too large, from now on, in the
 /// whole process.
 ///
 /// # Errors
@@ -93,8 +93,7 @@ extern "C" fn on_fault(signal: libc::c_int, about: *mut libc::siginfo_t, _: *mut
         }
         DAMAGED.store(true, Ordering::Release);
         let fault_page = address / page * page;
-        // SAFETY: the page lies within a mapping of ours, which nothing else uses, and takes its
-        // place.
+        // SAFETY: the page is within a mapping of ours, which no other code uses, and replaces it.
         let zeros = unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
             libc::mmap(
@@ -110,8 +109,7 @@ extern "C" fn on_fault(signal: libc::c_int, about: *mut libc::siginfo_t, _: *mut
             return;
         }
     }
-    // SAFETY: puts back what happens without a handler; the access is repeated and ends the
-    // program.
+    // SAFETY: restores the default action; the access is repeated and ends the program.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
     }

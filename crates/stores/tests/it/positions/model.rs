@@ -287,7 +287,8 @@ impl<'a> Model<'a> {
             && self.is_first(process, waits.order, now)
         {
             return Err(format!(
-                "process {process} was first in order twice, came at {} and was sent away until {at}",
+                "process {process} was first in order twice, came at {} \
+                 and was sent away until {at}",
                 now - START
             ));
         }
