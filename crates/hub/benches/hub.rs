@@ -5,7 +5,7 @@
     clippy::expect_used,
     clippy::print_stdout,
     clippy::cast_precision_loss,
-    reason = "a benchmark talks to whoever runs it"
+    reason = "a benchmark prints its results"
 )]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 

@@ -7,7 +7,7 @@
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a benchmark talks to whoever runs it"
+    reason = "a benchmark prints its results"
 )]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
@@ -147,27 +147,11 @@ async fn traffic(
     };
     let listener = started.await.expect("no panic").expect("a port");
     let (scheme, port) = if cold { ("https", 443) } else { ("http", 80) };
-    let flags = Flags {
-        rate: vec![format!(
-            "{HOST}:metadata=rates:{limit}/SECOND,max_delay_ms:600000,max_concurrent:1000"
-        )],
-        ..Flags::default()
-    };
-    let (config, _) = load(&Sources {
-        flags,
-        ..Sources::default()
-    })
-    .expect("a configuration");
-    let wire = WireOptions {
-        connect_to: vec![
-            format!("{HOST}:{port}={}", listener.address)
-                .parse()
-                .expect("a mapping"),
-        ],
-        certificates: vec![certificate.into_bytes()],
-        ..WireOptions::default()
-    };
-    let hub = Hub::builder(config).wire(wire).build().expect("a hub");
+    let hub = hub(
+        limit,
+        &format!("{HOST}:{port}={}", listener.address),
+        certificate,
+    );
     let url: url::Url = format!("{scheme}://{HOST}/").parse().expect("a URL");
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut callers = tokio::task::JoinSet::new();
@@ -188,4 +172,25 @@ async fn traffic(
         web.ledger().no_window_exceeded(HOST, limit, WINDOW),
         web.ledger().rate_used(HOST, limit, WINDOW),
     )
+}
+
+/// Returns a hub with this limit that finds the host at the listener.
+fn hub(limit: usize, connect_to: &str, certificate: String) -> Hub {
+    let flags = Flags {
+        rate: vec![format!(
+            "{HOST}:metadata=rates:{limit}/SECOND,max_delay_ms:600000,max_concurrent:1000"
+        )],
+        ..Flags::default()
+    };
+    let (config, _) = load(&Sources {
+        flags,
+        ..Sources::default()
+    })
+    .expect("a configuration");
+    let wire = WireOptions {
+        connect_to: vec![connect_to.parse().expect("a mapping")],
+        certificates: vec![certificate.into_bytes()],
+        ..WireOptions::default()
+    };
+    Hub::builder(config).wire(wire).build().expect("a hub")
 }

@@ -8,7 +8,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a measurement talks to whoever runs it"
+    reason = "a measurement prints its results"
 )]
 
 #[path = "../tests/sharing/run.rs"]
@@ -16,6 +16,106 @@ mod run;
 #[allow(dead_code, reason = "tests use more of it")]
 #[path = "../../stores/tests/it/server.rs"]
 mod server;
+
+/// What is measured.
+struct Options {
+    seconds: u64,
+    runs: u64,
+    kinds: Vec<&'static str>,
+}
+
+impl Options {
+    fn read(arguments: &[String]) -> Self {
+        let mut options = Self {
+            seconds: 20,
+            runs: 5,
+            kinds: vec!["multiprocess", "sqlite", "redis"],
+        };
+        for pair in arguments.chunks(2) {
+            let value = pair.get(1).expect("a value behind each option");
+            let number = || value.parse::<u64>().expect("a number");
+            match pair[0].as_str() {
+                "--seconds" => options.seconds = number(),
+                "--runs" => options.runs = number(),
+                "--store" => {
+                    options.kinds.retain(|kind| kind == value);
+                    assert!(!options.kinds.is_empty(), "unknown store {value}");
+                }
+                other => panic!("unknown option {other}"),
+            }
+        }
+        options
+    }
+}
+
+/// One store, and processes that wait for their turn or do not.
+struct Measurement<'a> {
+    kind: &'static str,
+    block: bool,
+    directory: &'a std::path::Path,
+    redis_port: u16,
+}
+
+impl Measurement<'_> {
+    fn run(&self, number: u64, seconds: u64) -> run::Outcome {
+        let (kind, block) = (self.kind, self.block);
+        let place = if kind == "redis" {
+            format!("redis://127.0.0.1:{}/{}", self.redis_port, number)
+        } else {
+            let file = self.directory.join(format!("{kind}-{block}-{number}"));
+            file.display().to_string()
+        };
+        let plan = run::Plan {
+            store: (kind, place),
+            limit: 50,
+            processes: 4,
+            callers: 16,
+            seconds,
+            each: None,
+            block,
+            slack: std::time::Duration::ZERO,
+        };
+        run::run(&plan, &["worker"])
+    }
+
+    /// Prints a run, and returns whether it kept every limit and lost no request.
+    fn report_run(&self, outcome: &run::Outcome) -> bool {
+        let kind = self.kind;
+        println!(
+            "       {kind}: {:.2} % used in {:.1} s, by process {:?}, {:.2} x",
+            outcome.used * 100.0,
+            outcome.took.as_secs_f64(),
+            outcome.by_worker,
+            outcome.spread
+        );
+        if let Err(why) = &outcome.exceeded {
+            println!("EXCEEDED {kind}: {why}");
+        }
+        let (arrived, sent) = (outcome.arrived, outcome.sent);
+        if arrived != sent {
+            println!("MISSED {kind}: {arrived} arrived of {sent} sent");
+        }
+        outcome.exceeded.is_ok() && arrived == sent
+    }
+
+    /// Prints the medians, and returns whether they are good enough.
+    fn report_medians(&self, outcomes: &[run::Outcome]) -> bool {
+        let used = median(outcomes.iter().map(|outcome| outcome.used).collect());
+        let spread = median(outcomes.iter().map(|outcome| outcome.spread).collect());
+        // Processes that do not wait for their turn get what they happen to find: fairness is for
+        // those that do.
+        let met = !self.block || (used >= 0.98 && spread <= 1.3);
+        println!(
+            "{} {}, four processes that {}: {:.2} % of the rate used, \
+             the busiest got {spread:.2} x the least busy",
+            if met { "ok    " } else { "MISSED" },
+            self.kind,
+            if self.block { "wait" } else { "do not wait" },
+            used * 100.0
+        );
+        met
+    }
+}
 
 fn main() {
     let arguments: Vec<String> = std::env::args()
@@ -25,79 +125,25 @@ fn main() {
     if arguments.first().is_some_and(|first| first == "worker") {
         return run::work();
     }
-    let (mut seconds, mut runs) = (20, 5);
-    let mut kinds = vec!["multiprocess", "sqlite", "redis"];
-    for pair in arguments.chunks(2) {
-        let value = pair.get(1).expect("a value behind each option");
-        let number = || value.parse::<u64>().expect("a number");
-        match pair[0].as_str() {
-            "--seconds" => seconds = number(),
-            "--runs" => runs = number(),
-            "--store" => {
-                kinds.retain(|kind| kind == value);
-                assert!(!kinds.is_empty(), "unknown store {value}");
-            }
-            other => panic!("unknown option {other}"),
-        }
-    }
-    let mut failed = false;
+    let options = Options::read(&arguments);
     let server = server::Server::start();
     let directory = tempfile::tempdir().expect("a directory");
+    let mut failed = false;
     for block in [true, false] {
-        for kind in kinds.iter().copied() {
-            let outcomes: Vec<run::Outcome> = (0..runs)
-                .map(|number| {
-                    let file = directory.path().join(format!("{kind}-{block}-{number}"));
-                    let place = if kind == "redis" {
-                        format!("redis://127.0.0.1:{}/{}", server.port, number)
-                    } else {
-                        file.display().to_string()
-                    };
-                    let plan = run::Plan {
-                        store: (kind, place),
-                        limit: 50,
-                        processes: 4,
-                        callers: 16,
-                        seconds,
-                        each: None,
-                        block,
-                        slack: std::time::Duration::ZERO,
-                    };
-                    run::run(&plan, &["worker"])
-                })
+        for kind in options.kinds.iter().copied() {
+            let measurement = Measurement {
+                kind,
+                block,
+                directory: directory.path(),
+                redis_port: server.port,
+            };
+            let outcomes: Vec<run::Outcome> = (0..options.runs)
+                .map(|number| measurement.run(number, options.seconds))
                 .collect();
             for outcome in &outcomes {
-                println!(
-                    "       {kind}: {:.2} % used in {:.1} s, by process {:?}, {:.2} x",
-                    outcome.used * 100.0,
-                    outcome.took.as_secs_f64(),
-                    outcome.by_worker,
-                    outcome.spread
-                );
-                if let Err(why) = &outcome.exceeded {
-                    println!("EXCEEDED {kind}: {why}");
-                    failed = true;
-                }
-                if outcome.arrived != outcome.sent {
-                    println!(
-                        "MISSED {kind}: {} arrived of {} sent",
-                        outcome.arrived, outcome.sent
-                    );
-                    failed = true;
-                }
+                failed |= !measurement.report_run(outcome);
             }
-            let used = median(outcomes.iter().map(|outcome| outcome.used).collect());
-            let spread = median(outcomes.iter().map(|outcome| outcome.spread).collect());
-            // Who does not wait for its turn gets what it happens to find: fairness is for those
-            // who do.
-            let met = !block || (used >= 0.98 && spread <= 1.3);
-            failed |= !met;
-            println!(
-                "{} {kind}, four processes that {}: {:.2} % of the rate used, the busiest got {spread:.2} x the least busy",
-                if met { "ok    " } else { "MISSED" },
-                if block { "wait" } else { "do not wait" },
-                used * 100.0
-            );
+            failed |= !measurement.report_medians(&outcomes);
         }
     }
     // `exit` runs no destructor: the server would stay.

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use docstokg_policy::classify::Fault;
-use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{Method, StatusCode};
 
 use crate::clock::{BootInstant, Runtime, before};
 use crate::config::TransportConfig;
 use crate::decode::{Caps, DecodeError, Decoder, Step};
+use crate::response::Head;
 use crate::transport::{Body, SendError};
 
 /// For how long a body is decoded before others may run.
@@ -43,6 +44,35 @@ pub(crate) enum BodyError {
     Deadline,
     /// The request cannot be continued.
     Unsendable(String),
+}
+
+impl BodyError {
+    fn timeout(message: String) -> Self {
+        Self::Fault(Fault::Timeout, message)
+    }
+}
+
+impl From<SendError> for BodyError {
+    /// In the middle of an answer, whatever the origin says means that the answer broke off.
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::Fault { fault, message } | SendError::Closed { fault, message } => {
+                Self::Fault(fault, message)
+            }
+            SendError::Unprocessed { message } => Self::Fault(Fault::Read, message),
+            other => Self::Unsendable(other.to_string()),
+        }
+    }
+}
+
+/// How much of a body is read, and for how long.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadLimits<'a> {
+    /// The most decoded bytes.
+    pub(crate) cap: u64,
+    pub(crate) deadline: BootInstant,
+    /// Timeouts, the least throughput and the decode ratio.
+    pub(crate) config: &'a TransportConfig,
 }
 
 /// A body being read.
@@ -88,13 +118,18 @@ impl Pace {
 impl BodyReader {
     pub(crate) fn new(
         body: Box<dyn Body>,
-        headers: &HeaderMap,
-        bodiless: bool,
-        cap: u64,
-        config: &TransportConfig,
+        method: &Method,
+        head: &Head,
+        limits: ReadLimits<'_>,
         runtime: &Arc<dyn Runtime>,
-        deadline: BootInstant,
     ) -> Self {
+        let ReadLimits {
+            cap,
+            deadline,
+            config,
+        } = limits;
+        let headers = &head.headers;
+        let bodiless = is_bodiless(method, head.status);
         let caps = Caps {
             bytes: cap,
             ratio: config.max_decode_ratio,
@@ -166,48 +201,10 @@ impl BodyReader {
             if self.ended {
                 return Ok(None);
             }
-            let now = self.runtime.boot();
-            let patience = now + self.pace.idle;
-            let chunk = before(
-                &*self.runtime,
-                patience.min(self.deadline),
-                self.body.chunk(),
-            )
-            .await;
-            let now = self.runtime.boot();
-            let chunk = match chunk {
-                Some(Ok(chunk)) => chunk,
-                // Whatever the origin told: in the middle of an answer it is the answer that broke
-                // off.
-                Some(Err(
-                    SendError::Fault { fault, message } | SendError::Closed { fault, message },
-                )) => {
-                    return Err(BodyError::Fault(fault, message));
-                }
-                Some(Err(SendError::Unprocessed { message })) => {
-                    return Err(BodyError::Fault(Fault::Read, message));
-                }
-                Some(Err(other)) => return Err(BodyError::Unsendable(other.to_string())),
-                None if now >= self.deadline => return Err(BodyError::Deadline),
-                None => {
-                    return Err(BodyError::Fault(
-                        Fault::Timeout,
-                        format!("no bytes for {} s", self.pace.idle.as_secs_f64()),
-                    ));
-                }
-            };
-            let Some(chunk) = chunk else {
+            let Some(chunk) = self.receive_chunk().await? else {
                 self.end()?;
                 continue;
             };
-            self.received += chunk.len() as u64;
-            if self.pace.is_too_slow(chunk.len() as u64, now) {
-                let least = self.pace.least;
-                return Err(BodyError::Fault(
-                    Fault::Timeout,
-                    format!("less than {least} bytes a second"),
-                ));
-            }
             match &mut self.decoder {
                 Some(decoder) => decoder.push(&chunk),
                 None => {
@@ -217,6 +214,31 @@ impl BodyReader {
                 }
             }
         }
+    }
+
+    /// Waits for the next chunk from the wire, within the deadline and no slower than allowed.
+    async fn receive_chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
+        let patience = (self.runtime.boot() + self.pace.idle).min(self.deadline);
+        let chunk = before(&*self.runtime, patience, self.body.chunk()).await;
+        let now = self.runtime.boot();
+        let chunk = match chunk {
+            Some(Ok(Some(chunk))) => chunk,
+            Some(Ok(None)) => return Ok(None),
+            Some(Err(error)) => return Err(error.into()),
+            None if now >= self.deadline => return Err(BodyError::Deadline),
+            None => {
+                let idle = self.pace.idle.as_secs_f64();
+                return Err(BodyError::timeout(format!("no bytes for {idle} s")));
+            }
+        };
+        self.received += chunk.len() as u64;
+        if self.pace.is_too_slow(chunk.len() as u64, now) {
+            let least = self.pace.least;
+            return Err(BodyError::timeout(format!(
+                "less than {least} bytes a second"
+            )));
+        }
+        Ok(Some(chunk))
     }
 
     /// Decodes what has come, up to the next piece. Looks at the deadline, and lets others run,
@@ -315,4 +337,9 @@ impl BodyReader {
         }
         Ok(kept.into())
     }
+}
+
+/// Returns whether an answer has no body, whatever its Content-Length says (RFC 9110 section 6.4.1).
+fn is_bodiless(method: &Method, status: StatusCode) -> bool {
+    method == Method::HEAD || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }

@@ -38,12 +38,7 @@ pub(crate) struct Leg<'a, D> {
 /// How an attempt went.
 pub(crate) enum Exchanged<R> {
     /// The body was received as the delivery says.
-    Received {
-        head: Box<Head>,
-        received: R,
-        reader: BodyReader,
-        outcome: Outcome,
-    },
+    Received(Received<R>),
     /// It ended otherwise, in a way that may be decided about.
     Finished(Finish),
     /// It did not come to an end, for a reason that says nothing about the origin.
@@ -52,6 +47,14 @@ pub(crate) enum Exchanged<R> {
     Blocked,
     /// The origin did not process it: it ended the connection first.
     Unprocessed(String),
+}
+
+/// An answer whose body was received as the delivery says.
+pub(crate) struct Received<R> {
+    pub(crate) head: Box<Head>,
+    pub(crate) body: R,
+    pub(crate) reader: BodyReader,
+    pub(crate) outcome: Outcome,
 }
 
 /// The end of an attempt that did not deliver a body.
@@ -142,6 +145,13 @@ impl Finish {
     }
 }
 
+/// How a request left: with which permit, and when.
+#[derive(Clone, Copy)]
+struct Departure<'a> {
+    permit: &'a HeldPermit,
+    sent: BootInstant,
+}
+
 /// The final answer of a hop.
 pub(crate) struct Answered<T> {
     pub(crate) head: Box<Head>,
@@ -161,8 +171,8 @@ impl Inner {
         let sent = self.runtime.boot();
         match self.send(leg.target, outgoing, permit, track).await {
             Ok(incoming) => {
-                self.receive(leg, incoming, prepared, permit, sent, track)
-                    .await
+                let left = Departure { permit, sent };
+                self.receive(leg, incoming, prepared, left, track).await
             }
             Err(ended) => ended.into_exchanged(),
         }

@@ -10,7 +10,7 @@
 //!                 refused until one; what waits is asleep, holds no slot, and confirms on waking
 //!         send    one request, redirects and retries of the transport off; then receive the body
 //!                 as the delivery says
-//!         settle  classified once; breaker, blocks and adaptive rate are told
+//!         settle  classified once; reported to breaker, blocks and adaptive rate
 //!         decide  stop, or retry at an instant within the deadline
 //!     follow or return
 //! ```
@@ -18,34 +18,31 @@
 //! This file asks and acts; it computes nothing. Decisions are in `docstokg_policy`, the waiting and
 //! settling in `admission.rs`, sending and receiving in `exchange.rs`, redirects in `redirect.rs`.
 
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+mod entry;
+mod unprocessed;
 
 use docstokg_policy::classify::{Class, Fault};
 use docstokg_policy::retry::{self, Ended, Next, Repeatable, StopReason};
-use docstokg_policy::site::{Patience, RefusalReason, Report};
-use http::{HeaderValue, StatusCode};
+use docstokg_policy::site::Report;
 use url::Url;
 
-use crate::admission::{AdmissionContext, Denied, Ending, Permits, Terms, Waits};
+use self::entry::{cancelled, note_entry};
+use self::unprocessed::Unprocessed;
+use crate::admission::{AdmissionContext, Ending, Permits, Waits};
 use crate::cache::{self, Lookup};
 use crate::clock::BootInstant;
-use crate::error::{ErrorKind, FetchError, Refused, RefusedBy};
+use crate::error::{ErrorKind, FetchError};
 use crate::event::What;
-use crate::exchange::{Answered, Conclusion, Delivered, Delivery, Exchanged, Finish, Leg};
+use crate::exchange::{
+    Answered, Conclusion, Delivered, Delivery, Exchanged, Finish, Leg, Received,
+};
 use crate::hub::Inner;
 use crate::journey::Track;
 use crate::redact::redact;
-use crate::redirect::{self, Hop, Redirected};
-use crate::request::{Follow, RateWait, Request};
+use crate::redirect::{self, Hop, RedirectRules, Redirected, Visited};
+use crate::request::{Follow, Request};
 use crate::response::Head;
 use crate::target::Target;
-
-/// How long a retry whose wait is bounded may stand in the queue of its host.
-const RETRY_ENTRY: Duration = Duration::from_secs(60);
-
-/// How often a request is sent again without the origin having answered any other meanwhile.
-const MAX_UNPROCESSED: u32 = 5;
 
 /// The end of a request.
 pub(crate) struct Arrived<T> {
@@ -61,9 +58,6 @@ enum Hopped<T> {
     /// Another hop.
     Next(Box<Hop>),
 }
-
-/// A hop that was made: its URL, and the cookies that it carried.
-type Visited = (Url, Option<HeaderValue>);
 
 impl Inner {
     /// Takes a request all the way: hop by hop to its final answer.
@@ -138,7 +132,9 @@ impl Inner {
                 self.remember_plain(target.host);
                 return Ok(Hopped::Next(Box::new(hop.clone().into_stated())));
             }
-            Ok(answered) if hop.or_else.is_some() && is_not_served(answered.head.status) => {
+            Ok(answered)
+                if hop.or_else.is_some() && redirect::is_not_served(answered.head.status) =>
+            {
                 return Ok(Hopped::Next(Box::new(hop.clone().into_stated())));
             }
             answered => answered?,
@@ -175,26 +171,8 @@ impl Inner {
             // send, and receive the body as the delivery says
             let sent = self.runtime.boot();
             let finish = match self.exchange(leg, permits.site(), track).await {
-                Exchanged::Received {
-                    head,
-                    received,
-                    reader,
-                    outcome,
-                } => {
-                    let report = Report {
-                        outcome,
-                        retry_after: None,
-                        sent,
-                    };
-                    let conclusion = Conclusion {
-                        reader,
-                        permits,
-                        report,
-                        target,
-                        track,
-                    };
-                    let body = Delivered::Body(D::conclude(received, conclusion).await);
-                    return Ok(Answered { head, body });
+                Exchanged::Received(received) => {
+                    return Ok(self.conclude(leg, received, permits, sent, track).await);
                 }
                 Exchanged::Finished(finish) => finish.judged_at(attempt),
                 Exchanged::Abandoned(kind) => return Err(kind),
@@ -220,16 +198,7 @@ impl Inner {
             match self.decide(leg, &finish, &settled, attempt, track) {
                 Next::Stop(_) => return finish.into_answer(&target.host),
                 Next::RetryAt(at) => {
-                    track.note(&target.host, target.role, || What::Retry {
-                        at,
-                        after: attempt,
-                    });
-                    let now = self.runtime.boot();
-                    let sleep = self.runtime.sleep_until(at);
-                    if request.unless_cancelled(sleep).await.is_none() {
-                        return Err(cancelled(target));
-                    }
-                    track.journey.backoff += at.since(now);
+                    self.wait_for_retry(leg, at, attempt, track).await?;
                     attempt += 1;
                 }
             }
@@ -264,36 +233,30 @@ impl Inner {
         }
     }
 
-    /// Says how long an attempt may wait, and for what.
-    fn terms(&self, target: &Target, request: &Request, attempt: u32, track: &Track) -> Terms {
-        let now = self.runtime.boot();
-        let is_retry = attempt > 1;
-        // A request that bounds the wait for its own retry does not wait for a host that was paused
-        // meanwhile: it comes back.
-        let deadline = match request.retry_wait {
-            Some(most) if is_retry => track.deadline.min(now + most.max(RETRY_ENTRY)),
-            _ => track.deadline,
-        };
-        let latest = match request.rate_wait {
-            // A request that was let through once is not turned away on its retry: only the
-            // deadline bounds that.
-            _ if is_retry => deadline,
-            RateWait::Policy => now + target.route.site.rules.max_delay,
-            RateWait::None => now,
-            RateWait::Deadline => track.deadline,
-            RateWait::AtMost(most) => now + most,
-        };
-        Terms {
-            asked: now,
-            patience: if is_retry {
-                Patience::Wait
-            } else {
-                request.patience
+    /// Ends an attempt whose body was received: settles its permits, or hands them to the body.
+    async fn conclude<D: Delivery>(
+        &self,
+        leg: &Leg<'_, D>,
+        received: Received<D::Received>,
+        permits: Permits,
+        sent: BootInstant,
+        track: &Track,
+    ) -> Answered<D::Output> {
+        let conclusion = Conclusion {
+            reader: received.reader,
+            permits,
+            report: Report {
+                outcome: received.outcome,
+                retry_after: None,
+                sent,
             },
-            latest,
-            deadline,
-            jitter_sample: self.random.share(),
-            weight: request.weight,
+            target: leg.target,
+            track,
+        };
+        let body = D::conclude(received.body, conclusion).await;
+        Answered {
+            head: received.head,
+            body: Delivered::Body(body),
         }
     }
 
@@ -375,6 +338,28 @@ impl Inner {
         next
     }
 
+    /// Sleeps until the next attempt.
+    async fn wait_for_retry<D>(
+        &self,
+        leg: &Leg<'_, D>,
+        at: BootInstant,
+        attempt: u32,
+        track: &mut Track,
+    ) -> Result<(), ErrorKind> {
+        let (target, request) = (leg.target, leg.request);
+        track.note(&target.host, target.role, || What::Retry {
+            at,
+            after: attempt,
+        });
+        let now = self.runtime.boot();
+        let sleep = self.runtime.sleep_until(at);
+        if request.unless_cancelled(sleep).await.is_none() {
+            return Err(cancelled(target));
+        }
+        track.journey.backoff += at.since(now);
+        Ok(())
+    }
+
     /// Reads where an answer leads, where redirects are followed.
     fn follow<D>(
         &self,
@@ -387,14 +372,12 @@ impl Inner {
         if request.follow == Follow::Nothing {
             return Ok(None);
         }
-        let redirected = redirect::read(
-            leg.hop,
-            head.status,
-            &head.headers,
-            &request.secret_headers,
-            self.config.transport.allow_downgrade,
-            |url: &Url| self.is_plain(url),
-        );
+        let rules = RedirectRules {
+            secret_headers: &request.secret_headers,
+            allow_downgrade: self.config.transport.allow_downgrade,
+            is_plain: &|url: &Url| self.is_plain(url),
+        };
+        let redirected = redirect::read(leg.hop, head.status, &head.headers, &rules);
         let refused = |why: String| ErrorKind::Redirect {
             host: target.host.clone(),
             why,
@@ -404,8 +387,8 @@ impl Inner {
             Redirected::Refused(why) => Err(refused(why)),
             Redirected::To { hop, stripped } => {
                 let cookies = request.jar().and_then(|jar| jar.header(&hop.url));
-                self.check_redirect(visited, &hop, cookies)
-                    .map_err(refused)?;
+                let most = self.config.transport.max_redirects;
+                redirect::check_chain(visited, &hop, cookies, most).map_err(refused)?;
                 track.note(&target.host, target.role, || What::Redirect {
                     to: redact(&hop.url),
                     stripped,
@@ -415,56 +398,6 @@ impl Inner {
             }
         }
     }
-
-    /// Refuses chains that lead nowhere. The same URL again is no circle while its cookies have
-    /// changed.
-    fn check_redirect(
-        &self,
-        visited: &[Visited],
-        next: &Hop,
-        cookies: Option<HeaderValue>,
-    ) -> Result<(), String> {
-        if visited.contains(&(next.url.clone(), cookies)) {
-            return Err("it redirects in a circle".to_owned());
-        }
-        let most = self.config.transport.max_redirects;
-        if visited.len() > most as usize {
-            return Err(format!("there are more than {most} redirects"));
-        }
-        Ok(())
-    }
-
-    fn denied(
-        &self,
-        target: &Target,
-        by: RefusedBy,
-        denied: Denied,
-        waited: Duration,
-        track: &Track,
-    ) -> ErrorKind {
-        let refusal = match denied {
-            Denied::Refused(refusal) => refusal,
-            Denied::Store(error) => {
-                return ErrorKind::Store {
-                    host: target.host.clone(),
-                    error,
-                };
-            }
-        };
-        track.note(&target.host, target.role, || What::Refused {
-            refusal: refusal.clone(),
-            by: by.clone(),
-            waited,
-        });
-        let is_breaker = matches!(refusal.reason, RefusalReason::Open { .. });
-        let now = (self.runtime.boot(), self.runtime.wall());
-        let refused = Refused::new(&target.host, target.role, by, refusal, now);
-        if is_breaker {
-            ErrorKind::BreakerOpen(refused)
-        } else {
-            ErrorKind::RateLimited(refused)
-        }
-    }
 }
 
 /// What an attempt meant.
@@ -472,56 +405,4 @@ struct Settled {
     class: Class,
     /// The end of the block in force.
     open_until: Option<BootInstant>,
-}
-
-/// Tells whether an answer to a tentative https request says that the site is not served there.
-fn is_not_served(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 400 | 404 | 421)
-}
-
-/// Counts how often the origin ended a connection before it processed a request.
-#[derive(Default)]
-struct Unprocessed {
-    answers: u32,
-    in_vain: u32,
-}
-
-impl Unprocessed {
-    /// Tells whether it may be sent again: as long as the origin answers other requests.
-    fn may_send_again(&mut self, target: &Target) -> bool {
-        let answers = target.route.site.answers.load(Ordering::Relaxed);
-        self.in_vain = if answers == self.answers {
-            self.in_vain + 1
-        } else {
-            0
-        };
-        self.answers = answers;
-        self.in_vain < MAX_UNPROCESSED
-    }
-}
-
-fn cancelled(target: &Target) -> ErrorKind {
-    ErrorKind::Cancelled {
-        host: target.host.clone(),
-    }
-}
-
-/// Reports to the observers on which terms an attempt goes.
-fn note_entry(target: &Target, permits: &Permits, attempt: u32, waits: Waits, track: &Track) {
-    let note = |what: What| track.note(&target.host, target.role, || what);
-    let permit = &permits.site_state().permit;
-    if let Some(refusal) = &permit.shadowed {
-        note(What::Shadowed((**refusal).clone()));
-    }
-    if target.route.site.key.free {
-        note(What::HeadSkipped);
-    }
-    note(What::Go {
-        attempt,
-        probe: permit.probe,
-        rate_delay: waits.rate,
-        slot_wait: waits.slots,
-        breaker_wait: waits.breaker,
-        resolver: permits.resolver_state(),
-    });
 }

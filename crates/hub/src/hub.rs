@@ -1,7 +1,7 @@
-//! The hub: built once, shared by everybody who fetches.
+//! The hub: built once, shared by all its callers.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,15 +9,15 @@ use std::time::Duration;
 use docstokg_policy::breaker::OpenReason;
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
-use docstokg_stores::fallback::Notice;
 use docstokg_stores::{SiteView, StateStore, StoreError};
 use http::HeaderValue;
 use parking_lot::RwLock;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
-use crate::admission::registry::{Registry, RuntimeClock};
+use crate::admission::registry::Registry;
 use crate::admission::{Lane, LaneKey, News, SiteAdmission};
-use crate::clock::{Random, Runtime, TokioRuntime};
+use crate::builder::HubBuilder;
+use crate::clock::{Random, Runtime};
 use crate::config::{Config, Durability};
 use crate::download::{FileTarget, PartFile, Syncer};
 use crate::error::{ErrorKind, FetchError};
@@ -29,14 +29,12 @@ use crate::process_pause::ProcessPauses;
 use crate::request::Request;
 use crate::response::{Downloaded, Response, Streamed};
 use crate::robots::RobotsCache;
-use crate::store;
 use crate::stream::BodyStream;
-use crate::transport::wire::WireOptions;
-use crate::transport::{Transport, TransportError, WireTransport};
+use crate::transport::Transport;
 
 /// One polite client for everything. Cheap to clone; clones share all limits.
 #[derive(Clone)]
-pub struct Hub(Arc<Inner>);
+pub struct Hub(pub(crate) Arc<Inner>);
 
 /// What a hub is made of.
 pub(crate) struct Inner {
@@ -49,171 +47,13 @@ pub(crate) struct Inner {
     pub(crate) pauses: Arc<ProcessPauses>,
     pub(crate) registry: Registry,
     pub(crate) robots: RobotsCache,
-    observers: Arc<[Arc<dyn Observer>]>,
+    pub(crate) observers: Arc<[Arc<dyn Observer>]>,
     pub(crate) user_supplied_hosts: RwLock<HashSet<Host>>,
     /// Hosts that a resolver of links leads to by http and that do not serve https.
     pub(crate) plain_hosts: RwLock<HashSet<Host>>,
     /// One for each role, in the order of [`Role::index`].
     pub(crate) user_agents: [HeaderValue; 3],
-    requests: AtomicU64,
-}
-
-/// Puts a hub together. Everything has a default but the configuration.
-pub struct HubBuilder {
-    config: Arc<Config>,
-    runtime: Arc<dyn Runtime>,
-    random: Random,
-    transport: Option<Arc<dyn Transport>>,
-    store: Option<Arc<dyn StateStore>>,
-    observers: Vec<Arc<dyn Observer>>,
-    wire: WireOptions,
-    state_dir: Option<PathBuf>,
-    notice: Notice,
-}
-
-/// Why a hub cannot be built.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// The transport cannot be set up: a certificate or a proxy is not one.
-    #[error(transparent)]
-    Transport(#[from] TransportError),
-    /// The store that the configuration names cannot be opened.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-impl HubBuilder {
-    /// Starts from a configuration.
-    #[must_use]
-    pub fn new(config: Config) -> Self {
-        Self {
-            config: Arc::new(config),
-            runtime: Arc::new(TokioRuntime::default()),
-            random: Random::from_entropy(),
-            transport: None,
-            store: None,
-            observers: Vec::new(),
-            wire: WireOptions::default(),
-            state_dir: None,
-            notice: Arc::new(|_| ()),
-        }
-    }
-
-    /// Runs on another clock and executor than tokio's.
-    #[must_use]
-    pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
-        self.runtime = runtime;
-        self
-    }
-
-    /// Draws from a seed.
-    #[must_use]
-    pub fn random(mut self, random: Random) -> Self {
-        self.random = random;
-        self
-    }
-
-    /// Sends through another transport than reqwest.
-    #[must_use]
-    pub fn transport(mut self, transport: Arc<dyn Transport>) -> Self {
-        self.transport = Some(transport);
-        self
-    }
-
-    /// Keeps state in this store, whatever the configuration names.
-    #[must_use]
-    pub fn store(mut self, store: Arc<dyn StateStore>) -> Self {
-        self.store = Some(store);
-        self
-    }
-
-    /// Says where the configured store keeps its files, unless its DSN says so.
-    #[must_use]
-    pub fn state_dir(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.state_dir = Some(directory.into());
-        self
-    }
-
-    /// Hears, in sentences, when the configured store becomes unavailable and when it is back.
-    #[must_use]
-    pub fn notice(mut self, notice: Notice) -> Self {
-        self.notice = notice;
-        self
-    }
-
-    /// Adds somebody who watches.
-    #[must_use]
-    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observers.push(observer);
-        self
-    }
-
-    /// Says how connections are made; the connect timeout comes from the configuration.
-    #[must_use]
-    pub fn wire(mut self, wire: WireOptions) -> Self {
-        self.wire = wire;
-        self
-    }
-
-    /// Builds the hub, with the store that the configuration names unless one is given.
-    ///
-    /// # Errors
-    /// The transport cannot be set up, or the store cannot be opened.
-    pub fn build(self) -> Result<Hub, BuildError> {
-        let transport = match self.transport {
-            Some(transport) => transport,
-            None => Arc::new(WireTransport::new(&WireOptions {
-                connect_timeout: self.config.transport.connect_timeout,
-                ..self.wire
-            })?),
-        };
-        let clock = Arc::new(RuntimeClock(Arc::clone(&self.runtime)));
-        let store = match self.store {
-            Some(store) => store,
-            None => store::open_for_library(
-                &self.config,
-                self.state_dir.as_deref(),
-                clock,
-                &self.notice,
-            )?,
-        };
-        let user_agent = |role| {
-            HeaderValue::from_str(&self.config.identity.user_agent(role))
-                .map_err(|error| TransportError::Client(error.to_string()))
-        };
-        let user_agents = [
-            user_agent(Role::Metadata)?,
-            user_agent(Role::Landing)?,
-            user_agent(Role::Artifact)?,
-        ];
-        let observers: Arc<[Arc<dyn Observer>]> = self.observers.into();
-        let news = News {
-            observers: Arc::clone(&observers),
-            changes: watch::Sender::new(0),
-        };
-        Ok(Hub(Arc::new(Inner {
-            registry: Registry::new(&self.config, store, Arc::clone(&self.runtime), news),
-            process_slots: Arc::new(Semaphore::new(
-                self.config
-                    .limits
-                    .max_inflight
-                    .value
-                    .map_or(Semaphore::MAX_PERMITS, |most| most.get() as usize),
-            )),
-            config: self.config,
-            runtime: self.runtime,
-            random: self.random,
-            transport,
-            syncer: Syncer::default(),
-            pauses: Arc::default(),
-            robots: RobotsCache::default(),
-            observers,
-            user_supplied_hosts: RwLock::default(),
-            plain_hosts: RwLock::default(),
-            user_agents,
-            requests: AtomicU64::new(0),
-        })))
-    }
+    pub(crate) requests: AtomicU64,
 }
 
 impl Hub {
@@ -226,7 +66,7 @@ impl Hub {
     /// Fetches into memory. Any final status is an answer; look at it.
     ///
     /// # Errors
-    /// Refused by a breaker or the limiter, a fault that retries did not mend, a body that may not
+    /// Refused by a breaker or the limiter, a fault that retries did not fix, a body that may not
     /// be kept.
     pub async fn fetch(&self, request: Request) -> Result<Response, FetchError> {
         let mut arrived = self.0.journey(&request, &ToMemory).await?;
@@ -376,7 +216,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Tells how a host stands.
+    /// Returns the state of a host.
     ///
     /// # Errors
     /// The store does not answer.
@@ -384,8 +224,7 @@ impl Hub {
         self.site(host).handle.view().await
     }
 
-    /// Waits until everything that was said to the store has reached it. A program calls this
-    /// before it ends.
+    /// Waits until every report to the store has reached it. A program calls this before it ends.
     ///
     /// # Errors
     /// The store does not answer.

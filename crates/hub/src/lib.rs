@@ -2,7 +2,7 @@
 //!
 //! A [`Hub`] is polite by construction: no request leaves without passing the breaker and the
 //! budgets of the site it goes to, redirects and retries included. Read [`fetch`] first: it is the
-//! journey of one request, top to bottom.
+//! lifecycle of one request, top to bottom.
 //!
 //! ```no_run
 //! use docstokg_hub::{Hub, Request, config};
@@ -10,7 +10,8 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let config = config::load::shipped()?;
 //! let hub = Hub::builder(config).build()?;
-//! let answer = hub.fetch(Request::get("https://api.crossref.org/works/10.5555/12345678".parse()?)).await?;
+//! let url = "https://api.crossref.org/works/10.5555/12345678".parse()?;
+//! let answer = hub.fetch(Request::get(url)).await?;
 //! println!("{} after {:?}", answer.head.status, answer.journey.elapsed);
 //! # Ok(())
 //! # }
@@ -18,6 +19,7 @@
 
 mod admission;
 mod body;
+mod builder;
 mod cache;
 pub mod clock;
 pub mod config;
@@ -48,6 +50,7 @@ mod target;
 pub mod transport;
 mod watch;
 
+pub use builder::{BuildError, HubBuilder};
 pub use cookies::CookieJar;
 pub use docstokg_policy as policy;
 pub use docstokg_policy::host::Host;
@@ -58,7 +61,7 @@ pub use docstokg_stores as stores;
 pub use download::Ends;
 pub use error::{Cause, ErrorKind, FetchError, Refused, RefusedBy};
 pub use group::RequestGroup;
-pub use hub::{BuildError, Hub, HubBuilder};
+pub use hub::Hub;
 pub use journey::Journey;
 pub use redact::{redact, redact_text};
 pub use request::{Follow, IsFinal, Provenance, RateWait, Request, RobotsPolicy};

@@ -5,11 +5,11 @@ use http::header::{
     AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, LOCATION,
     PROXY_AUTHORIZATION,
 };
-use http::{HeaderMap, HeaderName, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
 
-/// Headers that carry keys of known services; never sent to another origin.
-const KEY_HEADERS: [&str; 9] = [
+/// Headers that carry credentials of known services; never sent to another origin.
+const CREDENTIAL_HEADERS: [&str; 9] = [
     "api-key",
     "api_key",
     "crossref-plus-api-token",
@@ -43,6 +43,35 @@ impl Hop {
             ..self
         }
     }
+
+    fn turn_into_get(&mut self) {
+        self.method = Method::GET;
+        self.body = Bytes::new();
+        for name in [CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING] {
+            self.headers.remove(name);
+        }
+    }
+
+    /// Removes every header that carries credentials, and returns whether there was one.
+    fn strip_credentials(&mut self, secret_headers: &[HeaderName]) -> bool {
+        let known = [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION].into_iter();
+        let services = CREDENTIAL_HEADERS.into_iter().map(HeaderName::from_static);
+        let mut stripped = false;
+        for name in known.chain(services).chain(secret_headers.iter().cloned()) {
+            stripped |= self.headers.remove(name).is_some();
+        }
+        stripped
+    }
+}
+
+/// What decides which redirects are followed, and what goes along.
+pub(crate) struct RedirectRules<'a> {
+    /// Headers of the request that carry credentials, beside those that are known.
+    pub(crate) secret_headers: &'a [HeaderName],
+    /// Whether a redirect may lead from https to http.
+    pub(crate) allow_downgrade: bool,
+    /// Whether a host is known to serve no https.
+    pub(crate) is_plain: &'a dyn Fn(&Url) -> bool,
 }
 
 /// What an answer asks for.
@@ -54,7 +83,7 @@ pub(crate) enum Redirected {
     To {
         /// The next hop.
         hop: Box<Hop>,
-        /// Whether keys were left behind.
+        /// Whether credentials were left behind.
         stripped: bool,
     },
     /// It leads nowhere we go.
@@ -79,15 +108,13 @@ fn is_link_resolver(url: &Url) -> bool {
 /// Reads a redirect (RFC 9110 section 15.4).
 ///
 /// 301 and 302 turn POST into GET as every client does, 303 turns everything but HEAD into GET, 307
-/// and 308 keep method and body. Authorization, cookies and key headers stay behind when the origin
-/// changes.
+/// and 308 keep method and body. Authorization, cookies and other credentials stay behind when the
+/// origin changes.
 pub(crate) fn read(
     hop: &Hop,
     status: StatusCode,
     headers: &HeaderMap,
-    secrets: &[HeaderName],
-    allow_downgrade: bool,
-    is_plain: impl Fn(&Url) -> bool,
+    rules: &RedirectRules<'_>,
 ) -> Redirected {
     if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Redirected::No;
@@ -96,28 +123,55 @@ pub(crate) fn read(
         return Redirected::No;
     };
     let location = String::from_utf8_lossy(location.as_bytes());
-    let mut url = match hop.url.join(location.trim()) {
-        Ok(url) => url,
-        Err(error) => {
-            return Redirected::Refused(format!(
-                "it redirects to something that is no URL ({error})"
-            ));
-        }
+    let (url, or_else) = match target(hop, location.trim(), rules) {
+        Ok(target) => target,
+        Err(why) => return Redirected::Refused(why),
     };
+    let mut next = Hop {
+        method: hop.method.clone(),
+        url,
+        headers: hop.headers.clone(),
+        body: hop.body.clone(),
+        or_else,
+    };
+    if becomes_get(status, &hop.method) {
+        next.turn_into_get();
+    }
+    let stripped =
+        next.url.origin() != hop.url.origin() && next.strip_credentials(rules.secret_headers);
+    Redirected::To {
+        hop: Box::new(next),
+        stripped,
+    }
+}
+
+/// Returns where a redirect leads, and the URL as it was stated where https is tried first.
+///
+/// # Errors
+/// It leads nowhere that is followed; the text says why.
+fn target(
+    hop: &Hop,
+    location: &str,
+    rules: &RedirectRules<'_>,
+) -> Result<(Url, Option<Url>), String> {
+    let mut url = hop
+        .url
+        .join(location)
+        .map_err(|error| format!("it redirects to something that is no URL ({error})"))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Redirected::Refused(format!("it redirects to a {} URL", url.scheme()));
+        return Err(format!("it redirects to a {} URL", url.scheme()));
     }
     let mut or_else = None;
-    if hop.url.scheme() == "https" && url.scheme() == "http" && !allow_downgrade {
+    if hop.url.scheme() == "https" && url.scheme() == "http" && !rules.allow_downgrade {
         if !is_link_resolver(&hop.url) {
-            return Redirected::Refused(
+            return Err(
                 "it redirects from https to http, which is not allowed (transport.allow_downgrade)"
                     .to_owned(),
             );
         }
         // A third of registered URLs begin with http, and nothing secret goes along: https first,
         // then as registered.
-        if url.port().is_none() && !is_plain(&url) {
+        if url.port().is_none() && !(rules.is_plain)(&url) {
             or_else = Some(url.clone());
             let _ = url.set_scheme("https");
         }
@@ -126,44 +180,51 @@ pub(crate) fn read(
     if url.fragment().is_none() {
         url.set_fragment(hop.url.fragment());
     }
-    let mut next = Hop {
-        method: hop.method.clone(),
-        url,
-        headers: hop.headers.clone(),
-        body: hop.body.clone(),
-        or_else,
-    };
-    let becomes_get = match status.as_u16() {
-        303 => hop.method != Method::HEAD && hop.method != Method::GET,
-        301 | 302 => hop.method == Method::POST,
+    Ok((url, or_else))
+}
+
+fn becomes_get(status: StatusCode, method: &Method) -> bool {
+    match status.as_u16() {
+        303 => method != Method::HEAD && method != Method::GET,
+        301 | 302 => method == Method::POST,
         _ => false,
-    };
-    if becomes_get {
-        next.method = Method::GET;
-        next.body = Bytes::new();
-        for name in [CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING] {
-            next.headers.remove(name);
-        }
     }
-    let mut stripped = false;
-    if next.url.origin() != hop.url.origin() {
-        let known = [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION].into_iter();
-        let keys = KEY_HEADERS.into_iter().map(HeaderName::from_static);
-        for name in known.chain(keys).chain(secrets.iter().cloned()) {
-            stripped |= next.headers.remove(name).is_some();
-        }
+}
+
+/// A hop that was made: its URL, and the cookies that it carried.
+pub(crate) type Visited = (Url, Option<HeaderValue>);
+
+/// Refuses chains that lead nowhere. The same URL again is no circle while its cookies have
+/// changed.
+pub(crate) fn check_chain(
+    visited: &[Visited],
+    next: &Hop,
+    cookies: Option<HeaderValue>,
+    most: u32,
+) -> Result<(), String> {
+    if visited.contains(&(next.url.clone(), cookies)) {
+        return Err("it redirects in a circle".to_owned());
     }
-    Redirected::To {
-        hop: Box::new(next),
-        stripped,
+    if visited.len() > most as usize {
+        return Err(format!("there are more than {most} redirects"));
     }
+    Ok(())
+}
+
+/// Returns whether an answer to a tentative https request says that the site is not served there.
+pub(crate) fn is_not_served(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 400 | 404 | 421)
 }
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
+
+    const STRICT: RedirectRules<'static> = RedirectRules {
+        secret_headers: &[],
+        allow_downgrade: false,
+        is_plain: &|_| false,
+    };
 
     fn hop(method: Method, url: &str) -> Hop {
         let mut headers = HeaderMap::new();
@@ -192,9 +253,10 @@ mod tests {
             from,
             StatusCode::from_u16(status).unwrap(),
             &headers,
-            &[HeaderName::from_static("x-mine")],
-            false,
-            |_| false,
+            &RedirectRules {
+                secret_headers: &[HeaderName::from_static("x-mine")],
+                ..STRICT
+            },
         )
     }
 
@@ -234,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_stay_behind_when_the_origin_changes() {
+    fn credentials_stay_behind_when_the_origin_changes() {
         let from = hop(Method::GET, "https://a.org/x");
         for (to, kept) in [
             ("/y", true),
@@ -255,8 +317,10 @@ mod tests {
     #[test]
     fn some_redirects_are_not_followed() {
         let from = hop(Method::GET, "https://a.org/x");
+        let downgrade = go(&from, 302, "http://a.org/");
         assert!(
-            matches!(go(&from, 302, "http://a.org/"), Redirected::Refused(why) if why.contains("https to http"))
+            matches!(&downgrade, Redirected::Refused(why) if why.contains("https to http")),
+            "{downgrade:?}"
         );
         assert!(matches!(
             go(&from, 302, "file:///etc/passwd"),
@@ -265,14 +329,7 @@ mod tests {
         assert!(matches!(go(&from, 302, "http://["), Redirected::Refused(_)));
         assert!(matches!(go(&from, 304, "/y"), Redirected::No));
         assert!(matches!(
-            read(
-                &from,
-                StatusCode::FOUND,
-                &HeaderMap::new(),
-                &[],
-                false,
-                |_| false
-            ),
+            read(&from, StatusCode::FOUND, &HeaderMap::new(), &STRICT),
             Redirected::No
         ));
     }
@@ -288,10 +345,10 @@ mod tests {
     }
 
     #[test]
-    fn the_key_headers_are_sorted_and_lower_case() {
+    fn the_credential_headers_are_sorted_and_lower_case() {
         assert!(
-            KEY_HEADERS.is_sorted()
-                && KEY_HEADERS
+            CREDENTIAL_HEADERS.is_sorted()
+                && CREDENTIAL_HEADERS
                     .iter()
                     .all(|name| *name == name.to_ascii_lowercase())
         );

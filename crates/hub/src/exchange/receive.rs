@@ -9,20 +9,19 @@ use docstokg_policy::classify::{Class, Ending, Fault, Outcome};
 use docstokg_policy::host::Host;
 use docstokg_policy::retry_after::parse_retry_after;
 use docstokg_policy::site::Report;
+use http::Version;
 use http::header::{CONNECTION, DATE, LOCATION, RETRY_AFTER};
-use http::{Method, StatusCode, Version};
 
 use super::delivery::{Answer, Delivered, Delivery, PREVIEW};
-use super::{Exchanged, Finish, Leg};
-use crate::admission::HeldPermit;
-use crate::body::{BodyError, BodyReader};
+use super::{Departure, Exchanged, Finish, Leg, Received};
+use crate::body::{BodyError, BodyReader, ReadLimits};
 use crate::clock::{BootInstant, before};
 use crate::error::ErrorKind;
 use crate::event::What;
 use crate::hub::Inner;
 use crate::journey::Track;
 use crate::response::Head;
-use crate::transport::Incoming;
+use crate::transport::{Body, Incoming};
 
 /// How long the body of an answer that blocks its site is read: its slots are free by then, and its
 /// status says everything.
@@ -60,42 +59,23 @@ impl Inner {
         leg: &Leg<'_, D>,
         incoming: Incoming,
         mut prepared: D::Prepared,
-        permit: &HeldPermit,
-        sent: BootInstant,
+        left: Departure<'_>,
         track: &mut Track,
     ) -> Exchanged<D::Received> {
-        let Incoming {
-            status,
-            version,
-            headers,
-            body,
-        } = incoming;
         let head = Box::new(Head {
-            status,
-            version,
-            headers,
+            status: incoming.status,
+            version: incoming.version,
+            headers: incoming.headers,
             url: leg.target.url.clone(),
         });
-        let judged = self.judge_headers(leg, head, permit, sent, track).await;
+        let judged = self.judge_headers(leg, head, left, track).await;
         if let Some(message) = leg.delivery.objection(&mut prepared, &judged.head) {
             return Exchanged::Finished(Finish::Fault {
                 fault: Fault::Read,
                 message,
             });
         }
-        let cap = leg
-            .target
-            .max_body
-            .unwrap_or_else(|| leg.delivery.cap(&self.config.transport));
-        let mut reader = BodyReader::new(
-            body,
-            &judged.head.headers,
-            is_bodiless(&leg.hop.method, judged.head.status),
-            cap,
-            &self.config.transport,
-            &self.runtime,
-            track.deadline,
-        );
+        let mut reader = self.reader(leg, incoming.body, &judged.head, track.deadline);
         let wanted = !judged.class.transient && !is_redirect(&judged.head);
         let delivered = if wanted {
             let answer = Answer {
@@ -116,12 +96,12 @@ impl Inner {
             });
         }
         match delivered {
-            Ok(Delivered::Body(received)) => Exchanged::Received {
+            Ok(Delivered::Body(body)) => Exchanged::Received(Received {
                 head: judged.head,
-                received,
+                body,
                 reader,
                 outcome: judged.class.outcome,
-            },
+            }),
             Ok(Delivered::Preview(preview)) => judged.finish(preview, track),
             // The status said all there is to say; its body may break off as it likes.
             Err(ReadError::Body(
@@ -131,15 +111,32 @@ impl Inner {
         }
     }
 
+    fn reader<D: Delivery>(
+        &self,
+        leg: &Leg<'_, D>,
+        body: Box<dyn Body>,
+        head: &Head,
+        deadline: BootInstant,
+    ) -> BodyReader {
+        let config = &self.config.transport;
+        let cap = leg.target.max_body;
+        let limits = ReadLimits {
+            cap: cap.unwrap_or_else(|| leg.delivery.cap(config)),
+            deadline,
+            config,
+        };
+        BodyReader::new(body, &leg.hop.method, head, limits, &self.runtime)
+    }
+
     /// Classifies the answer by its headers, and reports what cannot wait for the body.
     async fn judge_headers<D: Delivery>(
         &self,
         leg: &Leg<'_, D>,
         head: Box<Head>,
-        permit: &HeldPermit,
-        sent: BootInstant,
+        left: Departure<'_>,
         track: &mut Track,
     ) -> Judged {
+        let Departure { permit, sent } = left;
         let target = leg.target;
         let lane = &target.route.site;
         lane.answers.fetch_add(1, Ordering::Relaxed);
@@ -243,16 +240,11 @@ impl<R> Exchanged<R> {
     }
 }
 
-/// Tells whether an answer has no body, whatever its Content-Length says (RFC 9110 section 6.4.1).
-fn is_bodiless(method: &Method, status: StatusCode) -> bool {
-    method == Method::HEAD || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
-}
-
 fn is_redirect(head: &Head) -> bool {
     head.status.is_redirection() && head.headers.contains_key(LOCATION)
 }
 
-/// Tells whether the origin closes the connection after this answer.
+/// Returns whether the origin closes the connection after this answer.
 fn closes(head: &Head) -> bool {
     let close = head.headers.get(CONNECTION);
     head.version < Version::HTTP_11

@@ -1,4 +1,4 @@
-//! What went wrong on the wire, told from the chain of causes.
+//! What went wrong on the wire, read from the chain of causes of a transport error.
 
 use std::error::Error;
 use std::io::ErrorKind;
@@ -12,65 +12,59 @@ use super::dial::BlockedWhileDialling;
 
 /// Reads a transport error. The message names the innermost cause and never the URL.
 pub(super) fn read(error: &reqwest::Error) -> SendError {
-    let causes = || chain(error);
-    if let Some(blocked) = causes().find_map(|cause| cause.downcast_ref::<BlockedWhileDialling>()) {
-        return SendError::Blocked(blocked.0.clone());
+    if let Some(kept) = kept_from_leaving(error) {
+        return kept;
     }
-    if let Some(internal) = causes().find_map(|cause| cause.downcast_ref::<InternalAddress>()) {
-        return SendError::Internal {
+    let message = innermost(error);
+    if was_not_processed(error) {
+        return SendError::Unprocessed { message };
+    }
+    let io = causes_of::<std::io::Error>(error).last();
+    if !error.is_connect() && is_closed_connection(error, io) {
+        let is_write = io.is_some_and(|io| io.kind() == ErrorKind::BrokenPipe);
+        let fault = if is_write { Fault::Write } else { Fault::Read };
+        return SendError::Closed { fault, message };
+    }
+    SendError::Fault {
+        fault: fault_of(error, io),
+        message,
+    }
+}
+
+/// Returns why a request never left, where this process itself kept it.
+fn kept_from_leaving(error: &reqwest::Error) -> Option<SendError> {
+    if let Some(blocked) = causes_of::<BlockedWhileDialling>(error).next() {
+        return Some(SendError::Blocked(blocked.0.clone()));
+    }
+    if let Some(internal) = causes_of::<InternalAddress>(error).next() {
+        return Some(SendError::Internal {
             host: internal.name.clone(),
             address: internal.address,
-        };
+        });
     }
-    if error.is_builder() {
-        return SendError::Unsendable(innermost(error));
-    }
-    let is_unprocessed = causes()
-        .filter_map(|cause| cause.downcast_ref::<h2::Error>())
-        .any(is_unprocessed)
-        || (!error.is_connect()
-            && causes()
-                .filter_map(|cause| cause.downcast_ref::<hyper::Error>())
-                .any(hyper::Error::is_canceled));
-    if is_unprocessed {
-        return SendError::Unprocessed {
-            message: innermost(error),
-        };
-    }
-    let io = causes()
-        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
-        .last();
-    let is_ours = io.is_some_and(is_lack_of_files);
-    if !error.is_connect()
-        && (io.is_some_and(is_closed)
-            || causes()
-                .filter_map(|cause| cause.downcast_ref::<hyper::Error>())
-                .any(hyper::Error::is_incomplete_message))
-    {
-        let fault = if io.is_some_and(|io| io.kind() == ErrorKind::BrokenPipe) {
-            Fault::Write
-        } else {
-            Fault::Read
-        };
-        return SendError::Closed {
-            fault,
-            message: innermost(error),
-        };
-    }
-    let fault = if causes().any(<dyn Error + 'static>::is::<NoAddress>) {
+    error
+        .is_builder()
+        .then(|| SendError::Unsendable(innermost(error)))
+}
+
+fn was_not_processed(error: &reqwest::Error) -> bool {
+    causes_of::<h2::Error>(error).any(is_unprocessed)
+        || (!error.is_connect() && causes_of::<hyper::Error>(error).any(hyper::Error::is_canceled))
+}
+
+fn is_closed_connection(error: &reqwest::Error, io: Option<&std::io::Error>) -> bool {
+    io.is_some_and(is_closed)
+        || causes_of::<hyper::Error>(error).any(hyper::Error::is_incomplete_message)
+}
+
+/// Returns the class of a fault: of the name, of TLS, of this machine, or of the way to the origin.
+fn fault_of(error: &reqwest::Error, io: Option<&std::io::Error>) -> Fault {
+    if causes_of::<NoAddress>(error).next().is_some() {
         Fault::Dns
-    } else if causes().any(is_tls) {
+    } else if chain(error).any(is_tls) {
         Fault::Tls
-    } else if is_ours
-        || causes().any(<dyn Error + 'static>::is::<ResolverUnreachable>)
-        || io.is_some_and(|io| {
-            matches!(
-                io.kind(),
-                ErrorKind::HostUnreachable
-                    | ErrorKind::NetworkUnreachable
-                    | ErrorKind::AddrNotAvailable
-            )
-        })
+    } else if causes_of::<ResolverUnreachable>(error).next().is_some()
+        || io.is_some_and(|io| is_lack_of_files(io) || is_lack_of_route(io))
     {
         Fault::NoRoute
     } else if error.is_connect() {
@@ -79,14 +73,17 @@ pub(super) fn read(error: &reqwest::Error) -> SendError {
         Fault::Timeout
     } else {
         Fault::Read
-    };
-    SendError::Fault {
-        fault,
-        message: innermost(error),
     }
 }
 
-/// Tells whether no more files can be opened: nothing left the machine, and no host is to blame.
+fn is_lack_of_route(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::AddrNotAvailable
+    )
+}
+
+/// Returns whether no more files can be opened: nothing left the machine, and no host is to blame.
 pub(super) fn is_lack_of_files(error: &std::io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| {
         [Errno::MFILE, Errno::NFILE]
@@ -95,9 +92,9 @@ pub(super) fn is_lack_of_files(error: &std::io::Error) -> bool {
     })
 }
 
-/// Tells whether the origin has ended the connection in good order before it came to the request,
-/// or would not look at it (RFC 9113, 8.7): such a request was not processed. Those that it came to
-/// go on on the old connection.
+/// Returns whether the origin has ended the connection in good order before it processed the
+/// request, or refused to (RFC 9113, 8.7). Requests that it has begun to process continue on the
+/// old connection.
 fn is_unprocessed(error: &h2::Error) -> bool {
     let said = |reason| error.is_remote() && error.reason() == Some(reason);
     error.is_go_away() && said(h2::Reason::NO_ERROR)
@@ -117,6 +114,11 @@ fn is_closed(error: &std::io::Error) -> bool {
 /// Walks from an error to its innermost cause.
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |cause| (*cause).source())
+}
+
+/// Returns the causes of one type, the outermost first.
+fn causes_of<'a, E: Error + 'static>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a E> {
+    chain(error).filter_map(|cause| cause.downcast_ref::<E>())
 }
 
 fn is_tls(cause: &(dyn Error + 'static)) -> bool {

@@ -1,9 +1,16 @@
+//! What opens a breaker, and what an open breaker refuses.
+
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::policy::breaker::State;
-use docstokg_hub::{ErrorKind, Host, Patience, RefusedBy, Repeatable, Role};
+use docstokg_hub::{ErrorKind, Host, RefusedBy, Repeatable, Role};
 use docstokg_origin_sim::{Origin, Piece, Reply};
 
-use crate::support::{World, config, count, get, ms, seconds};
+use crate::support::{World, config, get, seconds};
+
+// Probes of a half-open breaker.
+mod half_open;
+// Requests that wait for the end of a block.
+mod waiting;
 
 fn flags(breaker: &str) -> Flags {
     Flags {
@@ -245,42 +252,6 @@ fn artifact_failures_leave_metadata_alone_where_the_role_counts_for_itself() {
 }
 
 #[test]
-fn a_kept_connection_that_ends_under_a_probe_proves_nothing() {
-    let replies = [
-        Reply::status(429).header("retry-after", "4"),
-        Reply::dead(Piece::Cut),
-        Reply::ok("fine"),
-    ];
-    let world = World::new(
-        [Origin::new("a.example").route("/", replies)],
-        config(flags("fail_max:5,reset:60")),
-    );
-    let _ = world
-        .run(|hub| async move { hub.fetch(once("/")).await })
-        .expect("an answer");
-    world.simulation.run_for(seconds(4));
-    let error = world
-        .run(|hub| async move { hub.fetch(once("/")).await })
-        .expect_err("no answer");
-    assert_eq!(error.kind.class(), "connection-closed");
-    let view = world.view(&host());
-    assert_eq!(
-        (view.state(), view.leases()),
-        (State::HalfOpen, [0; 3]),
-        "nobody has answered, and the next may probe"
-    );
-    assert_eq!(
-        world
-            .run(|hub| async move { hub.fetch(once("/")).await })
-            .expect("an answer")
-            .head
-            .status,
-        200
-    );
-    assert_eq!(world.view(&host()).state(), State::Closed);
-}
-
-#[test]
 fn an_origin_that_ends_every_connection_opens_its_breaker() {
     let replies =
         std::iter::once(Reply::ok("fine")).chain(std::iter::repeat_n(Reply::dead(Piece::Reset), 9));
@@ -302,87 +273,6 @@ fn an_origin_that_ends_every_connection_opens_its_breaker() {
         (world.view(&host()).state(), world.ledger().len()),
         (State::Open, 4),
         "the first one did not count"
-    );
-}
-
-#[test]
-fn half_open_admits_one_metadata_probe_and_two_artifact_probes() {
-    for (role, probes) in [(Role::Metadata, 1), (Role::Artifact, 2)] {
-        let origin = Origin::new("a.example").latency(seconds(2));
-        let world = World::new([origin], config(flags("fail_max:5,reset:60")));
-        world.block(&host(), seconds(1), "test");
-        world.simulation.run_for(seconds(1));
-        let outcomes = world.fetch_all((0..6).map(|n| once(&format!("/{n}")).role(role)).collect());
-        assert_eq!(
-            (count(&outcomes, "200"), count(&outcomes, "breaker_open")),
-            (probes, 6 - probes),
-            "{role}"
-        );
-        world
-            .ledger()
-            .at_most_in_flight("a.example", probes)
-            .expect("few probes");
-    }
-}
-
-#[test]
-fn of_twenty_requests_that_drew_one_429_all_succeed_after_it() {
-    let origin = Origin::new("a.example")
-        .latency(ms(50))
-        .handler(|arrival, nth| {
-            let _ = arrival;
-            if nth == 0 {
-                Reply::status(429).header("retry-after", "5")
-            } else {
-                Reply::ok("fine")
-            }
-        });
-    let world = World::new([origin], config(flags("fail_max:100,reset:60")));
-    let outcomes = world.fetch_all(
-        (0..20)
-            .map(|n| get(&format!("http://a.example/{n}")))
-            .collect(),
-    );
-    assert_eq!(count(&outcomes, "200"), 20, "{outcomes:?}");
-    world
-        .ledger()
-        .nothing_before_retry_after("a.example")
-        .expect("nobody came early");
-    let finished = outcomes.last().expect("the last").0;
-    assert!(
-        finished < 6.0,
-        "one probe, then everybody at once, not one by one: {finished}"
-    );
-}
-
-#[test]
-fn a_cancelled_probe_gives_its_place_back() {
-    let origin = Origin::new("a.example").latency(seconds(20));
-    let world = World::new([origin], config(flags("fail_max:5,reset:60")));
-    world.block(&host(), seconds(1), "test");
-    world.simulation.run_for(seconds(1));
-    let (hub, simulation) = (world.hub.clone(), world.simulation.clone());
-    world.simulation.start(async move {
-        let mut probe = Box::pin(hub.fetch(once("/slow")));
-        let mut patience = simulation.sleep(seconds(3));
-        std::future::poll_fn(|context| {
-            assert!(probe.as_mut().poll(context).is_pending());
-            Future::poll(patience.as_mut(), context)
-        })
-        .await;
-    });
-    world.simulation.run_for(seconds(2));
-    assert_eq!(world.view(&host()).leases(), [1, 0, 0], "it is out");
-    world.simulation.run_for(seconds(2));
-    assert_eq!(
-        world.view(&host()).leases(),
-        [0, 0, 0],
-        "dropped, its place is free"
-    );
-    assert!(
-        world
-            .run(|hub| async move { hub.fetch(once("/again")).await })
-            .is_ok()
     );
 }
 
@@ -432,71 +322,5 @@ fn a_resolver_has_a_breaker_of_its_own_and_a_host_that_refuses_costs_it_nothing(
         world
             .run(move |hub| async move { hub.fetch(ask("http://b.example/")).await })
             .is_ok()
-    );
-}
-
-#[test]
-fn the_patient_are_parked_until_a_block_ends() {
-    let world = World::exact(
-        [Origin::new("a.example")],
-        config(flags("fail_max:5,reset:60")),
-    );
-    world.block(&host(), seconds(3_600), "test");
-    let parked = get("http://a.example/")
-        .patience(Patience::Wait)
-        .deadline(seconds(7_200));
-    let answer = world
-        .run(move |hub| async move { hub.fetch(parked).await })
-        .expect("an answer");
-    assert!(answer.journey.breaker_wait >= seconds(3_600));
-    let hurried = get("http://a.example/")
-        .patience(Patience::Wait)
-        .deadline(seconds(10));
-    world.block(&host(), seconds(3_600), "again");
-    let before = world.simulation.elapsed();
-    assert!(
-        world
-            .run(move |hub| async move { hub.fetch(hurried).await })
-            .is_err()
-    );
-    assert_eq!(
-        world.simulation.elapsed(),
-        before,
-        "a wait known to end after the deadline is refused at once"
-    );
-}
-
-#[test]
-fn waiting_in_line_ends_in_a_refusal_when_a_block_begins() {
-    let mut flags = flags("fail_max:5,reset:60");
-    flags.rate = vec!["a.example:metadata=rates:1/SECOND,max_delay_ms:60000".into()];
-    let origin = Origin::new("a.example").route(
-        "/first",
-        [Reply::status(429)
-            .header("retry-after", "100")
-            .after(ms(2_500))],
-    );
-    let world = World::new([origin], config(flags));
-    let outcomes = world.fetch_all(vec![
-        once("/first"),
-        once("/2"),
-        once("/3"),
-        once("/4"),
-        once("/5"),
-    ]);
-    assert_eq!(
-        world.ledger().len(),
-        2,
-        "the first, and the second before the answer to the first"
-    );
-    assert_eq!(count(&outcomes, "breaker_open"), 3);
-    let refused_at = outcomes
-        .iter()
-        .filter(|(_, outcome)| outcome == "breaker_open")
-        .map(|(at, _)| *at)
-        .fold(0.0, f64::max);
-    assert!(
-        refused_at < 2.6,
-        "at once, not when their turn would have come: {refused_at}"
     );
 }

@@ -1,3 +1,5 @@
+//! Bodies in memory, as streams and as files; caps and timeouts.
+
 use std::time::Duration;
 
 use docstokg_hub::config::flags::Flags;
@@ -6,6 +8,9 @@ use docstokg_hub::{Host, Role};
 use docstokg_origin_sim::{Origin, Piece, Reply};
 
 use crate::support::{World, config, get, ms, rates, seconds};
+
+// Downloads that continue where they broke off.
+mod resume;
 
 fn host() -> Host {
     Host::parse("a.example").expect("a host")
@@ -326,98 +331,4 @@ fn nothing_is_named_that_was_not_configured() {
         identity.user_agent(Role::Artifact),
         format!("{name} (+https://lab.example/crawl; mailto:me@lab.example)")
     );
-}
-
-/// Serves a body in two versions, cut in the middle the first time.
-fn resuming(
-    second: impl Fn(&[u8]) -> Reply + Send + Sync + 'static,
-) -> (World, std::path::PathBuf, tempfile::TempDir) {
-    let body: Vec<u8> = (0..60_000_u32)
-        .map(|n| u8::try_from(n % 251).expect("a byte"))
-        .collect();
-    let first = Reply::status(200)
-        .header("etag", "\"one\"")
-        .pieces([Piece::Bytes(body[..20_000].to_vec().into()), Piece::Cut])
-        .claiming(60_000);
-    let origin = Origin::new("a.example").handler(move |arrival, nth| {
-        if nth == 0 {
-            first.clone()
-        } else if arrival.header("range").is_some() {
-            second(&body)
-        } else {
-            Reply::ok(body.clone())
-        }
-    });
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("file");
-    (
-        World::new(
-            [origin],
-            config(rates(&["a.example:metadata=rates:100/SECOND"])),
-        ),
-        path,
-        directory,
-    )
-}
-
-fn whole(path: &std::path::Path) -> bool {
-    std::fs::read(path).expect("a file")
-        == (0..60_000_u32)
-            .map(|n| u8::try_from(n % 251).expect("a byte"))
-            .collect::<Vec<_>>()
-}
-
-#[test]
-fn a_cut_download_goes_on_where_it_broke_off() {
-    let rest = |body: &[u8]| {
-        Reply::status(206)
-            .header("etag", "\"one\"")
-            .header("content-range", "bytes 20000-59999/60000")
-            .body(body[20_000..].to_vec())
-    };
-    let (world, path, _directory) = resuming(rest);
-    let to = path.clone();
-    let done = world
-        .run(|hub| async move { hub.download_resumable(get("http://a.example/f"), &to).await })
-        .expect("an answer");
-    assert_eq!(done.file.expect("a file").bytes, 60_000);
-    assert!(whole(&path));
-    let arrivals = world.ledger().arrivals();
-    assert_eq!(arrivals[1].header("range"), Some("bytes=20000-"));
-    assert_eq!(arrivals[1].header("if-range"), Some("\"one\""));
-}
-
-#[test]
-fn a_rest_that_is_not_all_of_it_or_of_another_version_is_not_appended() {
-    type Rest = fn(&[u8]) -> Reply;
-    let wrong: [Rest; 4] = [
-        |body| {
-            Reply::status(206)
-                .header("etag", "\"one\"")
-                .header("content-range", "bytes 20000-29999/60000")
-                .body(body[20_000..30_000].to_vec())
-        },
-        |body| {
-            Reply::status(206)
-                .header("etag", "\"two\"")
-                .header("content-range", "bytes 20000-59999/60000")
-                .body(vec![b'y'; body.len() - 20_000])
-        },
-        |body| {
-            Reply::status(206)
-                .header("etag", "\"one\"")
-                .header("content-range", "bytes 10000-59999/60000")
-                .body(body[10_000..].to_vec())
-        },
-        |_| Reply::status(416).header("content-range", "bytes */60000"),
-    ];
-    for rest in wrong {
-        let (world, path, _directory) = resuming(rest);
-        let to = path.clone();
-        let done = world
-            .run(|hub| async move { hub.download_resumable(get("http://a.example/f"), &to).await })
-            .expect("an answer");
-        assert_eq!(done.file.expect("a file").bytes, 60_000);
-        assert!(whole(&path), "two versions were joined");
-    }
 }

@@ -10,7 +10,7 @@ use docstokg_origin_sim::{Listener, Origin, Piece, Reply, Security, Web};
 use http::Version;
 
 use crate::support::{
-    besiege, config, expect_answers, get, ms, on_sockets, rates, seconds, trusting,
+    apply_load, config, expect_answers, get, ms, on_sockets, rates, seconds, trusting,
 };
 
 const HOST: &str = "modern.example";
@@ -261,7 +261,7 @@ fn the_origin_sees_no_window_exceeded_over_http_2() {
             ]),
         )
         .await;
-        besiege(&hub, "https://modern.example/", 64, seconds(3)).await;
+        apply_load(&hub, "https://modern.example/", 64, seconds(3)).await;
         web.ledger()
             .no_window_exceeded(HOST, 50, seconds(1))
             .expect("the origin's own count");

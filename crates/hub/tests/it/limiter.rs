@@ -1,3 +1,5 @@
+//! Windows, wait queues and bounds, as the ledger of the origin shows them.
+
 use std::sync::Arc;
 
 use docstokg_hub::config::flags::Flags;
@@ -5,6 +7,9 @@ use docstokg_hub::{RateWait, Request, Role};
 use docstokg_origin_sim::Origin;
 
 use crate::support::{World, config, count, get, ms, rates, seconds};
+
+// How many run at once.
+mod slots;
 
 fn many(count: usize) -> Vec<Request> {
     (0..count)
@@ -108,7 +113,7 @@ fn head_spends_no_token_unless_it_counts() {
     assert_eq!(
         (count(&outcomes, "200"), count(&outcomes, "rate_limited")),
         (2, 2),
-        "GET is charged"
+        "GET costs a permit"
     );
     let world = World::new(
         [Origin::new("a.example")],
@@ -171,86 +176,6 @@ fn a_wait_beyond_the_bound_is_refused_at_once_and_says_until_when() {
 }
 
 #[test]
-fn the_ceiling_of_the_process_holds_over_all_hosts() {
-    let origins = (0..4).map(|n| Origin::new(&format!("h{n}.example")).latency(seconds(1)));
-    let world = World::new(
-        origins,
-        config(Flags {
-            max_inflight: Some("3".into()),
-            ..Flags::default()
-        }),
-    );
-    let outcomes = world.fetch_all(
-        (0..12)
-            .map(|n| get(&format!("http://h{}.example/{n}", n % 4)))
-            .collect(),
-    );
-    assert_eq!(count(&outcomes, "200"), 12);
-    let mut edges: Vec<(f64, i32)> = Vec::new();
-    for arrival in world.ledger().arrivals() {
-        edges.push((arrival.at.as_micros() as f64, 1));
-        edges.push((arrival.ended.expect("ended").as_micros() as f64, -1));
-    }
-    edges.sort_by(|a, b| a.partial_cmp(b).expect("numbers"));
-    let most = edges
-        .iter()
-        .scan(0, |sum, (_, step)| {
-            *sum += step;
-            Some(*sum)
-        })
-        .max();
-    assert_eq!(most, Some(3));
-    assert!(
-        (outcomes.last().expect("the last").0 - 4.0).abs() < 0.1,
-        "three at a time, a second each"
-    );
-}
-
-#[test]
-fn the_slots_of_a_host_and_role_bound_what_runs_at_once() {
-    let origin = Origin::new("a.example").latency(seconds(1));
-    let world = World::new(
-        [origin],
-        config(rates(&[
-            "a.example:metadata=rates:100/SECOND,max_concurrent:2",
-        ])),
-    );
-    let outcomes = world.fetch_all(many(6));
-    assert_eq!(
-        count(&outcomes, "200"),
-        6,
-        "waiting for a slot is not bounded by max_delay_ms"
-    );
-    world
-        .ledger()
-        .at_most_in_flight("a.example", 2)
-        .expect("two at once");
-}
-
-#[test]
-fn who_waits_for_a_rate_holds_no_slot() {
-    let origins = [Origin::new("a.example"), Origin::new("b.example")];
-    let mut flags = rates(&["a.example:metadata=rates:1/10SECOND,max_delay_ms:60000"]);
-    flags.max_inflight = Some("1".into());
-    let world = World::new(origins, config(flags));
-    let mut requests = many(4);
-    requests.extend((0..5).map(|n| get(&format!("http://b.example/{n}"))));
-    let outcomes = world.fetch_all(requests);
-    assert_eq!(count(&outcomes, "200"), 9);
-    let last = world
-        .ledger()
-        .at("b.example")
-        .last()
-        .expect("an arrival")
-        .at
-        .since(world.ledger().arrivals()[0].at);
-    assert!(
-        last < ms(100),
-        "a free host does not wait behind an exhausted one: {last:?}"
-    );
-}
-
-#[test]
 fn first_come_first_served() {
     let world = World::new(
         [Origin::new("a.example")],
@@ -297,7 +222,7 @@ fn a_joined_site_has_one_budget_over_hosts_and_roles() {
 }
 
 #[test]
-fn a_kind_of_request_is_charged_beside_its_role() {
+fn a_kind_of_request_costs_its_budget_beside_that_of_its_role() {
     let world = World::new([Origin::new("api.crossref.org")], config(Flags::default()));
     let list = |n: usize| {
         get(&format!("https://api.crossref.org/works?rows={n}"))
@@ -339,7 +264,7 @@ fn a_weight_counts_as_that_many_and_one_that_never_fits_is_an_error() {
 }
 
 #[test]
-fn leaving_the_line_costs_nothing() {
+fn leaving_the_queue_costs_nothing() {
     let world = World::new(
         [Origin::new("a.example")],
         config(rates(&[
@@ -371,7 +296,7 @@ fn leaving_the_line_costs_nothing() {
     assert_eq!(
         order,
         ["/0", "/2", "/4", "/6", "/8"],
-        "those who left took no turn"
+        "requests that left took no turn"
     );
     let last = world
         .ledger()

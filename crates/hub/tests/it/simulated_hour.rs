@@ -1,3 +1,5 @@
+//! An hour of traffic in a second of real time.
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +19,8 @@ fn name(n: u64) -> String {
     format!("h{n}.example")
 }
 
-/// What the hub is told, by host: limit and time. A tenth of the hosts allow less than that.
-fn told(n: u64) -> (u32, u64) {
+/// The limit that the hub is configured with, by host: how many, in how many seconds. A tenth of the hosts allow less than that.
+fn configured(n: u64) -> (u32, u64) {
     [(1, 2), (2, 1), (5, 1), (10, 1), (24, 60)][usize::try_from(n % 5).expect("small")]
 }
 
@@ -27,7 +29,7 @@ fn hides_a_limit(n: u64) -> bool {
 }
 
 fn origin(n: u64) -> Origin {
-    let (limit, per) = told(n);
+    let (limit, per) = configured(n);
     let limit = if hides_a_limit(n) { limit - 2 } else { limit };
     let throttle = [
         Throttle::Seconds,
@@ -64,6 +66,13 @@ struct Done {
     outcome: String,
 }
 
+/// What all callers have done so far.
+#[derive(Default)]
+struct Record {
+    done: Mutex<Vec<Done>>,
+    started: Mutex<u64>,
+}
+
 struct Hour {
     world: World,
     done: Vec<Done>,
@@ -71,63 +80,58 @@ struct Hour {
     events: u64,
 }
 
-fn run(seed: u64) -> Hour {
-    let flags = Flags {
-        rate: (0..HOSTS)
-            .map(|n| {
-                let (limit, per) = told(n);
-                format!(
-                    "{}:metadata=rates:{limit}/{per}SECOND,max_concurrent:8",
-                    name(n)
-                )
-            })
-            .collect(),
+fn limits() -> Flags {
+    let rates = (0..HOSTS).map(|n| {
+        let ((limit, per), host) = (configured(n), name(n));
+        format!("{host}:metadata=rates:{limit}/{per}SECOND,max_concurrent:8")
+    });
+    Flags {
+        rate: rates.collect(),
         ..Flags::default()
-    };
-    let world = World::seeded((0..HOSTS).map(origin), config(flags), seed);
-    let done = Arc::new(Mutex::new(Vec::new()));
-    let started = Arc::new(Mutex::new(0));
-    for caller in 0..CALLERS {
-        let (hub, simulation, done, started) = (
-            world.hub.clone(),
-            world.simulation.clone(),
-            Arc::clone(&done),
-            Arc::clone(&started),
-        );
-        world.simulation.start(async move {
-            let mut random = seed
-                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-                .wrapping_add(caller);
-            while simulation.elapsed() < HOUR {
-                random = random
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1_442_695_040_888_963_407);
-                let host = (random >> 33) % HOSTS;
-                let request = get(&format!("http://{}/{}", name(host), (random >> 20) % 50));
-                let request = request
-                    .patience(Patience::Wait)
-                    .rate_wait(RateWait::Deadline)
-                    .deadline(seconds(1_800));
-                *started.lock() += 1;
-                let before = simulation.elapsed();
-                let outcome = match hub.fetch(request).await {
-                    Ok(answer) => answer.head.status.as_str().to_owned(),
-                    Err(error) => error.kind.class().to_owned(),
-                };
-                done.lock().push(Done {
-                    caller,
-                    took: simulation.elapsed().saturating_sub(before),
-                    outcome,
-                });
-            }
+    }
+}
+
+/// Requests one page after the other, of hosts in an order that a seed decides, for an hour.
+async fn call(caller: u64, seed: u64, world: World, record: Arc<Record>) {
+    let mut random = seed
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .wrapping_add(caller);
+    while world.simulation.elapsed() < HOUR {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let host = (random >> 33) % HOSTS;
+        let request = get(&format!("http://{}/{}", name(host), (random >> 20) % 50))
+            .patience(Patience::Wait)
+            .rate_wait(RateWait::Deadline)
+            .deadline(seconds(1_800));
+        *record.started.lock() += 1;
+        let before = world.simulation.elapsed();
+        let outcome = match world.hub.fetch(request).await {
+            Ok(answer) => answer.head.status.as_str().to_owned(),
+            Err(error) => error.kind.class().to_owned(),
+        };
+        record.done.lock().push(Done {
+            caller,
+            took: world.simulation.elapsed().saturating_sub(before),
+            outcome,
         });
+    }
+}
+
+fn run(seed: u64) -> Hour {
+    let world = World::seeded((0..HOSTS).map(origin), config(limits()), seed);
+    let record = Arc::new(Record::default());
+    for caller in 0..CALLERS {
+        let work = call(caller, seed, world.clone(), Arc::clone(&record));
+        world.simulation.start(work);
     }
     world.simulation.run();
     let mut hasher = DefaultHasher::new();
     for event in world.events.0.lock().iter() {
         format!("{event:?}").hash(&mut hasher);
     }
-    let (done, started) = (done.lock().clone(), *started.lock());
+    let (done, started) = (record.done.lock().clone(), *record.started.lock());
     Hour {
         world,
         done,
@@ -143,13 +147,13 @@ fn an_hour_of_fifty_hosts_and_two_hundred_callers_is_polite_and_loses_nothing() 
         let ledger = hour.world.ledger();
         let mut avoidable = 0;
         for n in 0..HOSTS {
-            let (limit, per) = told(n);
+            let (limit, per) = configured(n);
             ledger
                 .no_window_exceeded(&name(n), limit as usize, seconds(per))
-                .expect("what the hub was told");
+                .expect("the configured limit holds");
             ledger
                 .nothing_before_retry_after(&name(n))
-                .expect("nobody came early");
+                .expect("no request came early");
             ledger
                 .at_most_in_flight(&name(n), 8)
                 .expect("eight at once");
@@ -176,7 +180,7 @@ fn an_hour_of_fifty_hosts_and_two_hundred_callers_is_polite_and_loses_nothing() 
             .collect();
         assert!(bad.is_empty(), "{:?}", bad.first());
         let slowest = hour.done.iter().map(|done| done.took).max().expect("some");
-        assert!(slowest < seconds(900), "nobody starves: {slowest:?}");
+        assert!(slowest < seconds(900), "no request starves: {slowest:?}");
         for caller in 0..CALLERS {
             let finished = hour
                 .done

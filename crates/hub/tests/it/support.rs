@@ -78,12 +78,12 @@ pub(crate) async fn expect_answers(hub: &Hub, origin: &str, expected: &[(&str, &
 
 /// Lets so many callers ask for one thing again and again, for so long. Each of them is answered
 /// each time.
-pub(crate) async fn besiege(hub: &Hub, url: &str, callers: usize, length: Duration) {
+pub(crate) async fn apply_load(hub: &Hub, url: &str, callers: usize, length: Duration) {
     let end = SystemClock.boot() + length;
-    let mut besiegers = tokio::task::JoinSet::new();
+    let mut running = tokio::task::JoinSet::new();
     for _ in 0..callers {
         let (hub, url) = (hub.clone(), url.to_owned());
-        besiegers.spawn(async move {
+        running.spawn(async move {
             while SystemClock.boot() < end {
                 assert_eq!(
                     hub.fetch(get(&url)).await.expect("an answer").head.status,
@@ -92,7 +92,7 @@ pub(crate) async fn besiege(hub: &Hub, url: &str, callers: usize, length: Durati
             }
         });
     }
-    while let Some(done) = besiegers.join_next().await {
+    while let Some(done) = running.join_next().await {
         done.expect("no refusal");
     }
 }
@@ -186,7 +186,7 @@ impl World {
         self.simulation.block_on(work(self.hub.clone()))
     }
 
-    /// Tells how a host stands.
+    /// Returns the state of a host.
     pub(crate) fn view(&self, host: &Host) -> SiteView {
         arrive(self.hub.view(host)).expect("memory answers")
     }

@@ -1,3 +1,5 @@
+//! Real sockets, in real time.
+
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_hub::config::Config;
 use docstokg_hub::config::flags::Flags;
@@ -5,7 +7,7 @@ use docstokg_hub::transport::wire::WireOptions;
 use docstokg_hub::{Hub, Request};
 use docstokg_origin_sim::{Listener, Origin, Piece, Reply, Security, Web};
 
-use crate::support::{besiege, config, expect_answers, get, ms, on_sockets, seconds, trusting};
+use crate::support::{apply_load, config, expect_answers, get, ms, on_sockets, seconds, trusting};
 
 fn web(origins: impl IntoIterator<Item = Origin>) -> Web {
     Web::new(origins, SystemClock.boot())
@@ -30,55 +32,34 @@ fn hub(configuration: Config, listener: &Listener, hosts: &[&str]) -> Hub {
         .expect("a hub")
 }
 
+/// Fails once on each path but the first two, in a way of its own.
+fn faulty_origin() -> Origin {
+    let good = || Reply::ok("complete");
+    let then_good = |broken: Reply| [broken, good()];
+    let half = |end: Piece| Reply::ok("").pieces([Piece::Bytes("comp".into()), end]);
+    let reset_later = [
+        Piece::Bytes("comp".into()),
+        Piece::Pause(ms(20)),
+        Piece::Reset,
+    ];
+    let reset_body = Reply::ok("").pieces(reset_later).claiming(8);
+    let huge_headers = Reply::ok("x").header("x-huge", &"h".repeat(2_000_000));
+    Origin::new("a.example")
+        .route("/chunked", [Reply::ok("in chunks").chunked()])
+        .route("/gzip", [Reply::status(200).gzip(b"unpacked")])
+        .route("/reset", then_good(Reply::dead(Piece::Reset)))
+        .route("/closed", then_good(Reply::dead(Piece::Cut)))
+        .route("/cut", then_good(half(Piece::Cut).claiming(8)))
+        .route("/cut-chunks", then_good(half(Piece::Cut).chunked()))
+        .route("/short", then_good(Reply::ok("comp").claiming(8)))
+        .route("/reset-body", then_good(reset_body))
+        .route("/huge-headers", then_good(huge_headers))
+}
+
 #[test]
-fn every_fault_of_a_real_socket_is_told_apart_and_tried_again() {
+fn every_fault_of_a_real_socket_is_recognised_and_tried_again() {
     on_sockets(async {
-        let good = || Reply::ok("complete");
-        let origin = Origin::new("a.example")
-            .route("/chunked", [Reply::ok("in chunks").chunked()])
-            .route("/gzip", [Reply::status(200).gzip(b"unpacked")])
-            .route("/reset", [Reply::dead(Piece::Reset), good()])
-            .route("/closed", [Reply::dead(Piece::Cut), good()])
-            .route(
-                "/cut",
-                [
-                    Reply::ok("")
-                        .pieces([Piece::Bytes("comp".into()), Piece::Cut])
-                        .claiming(8),
-                    good(),
-                ],
-            )
-            .route(
-                "/cut-chunks",
-                [
-                    Reply::ok("")
-                        .pieces([Piece::Bytes("comp".into()), Piece::Cut])
-                        .chunked(),
-                    good(),
-                ],
-            )
-            .route("/short", [Reply::ok("comp").claiming(8), good()])
-            .route(
-                "/reset-body",
-                [
-                    Reply::ok("")
-                        .pieces([
-                            Piece::Bytes("comp".into()),
-                            Piece::Pause(ms(20)),
-                            Piece::Reset,
-                        ])
-                        .claiming(8),
-                    good(),
-                ],
-            )
-            .route(
-                "/huge-headers",
-                [
-                    Reply::ok("x").header("x-huge", &"h".repeat(2_000_000)),
-                    good(),
-                ],
-            );
-        let web = web([origin]);
+        let web = web([faulty_origin()]);
         let listener = Listener::start(&web, Security::Plain)
             .await
             .expect("a port");
@@ -163,75 +144,66 @@ fn a_connection_that_ends_between_two_requests_is_no_failure_and_a_new_one_that_
     });
 }
 
+/// Returns URLs that lead into the private network, the first two to a listener on this port.
+fn internal_urls(port: u16) -> [String; 7] {
+    [
+        format!("http://127.0.0.1:{port}/"),
+        format!("http://localhost:{port}/"),
+        format!("http://127.1:{port}/"),
+        format!("http://[::ffff:127.0.0.1]:{port}/"),
+        format!("http://2130706433:{port}/"),
+        "http://169.254.169.254/latest/meta-data/".to_owned(),
+        "http://10.0.0.1/".to_owned(),
+    ]
+}
+
+/// Redirects the path `/N` to the URL with that number.
+fn redirecting(targets: [String; 7]) -> Origin {
+    Origin::new("out.example").handler(move |arrival, _| {
+        let number = arrival.path.trim_start_matches('/');
+        let number: usize = number.parse().expect("a number");
+        Reply::redirect(302, &targets[number])
+    })
+}
+
+fn discovered(url: &str) -> Request {
+    Request::get(url.parse().expect("a URL")).discovered()
+}
+
 #[test]
-fn discovered_urls_do_not_reach_the_own_network() {
+fn discovered_urls_do_not_reach_the_private_network() {
     on_sockets(async {
         let inside = web([]);
         let internal = Listener::start(&inside, Security::Plain)
             .await
             .expect("a port");
-        let port = internal.address.port();
-        let targets = [
-            format!("http://127.0.0.1:{port}/"),
-            format!("http://localhost:{port}/"),
-            format!("http://127.1:{port}/"),
-            format!("http://[::ffff:127.0.0.1]:{port}/"),
-            format!("http://2130706433:{port}/"),
-            "http://169.254.169.254/latest/meta-data/".to_owned(),
-            "http://10.0.0.1/".to_owned(),
-        ];
-        let redirects = targets.clone();
-        let outside = web([Origin::new("out.example").handler(move |arrival, _| {
-            let n: usize = arrival
-                .path
-                .trim_start_matches('/')
-                .parse()
-                .expect("a number");
-            Reply::redirect(302, &redirects[n])
-        })]);
-        let listener = Listener::start(&outside, Security::Plain)
+        let targets = internal_urls(internal.address.port());
+        let listener = Listener::start(&web([redirecting(targets.clone())]), Security::Plain)
             .await
             .expect("a port");
         let hub = hub(config(Flags::default()), &listener, &["out.example:80"]);
         for (n, target) in targets.iter().enumerate() {
-            let error = hub
-                .fetch(get(&format!("http://out.example/{n}")))
-                .await
-                .expect_err("an internal address");
-            assert_eq!(
-                error.kind.class(),
-                "internal_address",
-                "redirect to {target}: {error}"
-            );
-            let request = Request::get(target.parse().expect("a URL")).discovered();
-            assert_eq!(
-                hub.fetch(request)
-                    .await
-                    .expect_err("an internal address")
-                    .kind
-                    .class(),
-                "internal_address",
-                "{target}"
-            );
+            for request in [get(&format!("http://out.example/{n}")), discovered(target)] {
+                let error = hub.fetch(request).await.expect_err("an internal address");
+                assert_eq!(error.kind.class(), "internal_address", "{target}: {error}");
+            }
         }
         assert!(inside.ledger().is_empty(), "nothing arrived inside");
         assert!(
             hub.fetch(get(&targets[0])).await.is_ok(),
-            "what the user typed is reached"
+            "a user-supplied URL is reached"
         );
         let answer = hub
             .fetch(get("http://out.example/0"))
             .await
-            .expect("typed by now");
+            .expect("user-supplied by now");
         assert_eq!(answer.journey.redirects, 1, "and so is a redirect to it");
         let mut open = config(Flags::default());
         open.transport.allow_internal = true;
         let open = Hub::builder(open).build().expect("a hub");
         assert!(
-            open.fetch(Request::get(targets[1].parse().expect("a URL")).discovered())
-                .await
-                .is_ok(),
-            "or what is allowed"
+            open.fetch(discovered(&targets[1])).await.is_ok(),
+            "or where the configuration allows it"
         );
     });
 }
@@ -332,7 +304,7 @@ fn the_origin_sees_no_window_exceeded_from_cold_connections_on() {
             ..Flags::default()
         };
         let hub = trusting(config(flags), "secure.example:443", &listener, &pem);
-        besiege(&hub, "https://secure.example/", 64, seconds(3)).await;
+        apply_load(&hub, "https://secure.example/", 64, seconds(3)).await;
         web.ledger()
             .no_window_exceeded("secure.example", 50, seconds(1))
             .expect("the origin's own count");

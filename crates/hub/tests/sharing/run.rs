@@ -14,7 +14,7 @@ use docstokg_hub::transport::wire::WireOptions;
 use docstokg_hub::{ErrorKind, Hub, RateWait, Request, store};
 use docstokg_origin_sim::{Listener, Origin, Security, Web};
 
-/// The host that everybody asks.
+/// The host that all workers request from.
 pub(crate) const HOST: &str = "polite.example";
 const WINDOW: Duration = Duration::from_secs(1);
 
@@ -34,7 +34,7 @@ pub(crate) struct Plan {
     pub(crate) each: Option<usize>,
     /// Callers wait for their turn; otherwise they are refused and ask again.
     pub(crate) block: bool,
-    /// By how much a stall of the machine may bring arrivals together.
+    /// By how much a pause of the machine may bring arrivals together.
     pub(crate) slack: Duration,
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn run(plan: &Plan, arguments: &[&str]) -> Outcome {
             .iter()
             .find(|(name, _)| name == "x-worker")
             .and_then(|(_, value)| value.parse::<usize>().ok());
-        by_worker[name.expect("every worker says who it is")] += 1;
+        by_worker[name.expect("every worker sends its name")] += 1;
     }
     let (most, least) = (
         by_worker.iter().max().copied().unwrap_or(0),
@@ -170,112 +170,130 @@ fn sent(mut child: Child) -> usize {
     said.expect("a worker says what it sent")
 }
 
+fn variable(name: &str) -> String {
+    std::env::var(name).expect("started by a run")
+}
+
+fn number(name: &str) -> u64 {
+    variable(name).parse().expect("a number")
+}
+
 /// Does a worker's work, as its environment says.
 pub(crate) fn work() {
-    let variable = |name: &str| std::env::var(name).expect("started by a run");
-    let number = |name: &str| variable(name).parse::<u64>().expect("a number");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime");
     let sent = runtime.block_on(async {
-        let (limit, block) = (number("WORKER_LIMIT"), variable("WORKER_BLOCK") == "true");
-        let flags = Flags {
-            rate: vec![format!(
-                "{HOST}:metadata=rates:{limit}/SECOND,max_delay_ms:600000,max_concurrent:1000"
-            )],
-            rate_backend: Some(variable("WORKER_STORE")),
-            rate_dsn: Some(variable("WORKER_PLACE")),
-            ..Flags::default()
-        };
-        let (config, _) = load(&Sources {
-            flags,
-            ..Sources::default()
-        })
-        .expect("a configuration");
-        let notice: docstokg_hub::stores::fallback::Notice = Arc::new(|_: &str| ());
-        let store = store::open(
-            &config.limits.backend,
-            std::path::Path::new("."),
-            Arc::new(SystemClock),
-            notice,
-        )
-        .expect("a store");
-        let wire = WireOptions {
-            connect_to: vec![
-                format!("{HOST}:80={}", variable("WORKER_ADDRESS"))
-                    .parse()
-                    .expect("a mapping"),
-            ],
-            ..WireOptions::default()
-        };
-        let hub = Hub::builder(config)
-            .wire(wire)
-            .store(store)
-            .build()
-            .expect("a hub");
         let begin = BootInstant::from_micros(number("WORKER_BEGIN"));
-        let end = begin + Duration::from_secs(number("WORKER_SECONDS"));
-        let sent = Arc::new(AtomicU64::new(0));
+        let caller = Caller {
+            hub: worker_hub(),
+            sent: Arc::default(),
+            name: variable("WORKER_NAME"),
+            wait: if variable("WORKER_BLOCK") == "true" {
+                RateWait::Deadline
+            } else {
+                RateWait::None
+            },
+            each: number("WORKER_EACH"),
+            begin,
+            end: begin + Duration::from_secs(number("WORKER_SECONDS")),
+        };
         let mut callers = tokio::task::JoinSet::new();
         for _ in 0..number("WORKER_CALLERS") {
-            let (hub, sent, name) = (hub.clone(), Arc::clone(&sent), variable("WORKER_NAME"));
-            let each = number("WORKER_EACH");
-            callers.spawn(async move { call(&hub, &sent, &name, block, each, begin, end).await });
+            callers.spawn(caller.clone().call());
         }
         while let Some(done) = callers.join_next().await {
             done.expect("no panic");
         }
-        hub.close().await.expect("the store hears");
-        sent.load(Ordering::Relaxed)
+        caller.hub.close().await.expect("the store answers");
+        caller.sent.load(Ordering::Relaxed)
     });
     let mut out = std::io::stdout().lock();
     writeln!(out, "\nsent={sent}")
         .and_then(|()| out.flush())
-        .expect("somebody listens");
+        .expect("the parent process reads");
 }
 
-#[expect(clippy::disallowed_methods, reason = "a worker lives in real time")]
-async fn call(
-    hub: &Hub,
-    sent: &AtomicU64,
-    name: &str,
-    block: bool,
+/// Returns the hub of a worker, with the limit and the store of its plan.
+fn worker_hub() -> Hub {
+    let limit = number("WORKER_LIMIT");
+    let flags = Flags {
+        rate: vec![format!(
+            "{HOST}:metadata=rates:{limit}/SECOND,max_delay_ms:600000,max_concurrent:1000"
+        )],
+        rate_backend: Some(variable("WORKER_STORE")),
+        rate_dsn: Some(variable("WORKER_PLACE")),
+        ..Flags::default()
+    };
+    let (config, _) = load(&Sources {
+        flags,
+        ..Sources::default()
+    })
+    .expect("a configuration");
+    let store = store::open(
+        &config.limits.backend,
+        std::path::Path::new("."),
+        Arc::new(SystemClock),
+        Arc::new(|_: &str| ()),
+    )
+    .expect("a store");
+    let connect_to = format!("{HOST}:80={}", variable("WORKER_ADDRESS"));
+    let wire = WireOptions {
+        connect_to: vec![connect_to.parse().expect("a mapping")],
+        ..WireOptions::default()
+    };
+    Hub::builder(config)
+        .wire(wire)
+        .store(store)
+        .build()
+        .expect("a hub")
+}
+
+/// One of the callers of a worker.
+#[derive(Clone)]
+struct Caller {
+    hub: Hub,
+    /// How many requests the callers of this worker have sent.
+    sent: Arc<AtomicU64>,
+    name: String,
+    wait: RateWait,
+    /// How many requests it makes at most.
     each: u64,
     begin: BootInstant,
     end: BootInstant,
-) {
-    tokio::time::sleep(begin.since(SystemClock.boot())).await;
-    for _ in 0..each {
-        let left = end.since(SystemClock.boot());
-        if left.is_zero() {
-            return;
-        }
-        let url = format!("http://{HOST}/").parse().expect("a URL");
-        let request = Request::get(url)
-            .header(
-                http::HeaderName::from_static("x-worker"),
-                name.parse().expect("a name"),
-            )
-            .deadline(left);
-        match hub
-            .fetch(request.rate_wait(if block {
-                RateWait::Deadline
-            } else {
-                RateWait::None
-            }))
-            .await
-        {
-            Ok(_) => {
-                sent.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Caller {
+    #[expect(clippy::disallowed_methods, reason = "a worker lives in real time")]
+    async fn call(self) {
+        tokio::time::sleep(self.begin.since(SystemClock.boot())).await;
+        for _ in 0..self.each {
+            let left = self.end.since(SystemClock.boot());
+            if left.is_zero() {
+                return;
             }
-            Err(error) if matches!(error.kind, ErrorKind::RateLimited(_)) => {
-                tokio::time::sleep(Duration::from_millis(2)).await
+            let url = format!("http://{HOST}/").parse().expect("a URL");
+            let request = Request::get(url)
+                .header(
+                    http::HeaderName::from_static("x-worker"),
+                    self.name.parse().expect("a name"),
+                )
+                .deadline(left)
+                .rate_wait(self.wait);
+            match self.hub.fetch(request).await {
+                Ok(_) => {
+                    self.sent.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(error) if matches!(error.kind, ErrorKind::RateLimited(_)) => {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+                Err(error) if matches!(error.kind, ErrorKind::Deadline { .. }) => {
+                    let attempts = u64::from(error.journey.attempts);
+                    self.sent.fetch_add(attempts, Ordering::Relaxed);
+                }
+                Err(error) => panic!("{error}"),
             }
-            Err(error) if matches!(error.kind, ErrorKind::Deadline { .. }) => {
-                sent.fetch_add(u64::from(error.journey.attempts), Ordering::Relaxed);
-            }
-            Err(error) => panic!("{error}"),
         }
     }
 }

@@ -1,0 +1,151 @@
+//! One content encoding: its decoder, and the output that counts and stops it at the caps.
+
+use std::io::{self, Write};
+
+use super::DecodeError;
+
+/// How much a stage may make of the input of one step. Honest encoders make no more than a thousandfold, which is a
+/// quarter of this.
+pub(super) const STEP_OUTPUT: usize = 16 << 20;
+
+/// Makes the stage that undoes an encoding; `None` for one that we did not ask for.
+pub(super) fn stage(name: &str) -> Option<Box<dyn Stage>> {
+    Some(match name {
+        "br" => Box::new(brotli::DecompressorWriter::new(Out::default(), 8 << 10)),
+        "zstd" => Box::new(zstd::stream::zio::Writer::new(
+            Out::default(),
+            zstd::stream::raw::Decoder::new().ok()?,
+        )),
+        "deflate" => Box::new(Inflate {
+            engine: None,
+            out: Out::default(),
+            ended: false,
+        }),
+        "gzip" | "x-gzip" => Box::new(flate2::write::MultiGzDecoder::new(Out::default())),
+        _ => return None,
+    })
+}
+
+/// One decoder, and what it has made.
+pub(super) trait Stage: Send {
+    fn push(&mut self, bytes: &[u8]) -> io::Result<()>;
+    fn end(&mut self) -> io::Result<()>;
+    fn out(&mut self) -> &mut Out;
+}
+
+/// The output of a stage: collects, counts and says stop.
+#[derive(Default)]
+pub(super) struct Out {
+    pub(super) bytes: Vec<u8>,
+    written: u64,
+    pub(super) by_ratio: u64,
+    pub(super) by_size: u64,
+    pub(super) ratio: u64,
+    pub(super) overrun: Option<DecodeError>,
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.written += bytes.len() as u64;
+        if self.written > self.by_size {
+            self.overrun = Some(DecodeError::TooLarge);
+        } else if self.written > self.by_ratio || self.bytes.len() + bytes.len() > STEP_OUTPUT {
+            self.overrun = Some(DecodeError::Bomb { ratio: self.ratio });
+        }
+        if self.overrun.is_some() {
+            return Err(io::Error::other("over the cap"));
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Stage for flate2::write::MultiGzDecoder<Out> {
+    fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes).and_then(|()| self.flush())
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.try_finish()
+    }
+
+    fn out(&mut self) -> &mut Out {
+        self.get_mut()
+    }
+}
+
+impl Stage for brotli::DecompressorWriter<Out> {
+    fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes).and_then(|()| self.flush())
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.close()
+    }
+
+    fn out(&mut self) -> &mut Out {
+        self.get_mut()
+    }
+}
+
+impl Stage for zstd::stream::zio::Writer<Out, zstd::stream::raw::Decoder<'static>> {
+    fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes).and_then(|()| self.flush())
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.finish()
+    }
+
+    fn out(&mut self) -> &mut Out {
+        self.writer_mut()
+    }
+}
+
+/// "deflate" is zlib by the RFC and bare deflate by some servers: the first byte tells.
+struct Inflate {
+    engine: Option<flate2::Decompress>,
+    out: Out,
+    ended: bool,
+}
+
+impl Stage for Inflate {
+    fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(first) = bytes.first().filter(|_| !self.ended) else {
+            return Ok(());
+        };
+        let engine = self
+            .engine
+            .get_or_insert_with(|| flate2::Decompress::new(first & 0x0f == 8));
+        let mut rest = bytes;
+        loop {
+            let mut plain = Vec::with_capacity(16 << 10);
+            let before = engine.total_in();
+            let status = engine
+                .decompress_vec(rest, &mut plain, flate2::FlushDecompress::None)
+                .map_err(io::Error::other)?;
+            let taken = usize::try_from(engine.total_in() - before).unwrap_or(rest.len());
+            rest = &rest[taken..];
+            self.out.write_all(&plain)?;
+            self.ended = status == flate2::Status::StreamEnd;
+            if self.ended || (taken == 0 && plain.is_empty()) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        if self.engine.is_some() && !self.ended {
+            return Err(io::Error::other("the compressed stream is cut off"));
+        }
+        Ok(())
+    }
+
+    fn out(&mut self) -> &mut Out {
+        &mut self.out
+    }
+}

@@ -1,0 +1,121 @@
+//! A refusal: whose breaker or limit refused a request, why, and until when.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_policy::host::Host;
+use docstokg_policy::role::Role;
+use docstokg_policy::site::{Refusal, RefusalReason};
+
+use super::seconds;
+use crate::clock::{BootInstant, Timestamp};
+
+/// A refusal, with what a caller needs to come back at the right time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The host.
+    pub host: Host,
+    /// The role.
+    pub role: Role,
+    /// Whose breaker or limit refused it.
+    pub by: RefusedBy,
+    /// Why, and until when on the boot clock.
+    pub refusal: Refusal,
+    /// Until when, on the wall clock.
+    pub until: Timestamp,
+    /// How long that is from the refusal on.
+    pub cooldown_remaining: Duration,
+}
+
+/// Whose breaker or limit refused a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RefusedBy {
+    /// The host's, or that of the site it belongs to.
+    Host,
+    /// The breaker of a resolver.
+    Resolver(Arc<str>),
+    /// The breaker of this process's own network: it cannot reach the host, others may.
+    Network,
+}
+
+impl RefusedBy {
+    /// Returns the resolver, when it was its breaker.
+    #[must_use]
+    pub fn resolver(&self) -> Option<&str> {
+        if let Self::Resolver(name) = self {
+            Some(name)
+        } else {
+            None
+        }
+    }
+}
+
+impl Refused {
+    pub(crate) fn new(
+        host: &Host,
+        role: Role,
+        by: RefusedBy,
+        refusal: Refusal,
+        (now, wall): (BootInstant, Timestamp),
+    ) -> Self {
+        let cooldown_remaining = refusal.until.since(now);
+        Self {
+            host: host.clone(),
+            role,
+            by,
+            refusal,
+            until: wall + cooldown_remaining,
+            cooldown_remaining,
+        }
+    }
+
+    /// Returns the reason in one word or two, as events have it.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match &self.refusal.reason {
+            RefusalReason::Open { probing: true, .. } => "half-open".to_owned(),
+            RefusalReason::Open { reason, .. } => reason.to_string(),
+            RefusalReason::Rate {
+                window: Some(window),
+            } => window.to_string(),
+            RefusalReason::Rate { window: None } => "rate".to_owned(),
+            RefusalReason::Slots => "max_concurrent".to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (host, role, reason) = (&self.host, self.role, self.reason());
+        let whose = match &self.by {
+            RefusedBy::Host => host.to_string(),
+            RefusedBy::Resolver(name) => format!("resolver {name}"),
+            RefusedBy::Network => format!("{host} cannot be reached from here"),
+        };
+        match &self.refusal.reason {
+            RefusalReason::Open { probing: true, .. } => {
+                write!(
+                    f,
+                    "{whose}: the breaker is half-open and its probes for {role} requests are out"
+                )?;
+            }
+            RefusalReason::Open { .. } => write!(f, "{whose}: the breaker is open ({reason})")?,
+            RefusalReason::Rate { .. } => write!(
+                f,
+                "{whose}: the limit for {role} requests ({reason}) asks for a longer wait than allowed"
+            )?,
+            RefusalReason::Slots => {
+                return write!(
+                    f,
+                    "{whose}: no slot for {role} requests came free before the deadline"
+                );
+            }
+        }
+        write!(
+            f,
+            "; try again at {} (in {})",
+            self.until,
+            seconds(self.cooldown_remaining)
+        )
+    }
+}

@@ -1,0 +1,30 @@
+//! Requests that the origin did not process: how often they are sent again.
+
+use std::sync::atomic::Ordering;
+
+use crate::target::Target;
+
+/// How often a request is sent again without the origin having answered any other meanwhile.
+const MAX_UNPROCESSED: u32 = 5;
+
+/// Counts how often the origin ended a connection before it processed a request.
+#[derive(Default)]
+pub(super) struct Unprocessed {
+    answers: u32,
+    /// How often in succession no other request was answered meanwhile.
+    in_vain: u32,
+}
+
+impl Unprocessed {
+    /// Tells whether it may be sent again: as long as the origin answers other requests.
+    pub(super) fn may_send_again(&mut self, target: &Target) -> bool {
+        let answers = target.route.site.answers.load(Ordering::Relaxed);
+        self.in_vain = if answers == self.answers {
+            self.in_vain + 1
+        } else {
+            0
+        };
+        self.answers = answers;
+        self.in_vain < MAX_UNPROCESSED
+    }
+}
