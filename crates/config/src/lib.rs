@@ -36,3 +36,8 @@ pub use yaml::{read_file, read_text};
 pub mod macros {
     pub use serde_json::{Map, Value as Json};
 }
+
+/// The example of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExample;
