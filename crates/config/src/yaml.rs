@@ -46,14 +46,7 @@ pub fn read_text(text: &str, path: &str, problems: &mut Vec<Problem>) -> Option<
     }
     let mut complain = |error: &serde_saphyr::Error| {
         let line = error.location().map_or(1, |location| location.line());
-        let full = error.to_string();
-        let first = full
-            .lines()
-            .find(|line| !line.trim().is_empty())
-            .unwrap_or_default();
-        let message = first.strip_prefix("error: ").unwrap_or(first);
-        let message = message.split(" at line ").next().unwrap_or(message);
-        problems.push(Problem::without_key(&at(line), message.trim()));
+        problems.push(Problem::without_key(&at(line), message(error)));
     };
     let read = |policy| serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options(policy));
     match read(DuplicateKeyPolicy::Error) {
@@ -67,8 +60,30 @@ pub fn read_text(text: &str, path: &str, problems: &mut Vec<Problem>) -> Option<
     }
 }
 
+/// The deepest nesting that is read. No section comes near it, and each level takes stack.
+const MAX_DEPTH: usize = 16;
+
 fn options(policy: DuplicateKeyPolicy) -> Options {
-    serde_saphyr::options! { duplicate_keys: policy, with_snippet: false }
+    serde_saphyr::options! {
+        duplicate_keys: policy,
+        with_snippet: false,
+        budget: serde_saphyr::budget! { max_depth: MAX_DEPTH },
+    }
+}
+
+/// Returns what the library says of an error in one line, without the position.
+fn message(error: &serde_saphyr::Error) -> String {
+    let full = error.to_string();
+    let first = full
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default();
+    let message = first.strip_prefix("error: ").unwrap_or(first);
+    let message = message.split(" at line ").next().unwrap_or(message).trim();
+    if message.starts_with("budget breached: Depth") || message == "recursion limit exceeded" {
+        return format!("it is nested more than {MAX_DEPTH} levels deep");
+    }
+    message.to_owned()
 }
 
 fn positioned(raw: Spanned<Raw>, path: &Arc<str>) -> Node {

@@ -212,3 +212,19 @@ fn a_word_that_is_far_from_all_suggests_none() {
     );
     assert_eq!(nearest("zzzzzz", ["attempts", "ceiling"]), None);
 }
+
+#[test]
+fn deep_nesting_is_a_problem_and_takes_little_stack() {
+    for depth in [17, 60, 100, 10_000] {
+        for (open, close) in [("[", "]"), ("{a: ", "}")] {
+            let text = format!("tea: {}1{}\n", open.repeat(depth), close.repeat(depth));
+            let mut problems = Vec::new();
+            let read = read_text(&text, "house.yaml", &mut problems);
+            assert!(read.is_none(), "{depth} of {open}: {problems:?}");
+            assert_eq!(
+                problems[0].to_string(),
+                "house.yaml:1: it is nested more than 16 levels deep"
+            );
+        }
+    }
+}
