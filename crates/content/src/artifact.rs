@@ -31,7 +31,7 @@ use crate::location::{Checksum, Location, Offers};
 use crate::reason::Reason;
 use crate::resolver::landing::{self, content_type};
 use crate::resolver::settings::Settings;
-use crate::resolver::{OFFLINE_RETRY_MS, ResolverId, wayback};
+use crate::resolver::{ARXIV_API, OFFLINE_RETRY_MS, ResolverId};
 use crate::sniff::{Expected, Payload, Received, Verdict, judge};
 use crate::wall::{self, Wall};
 use crate::work::{Learned, Work};
@@ -227,7 +227,7 @@ impl Fetcher {
     /// that work's file, whatever version it is.
     pub(crate) async fn examine(&self, location: &Location, work: &Work, path: &Path) -> Finding {
         match weigh(&self.examiner.look(path).await, work) {
-            Finding::WrongWork { .. } if !matches!(location.resolver, landing::ID | wayback::ID) => Finding::Accepted(Evidence::None),
+            Finding::WrongWork { .. } if location.is_vouched_for() => Finding::Accepted(Evidence::None),
             Finding::Accepted(Evidence::None) if location.needs_evidence => {
                 Finding::WrongWork { detail: "nothing in the file says that it is this work, and its page only says so in passing".to_owned() }
             }
@@ -397,8 +397,11 @@ impl Fetcher {
         })
         .await
         .unwrap_or_default();
-        let found =
-            landing_page::Page::places(page.candidates, &head.url, &self.settings.endpoints.arxiv);
+        let found = landing_page::Page::places(
+            page.candidates,
+            &head.url,
+            self.settings.endpoints.of(&ARXIV_API),
+        );
         let own = canonical::for_index(&location.url);
         // A stub that only sends browsers on is followed; a page with links of its own is read as
         // it is.

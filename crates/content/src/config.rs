@@ -2,62 +2,29 @@
 //! credentials for them.
 
 use docstokg_config::node::Value;
-use docstokg_config::{
-    Hidden, Node, Problem, Section, Setting, Source, Sourced, nearest, section, word,
-};
+use docstokg_config::{Node, Problem, Section, Setting, Source, Sourced, nearest, section, word};
 use docstokg_hub::config::is_email_address;
 use http::HeaderValue;
 use serde_json::{Value as Json, json};
 use url::Url;
 
-use crate::resolver::endpoints::Endpoints;
 use crate::resolver::order::{Choice, Preset};
-use crate::resolver::settings::{Credentials, Secret, Settings};
-use crate::resolver::{NAMES, ResolverId};
+use crate::resolver::settings::Settings;
+use crate::resolver::{Credential, ResolverId, Sent, credentials, openalex, specs};
 
-/// The variables that hold credentials, each with its key in the section.
-pub const VARIABLES: [(&str, &str); 6] = [
-    ("OPENALEX_API_KEY", "openalex_api_key"),
-    ("UNPAYWALL_EMAIL", "unpaywall_email"),
-    ("CROSSREF_PLUS_TOKEN", "crossref_plus_token"),
-    ("ELSEVIER_API_KEY", "elsevier_api_key"),
-    ("ELSEVIER_INSTTOKEN", "elsevier_insttoken"),
-    ("WILEY_TDM_TOKEN", "wiley_tdm_token"),
-];
+mod derived;
 
-section! {
-    /// Where the services are. Anything but the defaults is for mirrors and tests.
-    EndpointSettings {
-        /// The API of OpenAlex
-        openalex: Endpoint = "its public address",
-        /// The files that OpenAlex keeps
-        openalex_content: Endpoint = "its public address",
-        /// Unpaywall, with its version
-        unpaywall: Endpoint = "its public address",
-        /// Crossref
-        crossref: Endpoint = "its public address",
-        /// DataCite, for the DOIs that Crossref does not know
-        datacite: Endpoint = "its public address",
-        /// The host that arXiv keeps for robots
-        arxiv: Endpoint = "its public address",
-        /// PMC's converter of identifiers
-        pmc_id_converter: Endpoint = "its public address",
-        /// PMC's open-access files
-        pmc_bucket: Endpoint = "its public address",
-        /// The API of Europe PMC
-        europe_pmc: Endpoint = "its public address",
-        /// The articles of Europe PMC
-        europe_pmc_articles: Endpoint = "its public address",
-        /// The resolver of DOIs
-        doi: Endpoint = "its public address",
-        /// The Wayback Machine
-        wayback: Endpoint = "its public address",
-    }
+pub use derived::{CredentialSettings, EndpointSettings};
+
+/// Returns the variables that hold credentials, each with its key in the section.
+pub fn variables() -> impl Iterator<Item = (&'static str, &'static str)> {
+    credentials().map(|credential| (credential.variable, credential.key))
 }
 
 section! {
     /// Which sources are tried for a work, and the credentials for them.
     ResolverSettings {
+        ..credentials: CredentialSettings,
         /// How far to go: `fast` (services that answer quickly) or `broad` (pages of publishers and
         /// archives, too)
         preset: Preset = "broad",
@@ -67,18 +34,6 @@ section! {
         enable: Names = "none",
         /// Resolvers not to ask, as a list or joined by commas
         disable: Names = "none",
-        /// The key of OpenAlex
-        openalex_api_key: Hidden = "none",
-        /// The address for Unpaywall, where it differs from `identity.mailto`
-        unpaywall_email: Hidden = "`identity.mailto`",
-        /// The token of Crossref Plus
-        crossref_plus_token: Hidden = "none",
-        /// The key for text mining at Elsevier; sent to api.elsevier.com only
-        elsevier_api_key: Hidden = "none",
-        /// The token of your institution at Elsevier, beside the key
-        elsevier_insttoken: Hidden = "none",
-        /// The token for text mining at Wiley; sent to api.wiley.com only
-        wiley_tdm_token: Hidden = "none",
         /// Whether to use the files that OpenAlex keeps and charges for; needs the key of OpenAlex
         paid_content: bool = "false",
         @endpoints: EndpointSettings,
@@ -96,9 +51,9 @@ pub struct ResolverConfig {
 
 /// The base URL of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint(pub Url);
+pub struct BaseUrl(pub Url);
 
-impl Setting for Endpoint {
+impl Setting for BaseUrl {
     const KIND: &'static str = "URL";
 
     fn read(node: &Node) -> Result<Self, String> {
@@ -194,7 +149,7 @@ pub fn environment(
 ) -> ResolverSettings {
     let mut settings = ResolverSettings::default();
     for (name, value) in variables {
-        let known = VARIABLES.iter().find(|(known, _)| known == name);
+        let known = self::variables().find(|(known, _)| known == name);
         if let (Some((_, key)), false) = (known, value.trim().is_empty()) {
             let source = Source::Environment(name.as_str().into());
             let node = Node::nested(&[key], Node::text(value, &source));
@@ -227,7 +182,7 @@ impl ResolverSettings {
             },
             services: Settings {
                 endpoints: self.endpoints.over_shipped(),
-                credentials: self.credentials(),
+                credentials: self.credentials.to_credentials(),
                 paid_content: self.paid_content.as_ref().is_some_and(|set| set.value),
             },
         })
@@ -243,7 +198,7 @@ impl ResolverSettings {
             let Some(set) = set else { continue };
             for name in &set.value.0 {
                 if name.parse::<ResolverId>().is_err() {
-                    let all = NAMES.map(ResolverId::as_str);
+                    let all: Vec<&str> = specs().iter().map(|spec| spec.id.as_str()).collect();
                     let listed = all.join(", ");
                     let message =
                         format!("there is no resolver '{name}'; the resolvers are {listed}");
@@ -266,86 +221,46 @@ impl ResolverSettings {
 
     /// Checks that credentials can be sent, and that those are there which others need.
     fn check_credentials(&self, problems: &mut Vec<Problem>) {
-        let mut complain = |set: &Sourced<Hidden>, key: &str, message: &str| {
-            problems.push(Problem::new(
-                &set.source,
-                format!("resolvers.{key}"),
-                message,
-            ));
-        };
-        for (key, set) in [
-            ("openalex_api_key", &self.openalex_api_key),
-            ("crossref_plus_token", &self.crossref_plus_token),
-            ("elsevier_api_key", &self.elsevier_api_key),
-            ("elsevier_insttoken", &self.elsevier_insttoken),
-            ("wiley_tdm_token", &self.wiley_tdm_token),
-        ] {
-            match set {
-                Some(set) if set.value.0.trim().is_empty() => {
-                    complain(set, key, "it is empty; give a value, or remove the key");
-                }
-                Some(set) if HeaderValue::from_str(set.value.0.trim()).is_err() => {
-                    complain(set, key, "it has characters that no header can carry");
-                }
-                _ => {}
+        for credential in credentials() {
+            if let Some(set) = self.credentials.get(credential)
+                && let Some(message) = self.fault(credential, set.value.0.trim())
+            {
+                let key = format!("resolvers.{}", credential.key);
+                problems.push(Problem::new(&set.source, key, message));
             }
         }
-        if let Some(set) = &self.unpaywall_email
-            && !is_email_address(set.value.0.trim())
-        {
-            complain(set, "unpaywall_email", "it is not an e-mail address");
-        }
-        if let (Some(set), None) = (&self.elsevier_insttoken, &self.elsevier_api_key) {
-            let message =
-                "it is of no use alone: set resolvers.elsevier_api_key or ELSEVIER_API_KEY";
-            complain(set, "elsevier_insttoken", message);
-        }
-        if let (Some(set), None) = (&self.paid_content, &self.openalex_api_key)
+        if let (Some(set), None) = (&self.paid_content, self.credentials.get(&openalex::KEY))
             && set.value
         {
-            let message = "it needs a key: set resolvers.openalex_api_key or OPENALEX_API_KEY";
+            let message = format!("it needs a key: {}", how_to_set(&openalex::KEY));
             problems.push(Problem::new(&set.source, "resolvers.paid_content", message));
         }
     }
 
-    fn credentials(&self) -> Credentials {
-        let secret =
-            |set: &Option<Sourced<Hidden>>| set.as_ref().map(|set| Secret::new(&*set.value.0));
-        Credentials {
-            mailto: None,
-            unpaywall_email: secret(&self.unpaywall_email),
-            openalex_key: secret(&self.openalex_api_key),
-            crossref_plus_token: secret(&self.crossref_plus_token),
-            elsevier_key: secret(&self.elsevier_api_key),
-            elsevier_insttoken: secret(&self.elsevier_insttoken),
-            wiley_token: secret(&self.wiley_tdm_token),
+    /// Says what is wrong with a credential.
+    fn fault(&self, credential: &Credential, value: &str) -> Option<String> {
+        let header = match &credential.sent {
+            Sent::EmailAddress if is_email_address(value) => return None,
+            Sent::EmailAddress => return Some("it is not an e-mail address".to_owned()),
+            Sent::Header(header) => header,
+        };
+        if value.is_empty() {
+            return Some("it is empty; give a value, or remove the key".to_owned());
         }
+        if HeaderValue::from_str(value).is_err() {
+            return Some("it has characters that no header can carry".to_owned());
+        }
+        let missing = header
+            .beside
+            .filter(|beside| self.credentials.get(beside).is_none())?;
+        Some(format!("it is of no use alone: {}", how_to_set(missing)))
     }
 }
 
-impl EndpointSettings {
-    /// Returns the shipped endpoints, each replaced by the written one where there is one.
-    fn over_shipped(&self) -> Endpoints {
-        let mut endpoints = Endpoints::default();
-        let to = &mut endpoints;
-        for (set, endpoint) in [
-            (&self.openalex, &mut to.openalex),
-            (&self.openalex_content, &mut to.openalex_content),
-            (&self.unpaywall, &mut to.unpaywall),
-            (&self.crossref, &mut to.crossref),
-            (&self.datacite, &mut to.datacite),
-            (&self.arxiv, &mut to.arxiv),
-            (&self.pmc_id_converter, &mut to.pmc_id_converter),
-            (&self.pmc_bucket, &mut to.pmc_bucket),
-            (&self.europe_pmc, &mut to.europe_pmc),
-            (&self.europe_pmc_articles, &mut to.europe_pmc_articles),
-            (&self.doi, &mut to.doi),
-            (&self.wayback, &mut to.wayback),
-        ] {
-            if let Some(set) = set {
-                *endpoint = set.value.0.clone();
-            }
-        }
-        endpoints
-    }
+/// Says where a credential is set.
+fn how_to_set(credential: &Credential) -> String {
+    format!(
+        "set resolvers.{} or {}",
+        credential.key, credential.variable
+    )
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::identifier::Identifier;
-use crate::resolver::ResolverId;
+use crate::resolver::{ResolverId, spec};
 
 /// What a location promises. Bytes decide in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -119,6 +119,13 @@ impl Location {
     pub const fn needing_evidence(mut self, needs: bool) -> Self {
         self.needs_evidence = needs;
         self
+    }
+
+    /// Tells whether this is the work's file by the word of its resolver alone. Of a resolver that
+    /// is no longer known the same holds as of a service.
+    #[must_use]
+    pub fn is_vouched_for(&self) -> bool {
+        !self.needs_evidence && spec(self.resolver).is_none_or(|spec| spec.vouches)
     }
 
     /// Brings known forms into the one that robots should use.

@@ -7,31 +7,32 @@
 //! asked, in which order and why; [`settings`] where the services are and how we identify
 //! ourselves.
 
-use std::sync::Arc;
-
 use crate::location::Location;
 use crate::reason::{Reason, Setback, Stage};
 use crate::web::{BoxFuture, Web};
 use crate::work::{Learned, Work};
 
-pub(crate) mod arxiv;
+pub mod arxiv;
 mod atom;
+mod catalogue;
 pub mod contained;
-pub(crate) mod crossref;
+pub mod crossref;
 mod datacite;
 pub mod endpoints;
-pub(crate) mod europe_pmc;
+pub mod europe_pmc;
 mod id;
 mod join;
-pub(crate) mod landing;
-pub(crate) mod openalex;
+pub mod landing;
+pub mod openalex;
 pub mod order;
-pub(crate) mod pmc;
+pub mod pmc;
 mod pmc_bucket;
 mod reply;
 pub mod settings;
-pub(crate) mod unpaywall;
-pub(crate) mod wayback;
+mod spec;
+mod text_mining;
+pub mod unpaywall;
+pub mod wayback;
 mod xml;
 
 pub use arxiv::Arxiv;
@@ -47,33 +48,24 @@ pub(crate) use reply::doi_path;
 pub use unpaywall::Unpaywall;
 pub use wayback::Wayback;
 
-pub use arxiv::ID as ARXIV;
-pub use crossref::ID as CROSSREF;
-pub use europe_pmc::ID as EUROPE_PMC;
+pub use arxiv::API as ARXIV_API;
+pub use catalogue::{all, credentials, endpoints, markdown, spec, specs};
 pub use landing::ID as LANDING_PAGE;
-pub use openalex::ID as OPENALEX;
-pub use pmc::ID as PMC;
-pub use unpaywall::ID as UNPAYWALL;
-pub use wayback::ID as WAYBACK;
-
-use settings::Settings;
-
-/// All names, in the order of [`all`].
-pub const NAMES: [ResolverId; 8] = [
-    openalex::ID,
-    unpaywall::ID,
-    crossref::ID,
-    arxiv::ID,
-    pmc::ID,
-    europe_pmc::ID,
-    landing::ID,
-    wayback::ID,
-];
+pub use openalex::{API as OPENALEX_API, ID as OPENALEX};
+pub use spec::{
+    Applies, Cost, Credential, Early, Endpoint, Mention, Need, Recipient, ResolverSpec,
+    SecretHeader, Sent,
+};
 
 /// One service that knows where files are.
 pub trait Resolver: Send + Sync {
+    /// Describes it.
+    fn spec(&self) -> &'static ResolverSpec;
+
     /// Returns its name, as in config, on the command line and in manifests.
-    fn id(&self) -> ResolverId;
+    fn id(&self) -> ResolverId {
+        self.spec().id
+    }
 
     /// Returns why it cannot be asked at all as things are configured; `None` when it can.
     fn unavailable(&self) -> Option<&'static str> {
@@ -81,7 +73,9 @@ pub trait Resolver: Send + Sync {
     }
 
     /// Returns whether it can be asked about this work, by what is known of it now.
-    fn applies(&self, work: &Work) -> Applies;
+    fn applies(&self, work: &Work) -> Applies {
+        self.spec().applies(work)
+    }
 
     /// Returns how many works one call of [`resolve`](Self::resolve) should have at most.
     fn batch(&self) -> usize {
@@ -90,26 +84,6 @@ pub trait Resolver: Send + Sync {
 
     /// Asks about works. Answers with one outcome per work, in their order.
     fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>>;
-}
-
-/// Whether a resolver can be asked about a work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Applies {
-    /// It can.
-    Yes,
-    /// It cannot, for this reason: `no-doi`, `no-arxiv-id`, `no-pmcid`, `no-failed-urls` and the
-    /// like.
-    No(&'static str),
-}
-
-impl Applies {
-    const fn when(condition: bool, otherwise: &'static str) -> Self {
-        if condition {
-            Self::Yes
-        } else {
-            Self::No(otherwise)
-        }
-    }
 }
 
 /// What came of asking about one work.
@@ -140,7 +114,17 @@ impl Outcome {
     }
 
     /// Says that places were found, or, when there are none, what was said instead.
-    fn of(locations: Vec<Location>, learned: Learned, otherwise: &str) -> Self {
+    fn of(locations: Vec<Location>, mut learned: Learned, otherwise: &str) -> Self {
+        // The API of a repository knows its files better than its pages do.
+        let records = locations
+            .iter()
+            .map(|location| &location.url)
+            .filter(|url| {
+                specs()
+                    .iter()
+                    .any(|spec| (spec.claims)(Mention::Found(url)))
+            });
+        learned.record_links.extend(records.cloned());
         if locations.is_empty() {
             Self::NotFound {
                 detail: otherwise.to_owned(),
@@ -198,19 +182,4 @@ impl From<Failure> for Outcome {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
-}
-
-/// Returns all resolvers, in the order of [`NAMES`].
-#[must_use]
-pub fn all(settings: &Arc<Settings>) -> Vec<Arc<dyn Resolver>> {
-    vec![
-        Arc::new(OpenAlex::new(Arc::clone(settings))),
-        Arc::new(Unpaywall::new(Arc::clone(settings))),
-        Arc::new(Crossref::new(Arc::clone(settings))),
-        Arc::new(Arxiv::new(Arc::clone(settings))),
-        Arc::new(Pmc::new(Arc::clone(settings))),
-        Arc::new(EuropePmc::new(Arc::clone(settings))),
-        Arc::new(LandingPage::new(Arc::clone(settings))),
-        Arc::new(Wayback::new(Arc::clone(settings))),
-    ]
 }

@@ -145,7 +145,7 @@ impl Run {
         let manifest = parts.options.out.join("manifest.jsonl");
         let manifest = ManifestWriter::begin(&manifest, &parts.queue).await?;
         let clock = RunClock::begin(Arc::clone(&parts.runtime));
-        let services = parts.settings.endpoints.all().into_iter();
+        let services = parts.settings.endpoints.all();
         let services: BTreeSet<_> = services
             .filter_map(|url| url.host_str().map(str::to_owned))
             .collect();

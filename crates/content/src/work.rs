@@ -10,6 +10,10 @@ use url::Url;
 
 use crate::identifier::{ArxivId, Doi, Identifier, OpenAlexId, Pmcid, Pmid};
 use crate::landing_page::names_another_file;
+use crate::resolver::Mention;
+
+/// Most links to records that are kept of one work.
+const MAX_RECORD_LINKS: usize = 8;
 
 /// The names of one work, at most one of each kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +103,9 @@ pub struct Work {
     pub year: Option<i32>,
     /// URLs that are gone: they answered 404 or 410, or their host no longer exists.
     pub failed_urls: Vec<Url>,
+    /// Links to records of repositories that may be this work, as other resolvers found them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub record_links: Vec<Url>,
 }
 
 /// A work as it is written down: all but its name may be missing.
@@ -113,6 +120,8 @@ struct Written {
     year: Option<i32>,
     #[serde(default)]
     failed_urls: Vec<Url>,
+    #[serde(default)]
+    record_links: Vec<Url>,
 }
 
 impl From<Written> for Work {
@@ -123,11 +132,13 @@ impl From<Written> for Work {
             title,
             year,
             failed_urls,
+            record_links,
         } = written;
         let mut work = Self {
             title,
             year,
             failed_urls,
+            record_links,
             ..Self::new(typed)
         };
         work.identifiers.merge(identifiers);
@@ -168,6 +179,7 @@ impl Work {
             title: None,
             year: None,
             failed_urls: Vec::new(),
+            record_links: Vec::new(),
         }
     }
 
@@ -213,6 +225,20 @@ impl Work {
         self.identifiers.merge(learned.identifiers.clone());
         fill(&mut self.title, learned.title.clone());
         fill(&mut self.year, learned.year);
+        for link in &learned.record_links {
+            if self.record_links.len() < MAX_RECORD_LINKS && !self.record_links.contains(link) {
+                self.record_links.push(link.clone());
+            }
+        }
+    }
+
+    /// Returns what may name a record of a repository: what is certain first.
+    pub(crate) fn mentions(&self) -> impl Iterator<Item = Mention<'_>> {
+        let Identifiers { doi, url, .. } = &self.identifiers;
+        doi.iter()
+            .map(Mention::Doi)
+            .chain(url.iter().map(Mention::Written))
+            .chain(self.record_links.iter().map(Mention::Found))
     }
 }
 
@@ -228,4 +254,7 @@ pub struct Learned {
     pub year: Option<i32>,
     /// Whether it was retracted, where somebody says so.
     pub retracted: bool,
+    /// Links to records of repositories among the locations of the answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub record_links: Vec<Url>,
 }

@@ -1,8 +1,9 @@
-//! The services behind `download`: where they are, who we are to them, and whom to ask.
+//! The services behind `download`: where they are, how the user is identified to them, and which
+//! are asked.
 
 use docstokg_content::config::{ResolverConfig, split_names};
 use docstokg_content::resolver::order::{Choice, Preset};
-use docstokg_content::resolver::settings::{Secret, Settings as Services};
+use docstokg_content::resolver::settings::Settings as Services;
 use docstokg_content::resolver::{ResolverId, UnknownResolver, all};
 use docstokg_content::run::query::Query;
 use docstokg_hub::config::{Config, is_email_address};
@@ -68,14 +69,14 @@ pub(crate) fn settings(
     mailto: Option<&str>,
 ) -> Services {
     let mut services = resolvers.services.clone();
-    services.credentials.mailto = mailto
-        .map(str::to_owned)
-        .or_else(|| config.identity.mailto.clone())
-        .map(Secret::new);
+    let address = mailto.or(config.identity.mailto.as_deref());
+    if let Some(address) = address {
+        services.credentials = services.credentials.with_mailto(address);
+    }
     services
 }
 
-/// Says, one line each, who cannot be asked and why.
+/// Says, one line each, which sources are skipped and why.
 pub(crate) fn unavailable(services: &Arc<Services>, choice: &Choice) -> Vec<String> {
     let resolvers = all(services);
     let wanted = resolvers
@@ -85,7 +86,7 @@ pub(crate) fn unavailable(services: &Arc<Services>, choice: &Choice) -> Vec<Stri
         .filter_map(|resolver| {
             Some(format!(
                 "skipping {}: {}",
-                resolver.id(),
+                resolver.spec().title,
                 resolver.unavailable()?
             ))
         })

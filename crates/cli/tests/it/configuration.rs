@@ -212,8 +212,8 @@ fn the_documentation_lists_every_key() {
         "the table of keys in docs/configuration.md is stale: paste the output of `docstokg config schema --markdown`"
     );
     let variables = docstokg_hub::config::environment::VARIABLES
-        .iter()
-        .chain(&docstokg_content::config::VARIABLES);
+        .into_iter()
+        .chain(docstokg_content::config::variables());
     for (variable, _) in variables {
         assert!(
             written.contains(variable),

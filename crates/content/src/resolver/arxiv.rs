@@ -6,9 +6,11 @@
 use std::sync::Arc;
 
 use super::atom::{self, Entry, Feed};
+use super::order::Preset;
 use super::reply::sort;
 use super::settings::Settings;
-use super::{Applies, Found, Outcome, Resolver, ResolverId};
+use super::spec::{Early, Endpoint, Need, ResolverSpec};
+use super::{Found, Outcome, Resolver, ResolverId};
 use crate::identifier::{ArxivId, Doi, Identifier};
 use crate::location::{Location, Offers, joined};
 use crate::web::{Ask, BoxFuture, Web};
@@ -16,6 +18,32 @@ use crate::work::{Learned, Work};
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("arxiv");
+
+/// The host that arXiv keeps for robots: API and files.
+pub static API: Endpoint = Endpoint {
+    key: "arxiv",
+    address: "https://export.arxiv.org/",
+    about: "The host that arXiv keeps for robots",
+};
+
+/// Describes it.
+pub static SPEC: ResolverSpec = ResolverSpec {
+    endpoints: &[&API],
+    needs: &[Need::ArxivId],
+    preset: Preset::Fast,
+    rank: 30,
+    early: Some(Early {
+        rank: 30,
+        when: |work| work.identifiers.arxiv.is_some(),
+        why: WHY,
+    }),
+    why: WHY,
+    ..ResolverSpec::base(ID, "arXiv", |settings| {
+        Arc::new(Arxiv::new(Arc::clone(settings)))
+    })
+};
+
+const WHY: &str = "the arXiv id says where the file is";
 
 /// Most ids of one request.
 const BATCH: usize = 50;
@@ -58,7 +86,7 @@ impl Arxiv {
 
     /// Asks the API; whatever goes wrong there is no feed.
     async fn feed(&self, ids: &[&ArxivId], web: &dyn Web) -> Option<Feed> {
-        let mut url = joined(&self.settings.endpoints.arxiv, "api/query");
+        let mut url = joined(self.settings.endpoints.of(&API), "api/query");
         let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
         url.query_pairs_mut()
             .append_pair("id_list", &list.join(","))
@@ -74,7 +102,7 @@ impl Arxiv {
 
     fn outcome(&self, id: &ArxivId, asked: Option<(usize, &Option<Feed>)>) -> Outcome {
         let place = Location::new(
-            joined(&self.settings.endpoints.arxiv, &format!("pdf/{id}")),
+            joined(self.settings.endpoints.of(&API), &format!("pdf/{id}")),
             Offers::Pdf,
             ID,
         );
@@ -119,12 +147,8 @@ fn learned(entry: &Entry) -> Learned {
 }
 
 impl Resolver for Arxiv {
-    fn id(&self) -> ResolverId {
-        ID
-    }
-
-    fn applies(&self, work: &Work) -> Applies {
-        Applies::when(work.identifiers.arxiv.is_some(), "no-arxiv-id")
+    fn spec(&self) -> &'static ResolverSpec {
+        &SPEC
     }
 
     fn batch(&self) -> usize {

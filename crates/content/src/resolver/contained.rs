@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
 
-use super::{Failure, Outcome, Resolver, ResolverId};
+use super::{Failure, Outcome, Resolver};
 use crate::reason::Reason;
 use crate::web::{BoxFuture, Web};
 use crate::work::Work;
@@ -25,13 +25,13 @@ pub async fn resolve(resolver: &dyn Resolver, works: &[Work], web: &dyn Web) -> 
         outcomes.push(
             alone
                 .and_then(|mut outcomes| outcomes.pop())
-                .unwrap_or_else(|| unreadable(resolver.id())),
+                .unwrap_or_else(|| unreadable(resolver.spec().title)),
         );
     }
     outcomes
 }
 
-fn unreadable(name: ResolverId) -> Outcome {
+fn unreadable(name: &str) -> Outcome {
     let detail = format!("the answer of {name} could not be read; this is a fault of the program");
     Outcome::Failed(Failure {
         reason: Reason::JsonError,

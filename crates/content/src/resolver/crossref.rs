@@ -9,9 +9,12 @@ use serde_json::Value;
 
 use super::datacite;
 use super::join::join_all;
+use super::order::Preset;
 use super::reply::{Unanswered, doi_path, items, learn_link, place, record, scalar, text, title};
 use super::settings::Settings;
-use super::{Applies, Failure, Outcome, Resolver, ResolverId};
+use super::spec::{Credential, Endpoint, Recipient, ResolverSpec, SecretHeader, Sent};
+use super::text_mining;
+use super::{Failure, Outcome, Resolver, ResolverId};
 use crate::identifier::Doi;
 use crate::location::{Location, Offers, distinct, joined, link};
 use crate::web::{Ask, BoxFuture, Web};
@@ -19,6 +22,43 @@ use crate::work::{Learned, Work};
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("crossref");
+
+static API: Endpoint = Endpoint {
+    key: "crossref",
+    address: "https://api.crossref.org/",
+    about: "Crossref",
+};
+
+/// The token of Crossref Plus.
+pub static PLUS_TOKEN: Credential = Credential {
+    key: "crossref_plus_token",
+    variable: "CROSSREF_PLUS_TOKEN",
+    about: "The token of Crossref Plus",
+    default: "none",
+    sent: Sent::Header(SecretHeader {
+        name: "crossref-plus-api-token",
+        before: "Bearer ",
+        to: Recipient::Endpoints(&[&API]),
+        beside: None,
+    }),
+};
+
+/// Describes it.
+pub static SPEC: ResolverSpec = ResolverSpec {
+    endpoints: &[&API, &datacite::API],
+    credentials: &[
+        &PLUS_TOKEN,
+        &text_mining::ELSEVIER_KEY,
+        &text_mining::ELSEVIER_INSTTOKEN,
+        &text_mining::WILEY_TOKEN,
+    ],
+    preset: Preset::Fast,
+    rank: 50,
+    why: "it has the links that publishers deposit",
+    ..ResolverSpec::base(ID, "Crossref", |settings| {
+        Arc::new(Crossref::new(Arc::clone(settings)))
+    })
+};
 
 /// Most DOIs of one list.
 const BATCH: usize = 50;
@@ -76,7 +116,7 @@ impl Crossref {
 
     async fn one(&self, doi: &Doi, web: &dyn Web) -> Outcome {
         let mut url = joined(
-            &self.settings.endpoints.crossref,
+            self.settings.endpoints.of(&API),
             &format!("works/{}", doi_path(doi)),
         );
         if let Some(mailto) = self.settings.credentials.mailto() {
@@ -92,7 +132,7 @@ impl Crossref {
     }
 
     async fn list(&self, dois: &[&Doi], web: &dyn Web) -> Result<Vec<(Doi, Value)>, Failure> {
-        let mut url = joined(&self.settings.endpoints.crossref, "works");
+        let mut url = joined(self.settings.endpoints.of(&API), "works");
         let filter: Vec<String> = dois.iter().map(|doi| format!("doi:{doi}")).collect();
         url.query_pairs_mut()
             .append_pair("filter", &filter.join(","))
@@ -169,9 +209,7 @@ fn mining_link(settings: &Settings, work: &Value, entry: &Value) -> Option<(u8, 
     let mut stated = text(entry, "/content-type")
         .unwrap_or("unspecified")
         .to_ascii_lowercase();
-    if url.host_str() == Some("api.elsevier.com") {
-        // The same article in another form: the service is told which in the query.
-        url.set_query(Some("httpAccept=application/pdf"));
+    if text_mining::choose_pdf(&mut url) {
         "application/pdf".clone_into(&mut stated);
     }
     let offers = match stated.as_str() {
@@ -215,12 +253,8 @@ fn standard_version(version: &str) -> Option<String> {
 }
 
 impl Resolver for Crossref {
-    fn id(&self) -> ResolverId {
-        ID
-    }
-
-    fn applies(&self, work: &Work) -> Applies {
-        Applies::when(work.identifiers.doi.is_some(), "no-doi")
+    fn spec(&self) -> &'static ResolverSpec {
+        &SPEC
     }
 
     fn batch(&self) -> usize {

@@ -4,16 +4,24 @@ use serde_json::Value;
 
 use super::reply::{doi_path, items, learn_link, record, text, title, year};
 use super::settings::Settings;
-use super::{Outcome, crossref};
+use super::spec::Endpoint;
+use super::{Outcome, arxiv, crossref};
 use crate::identifier::Doi;
 use crate::location::{Location, Offers, distinct, joined, link};
 use crate::web::{Ask, Web};
 use crate::work::Learned;
 
+/// The service.
+pub(super) static API: Endpoint = Endpoint {
+    key: "datacite",
+    address: "https://api.datacite.org/",
+    about: "DataCite, for the DOIs that Crossref does not know",
+};
+
 /// Asks about one DOI.
 pub(super) async fn one(settings: &Settings, doi: &Doi, web: &dyn Web) -> Outcome {
     let url = joined(
-        &settings.endpoints.datacite,
+        settings.endpoints.of(&API),
         &format!("dois/{}", doi_path(doi)),
     );
     let answer = web.ask(Ask::metadata(url, crossref::ID)).await;
@@ -63,7 +71,7 @@ fn read(settings: &Settings, work: &Value) -> Outcome {
     let place = |(offers, url)| {
         Location::new(url, offers, crossref::ID)
             .licence(licence.clone())
-            .rewritten(&settings.endpoints.arxiv)
+            .rewritten(settings.endpoints.of(&arxiv::API))
     };
     Outcome::of(
         distinct(files.chain(page).map(place)),

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::arxiv;
 use super::join::join_all;
 use super::reply::{items, learn_link, place, record, text, title, year};
 use super::settings::Settings;
-use super::{Applies, Outcome, Resolver, ResolverId};
+use super::spec::{Early, Endpoint, Need, ResolverSpec};
+use super::{Outcome, Resolver, ResolverId};
 use crate::identifier::{Doi, Identifier, Pmcid};
 use crate::location::{Location, Offers, best_first, joined};
 use crate::web::{Ask, BoxFuture, Web};
@@ -15,6 +17,35 @@ use crate::work::{Learned, Work};
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("europe_pmc");
+
+static API: Endpoint = Endpoint {
+    key: "europe_pmc",
+    address: "https://www.ebi.ac.uk/europepmc/webservices/rest/",
+    about: "The API of Europe PMC",
+};
+
+static ARTICLES: Endpoint = Endpoint {
+    key: "europe_pmc_articles",
+    address: "https://europepmc.org/articles/",
+    about: "The articles of Europe PMC",
+};
+
+/// Describes it.
+pub static SPEC: ResolverSpec = ResolverSpec {
+    endpoints: &[&API, &ARTICLES],
+    needs: &[Need::PmcId, Need::PubMedId, Need::Doi],
+    rank: 60,
+    early: Some(Early {
+        rank: 20,
+        when: |work| work.identifiers.pmcid.is_some(),
+        why: "a PMC id is known",
+    }),
+    why: "it may have the full text",
+    has_xml: true,
+    ..ResolverSpec::base(ID, "Europe PMC", |settings| {
+        Arc::new(EuropePmc::new(Arc::clone(settings)))
+    })
+};
 
 /// Asks Europe PMC.
 #[derive(Debug)]
@@ -33,7 +64,7 @@ impl EuropePmc {
         let Some(query) = query(work) else {
             return Outcome::not_found("no identifier that Europe PMC knows");
         };
-        let mut url = joined(&self.settings.endpoints.europe_pmc, "search");
+        let mut url = joined(self.settings.endpoints.of(&API), "search");
         url.query_pairs_mut()
             .append_pair("query", &query)
             .append_pair("format", "json")
@@ -74,7 +105,7 @@ impl EuropePmc {
             let found = found.map(|found| {
                 found
                     .licence(licence.clone())
-                    .rewritten(&self.settings.endpoints.arxiv)
+                    .rewritten(self.settings.endpoints.of(&arxiv::API))
             });
             places.extend(found);
         }
@@ -82,13 +113,13 @@ impl EuropePmc {
             let id = format!("PMC{}", pmcid.number());
             let is = |flag: &str| text(result, flag) == Some("Y");
             if is("/inEPMC") && is("/hasPDF") {
-                let mut url = joined(&self.settings.endpoints.europe_pmc_articles, &id);
+                let mut url = joined(self.settings.endpoints.of(&ARTICLES), &id);
                 url.set_query(Some("pdf=render"));
                 places.push(Location::new(url, Offers::Pdf, ID).licence(licence.clone()));
             }
             if is("/isOpenAccess") {
                 let url = joined(
-                    &self.settings.endpoints.europe_pmc,
+                    self.settings.endpoints.of(&API),
                     &format!("{id}/fullTextXML"),
                 );
                 places.push(Location::new(url, Offers::Xml, ID).licence(licence));
@@ -149,12 +180,8 @@ fn learned(result: &Value) -> Learned {
 }
 
 impl Resolver for EuropePmc {
-    fn id(&self) -> ResolverId {
-        ID
-    }
-
-    fn applies(&self, work: &Work) -> Applies {
-        Applies::when(query(work).is_some(), "no-doi")
+    fn spec(&self) -> &'static ResolverSpec {
+        &SPEC
     }
 
     fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::NAMES;
+use super::catalogue::specs;
 
 /// Names a resolver, or [`ResolverId::DIRECT`] for what users wrote themselves.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,7 +33,9 @@ impl ResolverId {
     /// Stands for retired resolvers whose names are not kept.
     const EARLIER: Self = Self("earlier");
 
-    pub(super) const fn new(name: &'static str) -> Self {
+    /// Names a resolver in its spec.
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
         Self(name)
     }
 
@@ -46,8 +48,9 @@ impl ResolverId {
     /// Reads a name out of persisted state. Every name is accepted.
     #[must_use]
     pub fn stored(name: &str) -> Self {
-        let known = NAMES
-            .into_iter()
+        let known = specs()
+            .iter()
+            .map(|spec| spec.id)
             .chain([Self::DIRECT, Self::EARLIER])
             .find(|known| known.0 == name);
         known.unwrap_or_else(|| retired(name))
@@ -92,14 +95,10 @@ impl FromStr for ResolverId {
     /// Reads a user-supplied name: case does not matter, and hyphens stand for underscores.
     fn from_str(name: &str) -> Result<Self, UnknownResolver> {
         let spelt = name.trim().to_ascii_lowercase().replace('-', "_");
-        let spelt = if spelt == "landing" {
-            "landing_page"
-        } else {
-            &spelt
-        };
-        NAMES
-            .into_iter()
-            .find(|known| known.0 == spelt)
+        specs()
+            .iter()
+            .find(|spec| spec.id.0 == spelt || spec.aliases.contains(&spelt.as_str()))
+            .map(|spec| spec.id)
             .ok_or_else(|| UnknownResolver {
                 name: name.to_owned(),
             })
@@ -133,9 +132,10 @@ pub struct UnknownResolver {
 
 fn nearest(name: &str) -> String {
     let name = name.to_ascii_lowercase();
-    let close = NAMES
+    let close = specs()
         .iter()
-        .map(|known| (strsim::damerau_levenshtein(known.0, &name), known.0))
+        .map(|spec| spec.id.0)
+        .map(|known| (strsim::damerau_levenshtein(known, &name), known))
         .min();
     close
         .filter(|(distance, known)| *distance <= known.len() / 2)
@@ -144,7 +144,8 @@ fn nearest(name: &str) -> String {
 }
 
 fn listed() -> String {
-    NAMES.map(ResolverId::as_str).join(", ")
+    let names: Vec<&str> = specs().iter().map(|spec| spec.id.0).collect();
+    names.join(", ")
 }
 
 #[cfg(test)]

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use http::header::CONTENT_TYPE;
 use url::Url;
 
+use super::arxiv;
 use super::join::join_all;
 use super::reply::{Unanswered, doi_path, refusal, sort};
 use super::settings::Settings;
-use super::{Applies, Failure, Outcome, Resolver, ResolverId};
+use super::spec::{Cost, Early, Endpoint, Need, ResolverSpec};
+use super::{Failure, Outcome, Resolver, ResolverId};
 use crate::aside::aside;
 use crate::charset;
+use crate::identifier::Identifier;
 use crate::landing_page::{self, Page};
 use crate::location::{Location, Offers, distinct, joined};
 use crate::reason::Reason;
@@ -21,6 +24,31 @@ use crate::work::{Learned, Work};
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("landing_page");
+
+static DOI: Endpoint = Endpoint {
+    key: "doi",
+    address: "https://doi.org/",
+    about: "The resolver of DOIs",
+};
+
+/// Describes it.
+pub static SPEC: ResolverSpec = ResolverSpec {
+    aliases: &["landing"],
+    endpoints: &[&DOI],
+    needs: &[Need::Url, Need::Doi],
+    cost: Cost::Page,
+    rank: 90,
+    early: Some(Early {
+        rank: 90,
+        when: |work| matches!(work.identifiers.strongest(), Some(Identifier::Url(_))),
+        why: "a URL is all that is known",
+    }),
+    why: "the page of the work may name its file",
+    vouches: false,
+    ..ResolverSpec::base(ID, "the publisher's page", |settings| {
+        Arc::new(LandingPage::new(Arc::clone(settings)))
+    })
+};
 
 /// What is said where there is no page.
 pub(crate) const NO_PAGE: &str = "no page to read";
@@ -56,7 +84,7 @@ impl LandingPage {
         ids.url.clone().or_else(|| {
             ids.doi
                 .as_ref()
-                .map(|doi| joined(&self.settings.endpoints.doi, &doi_path(doi)))
+                .map(|doi| joined(self.settings.endpoints.of(&DOI), &doi_path(doi)))
         })
     }
 
@@ -86,7 +114,11 @@ impl LandingPage {
             }
         }
         let is_cut = page.is_cut;
-        let locations = Page::places(page.candidates, &at, &self.settings.endpoints.arxiv);
+        let locations = Page::places(
+            page.candidates,
+            &at,
+            self.settings.endpoints.of(&arxiv::API),
+        );
         let nothing = if is_cut {
             "the page is too costly to read to its end, and what was read names no file"
         } else {
@@ -119,7 +151,7 @@ impl LandingPage {
         }
         if let Ok(answer) = &answer
             && matches!(answer.status.as_u16(), 404 | 410)
-            && answer.url.host() == self.settings.endpoints.doi.host()
+            && answer.url.host() == self.settings.endpoints.of(&DOI).host()
         {
             return Err(Unanswered::Missing(answer.status.as_u16()));
         }
@@ -189,15 +221,8 @@ fn walled(settings: &Settings, answer: &Answer, wall: Wall) -> Failure {
 }
 
 impl Resolver for LandingPage {
-    fn id(&self) -> ResolverId {
-        ID
-    }
-
-    fn applies(&self, work: &Work) -> Applies {
-        Applies::when(
-            work.identifiers.url.is_some() || work.identifiers.doi.is_some(),
-            "no-doi",
-        )
+    fn spec(&self) -> &'static ResolverSpec {
+        &SPEC
     }
 
     fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {

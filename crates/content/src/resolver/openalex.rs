@@ -12,10 +12,13 @@ use http::HeaderName;
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use super::arxiv;
 use super::join::join_all;
+use super::order::Preset;
 use super::reply::{doi_path, items, place, record, text, title, year};
 use super::settings::Settings;
-use super::{Applies, Failure, Outcome, Resolver, ResolverId};
+use super::spec::{Credential, Endpoint, Need, Recipient, ResolverSpec, SecretHeader, Sent};
+use super::{Failure, Outcome, Resolver, ResolverId};
 use crate::identifier::{Doi, Identifier};
 use crate::location::{Location, Offers, best_first, distinct, joined, link};
 use crate::web::{Answer, Ask, BoxFuture, Web, WebError};
@@ -23,6 +26,53 @@ use crate::work::{Learned, Work};
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("openalex");
+
+/// The API.
+pub static API: Endpoint = Endpoint {
+    key: "openalex",
+    address: "https://api.openalex.org/",
+    about: "The API of OpenAlex",
+};
+
+/// The files that `OpenAlex` keeps and charges for.
+static CONTENT: Endpoint = Endpoint {
+    key: "openalex_content",
+    address: "https://content.openalex.org/",
+    about: "The files that OpenAlex keeps",
+};
+
+/// The key, which widens the daily budget.
+pub static KEY: Credential = Credential {
+    key: "openalex_api_key",
+    variable: "OPENALEX_API_KEY",
+    about: "The key of OpenAlex",
+    default: "none",
+    sent: Sent::Header(SecretHeader {
+        name: "api_key",
+        before: "",
+        to: Recipient::Endpoints(&[&API, &CONTENT]),
+        beside: None,
+    }),
+};
+
+/// Describes it.
+pub static SPEC: ResolverSpec = ResolverSpec {
+    endpoints: &[&API, &CONTENT],
+    credentials: &[&KEY],
+    needs: &[
+        Need::Doi,
+        Need::ArxivId,
+        Need::PubMedId,
+        Need::PmcId,
+        Need::OpenAlexId,
+    ],
+    preset: Preset::Fast,
+    rank: 10,
+    why: "it knows most works and their other identifiers",
+    ..ResolverSpec::base(ID, "OpenAlex", |settings| {
+        Arc::new(OpenAlex::new(Arc::clone(settings)))
+    })
+};
 
 /// The fields we read.
 const FIELDS: &str = "id,doi,ids,title,publication_year,open_access,best_oa_location,primary_location,locations,has_content,content_urls,is_retracted";
@@ -126,7 +176,7 @@ impl OpenAlex {
         let Some(id) = single_id(work) else {
             return Outcome::not_found("no identifier that OpenAlex knows");
         };
-        let mut url = joined(&self.settings.endpoints.openalex, &format!("works/{id}"));
+        let mut url = joined(self.settings.endpoints.of(&API), &format!("works/{id}"));
         url.query_pairs_mut().append_pair("select", FIELDS);
         let answer = self.ask(Ask::metadata(url, ID).kind("single"), web).await;
         match record(&self.settings, answer, &[404, 410], "/id") {
@@ -139,7 +189,7 @@ impl OpenAlex {
         if !self.purse.pays_a_list() {
             return Listed::BudgetSpent;
         }
-        let mut url = joined(&self.settings.endpoints.openalex, "works");
+        let mut url = joined(self.settings.endpoints.of(&API), "works");
         let filter: Vec<&str> = dois.iter().map(|(_, doi)| doi.as_str()).collect();
         url.query_pairs_mut()
             .append_pair("filter", &format!("doi:{}", filter.join("|")))
@@ -189,7 +239,7 @@ impl OpenAlex {
                 location
                     .licence(text(spot, "/license").map(str::to_owned))
                     .version(version)
-                    .rewritten(&self.settings.endpoints.arxiv)
+                    .rewritten(self.settings.endpoints.of(&arxiv::API))
             };
             places.extend(place(spot, "/pdf_url", Offers::Pdf, ID, &mut learned).map(details));
             let page =
@@ -215,7 +265,7 @@ impl OpenAlex {
                 ID,
                 &mut learned,
             )
-            .map(|page| page.rewritten(&self.settings.endpoints.arxiv)),
+            .map(|page| page.rewritten(self.settings.endpoints.of(&arxiv::API))),
         );
         let locations = distinct(best_first(places).into_iter().chain(self.paid(work)));
         Outcome::of(
@@ -227,13 +277,7 @@ impl OpenAlex {
 
     /// Returns the copies that `OpenAlex` sells, last, where the user wants them and has a key.
     fn paid(&self, work: &Value) -> Vec<Location> {
-        let wanted = self.settings.paid_content
-            && self
-                .settings
-                .credentials
-                .openalex_key
-                .as_ref()
-                .is_some_and(|key| key.reveal().is_some());
+        let wanted = self.settings.paid_content && self.settings.credentials.get(&KEY).is_some();
         let kinds = [
             ("/content_urls/pdf", Offers::Pdf),
             ("/content_urls/grobid_xml", Offers::Xml),
@@ -320,12 +364,8 @@ fn learned(work: &Value) -> Learned {
 }
 
 impl Resolver for OpenAlex {
-    fn id(&self) -> ResolverId {
-        ID
-    }
-
-    fn applies(&self, work: &Work) -> Applies {
-        Applies::when(single_id(work).is_some(), "no-identifier")
+    fn spec(&self) -> &'static ResolverSpec {
+        &SPEC
     }
 
     fn batch(&self) -> usize {

@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Applies, Resolver, ResolverId, arxiv, crossref, europe_pmc, landing, openalex, pmc, unpaywall,
-    wayback,
-};
+use super::catalogue::{spec, specs};
+use super::spec::{Applies, ResolverSpec, Unmet};
+use super::{Resolver, ResolverId};
 use crate::work::Work;
 
 /// How far to go for a file.
@@ -36,6 +35,16 @@ pub struct Choice {
     pub enable: Vec<ResolverId>,
     /// Whom not to ask.
     pub disable: Vec<ResolverId>,
+}
+
+impl Choice {
+    /// Tells whether a resolver is in the preset or asked for beyond it.
+    fn includes(&self, spec: &ResolverSpec) -> bool {
+        self.preset == Preset::Broad
+            || spec.preset == Preset::Fast
+            || self.enable.contains(&spec.id)
+            || self.order.iter().flatten().any(|first| *first == spec.id)
+    }
 }
 
 /// One resolver in the order.
@@ -73,93 +82,58 @@ pub enum Plan {
 #[must_use]
 pub fn order(work: &Work, choice: &Choice, resolvers: &[Arc<dyn Resolver>]) -> Vec<Planned> {
     let first = choice.order.as_deref().unwrap_or_default();
-    let mut names: Vec<(ResolverId, &'static str)> = Vec::new();
     let wanted = first
         .iter()
-        .map(|name| (*name, "it is first in the order given"));
-    for (name, why) in wanted.chain(natural(work)) {
-        if names.iter().all(|(listed, _)| *listed != name) {
-            names.push((name, why));
+        .filter_map(|id| Some((spec(*id)?, "it is first in the order given")));
+    let mut specs: Vec<(&'static ResolverSpec, &'static str)> = Vec::new();
+    for (spec, why) in wanted.chain(natural(work)) {
+        if specs.iter().all(|(listed, _)| listed.id != spec.id) {
+            specs.push((spec, why));
         }
     }
-    let planned = |(name, why): (ResolverId, &'static str)| {
-        let resolver = resolvers.iter().find(|resolver| resolver.id() == name)?;
-        let (plan, why) = if choice.disable.contains(&name) {
+    let planned = |(spec, why): (&'static ResolverSpec, &'static str)| {
+        let resolver = resolvers.iter().find(|resolver| resolver.id() == spec.id)?;
+        let (plan, why) = if choice.disable.contains(&spec.id) {
             (Plan::Skip, "it is disabled".to_owned())
-        } else if !in_preset(choice.preset, name)
-            && !choice.enable.contains(&name)
-            && !first.contains(&name)
-        {
+        } else if !choice.includes(spec) {
             (Plan::Skip, "the preset 'fast' leaves it out".to_owned())
         } else if let Some(reason) = resolver.unavailable() {
             (Plan::Skip, reason.to_owned())
         } else {
-            match resolver.applies(work) {
+            match spec.applies(work) {
                 Applies::Yes => (Plan::Ask, why.to_owned()),
-                Applies::No(reason) => (Plan::Later, missing(reason).to_owned()),
+                Applies::No(needs) => (Plan::Later, Unmet(needs).to_string()),
             }
         };
         Some(Planned {
-            resolver: name,
+            resolver: spec.id,
             plan,
             why,
         })
     };
-    names.into_iter().filter_map(planned).collect()
+    specs.into_iter().filter_map(planned).collect()
 }
 
-/// Returns the order that the known identifiers suggest, everybody in it, with the reason for each
-/// place.
-fn natural(work: &Work) -> Vec<(ResolverId, &'static str)> {
-    let ids = &work.identifiers;
-    let mut names = Vec::new();
-    if ids.pmcid.is_some() {
-        names.push((pmc::ID, "a PMC id is known, and its files need no page"));
-        names.push((europe_pmc::ID, "a PMC id is known"));
-    }
-    if ids.arxiv.is_some() {
-        names.push((arxiv::ID, "the arXiv id says where the file is"));
-    }
-    let only_url = ids.url.is_some()
-        && ids.doi.is_none()
-        && ids.arxiv.is_none()
-        && ids.pmid.is_none()
-        && ids.pmcid.is_none()
-        && ids.openalex.is_none();
-    if only_url {
-        names.push((landing::ID, "a URL is all that is known"));
-    }
-    names.extend([
-        (
-            openalex::ID,
-            "it knows most works and their other identifiers",
-        ),
-        (unpaywall::ID, "it knows open copies by DOI"),
-        (arxiv::ID, "the arXiv id says where the file is"),
-        (
-            pmc::ID,
-            "it may have the article among its open-access files",
-        ),
-        (crossref::ID, "it has the links that publishers deposit"),
-        (europe_pmc::ID, "it may have the full text"),
-        (landing::ID, "the page of the work may name its file"),
-        (wayback::ID, "what is gone may have been kept; asked last"),
-    ]);
-    names
+/// Returns the order that the known identifiers suggest, all resolvers in it, with the reason for
+/// each position.
+fn natural(work: &Work) -> Vec<(&'static ResolverSpec, &'static str)> {
+    let mut ranked: Vec<_> = specs()
+        .iter()
+        .map(|spec| match &spec.early {
+            Some(early) if (early.when)(work) => (Position::Early(early.rank), *spec, early.why),
+            _ => (Position::Ranked(spec.rank), *spec, spec.why),
+        })
+        .collect();
+    ranked.sort_by_key(|(position, ..)| *position);
+    ranked
+        .into_iter()
+        .map(|(_, spec, why)| (spec, why))
+        .collect()
 }
 
-fn in_preset(preset: Preset, name: ResolverId) -> bool {
-    preset == Preset::Broad || !matches!(name, europe_pmc::ID | landing::ID | wayback::ID)
-}
-
-/// Says in words what a resolver lacks.
-fn missing(reason: &'static str) -> &'static str {
-    match reason {
-        "no-doi" => "no DOI is known",
-        "no-arxiv-id" => "no arXiv id is known",
-        "no-pmcid" => "no PMC id is known, nor a DOI or PubMed id to find it by",
-        "no-failed-urls" => "no URL of it is known to be gone",
-        "no-identifier" => "no identifier that it understands is known",
-        other => other,
-    }
+/// Where a resolver stands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Position {
+    Early(u8),
+    Ranked(u8),
 }

@@ -9,16 +9,49 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::join::join_all;
+use super::order::Preset;
 use super::pmc_bucket;
 use super::reply::{Unanswered, items, record, scalar, text};
 use super::settings::Settings;
-use super::{Applies, Failure, Outcome, Resolver, ResolverId};
+use super::spec::{Early, Endpoint, Need, ResolverSpec};
+use super::{Failure, Outcome, Resolver, ResolverId};
 use crate::identifier::{Doi, Identifier, Pmcid, Pmid};
 use crate::web::{Ask, BoxFuture, Web};
 use crate::work::Work;
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("pmc");
+
+static CONVERTER: Endpoint = Endpoint {
+    key: "pmc_id_converter",
+    address: "https://pmc.ncbi.nlm.nih.gov/tools/idconv/api/v1/articles/",
+    about: "PMC's converter of identifiers",
+};
+
+/// The open-access files.
+pub(super) static BUCKET: Endpoint = Endpoint {
+    key: "pmc_bucket",
+    address: "https://pmc-oa-opendata.s3.amazonaws.com/",
+    about: "PMC's open-access files",
+};
+
+/// Describes it.
+pub static SPEC: ResolverSpec = ResolverSpec {
+    endpoints: &[&CONVERTER, &BUCKET],
+    needs: &[Need::PmcId, Need::Doi, Need::PubMedId],
+    preset: Preset::Fast,
+    rank: 40,
+    early: Some(Early {
+        rank: 10,
+        when: |work| work.identifiers.pmcid.is_some(),
+        why: "a PMC id is known, and its files need no page",
+    }),
+    why: "it may have the article among its open-access files",
+    has_xml: true,
+    ..ResolverSpec::base(ID, "PubMed Central", |settings| {
+        Arc::new(Pmc::new(Arc::clone(settings)))
+    })
+};
 
 /// Most identifiers of one conversion.
 const BATCH: usize = 200;
@@ -91,7 +124,7 @@ impl Pmc {
     }
 
     async fn convert(&self, ids: &[String], web: &dyn Web) -> Result<Vec<Record>, Failure> {
-        let mut url = self.settings.endpoints.pmc_id_converter.clone();
+        let mut url = self.settings.endpoints.of(&CONVERTER).clone();
         url.query_pairs_mut()
             .append_pair("ids", &ids.join(","))
             .append_pair("format", "json")
@@ -171,16 +204,8 @@ fn articles_of(work: &Work, converted: &[Converted]) -> Result<Vec<Pmcid>, Failu
 }
 
 impl Resolver for Pmc {
-    fn id(&self) -> ResolverId {
-        ID
-    }
-
-    fn applies(&self, work: &Work) -> Applies {
-        let ids = &work.identifiers;
-        Applies::when(
-            ids.pmcid.is_some() || ids.doi.is_some() || ids.pmid.is_some(),
-            "no-pmcid",
-        )
+    fn spec(&self) -> &'static ResolverSpec {
+        &SPEC
     }
 
     fn batch(&self) -> usize {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use url::Url;
 
-use super::pmc::ID;
+use super::pmc::{BUCKET, ID};
 use super::reply::{Unanswered, record, scalar, sort, text, title, unreadable};
 use super::settings::Settings;
 use super::xml::{Step, walk};
@@ -104,7 +104,7 @@ impl Files {
         web: &dyn Web,
     ) -> Result<bool, Failure> {
         let url = joined(
-            &settings.endpoints.pmc_bucket,
+            settings.endpoints.of(&BUCKET),
             &format!("metadata/{version}.json"),
         );
         let metadata = match record(
@@ -150,7 +150,7 @@ fn absent(article: Pmcid) -> Outcome {
 /// Lists the versions. The dot at the end of the prefix matters: without it the articles that begin
 /// with the same digits are listed too.
 async fn versions(settings: &Settings, article: Pmcid, web: &dyn Web) -> Result<Vec<u32>, Failure> {
-    let mut url = settings.endpoints.pmc_bucket.clone();
+    let mut url = settings.endpoints.of(&BUCKET).clone();
     let prefix = format!("PMC{}.", article.number());
     url.query_pairs_mut()
         .append_pair("list-type", "2")
@@ -233,5 +233,5 @@ fn object(settings: &Settings, text: &str) -> Option<(Url, Option<Checksum>)> {
     // Addresses of the older style have the bucket in their path.
     let path = named.path().trim_start_matches('/');
     let key = path.strip_prefix("pmc-oa-opendata/").unwrap_or(path);
-    Some((joined(&settings.endpoints.pmc_bucket, key), checksum))
+    Some((joined(settings.endpoints.of(&BUCKET), key), checksum))
 }

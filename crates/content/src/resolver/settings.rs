@@ -1,24 +1,25 @@
 //! How resolvers are set up: where the services are, and how we identify ourselves to each.
 //!
-//! A key goes to the host of its own service and to no other; the one place that hands keys out is
-//! [`Settings::secret_headers`], and it compares hosts. Nothing here prints a value: neither
-//! `Debug` nor any error.
+//! A credential goes to the host of its own service and to no other; [`Settings::secret_headers`]
+//! is the one function that hands credentials out, and it compares hosts. Nothing here prints a
+//! value: neither `Debug` nor any error.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use http::{HeaderName, HeaderValue};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
 use url::Url;
 
+use super::catalogue;
 use super::endpoints::Endpoints;
+use super::spec::{Credential, Recipient, SecretHeader};
 
 /// Shorter values are not searched for in texts: they would blot out half of it.
 const SHORTEST_REDACTED: usize = 4;
 
 /// A value that is never printed.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
@@ -41,40 +42,39 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Keys and addresses, one field per service that wants one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// What identifies the user: an e-mail address, and the credentials of single services by their
+/// keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
-    /// Our address, for services that want to be able to write to us.
-    pub mailto: Option<Secret>,
-    /// The address for Unpaywall, where it differs.
-    pub unpaywall_email: Option<Secret>,
-    /// The key of `OpenAlex`.
-    pub openalex_key: Option<Secret>,
-    /// The token of Crossref Plus.
-    pub crossref_plus_token: Option<Secret>,
-    /// The key for text mining at Elsevier.
-    pub elsevier_key: Option<Secret>,
-    /// The token of the institution at Elsevier, beside the key.
-    pub elsevier_insttoken: Option<Secret>,
-    /// The token for text mining at Wiley.
-    pub wiley_token: Option<Secret>,
+    mailto: Option<Secret>,
+    own: BTreeMap<&'static str, Secret>,
 }
 
 impl Credentials {
-    /// Returns our address.
+    /// Adds the e-mail address for services that want to be able to write to their users.
+    #[must_use]
+    pub fn with_mailto(mut self, address: impl Into<String>) -> Self {
+        self.mailto = Some(Secret::new(address));
+        self
+    }
+
+    /// Adds the credential of a service.
+    #[must_use]
+    pub fn with(mut self, credential: &'static Credential, value: impl Into<String>) -> Self {
+        self.own.insert(credential.key, Secret::new(value));
+        self
+    }
+
+    /// Returns the e-mail address.
     #[must_use]
     pub fn mailto(&self) -> Option<&str> {
         self.mailto.as_ref()?.reveal()
     }
 
-    /// Returns the address for Unpaywall.
+    /// Returns the credential of a service, where it is set and not blank.
     #[must_use]
-    pub fn unpaywall_email(&self) -> Option<&str> {
-        self.unpaywall_email
-            .as_ref()
-            .and_then(Secret::reveal)
-            .or_else(|| self.mailto())
+    pub fn get(&self, credential: &Credential) -> Option<&str> {
+        self.own.get(credential.key)?.reveal()
     }
 }
 
@@ -85,100 +85,67 @@ pub struct Settings {
     pub endpoints: Endpoints,
     /// How we identify ourselves.
     pub credentials: Credentials,
-    /// Whether to use files that `OpenAlex` keeps and charges for.
+    /// Whether to use files that a service keeps and charges for.
     pub paid_content: bool,
 }
 
 impl Settings {
-    /// Returns the headers that identify us to the host of a URL: the key of that service, and of
-    /// no other.
+    /// Returns the headers that identify us to the host of a URL: the credentials of that service,
+    /// and of no other.
     #[must_use]
     pub fn secret_headers(&self, url: &Url) -> Vec<(HeaderName, HeaderValue)> {
-        let Self {
-            endpoints,
-            credentials,
-            ..
-        } = self;
-        let own = |base: &Url| base.origin() == url.origin();
-        let mut headers = Vec::new();
-        if own(&endpoints.openalex) || own(&endpoints.openalex_content) {
-            headers.extend(header("api_key", "", credentials.openalex_key.as_ref()));
+        let sent = |credential: &'static Credential| {
+            let header = credential.header()?;
+            let value = self.credentials.get(credential)?;
+            let complete = header
+                .beside
+                .is_none_or(|beside| self.credentials.get(beside).is_some());
+            if !complete || !self.is_recipient(&header.to, url) {
+                return None;
+            }
+            let mut value = HeaderValue::from_str(&format!("{}{value}", header.before)).ok()?;
+            value.set_sensitive(true);
+            Some((HeaderName::from_static(header.name), value))
+        };
+        catalogue::credentials().filter_map(sent).collect()
+    }
+
+    fn is_recipient(&self, recipient: &Recipient, url: &Url) -> bool {
+        match recipient {
+            Recipient::Endpoints(endpoints) => endpoints
+                .iter()
+                .any(|endpoint| self.endpoints.of(endpoint).origin() == url.origin()),
+            Recipient::Host(host) => {
+                url.scheme() == "https" && url.host_str() == Some(host) && url.port().is_none()
+            }
         }
-        if own(&endpoints.crossref) {
-            headers.extend(header(
-                "crossref-plus-api-token",
-                "Bearer ",
-                credentials.crossref_plus_token.as_ref(),
-            ));
-        }
-        if is_service(url, ELSEVIER) && has(credentials.elsevier_key.as_ref()) {
-            headers.extend(header(
-                "x-els-apikey",
-                "",
-                credentials.elsevier_key.as_ref(),
-            ));
-            headers.extend(header(
-                "x-els-insttoken",
-                "",
-                credentials.elsevier_insttoken.as_ref(),
-            ));
-        }
-        if is_service(url, WILEY) {
-            headers.extend(header(
-                "wiley-tdm-client-token",
-                "",
-                credentials.wiley_token.as_ref(),
-            ));
-        }
-        headers
     }
 
     /// Tells whether a URL is one of a text-mining service whose credential is not there: asking it
     /// is of no use.
     #[must_use]
     pub fn lacks_credential(&self, url: &Url) -> bool {
-        (is_service(url, ELSEVIER) && !has(self.credentials.elsevier_key.as_ref()))
-            || (is_service(url, WILEY) && !has(self.credentials.wiley_token.as_ref()))
+        guarded_hosts().any(|(credential, _, recipient)| {
+            self.is_recipient(recipient, url) && self.credentials.get(credential).is_none()
+        })
     }
 
     /// Returns the hosts of the text-mining services that can be asked.
     #[must_use]
     pub fn text_mining_hosts(&self) -> Vec<&'static str> {
-        let services = [
-            (ELSEVIER, &self.credentials.elsevier_key),
-            (WILEY, &self.credentials.wiley_token),
-        ];
-        services
-            .into_iter()
-            .filter(|(_, key)| has(key.as_ref()))
-            .map(|(host, _)| host)
+        guarded_hosts()
+            .filter(|(credential, ..)| self.credentials.get(credential).is_some())
+            .map(|(_, host, _)| host)
             .collect()
     }
 
-    /// Returns a text without our keys and addresses, in case somebody repeated them.
+    /// Returns a text without our credentials and addresses, in case an answer repeats them.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
-        let Credentials {
-            mailto,
-            unpaywall_email,
-            openalex_key,
-            crossref_plus_token,
-            elsevier_key,
-            elsevier_insttoken,
-            wiley_token,
-        } = &self.credentials;
-        let known = [
-            mailto,
-            unpaywall_email,
-            openalex_key,
-            crossref_plus_token,
-            elsevier_key,
-            elsevier_insttoken,
-            wiley_token,
-        ];
-        known
-            .into_iter()
-            .flatten()
+        let Credentials { mailto, own } = &self.credentials;
+        mailto
+            .iter()
+            .chain(own.values())
             .filter_map(Secret::reveal)
             .filter(|value| value.len() >= SHORTEST_REDACTED)
             .fold(text.to_owned(), |text, value| {
@@ -191,24 +158,15 @@ impl Settings {
     }
 }
 
-/// The hosts of the text-mining services, as they document them. Their credentials go nowhere else.
-const ELSEVIER: &str = "api.elsevier.com";
-const WILEY: &str = "api.wiley.com";
-
-fn is_service(url: &Url, host: &str) -> bool {
-    url.scheme() == "https" && url.host_str() == Some(host) && url.port().is_none()
-}
-
-fn has(secret: Option<&Secret>) -> bool {
-    secret.and_then(Secret::reveal).is_some()
-}
-
-fn header(
-    name: &'static str,
-    before: &str,
-    secret: Option<&Secret>,
-) -> Option<(HeaderName, HeaderValue)> {
-    let mut value = HeaderValue::from_str(&format!("{before}{}", secret?.reveal()?)).ok()?;
-    value.set_sensitive(true);
-    Some((HeaderName::from_static(name), value))
+/// Returns the credentials without which a host answers nothing.
+fn guarded_hosts() -> impl Iterator<Item = (&'static Credential, &'static str, &'static Recipient)>
+{
+    catalogue::credentials().filter_map(|credential| match credential.header()? {
+        SecretHeader {
+            to: to @ Recipient::Host(host),
+            beside: None,
+            ..
+        } => Some((credential, *host, to)),
+        _ => None,
+    })
 }

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::arxiv;
 use super::join::join_all;
+use super::order::Preset;
 use super::reply::{doi_path, items, place, record, text, title, year};
 use super::settings::Settings;
-use super::{Applies, Failure, Outcome, Resolver, ResolverId};
+use super::spec::{Credential, Endpoint, ResolverSpec, Sent};
+use super::{Failure, Outcome, Resolver, ResolverId};
 use crate::location::{Location, Offers, best_first, joined};
 use crate::reason::Reason;
 use crate::web::{Ask, BoxFuture, Web};
@@ -15,6 +18,33 @@ use crate::work::{Learned, Work};
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("unpaywall");
+
+static API: Endpoint = Endpoint {
+    key: "unpaywall",
+    address: "https://api.unpaywall.org/v2/",
+    about: "Unpaywall, with its version",
+};
+
+/// The address that Unpaywall requires.
+pub static EMAIL: Credential = Credential {
+    key: "unpaywall_email",
+    variable: "UNPAYWALL_EMAIL",
+    about: "The address for Unpaywall, where it differs from `identity.mailto`",
+    default: "`identity.mailto`",
+    sent: Sent::EmailAddress,
+};
+
+/// Describes it.
+pub static SPEC: ResolverSpec = ResolverSpec {
+    endpoints: &[&API],
+    credentials: &[&EMAIL],
+    preset: Preset::Fast,
+    rank: 20,
+    why: "it knows open copies by DOI",
+    ..ResolverSpec::base(ID, "Unpaywall", |settings| {
+        Arc::new(Unpaywall::new(Arc::clone(settings)))
+    })
+};
 
 /// Asks Unpaywall.
 #[derive(Debug)]
@@ -33,7 +63,7 @@ impl Unpaywall {
         let Some(doi) = &work.identifiers.doi else {
             return Outcome::not_found("no DOI to ask for");
         };
-        if let Some(why) = self.unavailable() {
+        if let Some(why) = unavailable(&self.settings) {
             return Outcome::Failed(Failure {
                 reason: Reason::ResolverUnavailable,
                 detail: why.to_owned(),
@@ -41,12 +71,8 @@ impl Unpaywall {
                 retry_in_ms: None,
             });
         }
-        let email = self
-            .settings
-            .credentials
-            .unpaywall_email()
-            .unwrap_or_default();
-        let mut url = joined(&self.settings.endpoints.unpaywall, &doi_path(doi));
+        let email = email(&self.settings).unwrap_or_default();
+        let mut url = joined(self.settings.endpoints.of(&API), &doi_path(doi));
         url.query_pairs_mut().append_pair("email", email);
         let answer = web.ask(Ask::metadata(url, ID)).await;
         match record(&self.settings, answer, &[404, 410], "/doi") {
@@ -80,12 +106,28 @@ impl Unpaywall {
                     location
                         .licence(text(copy, "/license").map(str::to_owned))
                         .version(version)
-                        .rewritten(&self.settings.endpoints.arxiv),
+                        .rewritten(self.settings.endpoints.of(&arxiv::API)),
                 );
             }
         }
         let locations = best_first(places);
         Outcome::of(locations, learned, "Unpaywall knows no open copy")
+    }
+}
+
+/// Returns the address that Unpaywall gets: its own, else the general one.
+fn email(settings: &Settings) -> Option<&str> {
+    let credentials = &settings.credentials;
+    credentials.get(&EMAIL).or_else(|| credentials.mailto())
+}
+
+fn unavailable(settings: &Settings) -> Option<&'static str> {
+    match email(settings) {
+        None => Some("it needs an e-mail address (--mailto you@example.org)"),
+        Some(email) if !is_real(email) => {
+            Some("it refuses made-up e-mail addresses: set unpaywall_email or mailto to a real one")
+        }
+        Some(_) => None,
     }
 }
 
@@ -109,22 +151,12 @@ fn is_real(email: &str) -> bool {
 }
 
 impl Resolver for Unpaywall {
-    fn id(&self) -> ResolverId {
-        ID
+    fn spec(&self) -> &'static ResolverSpec {
+        &SPEC
     }
 
     fn unavailable(&self) -> Option<&'static str> {
-        match self.settings.credentials.unpaywall_email() {
-            None => Some("it needs an e-mail address (--mailto you@example.org)"),
-            Some(email) if !is_real(email) => Some(
-                "it refuses made-up e-mail addresses: set unpaywall_email or mailto to a real one",
-            ),
-            Some(_) => None,
-        }
-    }
-
-    fn applies(&self, work: &Work) -> Applies {
-        Applies::when(work.identifiers.doi.is_some(), "no-doi")
+        unavailable(&self.settings)
     }
 
     fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {

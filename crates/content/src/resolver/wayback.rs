@@ -8,13 +8,33 @@ use url::Url;
 
 use super::reply::{Unanswered, json, sort};
 use super::settings::Settings;
-use super::{Applies, Failure, Outcome, Resolver, ResolverId};
+use super::spec::{Cost, Endpoint, Need, ResolverSpec};
+use super::{Failure, Outcome, Resolver, ResolverId};
 use crate::location::{Location, Offers, distinct, joined};
 use crate::web::{Ask, BoxFuture, Web};
 use crate::work::{Learned, Work};
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("wayback");
+
+static ARCHIVE: Endpoint = Endpoint {
+    key: "wayback",
+    address: "https://web.archive.org/",
+    about: "The Wayback Machine",
+};
+
+/// Describes it.
+pub static SPEC: ResolverSpec = ResolverSpec {
+    endpoints: &[&ARCHIVE],
+    needs: &[Need::DeadLink],
+    cost: Cost::Archive,
+    rank: 100,
+    why: "what is gone may have been kept; asked last",
+    vouches: false,
+    ..ResolverSpec::base(ID, "the Wayback Machine", |settings| {
+        Arc::new(Wayback::new(Arc::clone(settings)))
+    })
+};
 
 /// Most copies of one URL that are worth a try; they differ in content.
 const MOST_COPIES: usize = 3;
@@ -50,7 +70,7 @@ impl Wayback {
     }
 
     async fn copies(&self, gone: &Url, web: &dyn Web) -> Result<Vec<Location>, Failure> {
-        let mut url = joined(&self.settings.endpoints.wayback, "cdx/search/cdx");
+        let mut url = joined(self.settings.endpoints.of(&ARCHIVE), "cdx/search/cdx");
         url.query_pairs_mut()
             .append_pair("url", gone.as_str())
             .append_pair("output", "json")
@@ -109,7 +129,7 @@ impl Wayback {
                 "{}/web/{timestamp}id_/{original}",
                 self.settings
                     .endpoints
-                    .wayback
+                    .of(&ARCHIVE)
                     .as_str()
                     .trim_end_matches('/')
             );
@@ -122,12 +142,8 @@ impl Wayback {
 }
 
 impl Resolver for Wayback {
-    fn id(&self) -> ResolverId {
-        ID
-    }
-
-    fn applies(&self, work: &Work) -> Applies {
-        Applies::when(!work.failed_urls.is_empty(), "no-failed-urls")
+    fn spec(&self) -> &'static ResolverSpec {
+        &SPEC
     }
 
     fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {

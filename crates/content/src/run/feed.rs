@@ -12,7 +12,7 @@ use super::works::Works;
 use crate::digest::Fingerprint;
 use crate::input::{BadLine, Line};
 use crate::resolver::order::{is_planned, order};
-use crate::resolver::{ResolverId, openalex};
+use crate::resolver::{OPENALEX, ResolverId};
 use crate::work::Work;
 use crate::work_state::WorkState;
 
@@ -92,8 +92,8 @@ impl Works {
         let now = self.clock.now();
         let mut state = WorkState::new(work.clone());
         let said = line.said.as_deref();
-        if let Some(said) = said.filter(|_| self.may_ask(openalex::ID, work)) {
-            state.resolved(openalex::ID, said.clone(), now);
+        if let Some(said) = said.filter(|_| self.may_ask(OPENALEX, work)) {
+            state.resolved(OPENALEX, said.clone(), now);
             // The service was not asked for this.
             state.attempts = 0;
         }

@@ -9,9 +9,7 @@ use docstokg_hub::{Host, Role};
 use url::Url;
 
 use super::works::{ActiveWork, Works};
-use crate::resolver::{
-    ResolverId, arxiv, crossref, europe_pmc, landing, openalex, pmc, unpaywall, wayback,
-};
+use crate::resolver::{ResolverId, landing, spec};
 use crate::work_state::{Step, WorkState};
 
 impl Works {
@@ -80,18 +78,11 @@ impl Works {
 
     /// Returns the host that a resolver asks.
     pub(super) fn host_of_resolver(&self, resolver: ResolverId) -> String {
-        let endpoints = &self.lookups.settings.endpoints;
-        let url = match resolver {
-            openalex::ID => &endpoints.openalex,
-            unpaywall::ID => &endpoints.unpaywall,
-            crossref::ID => &endpoints.crossref,
-            arxiv::ID => &endpoints.arxiv,
-            pmc::ID => &endpoints.pmc_id_converter,
-            europe_pmc::ID => &endpoints.europe_pmc,
-            wayback::ID => &endpoints.wayback,
-            _ => &endpoints.doi,
-        };
-        Host::of(url).map_or_else(|_| resolver.to_string(), |host| host.to_string())
+        let url = spec(resolver)
+            .and_then(|spec| spec.endpoints.first())
+            .map(|endpoint| self.lookups.settings.endpoints.of(endpoint));
+        url.and_then(|url| Host::of(url).ok())
+            .map_or_else(|| resolver.to_string(), |host| host.to_string())
     }
 
     /// Returns the host that the next step of a work goes to.

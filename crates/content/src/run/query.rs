@@ -13,7 +13,7 @@ use super::inputs::{Inputs, Read};
 use crate::hub_web::HubWeb;
 use crate::input::{BadLine, Format, InputReader, Line};
 use crate::resolver::settings::Settings;
-use crate::resolver::{OpenAlex, credits_left, openalex};
+use crate::resolver::{OPENALEX, OPENALEX_API, OpenAlex, credits_left};
 use crate::web::{Ask, BoxFuture, Web, WebError};
 
 /// Works per page, the most that the service gives.
@@ -209,7 +209,7 @@ impl Pages {
     }
 
     fn address(&self, path: &str) -> Url {
-        let base = &self.settings.endpoints.openalex;
+        let base = self.settings.endpoints.of(&OPENALEX_API);
         let mut url = base.clone();
         url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
         url
@@ -218,7 +218,7 @@ impl Pages {
     async fn ask(&mut self, url: Url) -> Result<Value, String> {
         let mut last = String::new();
         for _ in 0..TRIES {
-            let ask = Ask::metadata(url.clone(), openalex::ID)
+            let ask = Ask::metadata(url.clone(), OPENALEX)
                 .kind("list")
                 .secrets(self.settings.secret_headers(&url));
             let wait = match self.web.ask(ask).await {

@@ -10,7 +10,7 @@ use super::{Candidate, Goals, Kind, Step, Tried, WorkState};
 use crate::location::Offers;
 use crate::reason::{Reason, Setback, Stage, decisive};
 use crate::resolver::order::{Plan, Planned, is_planned, order};
-use crate::resolver::{Resolver, ResolverId, europe_pmc, landing, pmc, wayback};
+use crate::resolver::{Cost, Resolver, ResolverId, landing, spec};
 
 /// What there is to choose from.
 struct Choices<'a> {
@@ -160,7 +160,7 @@ fn promises(offers: Offers, missing: &BTreeSet<Kind>) -> bool {
 impl Choices<'_> {
     /// A resolver that answers quickly and reads no page.
     fn quick_lookup(&self) -> Option<Step> {
-        self.lookup(|name| !matches!(name, landing::ID | wayback::ID))
+        self.lookup(|name| spec(name).is_some_and(|spec| spec.cost == Cost::Api))
     }
 
     fn any_lookup(&self) -> Option<Step> {
@@ -209,7 +209,7 @@ impl Choices<'_> {
 
     /// With a file there, only resolvers that have other kinds are worth asking.
     fn is_useful(&self, name: ResolverId) -> bool {
-        let has_other_kinds = matches!(name, pmc::ID | europe_pmc::ID);
+        let has_other_kinds = spec(name).is_some_and(|spec| spec.has_xml);
         !self.state.has_file() || (self.missing.contains(&Kind::Xml) && has_other_kinds)
     }
 

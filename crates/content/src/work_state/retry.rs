@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use docstokg_policy::time::Timestamp;
 
-use crate::resolver::{ResolverId, wayback};
+use crate::resolver::{Cost, ResolverId, spec};
 
 /// How often a service that throttles is asked about one work.
 const MAX_ANSWERS: u32 = 3;
@@ -26,10 +26,12 @@ const MIN_FILE_WAIT: Duration = Duration::from_millis(100);
 /// How many times the wait between two polls doubles.
 const MAX_DOUBLINGS: u32 = 10;
 
-/// The source that is asked when all others have failed.
-const LAST_RESORT: ResolverId = wayback::ID;
-/// The longest that a work waits for it.
+/// The longest that a work waits for the source that is asked when all others have failed.
 const LAST_RESORT_WAIT: Duration = Duration::from_secs(300);
+
+fn is_last_resort(resolver: ResolverId) -> bool {
+    spec(resolver).is_some_and(|spec| spec.cost == Cost::Archive)
+}
 
 /// When something that is refused for now is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +64,7 @@ pub(super) fn of_file(
 ) -> (Retry, u32) {
     let counts = refused_by != RefusedBy::Statement;
     let times = times + u32::from(counts);
-    let is_overdue = resolver == LAST_RESORT && wait > LAST_RESORT_WAIT;
+    let is_overdue = is_last_resort(resolver) && wait > LAST_RESORT_WAIT;
     let (wait_for, most, is_hopeless) = match refused_by {
         RefusedBy::Statement => (wait.max(MIN_FILE_WAIT), MAX_REFUSALS, false),
         RefusedBy::Failures => (wait.max(MIN_FILE_WAIT), MAX_REFUSALS, wait >= HOPELESS_WAIT),
@@ -116,7 +118,7 @@ pub(super) fn of_lookup(lookup: Lookup, wait: Duration, now: Timestamp) -> Retry
     let is_hopeless = lookup.is_host_failing && (HOPELESS_WAIT..STATED_WAIT).contains(&wait);
     let again_at = now + wait;
     let is_overdue =
-        lookup.resolver == LAST_RESORT && again_at.since(lookup.waits_since) > LAST_RESORT_WAIT;
+        is_last_resort(lookup.resolver) && again_at.since(lookup.waits_since) > LAST_RESORT_WAIT;
     let is_used_up = lookup.answers > MAX_ANSWERS || lookup.refusals >= MAX_REFUSALS;
     if is_used_up || is_hopeless || is_overdue {
         Retry::GiveUp

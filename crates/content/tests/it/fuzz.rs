@@ -2,13 +2,14 @@
 //! panics, and offers nothing but links. `cargo xtask attack` runs these with many more cases.
 
 use std::io::Cursor;
+use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_content::input::{Format, InputReader};
 use docstokg_content::landing_page::extract;
 use docstokg_content::resolver::{
-    Applies, Arxiv, Crossref, EuropePmc, OpenAlex, Outcome, Pmc, Resolver, ResolverId, Unpaywall,
-    Wayback, contained,
+    Arxiv, Crossref, EuropePmc, OpenAlex, Outcome, Pmc, Resolver, ResolverId, ResolverSpec,
+    Unpaywall, Wayback, contained,
 };
 use docstokg_content::sniff::{classify, pdf_tail};
 use docstokg_content::web::{BoxFuture, Web};
@@ -164,13 +165,14 @@ proptest! {
 /// Panics at one work, and finds nothing for the others.
 struct Panicking;
 
-impl Resolver for Panicking {
-    fn id(&self) -> ResolverId {
-        ResolverId::stored("panicking")
-    }
+static PANICKING: ResolverSpec =
+    ResolverSpec::base(ResolverId::new("panicking"), "panicking", |_| {
+        Arc::new(Panicking)
+    });
 
-    fn applies(&self, _: &Work) -> Applies {
-        Applies::Yes
+impl Resolver for Panicking {
+    fn spec(&self) -> &'static ResolverSpec {
+        &PANICKING
     }
 
     fn resolve<'a>(&'a self, works: &'a [Work], _: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {

@@ -107,7 +107,7 @@ impl History {
         let spared = matches!(last.reason, Reason::Offline | Reason::RateLimited);
         let hopeless = last.status.is_none() && !spared && (HOPELESS..STATED).contains(&last.wait);
         let due = last.at + last.wait;
-        let late = id == resolver::WAYBACK && due.since(self.first.unwrap()) > ARCHIVE;
+        let late = id == resolver::wayback::ID && due.since(self.first.unwrap()) > ARCHIVE;
         let given_up = answers.count() > 3 || self.host_failures() >= 3 || hopeless || late;
         (!self.is_final && !given_up).then_some(due)
     }
@@ -258,7 +258,7 @@ impl Oracle {
                 let location = state.candidate(candidate)?;
                 match location.offers {
                     Offers::Landing => history.page_due(),
-                    _ => history.file_due(location.resolver == resolver::WAYBACK),
+                    _ => history.file_due(location.resolver == resolver::wayback::ID),
                 }
             }
         }

@@ -16,6 +16,8 @@ mod order;
 mod pmc;
 // Mirrors and secrets.
 mod settings;
+// The list of all, and the table that is made of it.
+mod specs;
 // Copies ranked, addresses refused.
 mod unpaywall;
 // What is gone.

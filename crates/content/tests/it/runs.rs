@@ -15,7 +15,8 @@ use docstokg_bulk::queue::Mode;
 use docstokg_bulk::scheduler::Ended;
 use docstokg_content::input::{Format, InputReader};
 use docstokg_content::reason::Reason;
-use docstokg_content::resolver::settings::{Credentials, Secret, Settings};
+use docstokg_content::resolver::settings::{Credentials, Settings};
+use docstokg_content::resolver::specs;
 use docstokg_content::run::inputs::{Inputs, Listed};
 use docstokg_content::run::{Options, Parts, Run, open_directory, report};
 use docstokg_content::web::BoxFuture;
@@ -119,10 +120,7 @@ impl World {
         let simulation = Simulation::new();
         let web = Web::new(origins, simulation.boot());
         let mut settings = Settings {
-            credentials: Credentials {
-                mailto: Some(Secret::new("reader@simulated-library.org")),
-                ..Credentials::default()
-            },
+            credentials: Credentials::default().with_mailto("reader@simulated-library.org"),
             ..Settings::default()
         };
         let mut endpoints = serde_json::to_value(&settings.endpoints).unwrap();
@@ -687,16 +685,11 @@ fn one_429_of_a_service_costs_no_work() {
         (service == "unpaywall").then(|| "http://api.example/v2/".to_owned())
     });
     let (ended, took, progress) = world.run(Box::new(Listed::new("list", dois(600))), |options| {
-        options.choice.disable = [
-            "openalex",
-            "crossref",
-            "pmc",
-            "europe_pmc",
-            "landing_page",
-            "wayback",
-        ]
-        .map(|name| name.parse().unwrap())
-        .into();
+        options.choice.disable = specs()
+            .iter()
+            .map(|spec| spec.id)
+            .filter(|id| id.as_str() != "unpaywall")
+            .collect();
     });
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
     assert_eq!(

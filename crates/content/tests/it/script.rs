@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use docstokg_content::identifier::Identifier;
 use docstokg_content::location::Location;
-use docstokg_content::resolver::settings::{Credentials, Secret, Settings};
-use docstokg_content::resolver::{Outcome, Resolver};
+use docstokg_content::resolver::settings::{Credentials, Settings};
+use docstokg_content::resolver::{Outcome, Resolver, crossref, openalex};
 use docstokg_content::web::{Answer, Ask, BoxFuture, Web, WebError};
 use docstokg_content::work::Work;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -159,13 +159,10 @@ pub(crate) fn fixture(path: &str) -> Vec<u8> {
 
 /// Settings with every credential set.
 pub(crate) fn settings() -> Arc<Settings> {
-    let credentials = Credentials {
-        mailto: Some(Secret::new(MAIL)),
-        unpaywall_email: None,
-        openalex_key: Some(Secret::new(format!(" {OPENALEX_KEY}\n"))),
-        crossref_plus_token: Some(Secret::new(CROSSREF_TOKEN)),
-        ..Credentials::default()
-    };
+    let credentials = Credentials::default()
+        .with_mailto(MAIL)
+        .with(&openalex::KEY, format!(" {OPENALEX_KEY}\n"))
+        .with(&crossref::PLUS_TOKEN, CROSSREF_TOKEN);
     Arc::new(Settings {
         credentials,
         ..Settings::default()

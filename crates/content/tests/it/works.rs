@@ -16,13 +16,14 @@ fn what_is_learned_fills_gaps_and_overwrites_nothing() {
         identifiers: ids(&["10.1000/a", "2101.00001v9"]),
         title: Some("First".to_owned()),
         year: Some(2021),
-        retracted: false,
+        ..Learned::default()
     });
     work.learn(&Learned {
         identifiers: ids(&["10.1000/b", "pmid:5"]),
         title: Some("Second".to_owned()),
         year: Some(1),
         retracted: true,
+        ..Learned::default()
     });
     assert_eq!(
         work.identifiers,

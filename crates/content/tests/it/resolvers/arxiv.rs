@@ -1,4 +1,4 @@
-use docstokg_content::resolver::{Applies, Arxiv, Resolver};
+use docstokg_content::resolver::{Applies, Arxiv, Need, Resolver};
 use docstokg_content::web::WebError;
 
 use crate::script::{Script, ask, fixture, resolve, settings, show, work};
@@ -85,6 +85,6 @@ fn nobody_is_asked_about_what_is_known() {
     assert!(web.asked().is_empty());
     assert_eq!(
         Arxiv::new(settings()).applies(&work("10.1000/a")),
-        Applies::No("no-arxiv-id")
+        Applies::No(&[Need::ArxivId])
     );
 }

@@ -1,7 +1,6 @@
 use std::sync::Arc;
 
-use docstokg_content::resolver::settings::Secret;
-use docstokg_content::resolver::{Applies, Crossref, Resolver};
+use docstokg_content::resolver::{Applies, Credential, Crossref, Need, Resolver, credentials};
 
 use crate::script::{Script, ask, assert_bad_answers_have_reasons, fixture, settings, show, work};
 
@@ -103,13 +102,17 @@ fn a_work_without_fields_is_a_clean_miss() {
     );
     assert_eq!(
         Crossref::new(settings()).applies(&work("pmid:1")),
-        Applies::No("no-doi")
+        Applies::No(&[Need::Doi])
     );
 }
 
 #[test]
 fn nonsense_has_reasons() {
     assert_bad_answers_have_reasons(&Crossref::new(settings()), "10.1000/a", API);
+}
+
+fn credential(key: &str) -> &'static Credential {
+    credentials().find(|known| known.key == key).unwrap()
 }
 
 #[test]
@@ -124,8 +127,10 @@ fn links_of_text_mining_services_are_taken_with_their_credentials_only() {
         "{shown}"
     );
     let mut with = (*settings()).clone();
-    with.credentials.elsevier_key = Some(Secret::new("elsevier-key-1"));
-    with.credentials.wiley_token = Some(Secret::new("wiley-token-1"));
+    with.credentials = with
+        .credentials
+        .with(credential("elsevier_api_key"), "elsevier-key-1")
+        .with(credential("wiley_tdm_token"), "wiley-token-1");
     let shown = show(
         &ask(
             &Crossref::new(Arc::new(with.clone())),

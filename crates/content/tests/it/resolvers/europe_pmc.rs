@@ -1,4 +1,4 @@
-use docstokg_content::resolver::{Applies, EuropePmc, Resolver};
+use docstokg_content::resolver::{Applies, EuropePmc, Need, Resolver};
 
 use crate::script::{Script, ask, assert_bad_answers_have_reasons, fixture, settings, show, work};
 
@@ -34,7 +34,7 @@ fn every_kind_of_identifier_has_its_query() {
     }
     assert_eq!(
         EuropePmc::new(settings()).applies(&work("W1")),
-        Applies::No("no-doi")
+        Applies::No(&[Need::PmcId, Need::PubMedId, Need::Doi])
     );
 }
 

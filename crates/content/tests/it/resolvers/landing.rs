@@ -1,5 +1,5 @@
 use docstokg_content::landing_page;
-use docstokg_content::resolver::{Applies, LandingPage, Resolver};
+use docstokg_content::resolver::{Applies, LandingPage, Need, Resolver};
 use docstokg_content::web::WebError;
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
@@ -135,7 +135,7 @@ fn walls_are_named_and_other_failures_have_their_reasons() {
     );
     assert_eq!(
         LandingPage::new(settings()).applies(&work("pmid:1")),
-        Applies::No("no-doi")
+        Applies::No(&[Need::Url, Need::Doi])
     );
 }
 

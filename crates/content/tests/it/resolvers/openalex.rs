@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use docstokg_content::resolver::settings::Settings;
-use docstokg_content::resolver::{Applies, OpenAlex, Outcome, Resolver};
+use docstokg_content::resolver::{Applies, Need, OpenAlex, Outcome, Resolver};
 
 use crate::script::{Script, ask, assert_bad_answers_have_reasons, fixture, settings, show, work};
 
@@ -43,7 +43,13 @@ fn every_kind_of_identifier_has_its_path() {
     }
     assert_eq!(
         OpenAlex::new(settings()).applies(&work("https://example.org/x")),
-        Applies::No("no-identifier")
+        Applies::No(&[
+            Need::Doi,
+            Need::ArxivId,
+            Need::PubMedId,
+            Need::PmcId,
+            Need::OpenAlexId
+        ])
     );
 }
 

@@ -1,4 +1,4 @@
-use docstokg_content::resolver::{Applies, Pmc, Resolver};
+use docstokg_content::resolver::{Applies, Need, Pmc, Resolver};
 
 use crate::script::{Script, ask, assert_bad_answers_have_reasons, fixture, settings, show, work};
 
@@ -97,7 +97,10 @@ fn nonsense_has_reasons() {
         let shown = show(&ask(&pmc, &["PMC7"], &Script::new().on(BUCKET, 200, body))[0]);
         assert!(shown.starts_with("xml_error Some(200)"), "{shown}");
     }
-    assert_eq!(pmc.applies(&work("2101.00001")), Applies::No("no-pmcid"));
+    assert_eq!(
+        pmc.applies(&work("2101.00001")),
+        Applies::No(&[Need::PmcId, Need::Doi, Need::PubMedId])
+    );
 }
 
 fn listing(versions: &[u32]) -> String {

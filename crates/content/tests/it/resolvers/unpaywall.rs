@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use docstokg_content::resolver::settings::{Credentials, Secret, Settings};
-use docstokg_content::resolver::{Applies, Resolver, Unpaywall};
+use docstokg_content::resolver::settings::{Credentials, Settings};
+use docstokg_content::resolver::{Applies, Need, Resolver, Unpaywall};
 
 use crate::script::{Script, ask, assert_bad_answers_have_reasons, fixture, settings, show, work};
 
@@ -46,9 +46,9 @@ fn a_refused_address_is_not_repeated() {
 #[test]
 fn without_a_real_address_it_is_unavailable() {
     let with = |mail: Option<&str>| {
-        let credentials = Credentials {
-            mailto: mail.map(Secret::new),
-            ..Credentials::default()
+        let credentials = match mail {
+            Some(mail) => Credentials::default().with_mailto(mail),
+            None => Credentials::default(),
         };
         Unpaywall::new(Arc::new(Settings {
             credentials,
@@ -74,7 +74,7 @@ fn without_a_real_address_it_is_unavailable() {
     assert_eq!(with(Some("reader@library.edu")), None);
     assert_eq!(
         Unpaywall::new(settings()).applies(&work("2101.00001")),
-        Applies::No("no-doi")
+        Applies::No(&[Need::Doi])
     );
 }
 

@@ -1,4 +1,4 @@
-use docstokg_content::resolver::{Applies, Resolver, Wayback};
+use docstokg_content::resolver::{Applies, Need, Resolver, Wayback};
 use docstokg_content::web::WebError;
 use docstokg_content::work::Work;
 use url::Url;
@@ -49,7 +49,7 @@ fn nothing_kept_is_a_clean_miss() {
     }
     assert_eq!(
         Wayback::new(settings()).applies(&work("10.1000/a")),
-        Applies::No("no-failed-urls")
+        Applies::No(&[Need::DeadLink])
     );
     assert_eq!(
         Wayback::new(settings()).applies(&gone(&["https://gone.example/a"])),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use docstokg_content::resolver::endpoints::Endpoints;
-use docstokg_content::resolver::settings::{Credentials, Secret, Settings};
+use docstokg_content::resolver::settings::{Credentials, Settings};
 use docstokg_content::web::{Answer, Ask, BoxFuture, Web, WebError};
 use docstokg_origin_sim::scholarly::Library;
 use docstokg_origin_sim::{Arrival, Piece, Reply};
@@ -45,10 +45,7 @@ impl Simulated {
             *base = self.library.endpoint(name).unwrap().into();
         }
         let endpoints = serde_json::from_value(endpoints.into()).unwrap();
-        let credentials = Credentials {
-            mailto: Some(Secret::new("reader@library.edu")),
-            ..Credentials::default()
-        };
+        let credentials = Credentials::default().with_mailto("reader@library.edu");
         Arc::new(Settings {
             endpoints,
             credentials,

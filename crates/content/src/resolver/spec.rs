@@ -1,0 +1,283 @@
+//! What is known about a resolver before it is asked.
+//!
+//! A resolver is one file: its [`ResolverSpec`], the requests it builds and the answers it reads.
+//! Names, order, presets, endpoints, credentials, the sentences of `explain` and the table in
+//! `docs/download.md` all follow from the spec, so that adding a resolver is adding its file, its
+//! fixtures and one line in the list of [`specs`](super::specs).
+
+use std::fmt;
+use std::sync::Arc;
+
+use url::Url;
+
+use super::order::Preset;
+use super::settings::Settings;
+use super::{Resolver, ResolverId};
+use crate::identifier::Doi;
+use crate::work::Work;
+
+/// Describes a resolver.
+#[derive(Debug)]
+pub struct ResolverSpec {
+    /// Its name in config, on the command line and in manifests.
+    pub id: ResolverId,
+    /// Its name in sentences.
+    pub title: &'static str,
+    /// Other spellings that users may write.
+    pub aliases: &'static [&'static str],
+    /// The services it asks; the first is the one that look-ups go to.
+    pub endpoints: &'static [&'static Endpoint],
+    /// What it sends to identify its user, beside `identity.mailto`.
+    pub credentials: &'static [&'static Credential],
+    /// What has to be known of a work: any one of these.
+    pub needs: &'static [Need],
+    /// What asking it costs.
+    pub cost: Cost,
+    /// The smallest preset that has it.
+    pub preset: Preset,
+    /// Its position among the others, lowest first.
+    pub rank: u8,
+    /// Where it stands when a work is one of its own.
+    pub early: Option<Early>,
+    /// Why it is asked, as `explain` and the table of sources say it.
+    pub why: &'static str,
+    /// Whether it has full texts as XML.
+    pub has_xml: bool,
+    /// Whether a location of it is the work's file by its word alone; otherwise a file that names
+    /// another work is refused.
+    pub vouches: bool,
+    /// Tells whether a DOI or link is one of its own records, so that it can be asked about it.
+    pub claims: fn(Mention<'_>) -> bool,
+    /// Sets it up.
+    pub build: fn(&Arc<Settings>) -> Arc<dyn Resolver>,
+}
+
+/// A service that a resolver asks.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Its key below `resolvers.endpoints` in the configuration.
+    pub key: &'static str,
+    /// Its public address.
+    pub address: &'static str,
+    /// What it is.
+    pub about: &'static str,
+}
+
+/// What identifies the user to a service.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Credential {
+    /// Its key below `resolvers` in the configuration.
+    pub key: &'static str,
+    /// The environment variable that replaces it.
+    pub variable: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// What holds where it is not configured.
+    pub default: &'static str,
+    /// How it reaches the service.
+    pub sent: Sent,
+}
+
+impl Credential {
+    /// Returns the header that carries it, if one does.
+    pub(super) const fn header(&self) -> Option<&SecretHeader> {
+        match &self.sent {
+            Sent::Header(header) => Some(header),
+            Sent::EmailAddress => None,
+        }
+    }
+}
+
+/// How a credential reaches its service.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// As an e-mail address in the query.
+    EmailAddress,
+    /// In a header.
+    Header(SecretHeader),
+}
+
+/// A header with a credential in it, and the only hosts that get it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SecretHeader {
+    /// The name of the header, in lower case.
+    pub name: &'static str,
+    /// What stands before the credential.
+    pub before: &'static str,
+    /// Which requests carry it.
+    pub to: Recipient,
+    /// A credential without which this one is not sent.
+    pub beside: Option<&'static Credential>,
+}
+
+/// Which requests carry a credential.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Recipient {
+    /// Those to these services, wherever they are configured to be.
+    Endpoints(&'static [&'static Endpoint]),
+    /// Those by https to this host, which answers nothing without the credential.
+    Host(&'static str),
+}
+
+/// Something that may be known of a work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Its DOI.
+    Doi,
+    /// Its arXiv id.
+    ArxivId,
+    /// Its `PubMed` id.
+    PubMedId,
+    /// Its `PubMed` Central id.
+    PmcId,
+    /// Its `OpenAlex` id.
+    OpenAlexId,
+    /// A URL of it.
+    Url,
+    /// A URL of it that is gone.
+    DeadLink,
+    /// A DOI or a link of the resolver's own records.
+    OwnRecord,
+}
+
+impl Need {
+    /// Names it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Doi => "DOI",
+            Self::ArxivId => "arXiv id",
+            Self::PubMedId => "PubMed id",
+            Self::PmcId => "PMC id",
+            Self::OpenAlexId => "OpenAlex id",
+            Self::Url => "URL",
+            Self::DeadLink => "dead link",
+            Self::OwnRecord => "DOI or link of its own",
+        }
+    }
+
+    fn is_met(self, work: &Work, spec: &ResolverSpec) -> bool {
+        let ids = &work.identifiers;
+        match self {
+            Self::Doi => ids.doi.is_some(),
+            Self::ArxivId => ids.arxiv.is_some(),
+            Self::PubMedId => ids.pmid.is_some(),
+            Self::PmcId => ids.pmcid.is_some(),
+            Self::OpenAlexId => ids.openalex.is_some(),
+            Self::Url => ids.url.is_some(),
+            Self::DeadLink => !work.failed_urls.is_empty(),
+            Self::OwnRecord => work.mentions().any(spec.claims),
+        }
+    }
+}
+
+/// A DOI or link by which a work is known, from the user or from another resolver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mention<'a> {
+    /// Its DOI.
+    Doi(&'a Doi),
+    /// The URL that the user wrote.
+    Written(&'a Url),
+    /// A location that another resolver found.
+    Found(&'a Url),
+}
+
+impl<'a> Mention<'a> {
+    /// Returns the link, if it is one.
+    #[must_use]
+    pub const fn link(self) -> Option<&'a Url> {
+        match self {
+            Self::Doi(_) => None,
+            Self::Written(url) | Self::Found(url) => Some(url),
+        }
+    }
+}
+
+/// What asking a resolver costs, the cheapest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cost {
+    /// A request to an API.
+    Api,
+    /// Pages made for people, at the publisher's host.
+    Page,
+    /// An archive that answers a few requests a minute: the last resort.
+    Archive,
+}
+
+/// A position before all ranks, for works that are a resolver's own.
+#[derive(Debug)]
+pub struct Early {
+    /// The position among those that stand early, lowest first.
+    pub rank: u8,
+    /// Tells whether a work is one of its own.
+    pub when: fn(&Work) -> bool,
+    /// Why it stands there.
+    pub why: &'static str,
+}
+
+/// Whether a resolver can be asked about a work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applies {
+    /// It can.
+    Yes,
+    /// It cannot: none of these is known.
+    No(&'static [Need]),
+}
+
+/// Says that none of some needs is met.
+pub(super) struct Unmet(pub(super) &'static [Need]);
+
+impl fmt::Display for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no {} is known", alternatives(self.0))
+    }
+}
+
+/// Lists needs: `A`, `A or B`, `A, B or C`.
+pub(super) fn alternatives(needs: &[Need]) -> String {
+    let names: Vec<&str> = needs.iter().map(|need| need.as_str()).collect();
+    match names.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+impl ResolverSpec {
+    /// What most resolvers have in common: APIs whose word is taken, that know works by
+    /// identifiers and need no credential.
+    #[must_use]
+    pub const fn base(
+        id: ResolverId,
+        title: &'static str,
+        build: fn(&Arc<Settings>) -> Arc<dyn Resolver>,
+    ) -> Self {
+        Self {
+            id,
+            title,
+            aliases: &[],
+            endpoints: &[],
+            credentials: &[],
+            needs: &[Need::Doi],
+            cost: Cost::Api,
+            preset: Preset::Broad,
+            rank: u8::MAX,
+            early: None,
+            why: "",
+            has_xml: false,
+            vouches: true,
+            claims: |_| false,
+            build,
+        }
+    }
+
+    /// Returns whether it can be asked about a work, by what is known of it now.
+    #[must_use]
+    pub fn applies(&self, work: &Work) -> Applies {
+        if self.needs.iter().any(|need| need.is_met(work, self)) {
+            Applies::Yes
+        } else {
+            Applies::No(self.needs)
+        }
+    }
+}

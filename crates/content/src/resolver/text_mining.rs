@@ -1,0 +1,60 @@
+//! Services for text mining of publishers: Crossref names their links, and each answers only to
+//! its own credential.
+
+use url::Url;
+
+use super::spec::{Credential, Recipient, SecretHeader, Sent};
+
+/// The host of Elsevier's service, as it documents it.
+const ELSEVIER: &str = "api.elsevier.com";
+
+/// The key for text mining at Elsevier.
+pub(super) static ELSEVIER_KEY: Credential = Credential {
+    key: "elsevier_api_key",
+    variable: "ELSEVIER_API_KEY",
+    about: "The key for text mining at Elsevier; sent to api.elsevier.com only",
+    default: "none",
+    sent: Sent::Header(SecretHeader {
+        name: "x-els-apikey",
+        before: "",
+        to: Recipient::Host(ELSEVIER),
+        beside: None,
+    }),
+};
+
+/// The token of an institution at Elsevier.
+pub(super) static ELSEVIER_INSTTOKEN: Credential = Credential {
+    key: "elsevier_insttoken",
+    variable: "ELSEVIER_INSTTOKEN",
+    about: "The token of your institution at Elsevier, beside the key",
+    default: "none",
+    sent: Sent::Header(SecretHeader {
+        name: "x-els-insttoken",
+        before: "",
+        to: Recipient::Host(ELSEVIER),
+        beside: Some(&ELSEVIER_KEY),
+    }),
+};
+
+/// The token for text mining at Wiley.
+pub(super) static WILEY_TOKEN: Credential = Credential {
+    key: "wiley_tdm_token",
+    variable: "WILEY_TDM_TOKEN",
+    about: "The token for text mining at Wiley; sent to api.wiley.com only",
+    default: "none",
+    sent: Sent::Header(SecretHeader {
+        name: "wiley-tdm-client-token",
+        before: "",
+        to: Recipient::Host("api.wiley.com"),
+        beside: None,
+    }),
+};
+
+/// Asks for the PDF where the form of an article is chosen in the query; tells whether it is.
+pub(super) fn choose_pdf(url: &mut Url) -> bool {
+    let chooses = url.host_str() == Some(ELSEVIER);
+    if chooses {
+        url.set_query(Some("httpAccept=application/pdf"));
+    }
+    chooses
+}
