@@ -216,7 +216,12 @@ fn is_its_page(
 /// Tells whether a URL says that it leads to a supplement, a figure, a review or the like of a
 /// work, not to the work.
 pub(crate) fn names_another_file(url: &Url) -> bool {
-    titles::words(url.path())
+    is_other_file_name(url.path())
+}
+
+/// Tells whether the name of a file says that it is a supplement, a figure, a review or the like.
+pub(crate) fn is_other_file_name(name: &str) -> bool {
+    titles::words(name)
         .iter()
         .any(|word| labels::is_other_file(word))
 }

@@ -48,6 +48,13 @@ impl Checksum {
         (hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
             .then(|| Self::Md5(hex.to_ascii_lowercase()))
     }
+
+    /// Reads a SHA-256 in hex; `None` for anything else.
+    #[must_use]
+    pub fn sha256(hex: &str) -> Option<Self> {
+        (hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            .then(|| Self::Sha256(hex.to_ascii_lowercase()))
+    }
 }
 
 /// One place where a file may be.
@@ -229,7 +236,8 @@ pub fn is_walled(url: &Url) -> bool {
     WALLED.iter().any(|suffix| host_is(url, suffix))
 }
 
-fn host_is(url: &Url, suffix: &str) -> bool {
+/// Tells whether a URL is at a host or below it.
+pub(crate) fn host_is(url: &Url, suffix: &str) -> bool {
     url.host_str().is_some_and(|host| {
         host.strip_suffix(suffix)
             .is_some_and(|before| before.is_empty() || before.ends_with('.'))

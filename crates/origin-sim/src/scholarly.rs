@@ -20,6 +20,7 @@ mod arxiv;
 mod asked;
 mod central;
 mod client;
+mod deposits;
 mod file;
 mod hosts;
 mod input;
@@ -35,6 +36,7 @@ mod world;
 pub use input::{InputLine, Names};
 pub use truth::{Because, Copied, FileKind, Truth};
 
+use deposits::services;
 use hosts::Behaviour;
 use world::World;
 
@@ -60,6 +62,8 @@ pub struct Plan {
     pub scale: u32,
     /// What goes wrong.
     pub faults: Faults,
+    /// How many works there are beside those, each in a repository that no catalogue knows of.
+    pub deposits: usize,
     /// The sizes of files, in bytes.
     pub file_bytes: Range<usize>,
 }
@@ -71,6 +75,7 @@ impl Default for Plan {
             works: 300,
             scale: 1,
             faults: Faults::Usual,
+            deposits: 0,
             file_bytes: 20 << 10..200 << 10,
         }
     }
@@ -98,9 +103,13 @@ impl Library {
             .papers
             .iter()
             .map(|paper| truth::of(&world, paper))
+            .chain(world.deposits.iter().map(|deposit| deposit.truth(&world)))
             .collect();
         Self {
-            input: input::lines(&world),
+            input: input::lines(&world)
+                .into_iter()
+                .chain(deposits::lines(&world))
+                .collect(),
             truth,
             world: Arc::new(world),
         }
@@ -110,15 +119,7 @@ impl Library {
     #[must_use]
     pub fn origins(&self) -> Vec<Origin> {
         let faults = self.world.has_faults();
-        let service = |host: &str, answer: fn(&World, &Arrival) -> Reply| {
-            self.origin(host, move |world, arrival, _| {
-                if arrival.path == "/robots.txt" {
-                    Reply::status(404)
-                } else {
-                    answer(world, arrival)
-                }
-            })
-        };
+        let service = |host, answer| self.service(host, answer);
         let mut unpaywall = service(hosts::UNPAYWALL, unpaywall::answer);
         if faults {
             let sorry = Reply::status(503)
@@ -151,7 +152,35 @@ impl Library {
                 origin
             });
         }
+        origins.extend(self.repositories());
         origins
+    }
+
+    /// Returns the hosts of repositories and of the directory of open journals.
+    fn repositories(&self) -> [Origin; 10] {
+        [
+            self.service(hosts::ZENODO, services::zenodo),
+            self.service(hosts::FIGSHARE, services::figshare),
+            self.origin(hosts::FIGSHARE_FILES, services::figshare_files),
+            self.service(hosts::OSF_API, services::osf_api),
+            self.service(hosts::OSF, services::osf),
+            self.service(hosts::OSF_FILES, services::osf),
+            self.service(hosts::HAL_API, services::hal_api),
+            self.service(hosts::HAL, services::hal),
+            self.service(hosts::DOAJ, services::doaj),
+            self.service(hosts::OPEN_JOURNAL, services::open_journal),
+        ]
+    }
+
+    /// Scripts a service without robots.txt.
+    fn service(&self, host: &str, answer: fn(&World, &Arrival) -> Reply) -> Origin {
+        self.origin(host, move |world, arrival, _| {
+            if arrival.path == "/robots.txt" {
+                Reply::status(404)
+            } else {
+                answer(world, arrival)
+            }
+        })
     }
 
     /// Scripts a host with its limits.

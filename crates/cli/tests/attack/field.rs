@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::process::Command;
 use std::time::Duration;
 
+use docstokg_content::resolver::endpoints;
 use docstokg_hub::clock::BootInstant;
 use docstokg_origin_sim::hostile::redirect_without_end;
 use docstokg_origin_sim::{Origin, Reply};
@@ -356,20 +357,8 @@ fn interleaved(healthy: &[String], lines: &[String]) -> Vec<String> {
 /// The configuration of every run: short timeouts, breakers that stay closed, so that every attack
 /// is tried, and no service whose name would have to be resolved.
 pub(crate) fn config() -> String {
-    let services = [
-        "openalex",
-        "openalex_content",
-        "crossref",
-        "datacite",
-        "arxiv",
-        "pmc_id_converter",
-        "pmc_bucket",
-        "europe_pmc",
-    ];
-    let services = services
-        .iter()
-        .chain(&["europe_pmc_articles", "doi", "wayback", "unpaywall"]);
-    let endpoints = services
+    let endpoints = endpoints()
+        .map(|endpoint| endpoint.key)
         .map(|service| format!("    {service}: \"http://{HOST}/{service}/\""))
         .collect::<Vec<_>>()
         .join("\n");

@@ -136,7 +136,7 @@ pub enum Need {
     Url,
     /// A URL of it that is gone.
     DeadLink,
-    /// A DOI or a link of the resolver's own records.
+    /// A record of the resolver itself, known by a DOI or link.
     OwnRecord,
 }
 
@@ -152,7 +152,7 @@ impl Need {
             Self::OpenAlexId => "OpenAlex id",
             Self::Url => "URL",
             Self::DeadLink => "dead link",
-            Self::OwnRecord => "DOI or link of its own",
+            Self::OwnRecord => "record of its own",
         }
     }
 

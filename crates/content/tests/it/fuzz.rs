@@ -22,7 +22,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use proptest::prelude::*;
 use url::Url;
 
-use crate::resolvers::mutations::check;
+use crate::resolvers::mutations::{check, repositories};
 use crate::script::{Script, fixture, settings, work};
 
 /// The longest that one reading may take, in a debug build on a busy machine.
@@ -107,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn answers_of_services_are_read_or_refused(which in 0..12_usize, seed in any::<u64>()) {
+    fn answers_of_services_are_read_or_refused(which in 0..20_usize, seed in any::<u64>()) {
         let any = |body: Vec<u8>| Script::new().with("https://", 200, body, &[], "https://service.example/");
         let (one, two) = ([work("10.1000/a")], [work("10.1000/a"), work("10.1000/b")]);
         let mut gone = work("10.1000/a");
@@ -126,7 +126,11 @@ proptest! {
             8 => run(&Pmc::new(settings), &[work("PMC123.2")], "pmc/metadata.json"),
             9 => run(&Pmc::new(settings), &[work("PMC500")], "pmc/listing.xml"),
             10 => run(&Arxiv::new(settings), &[work("2002.00741")], "arxiv/feed.xml"),
-            _ => run(&Wayback::new(settings), &[gone], "wayback/cdx.json"),
+            11 => run(&Wayback::new(settings), &[gone], "wayback/cdx.json"),
+            _ => {
+                let (resolver, id, path) = &repositories()[which - 12];
+                run(&**resolver, &[work(id)], path);
+            }
         });
     }
 

@@ -2,8 +2,14 @@
 mod arxiv;
 // Links for miners, and DataCite for what Crossref does not know.
 mod crossref;
+// Articles of open journals, files and pages told apart.
+mod doaj;
 // Only what is open, and only of the work asked for.
 mod europe_pmc;
+// The article among the files of an item, and what belongs to an article only.
+mod figshare;
+// Documents by DOI and by their own ids.
+mod hal;
 // Pages, stubs and walls.
 mod landing;
 // All of them, with answers that nobody should trust.
@@ -12,6 +18,8 @@ pub(crate) mod mutations;
 mod openalex;
 // Who is asked, and why.
 mod order;
+// Preprints by their ids.
+mod osf;
 // Conversion, listing, metadata, checksums.
 mod pmc;
 // Mirrors and secrets.
@@ -22,3 +30,5 @@ mod specs;
 mod unpaywall;
 // What is gone.
 mod wayback;
+// The article among the files of a record.
+mod zenodo;

@@ -291,6 +291,7 @@ fn a_run_gets_everything_that_can_be_had_and_draws_no_429() {
             scale: 5,
             faults: Faults::Usual,
             file_bytes: 3_000..9_000,
+            ..Plan::default()
         });
         let world = World::of(&library);
         let (ended, took, progress) = world.run(
@@ -574,6 +575,7 @@ fn xml_is_fetched_beside_pdf_where_it_is_wanted_and_there() {
         scale: 5,
         faults: Faults::None,
         file_bytes: 3_000..5_000,
+        ..Plan::default()
     });
     let world = World::of(&library);
     let (ended, ..) = world.run(

@@ -24,6 +24,7 @@ fn library() -> Library {
     Library::generate(&Plan {
         works: 300,
         scale: 1000,
+        deposits: 42,
         file_bytes: 4000..8000,
         ..Plan::default()
     })
@@ -175,6 +176,7 @@ fn an_obedient_downloader_gets_what_can_be_had_and_nothing_else() {
             works: 80,
             scale: 1000,
             file_bytes: 4000..8000,
+            deposits: 14,
             faults: Faults::Usual,
         }));
     }
@@ -184,6 +186,7 @@ fn an_obedient_downloader_gets_what_can_be_had_and_nothing_else() {
         file_bytes: 4000..8000,
         faults: Faults::None,
         seed: 9,
+        deposits: 5,
     });
     assert_eq!(download_all(&calm), HashMap::new());
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{Library, hosts};
 
 /// The services, as clients name them.
-const SERVICES: [&str; 12] = [
+const SERVICES: [&str; 17] = [
     "openalex",
     "openalex_content",
     "unpaywall",
@@ -18,6 +18,11 @@ const SERVICES: [&str; 12] = [
     "europe_pmc_articles",
     "doi",
     "wayback",
+    "zenodo",
+    "figshare",
+    "osf",
+    "hal",
+    "doaj",
 ];
 
 impl Library {

@@ -227,6 +227,17 @@ pub(super) const EBI: &str = "www.ebi.ac.uk";
 pub(super) const EUROPE_PMC: &str = "europepmc.org";
 pub(super) const DOI: &str = "doi.org";
 pub(super) const WAYBACK: &str = "web.archive.org";
+pub(super) const ZENODO: &str = "zenodo.org";
+pub(super) const FIGSHARE: &str = "api.figshare.com";
+pub(super) const FIGSHARE_FILES: &str = "ndownloader.figshare.com";
+pub(super) const OSF_API: &str = "api.osf.io";
+pub(super) const OSF: &str = "osf.io";
+pub(super) const OSF_FILES: &str = "files.osf.io";
+pub(super) const HAL_API: &str = "api.archives-ouvertes.fr";
+pub(super) const HAL: &str = "hal.science";
+pub(super) const DOAJ: &str = "doaj.org";
+/// A journal that DOAJ lists.
+pub(super) const OPEN_JOURNAL: &str = "open-journal.example";
 
 /// One limit of a host: the role or kind it is for, the beginning of the paths it is for, how many,
 /// in what time.
@@ -293,6 +304,18 @@ pub(super) fn limits() -> Vec<Limit> {
     ];
     limits.extend(publishers().map(|publisher| all(publisher.host, 2, "SECOND")));
     limits.push(all(CDN, 2, "SECOND"));
+    limits.extend([
+        all(ZENODO, 60, "MINUTE"),
+        all(FIGSHARE, 1, "SECOND"),
+        all(FIGSHARE_FILES, 2, "SECOND"),
+        all(OSF_API, 100, "HOUR"),
+        all(OSF, 2, "SECOND"),
+        all(OSF_FILES, 2, "SECOND"),
+        all(HAL_API, 2, "SECOND"),
+        all(HAL, 2, "SECOND"),
+        all(DOAJ, 2, "SECOND"),
+        all(OPEN_JOURNAL, 2, "SECOND"),
+    ]);
     limits
 }
 
@@ -312,6 +335,11 @@ pub(super) fn endpoint(service: &str) -> Option<String> {
         "europe_pmc_articles" => (EUROPE_PMC, "/articles/"),
         "doi" => (DOI, "/"),
         "wayback" => (WAYBACK, "/"),
+        "zenodo" => (ZENODO, "/api/"),
+        "figshare" => (FIGSHARE, "/v2/"),
+        "osf" => (OSF_API, "/v2/"),
+        "hal" => (HAL_API, "/"),
+        "doaj" => (DOAJ, "/api/v4/"),
         _ => return None,
     };
     Some(format!("http://{host}{path}"))

@@ -28,7 +28,7 @@ pub struct Copied {
     /// Its size in bytes.
     pub bytes: usize,
     /// Who leads to it, directly or by a page: `openalex`, `unpaywall`, `crossref`, `arxiv`, `pmc`,
-    /// `europe_pmc`, `landing_page`, `wayback`.
+    /// `europe_pmc`, `landing_page`, `wayback`, or the repository that has it.
     pub found_by: Vec<&'static str>,
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
+use super::deposits::{self, Deposit};
 use super::file::{self, Version};
 use super::hosts::Publisher;
 use super::paper::{Case, Central, Copy, Paper};
@@ -14,6 +15,7 @@ use super::{Faults, Plan};
 pub(super) struct World {
     pub(super) plan: Plan,
     pub(super) papers: Vec<Paper>,
+    pub(super) deposits: Vec<Deposit>,
     by_doi: HashMap<String, usize>,
     by_arxiv: HashMap<String, usize>,
     by_pmid: HashMap<u64, usize>,
@@ -49,6 +51,7 @@ impl World {
         };
         Self {
             plan: plan.clone(),
+            deposits: deposits::generate(plan.works, plan.deposits),
             by_doi: known()
                 .filter_map(|(at, paper)| Some((paper.doi.as_ref()?.0.clone(), at)))
                 .collect(),

@@ -1,9 +1,12 @@
 //! Every fixture with every value replaced by every kind of nonsense: nothing panics, and nothing
 //! but links is offered.
 
+use std::sync::Arc;
+
 use docstokg_content::location::Location;
 use docstokg_content::resolver::{
-    Arxiv, Crossref, EuropePmc, OpenAlex, Outcome, Pmc, Resolver, Unpaywall, Wayback,
+    Arxiv, Crossref, Doaj, EuropePmc, Figshare, Hal, OpenAlex, Osf, Outcome, Pmc, Resolver,
+    Unpaywall, Wayback, Zenodo,
 };
 use docstokg_content::work::Work;
 use serde_json::{Value, json};
@@ -85,6 +88,53 @@ pub(crate) fn check(
     }
 }
 
+/// The repositories, each with a work and an answer about it.
+pub(crate) fn repositories() -> [(Arc<dyn Resolver>, &'static str, &'static str); 8] {
+    let settings = settings();
+    [
+        (
+            Arc::new(Zenodo::new(settings.clone())),
+            "10.5281/zenodo.7000123",
+            "zenodo/record.json",
+        ),
+        (
+            Arc::new(Zenodo::new(settings.clone())),
+            "10.5281/zenodo.7000200",
+            "zenodo/dataset.json",
+        ),
+        (
+            Arc::new(Figshare::new(settings.clone())),
+            "10.6084/m9.figshare.9123456",
+            "figshare/article.json",
+        ),
+        (
+            Arc::new(Figshare::new(settings.clone())),
+            "10.6084/m9.figshare.9200001",
+            "figshare/many.json",
+        ),
+        (
+            Arc::new(Osf::new(settings.clone())),
+            "10.31234/osf.io/k3m7p",
+            "osf/preprint.json",
+        ),
+        (
+            Arc::new(Hal::new(settings.clone())),
+            "10.1000/tides",
+            "hal/search.json",
+        ),
+        (
+            Arc::new(Hal::new(settings.clone())),
+            "https://hal.science/hal-01234567",
+            "hal/search.json",
+        ),
+        (
+            Arc::new(Doaj::new(settings)),
+            "10.1000/bees",
+            "doaj/search.json",
+        ),
+    ]
+}
+
 #[test]
 fn no_value_of_any_answer_is_trusted() {
     let (one, two) = ([work("10.1000/a")], [work("10.1000/a"), work("10.1000/b")]);
@@ -156,6 +206,9 @@ fn no_value_of_any_answer_is_trusted() {
         mutations("pmc/metadata.json"),
         any,
     );
+    for (resolver, id, path) in repositories() {
+        check(&*resolver, &[work(id)], mutations(path), any);
+    }
     let mut gone = work("10.1000/a");
     gone.failed_urls = vec![Url::parse("https://gone.example/a.pdf").unwrap()];
     check(

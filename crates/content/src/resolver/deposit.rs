@@ -1,0 +1,249 @@
+//! Deposits: records of repositories that hold any number of files of any kind.
+//!
+//! A record may have twenty files, and be a dataset, a poster or the supplement of an article. A
+//! file is taken for the work only where the record is the one asked for, or says that it is the
+//! same work, and where one file of it stands out as the article. Everything else is an honest
+//! "not found": a wrong file is worse than none.
+
+use url::Url;
+
+use super::{Mention, Outcome, ResolverId};
+use crate::identifier::Doi;
+use crate::landing_page::is_other_file_name;
+use crate::location::{Checksum, Location, Offers};
+use crate::titles::{self, Likeness};
+use crate::web::BoxFuture;
+use crate::work::Work;
+
+/// Most records of one work that a repository is asked about.
+const MAX_RECORDS: usize = 3;
+
+/// Asks about the records that a work is known by, the certain ones first, until one has its file.
+pub(super) async fn first_found<'a, R: Clone + PartialEq>(
+    work: &'a Work,
+    record_of: fn(Mention<'a>) -> Option<R>,
+    look_up: impl Fn(R, Mention<'a>) -> BoxFuture<'a, Outcome>,
+) -> Outcome {
+    let mut asked: Vec<R> = Vec::new();
+    let mut outcome = Outcome::not_found("no record of it is known");
+    for mention in work.mentions() {
+        let Some(record) = record_of(mention).filter(|record| !asked.contains(record)) else {
+            continue;
+        };
+        outcome = look_up(record.clone(), mention).await;
+        asked.push(record);
+        if matches!(outcome, Outcome::Found(_)) || asked.len() == MAX_RECORDS {
+            break;
+        }
+    }
+    outcome
+}
+
+/// A file of a deposit.
+pub(super) struct DepositedFile {
+    pub(super) name: String,
+    pub(super) url: Url,
+    pub(super) size: Option<u64>,
+    pub(super) checksum: Option<Checksum>,
+}
+
+/// How a record is tied to the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tie {
+    /// It is the one asked for by DOI or URL, or states the DOI of the work as its own.
+    Same,
+    /// Another resolver named it; its file has to say that it is the work.
+    Unproven,
+}
+
+/// What a record says about which work it is.
+pub(super) struct Stated<'a> {
+    /// The DOIs under which it is the same work: its own, and those of other copies.
+    pub(super) dois: Vec<Doi>,
+    /// The DOIs of works that it only belongs to, as a supplement or a dataset does.
+    pub(super) belongs_to: Vec<Doi>,
+    pub(super) title: Option<&'a str>,
+}
+
+/// Tells how a record is tied to the work, or says why it is not.
+pub(super) fn tie(mention: Mention<'_>, work: &Work, stated: &Stated<'_>) -> Result<Tie, String> {
+    let doi = work.identifiers.doi.as_ref();
+    if let Mention::Written(_) = mention {
+        return Ok(Tie::Same);
+    }
+    if doi.is_some_and(|doi| stated.dois.iter().any(|own| same_record(own, doi))) {
+        return Ok(Tie::Same);
+    }
+    if let Mention::Doi(asked) = mention {
+        return Err(format!("the record is not the one of {asked}"));
+    }
+    if doi.is_some_and(|doi| stated.belongs_to.contains(doi)) {
+        return Err("the record belongs to the work and is not the work itself".to_owned());
+    }
+    match (stated.title, &work.title) {
+        (Some(own), Some(wanted)) if titles::compare(own, wanted) == Likeness::Different => {
+            Err("the record has another title".to_owned())
+        }
+        _ => Ok(Tie::Unproven),
+    }
+}
+
+/// Tells whether two DOIs name the same record, of whatever version: `.v2` and `_v2` at the end
+/// are versions.
+fn same_record(one: &Doi, other: &Doi) -> bool {
+    without_version(one.as_str()) == without_version(other.as_str())
+}
+
+/// Returns an id without the version at its end, `.v2` or `_v2`.
+pub(super) fn without_version(id: &str) -> &str {
+    let bare = id.trim_end_matches(|c: char| c.is_ascii_digit());
+    if bare.len() == id.len() {
+        return id;
+    }
+    bare.strip_suffix(".v")
+        .or_else(|| bare.strip_suffix("_v"))
+        .unwrap_or(id)
+}
+
+/// Words in the name of a file that say that it is the article.
+const ARTICLE_WORDS: [&str; 10] = [
+    "accepted",
+    "article",
+    "fulltext",
+    "manuscript",
+    "paper",
+    "postprint",
+    "preprint",
+    "proof",
+    "published",
+    "thesis",
+];
+
+/// Words in the name of a file that say that it is about the other files.
+const ABOUT_FILES: [&str; 8] = [
+    "agreement",
+    "changelog",
+    "codebook",
+    "dictionary",
+    "licence",
+    "license",
+    "questionnaire",
+    "readme",
+];
+
+/// Returns the file that is the article: the only PDF, or the only one that its name gives away.
+pub(super) fn article(
+    files: Vec<DepositedFile>,
+    title: Option<&str>,
+) -> Result<DepositedFile, String> {
+    let count = files.len();
+    let mut texts: Vec<DepositedFile> = files
+        .into_iter()
+        .filter(|file| is_pdf(&file.name) && !is_another(stem(&file.name)))
+        .collect();
+    if texts.len() > 1 {
+        texts.retain(|file| is_named_as_article(stem(&file.name), title));
+        if texts.len() != 1 {
+            return Err("it has several PDFs, and none stands out as the article".to_owned());
+        }
+    }
+    texts.pop().ok_or_else(|| match count {
+        0 => "it has no files".to_owned(),
+        1 => "its file is not a PDF of the article".to_owned(),
+        _ => format!("none of its {count} files is a PDF of the article"),
+    })
+}
+
+/// Tells whether a name ends as PDFs do.
+pub(super) fn is_pdf(name: &str) -> bool {
+    name.to_ascii_lowercase().ends_with(".pdf")
+}
+
+fn stem(name: &str) -> &str {
+    name.rsplit_once('.').map_or(name, |(stem, _)| stem)
+}
+
+fn is_another(stem: &str) -> bool {
+    is_other_file_name(stem)
+        || titles::words(stem)
+            .iter()
+            .any(|word| ABOUT_FILES.contains(&word.as_str()))
+}
+
+fn is_named_as_article(stem: &str, title: Option<&str>) -> bool {
+    let has_title = title.is_some_and(|title| {
+        titles::is_telling(title) && titles::compare(stem, title) == Likeness::Same
+    });
+    has_title
+        || titles::words(stem)
+            .iter()
+            .any(|word| ARTICLE_WORDS.contains(&word.as_str()))
+}
+
+/// Makes a location of the article of a record.
+pub(super) fn location(file: DepositedFile, resolver: ResolverId, tie: Tie) -> Location {
+    let mut location =
+        Location::new(file.url, Offers::Pdf, resolver).needing_evidence(tie == Tie::Unproven);
+    location.size = file.size;
+    location.checksum = file.checksum;
+    location
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(names: &[&str], title: Option<&str>) -> Result<String, String> {
+        let file = |name: &&str| DepositedFile {
+            name: (*name).to_owned(),
+            url: Url::parse("https://x.example/f").unwrap(),
+            size: None,
+            checksum: None,
+        };
+        article(names.iter().map(file).collect(), title).map(|file| file.name)
+    }
+
+    #[test]
+    fn the_only_pdf_is_the_article_unless_its_name_says_otherwise() {
+        assert_eq!(chosen(&["data.csv", "x1.PDF"], None).unwrap(), "x1.PDF");
+        for names in [
+            &["data.csv"][..],
+            &[],
+            &["README.pdf", "data.csv"],
+            &["supplementary_material.pdf"],
+            &["a.pdf", "b.pdf"],
+            &["paper_part1.pdf", "paper_part2.pdf"],
+        ] {
+            assert!(chosen(names, None).is_err(), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn one_of_several_pdfs_stands_out_by_its_name() {
+        assert_eq!(
+            chosen(&["figures.pdf", "manuscript-final.pdf", "b.pdf"], None).unwrap(),
+            "manuscript-final.pdf"
+        );
+        let title = Some("Urban heat islands and the design of streets");
+        assert_eq!(
+            chosen(
+                &["Urban_heat_islands_and_the_design_of_streets.pdf", "b.pdf"],
+                title
+            )
+            .unwrap(),
+            "Urban_heat_islands_and_the_design_of_streets.pdf"
+        );
+    }
+
+    #[test]
+    fn versions_are_taken_off_and_nothing_else() {
+        for (id, bare) in [
+            ("10.6084/m9.figshare.123.v2", "10.6084/m9.figshare.123"),
+            ("10.31234/osf.io/abcde_v1", "10.31234/osf.io/abcde"),
+            ("10.5281/zenodo.123", "10.5281/zenodo.123"),
+            ("abcv2", "abcv2"),
+        ] {
+            assert_eq!(without_version(id), bare);
+        }
+    }
+}

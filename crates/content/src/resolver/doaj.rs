@@ -1,0 +1,123 @@
+//! DOAJ: articles of open-access journals, with the links that the journals deposit.
+//!
+//! Most links lead to the page of the article; only one that is stated to be a PDF is taken for
+//! the file.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::join::join_all;
+use super::reply::{doi_path, items, record, text, title, year};
+use super::settings::Settings;
+use super::spec::{Endpoint, ResolverSpec};
+use super::{Outcome, Resolver, ResolverId, arxiv};
+use crate::identifier::Doi;
+use crate::location::{Location, Offers, best_first, joined, link};
+use crate::web::{Ask, BoxFuture, Web};
+use crate::work::{Learned, Work};
+
+/// Its name.
+pub const ID: ResolverId = ResolverId::new("doaj");
+
+static API: Endpoint = Endpoint {
+    key: "doaj",
+    address: "https://doaj.org/api/v4/",
+    about: "The API of DOAJ",
+};
+
+/// Describes it.
+pub static SPEC: ResolverSpec = ResolverSpec {
+    endpoints: &[&API],
+    rank: 80,
+    why: "it knows the articles of open-access journals",
+    ..ResolverSpec::base(ID, "DOAJ", |settings| {
+        Arc::new(Doaj::new(Arc::clone(settings)))
+    })
+};
+
+/// Asks DOAJ.
+#[derive(Debug)]
+pub struct Doaj {
+    settings: Arc<Settings>,
+}
+
+impl Doaj {
+    /// Sets it up.
+    #[must_use]
+    pub const fn new(settings: Arc<Settings>) -> Self {
+        Self { settings }
+    }
+
+    async fn one(&self, work: &Work, web: &dyn Web) -> Outcome {
+        let Some(doi) = &work.identifiers.doi else {
+            return Outcome::not_found("no DOI to ask for");
+        };
+        // The query is a part of the path. In quotes, nothing in a DOI has a meaning but these.
+        let quoted = doi_path(doi)
+            .replace("%5C", "%5C%5C")
+            .replace("%22", "%5C%22");
+        let mut url = joined(
+            self.settings.endpoints.of(&API),
+            &format!("search/articles/doi:%22{quoted}%22"),
+        );
+        url.query_pairs_mut()
+            .append_pair("page", "1")
+            .append_pair("pageSize", "5");
+        let answer = web.ask(Ask::metadata(url, ID)).await;
+        match record(&self.settings, answer, &[404], "/results") {
+            Ok(value) => self.read(items(&value, "/results"), doi),
+            Err(unanswered) => unanswered.into_outcome("DOAJ"),
+        }
+    }
+
+    /// Reads the articles of an answer that state the DOI.
+    fn read(&self, articles: &[Value], doi: &Doi) -> Outcome {
+        let Some(article) = articles.iter().find(|article| states(article, doi)) else {
+            return Outcome::not_found("DOAJ does not know it");
+        };
+        let learned = Learned {
+            title: text(article, "/bibjson/title").and_then(title),
+            year: year(article, "/bibjson/year"),
+            ..Learned::default()
+        };
+        let locations = items(article, "/bibjson/link")
+            .iter()
+            .filter(|entry| text(entry, "/type") == Some("fulltext"))
+            .filter_map(|entry| {
+                let is_pdf = text(entry, "/content_type")
+                    .is_some_and(|kind| kind.to_ascii_lowercase().contains("pdf"));
+                let offers = if is_pdf { Offers::Pdf } else { Offers::Landing };
+                Some(Location::new(link(text(entry, "/url")?)?, offers, ID))
+            })
+            .map(|location| location.rewritten(self.settings.endpoints.of(&arxiv::API)));
+        Outcome::of(
+            best_first(locations),
+            learned,
+            "DOAJ knows the article, but no link to it",
+        )
+    }
+}
+
+/// Tells whether an article states a DOI as its own: searches are generous.
+fn states(article: &Value, doi: &Doi) -> bool {
+    items(article, "/bibjson/identifier").iter().any(|entry| {
+        text(entry, "/type").is_some_and(|kind| kind.eq_ignore_ascii_case("doi"))
+            && text(entry, "/id")
+                .and_then(|id| id.parse::<Doi>().ok())
+                .as_ref()
+                == Some(doi)
+    })
+}
+
+impl Resolver for Doaj {
+    fn spec(&self) -> &'static ResolverSpec {
+        &SPEC
+    }
+
+    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
+        Box::pin(join_all(works.iter().map(
+            move |work| -> BoxFuture<'a, Outcome> { Box::pin(self.one(work, web)) },
+        )))
+    }
+}

@@ -1,0 +1,247 @@
+//! figshare: items of any kind, at figshare itself and in the repositories of institutions.
+//!
+//! Its pages are scripts behind a bot challenge; the API names the files with their checksums. An
+//! item is looked up by the number in its DOI or link. `resource_doi` names the article that an
+//! item belongs to, most often as its supplement, so it never makes the item the article.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use url::Url;
+
+use super::deposit::{self, DepositedFile, Stated, Tie};
+use super::join::join_all;
+use super::order::Preset;
+use super::reply::{Unanswered, items, json, record, scalar, sort, text, title, year};
+use super::settings::Settings;
+use super::spec::{Early, Endpoint, Mention, Need, ResolverSpec};
+use super::{Outcome, Resolver, ResolverId};
+use crate::identifier::Doi;
+use crate::location::{Checksum, joined, link};
+use crate::web::{Ask, BoxFuture, Web};
+use crate::work::{Learned, Work};
+
+/// Its name.
+pub const ID: ResolverId = ResolverId::new("figshare");
+
+static API: Endpoint = Endpoint {
+    key: "figshare",
+    address: "https://api.figshare.com/v2/",
+    about: "The API of figshare",
+};
+
+/// Describes it.
+pub static SPEC: ResolverSpec = ResolverSpec {
+    endpoints: &[&API],
+    needs: &[Need::OwnRecord],
+    preset: Preset::Fast,
+    rank: 64,
+    early: Some(Early {
+        rank: 44,
+        when: |work| work.mentions().any(claims),
+        why: "the work has an item at figshare",
+    }),
+    why: "it has the files of its own items",
+    claims,
+    ..ResolverSpec::base(ID, "figshare", |settings| {
+        Arc::new(Figshare::new(Arc::clone(settings)))
+    })
+};
+
+/// Types of items that are not texts.
+const NOT_TEXTS: [&str; 9] = [
+    "code",
+    "dataset",
+    "figure",
+    "fileset",
+    "media",
+    "model",
+    "online resource",
+    "software",
+    "workflow",
+];
+
+/// As many files stand in the answer about an item; of more there is a list.
+const FILES_IN_ITEM: usize = 10;
+
+/// Most files of the list.
+const MAX_FILES: &str = "200";
+
+/// Asks figshare.
+#[derive(Debug)]
+pub struct Figshare {
+    settings: Arc<Settings>,
+}
+
+/// An item, in one version where that is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Item {
+    number: u64,
+    version: Option<u32>,
+}
+
+fn claims(mention: Mention<'_>) -> bool {
+    item_of(mention).is_some()
+}
+
+/// Returns the item that a DOI or link names. Collections (`figshare.c.1`) are none.
+fn item_of(mention: Mention<'_>) -> Option<Item> {
+    match mention {
+        Mention::Doi(doi) => {
+            let named = doi.as_str().strip_prefix("10.6084/m9.figshare.")?;
+            let (number, version) = named
+                .split_once(".v")
+                .map_or((named, None), |(number, version)| (number, Some(version)));
+            Some(Item {
+                number: number.parse().ok()?,
+                version: version.and_then(|version| version.parse().ok()),
+            })
+        }
+        Mention::Written(url) | Mention::Found(url) => item_in(url),
+    }
+}
+
+/// Reads `/articles/TYPE/TITLE/NUMBER[/VERSION]` at a host of figshare.
+fn item_in(url: &Url) -> Option<Item> {
+    if !url.host_str()?.split('.').any(|label| label == "figshare") {
+        return None;
+    }
+    let mut parts = url.path_segments()?.skip_while(|part| *part != "articles");
+    parts.next()?;
+    let number = parts.find_map(|part| part.parse().ok())?;
+    Some(Item {
+        number,
+        version: parts.next().and_then(|version| version.parse().ok()),
+    })
+}
+
+impl Figshare {
+    /// Sets it up.
+    #[must_use]
+    pub const fn new(settings: Arc<Settings>) -> Self {
+        Self { settings }
+    }
+
+    async fn look_up(
+        &self,
+        item: Item,
+        mention: Mention<'_>,
+        work: &Work,
+        web: &dyn Web,
+    ) -> Outcome {
+        let mut path = format!("articles/{}", item.number);
+        if let Some(version) = item.version {
+            path.push_str(&format!("/versions/{version}"));
+        }
+        let url = joined(self.settings.endpoints.of(&API), &path);
+        let answer = web.ask(Ask::metadata(url, ID)).await;
+        let mut value = match record(&self.settings, answer, &[404, 410], "/id") {
+            Ok(value) => value,
+            Err(unanswered) => return unanswered.into_outcome("figshare"),
+        };
+        if items(&value, "/files").len() >= FILES_IN_ITEM {
+            match self.files(item.number, web).await {
+                Ok(files) => value["files"] = files,
+                Err(unanswered) => return unanswered.into_outcome("figshare"),
+            }
+        }
+        read(item, &value, mention, work)
+    }
+
+    /// Asks for all files of an item.
+    async fn files(&self, number: u64, web: &dyn Web) -> Result<Value, Unanswered> {
+        let mut url = joined(
+            self.settings.endpoints.of(&API),
+            &format!("articles/{number}/files"),
+        );
+        url.query_pairs_mut().append_pair("page_size", MAX_FILES);
+        let answer = sort(
+            &self.settings,
+            web.ask(Ask::metadata(url, ID)).await,
+            &[404, 410],
+        )?;
+        json(&self.settings, &answer).map_err(Unanswered::Failed)
+    }
+}
+
+/// Reads one item.
+fn read(item: Item, value: &Value, mention: Mention<'_>, work: &Work) -> Outcome {
+    if scalar(value, "/id") != Some(item.number.to_string()) {
+        return Outcome::not_found("figshare answered with another item");
+    }
+    let doi = |pointer: &str| text(value, pointer).and_then(|doi| doi.parse::<Doi>().ok());
+    let stated = Stated {
+        dois: doi("/doi").into_iter().collect(),
+        belongs_to: doi("/resource_doi").into_iter().collect(),
+        title: text(value, "/title"),
+    };
+    let tie = match deposit::tie(mention, work, &stated) {
+        Ok(tie) => tie,
+        Err(why) => return Outcome::not_found(format!("figshare: {why}")),
+    };
+    let mut learned = Learned::default();
+    if tie == Tie::Same {
+        learned.title = stated.title.and_then(title);
+        learned.year = year(value, "/published_date");
+        learned.identifiers.doi = stated.dois.first().cloned();
+    }
+    match file(value, stated.title) {
+        Ok(file) => {
+            let licence = text(value, "/license/name").map(str::to_owned);
+            let location = deposit::location(file, ID, tie).licence(licence);
+            Outcome::of(vec![location], learned, "")
+        }
+        Err(why) => Outcome::NotFound {
+            detail: format!("figshare has the item, but {why}"),
+            learned,
+        },
+    }
+}
+
+/// Returns the file of an item that is the work, or says why there is none.
+fn file(value: &Value, title: Option<&str>) -> Result<DepositedFile, String> {
+    let flag = |name: &str| value.get(name).and_then(Value::as_bool) == Some(true);
+    for (name, why) in [
+        ("is_embargoed", "it is under embargo"),
+        ("is_confidential", "it is confidential"),
+        ("is_metadata_record", "it is a record without files"),
+        ("download_disabled", "its files cannot be downloaded"),
+    ] {
+        if flag(name) {
+            return Err(why.to_owned());
+        }
+    }
+    if let Some(kind) = text(value, "/defined_type_name")
+        && NOT_TEXTS.contains(&kind.to_ascii_lowercase().as_str())
+    {
+        return Err(format!("it is not a text (type: {kind})"));
+    }
+    let files = items(value, "/files").iter().filter_map(|file| {
+        if file.get("is_link_only").and_then(Value::as_bool) == Some(true) {
+            return None;
+        }
+        let sum = text(file, "/computed_md5").or_else(|| text(file, "/supplied_md5"));
+        Some(DepositedFile {
+            name: text(file, "/name")?.to_owned(),
+            url: link(text(file, "/download_url")?)?,
+            size: file.get("size").and_then(Value::as_u64),
+            checksum: sum.and_then(Checksum::md5),
+        })
+    });
+    deposit::article(files.collect(), title)
+}
+
+impl Resolver for Figshare {
+    fn spec(&self) -> &'static ResolverSpec {
+        &SPEC
+    }
+
+    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
+        let one = move |work| -> BoxFuture<'a, Outcome> {
+            Box::pin(deposit::first_found(work, item_of, move |item, mention| {
+                Box::pin(self.look_up(item, mention, work, web))
+            }))
+        };
+        Box::pin(join_all(works.iter().map(one)))
+    }
+}

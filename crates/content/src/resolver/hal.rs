@@ -1,0 +1,237 @@
+//! HAL: the open archive of French research.
+//!
+//! Its pages are behind a bot challenge; the API finds documents by their DOI or HAL id and names
+//! the main file. A document without a file of its own is a notice: it only points elsewhere.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use url::Url;
+
+use super::deposit::{self, DepositedFile, Stated, Tie};
+use super::join::join_all;
+use super::reply::{items, record, text, title, year};
+use super::settings::Settings;
+use super::spec::{Early, Endpoint, Mention, Need, ResolverSpec};
+use super::{Outcome, Resolver, ResolverId};
+use crate::identifier::Doi;
+use crate::location::{Offers, host_is, joined, link};
+use crate::web::{Ask, BoxFuture, Web};
+use crate::work::{Learned, Work};
+
+/// Its name.
+pub const ID: ResolverId = ResolverId::new("hal");
+
+static API: Endpoint = Endpoint {
+    key: "hal",
+    address: "https://api.archives-ouvertes.fr/",
+    about: "The API of HAL",
+};
+
+/// Describes it.
+pub static SPEC: ResolverSpec = ResolverSpec {
+    endpoints: &[&API],
+    needs: &[Need::Doi, Need::OwnRecord],
+    rank: 70,
+    early: Some(Early {
+        rank: 48,
+        when: |work| work.mentions().any(claims),
+        why: "the work has a document at HAL",
+    }),
+    why: "it may have a copy that an author deposited",
+    claims,
+    ..ResolverSpec::base(ID, "HAL", |settings| {
+        Arc::new(Hal::new(Arc::clone(settings)))
+    })
+};
+
+/// The fields we read.
+const FIELDS: &str = "halId_s,uri_s,doiId_s,title_s,producedDateY_i,fileMain_s,files_s,openAccess_bool,submitType_s,license_s";
+
+/// Most documents of one answer: several authors may have deposited the same work.
+const MAX_DOCUMENTS: &str = "5";
+
+/// Asks HAL.
+#[derive(Debug)]
+pub struct Hal {
+    settings: Arc<Settings>,
+}
+
+/// What HAL is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Query<'a> {
+    Doi(&'a Doi),
+    Document(&'a str),
+}
+
+fn claims(mention: Mention<'_>) -> bool {
+    mention.link().and_then(document_in).is_some()
+}
+
+/// Returns what to ask for a DOI or link of the work.
+fn query_of(mention: Mention<'_>) -> Option<Query<'_>> {
+    match mention {
+        Mention::Doi(doi) => Some(Query::Doi(doi)),
+        Mention::Written(url) | Mention::Found(url) => document_in(url).map(Query::Document),
+    }
+}
+
+/// Reads the id of a document, such as `hal-01234567v2`, at a host of HAL; the version is left
+/// out.
+fn document_in(url: &Url) -> Option<&str> {
+    let is_hal = ["hal.science", "archives-ouvertes.fr"]
+        .iter()
+        .any(|suffix| host_is(url, suffix))
+        || url.host_str()?.starts_with("hal.");
+    let id = url.path_segments()?.next().filter(|_| is_hal)?;
+    let (archive, number) = id.split_once('-')?;
+    let digits = number.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = number.get(digits..)?;
+    let is_version = rest.is_empty()
+        || rest
+            .strip_prefix('v')
+            .is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_id = !archive.is_empty()
+        && archive.bytes().all(|byte| byte.is_ascii_lowercase())
+        && digits == 8
+        && is_version;
+    if is_id {
+        id.get(..id.len() - rest.len())
+    } else {
+        None
+    }
+}
+
+impl Hal {
+    /// Sets it up.
+    #[must_use]
+    pub const fn new(settings: Arc<Settings>) -> Self {
+        Self { settings }
+    }
+
+    async fn look_up(
+        &self,
+        query: Query<'_>,
+        mention: Mention<'_>,
+        work: &Work,
+        web: &dyn Web,
+    ) -> Outcome {
+        let (field, value) = match query {
+            Query::Doi(doi) => ("doiId_s", doi.as_str()),
+            Query::Document(id) => ("halId_s", id),
+        };
+        // A quote in a DOI would end the quoted text.
+        let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+        let mut url = joined(self.settings.endpoints.of(&API), "search/");
+        url.query_pairs_mut()
+            .append_pair("q", &format!("{field}:\"{value}\""))
+            .append_pair("fl", FIELDS)
+            .append_pair("wt", "json")
+            .append_pair("rows", MAX_DOCUMENTS);
+        let answer = web.ask(Ask::metadata(url, ID)).await;
+        match record(&self.settings, answer, &[404], "/response/docs") {
+            Ok(value) => read(items(&value, "/response/docs"), query, mention, work),
+            Err(unanswered) => unanswered.into_outcome("HAL"),
+        }
+    }
+}
+
+/// Reads the documents of an answer: searches are generous, so only those that state what was
+/// asked for count.
+fn read(documents: &[Value], query: Query<'_>, mention: Mention<'_>, work: &Work) -> Outcome {
+    let mut locations = Vec::new();
+    let mut learned = Learned::default();
+    let mut why = "HAL does not know it".to_owned();
+    for document in documents {
+        let doi = one_of(document, "doiId_s").and_then(|doi| doi.parse::<Doi>().ok());
+        let is_asked = match query {
+            Query::Doi(asked) => doi.as_ref() == Some(asked),
+            Query::Document(id) => text(document, "/halId_s") == Some(id),
+        };
+        if !is_asked {
+            continue;
+        }
+        let stated = Stated {
+            dois: doi.into_iter().collect(),
+            belongs_to: Vec::new(),
+            title: one_of(document, "title_s"),
+        };
+        let tie = match deposit::tie(mention, work, &stated) {
+            Ok(tie) => tie,
+            Err(reason) => {
+                why = format!("HAL: {reason}");
+                continue;
+            }
+        };
+        if tie == Tie::Same {
+            learned.title = learned.title.or_else(|| stated.title.and_then(title));
+            learned.year = learned.year.or_else(|| year(document, "/producedDateY_i"));
+            learned.identifiers.doi = learned.identifiers.doi.or(stated.dois.into_iter().next());
+        }
+        match file(document) {
+            Ok(file) => {
+                let is_pdf = has_no_other_extension(&file.url);
+                let licence = one_of(document, "license_s").map(str::to_owned);
+                let mut location = deposit::location(file, ID, tie).licence(licence);
+                if !is_pdf {
+                    location.offers = Offers::Unknown;
+                }
+                locations.push(location);
+            }
+            Err(reason) => why = format!("HAL has the document, but {reason}"),
+        }
+    }
+    Outcome::of(locations, learned, &why)
+}
+
+/// Returns the text of a field that may be a text or a list of one or more.
+fn one_of<'a>(document: &'a Value, field: &str) -> Option<&'a str> {
+    text(document, &format!("/{field}")).or_else(|| text(document, &format!("/{field}/0")))
+}
+
+/// Returns the main file, or says why there is none.
+fn file(document: &Value) -> Result<DepositedFile, &'static str> {
+    if document.get("openAccess_bool").and_then(Value::as_bool) == Some(false) {
+        return Err("its file is not open");
+    }
+    let only = match items(document, "/files_s") {
+        [only] => text(only, ""),
+        _ => text(document, "/files_s"),
+    };
+    let stated = one_of(document, "fileMain_s").or(only).and_then(link);
+    let behind_page = || {
+        let page = text(document, "/uri_s").and_then(link)?;
+        (text(document, "/submitType_s") == Some("file")).then(|| joined(&page, "document"))
+    };
+    let url = stated.or_else(behind_page).ok_or("it has no file there")?;
+    Ok(DepositedFile {
+        name: String::new(),
+        url,
+        size: None,
+        checksum: None,
+    })
+}
+
+/// Tells whether nothing in a URL speaks against a PDF: most main files have no extension.
+fn has_no_other_extension(url: &Url) -> bool {
+    let name = url.path().rsplit('/').next().unwrap_or_default();
+    name.rsplit_once('.')
+        .is_none_or(|(_, extension)| extension.eq_ignore_ascii_case("pdf"))
+}
+
+impl Resolver for Hal {
+    fn spec(&self) -> &'static ResolverSpec {
+        &SPEC
+    }
+
+    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
+        let one = move |work| -> BoxFuture<'a, Outcome> {
+            Box::pin(deposit::first_found(
+                work,
+                query_of,
+                move |query, mention| Box::pin(self.look_up(query, mention, work, web)),
+            ))
+        };
+        Box::pin(join_all(works.iter().map(one)))
+    }
+}

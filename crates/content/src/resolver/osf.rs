@@ -1,0 +1,224 @@
+//! OSF: preprints of several servers, among them `PsyArXiv` and `SocArXiv`.
+//!
+//! Its pages are scripts; the API names the one primary file of a preprint. A preprint is looked
+//! up by the id in its DOI or link. Projects and registrations have DOIs of one prefix of their
+//! own and are no preprints. Without a token the API answers a hundred requests an hour.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use url::Url;
+
+use super::deposit::{self, DepositedFile, Stated, Tie, is_pdf, without_version};
+use super::join::join_all;
+use super::order::Preset;
+use super::reply::{record, text, title, year};
+use super::settings::Settings;
+use super::spec::{
+    Credential, Early, Endpoint, Mention, Need, Recipient, ResolverSpec, SecretHeader, Sent,
+};
+use super::{Outcome, Resolver, ResolverId};
+use crate::identifier::Doi;
+use crate::location::{Checksum, host_is, joined, link};
+use crate::web::{Ask, BoxFuture, Web};
+use crate::work::{Learned, Work};
+
+/// Its name.
+pub const ID: ResolverId = ResolverId::new("osf");
+
+static API: Endpoint = Endpoint {
+    key: "osf",
+    address: "https://api.osf.io/v2/",
+    about: "The API of OSF",
+};
+
+/// The token, which raises the limit from a hundred requests an hour to ten thousand a day.
+pub static TOKEN: Credential = Credential {
+    key: "osf_token",
+    variable: "OSF_TOKEN",
+    about: "The token of OSF, which allows 10,000 requests a day: raise `limits.hosts.api.osf.io` with it",
+    default: "none",
+    sent: Sent::Header(SecretHeader {
+        name: "authorization",
+        before: "Bearer ",
+        to: Recipient::Endpoints(&[&API]),
+        beside: None,
+    }),
+};
+
+/// Describes it.
+pub static SPEC: ResolverSpec = ResolverSpec {
+    endpoints: &[&API],
+    credentials: &[&TOKEN],
+    needs: &[Need::OwnRecord],
+    preset: Preset::Fast,
+    rank: 66,
+    early: Some(Early {
+        rank: 46,
+        when: |work| work.mentions().any(claims),
+        why: "the work is a preprint at OSF",
+    }),
+    why: "it has the files of its own preprints",
+    claims,
+    ..ResolverSpec::base(ID, "OSF", |settings| {
+        Arc::new(Osf::new(Arc::clone(settings)))
+    })
+};
+
+/// The prefix of the DOIs of projects and registrations.
+const PROJECTS: &str = "10.17605";
+
+/// The length of an id without version.
+const ID_CHARS: usize = 5;
+
+/// Asks OSF.
+#[derive(Debug)]
+pub struct Osf {
+    settings: Arc<Settings>,
+}
+
+fn claims(mention: Mention<'_>) -> bool {
+    preprint_of(mention).is_some()
+}
+
+/// Returns the id of the preprint that a DOI or link names, with its version where there is one.
+fn preprint_of(mention: Mention<'_>) -> Option<&str> {
+    match mention {
+        Mention::Doi(doi) => {
+            let id = doi.as_str().split_once("/osf.io/")?.1;
+            (doi.prefix() != PROJECTS && is_id(id)).then_some(id)
+        }
+        Mention::Written(url) | Mention::Found(url) => preprint_in(url),
+    }
+}
+
+/// Reads `/preprints[/SERVER]/ID` and `/ID`.
+fn preprint_in(url: &Url) -> Option<&str> {
+    if !host_is(url, "osf.io") {
+        return None;
+    }
+    let parts: Vec<&str> = url
+        .path_segments()?
+        .filter(|part| !part.is_empty())
+        .collect();
+    let id = match parts.as_slice() {
+        ["preprints", _, id, ..] if is_id(id) => id,
+        ["preprints", id, ..] | [id] | [id, "download"] => id,
+        _ => return None,
+    };
+    is_id(id).then_some(*id)
+}
+
+fn is_id(text: &str) -> bool {
+    let bare = without_version(text);
+    bare.len() == ID_CHARS
+        && bare
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+}
+
+impl Osf {
+    /// Sets it up.
+    #[must_use]
+    pub const fn new(settings: Arc<Settings>) -> Self {
+        Self { settings }
+    }
+
+    async fn look_up(&self, id: &str, mention: Mention<'_>, work: &Work, web: &dyn Web) -> Outcome {
+        let mut url = joined(
+            self.settings.endpoints.of(&API),
+            &format!("preprints/{id}/"),
+        );
+        url.query_pairs_mut().append_pair("embed", "primary_file");
+        let secrets = self.settings.secret_headers(&url);
+        let answer = web.ask(Ask::metadata(url, ID).secrets(secrets)).await;
+        match record(&self.settings, answer, &[404, 410], "/data/id") {
+            Ok(value) => self.read(id, &value, mention, work),
+            Err(unanswered) => unanswered.into_outcome("OSF"),
+        }
+    }
+
+    /// Reads one preprint.
+    fn read(&self, id: &str, value: &Value, mention: Mention<'_>, work: &Work) -> Outcome {
+        let answered = text(value, "/data/id").unwrap_or_default();
+        if without_version(answered) != without_version(id) {
+            return Outcome::not_found("OSF answered with another preprint");
+        }
+        // `doi` is the published article that the preprint became.
+        let dois = ["/data/links/preprint_doi", "/data/attributes/doi"]
+            .iter()
+            .filter_map(|pointer| text(value, pointer)?.parse::<Doi>().ok());
+        let stated = Stated {
+            dois: dois.collect(),
+            belongs_to: Vec::new(),
+            title: text(value, "/data/attributes/title"),
+        };
+        let tie = match (mention, deposit::tie(mention, work, &stated)) {
+            // The id in the DOI is the id of the answer.
+            (Mention::Doi(_), _) => Tie::Same,
+            (_, Ok(tie)) => tie,
+            (_, Err(why)) => return Outcome::not_found(format!("OSF: {why}")),
+        };
+        let mut learned = Learned::default();
+        if tie == Tie::Same {
+            learned.title = stated.title.and_then(title);
+            learned.year = year(value, "/data/attributes/date_published");
+        }
+        match file(value) {
+            Ok(file) => Outcome::of(vec![deposit::location(file, ID, tie)], learned, ""),
+            Err(why) => Outcome::NotFound {
+                detail: format!("OSF has the preprint, but {why}"),
+                learned,
+            },
+        }
+    }
+}
+
+/// Returns the primary file, or says why it cannot be had.
+fn file(value: &Value) -> Result<DepositedFile, String> {
+    if text(value, "/data/attributes/date_withdrawn").is_some() {
+        return Err("it was withdrawn".to_owned());
+    }
+    let flag = |pointer: &str| value.pointer(pointer).and_then(Value::as_bool);
+    if flag("/data/attributes/is_published") == Some(false)
+        || flag("/data/attributes/public") == Some(false)
+    {
+        return Err("it is not published".to_owned());
+    }
+    let Some(primary) = value.pointer("/data/embeds/primary_file/data") else {
+        return Err("its file is not public".to_owned());
+    };
+    let name = text(primary, "/attributes/name").unwrap_or_default();
+    if !is_pdf(name) {
+        return Err(format!("its file is not a PDF ({name})"));
+    }
+    let url = text(primary, "/links/download")
+        .and_then(link)
+        .ok_or("its file has no address")?;
+    let hash = |kind: &str| text(primary, &format!("/attributes/extra/hashes/{kind}"));
+    Ok(DepositedFile {
+        name: name.to_owned(),
+        url,
+        size: primary.pointer("/attributes/size").and_then(Value::as_u64),
+        checksum: hash("sha256")
+            .and_then(Checksum::sha256)
+            .or_else(|| hash("md5").and_then(Checksum::md5)),
+    })
+}
+
+impl Resolver for Osf {
+    fn spec(&self) -> &'static ResolverSpec {
+        &SPEC
+    }
+
+    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
+        let one = move |work| -> BoxFuture<'a, Outcome> {
+            Box::pin(deposit::first_found(
+                work,
+                preprint_of,
+                move |id, mention| Box::pin(self.look_up(id, mention, work, web)),
+            ))
+        };
+        Box::pin(join_all(works.iter().map(one)))
+    }
+}

@@ -1,0 +1,219 @@
+//! Zenodo: records of any kind, each with its own DOI and any number of files.
+//!
+//! Its pages are scripts; the API names the files with their checksums. A record is looked up by
+//! the number in its DOI or link. The number of a concept, which stands for all versions of a
+//! record, leads to the newest.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::deposit::{self, DepositedFile, Stated};
+use super::join::join_all;
+use super::order::Preset;
+use super::reply::{items, record, scalar, text, title, year};
+use super::settings::Settings;
+use super::spec::{Early, Endpoint, Mention, Need, ResolverSpec};
+use super::{Outcome, Resolver, ResolverId};
+use crate::identifier::Doi;
+use crate::location::{Checksum, host_is, joined, link};
+use crate::web::{Ask, BoxFuture, Web};
+use crate::work::{Learned, Work};
+
+/// Its name.
+pub const ID: ResolverId = ResolverId::new("zenodo");
+
+static API: Endpoint = Endpoint {
+    key: "zenodo",
+    address: "https://zenodo.org/api/",
+    about: "The API of Zenodo",
+};
+
+/// Describes it.
+pub static SPEC: ResolverSpec = ResolverSpec {
+    endpoints: &[&API],
+    needs: &[Need::OwnRecord],
+    preset: Preset::Fast,
+    rank: 62,
+    early: Some(Early {
+        rank: 42,
+        when: |work| work.mentions().any(claims),
+        why: "the work has a record at Zenodo",
+    }),
+    why: "it has the files of its own records",
+    claims,
+    ..ResolverSpec::base(ID, "Zenodo", |settings| {
+        Arc::new(Zenodo::new(Arc::clone(settings)))
+    })
+};
+
+/// Kinds of records that are not texts.
+const NOT_TEXTS: [&str; 8] = [
+    "dataset",
+    "event",
+    "image",
+    "model",
+    "physicalobject",
+    "software",
+    "video",
+    "workflow",
+];
+
+/// Relations that say that another DOI names the same work.
+const SAME_WORK: [&str; 3] = ["isidenticalto", "isversionof", "isalternateidentifier"];
+
+/// Relations that say that a record only belongs to another work.
+const BELONGS_TO: [&str; 3] = ["issupplementto", "ispartof", "isderivedfrom"];
+
+/// Asks Zenodo.
+#[derive(Debug)]
+pub struct Zenodo {
+    settings: Arc<Settings>,
+}
+
+fn claims(mention: Mention<'_>) -> bool {
+    number_of(mention).is_some()
+}
+
+/// Returns the number of the record that a DOI or link names.
+fn number_of(mention: Mention<'_>) -> Option<u64> {
+    let named = match mention {
+        Mention::Doi(doi) => doi.as_str().strip_prefix("10.5281/zenodo.")?,
+        Mention::Written(url) | Mention::Found(url) => {
+            if !host_is(url, "zenodo.org") {
+                return None;
+            }
+            let path = url.path().trim_start_matches("/api");
+            ["/records/", "/record/", "/doi/10.5281/zenodo."]
+                .iter()
+                .find_map(|prefix| path.strip_prefix(prefix))?
+                .split('/')
+                .next()?
+        }
+    };
+    named.parse().ok()
+}
+
+impl Zenodo {
+    /// Sets it up.
+    #[must_use]
+    pub const fn new(settings: Arc<Settings>) -> Self {
+        Self { settings }
+    }
+
+    async fn look_up(
+        &self,
+        number: u64,
+        mention: Mention<'_>,
+        work: &Work,
+        web: &dyn Web,
+    ) -> Outcome {
+        let url = joined(
+            self.settings.endpoints.of(&API),
+            &format!("records/{number}"),
+        );
+        let answer = web.ask(Ask::metadata(url, ID)).await;
+        match record(&self.settings, answer, &[404, 410], "/id") {
+            Ok(value) => read(number, &value, mention, work),
+            Err(unanswered) => unanswered.into_outcome("Zenodo"),
+        }
+    }
+}
+
+/// Reads one record.
+fn read(number: u64, value: &Value, mention: Mention<'_>, work: &Work) -> Outcome {
+    let is_asked = ["/id", "/conceptrecid", "/recid"]
+        .iter()
+        .any(|pointer| scalar(value, pointer) == Some(number.to_string()));
+    if !is_asked {
+        return Outcome::not_found("Zenodo answered with another record");
+    }
+    let stated = stated(value);
+    let tie = match deposit::tie(mention, work, &stated) {
+        Ok(tie) => tie,
+        Err(why) => return Outcome::not_found(format!("Zenodo: {why}")),
+    };
+    let mut learned = Learned::default();
+    if tie == deposit::Tie::Same {
+        learned.title = stated.title.and_then(title);
+        learned.year = year(value, "/metadata/publication_date");
+        learned.identifiers.doi = stated.dois.first().cloned();
+    }
+    match file(value, stated.title) {
+        Ok(file) => {
+            let licence = text(value, "/metadata/license/id").map(str::to_owned);
+            let location = deposit::location(file, ID, tie).licence(licence);
+            Outcome::of(vec![location], learned, "")
+        }
+        Err(why) => Outcome::NotFound {
+            detail: format!("Zenodo has the record, but {why}"),
+            learned,
+        },
+    }
+}
+
+fn stated(value: &Value) -> Stated<'_> {
+    let doi = |pointer: &str| text(value, pointer).and_then(|doi| doi.parse::<Doi>().ok());
+    let related = |relations: &[&str]| -> Vec<Doi> {
+        items(value, "/metadata/related_identifiers")
+            .iter()
+            .filter(|related| {
+                text(related, "/relation").is_some_and(|relation| {
+                    relations.contains(&relation.to_ascii_lowercase().as_str())
+                })
+            })
+            .filter_map(|related| text(related, "/identifier")?.parse().ok())
+            .collect()
+    };
+    let mut dois: Vec<Doi> = ["/doi", "/conceptdoi", "/metadata/doi"]
+        .iter()
+        .filter_map(|pointer| doi(pointer))
+        .collect();
+    dois.extend(related(&SAME_WORK));
+    Stated {
+        dois,
+        belongs_to: related(&BELONGS_TO),
+        title: text(value, "/metadata/title"),
+    }
+}
+
+/// Returns the file of a record that is the work, or says why there is none.
+fn file(value: &Value, title: Option<&str>) -> Result<DepositedFile, String> {
+    match text(value, "/metadata/access_right") {
+        Some("open") => {}
+        Some(right) => return Err(format!("its files are not open (access right: {right})")),
+        None => return Err("it does not say that its files are open".to_owned()),
+    }
+    if let Some(kind) = text(value, "/metadata/resource_type/type")
+        && NOT_TEXTS.contains(&kind.to_ascii_lowercase().as_str())
+    {
+        return Err(format!("it is not a text (type: {kind})"));
+    }
+    let files = items(value, "/files").iter().filter_map(|file| {
+        let checksum = text(file, "/checksum").and_then(|sum| sum.strip_prefix("md5:"));
+        Some(DepositedFile {
+            name: text(file, "/key")?.to_owned(),
+            url: link(text(file, "/links/self")?)?,
+            size: file.get("size").and_then(Value::as_u64),
+            checksum: checksum.and_then(Checksum::md5),
+        })
+    });
+    deposit::article(files.collect(), title)
+}
+
+impl Resolver for Zenodo {
+    fn spec(&self) -> &'static ResolverSpec {
+        &SPEC
+    }
+
+    fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
+        let one = move |work| -> BoxFuture<'a, Outcome> {
+            Box::pin(deposit::first_found(
+                work,
+                number_of,
+                move |number, mention| Box::pin(self.look_up(number, mention, work, web)),
+            ))
+        };
+        Box::pin(join_all(works.iter().map(one)))
+    }
+}
