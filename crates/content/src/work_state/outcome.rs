@@ -129,6 +129,8 @@ impl WorkState {
             && failure.is_about_time()
             && let Some(wait) = failure.retry_in_ms.map(wait_of)
         {
+            // What was not asked is no attempt.
+            self.attempts += u32::from(failure.http_status.is_some());
             return self.postpone_page(candidate, failure.reason, wait, now);
         }
         self.attempts += 1;
