@@ -31,7 +31,7 @@ pub enum Offers {
     Unknown,
 }
 
-/// A checksum stated by whoever knows the file.
+/// A checksum as the source of a location states it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Checksum {
@@ -57,14 +57,14 @@ impl Checksum {
     }
 }
 
-/// One place where a file may be.
+/// A candidate location: a URL at which a file of the work may be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Location {
     /// Where.
     pub url: Url,
     /// What it promises.
     pub offers: Offers,
-    /// Who said so.
+    /// The resolver that named it.
     pub resolver: ResolverId,
     /// The licence, as stated.
     pub licence: Option<String>,
@@ -84,7 +84,7 @@ pub struct Location {
 }
 
 impl Location {
-    /// Names a place of which nothing else is known.
+    /// Names a location of which nothing else is known.
     #[must_use]
     pub const fn new(url: Url, offers: Offers, resolver: ResolverId) -> Self {
         Self {
@@ -167,7 +167,7 @@ impl Location {
         self
     }
 
-    /// Takes over what the other knows about the same place.
+    /// Takes over what the other states about the same location.
     fn complete(&mut self, other: Self) {
         if matches!(self.offers, Offers::Unknown | Offers::Landing)
             && !matches!(other.offers, Offers::Unknown)
@@ -213,9 +213,9 @@ const SERVE_HTTPS: [&str; 26] = [
     "wiley.com",
 ];
 
-/// Publishers whose files are usually behind a wall for robots, so that a copy elsewhere is worth
-/// trying first.
-const WALLED: [&str; 12] = [
+/// Publishers that usually answer robots with a bot challenge, so that copies elsewhere are tried
+/// first.
+const CHALLENGES_ROBOTS: [&str; 12] = [
     "academic.oup.com",
     "acs.org",
     "cell.com",
@@ -230,10 +230,10 @@ const WALLED: [&str; 12] = [
     "wiley.com",
 ];
 
-/// Returns whether the host is usually behind a wall for robots.
+/// Returns whether the host usually answers robots with a bot challenge.
 #[must_use]
-pub fn is_walled(url: &Url) -> bool {
-    WALLED.iter().any(|suffix| host_is(url, suffix))
+pub fn challenges_robots(url: &Url) -> bool {
+    CHALLENGES_ROBOTS.iter().any(|suffix| host_is(url, suffix))
 }
 
 /// Tells whether a URL is at a host or below it.
@@ -244,8 +244,8 @@ pub(crate) fn host_is(url: &Url, suffix: &str) -> bool {
     })
 }
 
-/// Reads a link out of somebody's answer; `None` unless it is an `http` or `https` one without user
-/// name.
+/// Reads a link out of the answer of a service; `None` unless it is an `http` or `https` one
+/// without user name.
 #[must_use]
 pub fn link(text: &str) -> Option<Url> {
     let text = text.trim();
@@ -273,10 +273,10 @@ pub(crate) fn joined(base: &Url, path: &str) -> Url {
     url
 }
 
-/// Orders places by what they promise: files, then texts, then what may be anything, then pages;
-/// walled publishers last among their like.
+/// Orders locations by what they promise: files, then texts, then what may be anything, then pages;
+/// among those that promise the same, hosts that challenge robots come last.
 ///
-/// Places that promise the same stay in the order given. Each is kept once, as by [`distinct`].
+/// Locations that are equal in this stay in the order given. Each is kept once, as by [`distinct`].
 #[must_use]
 pub fn best_first(locations: impl IntoIterator<Item = Location>) -> Vec<Location> {
     let rank = |offers: Offers| match offers {
@@ -286,19 +286,19 @@ pub fn best_first(locations: impl IntoIterator<Item = Location>) -> Vec<Location
         Offers::Unknown => 3,
         Offers::Landing => 4,
     };
-    let mut places = distinct(locations);
-    places.sort_by_key(|place| (rank(place.offers), is_walled(&place.url)));
-    places
+    let mut ordered = distinct(locations);
+    ordered.sort_by_key(|location| (rank(location.offers), challenges_robots(&location.url)));
+    ordered
 }
 
-/// Drops later mentions of a place, after taking over what they know. The order stays.
+/// Drops later mentions of a location, after taking over what they know. The order stays.
 #[must_use]
 pub fn distinct(locations: impl IntoIterator<Item = Location>) -> Vec<Location> {
-    let mut places: HashMap<Url, usize> = HashMap::new();
+    let mut positions: HashMap<Url, usize> = HashMap::new();
     let mut kept: Vec<Location> = Vec::new();
     for location in locations {
         let next = kept.len();
-        match *places
+        match *positions
             .entry(canonical::for_index(&location.url))
             .or_insert(next)
         {

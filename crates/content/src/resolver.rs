@@ -1,11 +1,11 @@
 //! Asks the services that know where the files of works are.
 //!
-//! A [`Resolver`] takes works and a [`Web`] and answers with one [`Outcome`] per work: places where
-//! a file may be, and what else was learned on the way, so that the next resolver can be asked by
-//! an identifier that the user never wrote. A service that does not answer is an outcome too, with
-//! a reason and, where the service said so, how long to leave it alone. [`order`] says who is
-//! asked, in which order and why; [`settings`] where the services are and how we identify
-//! ourselves.
+//! A [`Resolver`] takes works and a [`Web`] and answers with one [`Outcome`] per work: candidate
+//! locations of its file, and what else was learned, so that the next resolver can be asked by an
+//! identifier that the user never wrote. A service that does not answer is an outcome too, with a
+//! reason and, where the service stated one, the time until which it takes no requests. A resolver
+//! is one file with a [`ResolverSpec`]; [`order()`](order::order) plans which are asked, in which
+//! order and why.
 
 use crate::location::Location;
 use crate::reason::{Reason, Setback, Stage};
@@ -100,9 +100,9 @@ pub trait Resolver: Send + Sync {
 /// What came of asking about one work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// There are places to try.
+    /// There are candidate locations.
     Found(Found),
-    /// The service answered, and knows no place.
+    /// The service answered, and knows no location.
     NotFound {
         /// What it said.
         detail: String,
@@ -114,7 +114,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Returns what was learned about the work, whether or not there is a place to try.
+    /// Returns what was learned about the work, whether or not there is a location.
     #[must_use]
     pub const fn learned(&self) -> Option<&Learned> {
         match self {
@@ -124,7 +124,7 @@ impl Outcome {
         }
     }
 
-    /// Says that places were found, or, when there are none, what was said instead.
+    /// Says that locations were found, or, when there are none, what was said instead.
     fn of(locations: Vec<Location>, mut learned: Learned, otherwise: &str) -> Self {
         // The API of a repository knows its files better than its pages do.
         let records = locations
@@ -154,10 +154,10 @@ impl Outcome {
     }
 }
 
-/// Places to try, and what was learned.
+/// Candidate locations, and what was learned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Places, best first, each once.
+    /// Locations, best first, each once.
     pub locations: Vec<Location>,
     /// What the service knows about the work.
     pub learned: Learned,
@@ -172,7 +172,7 @@ pub struct Failure {
     pub detail: String,
     /// The status, where there was one.
     pub http_status: Option<u16>,
-    /// How long to leave the service alone, in milliseconds, where that is known.
+    /// How long the service takes no requests, in milliseconds, where that is known.
     pub retry_in_ms: Option<u64>,
 }
 

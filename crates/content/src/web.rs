@@ -1,8 +1,8 @@
-//! The seam between resolvers and the network.
+//! The interface between resolvers and the network.
 //!
 //! A resolver asks a [`Web`] and knows nothing of budgets, breakers, caches and retries: all of
-//! that is behind the seam. The web follows redirects; an [`Answer`] says which URL answered in the
-//! end. Secrets travel apart from other headers, so that whoever is behind the seam can keep them
+//! that is behind the trait. The web follows redirects; an [`Answer`] says which URL answered in
+//! the end. Secrets travel apart from other headers, so that the implementation can keep them
 //! out of logs and drop them when a redirect leaves the host.
 
 use std::fmt;
@@ -32,13 +32,13 @@ pub struct Ask {
     pub url: Url,
     /// What for.
     pub role: Role,
-    /// Who asks.
+    /// The resolver that asks.
     pub resolver: ResolverId,
     /// The kind of request, where the host has a budget for it.
     pub kind: Option<&'static str>,
-    /// Headers that anybody may see.
+    /// Headers that may be logged.
     pub headers: HeaderMap,
-    /// Headers that nobody may see, and that stay with the host of `url`.
+    /// Headers that are never logged, and that stay with the host of `url`.
     pub secret_headers: Vec<(HeaderName, HeaderValue)>,
     /// The largest body accepted, in bytes; as configured when absent.
     pub max_body: Option<u64>,
@@ -80,14 +80,14 @@ impl Ask {
         self
     }
 
-    /// Adds a header that anybody may see.
+    /// Adds a header that may be logged.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
         self
     }
 
-    /// Adds headers that nobody may see.
+    /// Adds headers that are never logged.
     #[must_use]
     pub fn secrets(mut self, secrets: impl IntoIterator<Item = (HeaderName, HeaderValue)>) -> Self {
         self.secret_headers.extend(secrets);

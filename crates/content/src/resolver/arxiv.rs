@@ -1,7 +1,7 @@
 //! arXiv. Where the file is needs no asking: the address follows from the id.
 //!
 //! The API adds title, year and DOI, and tells ids that do not exist. It is often overloaded, so
-//! its failure never costs a work its place.
+//! its failure never costs a work its location.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ impl Arxiv {
     }
 
     async fn many(&self, works: &[Work], web: &dyn Web) -> Vec<Outcome> {
-        // One request in three seconds: nobody is asked about what is known already.
+        // One request in three seconds: nothing is asked that is known already.
         let unknown: Vec<&ArxivId> = works
             .iter()
             .filter(|work| work.title.is_none())
@@ -101,14 +101,14 @@ impl Arxiv {
     }
 
     fn outcome(&self, id: &ArxivId, asked: Option<(usize, &Option<Feed>)>) -> Outcome {
-        let place = Location::new(
+        let location = Location::new(
             joined(self.settings.endpoints.of(&API), &format!("pdf/{id}")),
             Offers::Pdf,
             ID,
         );
         let found = |learned| {
             Outcome::Found(Found {
-                locations: vec![place.clone()],
+                locations: vec![location.clone()],
                 learned,
             })
         };

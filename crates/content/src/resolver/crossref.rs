@@ -10,7 +10,9 @@ use serde_json::Value;
 use super::datacite;
 use super::join::join_all;
 use super::order::Preset;
-use super::reply::{Unanswered, doi_path, items, learn_link, place, record, scalar, text, title};
+use super::reply::{
+    Unanswered, doi_path, items, learn_link, location_at, record, scalar, text, title,
+};
 use super::settings::Settings;
 use super::spec::{Credential, Endpoint, Recipient, ResolverSpec, SecretHeader, Sent};
 use super::text_mining;
@@ -80,7 +82,7 @@ impl Crossref {
     }
 
     async fn many(&self, works: &[Work], web: &dyn Web) -> Vec<Outcome> {
-        // A comma separates filters, so a DOI with one is asked for by itself.
+        // A comma separates filters, so a DOI with one is asked for alone.
         let listed: Vec<&Doi> = works
             .iter()
             .filter_map(|work| work.identifiers.doi.as_ref())
@@ -183,7 +185,7 @@ fn read(settings: &Settings, work: &Value) -> Outcome {
         .filter_map(|link| mining_link(settings, work, link))
         .collect();
     ranked.sort_by_key(|(rank, _)| *rank);
-    let page = place(
+    let page = location_at(
         work,
         "/resource/primary/URL",
         Offers::Landing,

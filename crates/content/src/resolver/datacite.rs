@@ -68,14 +68,14 @@ fn read(settings: &Settings, work: &Value) -> Outcome {
         .filter_map(|found| link(found))
         .map(|url| (offers(&url), url));
     let page = page.and_then(link).map(|url| (Offers::Landing, url));
-    let place = |(offers, url)| {
+    let location = |(offers, url)| {
         Location::new(url, offers, crossref::ID)
             .licence(licence.clone())
             .rewritten(settings.endpoints.of(&arxiv::API))
     };
     Outcome::of(
-        distinct(files.chain(page).map(place)),
+        distinct(files.chain(page).map(location)),
         learned,
-        "DataCite knows the work, but no place of its files",
+        "DataCite knows the work, but no location of its files",
     )
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::arxiv;
 use super::join::join_all;
-use super::reply::{items, learn_link, place, record, text, title, year};
+use super::reply::{items, learn_link, location_at, record, text, title, year};
 use super::settings::Settings;
 use super::spec::{Early, Endpoint, Need, ResolverSpec};
 use super::{Outcome, Resolver, ResolverId};
@@ -89,13 +89,13 @@ impl EuropePmc {
     fn read(&self, result: &Value) -> Outcome {
         let mut learned = learned(result);
         let licence = text(result, "/license").map(str::to_owned);
-        let mut places = Vec::new();
+        let mut locations = Vec::new();
         for entry in items(result, "/fullTextUrlList/fullTextUrl") {
             if !matches!(text(entry, "/availabilityCode"), Some("OA" | "F")) {
                 continue;
             }
             let pdf = text(entry, "/documentStyle") == Some("pdf");
-            let found = place(
+            let found = location_at(
                 entry,
                 "/url",
                 if pdf { Offers::Pdf } else { Offers::Landing },
@@ -107,7 +107,7 @@ impl EuropePmc {
                     .licence(licence.clone())
                     .rewritten(self.settings.endpoints.of(&arxiv::API))
             });
-            places.extend(found);
+            locations.extend(found);
         }
         if let Some(pmcid) = text(result, "/pmcid").and_then(|id| id.parse::<Pmcid>().ok()) {
             let id = format!("PMC{}", pmcid.number());
@@ -115,18 +115,18 @@ impl EuropePmc {
             if is("/inEPMC") && is("/hasPDF") {
                 let mut url = joined(self.settings.endpoints.of(&ARTICLES), &id);
                 url.set_query(Some("pdf=render"));
-                places.push(Location::new(url, Offers::Pdf, ID).licence(licence.clone()));
+                locations.push(Location::new(url, Offers::Pdf, ID).licence(licence.clone()));
             }
             if is("/isOpenAccess") {
                 let url = joined(
                     self.settings.endpoints.of(&API),
                     &format!("{id}/fullTextXML"),
                 );
-                places.push(Location::new(url, Offers::Xml, ID).licence(licence));
+                locations.push(Location::new(url, Offers::Xml, ID).licence(licence));
             }
         }
         Outcome::of(
-            best_first(places),
+            best_first(locations),
             learned,
             "Europe PMC knows the work, but has no open full text",
         )

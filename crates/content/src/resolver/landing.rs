@@ -88,8 +88,8 @@ impl LandingPage {
         })
     }
 
-    /// Reads one page, such as a place that another resolver found and that offers no more than a
-    /// page.
+    /// Reads one page, such as a location that another resolver found and that offers no more than
+    /// a page.
     pub async fn read(&self, start: Url, work: Option<&Work>, web: &dyn Web) -> Outcome {
         let (mut page, mut at) = match self.visit(start, work, web).await {
             Ok(Behind::File(location)) => {
@@ -147,7 +147,7 @@ impl LandingPage {
             && classify(&answer.body) != Payload::Pdf
             && let Some(wall) = wall::detect(answer.status, &answer.body)
         {
-            return Err(Unanswered::Failed(walled(&self.settings, answer, wall)));
+            return Err(Unanswered::Failed(challenged(&self.settings, answer, wall)));
         }
         if let Ok(answer) = &answer
             && matches!(answer.status.as_u16(), 404 | 410)
@@ -203,8 +203,9 @@ fn says_html(answer: &Answer) -> bool {
         .is_some_and(|kind| kind.to_ascii_lowercase().contains("html"))
 }
 
-/// Names the wall. The status is kept: what it means is known by then.
-fn walled(settings: &Settings, answer: &Answer, wall: Wall) -> Failure {
+/// Names the bot challenge or interstitial page. The status is kept: what it means is known by
+/// then.
+fn challenged(settings: &Settings, answer: &Answer, wall: Wall) -> Failure {
     let host = answer.url.host_str().unwrap_or_default();
     let reason = match wall {
         Wall::Robots { .. } => Reason::BotChallenge,

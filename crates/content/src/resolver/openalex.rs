@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::arxiv;
 use super::join::join_all;
 use super::order::Preset;
-use super::reply::{doi_path, items, place, record, text, title, year};
+use super::reply::{doi_path, items, location_at, record, text, title, year};
 use super::settings::Settings;
 use super::spec::{Credential, Endpoint, Need, Recipient, ResolverSpec, SecretHeader, Sent};
 use super::{Failure, Outcome, Resolver, ResolverId};
@@ -228,7 +228,7 @@ impl OpenAlex {
     /// Reads one work.
     pub(crate) fn read(&self, work: &Value) -> Outcome {
         let mut learned = learned(work);
-        let mut places = Vec::new();
+        let mut locations = Vec::new();
         let spots = [work.get("best_oa_location"), work.get("primary_location")]
             .into_iter()
             .flatten()
@@ -241,12 +241,13 @@ impl OpenAlex {
                     .version(version)
                     .rewritten(self.settings.endpoints.of(&arxiv::API))
             };
-            places.extend(place(spot, "/pdf_url", Offers::Pdf, ID, &mut learned).map(details));
-            let page =
-                place(spot, "/landing_page_url", Offers::Landing, ID, &mut learned).map(details);
+            locations
+                .extend(location_at(spot, "/pdf_url", Offers::Pdf, ID, &mut learned).map(details));
+            let page = location_at(spot, "/landing_page_url", Offers::Landing, ID, &mut learned)
+                .map(details);
             // The page of a closed copy leads to a paywall; the landing resolver tries the DOI
             // anyway.
-            places.extend(page.filter(|page| {
+            locations.extend(page.filter(|page| {
                 page.offers == Offers::Pdf
                     || spot.get("is_oa").and_then(Value::as_bool) == Some(true)
             }));
@@ -257,8 +258,8 @@ impl OpenAlex {
                 learned.identifiers.insert(Identifier::Arxiv(id));
             }
         }
-        places.extend(
-            place(
+        locations.extend(
+            location_at(
                 work,
                 "/open_access/oa_url",
                 Offers::Landing,
@@ -267,11 +268,11 @@ impl OpenAlex {
             )
             .map(|page| page.rewritten(self.settings.endpoints.of(&arxiv::API))),
         );
-        let locations = distinct(best_first(places).into_iter().chain(self.paid(work)));
+        let locations = distinct(best_first(locations).into_iter().chain(self.paid(work)));
         Outcome::of(
             locations,
             learned,
-            "OpenAlex knows the work, but no place of its files",
+            "OpenAlex knows the work, but no location of its files",
         )
     }
 

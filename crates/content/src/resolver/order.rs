@@ -1,8 +1,8 @@
-//! Who is asked about a work, in which order, and why.
+//! Which resolvers are asked about a work, in which order, and why.
 //!
 //! The order follows from what is known: a work of PMC is looked for there first, an arXiv work at
 //! arXiv. What a resolver learns changes what is known, so callers ask for the order again after
-//! every answer and skip whom they asked already.
+//! every answer and skip those that they asked already.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ use crate::work::Work;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preset {
-    /// Services that answer quickly with places of files; no pages of publishers.
+    /// APIs that answer quickly with locations of files; no pages of publishers.
     Fast,
-    /// Everybody.
+    /// All resolvers.
     #[default]
     Broad,
 }
@@ -29,11 +29,11 @@ pub enum Preset {
 pub struct Choice {
     /// How far to go.
     pub preset: Preset,
-    /// Whom to ask first, in this order; the rest of the preset follows.
+    /// Resolvers to ask first, in this order; the rest of the preset follows.
     pub order: Option<Vec<ResolverId>>,
-    /// Whom to ask beyond the preset.
+    /// Resolvers to ask beyond the preset.
     pub enable: Vec<ResolverId>,
-    /// Whom not to ask.
+    /// Resolvers not to ask.
     pub disable: Vec<ResolverId>,
 }
 

@@ -110,7 +110,7 @@ impl Pmc {
         let outcomes = works.iter().map(|work| -> BoxFuture<'_, Outcome> {
             match articles_of(work, &converted) {
                 Ok(articles) => {
-                    // Who names a version gets that one or none.
+                    // A user who names a version gets that one or none.
                     let only =
                         matches!(work.typed(), Identifier::Pmcid(id) if id.version().is_some());
                     Box::pin(

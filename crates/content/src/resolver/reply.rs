@@ -114,17 +114,17 @@ fn network(settings: &Settings, error: &WebError) -> Failure {
 /// How soon to ask again while this machine has no network.
 pub(crate) const OFFLINE_RETRY_MS: u64 = 30_000;
 
-/// How soon to ask again where the answer names a time that cannot be told here: the hub knows it,
-/// and will say.
-const THE_HUB_KNOWS_MS: u64 = 1_000;
+/// How soon to ask again where the answer states a date that cannot be compared here: the hub knows
+/// the time, and refuses the request until then.
+const UNREADABLE_DATE_RETRY_MS: u64 = 1_000;
 
-/// Reads `Retry-After`. A date without a `Date` beside it says nothing here: there is no clock in
-/// this room.
+/// Reads `Retry-After`. A date without a `Date` beside it says nothing here: this
+/// module has no clock.
 fn retry_in_ms(answer: &Answer) -> Option<u64> {
     let value = answer.header(&RETRY_AFTER)?;
     let date = answer.header(&DATE);
     if http_date(value).is_some() && date.and_then(http_date).is_none() {
-        return Some(THE_HUB_KNOWS_MS);
+        return Some(UNREADABLE_DATE_RETRY_MS);
     }
     parse_retry_after(value, date, Timestamp::from_micros(0))
         .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
@@ -228,8 +228,8 @@ pub(super) fn year(value: &Value, pointer: &str) -> Option<i32> {
         .filter(|year| (1000..3000).contains(year))
 }
 
-/// Adds the place at a pointer, and the identifier that its link carries.
-pub(super) fn place(
+/// Returns the location at a pointer, and the identifier that its link carries.
+pub(super) fn location_at(
     value: &Value,
     pointer: &str,
     offers: Offers,

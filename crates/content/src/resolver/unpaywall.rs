@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::arxiv;
 use super::join::join_all;
 use super::order::Preset;
-use super::reply::{doi_path, items, place, record, text, title, year};
+use super::reply::{doi_path, items, location_at, record, text, title, year};
 use super::settings::Settings;
 use super::spec::{Credential, Endpoint, ResolverSpec, Sent};
 use super::{Failure, Outcome, Resolver, ResolverId};
@@ -88,7 +88,7 @@ impl Unpaywall {
             title: text(record, "/title").and_then(title),
             ..Learned::default()
         };
-        let mut places: Vec<Location> = Vec::new();
+        let mut locations: Vec<Location> = Vec::new();
         let best = record
             .get("best_oa_location")
             .filter(|best| best.is_object());
@@ -98,11 +98,11 @@ impl Unpaywall {
                 ("/url", Offers::Unknown),
                 ("/url_for_landing_page", Offers::Landing),
             ] {
-                let Some(location) = place(copy, pointer, offers, ID, &mut learned) else {
+                let Some(location) = location_at(copy, pointer, offers, ID, &mut learned) else {
                     continue;
                 };
                 let version = text(copy, "/version").map(str::to_owned);
-                places.push(
+                locations.push(
                     location
                         .licence(text(copy, "/license").map(str::to_owned))
                         .version(version)
@@ -110,8 +110,11 @@ impl Unpaywall {
                 );
             }
         }
-        let locations = best_first(places);
-        Outcome::of(locations, learned, "Unpaywall knows no open copy")
+        Outcome::of(
+            best_first(locations),
+            learned,
+            "Unpaywall knows no open copy",
+        )
     }
 }
 

@@ -39,7 +39,7 @@ pub static SPEC: ResolverSpec = ResolverSpec {
 /// Most copies of one URL that are worth a try; they differ in content.
 const MOST_COPIES: usize = 3;
 
-/// Most URLs of one work that are asked about: a minute has room for 24 questions.
+/// Most URLs of one work that are asked about: the service answers 24 requests a minute.
 const MOST_URLS: usize = 5;
 
 /// Asks the Wayback Machine.
@@ -124,7 +124,7 @@ impl Wayback {
         copies.sort_by(|a, b| b.0.cmp(a.0));
         copies.truncate(MOST_COPIES);
         // `id_` asks for the bytes as they were, without the archive's own banner and links.
-        let place = |(timestamp, original): (&str, &str)| {
+        let copy = |(timestamp, original): (&str, &str)| {
             let raw = format!(
                 "{}/web/{timestamp}id_/{original}",
                 self.settings
@@ -137,7 +137,7 @@ impl Wayback {
                 .ok()
                 .map(|url| Location::new(url, Offers::Pdf, ID))
         };
-        copies.into_iter().filter_map(place).collect()
+        copies.into_iter().filter_map(copy).collect()
     }
 }
 

@@ -141,38 +141,18 @@ fn no_value_of_any_answer_is_trusted() {
     let any =
         |body: Vec<u8>| Script::new().with("https://", 200, body, &[], "https://service.example/");
     let settings = settings();
-    for fixture in ["openalex/work.json", "openalex/sparse.json"] {
-        check(
-            &OpenAlex::new(settings.clone()),
-            &one,
-            mutations(fixture),
-            any,
-        );
-    }
-    check(
-        &OpenAlex::new(settings.clone()),
-        &two,
-        mutations("openalex/list.json"),
-        any,
-    );
-    check(
-        &Unpaywall::new(settings.clone()),
-        &one,
-        mutations("unpaywall/record.json"),
-        any,
-    );
-    check(
-        &Crossref::new(settings.clone()),
-        &one,
-        mutations("crossref/work.json"),
-        any,
-    );
-    check(
-        &Crossref::new(settings.clone()),
-        &two,
-        mutations("crossref/list.json"),
-        any,
-    );
+    let mutate = |resolver: &dyn Resolver, works: &[Work], path: &str| {
+        check(resolver, works, mutations(path), any);
+    };
+    let openalex = OpenAlex::new(settings.clone());
+    mutate(&openalex, &one, "openalex/work.json");
+    mutate(&openalex, &one, "openalex/sparse.json");
+    mutate(&openalex, &two, "openalex/list.json");
+    let unpaywall = Unpaywall::new(settings.clone());
+    mutate(&unpaywall, &one, "unpaywall/record.json");
+    let crossref = Crossref::new(settings.clone());
+    mutate(&crossref, &one, "crossref/work.json");
+    mutate(&crossref, &two, "crossref/list.json");
     let datacite = |body: Vec<u8>| {
         Script::new().on("https://api.crossref.org/", 404, "").with(
             "https://",
@@ -183,40 +163,22 @@ fn no_value_of_any_answer_is_trusted() {
         )
     };
     check(
-        &Crossref::new(settings.clone()),
+        &crossref,
         &one,
         mutations("crossref/datacite.json"),
         datacite,
     );
-    check(
-        &EuropePmc::new(settings.clone()),
-        &one,
-        mutations("europe_pmc/search.json"),
-        any,
-    );
-    check(
-        &Pmc::new(settings.clone()),
-        &two,
-        mutations("pmc/converted.json"),
-        any,
-    );
-    check(
-        &Pmc::new(settings.clone()),
-        &[work("PMC123.2")],
-        mutations("pmc/metadata.json"),
-        any,
-    );
+    let europe_pmc = EuropePmc::new(settings.clone());
+    mutate(&europe_pmc, &one, "europe_pmc/search.json");
+    let pmc = Pmc::new(settings.clone());
+    mutate(&pmc, &two, "pmc/converted.json");
+    mutate(&pmc, &[work("PMC123.2")], "pmc/metadata.json");
     for (resolver, id, path) in repositories() {
-        check(&*resolver, &[work(id)], mutations(path), any);
+        mutate(&*resolver, &[work(id)], path);
     }
     let mut gone = work("10.1000/a");
     gone.failed_urls = vec![Url::parse("https://gone.example/a.pdf").unwrap()];
-    check(
-        &Wayback::new(settings),
-        &[gone],
-        mutations("wayback/cdx.json"),
-        any,
-    );
+    mutate(&Wayback::new(settings), &[gone], "wayback/cdx.json");
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn fields_that_are_null_or_say_so_are_nothing() {
     let web = Script::new().on(API, 200, fixture("openalex/sparse.json"));
     assert_eq!(
         show(&ask(&OpenAlex::new(settings()), &["W9"], &web)[0]),
-        "not found: OpenAlex knows the work, but no place of its files\nlearned W9"
+        "not found: OpenAlex knows the work, but no location of its files\nlearned W9"
     );
 }
 
