@@ -46,7 +46,8 @@ fn main() {
     for (what, limit) in [("enter, go", 1_000_000), ("enter, refuse", 1)] {
         let cost = enter(limit, 1);
         println!(
-            "       {what}: {:.1} ns; Instant::now(): {:.1} ns; the boot clock under a lock: {:.1} ns",
+            "       {what}: {:.1} ns; Instant::now(): {:.1} ns; \
+             the boot clock under a lock: {:.1} ns",
             cost.call, cost.now, cost.floor
         );
         check(

@@ -1,9 +1,9 @@
 //! The admission of a site: which request may be sent now, which waits, which holds a slot.
 //!
 //! A [`SiteAdmission`] joins the store's state of one site with what belongs to this process alone:
-//! the lanes, one per host, role and kind, each with its queue of waiters; and the slots. A [`Lane`]
-//! is a way into its site. [`admit`] takes one attempt through it, state by state, and [`permits`]
-//! holds and settles what an attempt was permitted by all the sites it had to pass.
+//! the lanes, one per host, role and kind, each with its queue of waiters; and the slots. A
+//! [`Lane`] is a way into its site. [`admit`] takes one attempt through it, state by state, and
+//! [`permits`] holds and settles what an attempt was permitted by all the sites it had to pass.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +42,7 @@ pub(crate) struct SiteAdmission {
     pub(crate) key: SiteKey,
     pub(crate) handle: Arc<dyn SiteHandle>,
     runtime: Arc<dyn Runtime>,
-    /// Other processes change the state as well, and call nobody here.
+    /// Other processes change the state as well, and wake no request of this one.
     shared: bool,
     /// Answers of the store take their time.
     remote: bool,
@@ -50,17 +50,17 @@ pub(crate) struct SiteAdmission {
     round_trip: round_trip::RoundTrip,
     lanes: Mutex<Vec<Arc<LaneState>>>,
     heartbeat: heartbeat::Heartbeat,
-    /// How the breaker stood when this process last heard of it.
+    /// The state of the breaker as this process last saw it.
     seen: seen::Seen,
     /// When this process last read an answer that blocks the site, in microseconds: permits from
-    /// before that are not used, though the store hears of it a moment later.
+    /// before that are not used, though the store learns of it shortly after.
     blocked_at: AtomicU64,
     news: Arc<News>,
     /// Where a breaker of this process alone is shown to others: they see it, and do not obey it.
     shown: Option<(Arc<dyn StateStore>, SiteKey)>,
 }
 
-/// Where gates report what they hear outside of any request.
+/// Where sites report changes that belong to no request.
 pub(crate) struct News {
     pub(crate) observers: Arc<[Arc<dyn Observer>]>,
     /// Counts the changes of breakers that heartbeats brought.
@@ -68,20 +68,19 @@ pub(crate) struct News {
 }
 
 impl SiteAdmission {
-    /// Wakes everybody in line: the state of the site has changed, and they have reason to ask
-    /// again.
+    /// Wakes all waiters: the state of the site has changed, and they have reason to ask again.
     pub(crate) fn wake_all(&self) {
         for lane in &*self.lanes.lock() {
             lane.queue.wake_all();
         }
     }
 
-    /// Returns until when the breaker is open, as this process last heard.
+    /// Returns until when the breaker is open, as this process last saw it.
     pub(crate) fn open_until(&self) -> Option<BootInstant> {
         self.seen.open_until(self.runtime.boot())
     }
 
-    /// Tells those who watch hosts that a breaker has changed.
+    /// Notifies the watches of hosts that a breaker has changed.
     pub(crate) fn spread_change(&self) {
         self.news.changes.send_modify(|changes| *changes += 1);
     }
@@ -106,19 +105,19 @@ impl SiteAdmission {
             .store(self.runtime.boot().as_micros(), Ordering::Release);
     }
 
-    /// Tells whether a block began after a permit was given.
+    /// Returns whether a block began after a permit was given.
     fn was_blocked_since(&self, permit: &Permit) -> bool {
         self.blocked_at.load(Ordering::Acquire) > permit.at.as_micros()
     }
 
-    /// Wakes the heads of the site's other queues: a place before them has come free.
+    /// Wakes the heads of the site's other queues: a position before them is free again.
     fn wake_heads_beside(&self, lane: &Lane) {
         for other in self.lanes.lock().iter().filter(|other| !lane.is(other)) {
             other.queue.wake_head();
         }
     }
 
-    /// Wakes everybody in line if the answer is yes, now or when it comes.
+    /// Wakes all waiters if the answer is yes, now or when it comes.
     pub(crate) fn wake_if(self: &Arc<Self>, answer: Answer<bool>) {
         match answer {
             Answer::Ready(Ok(true)) => self.wake_all(),
@@ -158,7 +157,7 @@ impl SiteAdmission {
         self.spread_change();
     }
 
-    /// Tells whether somebody waits at the gate or is on the way through it.
+    /// Returns whether a request waits for the site or is on its way through it.
     fn is_used(&self) -> bool {
         self.lanes
             .lock()

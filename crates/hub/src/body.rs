@@ -16,7 +16,7 @@ use crate::response::Head;
 use crate::transport::{Body, SendError};
 
 /// For how long a body is decoded before others may run.
-const DECODES_FOR: Duration = Duration::from_millis(2);
+const DECODE_SLICE: Duration = Duration::from_millis(2);
 
 /// Lets others run, once.
 async fn yield_now() {
@@ -260,7 +260,7 @@ impl BodyReader {
             if now >= self.deadline {
                 return Err(BodyError::Deadline);
             }
-            if now.since(begun) >= DECODES_FOR {
+            if now.since(begun) >= DECODE_SLICE {
                 yield_now().await;
                 begun = self.runtime.boot();
             }
@@ -339,7 +339,8 @@ impl BodyReader {
     }
 }
 
-/// Returns whether an answer has no body, whatever its Content-Length says (RFC 9110 section 6.4.1).
+/// Returns whether an answer has no body, whatever its Content-Length says (RFC 9110 section
+/// 6.4.1).
 fn is_bodiless(method: &Method, status: StatusCode) -> bool {
     method == Method::HEAD || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }

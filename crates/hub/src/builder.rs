@@ -99,7 +99,7 @@ impl HubBuilder {
         self
     }
 
-    /// Hears, in sentences, when the configured store becomes unavailable and when it is back.
+    /// Receives a sentence when the configured store becomes unavailable, and when it is back.
     #[must_use]
     pub fn notice(mut self, notice: Notice) -> Self {
         self.notice = notice;

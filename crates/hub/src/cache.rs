@@ -1,5 +1,5 @@
-//! The seam of the response cache: looked up before the breaker and the limiter, told after the
-//! answer.
+//! The interface of the response cache: looked up before the breaker and the limiter, updated after
+//! the answer.
 //!
 //! There is no cache yet: every look-up is a miss and nothing is kept.
 

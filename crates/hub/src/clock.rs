@@ -1,5 +1,5 @@
-//! The seams of time, chance and background work. Nothing else in the hub waits, draws or spawns by
-//! itself.
+//! The interfaces to time, random numbers and background work. Nothing else in the hub waits, takes
+//! random numbers or spawns by itself.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -18,10 +18,11 @@ pub trait Runtime: Clock {
     /// Waits until `at`; at once when it has passed.
     fn sleep_until(&self, at: BootInstant) -> Sleep;
 
-    /// Runs work that nobody waits for.
+    /// Runs work in the background.
     fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>);
 
-    /// Tells whether time may pass in which nothing runs. Simulated time does not.
+    /// Returns whether the process may be paused: time passes in which nothing runs. Simulated time
+    /// does not.
     fn can_stall(&self) -> bool {
         false
     }
@@ -46,15 +47,15 @@ impl Runtime for TokioRuntime {
         true
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the seam")]
+    #[expect(clippy::disallowed_methods, reason = "this is the interface to it")]
     fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        // Outside of a runtime, as when a program ends, nobody is left to do it.
+        // Outside of a runtime, as when a program ends, nothing runs it any more.
         if let Ok(home) = tokio::runtime::Handle::try_current() {
             home.spawn(work);
         }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the seam")]
+    #[expect(clippy::disallowed_methods, reason = "this is the interface to it")]
     fn sleep_until(&self, at: BootInstant) -> Sleep {
         let clock = self.0;
         Box::pin(async move {
@@ -92,7 +93,7 @@ pub async fn before<T>(
     .await
 }
 
-/// Chance, from a seed: the same seed draws the same.
+/// Random numbers from a seed: the same seed gives the same numbers.
 #[derive(Clone, Debug)]
 pub struct Random(Arc<Mutex<fastrand::Rng>>);
 
@@ -109,13 +110,13 @@ impl Random {
         Self(Arc::new(Mutex::new(fastrand::Rng::new())))
     }
 
-    /// Draws a share in 0..1.
+    /// Returns a share in 0..1.
     #[must_use]
     pub fn share(&self) -> f64 {
         self.0.lock().f64()
     }
 
-    /// Draws a number.
+    /// Returns a number.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.0.lock().u64(..)

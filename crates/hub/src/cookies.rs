@@ -1,7 +1,7 @@
 //! Cookies of one run, in memory (RFC 6265): what a site sets on the way is sent back to that site,
 //! and to no other.
 //!
-//! Publishers set a cookie on the first answer, or on their identity host, and refuse whoever comes
+//! Publishers set a cookie on the first answer, or on their identity host, and refuse requests
 //! without it. A jar is given to requests that want one
 //! ([`Request::cookies`](crate::Request::cookies)); requests for metadata never use it. It is
 //! bounded in count and size, and never persisted, recorded or shown. A cookie for a public suffix
@@ -139,7 +139,7 @@ fn acceptable(mut cookie: RawCookie<'static>, url: &Url) -> Option<RawCookie<'st
     Some(cookie)
 }
 
-/// Tells whether anybody may register names below this one.
+/// Returns whether anyone may register names below this one: a public suffix.
 fn is_public_suffix(domain: &str) -> bool {
     !domain.contains('.') || psl::suffix_str(domain) == Some(domain)
 }

@@ -1,9 +1,9 @@
 //! Content encodings undone in small steps, with caps that a bomb cannot get around.
 //!
 //! Each encoding is a stage with its own input and output. A step gives one stage a few kilobytes,
-//! so that a caller can look at its deadline and let others run in between, whatever the stages
-//! make of them. The caps hold inside the decoder's own writes, at every stage: a piece that wants
-//! to become gigabytes is stopped at the cap, not after the piece.
+//! so that a caller can check its deadline and yield in between, whatever the stages make of them.
+//! The caps hold inside the decoder's own writes, at every stage: a piece that wants to become
+//! gigabytes is stopped at the cap, not after the piece.
 
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
@@ -13,11 +13,11 @@ mod stage;
 use stage::{Stage, stage};
 
 /// Below this much output the ratio says nothing.
-const RATIO_FREE: u64 = 1 << 20;
+const RATIO_EXEMPT_BYTES: u64 = 1 << 20;
 /// How much a stage is given in one step.
-const STEP: usize = 4 << 10;
+const STEP_INPUT: usize = 4 << 10;
 /// How many encodings are undone at most. Honest answers have one, some have two.
-const MOST_ENCODINGS: usize = 3;
+const MAX_ENCODINGS: usize = 3;
 
 /// Why decoding ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Input {
 
     fn take(&mut self) -> &[u8] {
         let start = self.from;
-        self.from = self.bytes.len().min(start + STEP);
+        self.from = self.bytes.len().min(start + STEP_INPUT);
         &self.bytes[start..self.from]
     }
 }
@@ -111,9 +111,9 @@ impl Decoder {
             .map(|name| name.trim().to_ascii_lowercase());
         let names: Vec<String> = names
             .filter(|name| !matches!(name.as_str(), "" | "identity"))
-            .take(MOST_ENCODINGS + 1)
+            .take(MAX_ENCODINGS + 1)
             .collect();
-        if names.len() > MOST_ENCODINGS {
+        if names.len() > MAX_ENCODINGS {
             return Err(DecodeError::TooMany);
         }
         let stages: Option<Vec<Box<dyn Stage>>> =
@@ -177,9 +177,9 @@ impl Decoder {
         }
     }
 
-    /// Tells a stage how much it may have made by the end of the next step.
+    /// Sets how much a stage may have produced by the end of the next step.
     fn limit(&mut self, place: usize) {
-        let by_ratio = RATIO_FREE.max(self.received.saturating_mul(self.caps.ratio));
+        let by_ratio = RATIO_EXEMPT_BYTES.max(self.received.saturating_mul(self.caps.ratio));
         let last = place + 1 == self.stages.len();
         let out = self.stages[place].out();
         (out.by_ratio, out.ratio) = (by_ratio, self.caps.ratio);

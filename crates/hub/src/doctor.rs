@@ -116,8 +116,8 @@ impl BudgetReport {
 }
 
 impl Hub {
-    /// Reports for each role of a host how full its budgets are, and what its next request would wait
-    /// for.
+    /// Reports for each role of a host how full its budgets are, and what its next request would
+    /// wait for.
     ///
     /// # Errors
     /// The store does not answer.

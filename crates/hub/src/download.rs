@@ -40,7 +40,7 @@ pub(crate) struct PartFile {
     ends: Ends,
     bytes: u64,
     done: bool,
-    /// What is left of a download that breaks off is kept, to go on with.
+    /// What is left of a download that breaks off is kept, so that it can be resumed.
     partial: Option<Partial>,
 }
 
@@ -66,7 +66,7 @@ impl PartFile {
         Ok(Self::new(file, Some(part), path))
     }
 
-    /// Opens the part file of a download that may go on where it broke off.
+    /// Opens the part file of a download that may be resumed.
     pub(crate) fn resume(path: &Path, mut partial: Partial, start: Start) -> io::Result<Self> {
         let Begun {
             file,
@@ -87,7 +87,7 @@ impl PartFile {
         })
     }
 
-    /// Writes down how to go on, where there is a way.
+    /// Records what is needed to resume, where the origin allows it.
     pub(crate) fn note(
         &mut self,
         url: &Url,
@@ -100,8 +100,8 @@ impl PartFile {
         }
     }
 
-    /// Opens a device such as `/dev/null`. A file renamed into its place would take it away from
-    /// everybody.
+    /// Opens a device such as `/dev/null`. A file renamed onto it would replace it for every
+    /// process.
     fn device(path: &Path, kind: FileType) -> io::Result<Self> {
         if !kind.is_char_device() {
             return Err(io::Error::new(
@@ -197,6 +197,6 @@ fn shortened(name: &std::ffi::OsStr) -> String {
 #[derive(Clone, Debug)]
 pub(crate) struct FileTarget {
     pub(crate) path: Arc<Path>,
-    /// Whether an attempt goes on where the one before it, or before this process, broke off.
+    /// Whether an attempt resumes where an earlier one, also of an earlier process, broke off.
     pub(crate) resume: bool,
 }

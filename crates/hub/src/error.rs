@@ -129,7 +129,7 @@ pub enum ErrorKind {
     /// The URL cannot be fetched.
     #[error("this URL cannot be fetched")]
     Url(#[from] HostError),
-    /// The target lies in the own network.
+    /// The target is in the private network.
     #[error("{host} leads to the internal address {address}, which a discovered URL may not reach")]
     Internal {
         /// The host.
@@ -177,7 +177,7 @@ pub enum ErrorKind {
         /// What is wrong.
         why: String,
     },
-    /// The weight is above what a window can ever grant.
+    /// The weight is above what a window can ever permit.
     #[error("{host}: a weight of {weight} never fits a limit of {limit}")]
     Weight {
         /// The host.
@@ -267,7 +267,8 @@ impl ErrorKind {
                 "a longer max_delay_ms for this host and role (--rate) waits instead of refusing"
             }
             Self::Store { .. } => {
-                "on_store_failure: local goes on with a share of the limits while the store is away"
+                "on_store_failure: local goes on with a share of the limits while the store is \
+                 unavailable"
             }
             Self::Deadline { .. } => "--deadline SECONDS allows more time",
             Self::Fault {
@@ -278,7 +279,8 @@ impl ErrorKind {
                 cause,
                 ..
             } if cause.as_str().contains("open files") => {
-                "the process may open no more files: raise ulimit -n, or run fewer at once with --max-inflight"
+                "the process may open no more files: raise ulimit -n, or run fewer at once with \
+                 --max-inflight"
             }
             Self::BreakerOpen(Refused {
                 by: RefusedBy::Network,

@@ -1,4 +1,4 @@
-//! What happened, as told to observers. They watch and never steer.
+//! What happens to a request, as reported to observers. They watch and never steer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::clock::BootInstant;
 use crate::error::RefusedBy;
 use crate::request::RateWait;
 
-/// One thing that happened in one request's journey.
+/// One thing that happened to one request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// When.
@@ -36,7 +36,7 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum What {
-    /// A hop of the journey begins at this URL, shown without secrets.
+    /// A hop of the request begins at this URL, shown without secrets.
     Hop {
         /// The URL.
         url: String,
@@ -46,7 +46,7 @@ pub enum What {
         resolver: Option<Arc<str>>,
         /// The kind of request, where the host has a budget for it.
         kind: Option<Arc<str>>,
-        /// What it charges.
+        /// Its weight.
         weight: u32,
         /// How long it may wait for the rate.
         wait: RateWait,
@@ -100,7 +100,7 @@ pub enum What {
         /// A probe is out.
         probing: bool,
     },
-    /// A block came before it was sent: its grant was given back.
+    /// A block came before it was sent: its permit was given back.
     GivenBack,
     /// It was refused; nothing was spent.
     Refused {
@@ -141,7 +141,7 @@ pub enum What {
         /// The message.
         message: String,
     },
-    /// The breaker was told.
+    /// The result was reported to the breaker.
     Settled {
         /// What the attempt came to.
         outcome: Outcome,
@@ -178,13 +178,13 @@ pub enum What {
     Redirect {
         /// Where, without secrets.
         to: String,
-        /// Whether keys and cookies were left behind.
+        /// Whether credentials and cookies were left behind.
         stripped: bool,
     },
-    /// The journey is over. Always the last event of a request.
+    /// The request has ended. Always its last event.
     End {
-        /// What kept it from an answer: the class of its error, or `cancelled` when nobody waited
-        /// for it any more.
+        /// What kept it from an answer: the class of its error, or `cancelled` when its caller
+        /// dropped it.
         error: Option<&'static str>,
     },
 }

@@ -10,9 +10,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use docstokg_policy::classify::{Class, Classifier, Ending, Fault, Outcome};
 use docstokg_policy::host::Host;
+use docstokg_policy::site::Report;
 
-use self::dial::{DialWatch, Stage};
-use crate::admission::HeldPermit;
+use self::dial::{DialStage, DialWatch};
+use crate::admission::{HeldPermit, Permits};
 use crate::body::BodyReader;
 use crate::clock::{BootInstant, before};
 use crate::error::ErrorKind;
@@ -25,7 +26,8 @@ use crate::response::Head;
 use crate::target::Target;
 use crate::transport::{Dial, Incoming, Outgoing, SendError};
 
-pub(crate) use delivery::{Conclusion, Delivered, Delivery, ToMemory, ToStream};
+use delivery::Conclusion;
+pub(crate) use delivery::{Delivered, Delivery, ToMemory, ToStream};
 
 /// One hop of a request, named and judged: what every attempt at it has in common.
 pub(crate) struct Leg<'a, D> {
@@ -55,6 +57,34 @@ pub(crate) struct Received<R> {
     pub(crate) body: R,
     pub(crate) reader: BodyReader,
     pub(crate) outcome: Outcome,
+}
+
+impl<R> Received<R> {
+    /// Ends the attempt: settles its permits, or hands them to the body.
+    pub(crate) async fn conclude<D: Delivery<Received = R>>(
+        self,
+        leg: &Leg<'_, D>,
+        permits: Permits,
+        sent: BootInstant,
+        track: &Track,
+    ) -> Answered<D::Output> {
+        let conclusion = Conclusion {
+            reader: self.reader,
+            permits,
+            report: Report {
+                outcome: self.outcome,
+                retry_after: None,
+                sent,
+            },
+            target: leg.target,
+            track,
+        };
+        let body = D::conclude(self.body, conclusion).await;
+        Answered {
+            head: self.head,
+            body: Delivered::Body(body),
+        }
+    }
 }
 
 /// The end of an attempt that did not deliver a body.
@@ -105,7 +135,7 @@ impl Finish {
         }
     }
 
-    /// Tells whether it is an answer that its caller takes as final.
+    /// Returns whether it is an answer that its caller takes as final.
     pub(crate) fn is_final(&self, judge: Option<IsFinal>) -> bool {
         match (self, judge) {
             (Self::Answer { head, preview, .. }, Some(judge)) => judge(head.status, preview),
@@ -198,7 +228,7 @@ impl Inner {
         let sending = self.transport.send(outgoing, dial);
         let answer = before(&*self.runtime, patience, sending).await;
         let left_by = watch.over(out.is_some_and(|out| out.met_a_pause()));
-        if let Stage::Up(took) = left_by {
+        if let DialStage::Up(took) = left_by {
             track.note(host, target.role, || What::Dialled { took });
         }
         match answer {
@@ -211,7 +241,7 @@ impl Inner {
                         | SendError::Internal { .. }
                         | SendError::Unprocessed { .. }
                 ));
-                let reused = matches!(left_by, Stage::Pooled | Stage::Late);
+                let reused = matches!(left_by, DialStage::Pooled | DialStage::Late);
                 Err(Unanswered::from_send_error(error, reused))
             }
             None if self.runtime.boot() >= track.deadline => Err(Unanswered::Abandoned(

@@ -15,8 +15,9 @@
 //!     follow or return
 //! ```
 //!
-//! This file asks and acts; it computes nothing. Decisions are in `docstokg_policy`, the waiting and
-//! settling in `admission.rs`, sending and receiving in `exchange.rs`, redirects in `redirect.rs`.
+//! This file asks and acts; it computes nothing. Decisions are in `docstokg_policy`, the waiting
+//! and settling in `admission.rs`, sending and receiving in `exchange.rs`, redirects in
+//! `redirect.rs`.
 
 mod entry;
 mod unprocessed;
@@ -33,13 +34,11 @@ use crate::cache::{self, Lookup};
 use crate::clock::BootInstant;
 use crate::error::{ErrorKind, FetchError};
 use crate::event::What;
-use crate::exchange::{
-    Answered, Conclusion, Delivered, Delivery, Exchanged, Finish, Leg, Received,
-};
+use crate::exchange::{Answered, Delivered, Delivery, Exchanged, Finish, Leg};
 use crate::hub::Inner;
 use crate::journey::Track;
 use crate::redact::redact;
-use crate::redirect::{self, Hop, RedirectRules, Redirected, Visited};
+use crate::redirect::{self, Hop, RedirectRules, Redirected, Visited, is_not_served};
 use crate::request::{Follow, Request};
 use crate::response::Head;
 use crate::target::Target;
@@ -109,10 +108,8 @@ impl Inner {
 
         // robots
         let judged = self.obey_robots(&mut target, hop, request, track);
-        let Some(judged) = request.unless_cancelled(judged).await else {
-            return Err(cancelled(&target));
-        };
-        judged?;
+        let judged = request.unless_cancelled(judged).await;
+        judged.ok_or_else(|| cancelled(&target))??;
 
         // look up
         match cache::look_up(&target.url) {
@@ -132,9 +129,7 @@ impl Inner {
                 self.remember_plain(target.host);
                 return Ok(Hopped::Next(Box::new(hop.clone().into_stated())));
             }
-            Ok(answered)
-                if hop.or_else.is_some() && redirect::is_not_served(answered.head.status) =>
-            {
+            Ok(answered) if hop.or_else.is_some() && is_not_served(answered.head.status) => {
                 return Ok(Hopped::Next(Box::new(hop.clone().into_stated())));
             }
             answered => answered?,
@@ -163,16 +158,14 @@ impl Inner {
         loop {
             // enter, wait, confirm
             let entered = self.enter(target, request, attempt, track);
-            let Some(entered) = request.unless_cancelled(entered).await else {
-                return Err(cancelled(target));
-            };
-            let permits = entered?;
+            let entered = request.unless_cancelled(entered).await;
+            let permits = entered.ok_or_else(|| cancelled(target))??;
 
             // send, and receive the body as the delivery says
             let sent = self.runtime.boot();
             let finish = match self.exchange(leg, permits.site(), track).await {
                 Exchanged::Received(received) => {
-                    return Ok(self.conclude(leg, received, permits, sent, track).await);
+                    return Ok(received.conclude(leg, permits, sent, track).await);
                 }
                 Exchanged::Finished(finish) => finish.judged_at(attempt),
                 Exchanged::Abandoned(kind) => return Err(kind),
@@ -230,33 +223,6 @@ impl Inner {
                 Ok(permits)
             }
             Err((by, denied)) => Err(self.denied(target, by, denied, waits.rate, track)),
-        }
-    }
-
-    /// Ends an attempt whose body was received: settles its permits, or hands them to the body.
-    async fn conclude<D: Delivery>(
-        &self,
-        leg: &Leg<'_, D>,
-        received: Received<D::Received>,
-        permits: Permits,
-        sent: BootInstant,
-        track: &Track,
-    ) -> Answered<D::Output> {
-        let conclusion = Conclusion {
-            reader: received.reader,
-            permits,
-            report: Report {
-                outcome: received.outcome,
-                retry_after: None,
-                sent,
-            },
-            target: leg.target,
-            track,
-        };
-        let body = D::conclude(received.body, conclusion).await;
-        Answered {
-            head: received.head,
-            body: Delivered::Body(body),
         }
     }
 
@@ -353,9 +319,8 @@ impl Inner {
         });
         let now = self.runtime.boot();
         let sleep = self.runtime.sleep_until(at);
-        if request.unless_cancelled(sleep).await.is_none() {
-            return Err(cancelled(target));
-        }
+        let slept = request.unless_cancelled(sleep).await;
+        slept.ok_or_else(|| cancelled(target))?;
         track.journey.backoff += at.since(now);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Small things that everybody does with files, once.
+//! File operations that several crates use.
 
 use std::io;
 use std::path::{Path, PathBuf};

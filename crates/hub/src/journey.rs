@@ -1,4 +1,4 @@
-//! The record of one request's journey: what waited, why, how long. Every response carries it.
+//! The record of one request: what it waited for and how long. Every response carries it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,13 +36,13 @@ pub struct Journey {
     pub stopped: Option<StopReason>,
 }
 
-/// A journey under way.
+/// A request that has not ended.
 pub(crate) struct Track {
     pub(crate) journey: Journey,
     pub(crate) started: BootInstant,
     pub(crate) deadline: BootInstant,
     request: u64,
-    /// The hop it is on, until its end has been told.
+    /// The hop it is on, until its end is reported.
     at: Option<(Host, Role)>,
     runtime: Arc<dyn Runtime>,
     observers: Arc<[Arc<dyn Observer>]>,
@@ -71,7 +71,7 @@ impl Track {
         self.runtime.boot()
     }
 
-    /// Tells the observers, if there are any; `what` is made only then.
+    /// Reports to the observers, if there are any; `what` is made only then.
     pub(crate) fn note(&self, host: &Host, role: Role, what: impl FnOnce() -> What) {
         if !self.observers.is_empty() {
             let event = Event {
@@ -95,7 +95,7 @@ impl Track {
         }
     }
 
-    /// Goes on to a hop.
+    /// Begins a hop.
     pub(crate) fn hop(&mut self, host: &Host, role: Role, what: impl FnOnce() -> What) {
         if !self.observers.is_empty() {
             self.at = Some((host.clone(), role));
@@ -109,13 +109,13 @@ impl Track {
         self.journey.clone()
     }
 
-    /// Tells the end, once, and returns the record.
+    /// Reports the end, once, and returns the record.
     pub(crate) fn end(&mut self, error: Option<&'static str>) -> Journey {
-        self.tell_end(error);
+        self.report_end(error);
         self.so_far()
     }
 
-    fn tell_end(&mut self, error: Option<&'static str>) {
+    fn report_end(&mut self, error: Option<&'static str>) {
         if let Some((host, role)) = self.at.take() {
             self.note(&host, role, || What::End { error });
         }
@@ -124,6 +124,6 @@ impl Track {
 
 impl Drop for Track {
     fn drop(&mut self) {
-        self.tell_end(Some("cancelled"));
+        self.report_end(Some("cancelled"));
     }
 }

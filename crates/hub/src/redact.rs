@@ -1,4 +1,4 @@
-//! URLs as they may be shown: without credentials, keys and tokens, wherever in the URL they are.
+//! URLs as they may be shown: without credentials and tokens, wherever in the URL they are.
 //!
 //! Credentials and the fragment go. In the query, values whose name says that they are secret
 //! become `***`; in the path, what follows such a name (`/token/…`, `;jsessionid=…`) and segments
@@ -110,7 +110,7 @@ fn split_encoded(pair: &str) -> Option<(&str, &str)> {
     Some((&pair[..place], &pair[place + 3..]))
 }
 
-/// Tells whether a value holds pairs of its own, one of which is a secret.
+/// Returns whether a value holds pairs of its own, one of which is a secret.
 fn hides_a_pair(value: &str) -> bool {
     let value = decoded(value);
     let mut pairs = value
@@ -122,7 +122,7 @@ fn hides_a_pair(value: &str) -> bool {
     })
 }
 
-/// Tells whether a value is a URL that has something to hide itself.
+/// Returns whether a value is a URL that has something to hide itself.
 fn hides_a_url(value: &str) -> bool {
     if !value.contains("://") && !value.contains("%3A") && !value.contains("%3a") {
         return false;

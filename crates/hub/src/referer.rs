@@ -1,4 +1,4 @@
-//! What a request tells about the page that led to it. Pure.
+//! What a request reveals about the page that led to it. Pure.
 //!
 //! As browsers do it by default (strict-origin-when-cross-origin): the page to its own origin, only
 //! the origin to others, nothing from https to http; and nothing at all where the page's URL

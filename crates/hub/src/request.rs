@@ -16,13 +16,13 @@ use url::Url;
 use crate::cookies::CookieJar;
 use crate::group::RequestGroup;
 
-/// Where a URL came from: what the user supplied may point into the private network, what a server said
-/// may not.
+/// Where a URL came from: what the user supplied may point into the private network, what a server
+/// said may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provenance {
     /// The user or the embedding program named this host.
     UserSupplied,
-    /// It was found in somebody's answer.
+    /// It was found in the answer of a server.
     Discovered,
 }
 
@@ -66,8 +66,7 @@ pub struct Request {
     pub(crate) cookies: Option<Arc<CookieJar>>,
 }
 
-/// Tells by status and beginning of an answer whether there is no point in asking again, whatever
-/// the status says.
+/// Decides by status and beginning of an answer whether it is final, whatever the status says.
 pub type IsFinal = fn(StatusCode, &[u8]) -> bool;
 
 /// Whether a request obeys the robots.txt of the sites that it and its redirects lead to.
@@ -159,7 +158,8 @@ impl Request {
         self
     }
 
-    /// Adds a header that carries a key: it never leaves the origin it was meant for.
+    /// Adds a header that carries credentials: it is sent to the origin of the request and to no
+    /// other.
     #[must_use]
     pub fn secret_header(mut self, name: HeaderName, mut value: HeaderValue) -> Self {
         value.set_sensitive(true);
@@ -189,7 +189,7 @@ impl Request {
         self
     }
 
-    /// Names the service: its budget (`limits.services`) is charged beside the host's, in the same
+    /// Names the service: its budget (`limits.services`) is a cost beside the host's, in the same
     /// step.
     #[must_use]
     pub fn service(mut self, name: &str) -> Self {
@@ -197,14 +197,14 @@ impl Request {
         self
     }
 
-    /// Charges more than one unit.
+    /// Costs more than one unit.
     #[must_use]
     pub fn weight(mut self, weight: u32) -> Self {
         self.weight = weight;
         self
     }
 
-    /// Bounds the whole journey.
+    /// Bounds the whole request, from its first wait to the end of its body.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
@@ -225,7 +225,7 @@ impl Request {
         self
     }
 
-    /// Marks the URL as found in somebody's answer: it may not point into the own network.
+    /// Marks the URL as found in the answer of a server: it may not lead into the private network.
     #[must_use]
     pub fn discovered(mut self) -> Self {
         self.provenance = Provenance::Discovered;
@@ -246,8 +246,8 @@ impl Request {
         self
     }
 
-    /// Bounds the wait before a retry: one that would be longer ends the journey, which says when
-    /// to come back.
+    /// Bounds the wait before a retry: one that would be longer ends the request, whose error says
+    /// when to come back.
     #[must_use]
     pub fn retry_wait(mut self, most: Duration) -> Self {
         self.retry_wait = Some(most);
@@ -261,8 +261,8 @@ impl Request {
         self
     }
 
-    /// Takes answers as final that a failing status would have asked for again: a wall against
-    /// robots answers 503, and does not fall when it is asked once more.
+    /// Takes answers as final that a failing status would have asked for again: a bot challenge
+    /// answers 503, also to the next attempt.
     #[must_use]
     pub fn final_when(mut self, is_final: IsFinal) -> Self {
         self.is_final = Some(is_final);

@@ -3,7 +3,7 @@
 //! It is a policy of the request ([`RobotsPolicy`]) and off unless the caller asks for it. The
 //! request for robots.txt passes the breaker and the limits of its host like any other, and skips
 //! this stage. What a site answered is kept in memory for at most a day; a site that cannot answer
-//! is left alone for a while. A crawl delay becomes one more window of the hop's cost, so that
+//! gets no requests for a while. A crawl delay becomes one more window of the hop's cost, so that
 //! `enter` paces it together with all other limits, across processes and for every retry.
 
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ use crate::target::Target;
 const AGENT: &str = "docstokg";
 /// How long a file is believed (section 2.4).
 const MAX_AGE: Duration = Duration::from_secs(86_400);
-/// How long a site whose file cannot be read is left alone.
+/// How long a site whose file cannot be read gets no requests.
 const UNREAD_AGE: Duration = Duration::from_secs(30);
 /// The decoded size up to which a file is read; the parser itself stops earlier.
 const MAX_BODY_BYTES: u64 = 16 * LIMIT_BYTES as u64;
@@ -239,7 +239,7 @@ impl Inner {
         }
     }
 
-    /// Makes the request for robots.txt: a journey within a journey, so its size is not known
+    /// Makes the request for robots.txt: a request within a request, so its size is not known
     /// beforehand.
     fn boxed_journey<'a>(
         &'a self,

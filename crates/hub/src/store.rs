@@ -40,8 +40,8 @@ pub fn open_for(
     })
 }
 
-/// Opens the store of a configuration for a program that embeds the hub: files need a place that it
-/// names.
+/// Opens the store of a configuration for a program that embeds the hub: the program names the
+/// directory of files.
 ///
 /// # Errors
 /// As [`open`], and where a file is to be used and no directory or DSN is given.
@@ -88,8 +88,9 @@ pub fn reach_for(
     })
 }
 
-/// Opens the store that `backend` names, and goes on without it while it is away if `backend` says
-/// so; `notice` hears of that. Files lie in `state_dir` unless its DSN says otherwise.
+/// Opens the store that `backend` names, and continues without it while it is unavailable if
+/// `backend` says so; `notice` is called then. Files are in `state_dir` unless its DSN says
+/// otherwise.
 ///
 /// # Errors
 /// The store cannot be used: the message says why and what to do.

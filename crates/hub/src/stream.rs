@@ -1,4 +1,5 @@
-//! Streamed bodies: what a caller reads after the attempt, and the permits that it holds until then.
+//! Streamed bodies: what a caller reads after the attempt, and the permits that it holds until
+//! then.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +59,8 @@ struct StreamPermits {
 }
 
 impl StreamPermits {
-    /// Holds permits on behalf of a consumer, and gives them up when it stops reading for `longest`.
+    /// Holds permits on behalf of a consumer, and gives them up when it stops reading for
+    /// `longest`.
     fn watched(
         permits: Vec<HeldPermit>,
         longest: Duration,

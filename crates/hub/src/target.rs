@@ -88,7 +88,7 @@ impl Inner {
         })
     }
 
-    /// Tells whether a host is known to serve no https.
+    /// Returns whether a host is known to serve no https.
     pub(crate) fn is_plain(&self, url: &Url) -> bool {
         Host::of(url).is_ok_and(|host| self.plain_hosts.read().contains(&host))
     }

@@ -2,8 +2,8 @@
 //! decoding.
 //!
 //! The hub speaks to a [`Transport`]; [`reqwest`](self::wire) is the real one, the simulator
-//! another. A transport tells the [`Dial`] of a request when it has to make a connection first,
-//! since the origin counts arrivals and not grants.
+//! another. A transport reports to the [`Dial`] of a request when it has to make a connection
+//! first, since the origin counts arrivals and not permits.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -112,7 +112,7 @@ pub enum SendError {
     Unsendable(String),
 }
 
-/// What a transport tells about the connection of a request.
+/// Receives what a transport reports about the connection of a request.
 pub trait Dial: Send + Sync {
     /// No connection is at hand: one is being made.
     fn dialling(&self);

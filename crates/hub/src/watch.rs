@@ -1,6 +1,6 @@
 //! Watching a host: for callers that do not wait in the hub for the end of a block, and want to
-//! hear when it ends earlier than they were told, because an operator closed the breaker or a probe
-//! of another process succeeded.
+//! know when it ends earlier than announced, because an operator closed the breaker or a probe of
+//! another process succeeded.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct HostWatch {
 }
 
 impl HostWatch {
-    /// Returns until when the host's breaker is open, as this process last heard; `None` when
+    /// Returns until when the host's breaker is open, as far as this process knows; `None` when
     /// requests may be sent.
     #[must_use]
     pub fn open_until(&self) -> Option<BootInstant> {
@@ -28,7 +28,7 @@ impl HostWatch {
 }
 
 impl Hub {
-    /// Watches the breaker of a host. What other processes and operators do to it is heard within
+    /// Watches the breaker of a host. What other processes and operators do to it arrives within
     /// five seconds.
     #[must_use]
     pub fn watch(&self, host: &Host) -> HostWatch {
@@ -51,8 +51,8 @@ impl Hub {
         }
     }
 
-    /// Counts the changes of breakers that were heard of: a caller with watches waits for the next
-    /// one here.
+    /// Counts the changes of breakers that this process knows of: a caller with watches waits for
+    /// the next one here.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.news().changes.subscribe()

@@ -99,7 +99,7 @@ fn idle_hosts() {
     let each = bytes / HOSTS;
     assert!(
         each <= 512,
-        "{each} bytes per idle host and role, its one grant included"
+        "{each} bytes per idle host and role, its one permit included"
     );
     assert_eq!(
         store.len(),
@@ -133,8 +133,8 @@ fn full_rings() {
         let (site, bytes) = kept(|| {
             let mut site = Site::default();
             site.ensure_budgets(1);
-            for grant in 0..limit {
-                let now = BootInstant::from_micros(1_000_000_000 + u64::from(grant) * 1_000);
+            for permit in 0..limit {
+                let now = BootInstant::from_micros(1_000_000_000 + u64::from(permit) * 1_000);
                 assert!(matches!(site.enter(&ask, now).entry, Entry::Go(_)));
             }
             site

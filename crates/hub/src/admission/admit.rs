@@ -82,7 +82,7 @@ impl Lane {
                 // Requests that come meanwhile queue behind this one.
                 Answer::Later(coming) => {
                     let mut waiting = join();
-                    let entry = waiting.hear(coming, context, track).await?;
+                    let entry = waiting.wait_for_answer(coming, context, track).await?;
                     if !matches!(entry, Entry::Go(_)) {
                         waiting.settle_in(QueuePosition::Head);
                     }

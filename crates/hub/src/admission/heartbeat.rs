@@ -1,10 +1,10 @@
 //! The heartbeat of a site: one store operation every few seconds while a request of this process
 //! holds a lease or sleeps for long.
 //!
-//! Shared slots and probes' places run out by themselves, so that a killed process leaves nothing
-//! behind; the heartbeat renews all of them in one write. Its answer says how the breaker stands:
-//! what other processes and operators did to the site reaches the sleeping requests that way, and
-//! nobody polls.
+//! Shared slots and the leases of probes expire by themselves, so that a killed process leaves
+//! nothing behind; the heartbeat renews all of them in one write. Its answer has the state of the
+//! breaker: what other processes and operators did to the site reaches the sleeping requests that
+//! way, without polling.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use crate::clock::BootInstant;
 
 /// How long a lease lasts without a sign of life.
 pub(super) const LEASE: Duration = Duration::from_secs(20);
-/// How often a sign of life is given: an operator's word is heard within five seconds.
-const INTERVAL: Duration = Duration::from_secs(4);
+/// The interval of the heartbeat: what an operator does takes effect within five seconds.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(4);
 
 /// What keeps the heartbeat going. A word for the very many sites that never have one.
 #[derive(Default)]
@@ -67,7 +67,7 @@ impl SiteAdmission {
     /// Listens for changes of the site by other processes while a request sleeps until `until`, if
     /// that is long.
     pub(super) fn listen(self: &Arc<Self>, until: BootInstant) -> Option<Listening> {
-        if !self.shared || until <= self.runtime.boot() + INTERVAL {
+        if !self.shared || until <= self.runtime.boot() + HEARTBEAT_INTERVAL {
             return None;
         }
         Some(self.watch())
@@ -76,7 +76,7 @@ impl SiteAdmission {
     /// Listens for changes of the site by other processes.
     pub(crate) fn watch(self: &Arc<Self>) -> Listening {
         self.heartbeat.with(|state| state.listeners += 1);
-        // Where no other process shares the state, what happens is heard of without asking.
+        // Where no other process shares the state, this process knows every change without asking.
         if self.shared {
             self.beat();
         }
@@ -95,7 +95,9 @@ impl SiteAdmission {
         let (site, runtime) = (Arc::downgrade(self), Arc::clone(&self.runtime));
         self.runtime.spawn(Box::pin(async move {
             loop {
-                runtime.sleep_until(runtime.boot() + INTERVAL).await;
+                runtime
+                    .sleep_until(runtime.boot() + HEARTBEAT_INTERVAL)
+                    .await;
                 let Some(site) = site.upgrade() else { return };
                 let leased = site.heartbeat.with(|state| {
                     state.running = !state.leased.is_empty() || state.listeners > 0;
@@ -105,14 +107,14 @@ impl SiteAdmission {
                 // A store that is unavailable now is asked again soon; a lease outlasts several
                 // heartbeats.
                 if let Ok(condition) = site.handle.renew(&leased, LEASE).await {
-                    site.heard(&condition);
+                    site.apply_condition(&condition);
                 }
             }
         }));
     }
 
     /// Takes in how the breaker stands, and wakes the sleeping requests if that has changed.
-    fn heard(&self, condition: &Condition) {
+    fn apply_condition(&self, condition: &Condition) {
         let last = self
             .heartbeat
             .with(|state| state.last.replace(condition.clone()));

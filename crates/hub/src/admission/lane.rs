@@ -44,7 +44,7 @@ pub(crate) struct LaneState {
     pub(crate) answers: AtomicU32,
 }
 
-/// What tells the lanes of a site apart.
+/// What distinguishes the lanes of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LaneKey {
     pub(crate) host: Host,
@@ -113,12 +113,12 @@ impl Lane {
         Self { site, state }
     }
 
-    /// Tells whether this is the lane of that state.
+    /// Returns whether this is the lane of that state.
     pub(super) fn is(&self, state: &Arc<LaneState>) -> bool {
         Arc::ptr_eq(&self.state, state)
     }
 
-    /// Tells whether requests of the lane hold something in the store that has to be renewed.
+    /// Returns whether requests of the lane hold something in the store that has to be renewed.
     pub(super) fn has_shared_slots(&self) -> bool {
         self.costs.iter().any(|cost| cost.slots.is_some())
     }

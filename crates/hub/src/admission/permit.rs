@@ -61,12 +61,12 @@ impl PermitState {
         self.lane.site.note_block();
     }
 
-    /// Tells whether an answer has asked for no requests since this one was permitted.
+    /// Returns whether an answer has asked for no requests since this one was permitted.
     pub(crate) fn was_blocked_since(&self) -> bool {
         self.lane.site.was_blocked_since(&self.permit)
     }
 
-    /// Tells whether the origin closes its connections.
+    /// Returns whether the origin closes its connections.
     pub(crate) fn closes(&self) -> bool {
         self.lane.closes.load(Ordering::Relaxed)
     }
@@ -76,7 +76,7 @@ impl PermitState {
         let _ = self.with_ask(|ask| self.lane.site.handle.stamp(ask, &self.permit));
     }
 
-    /// Tells, once, that the attempt has ended: the first caller reports it to the store.
+    /// Returns whether no caller has settled the attempt yet: only the first reports to the store.
     fn is_first_to_settle(&self) -> bool {
         let first = !self.settled.swap(true, Ordering::AcqRel);
         if first && self.leased {
@@ -117,7 +117,7 @@ impl HeldPermit {
         &self.0
     }
 
-    /// Tells whether it is a probe of a half-open breaker.
+    /// Returns whether it is a probe of a half-open breaker.
     pub(super) fn is_probe(&self) -> bool {
         self.0.permit.probe
     }

@@ -1,7 +1,8 @@
 //! All permits of one attempt: taken in order, settled together.
 //!
 //! An attempt passes the breaker of its resolver, that of this process's local connectivity, and
-//! the site that it goes to. What each of them is told when the attempt ends is decided here.
+//! the site that it goes to. What is reported to each of them when the attempt ends is decided
+//! here.
 
 use docstokg_policy::breaker::State;
 use docstokg_policy::classify::Outcome;
@@ -47,14 +48,14 @@ pub(crate) struct Route {
     pub(crate) site: Lane,
 }
 
-/// What an attempt was permitted. Dropped unsettled it says nothing about anybody.
+/// What an attempt was permitted. Dropped unsettled it reports nothing about the origin.
 pub(crate) struct Permits {
     resolver: Option<HeldPermit>,
     network: Option<HeldPermit>,
     site: HeldPermit,
 }
 
-/// How an attempt ended, and whom that concerns.
+/// How an attempt ended, and to which breakers that is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// The origin answered or failed.
@@ -66,8 +67,8 @@ pub(crate) enum Ending {
 }
 
 impl Route {
-    /// Takes all permits in order, waiting as long as the terms allow. A refusal gives back what was
-    /// taken before it, and says whose it is.
+    /// Takes all permits in order, waiting as long as the terms allow. A refusal gives back what
+    /// was taken before it, and says whose it is.
     pub(crate) async fn enter(
         &self,
         terms: Terms,
@@ -145,7 +146,7 @@ impl Permits {
     /// Reports the end of the attempt. Returns the end of the block in force.
     pub(crate) async fn settle(self, ending: Ending, track: &Track) -> Option<BootInstant> {
         let report = match ending {
-            // Only an answer, or the next attempt, tells how the origin is.
+            // Only an answer, or the next attempt, shows the state of the origin.
             Ending::Unknown => return None,
             Ending::Local(report) => {
                 if let Some(network) = &self.network {

@@ -1,7 +1,7 @@
 //! The queue of requests that wait for one lane, in this process: first come, first served.
 //!
-//! Only the head reserves a place in the store; those behind it hold nothing at all, so leaving the
-//! queue costs nothing and a killed process leaves one reservation behind and not a backlog.
+//! Only the head has a reservation in the store; waiters behind it hold nothing at all, so leaving
+//! the queue costs nothing and a killed process leaves one reservation behind and not a backlog.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,36 +12,35 @@ use tokio::sync::Notify;
 
 /// How many requests may ask a remote store at once while the head's answer is on its way: one per
 /// round trip would cap the queue at that rate.
-const MOST_OVERLAPPING: u32 = 32;
+const MAX_OVERLAPPING: u32 = 32;
 
 /// A queue of waiters.
 ///
-/// While the head asks a remote store, a few of those behind it ask as well: that is a round. As
-/// many ask in the next one as found room in this one and one more, or twice as many where all did:
-/// so a queue keeps its rate however far the store is.
+/// While the head asks a remote store, a few waiters behind it ask as well: that is a round. In the
+/// next round as many ask as were let through in this one and one more, or twice as many where all
+/// were: so a queue keeps its rate however distant the store is.
 #[derive(Default)]
 pub(super) struct WaitQueue {
     waiters: Mutex<VecDeque<Arc<Waiter>>>,
     weight: AtomicU32,
     overlapping: AtomicU32,
     round: AtomicU32,
-    /// How many were called in the last round, how many asked, and how many of those found room.
+    /// How many were called in the last round, how many asked, and how many were let through.
     called: AtomicU32,
     asked: AtomicU32,
     went: AtomicU32,
 }
 
-/// The place of one waiter.
+/// A request in the queue.
 pub(super) struct Waiter {
     weight: u32,
-    /// The store counts it already: those behind need not count it again.
+    /// The store counts it already: waiters behind it need not count it again.
     pub(super) holds_reservation: AtomicBool,
     /// The last round in which it asked beside the head.
     overlapped_in: AtomicU32,
     /// It is the head, and its question is on its way.
     asking: AtomicBool,
-    /// It knows what it waits for. A head that does not has only just asked, and may be gone in a
-    /// moment.
+    /// It knows what it waits for. A head that does not has only just asked, and may leave soon.
     pub(super) settled_in: AtomicBool,
     /// It waits for the breaker, and knows that.
     pub(super) awaits_breaker: AtomicBool,
@@ -49,12 +48,12 @@ pub(super) struct Waiter {
 }
 
 impl WaitQueue {
-    /// Returns the weights in line. Zero is a promise only to whoever asks next.
+    /// Returns the weight of all waiters. Zero holds only for the request that asks next.
     pub(super) fn weight(&self) -> u32 {
         self.weight.load(Ordering::Acquire)
     }
 
-    /// Takes the last place.
+    /// Joins the queue at its end.
     pub(super) fn join(&self, weight: u32) -> Arc<Waiter> {
         let waiter = Arc::new(Waiter {
             weight: weight.max(1),
@@ -71,7 +70,8 @@ impl WaitQueue {
         waiter
     }
 
-    /// Returns the weights before a seat that have no reservation; `None` for the head.
+    /// Returns the weight of the waiters before this one that have no reservation; `None` for the
+    /// head.
     pub(super) fn ahead_of(&self, waiter: &Arc<Waiter>) -> Option<u32> {
         let waiters = self.waiters.lock();
         if waiters.front().is_none_or(|head| Arc::ptr_eq(head, waiter)) {
@@ -88,7 +88,7 @@ impl WaitQueue {
         )
     }
 
-    /// Tells whether a seat is behind a head that has only just asked, or asks again.
+    /// Returns whether a waiter is behind a head that has only just asked, or asks again.
     pub(super) fn is_behind_an_asker(&self, waiter: &Arc<Waiter>) -> bool {
         let is_asking = |head: &Arc<Waiter>| {
             !head.settled_in.load(Ordering::Acquire) || head.asking.load(Ordering::Acquire)
@@ -99,13 +99,13 @@ impl WaitQueue {
             .is_some_and(|head| !Arc::ptr_eq(head, waiter) && is_asking(head))
     }
 
-    /// Lets a seat ask a remote store beside the head, once in a round, if few do so already.
+    /// Lets a waiter ask a remote store beside the head, once in a round, if few do so already.
     pub(super) fn overlap(&self, waiter: &Arc<Waiter>) -> Option<Overlap<'_>> {
         let round = self.round.load(Ordering::Acquire);
         if waiter.overlapped_in.load(Ordering::Acquire) == round {
             return None;
         }
-        let more = |count: u32| (count < MOST_OVERLAPPING).then_some(count + 1);
+        let more = |count: u32| (count < MAX_OVERLAPPING).then_some(count + 1);
         self.overlapping
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
             .ok()?;
@@ -118,8 +118,8 @@ impl WaitQueue {
         })
     }
 
-    /// Begins a round: the head asks, and calls those who may ask beside it. The round ends when
-    /// the answer is there.
+    /// Begins a round: the head asks, and wakes the waiters that may ask beside it. The round ends
+    /// when the answer is there.
     pub(super) fn begin_round(&self, head: &Arc<Waiter>) -> Asking {
         let (asked, went) = (
             self.asked.swap(0, Ordering::AcqRel),
@@ -131,7 +131,7 @@ impl WaitQueue {
             _ if went == asked => called.saturating_mul(2),
             _ => went + 1,
         };
-        let called = called.clamp(1, MOST_OVERLAPPING);
+        let called = called.clamp(1, MAX_OVERLAPPING);
         self.called.store(called, Ordering::Release);
         self.round.fetch_add(1, Ordering::AcqRel);
         head.asking.store(true, Ordering::Release);
@@ -141,29 +141,29 @@ impl WaitQueue {
         Asking(Arc::clone(head))
     }
 
-    /// Gives up a seat, and calls the new head if it was the head that left.
+    /// Removes a waiter, and wakes the new head if it was the head that left.
     pub(super) fn leave(&self, waiter: &Arc<Waiter>) {
         let mut waiters = self.waiters.lock();
-        let Some(place) = waiters.iter().position(|other| Arc::ptr_eq(other, waiter)) else {
+        let Some(position) = waiters.iter().position(|other| Arc::ptr_eq(other, waiter)) else {
             return;
         };
-        waiters.remove(place);
+        waiters.remove(position);
         self.weight.fetch_sub(waiter.weight, Ordering::AcqRel);
-        if place == 0
+        if position == 0
             && let Some(head) = waiters.front()
         {
             head.called.notify_one();
         }
     }
 
-    /// Calls the head.
+    /// Wakes the head.
     pub(super) fn wake_head(&self) {
         if let Some(head) = self.waiters.lock().front() {
             head.called.notify_one();
         }
     }
 
-    /// Calls everybody but one.
+    /// Wakes all waiters but one.
     pub(super) fn wake_others(&self, waiter: &Arc<Waiter>) {
         for other in self
             .waiters
@@ -175,7 +175,7 @@ impl WaitQueue {
         }
     }
 
-    /// Calls everybody who does not know yet that the breaker is to be waited for.
+    /// Wakes the waiters that do not know yet that they wait for the breaker.
     pub(super) fn wake_unaware(&self) {
         for waiter in self
             .waiters
@@ -187,7 +187,7 @@ impl WaitQueue {
         }
     }
 
-    /// Calls everybody.
+    /// Wakes all waiters.
     pub(super) fn wake_all(&self) {
         for waiter in &*self.waiters.lock() {
             waiter.called.notify_one();
@@ -208,7 +208,7 @@ impl Drop for Asking {
 pub(super) struct Overlap<'a> {
     queue: &'a WaitQueue,
     round: u32,
-    /// There was room, or it never asked: the next that has not asked is called.
+    /// It was let through, or it never asked: the next waiter that has not asked is woken.
     pub(super) calls_next: bool,
 }
 
@@ -236,9 +236,9 @@ mod tests {
 
     use super::*;
 
-    /// Those who wait for the breaker already must not call each other for ever.
+    /// Waiters that wait for the breaker already must not wake each other for ever.
     #[test]
-    fn only_those_are_called_who_do_not_know_of_the_breaker() {
+    fn only_waiters_that_do_not_know_of_the_breaker_are_woken() {
         let queue = WaitQueue::default();
         let waiters: Vec<Arc<Waiter>> = (0..3).map(|_| queue.join(1)).collect();
         waiters[0].awaits_breaker.store(true, Ordering::Release);

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::clock::BootInstant;
 
-/// The breaker as this process last heard of it; closed at first.
+/// The breaker as this process last saw it; closed at first.
 #[derive(Default)]
 pub(super) struct Seen(Mutex<Known>);
 

@@ -6,13 +6,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::LaneState;
 
-/// The most budgets with slots that one request charges, and the process's own.
-const MOST: usize = 5;
+/// The most budgets with slots that one request costs, and the process's own.
+const MAX_SLOTS: usize = 5;
 
 /// The slots held by a request in flight. Free again when dropped.
 #[derive(Default)]
 pub(crate) struct Slots {
-    held: [Option<OwnedSemaphorePermit>; MOST],
+    held: [Option<OwnedSemaphorePermit>; MAX_SLOTS],
 }
 
 impl LaneState {
@@ -20,7 +20,7 @@ impl LaneState {
         &'a self,
         process: Option<&'a Arc<Semaphore>>,
     ) -> impl Iterator<Item = (usize, &'a Arc<Semaphore>)> {
-        self.slots.iter().chain(process).take(MOST).enumerate()
+        self.slots.iter().chain(process).take(MAX_SLOTS).enumerate()
     }
 
     /// Takes all slots if all are free now.
@@ -32,7 +32,7 @@ impl LaneState {
         Some(slots)
     }
 
-    /// Waits for all slots, the process's own last: nobody holds that while waiting for a site.
+    /// Waits for all slots, the process's own last: no request holds it while waiting for a site.
     pub(super) async fn wait_slots(&self, process: Option<&Arc<Semaphore>>) -> Slots {
         let mut slots = Slots::default();
         for (place, semaphore) in self.all_slots(process) {

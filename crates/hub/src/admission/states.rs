@@ -21,34 +21,34 @@ use crate::event::What;
 use crate::journey::Track;
 
 /// The least after which a shared slot is asked for again.
-const SLOT_RETRY_LEAST: Duration = Duration::from_millis(20);
+const MIN_SLOT_RETRY: Duration = Duration::from_millis(20);
 /// By how much that is spread.
-const SLOT_RETRY_SPREAD: Duration = Duration::from_millis(30);
+const SLOT_RETRY_JITTER: Duration = Duration::from_millis(30);
 /// The longest time between two asks for a shared slot: a reservation must not expire meanwhile.
-const SLOT_RETRY_MOST: Duration = Duration::from_secs(1);
+const MAX_SLOT_RETRY: Duration = Duration::from_secs(1);
 /// For how long a request that has the process's slots may wait for its turn without giving them
 /// up.
-const KEEPS_SLOTS: Duration = Duration::from_millis(5);
+const SLOT_HOLD: Duration = Duration::from_millis(5);
 /// For how long a request that is due keeps its reservation while it waits for the process's own
 /// slots. Others wait behind it meanwhile, so it is not long; but it doubles each time that the
 /// reservation was lost for that.
-const KEEPS_RESERVATION: Duration = Duration::from_millis(100);
+const RESERVATION_HOLD: Duration = Duration::from_millis(100);
 /// How often it doubles: a reservation expires three seconds after its instant.
-const MOST_DOUBLINGS: u32 = 4;
+const MAX_DOUBLINGS: u32 = 4;
 /// For how long a request that has lost a reservation so may keep the process's slots while it
 /// waits for the next one.
-const KEEPS_SLOTS_AFTER_LOSS: Duration = Duration::from_secs(1);
+const SLOT_HOLD_AFTER_LOSS: Duration = Duration::from_secs(1);
 /// A permit that is older than this, and than two usual round trips to the store, is given back
 /// when it would be sent: the process was stopped, and the origin counts arrivals.
-const PERMIT_AGE: Duration = Duration::from_millis(100);
+const MAX_PERMIT_AGE: Duration = Duration::from_millis(100);
 /// From this round trip on a store is distant: requests behind the head ask beside it. Nearer, the
 /// head alone is fast enough, and processes share more evenly.
-const DISTANT: Duration = Duration::from_millis(5);
-/// How long until the store has heard of a block that this process has just read.
-const BLOCK_HEARD: Duration = Duration::from_millis(10);
+const MIN_DISTANT_ROUND_TRIP: Duration = Duration::from_millis(5);
+/// How long until the store knows of a block that this process has just read.
+const BLOCK_REPORT_DELAY: Duration = Duration::from_millis(10);
 /// How often a permit is given back for its age: a store that always takes that long must not keep
 /// a request for ever.
-const PERMIT_RETRIES: u32 = 3;
+const MAX_PERMIT_RETRIES: u32 = 3;
 
 /// One attempt on its way into a site.
 pub(super) struct Admission<'a, 'b> {
@@ -58,7 +58,7 @@ pub(super) struct Admission<'a, 'b> {
     pub(super) track: &'a Track,
     pub(super) waits: &'a mut Waits,
     slots: Option<Slots>,
-    /// It has been told once when its turn comes.
+    /// It has waited behind others before, and that wait is reported.
     judged: bool,
     /// How often a permit was given back for its age.
     too_old: u32,
@@ -128,7 +128,7 @@ impl<'a, 'b> Admission<'a, 'b> {
     async fn ask(&mut self) -> Result<Entry, Denied> {
         let (site, lane) = (&self.waiting.lane.site, self.waiting.lane);
         let (position, mut overlap) = self.queue_position().await?;
-        let is_distant = site.remote && site.round_trip.usual() >= DISTANT;
+        let is_distant = site.remote && site.round_trip.usual() >= MIN_DISTANT_ROUND_TRIP;
         let asking = (is_distant && position == QueuePosition::Head)
             .then(|| lane.queue.begin_round(&self.waiting.waiter));
         let ask = lane.ask(self.waiting.costs, &self.terms, position);
@@ -138,7 +138,7 @@ impl<'a, 'b> Admission<'a, 'b> {
         };
         let entry = self
             .waiting
-            .hear(answer.into_future(), self.context, self.track)
+            .wait_for_answer(answer.into_future(), self.context, self.track)
             .await?;
         drop(asking);
         let waits = !matches!(entry, Entry::Go(_));
@@ -192,16 +192,16 @@ impl<'a, 'b> Admission<'a, 'b> {
     async fn take(&mut self, permit: Permit) -> Result<Option<HeldPermit>, Denied> {
         let (site, lane) = (&self.waiting.lane.site, self.waiting.lane);
         if site.was_blocked_since(&permit) {
-            // The store hears of it when the answer has been read: then this request is called, or
+            // The store learns of it when the answer has been read: then this request is woken, or
             // asks again.
             lane.give_back(self.waiting.costs, &self.terms, &permit);
-            let soon = (self.runtime().boot() + BLOCK_HEARD).min(self.terms.deadline);
+            let soon = (self.runtime().boot() + BLOCK_REPORT_DELAY).min(self.terms.deadline);
             before(self.runtime(), soon, self.waiting.waiter.called.notified()).await;
             return Ok(None);
         }
         let stale = self.runtime().boot().since(permit.at)
-            > PERMIT_AGE + 2 * site.round_trip.usual()
-            && self.too_old < PERMIT_RETRIES;
+            > MAX_PERMIT_AGE + 2 * site.round_trip.usual()
+            && self.too_old < MAX_PERMIT_RETRIES;
         if stale {
             self.too_old += 1;
         } else if let Some(slots) = self
@@ -217,7 +217,7 @@ impl<'a, 'b> Admission<'a, 'b> {
             )));
         }
         lane.give_back(self.waiting.costs, &self.terms, &permit);
-        // Those behind the head wait for their turn, and not for slots.
+        // Waiters behind the head wait for their turn, and not for slots.
         if !stale && lane.queue.ahead_of(&self.waiting.waiter).is_none() {
             self.waiting.settle_in(QueuePosition::Head);
             self.slots = Some(
@@ -231,12 +231,12 @@ impl<'a, 'b> Admission<'a, 'b> {
 
     /// Sleeps until the instant of a reservation, then takes the process's own slots.
     async fn wait_for_rate(&mut self, reserved: Reserved) -> Result<(), Denied> {
-        // For a turn of a moment slots are kept: another lane would take them, and be in the way
+        // Slots are kept for a turn that is near: another lane would take them, and be in the way
         // when the turn comes.
         let keeps = if self.lost > 0 {
-            KEEPS_SLOTS_AFTER_LOSS
+            SLOT_HOLD_AFTER_LOSS
         } else {
-            KEEPS_SLOTS
+            SLOT_HOLD
         };
         self.slots = self
             .slots
@@ -258,7 +258,7 @@ impl<'a, 'b> Admission<'a, 'b> {
             .take()
             .or_else(|| self.waiting.lane.try_slots(self.context.process_slots));
         if self.slots.is_none() {
-            let keeps = KEEPS_RESERVATION * 2_u32.pow(self.lost.min(MOST_DOUBLINGS));
+            let keeps = RESERVATION_HOLD * 2_u32.pow(self.lost.min(MAX_DOUBLINGS));
             let until = (self.runtime().boot() + keeps).min(self.terms.deadline);
             self.slots = self.wait_for_slots(until).await;
         }
@@ -325,8 +325,8 @@ impl<'a, 'b> Admission<'a, 'b> {
         self.slots = None;
         let (site, lane) = (&self.waiting.lane.site, self.waiting.lane);
         if site.shared {
-            // Another process closed the site: those who have not heard of it have reason to ask,
-            // too.
+            // Another process opened the breaker: the waiters that do not know of it have reason to
+            // ask, too.
             lane.queue.wake_unaware();
         }
         self.note(What::WaitBreaker {
@@ -338,8 +338,7 @@ impl<'a, 'b> Admission<'a, 'b> {
         self.waits.breaker += slept;
     }
 
-    /// Waits a moment for a slot that is shared with other processes: its place is reserved
-    /// meanwhile.
+    /// Waits for a slot that is shared with other processes: its position is reserved meanwhile.
     async fn wait_for_shared_slot(&mut self, id: u64, earlier: u32) -> Result<(), Denied> {
         self.slots = None;
         self.waiting.hold(Some(id));
@@ -348,10 +347,10 @@ impl<'a, 'b> Admission<'a, 'b> {
             return Err(self.no_slot());
         }
         self.note(What::WaitSlot);
-        // A slot that another process frees calls nobody here: asked for again, the later the more
-        // come first.
-        let moment = SLOT_RETRY_LEAST + SLOT_RETRY_SPREAD.mul_f64(self.context.random.share());
-        let moment = (moment * earlier.saturating_add(1)).min(SLOT_RETRY_MOST);
+        // A slot that another process frees wakes no request here: it is asked for again, the later
+        // the more come first.
+        let moment = MIN_SLOT_RETRY + SLOT_RETRY_JITTER.mul_f64(self.context.random.share());
+        let moment = (moment * earlier.saturating_add(1)).min(MAX_SLOT_RETRY);
         before(
             self.runtime(),
             (asleep + moment).min(self.terms.deadline),

@@ -44,8 +44,8 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Takes note of the reservation it holds, or holds no more; those behind it in the queue judge
-    /// by that.
+    /// Takes note of the reservation it holds, or holds no more; waiters behind it in the queue
+    /// judge by that.
     pub(super) fn hold(&mut self, reservation: Option<u64>) -> Option<u64> {
         self.waiter
             .holds_reservation
@@ -53,7 +53,7 @@ impl<'a> Waiting<'a> {
         std::mem::replace(&mut self.reservation, reservation)
     }
 
-    /// Takes note that it has had an answer. Those behind a head that has its first one may judge
+    /// Takes note that it has had an answer. Waiters behind a head that has its first one may judge
     /// for themselves now.
     pub(super) fn settle_in(&self, queue_position: QueuePosition) {
         if !self.waiter.settled_in.swap(true, Ordering::AcqRel)
@@ -63,7 +63,8 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Gives up the reservation: other queues of the site may go earlier than they were told.
+    /// Gives up the reservation: other queues of the site may go earlier than their reservations
+    /// say.
     pub(super) fn give_up_reservation(&mut self) {
         if let Some(id) = self.hold(None) {
             self.lane.site.wake_if(self.lane.site.handle.leave(
@@ -79,7 +80,7 @@ impl<'a> Waiting<'a> {
 impl Waiting<'_> {
     /// Waits for an answer of the store, up to the deadline: a store that hangs is no reason to
     /// hang with it.
-    pub(super) async fn hear(
+    pub(super) async fn wait_for_answer(
         &mut self,
         answer: impl Future<Output = Result<Entered, StoreError>>,
         context: &AdmissionContext<'_>,

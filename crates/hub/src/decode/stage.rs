@@ -4,24 +4,27 @@ use std::io::{self, Write};
 
 use super::DecodeError;
 
-/// How much a stage may make of the input of one step. Honest encoders make no more than a thousandfold, which is a
-/// quarter of this.
+/// How much a stage may make of the input of one step. Honest encoders make no more than a
+/// thousandfold, which is a quarter of this.
 pub(super) const STEP_OUTPUT: usize = 16 << 20;
 
 /// Makes the stage that undoes an encoding; `None` for one that we did not ask for.
 pub(super) fn stage(name: &str) -> Option<Box<dyn Stage>> {
     Some(match name {
-        "br" => Box::new(brotli::DecompressorWriter::new(Out::default(), 8 << 10)),
+        "br" => Box::new(brotli::DecompressorWriter::new(
+            CappedOutput::default(),
+            8 << 10,
+        )),
         "zstd" => Box::new(zstd::stream::zio::Writer::new(
-            Out::default(),
+            CappedOutput::default(),
             zstd::stream::raw::Decoder::new().ok()?,
         )),
         "deflate" => Box::new(Inflate {
             engine: None,
-            out: Out::default(),
+            out: CappedOutput::default(),
             ended: false,
         }),
-        "gzip" | "x-gzip" => Box::new(flate2::write::MultiGzDecoder::new(Out::default())),
+        "gzip" | "x-gzip" => Box::new(flate2::write::MultiGzDecoder::new(CappedOutput::default())),
         _ => return None,
     })
 }
@@ -30,12 +33,12 @@ pub(super) fn stage(name: &str) -> Option<Box<dyn Stage>> {
 pub(super) trait Stage: Send {
     fn push(&mut self, bytes: &[u8]) -> io::Result<()>;
     fn end(&mut self) -> io::Result<()>;
-    fn out(&mut self) -> &mut Out;
+    fn out(&mut self) -> &mut CappedOutput;
 }
 
 /// The output of a stage: collects, counts and says stop.
 #[derive(Default)]
-pub(super) struct Out {
+pub(super) struct CappedOutput {
     pub(super) bytes: Vec<u8>,
     written: u64,
     pub(super) by_ratio: u64,
@@ -44,7 +47,7 @@ pub(super) struct Out {
     pub(super) overrun: Option<DecodeError>,
 }
 
-impl Write for Out {
+impl Write for CappedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.written += bytes.len() as u64;
         if self.written > self.by_size {
@@ -64,7 +67,7 @@ impl Write for Out {
     }
 }
 
-impl Stage for flate2::write::MultiGzDecoder<Out> {
+impl Stage for flate2::write::MultiGzDecoder<CappedOutput> {
     fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.write_all(bytes).and_then(|()| self.flush())
     }
@@ -73,12 +76,12 @@ impl Stage for flate2::write::MultiGzDecoder<Out> {
         self.try_finish()
     }
 
-    fn out(&mut self) -> &mut Out {
+    fn out(&mut self) -> &mut CappedOutput {
         self.get_mut()
     }
 }
 
-impl Stage for brotli::DecompressorWriter<Out> {
+impl Stage for brotli::DecompressorWriter<CappedOutput> {
     fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.write_all(bytes).and_then(|()| self.flush())
     }
@@ -87,12 +90,12 @@ impl Stage for brotli::DecompressorWriter<Out> {
         self.close()
     }
 
-    fn out(&mut self) -> &mut Out {
+    fn out(&mut self) -> &mut CappedOutput {
         self.get_mut()
     }
 }
 
-impl Stage for zstd::stream::zio::Writer<Out, zstd::stream::raw::Decoder<'static>> {
+impl Stage for zstd::stream::zio::Writer<CappedOutput, zstd::stream::raw::Decoder<'static>> {
     fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.write_all(bytes).and_then(|()| self.flush())
     }
@@ -101,15 +104,15 @@ impl Stage for zstd::stream::zio::Writer<Out, zstd::stream::raw::Decoder<'static
         self.finish()
     }
 
-    fn out(&mut self) -> &mut Out {
+    fn out(&mut self) -> &mut CappedOutput {
         self.writer_mut()
     }
 }
 
-/// "deflate" is zlib by the RFC and bare deflate by some servers: the first byte tells.
+/// "deflate" is zlib by the RFC and bare deflate by some servers: the first byte decides.
 struct Inflate {
     engine: Option<flate2::Decompress>,
-    out: Out,
+    out: CappedOutput,
     ended: bool,
 }
 
@@ -145,7 +148,7 @@ impl Stage for Inflate {
         Ok(())
     }
 
-    fn out(&mut self) -> &mut Out {
+    fn out(&mut self) -> &mut CappedOutput {
         &mut self.out
     }
 }

@@ -1,4 +1,4 @@
-//! The beginning and the end of a file, kept while it is written: what it is can be told without
+//! The beginning and the end of a file, kept while it is written, so that its type is known without
 //! reading it back.
 
 use std::fs::File;
@@ -59,8 +59,12 @@ mod tests {
     proptest! {
         /// However a file comes in pieces, its ends are those of the whole.
         #[test]
-        fn the_ends_are_those_of_the_whole(lengths in prop::collection::vec(0_usize..5_000, 0..40)) {
-            let whole: Vec<u8> = (0..lengths.iter().sum::<usize>()).map(|n| u8::try_from(n * 31 % 251).unwrap()).collect();
+        fn the_ends_are_those_of_the_whole(
+            lengths in prop::collection::vec(0_usize..5_000, 0..40),
+        ) {
+            let length: usize = lengths.iter().sum();
+            let byte = |n: usize| u8::try_from(n * 31 % 251).unwrap();
+            let whole: Vec<u8> = (0..length).map(byte).collect();
             let (mut ends, mut rest) = (Ends::default(), whole.as_slice());
             for length in lengths {
                 let (piece, after) = rest.split_at(length);

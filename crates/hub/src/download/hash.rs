@@ -6,41 +6,41 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
 
 /// From how many bytes on a body is large.
-const LARGE: u64 = 4 << 20;
+const MIN_THREADED_BYTES: u64 = 4 << 20;
 /// How many bytes are handed over at once: two threads that wake each other for every piece do
 /// little else.
-const HANDED_OVER: usize = 1 << 20;
-/// How many such heaps may wait to be hashed.
-const WAITING: usize = 8;
+const CHUNK_BYTES: usize = 1 << 20;
+/// How many such chunks may wait to be hashed.
+const MAX_WAITING_CHUNKS: usize = 8;
 
 /// A hash that grows.
 pub(crate) struct Hashing {
     seen: u64,
-    place: Place,
+    hasher: Hasher,
 }
 
-enum Place {
-    Here(Box<Sha256>),
-    Beside {
-        heap: Heap,
-        heaps: mpsc::Sender<Vec<Bytes>>,
+enum Hasher {
+    Inline(Box<Sha256>),
+    Threaded {
+        chunk: Chunk,
+        chunks: mpsc::Sender<Vec<Bytes>>,
         digest: oneshot::Receiver<Sha256>,
     },
 }
 
 /// Pieces that are handed over together.
 #[derive(Default)]
-struct Heap {
+struct Chunk {
     pieces: Vec<Bytes>,
     bytes: usize,
 }
 
-impl Heap {
+impl Chunk {
     /// Adds a piece, and returns all there are when they are enough.
     fn put(&mut self, piece: Bytes) -> Option<Vec<Bytes>> {
         self.bytes += piece.len();
         self.pieces.push(piece);
-        if self.bytes < HANDED_OVER {
+        if self.bytes < CHUNK_BYTES {
             return None;
         }
         self.bytes = 0;
@@ -49,30 +49,29 @@ impl Heap {
 }
 
 impl Hashing {
-    /// Goes on from a hash of what is there already.
+    /// Continues from the hash of what is there already.
     pub(crate) fn from(hash: Sha256) -> Self {
         Self {
             seen: 0,
-            place: Place::Here(Box::new(hash)),
+            hasher: Hasher::Inline(Box::new(hash)),
         }
     }
 
     /// Takes in a piece.
     pub(crate) async fn update(&mut self, piece: &Bytes) {
         self.seen += piece.len() as u64;
-        if self.seen >= LARGE
-            && let Place::Here(hash) = &mut self.place
-            && let Some(beside) = beside(std::mem::take(hash))
+        if self.seen >= MIN_THREADED_BYTES
+            && let Hasher::Inline(hash) = &mut self.hasher
+            && let Some(threaded) = threaded(std::mem::take(hash))
         {
-            self.place = beside;
+            self.hasher = threaded;
         }
-        match &mut self.place {
-            Place::Here(hash) => hash.update(piece),
-            Place::Beside { heap, heaps, .. } => {
-                if let Some(full) = heap.put(piece.clone()) {
-                    // The thread ends only after this side has: there is always somebody to take
-                    // it.
-                    let _ = heaps.send(full).await;
+        match &mut self.hasher {
+            Hasher::Inline(hash) => hash.update(piece),
+            Hasher::Threaded { chunk, chunks, .. } => {
+                if let Some(full) = chunk.put(piece.clone()) {
+                    // The thread ends only after this side has: it always receives the chunk.
+                    let _ = chunks.send(full).await;
                 }
             }
         }
@@ -80,15 +79,15 @@ impl Hashing {
 
     /// Returns the digest of everything.
     pub(crate) async fn finish(self) -> Option<Vec<u8>> {
-        let hash = match self.place {
-            Place::Here(hash) => *hash,
-            Place::Beside {
-                heap,
-                heaps,
+        let hash = match self.hasher {
+            Hasher::Inline(hash) => *hash,
+            Hasher::Threaded {
+                chunk,
+                chunks,
                 digest,
             } => {
-                heaps.send(heap.pieces).await.ok()?;
-                drop(heaps);
+                chunks.send(chunk.pieces).await.ok()?;
+                drop(chunks);
                 digest.await.ok()?
             }
         };
@@ -97,25 +96,25 @@ impl Hashing {
 }
 
 /// Moves a hash to a thread of its own.
-fn beside(mut hash: Box<Sha256>) -> Option<Place> {
-    let (heaps, mut waiting) = mpsc::channel::<Vec<Bytes>>(WAITING);
+fn threaded(mut hash: Box<Sha256>) -> Option<Hasher> {
+    let (chunks, mut waiting) = mpsc::channel::<Vec<Bytes>>(MAX_WAITING_CHUNKS);
     let (done, digest) = oneshot::channel();
     let work = move || {
-        while let Some(heap) = waiting.blocking_recv() {
-            for piece in heap {
+        while let Some(chunk) = waiting.blocking_recv() {
+            for piece in chunk {
                 hash.update(&piece);
             }
         }
-        // Whoever wanted to know may have given up.
+        // The receiver may have been cancelled.
         let _ = done.send(*hash);
     };
     std::thread::Builder::new()
         .name("docstokg-hash".to_owned())
         .spawn(work)
         .ok()?;
-    Some(Place::Beside {
-        heap: Heap::default(),
-        heaps,
+    Some(Hasher::Threaded {
+        chunk: Chunk::default(),
+        chunks,
         digest,
     })
 }

@@ -1,4 +1,4 @@
-//! A download that may go on where it broke off: RFC 9110 sections 13.1.5 and 14.
+//! A download that may be resumed where it broke off: RFC 9110 sections 13.1.5 and 14.
 //!
 //! The part file has a stable name beside the final one, and a note beside it says which URL it
 //! came from and by which strong validator the origin may be asked for the rest. Without one the
@@ -22,14 +22,14 @@ use crate::files::hex;
 
 /// Bodies of this size get their note at once: a killed process should not have to fetch them
 /// again.
-const NOTED_AT_ONCE: u64 = 1 << 20;
+const MIN_NOTED_BYTES: u64 = 1 << 20;
 /// How much older than the answer a date must be to tell two versions apart (RFC 9110, 8.8.2.2).
 const CERTAIN_AGE: Duration = Duration::from_secs(60);
 
 /// What is known about a part file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
-    /// A fingerprint of the URL: it may carry a key, which has no place on disk.
+    /// A fingerprint of the URL: it may carry credentials, which are never written to disk.
     url: String,
     /// The validator to send in `If-Range`.
     validator: String,
@@ -59,7 +59,7 @@ pub(crate) struct Begun {
 pub(crate) enum Start {
     /// The whole body comes.
     Anew,
-    /// The body goes on after so many bytes.
+    /// The body continues after so many bytes.
     After(u64),
     /// Something else: what is there is of no use.
     Useless,
@@ -123,7 +123,7 @@ impl Partial {
                     Start::Useless
                 }
             }
-            // Nobody asked for a part, or what is there is as long as the whole or longer.
+            // No part was requested, or what is there is as long as the whole or longer.
             (None, StatusCode::PARTIAL_CONTENT) | (Some(_), StatusCode::RANGE_NOT_SATISFIABLE) => {
                 Start::Useless
             }
@@ -166,8 +166,8 @@ impl Partial {
             && own.is_none_or(|own| own == note.validator)
     }
 
-    /// Opens the part file to go on after `length` bytes, or anew; returns it with the hash of what
-    /// is there.
+    /// Opens the part file to continue after `length` bytes, or anew; returns it with the hash of
+    /// what is there.
     pub(crate) fn open(&mut self, start: Start) -> io::Result<Begun> {
         let (mut hash, mut ends) = (Sha256::new(), Ends::default());
         let Start::After(length) = start else {
@@ -212,8 +212,8 @@ impl Partial {
         })
     }
 
-    /// Writes down how to go on, where the origin says enough: at once for a large body, in the end
-    /// for any that broke off.
+    /// Records what is needed to resume, where the origin says enough: at once for a large body, in
+    /// the end for any that broke off.
     pub(crate) fn note(
         &mut self,
         url: &Url,
@@ -221,7 +221,7 @@ impl Partial {
         expected: Option<u64>,
         broke_off: bool,
     ) {
-        if !broke_off && expected.is_none_or(|length| length < NOTED_AT_ONCE) {
+        if !broke_off && expected.is_none_or(|length| length < MIN_NOTED_BYTES) {
             return;
         }
         if let Some(validator) = strong_validator(headers)
@@ -235,7 +235,7 @@ impl Partial {
         }
     }
 
-    /// Tells whether what is there can be gone on with.
+    /// Returns whether what is there can be resumed.
     pub(crate) fn is_noted(&self) -> bool {
         self.noted
     }
@@ -252,7 +252,7 @@ fn fingerprint(url: &Url) -> String {
     hex(&Sha256::digest(url.as_str().as_bytes()))
 }
 
-/// Returns a validator by which two versions of a body are told apart for certain.
+/// Returns a validator that differs for certain between two versions of a body.
 fn strong_validator(headers: &HeaderMap) -> Option<String> {
     let text = |name| {
         headers

@@ -119,6 +119,6 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
 }
 
 fn report(pending: Pending, outcome: io::Result<()>) {
-    // Whoever waited may have been cancelled; the file is in its place all the same.
+    // The waiting request may have been cancelled; the file has its name all the same.
     let _ = pending.done.send(outcome);
 }

@@ -34,7 +34,7 @@ pub enum RefusedBy {
     Host,
     /// The breaker of a resolver.
     Resolver(Arc<str>),
-    /// The breaker of this process's own network: it cannot reach the host, others may.
+    /// The breaker of this process's local connectivity: it cannot reach the host, others may.
     Network,
 }
 
@@ -102,7 +102,8 @@ impl std::fmt::Display for Refused {
             RefusalReason::Open { .. } => write!(f, "{whose}: the breaker is open ({reason})")?,
             RefusalReason::Rate { .. } => write!(
                 f,
-                "{whose}: the limit for {role} requests ({reason}) asks for a longer wait than allowed"
+                "{whose}: the limit for {role} requests ({reason}) \
+                 asks for a longer wait than allowed"
             )?,
             RefusalReason::Slots => {
                 return write!(

@@ -24,7 +24,7 @@ use crate::stream::OpenBody;
 use crate::target::Target;
 
 /// How much is read of an answer that the caller does not want.
-pub(super) const PREVIEW: usize = 64 << 10;
+pub(super) const PREVIEW_BYTES: usize = 64 << 10;
 
 /// A body, or the beginning of one that the delivery is not for: an error page, a redirect.
 pub(crate) enum Delivered<T> {
@@ -59,7 +59,7 @@ pub(crate) trait Delivery: Sync {
     fn receive(
         &self,
         hub: &Inner,
-        answer: Answer<'_>,
+        answer: UnreadAnswer<'_>,
         prepared: Self::Prepared,
     ) -> impl Future<Output = Result<Delivered<Self::Received>, ReadError>> + Send;
 
@@ -71,7 +71,7 @@ pub(crate) trait Delivery: Sync {
 }
 
 /// The headers of an answer, and the reader of its body.
-pub(crate) struct Answer<'a> {
+pub(crate) struct UnreadAnswer<'a> {
     pub(super) url: &'a Url,
     pub(super) method: &'a Method,
     pub(super) head: &'a Head,
@@ -127,7 +127,7 @@ impl Delivery for ToMemory {
     async fn receive(
         &self,
         _hub: &Inner,
-        answer: Answer<'_>,
+        answer: UnreadAnswer<'_>,
         (): (),
     ) -> Result<Delivered<Bytes>, ReadError> {
         answer.reader.check_announced()?;
@@ -163,7 +163,7 @@ impl Delivery for ToStream {
     async fn receive(
         &self,
         _hub: &Inner,
-        _answer: Answer<'_>,
+        _answer: UnreadAnswer<'_>,
         (): (),
     ) -> Result<Delivered<()>, ReadError> {
         Ok(Delivered::Body(()))
@@ -232,7 +232,7 @@ impl Delivery for FileTarget {
     async fn receive(
         &self,
         hub: &Inner,
-        answer: Answer<'_>,
+        answer: UnreadAnswer<'_>,
         prepared: Unfinished,
     ) -> Result<Delivered<SavedFile>, ReadError> {
         // A part that was not requested is no file.
@@ -243,7 +243,7 @@ impl Delivery for FileTarget {
             let saved = self.write(hub, answer, prepared).await;
             saved.map(Delivered::Body)
         } else {
-            let preview = answer.reader.preview(PREVIEW).await?;
+            let preview = answer.reader.preview(PREVIEW_BYTES).await?;
             Ok(Delivered::Preview(preview))
         }
     }
@@ -258,10 +258,10 @@ impl FileTarget {
     async fn write(
         &self,
         hub: &Inner,
-        answer: Answer<'_>,
+        answer: UnreadAnswer<'_>,
         prepared: Unfinished,
     ) -> Result<SavedFile, ReadError> {
-        let Answer {
+        let UnreadAnswer {
             url, head, reader, ..
         } = answer;
         reader.check_announced()?;

@@ -16,20 +16,20 @@ use crate::transport::Dial;
 /// How much later than its new connection a request may be read by the origin: a slow accept, a
 /// proxy in front, a handshake that is not over on its side. Its permit counts as used now until
 /// the headers are there, or for this long.
-const COLD: Duration = Duration::from_secs(1);
+const COLD_GRACE: Duration = Duration::from_secs(1);
 /// How old a permit may be when its request leaves: the guard of the windows covers that.
-const LATE: Duration = Duration::from_millis(4);
+const MAX_FRESH_AGE: Duration = Duration::from_millis(4);
 
 /// Watches the connection of one attempt: while it is dialled, its permit is pending.
 pub(super) struct DialWatch {
     permit: Arc<PermitState>,
     runtime: Arc<dyn Runtime>,
     longest: Duration,
-    stage: Mutex<Stage>,
+    stage: Mutex<DialStage>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum DialStage {
     /// A pooled connection, as far as is known.
     Pooled,
     /// As that, with a permit that was not fresh any more when the request left: it counts as used
@@ -49,11 +49,15 @@ impl DialWatch {
         longest: Duration,
         sent: BootInstant,
     ) -> Arc<Self> {
-        let late = sent.since(permit.permit.at) >= LATE;
+        let late = sent.since(permit.permit.at) >= MAX_FRESH_AGE;
         if late {
-            permit.hold(COLD);
+            permit.hold(COLD_GRACE);
         }
-        let stage = Mutex::new(if late { Stage::Late } else { Stage::Pooled });
+        let stage = Mutex::new(if late {
+            DialStage::Late
+        } else {
+            DialStage::Pooled
+        });
         Arc::new(Self {
             permit: Arc::clone(permit),
             runtime: Arc::clone(runtime),
@@ -64,13 +68,13 @@ impl DialWatch {
 
     /// The headers are there, or will never be: whichever way the request left, it has left by now.
     /// Returns which way.
-    pub(super) fn over(&self, met_a_pause: bool) -> Stage {
-        let stage = std::mem::replace(&mut *self.stage.lock(), Stage::Up(Duration::ZERO));
-        if stage == Stage::Pooled && met_a_pause {
-            // Nobody knows how much later than its stamp it arrived: not later than now.
-            self.permit.hold(COLD);
+    pub(super) fn over(&self, met_a_pause: bool) -> DialStage {
+        let stage = std::mem::replace(&mut *self.stage.lock(), DialStage::Up(Duration::ZERO));
+        if stage == DialStage::Pooled && met_a_pause {
+            // How much later than its stamp it arrived is unknown: not later than now.
+            self.permit.hold(COLD_GRACE);
         }
-        if stage != Stage::Pooled || met_a_pause {
+        if stage != DialStage::Pooled || met_a_pause {
             self.permit.stamp();
         }
         stage
@@ -81,11 +85,11 @@ impl Dial for DialWatch {
     fn dialling(&self) {
         let mut stage = self.stage.lock();
         match *stage {
-            Stage::Pooled => self.permit.hold(self.longest),
-            Stage::Late => self.permit.hold_longer(self.longest),
-            Stage::Dialling(_) | Stage::Up(_) => return,
+            DialStage::Pooled => self.permit.hold(self.longest),
+            DialStage::Late => self.permit.hold_longer(self.longest),
+            DialStage::Dialling(_) | DialStage::Up(_) => return,
         }
-        *stage = Stage::Dialling(self.runtime.boot());
+        *stage = DialStage::Dialling(self.runtime.boot());
     }
 
     fn connected(&self) -> Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send + '_>> {
@@ -94,10 +98,10 @@ impl Dial for DialWatch {
                 let mut stage = self.stage.lock();
                 // A connection that comes up after the request has left by another one changes
                 // nothing.
-                let Stage::Dialling(since) = *stage else {
+                let DialStage::Dialling(since) = *stage else {
                     return Ok(());
                 };
-                *stage = Stage::Up(self.runtime.boot().since(since));
+                *stage = DialStage::Up(self.runtime.boot().since(since));
             }
             // Where every request is dialled all of them are late alike, and waiting for headers
             // would only cost rate.
@@ -106,11 +110,12 @@ impl Dial for DialWatch {
                 .sent(if self.permit.closes() {
                     Duration::ZERO
                 } else {
-                    COLD
+                    COLD_GRACE
                 })
                 .await
             {
-                // This process may have read an answer meanwhile that the store has not heard of.
+                // This process may have read an answer meanwhile that the store does not know of
+                // yet.
                 Standing::Good if self.permit.was_blocked_since() => {
                     let reason = RefusalReason::Open {
                         reason: OpenReason::RetryAfter,

@@ -12,7 +12,7 @@ use docstokg_policy::site::Report;
 use http::Version;
 use http::header::{CONNECTION, DATE, LOCATION, RETRY_AFTER};
 
-use super::delivery::{Answer, Delivered, Delivery, PREVIEW};
+use super::delivery::{Delivered, Delivery, PREVIEW_BYTES, UnreadAnswer};
 use super::{Departure, Exchanged, Finish, Leg, Received};
 use crate::body::{BodyError, BodyReader, ReadLimits};
 use crate::clock::{BootInstant, before};
@@ -25,7 +25,7 @@ use crate::transport::{Body, Incoming};
 
 /// How long the body of an answer that blocks its site is read: its slots are free by then, and its
 /// status says everything.
-const LEFTOVER: Duration = Duration::from_millis(250);
+const LEFTOVER_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Why a body did not become what the delivery wants.
 pub(crate) enum ReadError {
@@ -78,7 +78,7 @@ impl Inner {
         let mut reader = self.reader(leg, incoming.body, &judged.head, track.deadline);
         let wanted = !judged.class.transient && !is_redirect(&judged.head);
         let delivered = if wanted {
-            let answer = Answer {
+            let answer = UnreadAnswer {
                 url: &leg.target.url,
                 method: &leg.hop.method,
                 head: &judged.head,
@@ -180,11 +180,11 @@ impl Inner {
     ) -> Result<Delivered<T>, ReadError> {
         let read = if settled_until.is_some() {
             // Its slots are free already: what has not come by then is left.
-            let bound = self.runtime.boot() + LEFTOVER;
-            let read = before(&*self.runtime, bound, reader.preview(PREVIEW)).await;
+            let bound = self.runtime.boot() + LEFTOVER_TIMEOUT;
+            let read = before(&*self.runtime, bound, reader.preview(PREVIEW_BYTES)).await;
             read.and_then(Result::ok).unwrap_or_default()
         } else {
-            reader.preview(PREVIEW).await?
+            reader.preview(PREVIEW_BYTES).await?
         };
         Ok(Delivered::Preview(read))
     }

@@ -16,7 +16,7 @@ pub(super) struct Unprocessed {
 }
 
 impl Unprocessed {
-    /// Tells whether it may be sent again: as long as the origin answers other requests.
+    /// Returns whether it may be sent again: as long as the origin answers other requests.
     pub(super) fn may_send_again(&mut self, target: &Target) -> bool {
         let answers = target.route.site.answers.load(Ordering::Relaxed);
         self.in_vain = if answers == self.answers {

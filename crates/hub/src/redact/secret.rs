@@ -47,16 +47,16 @@ const SECRET_ENDINGS: [&str; 18] = [
 ];
 
 /// Words that end with `key` and name no secret.
-const NO_KEYS: [&str; 8] = [
+const WORDS_THAT_END_WITH_KEY: [&str; 8] = [
     "monkey", "turkey", "donkey", "hockey", "jockey", "whiskey", "sortkey", "lackey",
 ];
 
 /// How often a name may be percent-encoded: a URL within a URL within a URL has its own encoded
 /// once more each time.
-const MOST_ENCODED: usize = 8;
+const MAX_ENCODED: usize = 8;
 
-/// Beginnings of keys that well-known services hand out.
-const KEY_BEGINNINGS: [&str; 9] = [
+/// Beginnings of API keys that well-known services issue.
+const KEY_PREFIXES: [&str; 9] = [
     "sk_",
     "sk-",
     "pk_",
@@ -69,12 +69,12 @@ const KEY_BEGINNINGS: [&str; 9] = [
 ];
 
 /// The fewest characters that make a segment of letters and digits look like a key.
-const LONG: usize = 20;
+const MIN_KEY_LENGTH: usize = 20;
 
 /// Undoes percent-encoding, also where it was applied several times.
 pub(super) fn decoded(text: &str) -> String {
     let mut text = text.to_owned();
-    for _ in 0..MOST_ENCODED {
+    for _ in 0..MAX_ENCODED {
         if !text.contains('%') {
             break;
         }
@@ -107,7 +107,10 @@ pub(super) fn is_secret_name(name: &str) -> bool {
     }
     let last = last_word(name).to_ascii_lowercase();
     let is_key = last == "key"
-        || (word.ends_with("key") && !NO_KEYS.iter().any(|other| word.ends_with(other)));
+        || (word.ends_with("key")
+            && !WORDS_THAT_END_WITH_KEY
+                .iter()
+                .any(|other| word.ends_with(other)));
     let endings = SECRET_ENDINGS
         .iter()
         .chain(["sig", "auth", "pwd", "session", "email"].iter());
@@ -131,12 +134,12 @@ fn last_word(name: &str) -> &str {
     capital.and_then(|place| word.get(place..)).unwrap_or(word)
 }
 
-/// Tells whether text looks like a key rather than like a word, a number, a DOI or a file name.
+/// Returns whether text looks like a key rather than like a word, a number, a DOI or a file name.
 pub(super) fn is_key(text: &str) -> bool {
-    if text.len() >= 16 && KEY_BEGINNINGS.iter().any(|start| text.starts_with(start)) {
+    if text.len() >= 16 && KEY_PREFIXES.iter().any(|start| text.starts_with(start)) {
         return true;
     }
-    if text.len() < LONG
+    if text.len() < MIN_KEY_LENGTH
         || !text
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'~'))

@@ -1,4 +1,4 @@
-//! Names to addresses: `--connect-to` mappings, and the guard against the own network.
+//! Names to addresses: `--connect-to` mappings, and the guard of the private network.
 //!
 //! The guard looks at the addresses that are connected to, so a name that answers differently the
 //! second time does not get around it. Literal addresses never reach a resolver;
@@ -27,7 +27,7 @@ pub struct ConnectTo {
 }
 
 impl ConnectTo {
-    /// Tells whether requests for `url` go this way.
+    /// Returns whether requests for `url` go this way.
     #[must_use]
     pub fn covers(&self, url: &Url) -> bool {
         Host::of(url).is_ok_and(|host| host.name() == self.name)
@@ -87,14 +87,14 @@ pub(super) struct NoAddress {
     why: String,
 }
 
-/// Nobody could be asked for the address of the name: the machine's own network is down.
+/// No name server could be reached: this machine has no network.
 #[derive(Debug, thiserror::Error)]
 #[error("name resolution failed: no server could be asked for the address of {name}")]
 pub(super) struct ResolverUnreachable {
     name: String,
 }
 
-/// Tells whether the resolver could not be reached, as opposed to a name that does not exist
+/// Returns whether the resolver could not be reached, as opposed to a name that does not exist
 /// (`EAI_AGAIN`).
 fn is_resolver_unreachable(error: &std::io::Error) -> bool {
     let text = error.to_string();

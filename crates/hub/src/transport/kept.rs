@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use url::Url;
 
 /// How many hosts have their connections kept.
-const MOST: usize = 256;
+const MAX_HOSTS: usize = 256;
 
 /// The hosts whose connections are kept, and when each was last asked.
 pub(crate) struct Kept {
@@ -30,7 +30,7 @@ impl Kept {
         }
     }
 
-    /// Tells whether the connection of a request at `now` is worth keeping.
+    /// Returns whether the connection of a request at `now` is worth keeping.
     pub(crate) fn keeps(&self, url: &Url, now: BootInstant) -> bool {
         let mut hosts = self.hosts.lock();
         let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
@@ -38,10 +38,10 @@ impl Kept {
             *asked = now;
             return true;
         }
-        if hosts.len() >= MOST {
+        if hosts.len() >= MAX_HOSTS {
             hosts.retain(|_, asked| now.since(*asked) < self.idle);
         }
-        if hosts.len() >= MOST {
+        if hosts.len() >= MAX_HOSTS {
             return false;
         }
         hosts.insert(host.to_owned(), now);
@@ -56,17 +56,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_so_many_hosts_are_kept_and_who_is_no_longer_asked_makes_room() {
+    fn only_so_many_hosts_are_kept_and_an_unused_one_is_replaced() {
         let kept = Kept::new(Duration::from_secs(30));
         let url = |n: usize| Url::parse(&format!("http://h{n}.example/x")).unwrap();
         let at = |seconds| BootInstant::ZERO + Duration::from_secs(seconds);
-        for n in 0..MOST {
+        for n in 0..MAX_HOSTS {
             assert!(kept.keeps(&url(n), at(0)));
         }
-        assert!(!kept.keeps(&url(MOST), at(1)), "there is room for no more");
-        assert!(kept.keeps(&url(3), at(20)), "whoever is kept stays kept");
+        assert!(!kept.keeps(&url(MAX_HOSTS), at(1)), "no more are kept");
+        assert!(kept.keeps(&url(3), at(20)), "a kept host stays kept");
         assert!(
-            kept.keeps(&url(MOST), at(31)),
+            kept.keeps(&url(MAX_HOSTS), at(31)),
             "the others are not asked any more"
         );
         assert!(kept.keeps(&url(3), at(32)));

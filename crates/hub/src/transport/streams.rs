@@ -10,10 +10,10 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 use url::Url;
 
-/// How many hosts are remembered. Those beyond go on as they are.
-const MOST: usize = 4_096;
+/// How many hosts are remembered. For those beyond nothing changes.
+const MAX_HOSTS: usize = 4_096;
 /// From how many requests in vain on the ratio says something.
-const ENOUGH: u32 = 16;
+const MIN_REQUESTS_SEEN: u32 = 16;
 
 /// What became of requests, by host.
 #[derive(Default)]
@@ -31,7 +31,7 @@ fn key(url: &Url) -> &str {
 }
 
 impl Streams {
-    /// Tells whether requests of a host go one by one.
+    /// Returns whether requests of a host go one by one.
     pub(super) fn is_one_by_one(&self, url: &Url) -> bool {
         self.0
             .lock()
@@ -43,13 +43,14 @@ impl Streams {
     /// remembered.
     pub(super) fn note(&self, url: &Url, unprocessed: bool, answered: bool) {
         let mut hosts = self.0.lock();
-        if !hosts.contains_key(key(url)) && (!unprocessed || hosts.len() >= MOST) {
+        if !hosts.contains_key(key(url)) && (!unprocessed || hosts.len() >= MAX_HOSTS) {
             return;
         }
         let seen = hosts.entry(key(url).to_owned()).or_default();
         seen.unprocessed = seen.unprocessed.saturating_add(u32::from(unprocessed));
         seen.answered = seen.answered.saturating_add(u32::from(answered));
-        seen.one_by_one |= seen.unprocessed >= ENOUGH && seen.unprocessed > seen.answered;
+        seen.one_by_one |=
+            seen.unprocessed >= MIN_REQUESTS_SEEN && seen.unprocessed > seen.answered;
     }
 }
 

@@ -89,7 +89,8 @@ fn breakers_are_written_as_the_seeds_write_them() {
 
 #[test]
 fn breakers_may_lie_in_another_store_than_limits() {
-    let yaml = "{ limits: { backend: { kind: memory } }, breakers: { cooldown_store: { kind: sqlite, dsn: DSN } } }";
+    let yaml = "{ limits: { backend: { kind: memory } }, \
+                breakers: { cooldown_store: { kind: sqlite, dsn: DSN } } }";
     let directory = tempfile::tempdir().expect("a directory");
     let (config, _) = read(
         &yaml.replace(
@@ -140,7 +141,8 @@ fn breakers_may_lie_in_another_store_than_limits() {
 fn null_and_zero_are_no_ceiling() {
     for none in ["null", "0", "~"] {
         let yaml = format!(
-            "limits: {{ defaults: {{ artifact: {{ max_concurrent: {none} }} }}, global: {{ max_inflight: {none} }} }}"
+            "limits: {{ defaults: {{ artifact: {{ max_concurrent: {none} }} }}, \
+             global: {{ max_inflight: {none} }} }}"
         );
         let (config, _) = read(&yaml).expect("a configuration");
         assert_eq!(config.limits.max_inflight.value, None, "{none}");
@@ -178,7 +180,11 @@ fn a_breaker_is_set_from_the_environment_and_by_flags_with_groups_of_keys() {
         ),
     ];
     let flags = Flags {
-        breaker: vec!["a.example=window.threshold_failures:3,window.window_s:10,trial_calls.metadata:2,roles.artifact.fail_max:6".into()],
+        breaker: vec![
+            "a.example=window.threshold_failures:3,window.window_s:10,\
+             trial_calls.metadata:2,roles.artifact.fail_max:6"
+                .into(),
+        ],
         ..Flags::default()
     };
     let (config, _) = load(&Sources {
@@ -232,7 +238,9 @@ fn an_unknown_variable_is_a_warning_with_the_nearest_name() {
 
 #[test]
 fn a_file_that_holds_one_section_is_recognised_and_says_how_it_was_read() {
-    let limits = "version: 1\ndefaults: { metadata: { rates: [\"3/SECOND\"] } }\nhosts: { a.example: { metadata: { rates: [\"4/SECOND\"] } } }\n";
+    let limits = "version: 1\n\
+                  defaults: { metadata: { rates: [\"3/SECOND\"] } }\n\
+                  hosts: { a.example: { metadata: { rates: [\"4/SECOND\"] } } }\n";
     let (config, settings) = read(limits).expect("a configuration");
     assert_eq!(
         config

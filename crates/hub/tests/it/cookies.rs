@@ -17,7 +17,7 @@ fn page(url: &str, jar: &Arc<CookieJar>) -> Request {
     get(url).role(Role::Landing).cookies(Arc::clone(jar))
 }
 
-/// A publisher as they are: the article sends whoever has no cookie to the identity host, which
+/// A publisher as they are: the article sends requests without a cookie to the identity host, which
 /// sets one for the site and sends back to the very same URL.
 fn publisher() -> [Origin; 3] {
     let has = |arrival: &docstokg_origin_sim::Arrival, cookie: &str| {

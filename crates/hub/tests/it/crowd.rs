@@ -1,5 +1,5 @@
-//! More requests than places, over several processes of one simulation that wake late, stand still
-//! and die.
+//! More requests than a window permits, over several processes of one simulation that wake late,
+//! stand still and die.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl Crowd {
         Self::on(seed, None, count, each, rate)
     }
 
-    /// The same with a store so far away.
+    /// The same with a store at this distance.
     fn on(seed: u64, round_trip: Option<Duration>, count: usize, each: usize, rate: &str) -> Self {
         let simulation = Simulation::seeded(seed);
         let web = Web::new(

@@ -265,7 +265,7 @@ fn a_consumer_that_stops_reading_loses_its_stream_and_not_the_hosts_slot() {
 }
 
 #[test]
-fn requests_say_who_they_are_and_what_they_want() {
+fn requests_name_the_client_and_what_they_accept() {
     let mut configuration = config(Flags::default());
     configuration.identity.mailto = Some("me@home.org".to_owned());
     let world = World::new([Origin::new("a.example")], configuration);

@@ -1,4 +1,4 @@
-//! What other processes and operators do to a breaker, as a running process hears of it.
+//! What other processes and operators do to a breaker, as a running process learns of it.
 
 use std::sync::Arc;
 
@@ -96,7 +96,9 @@ fn an_operators_close_reaches_a_sleeping_request_within_five_seconds() {
         done.saturating_sub(closed)
     );
     let seen = |to: State| {
-        notes.0.lock().iter().any(|event| matches!(&event.what, What::BreakerSeen { transition, .. } if transition.to == to))
+        let leads_to = |what: &What| matches!(what, What::BreakerSeen { transition, .. } if transition.to == to);
+        let notes = notes.0.lock();
+        notes.iter().any(|event| leads_to(&event.what))
     };
     assert!(
         seen(State::Open) && seen(State::Closed),
@@ -105,7 +107,7 @@ fn an_operators_close_reaches_a_sleeping_request_within_five_seconds() {
 }
 
 #[test]
-fn a_probe_that_succeeds_in_another_process_is_heard_of_within_five_seconds() {
+fn a_probe_that_succeeds_in_another_process_arrives_within_five_seconds() {
     let origin = Origin::new("weak.example").latency(seconds(12));
     let world = World::new(vec![origin.handler(|_, n| {
         if n < 2 {
@@ -235,7 +237,7 @@ fn a_watch_hears_that_a_block_has_ended_earlier_than_it_said() {
 
 #[test]
 fn a_process_that_cannot_reach_a_host_shows_that_to_the_others_and_holds_up_none() {
-    // A host without an address: a failure of our own network.
+    // A host without an address: a failure of local connectivity.
     let world = World::new(vec![Origin::new("a.example")]);
     let (cut_off, other) = (world.hub(&Arc::default()), world.hub(&Arc::default()));
     let hub = cut_off.clone();
@@ -289,7 +291,7 @@ fn a_process_that_cannot_reach_a_host_shows_that_to_the_others_and_holds_up_none
 }
 
 #[test]
-fn a_block_is_told_with_the_headers_and_not_after_a_body_that_trickles() {
+fn a_block_is_reported_with_the_headers_and_not_after_a_body_that_trickles() {
     let busy =
         Reply::status(429)
             .header("retry-after", "60")
@@ -297,13 +299,13 @@ fn a_block_is_told_with_the_headers_and_not_after_a_body_that_trickles() {
     let world = World::new(vec![Origin::new("a.example").route("/busy", [busy])]);
     let (first, other) = (world.hub(&Arc::default()), world.hub(&Arc::default()));
     let ended = Arc::new(Mutex::new(None));
-    let (told, simulation) = (Arc::clone(&ended), world.simulation.clone());
+    let (put, simulation) = (Arc::clone(&ended), world.simulation.clone());
     world.simulation.start(async move {
         let answer = first
             .fetch(get("http://a.example/busy").repeatable(Repeatable::No))
             .await
             .expect("an answer");
-        *told.lock() = Some((answer.head.status.as_u16(), simulation.boot()));
+        *put.lock() = Some((answer.head.status.as_u16(), simulation.boot()));
     });
     let begun = world.simulation.boot();
     world.simulation.run_for(seconds(2));
@@ -320,7 +322,7 @@ fn a_block_is_told_with_the_headers_and_not_after_a_body_that_trickles() {
     assert_eq!(
         (status, at.since(begun).as_secs() < 1),
         (429, true),
-        "nobody waits for the rest of its body"
+        "no request waits for the rest of its body"
     );
     assert_eq!(world.web.ledger().len(), 1);
 }

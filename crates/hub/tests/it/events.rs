@@ -118,7 +118,7 @@ fn a_head_that_is_free_and_a_redirect_across_hosts() {
 }
 
 #[test]
-fn a_wait_in_line_and_one_for_a_block() {
+fn a_wait_in_the_queue_and_one_for_a_block() {
     let world = world(Origin::new("a.example"), "fail_max:5");
     world.block(
         &Host::parse("a.example").expect("a host"),

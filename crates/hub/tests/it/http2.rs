@@ -21,7 +21,7 @@ async fn world(origin: Origin, requests_per_connection: u32, flags: Flags) -> (W
     let (security, pem) = Security::self_signed_http2(HOST, requests_per_connection);
     let listener = Listener::start(&web, security).await.expect("a port");
     let mut configuration = config(flags);
-    // The client library loses a request now and then when a connection ends, and nobody tells: it
+    // The client library loses a request now and then when a connection ends, without an error: it
     // is tried again after this.
     configuration.transport.connect_timeout = seconds(1);
     configuration.transport.header_timeout = seconds(2);
@@ -152,7 +152,7 @@ fn streams_that_end_badly_are_failed_attempts_and_tried_again() {
         assert_eq!(
             web.ledger().arrivals().len(),
             3 * 2 + 3,
-            "nobody else has tried again"
+            "no other request has tried again"
         );
     });
 }

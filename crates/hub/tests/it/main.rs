@@ -1,4 +1,4 @@
-//! The hub's journeys, judged by what the origin saw.
+//! The hub's requests, judged by what the origin saw.
 
 #![allow(
     clippy::expect_used,
@@ -12,19 +12,19 @@ mod as_written;
 mod breaker;
 // Callers that give up: what waits ends, what is sent is finished.
 mod cancelled;
-// Layers, places and nearest words.
+// Layers, sources and suggestions.
 mod config;
-// More requests than places, in processes that wake late, stand still and die.
+// More requests than a window permits, in processes that wake late, stand still and die.
 mod crowd;
 // Buffered, streamed and to a file; caps and timeouts.
 mod delivery;
-// What other processes and operators do, as a running process hears of it.
+// What other processes and operators do, as a running process learns of it.
 mod elsewhere;
-// Exact event lists of scripted journeys.
+// Exact event lists of scripted requests.
 mod events;
 // Over HTTP/2.
 mod http2;
-// Windows, lines, slots and bounds.
+// Windows, wait queues, slots and bounds.
 mod limiter;
 // Hop by hop.
 mod redirects;

@@ -133,7 +133,7 @@ fn a_redirect_from_https_to_http_is_refused() {
 }
 
 #[test]
-fn who_does_not_follow_gets_the_redirect() {
+fn a_request_that_does_not_follow_gets_the_redirect() {
     let world = World::new(
         [Origin::new("a.example").route("/", [Reply::redirect(302, "/x")])],
         config(Flags::default()),

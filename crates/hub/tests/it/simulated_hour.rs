@@ -19,7 +19,8 @@ fn name(n: u64) -> String {
     format!("h{n}.example")
 }
 
-/// The limit that the hub is configured with, by host: how many, in how many seconds. A tenth of the hosts allow less than that.
+/// The limit that the hub is configured with, by host: how many, in how many seconds. A tenth of
+/// the hosts allow less than that.
 fn configured(n: u64) -> (u32, u64) {
     [(1, 2), (2, 1), (5, 1), (10, 1), (24, 60)][usize::try_from(n % 5).expect("small")]
 }

@@ -21,7 +21,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// What is run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// The kind of store, and its place.
+    /// The kind of store, and its file or URL.
     pub(crate) store: (&'static str, String),
     /// How many a second, over all processes.
     pub(crate) limit: usize,
