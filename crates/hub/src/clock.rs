@@ -23,7 +23,7 @@ pub trait Runtime: Clock {
 
     /// Returns whether the process may be paused: time passes in which nothing runs. Simulated time
     /// does not.
-    fn can_stall(&self) -> bool {
+    fn can_pause(&self) -> bool {
         false
     }
 }
@@ -43,7 +43,7 @@ impl Clock for TokioRuntime {
 }
 
 impl Runtime for TokioRuntime {
-    fn can_stall(&self) -> bool {
+    fn can_pause(&self) -> bool {
         true
     }
 

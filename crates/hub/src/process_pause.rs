@@ -39,7 +39,7 @@ impl ProcessPauses {
         runtime: &Arc<dyn Runtime>,
         since: BootInstant,
     ) -> Option<RequestOut<'a>> {
-        if !runtime.can_stall() {
+        if !runtime.can_pause() {
             return None;
         }
         self.out.fetch_add(1, Ordering::AcqRel);

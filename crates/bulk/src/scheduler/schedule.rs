@@ -71,7 +71,7 @@ impl<J: Job> Schedule<J> {
     pub(super) fn wake(&self) -> BootInstant {
         let runtime = self.run.clock.runtime();
         let check = runtime.boot()
-            + if runtime.can_stall() {
+            + if runtime.can_pause() {
                 CANCELLATION_CHECK
             } else {
                 SIMULATED_CHECK

@@ -42,7 +42,7 @@ impl Examiner {
     /// Looks into a file. One that takes too long has said nothing; the thread that still reads it
     /// is left behind, so that the next file has its turn.
     pub(crate) async fn look(&self, path: &Path) -> Inside {
-        if !self.runtime.can_stall() {
+        if !self.runtime.can_pause() {
             // Simulated time has no threads to wait for.
             return look_inside(path);
         }
