@@ -11,7 +11,7 @@ use docstokg_hub::{
 };
 use docstokg_policy::role::Role;
 
-use crate::wall;
+use crate::bot_challenge;
 use crate::web::{Answer, Ask, BoxFuture, Web, WebError};
 
 /// The longest that a request of a bulk run may wait in line: as good as for ever. What it does on
@@ -82,7 +82,7 @@ impl Web for HubWeb {
                 request = request
                     .discovered()
                     .robots(self.robots.clone())
-                    .final_when(wall::is_one);
+                    .final_when(bot_challenge::is_one);
             }
             if let Some(jar) = self.cookies.as_ref().filter(|_| ask.role != Role::Metadata) {
                 request = request.cookies(Arc::clone(jar));

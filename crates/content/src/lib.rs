@@ -2,11 +2,13 @@
 //!
 //! In the order in which a work passes through: [`input`] reads lists of them, [`identifier`] and
 //! [`work`] say what each is called, [`resolver`] asks the services that know where files are,
-//! through the seam in [`web`], and answers with a list of [`location`]s. [`landing_page`] and
-//! [`wall`] read publishers' pages, [`sniff`] judges what arrived by its bytes, and [`names`] says what a file is called on disk.
+//! through the interface [`web`], and answers with a list of [`location`]s. [`landing_page`] and
+//! [`bot_challenge`] read publishers' pages, [`sniff`] judges what arrived by its bytes, and
+//! [`names`] says what a file is called on disk.
 
 mod artifact;
-mod aside;
+mod blocking;
+pub mod bot_challenge;
 mod charset;
 pub mod config;
 mod digest;
@@ -24,7 +26,6 @@ pub mod resolver;
 pub mod run;
 pub mod sniff;
 pub mod titles;
-pub mod wall;
 pub mod web;
 pub mod work;
 pub mod work_state;

@@ -4,9 +4,14 @@
 //! some of them differently; [`Reason::read`] knows those spellings, so that their queues and
 //! manifests can be taken up.
 
+mod failure;
+
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub(crate) use failure::decisive;
+pub use failure::{Failure, Stage, sentence};
 
 /// Why something gave nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -325,108 +330,6 @@ impl<'de> Deserialize<'de> for Reason {
     }
 }
 
-/// How far an attempt had come when it gave nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stage {
-    /// A service was asked where the file is.
-    Lookup,
-    /// A page was read for the file.
-    Page,
-    /// The file was requested.
-    File,
-}
-
-/// Why something gave nothing, and what exactly happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setback {
-    /// The class.
-    pub reason: Reason,
-    /// What happened, without secrets.
-    pub detail: String,
-    /// The status, where there was one.
-    #[serde(default)]
-    pub http_status: Option<u16>,
-    /// How far the attempt had come.
-    #[serde(default = "lookup")]
-    pub stage: Stage,
-}
-
-const fn lookup() -> Stage {
-    Stage::Lookup
-}
-
-impl Setback {
-    /// Describes what gave nothing.
-    #[must_use]
-    pub fn new(stage: Stage, reason: Reason, detail: &str, http_status: Option<u16>) -> Self {
-        Self {
-            reason,
-            detail: detail.to_owned(),
-            http_status,
-            stage,
-        }
-    }
-
-    /// Returns how decisive it is: the higher, the more it is what stood between the user and the
-    /// file.
-    ///
-    /// A refusal of the file or its page comes before failures that may pass, these before a file
-    /// that is another one, a page without a file, a dead link; services that failed or know
-    /// nothing come last.
-    #[must_use]
-    pub fn weight(&self) -> u8 {
-        if self.reason == Reason::Offline {
-            return 10;
-        }
-        let at_file = u8::from(self.stage == Stage::File);
-        match (self.reason, self.http_status) {
-            (Reason::NotFound | Reason::DuplicateUrlGlobal, _) => 0,
-            (Reason::HttpStatus, Some(404 | 410)) if self.stage == Stage::Lookup => 0,
-            _ if self.stage == Stage::Lookup => 1,
-            (Reason::HttpStatus, Some(404 | 410)) => 2,
-            (Reason::HtmlOnly | Reason::DomainDisallowedMime, _) => 3,
-            (Reason::WrongWork, _) => 4,
-            (Reason::BotChallenge | Reason::RobotsDisallowed, _)
-            | (Reason::HttpStatus, Some(401 | 402 | 403 | 407 | 451)) => 8 + at_file,
-            _ => 6 + at_file,
-        }
-    }
-
-    /// Tells whether the file or its page was refused: asking again does not help.
-    #[must_use]
-    pub fn is_refusal(&self) -> bool {
-        matches!(self.weight(), 8 | 9)
-    }
-
-    /// Returns what it means for a person, with the status where there is one.
-    #[must_use]
-    pub fn sentence(&self) -> String {
-        sentence(self.reason, self.http_status)
-    }
-}
-
-/// Returns what a reason means for a person, with the status where there is one.
-#[must_use]
-pub fn sentence(reason: Reason, http_status: Option<u16>) -> String {
-    match (reason, http_status) {
-        (Reason::HttpStatus, Some(status @ (401 | 402 | 403 | 407 | 451))) => {
-            format!("the site refused access ({status})")
-        }
-        (Reason::HttpStatus, Some(status @ (404 | 410))) => format!("the link is dead ({status})"),
-        (Reason::HttpStatus, Some(status)) => format!("server error ({status})"),
-        _ => reason.sentence().to_owned(),
-    }
-}
-
-/// Returns the decisive one; of equals the first.
-pub(crate) fn decisive<'a>(setbacks: impl Iterator<Item = &'a Setback>) -> Option<&'a Setback> {
-    setbacks.fold(None, |best, next| match best {
-        Some(best) if best.weight() >= next.weight() => Some(best),
-        _ => Some(next),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -456,42 +359,5 @@ mod tests {
             (0..WORDS.len()).collect::<Vec<_>>()
         );
         assert_eq!(Reason::read("no such reason"), None);
-    }
-
-    #[test]
-    fn a_refused_file_is_more_decisive_than_a_service_that_knows_nothing() {
-        let refused = Setback::new(
-            Stage::File,
-            Reason::HttpStatus,
-            "pub.example answered 403",
-            Some(403),
-        );
-        let unknown = Setback::new(
-            Stage::Lookup,
-            Reason::NotFound,
-            "Europe PMC does not know it",
-            None,
-        );
-        let dead = Setback::new(
-            Stage::File,
-            Reason::HttpStatus,
-            "old.example answered 404",
-            Some(404),
-        );
-        let service = Setback::new(
-            Stage::Lookup,
-            Reason::HttpStatus,
-            "api.example answered 403",
-            Some(403),
-        );
-        let challenged = Setback::new(Stage::Page, Reason::BotChallenge, "pub.example", Some(403));
-        let all = [&unknown, &dead, &service, &challenged, &refused, &unknown];
-        assert_eq!(decisive(all.into_iter()), Some(&refused));
-        assert_eq!(
-            decisive([&unknown, &service, &dead].into_iter()),
-            Some(&dead)
-        );
-        assert_eq!(decisive([&unknown, &service].into_iter()), Some(&service));
-        assert_eq!(refused.sentence(), "the site refused access (403)");
     }
 }

@@ -8,7 +8,7 @@
 //! order and why.
 
 use crate::location::Location;
-use crate::reason::{Reason, Setback, Stage};
+use crate::reason::{Failure, Reason, Stage};
 use crate::web::{BoxFuture, Web};
 use crate::work::{Learned, Work};
 
@@ -110,7 +110,7 @@ pub enum Outcome {
         learned: Learned,
     },
     /// The service did not answer, or not sensibly.
-    Failed(Failure),
+    Failed(LookupFailure),
 }
 
 impl Outcome {
@@ -165,7 +165,7 @@ pub struct Found {
 
 /// A service that did not answer, or not sensibly.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct LookupFailure {
     /// The class.
     pub reason: Reason,
     /// What happened, without keys and addresses of ours.
@@ -176,10 +176,10 @@ pub struct Failure {
     pub retry_in_ms: Option<u64>,
 }
 
-impl Failure {
+impl LookupFailure {
     /// Describes it as what a work met.
-    pub(crate) fn at(&self, stage: Stage) -> Setback {
-        Setback::new(stage, self.reason, &self.detail, self.http_status)
+    pub(crate) fn at(&self, stage: Stage) -> Failure {
+        Failure::new(stage, self.reason, &self.detail, self.http_status)
     }
 
     /// Tells whether the service is only to be asked at another time.
@@ -189,8 +189,8 @@ impl Failure {
     }
 }
 
-impl From<Failure> for Outcome {
-    fn from(failure: Failure) -> Self {
+impl From<LookupFailure> for Outcome {
+    fn from(failure: LookupFailure) -> Self {
         Self::Failed(failure)
     }
 }

@@ -22,7 +22,7 @@ use docstokg_policy::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::location::{Location, Offers};
-use crate::reason::Setback;
+use crate::reason::Failure;
 use crate::resolver::order::Choice;
 use crate::resolver::{ResolverId, landing};
 use crate::work::{Work, is_public};
@@ -62,10 +62,10 @@ pub struct WorkState {
     pub attempts: u32,
     /// Why the latest candidate or look-up gave nothing.
     #[serde(default)]
-    pub last: Option<Setback>,
+    pub last: Option<Failure>,
     /// What ended the work from outside: its time is over, its input is missing.
     #[serde(default)]
-    ended_by: Option<Setback>,
+    ended_by: Option<Failure>,
     /// What it is deferred for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) deferral: Option<Deferral>,
@@ -85,7 +85,7 @@ struct Asked {
     refusals: u32,
     /// Why it gave nothing when it was last asked.
     #[serde(default, alias = "setback")]
-    failure: Option<Setback>,
+    failure: Option<Failure>,
     /// When it was first found waiting.
     #[serde(default, with = "seconds::option")]
     waits_since: Option<Timestamp>,
@@ -111,7 +111,7 @@ struct Candidate {
     state: Tried,
     /// Why it gave nothing when it was last tried.
     #[serde(default, alias = "setback")]
-    failure: Option<Setback>,
+    failure: Option<Failure>,
 }
 
 impl Candidate {

@@ -43,11 +43,8 @@ struct Link<'a> {
 ///
 /// Where the page states a file, a link whose words are not those of a file is not taken for it.
 pub(super) fn collect(document: &Html, base: &Url, own: &Own, states_pdf: bool) -> Links {
+    let mut collected = Collected::default();
     let mut blocks = Blocks::default();
-    let mut named: Vec<((bool, bool, Carries), Url)> = Vec::new();
-    let mut doubtful: Vec<(Url, bool)> = Vec::new();
-    let mut labelled: Vec<Url> = Vec::new();
-    let mut rivals: Vec<Url> = Vec::new();
     for link in links(document).into_iter().take(MOST_LINKS) {
         let Ok(mut url) = base.join(link.target.trim()) else {
             continue;
@@ -56,17 +53,7 @@ pub(super) fn collect(document: &Html, base: &Url, own: &Own, states_pdf: bool) 
         let label = label(link.element);
         let says = Label::read(&label);
         let Some(url) = platforms::as_file(&url, says_pdf(link.element, &label)) else {
-            // Whatever its URL looks like, to a person it is the file as well.
-            let is_href = link.element.attr("href") == Some(link.target);
-            if rivals.is_empty()
-                && is_href
-                && says == Label::TheFile
-                && titles::words(&label)
-                    .iter()
-                    .any(|word| word.contains("pdf"))
-            {
-                rivals.push(url);
-            }
+            collected.take_rival(url, &link, &label, says);
             continue;
         };
         let block = blocks.around(link.element);
@@ -77,55 +64,71 @@ pub(super) fn collect(document: &Html, base: &Url, own: &Own, states_pdf: bool) 
             continue;
         }
         let carries = own.carried_by(&url);
-        if carries != Carries::Nothing && !own.is_plainly_named_by(&url) {
-            // It is the work's, and may be its data or its slides.
-            // More than one say no more than two.
-            if doubtful.len() < 2 && doubtful.iter().all(|(other, _)| *other != url) {
-                let is_labelled = says == Label::TheFile && own.is_home(&url);
-                doubtful.push((url, is_labelled));
-            }
-            continue;
-        }
         if carries != Carries::Nothing {
-            // The current version before earlier ones, the page's own host before others, the DOI
-            // before other names.
-            named.push((
-                (platforms::is_old_version(&url), !own.is_home(&url), carries),
-                url,
-            ));
-            continue;
-        }
-        let own_place = block == Block::Own && !link.under_foreign_heading && own.is_home(&url);
-        if own_place
-            && labelled.len() < 2
+            collected.take_named(url, carries, says, own);
+        } else if block == Block::Own
+            && !link.under_foreign_heading
+            && own.is_home(&url)
             && says == Label::TheFile
             && !own.is_anothers(&url)
-            && !labelled.contains(&url)
         {
-            labelled.push(url);
+            collected.take_labelled(url);
         }
     }
-    named.sort_by_key(|(rank, _)| *rank);
-    let named: Vec<Url> = named
-        .into_iter()
-        .map(|(_, url)| url)
-        .take(MOST_ANCHORS)
-        .collect();
-    let doubtful = if doubtful.len() == 1 {
-        doubtful.pop()
-    } else {
-        None
-    };
-    // Several files with the same label are a list, and nothing says which is the article's.
-    let labelled = if labelled.len() == 1 && rivals.is_empty() {
-        labelled.pop()
-    } else {
-        None
-    };
-    Links {
-        named,
-        doubtful,
-        labelled,
+    collected.into_links()
+}
+
+/// The rank of a link that names the work: the current version before earlier ones, the page's own
+/// host before others, the DOI before other names.
+type Rank = (bool, bool, Carries);
+
+/// The links found so far.
+#[derive(Default)]
+struct Collected {
+    named: Vec<(Rank, Url)>,
+    /// Links that name the work and may be its data or its slides.
+    doubtful: Vec<(Url, bool)>,
+    labelled: Vec<Url>,
+    /// Links that are the file to a person, whatever their URL looks like.
+    rivals: Vec<Url>,
+}
+
+impl Collected {
+    fn take_rival(&mut self, url: Url, link: &Link<'_>, label: &str, says: Label) {
+        let is_href = link.element.attr("href") == Some(link.target);
+        let names_pdf = || titles::words(label).iter().any(|word| word.contains("pdf"));
+        if self.rivals.is_empty() && is_href && says == Label::TheFile && names_pdf() {
+            self.rivals.push(url);
+        }
+    }
+
+    fn take_named(&mut self, url: Url, carries: Carries, says: Label, own: &Own) {
+        if own.is_plainly_named_by(&url) {
+            let rank = (platforms::is_old_version(&url), !own.is_home(&url), carries);
+            self.named.push((rank, url));
+        } else if self.doubtful.len() < 2 && self.doubtful.iter().all(|(other, _)| *other != url) {
+            // More than two say no more than two.
+            let is_labelled = says == Label::TheFile && own.is_home(&url);
+            self.doubtful.push((url, is_labelled));
+        }
+    }
+
+    fn take_labelled(&mut self, url: Url) {
+        if self.labelled.len() < 2 && !self.labelled.contains(&url) {
+            self.labelled.push(url);
+        }
+    }
+
+    fn into_links(mut self) -> Links {
+        self.named.sort_by_key(|(rank, _)| *rank);
+        let named = self.named.into_iter().map(|(_, url)| url);
+        // Several files with the same label are a list, and nothing says which is the article's.
+        let is_only = self.labelled.len() == 1 && self.rivals.is_empty();
+        Links {
+            named: named.take(MOST_ANCHORS).collect(),
+            doubtful: self.doubtful.pop().filter(|_| self.doubtful.is_empty()),
+            labelled: self.labelled.pop().filter(|_| is_only),
+        }
     }
 }
 

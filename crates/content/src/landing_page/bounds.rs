@@ -68,81 +68,112 @@ pub(super) fn readable(html: &str) -> &str {
 
 /// Returns where a page stops being readable, or its length.
 fn scan(html: &str) -> usize {
-    let bytes = html.as_bytes();
-    let mut open: Vec<&str> = Vec::new();
-    let (mut formatting, mut reopened) = (0usize, 0usize);
-    let mut links = 0usize;
-    let mut drawings = 0usize;
-    let mut nodes = 0usize;
+    let mut scan = Scan::default();
     let mut at = 0;
-    while let Some(found) = find(bytes, b'<', at) {
+    while let Some(found) = find(html.as_bytes(), b'<', at) {
         // The text before it.
-        nodes += usize::from(found > at);
+        scan.nodes += usize::from(found > at);
         let Some(tag) = Tag::read(html, found) else {
             at = found + 1;
             continue;
         };
-        nodes +=
+        scan.nodes +=
             usize::from(!tag.closes || tag.name.is_empty()) + tag.attributes / ATTRIBUTES_PER_NODE;
-        if tag.attributes > MOST_ATTRIBUTES || nodes > MOST_NODES {
+        if tag.attributes > MOST_ATTRIBUTES || scan.nodes > MOST_NODES {
             return found;
         }
         at = tag.end;
-        let is = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(tag.name));
         if tag.closes {
-            if is(&FORMATTING) {
-                formatting = formatting.saturating_sub(1);
-            }
-            links = if is(&["a"]) { 0 } else { links };
-            drawings = if is(&["svg", "math"]) {
-                drawings.saturating_sub(1)
-            } else {
-                drawings
-            };
-            if let Some(place) = open
-                .iter()
-                .rposition(|name| name.eq_ignore_ascii_case(tag.name))
-            {
-                open.truncate(place);
-            }
-            continue;
-        }
-        // Within drawings and formulas any element may close itself.
-        if is(&VOID) || (drawings > 0 && tag.closes_itself) {
-            continue;
-        }
-        drawings += usize::from(is(&["svg", "math"]));
-        if is(&["a"]) {
-            // A link within a link closes it.
-            if links > 0 {
-                formatting = formatting.saturating_sub(1);
-                if let Some(place) = open.iter().rposition(|name| name.eq_ignore_ascii_case("a")) {
-                    open.remove(place);
-                }
-            }
-            links = 1;
-        }
-        if is(&RAW) {
+            scan.close(&tag);
+        } else if is(&tag, &VOID) || (scan.drawings > 0 && tag.closes_itself) {
+            // Within drawings and formulas any element may close itself.
+        } else if scan.begin(&tag) == Content::Raw {
             at = after_raw(html, at, tag.name);
-            continue;
-        }
-        if is(&SELF_CLOSING)
-            && let Some(place) = closed_by(tag.name, &open)
-        {
-            open.truncate(place);
-        }
-        formatting += usize::from(is(&FORMATTING));
-        reopened += formatting;
-        open.push(tag.name);
-        // Unclosed formatting elements are not what makes a page deep.
-        if open.len().saturating_sub(formatting) > DEEPEST
-            || formatting > DEEPEST
-            || reopened > MOST_REOPENED
-        {
+        } else if scan.is_too_deep() {
             return found;
         }
     }
     html.len()
+}
+
+fn is(tag: &Tag<'_>, names: &[&str]) -> bool {
+    names.iter().any(|name| name.eq_ignore_ascii_case(tag.name))
+}
+
+/// What follows a tag.
+#[derive(PartialEq, Eq)]
+enum Content {
+    /// Elements and text.
+    Elements,
+    /// Text up to the tag that closes it.
+    Raw,
+}
+
+/// What is open at a point of a page.
+#[derive(Default)]
+struct Scan<'a> {
+    open: Vec<&'a str>,
+    formatting: usize,
+    reopened: usize,
+    links: usize,
+    drawings: usize,
+    nodes: usize,
+}
+
+impl<'a> Scan<'a> {
+    fn position(&self, name: &str) -> Option<usize> {
+        self.open
+            .iter()
+            .rposition(|open| open.eq_ignore_ascii_case(name))
+    }
+
+    fn close(&mut self, tag: &Tag<'_>) {
+        if is(tag, &FORMATTING) {
+            self.formatting = self.formatting.saturating_sub(1);
+        }
+        if is(tag, &["a"]) {
+            self.links = 0;
+        }
+        if is(tag, &["svg", "math"]) {
+            self.drawings = self.drawings.saturating_sub(1);
+        }
+        if let Some(index) = self.position(tag.name) {
+            self.open.truncate(index);
+        }
+    }
+
+    fn begin(&mut self, tag: &Tag<'a>) -> Content {
+        self.drawings += usize::from(is(tag, &["svg", "math"]));
+        if is(tag, &["a"]) {
+            // A link within a link closes it.
+            if self.links > 0 {
+                self.formatting = self.formatting.saturating_sub(1);
+                if let Some(index) = self.position("a") {
+                    self.open.remove(index);
+                }
+            }
+            self.links = 1;
+        }
+        if is(tag, &RAW) {
+            return Content::Raw;
+        }
+        if is(tag, &SELF_CLOSING)
+            && let Some(index) = closed_by(tag.name, &self.open)
+        {
+            self.open.truncate(index);
+        }
+        self.formatting += usize::from(is(tag, &FORMATTING));
+        self.reopened += self.formatting;
+        self.open.push(tag.name);
+        Content::Elements
+    }
+
+    fn is_too_deep(&self) -> bool {
+        // Unclosed formatting elements are not what makes a page deep.
+        self.open.len().saturating_sub(self.formatting) > DEEPEST
+            || self.formatting > DEEPEST
+            || self.reopened > MOST_REOPENED
+    }
 }
 
 /// Returns the open element that one of its kind closes.

@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
 
-use super::{Failure, Outcome, Resolver};
+use super::{LookupFailure, Outcome, Resolver};
 use crate::reason::Reason;
 use crate::web::{BoxFuture, Web};
 use crate::work::Work;
@@ -33,7 +33,7 @@ pub async fn resolve(resolver: &dyn Resolver, works: &[Work], web: &dyn Web) -> 
 
 fn unreadable(name: &str) -> Outcome {
     let detail = format!("the answer of {name} could not be read; this is a fault of the program");
-    Outcome::Failed(Failure {
+    Outcome::Failed(LookupFailure {
         reason: Reason::JsonError,
         detail,
         http_status: None,

@@ -10,15 +10,15 @@ use super::join::join_all;
 use super::reply::{Unanswered, doi_path, refusal, sort};
 use super::settings::Settings;
 use super::spec::{Cost, Early, Endpoint, Need, ResolverSpec};
-use super::{Failure, Outcome, Resolver, ResolverId};
-use crate::aside::aside;
+use super::{LookupFailure, Outcome, Resolver, ResolverId};
+use crate::blocking::run_blocking;
+use crate::bot_challenge::{self, BotChallenge};
 use crate::charset;
 use crate::identifier::Identifier;
 use crate::landing_page::{self, Page};
 use crate::location::{Location, Offers, distinct, joined};
 use crate::reason::Reason;
 use crate::sniff::{Payload, classify};
-use crate::wall::{self, Wall};
 use crate::web::{Answer, Ask, BoxFuture, Web};
 use crate::work::{Learned, Work};
 
@@ -145,9 +145,13 @@ impl LandingPage {
             .await;
         if let Ok(answer) = &answer
             && classify(&answer.body) != Payload::Pdf
-            && let Some(wall) = wall::detect(answer.status, &answer.body)
+            && let Some(challenge) = bot_challenge::detect(answer.status, &answer.body)
         {
-            return Err(Unanswered::Failed(challenged(&self.settings, answer, wall)));
+            return Err(Unanswered::Failed(challenged(
+                &self.settings,
+                answer,
+                challenge,
+            )));
         }
         if let Ok(answer) = &answer
             && matches!(answer.status.as_u16(), 404 | 410)
@@ -177,7 +181,7 @@ impl LandingPage {
                     answer.headers.clone(),
                     work.cloned(),
                 );
-                let page = aside(move || {
+                let page = run_blocking(move || {
                     landing_page::extract(
                         &charset::page(&body, content_type(&headers)),
                         &url,
@@ -205,15 +209,15 @@ fn says_html(answer: &Answer) -> bool {
 
 /// Names the bot challenge or interstitial page. The status is kept: what it means is known by
 /// then.
-fn challenged(settings: &Settings, answer: &Answer, wall: Wall) -> Failure {
+fn challenged(settings: &Settings, answer: &Answer, challenge: BotChallenge) -> LookupFailure {
     let host = answer.url.host_str().unwrap_or_default();
-    let reason = match wall {
-        Wall::Robots { .. } => Reason::BotChallenge,
-        Wall::Interstitial { .. } => Reason::Interstitial,
+    let reason = match challenge {
+        BotChallenge::Robots { .. } => Reason::BotChallenge,
+        BotChallenge::Interstitial { .. } => Reason::Interstitial,
     };
-    let detail = wall.sentence(host);
+    let detail = challenge.sentence(host);
     // Waiting does not help.
-    Failure {
+    LookupFailure {
         reason,
         detail: settings.redact(&detail),
         retry_in_ms: None,

@@ -18,7 +18,7 @@ use super::order::Preset;
 use super::reply::{doi_path, items, location_at, record, text, title, year};
 use super::settings::Settings;
 use super::spec::{Credential, Endpoint, Need, Recipient, ResolverSpec, SecretHeader, Sent};
-use super::{Failure, Outcome, Resolver, ResolverId};
+use super::{LookupFailure, Outcome, Resolver, ResolverId};
 use crate::identifier::{Doi, Identifier};
 use crate::location::{Location, Offers, best_first, distinct, joined, link};
 use crate::web::{Answer, Ask, BoxFuture, Web, WebError};
@@ -295,7 +295,7 @@ impl OpenAlex {
 
 enum Listed {
     Answered(Vec<Outcome>),
-    Failed(Failure),
+    Failed(LookupFailure),
     BudgetSpent,
 }
 

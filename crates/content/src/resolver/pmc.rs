@@ -14,7 +14,7 @@ use super::pmc_bucket;
 use super::reply::{Unanswered, items, record, scalar, text};
 use super::settings::Settings;
 use super::spec::{Early, Endpoint, Need, ResolverSpec};
-use super::{Failure, Outcome, Resolver, ResolverId};
+use super::{LookupFailure, Outcome, Resolver, ResolverId};
 use crate::identifier::{Doi, Identifier, Pmcid, Pmid};
 use crate::web::{Ask, BoxFuture, Web};
 use crate::work::Work;
@@ -65,7 +65,7 @@ pub struct Pmc {
 /// What the converter said about some identifiers.
 struct Converted {
     asked: Vec<String>,
-    records: Result<Vec<Record>, Failure>,
+    records: Result<Vec<Record>, LookupFailure>,
 }
 
 struct Record {
@@ -123,7 +123,7 @@ impl Pmc {
         join_all(outcomes).await
     }
 
-    async fn convert(&self, ids: &[String], web: &dyn Web) -> Result<Vec<Record>, Failure> {
+    async fn convert(&self, ids: &[String], web: &dyn Web) -> Result<Vec<Record>, LookupFailure> {
         let mut url = self.settings.endpoints.of(&CONVERTER).clone();
         url.query_pairs_mut()
             .append_pair("ids", &ids.join(","))
@@ -166,7 +166,7 @@ fn converted(value: &Value) -> Record {
 
 /// Returns the articles of a work, each once; a failure when the converter could not be asked about
 /// it.
-fn articles_of(work: &Work, converted: &[Converted]) -> Result<Vec<Pmcid>, Failure> {
+fn articles_of(work: &Work, converted: &[Converted]) -> Result<Vec<Pmcid>, LookupFailure> {
     let ids = &work.identifiers;
     if ids.pmcid.is_some() {
         return Ok(ids.pmcid.into_iter().collect());
@@ -185,7 +185,7 @@ fn articles_of(work: &Work, converted: &[Converted]) -> Result<Vec<Pmcid>, Failu
     else {
         return Ok(Vec::new());
     };
-    let records = answer.records.as_ref().map_err(Failure::clone)?;
+    let records = answer.records.as_ref().map_err(LookupFailure::clone)?;
     let is_asked = |record: &&Record| {
         record
             .requested

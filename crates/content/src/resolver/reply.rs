@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use super::settings::Settings;
-use super::{Failure, Outcome, ResolverId};
+use super::{LookupFailure, Outcome, ResolverId};
 use crate::identifier::Doi;
 use crate::location::{Location, Offers, link};
 use crate::reason::Reason;
@@ -23,15 +23,15 @@ pub(super) enum Unanswered {
     /// The service says that it does not know the work.
     Missing(u16),
     /// Anything else.
-    Failed(Failure),
+    Failed(LookupFailure),
 }
 
 impl Unanswered {
     /// Makes a failure of it, where there is nothing that could be missing.
-    pub(super) fn into_failure(self) -> Failure {
+    pub(super) fn into_failure(self) -> LookupFailure {
         match self {
             Self::Failed(failure) => failure,
-            Self::Missing(status) => Failure {
+            Self::Missing(status) => LookupFailure {
                 reason: Reason::HttpStatus,
                 detail: format!("the service answered {status}"),
                 http_status: Some(status),
@@ -68,7 +68,7 @@ pub(super) fn sort(
 }
 
 /// Describes a status that is neither an answer nor a clean miss.
-pub(super) fn refusal(settings: &Settings, answer: &Answer) -> Failure {
+pub(super) fn refusal(settings: &Settings, answer: &Answer) -> LookupFailure {
     let status = answer.status.as_u16();
     let reason = if status == 429 {
         Reason::RateLimited
@@ -76,7 +76,7 @@ pub(super) fn refusal(settings: &Settings, answer: &Answer) -> Failure {
         Reason::HttpStatus
     };
     let host = answer.url.host_str().unwrap_or_default();
-    Failure {
+    LookupFailure {
         reason,
         detail: settings.redact(&format!(
             "{host} answered {status}: {}",
@@ -88,7 +88,7 @@ pub(super) fn refusal(settings: &Settings, answer: &Answer) -> Failure {
     }
 }
 
-fn network(settings: &Settings, error: &WebError) -> Failure {
+fn network(settings: &Settings, error: &WebError) -> LookupFailure {
     let (reason, retry_in_ms) = match error {
         WebError::Refused {
             breaker: true,
@@ -103,7 +103,7 @@ fn network(settings: &Settings, error: &WebError) -> Failure {
         WebError::Offline { .. } => (Reason::Offline, Some(OFFLINE_RETRY_MS)),
         WebError::Failed { .. } => (Reason::RequestException, None),
     };
-    Failure {
+    LookupFailure {
         reason,
         detail: settings.redact(&error.to_string()),
         http_status: None,
@@ -154,7 +154,7 @@ pub(super) fn record(
 }
 
 /// Reads a body as JSON; pages, empty bodies and broken ones are failures that show how they begin.
-pub(super) fn json(settings: &Settings, answer: &Answer) -> Result<Value, Failure> {
+pub(super) fn json(settings: &Settings, answer: &Answer) -> Result<Value, LookupFailure> {
     let value = serde_json::from_slice::<Value>(&answer.body);
     value
         .ok()
@@ -168,14 +168,14 @@ pub(super) fn unreadable(
     answer: &Answer,
     reason: Reason,
     wanted: &str,
-) -> Failure {
+) -> LookupFailure {
     let host = answer.url.host_str().unwrap_or_default();
     let shown = if answer.body.is_empty() {
         "an empty body".to_owned()
     } else {
         preview(&answer.body)
     };
-    Failure {
+    LookupFailure {
         reason,
         detail: settings.redact(&format!(
             "{host} answered {} without the {wanted} it should have: {shown}",

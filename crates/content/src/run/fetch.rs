@@ -7,10 +7,10 @@ use docstokg_hub::{RequestGroup, redact};
 use std::sync::Arc;
 
 use super::works::{ActiveWork, Works};
-use crate::artifact::{Fetched, IN_FLIGHT, Page};
+use crate::artifact::{Candidate, Fetched, IN_FLIGHT, Page};
 use crate::location::Location;
 use crate::manifest::{Address, Attempt};
-use crate::reason::{Reason, Setback, Stage};
+use crate::reason::{Failure, Reason, Stage};
 use crate::resolver::landing;
 use crate::work_state::Postponed;
 
@@ -31,7 +31,7 @@ pub(super) struct FetchResult<'a> {
 }
 
 impl<'a> FetchResult<'a> {
-    pub(super) fn of(status: &'static str, failure: &'a Setback) -> Self {
+    pub(super) fn of(status: &'static str, failure: &'a Failure) -> Self {
         Self {
             status,
             http_status: failure.http_status,
@@ -53,7 +53,7 @@ fn take_page(item: &mut ActiveWork, target: &Target, page: Page) {
         item.state.skip_resolver(landing::ID);
     }
     let detail = "a page came where a file was wanted";
-    let failure = Setback::new(Stage::File, Reason::HtmlOnly, detail, status);
+    let failure = Failure::new(Stage::File, Reason::HtmlOnly, detail, status);
     item.state.failed(target.candidate, failure);
 }
 
@@ -82,7 +82,7 @@ impl Works {
         };
         let url = target.address.fingerprint;
         // Held until the file has its name, so that no other work fetches the same URL meanwhile.
-        let Some(_claim) = self.files.fetcher.take_off(url) else {
+        let Some(_claim) = self.files.fetcher.claim(url) else {
             item.state
                 .wait_for_other(candidate, self.clock.now() + IN_FLIGHT);
             return Ok(());
@@ -103,13 +103,12 @@ impl Works {
         let missing = item.state.missing(&self.goals);
         let staged = staging_file(&self.options.out, item.id, target.address.fingerprint);
         self.files.create_directory_of(&staged)?;
-        let request = self.files.fetcher.fetch(
-            &target.location,
-            &item.state.work,
-            &staged,
-            &missing,
-            requests,
-        );
+        let candidate = Candidate {
+            location: &target.location,
+            work: &item.state.work,
+            missing: &missing,
+        };
+        let request = self.files.fetcher.fetch(&candidate, &staged, requests);
         let fetched = request.await;
         let elapsed_ms = self.millis_since(begun);
         let now = self.clock.now();
@@ -146,7 +145,7 @@ impl Works {
                 if gone {
                     item.state.gone(&target.location.url);
                 }
-                let failure = Setback::new(Stage::File, reason, &detail, status);
+                let failure = Failure::new(Stage::File, reason, &detail, status);
                 let row = row(item, FetchResult::of("failed", &failure));
                 item.state.failed(target.candidate, failure);
                 row
@@ -158,7 +157,7 @@ impl Works {
                 detail,
                 status,
             } => {
-                let failure = Setback::new(Stage::File, reason, &detail, status);
+                let failure = Failure::new(Stage::File, reason, &detail, status);
                 // What was not asked is no attempt.
                 let row = status.map(|_| row(item, FetchResult::of("later", &failure)));
                 let postponed = Postponed {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::works::Works;
 use crate::artifact::Fetched;
 use crate::reason::Reason;
-use crate::resolver::{Failure, OFFLINE_RETRY_MS, Outcome};
+use crate::resolver::{LookupFailure, OFFLINE_RETRY_MS, Outcome};
 
 impl Works {
     /// Takes in whether the network was lost, or is there. While it is lost, a paused host is only
@@ -18,7 +18,7 @@ impl Works {
         let retry_in_ms = failure.retry_in_ms.map(|wait| wait.min(OFFLINE_RETRY_MS));
         match failure.reason {
             Reason::Offline if !self.connectivity.is_lost(self.clock.now()).await => {
-                Outcome::Failed(Failure {
+                Outcome::Failed(LookupFailure {
                     reason: Reason::RequestException,
                     retry_in_ms: None,
                     ..failure
@@ -27,7 +27,7 @@ impl Works {
             Reason::BreakerOpen
                 if failure.http_status.is_none() && self.connectivity.lost_since().is_some() =>
             {
-                Outcome::Failed(Failure {
+                Outcome::Failed(LookupFailure {
                     reason: Reason::Offline,
                     retry_in_ms,
                     ..failure

@@ -13,7 +13,7 @@ use crate::evidence::{Evidence, Finding};
 use crate::layout::{extension_of, path_of};
 use crate::location::Location;
 use crate::manifest::{Account, FileAccount};
-use crate::reason::{Reason, Setback, Stage};
+use crate::reason::{Failure, Reason, Stage};
 use crate::sniff::Payload;
 use crate::work_state::Kind;
 
@@ -100,7 +100,7 @@ impl Works {
         let evidence = match self.examine_shared(item, target, &file).await {
             Finding::Accepted(evidence) => evidence,
             Finding::WrongWork { detail } => {
-                let failure = Setback::new(Stage::File, Reason::WrongWork, &detail, None);
+                let failure = Failure::new(Stage::File, Reason::WrongWork, &detail, None);
                 let row = self.fetch_row(item, target, FetchResult::of("failed", &failure), 0.0);
                 self.record_attempts(vec![row]).await?;
                 item.state.failed(target.candidate, failure);

@@ -22,7 +22,7 @@ use super::lookup::Lookups;
 use super::{Options, Parts};
 use crate::identifier::Identifier;
 use crate::manifest::Records;
-use crate::reason::{Reason, Setback};
+use crate::reason::{Failure, Reason};
 use crate::work::Work;
 use crate::work_state::{Awaiting, Goals, Step, WorkState};
 
@@ -240,7 +240,7 @@ fn robots(parts: &Parts) -> RobotsPolicy {
 }
 
 /// Says in a few words why something is deferred.
-fn why_deferred(failure: &Setback) -> String {
+fn why_deferred(failure: &Failure) -> String {
     let detail = failure.detail.as_str();
     let known = [
         ("name resolution failed", "name resolution failed"),

@@ -4,7 +4,7 @@ use docstokg_policy::time::Timestamp;
 use url::Url;
 
 use super::{Tried, WorkState};
-use crate::reason::{Reason, Setback};
+use crate::reason::{Failure, Reason};
 use crate::resolver::ResolverId;
 
 /// What a deferred work waits for.
@@ -20,7 +20,7 @@ impl WorkState {
     /// Plans anew what is deferred: circumstances have changed. What a server asked for still
     /// holds.
     pub fn plan_anew(&mut self) {
-        let is_stated = |failure: &Option<Setback>| {
+        let is_stated = |failure: &Option<Failure>| {
             let failure = failure.as_ref();
             failure.is_some_and(|failure| failure.reason == Reason::RateLimited)
         };
@@ -54,7 +54,7 @@ impl WorkState {
 
     /// Returns what the work waits for until `until`, and why.
     #[must_use]
-    pub(crate) fn waits_for(&self, until: Timestamp) -> Option<(Awaiting<'_>, Option<&Setback>)> {
+    pub(crate) fn waits_for(&self, until: Timestamp) -> Option<(Awaiting<'_>, Option<&Failure>)> {
         let candidate = self
             .candidates
             .iter()

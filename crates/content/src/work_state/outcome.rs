@@ -10,9 +10,9 @@ use url::Url;
 use super::retry::{self, Lookup, RefusedBy, Retry};
 use super::{Asked, Candidate, Kind, Tried, WorkState};
 use crate::location::{Location, best_first};
-use crate::reason::{Reason, Setback, Stage};
+use crate::reason::{Failure, Reason, Stage};
 use crate::resolver::landing::{self, NO_DOI, NO_PAGE};
-use crate::resolver::{Failure, Outcome, ResolverId};
+use crate::resolver::{LookupFailure, Outcome, ResolverId};
 use crate::work::is_public;
 
 /// A file that is refused for now.
@@ -23,7 +23,7 @@ pub struct Postponed {
     /// Whether the server or an operator stated that, and it was not inferred from failures.
     pub is_stated: bool,
     /// Why.
-    pub failure: Setback,
+    pub failure: Failure,
 }
 
 /// What a failed look-up says about trying again.
@@ -35,7 +35,7 @@ struct Refusal {
 }
 
 impl Refusal {
-    fn of(failure: &Failure) -> Self {
+    fn of(failure: &LookupFailure) -> Self {
         if failure.is_about_time() {
             Self {
                 wait: failure.retry_in_ms.map(wait_of),
@@ -120,7 +120,7 @@ impl WorkState {
             Outcome::Failed(failure) => Some(failure.at(Stage::Page)),
             Outcome::NotFound { detail, .. } => {
                 let reason = Reason::HtmlOnly;
-                Some(Setback::new(Stage::Page, reason, detail, None))
+                Some(Failure::new(Stage::Page, reason, detail, None))
             }
             Outcome::Found(_) => None,
         };
@@ -163,7 +163,7 @@ impl WorkState {
     }
 
     /// The candidate gave nothing, and never will.
-    pub fn failed(&mut self, candidate: usize, failure: Setback) {
+    pub fn failed(&mut self, candidate: usize, failure: Failure) {
         self.attempts += 1;
         self.close(candidate);
         self.note(candidate, Some(failure));
@@ -199,7 +199,7 @@ impl WorkState {
     /// Another work is fetching the same URL: the candidate is looked at again at `at`.
     pub fn wait_for_other(&mut self, candidate: usize, at: Timestamp) {
         self.defer(candidate, at, self.times_deferred(candidate));
-        let busy = Setback::new(
+        let busy = Failure::new(
             Stage::File,
             Reason::DuplicateUrlGlobal,
             "another work is fetching the same URL",
@@ -225,12 +225,12 @@ impl WorkState {
 
     /// Ends the work from outside.
     pub fn end_by(&mut self, reason: Reason, detail: &str) {
-        self.ended_by = Some(Setback::new(Stage::Lookup, reason, detail, None));
+        self.ended_by = Some(Failure::new(Stage::Lookup, reason, detail, None));
     }
 
     /// Keeps why a candidate gave nothing, or that it no longer does: the latest result replaces
     /// the one before.
-    fn note(&mut self, candidate: usize, failure: Option<Setback>) {
+    fn note(&mut self, candidate: usize, failure: Option<Failure>) {
         if failure.is_some() {
             self.last.clone_from(&failure);
         }
@@ -268,7 +268,7 @@ impl WorkState {
 
 impl Asked {
     /// Takes in an answer, or that the question was kept back.
-    fn answered(&mut self, failure: Option<Setback>, refusal: &Refusal, now: Timestamp) {
+    fn answered(&mut self, failure: Option<Failure>, refusal: &Refusal, now: Timestamp) {
         let reason = failure.as_ref().map(|failure| failure.reason);
         let is_host_failing = !refusal.has_answered && !reason.is_some_and(spares_host);
         self.failure = failure;
@@ -292,12 +292,12 @@ impl Asked {
 
 /// Describes that a service knows no file. A page that was read and names none says more than a
 /// service that knows nothing.
-fn not_found(stage: Stage, detail: &str) -> Setback {
+fn not_found(stage: Stage, detail: &str) -> Failure {
     let was_read = stage == Stage::Page && ![NO_PAGE, NO_DOI].contains(&detail);
     let reason = if was_read {
         Reason::HtmlOnly
     } else {
         Reason::NotFound
     };
-    Setback::new(stage, reason, detail, None)
+    Failure::new(stage, reason, detail, None)
 }

@@ -8,7 +8,7 @@ use docstokg_policy::time::Timestamp;
 
 use super::{Candidate, Goals, Kind, Step, Tried, WorkState};
 use crate::location::Offers;
-use crate::reason::{Reason, Setback, Stage, decisive};
+use crate::reason::{Failure, Reason, Stage, decisive};
 use crate::resolver::order::{Plan, Planned, is_planned, order};
 use crate::resolver::{Cost, Resolver, ResolverId, landing, spec};
 
@@ -90,7 +90,7 @@ impl WorkState {
         goals: &Goals,
         resolvers: &[Arc<dyn Resolver>],
         now: Timestamp,
-    ) -> Setback {
+    ) -> Failure {
         let next = self.plan(goals, resolvers, now);
         if self.is_out_of_time(goals, next, now) {
             let last = self.last.as_ref();
@@ -98,7 +98,7 @@ impl WorkState {
                 last.map_or_else(String::new, |last| format!(", the latest: {}", last.detail));
             let seconds = goals.deadline.unwrap_or_default().as_secs();
             let detail = format!("the {seconds} s for this work are over{last}");
-            return Setback::new(Stage::Lookup, Reason::Deadline, &detail, None);
+            return Failure::new(Stage::Lookup, Reason::Deadline, &detail, None);
         }
         let mut failure = self.decisive();
         if self.attempts >= goals.max_attempts {
@@ -115,7 +115,7 @@ impl WorkState {
     /// Returns the decisive failure: what ended the work from outside, else what stood between the
     /// user and the file.
     #[must_use]
-    pub fn decisive(&self) -> Setback {
+    pub fn decisive(&self) -> Failure {
         let candidates = self.candidates.iter();
         let candidates = candidates.filter_map(|candidate| candidate.failure.as_ref());
         let asked = self.asked.iter().filter_map(|asked| asked.failure.as_ref());
@@ -126,7 +126,7 @@ impl WorkState {
             .or(self.last.as_ref());
         let unknown = || {
             let detail = "no source knows where its file is";
-            Setback::new(Stage::Lookup, Reason::NotFound, detail, None)
+            Failure::new(Stage::Lookup, Reason::NotFound, detail, None)
         };
         let mut found = found.cloned().unwrap_or_else(unknown);
         // The status of a service is not that of the site which has the file.

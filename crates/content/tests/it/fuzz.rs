@@ -14,7 +14,7 @@ use docstokg_content::resolver::{
 use docstokg_content::sniff::{classify, pdf_tail};
 use docstokg_content::web::{BoxFuture, Web};
 use docstokg_content::work::Work;
-use docstokg_content::{titles, wall};
+use docstokg_content::{bot_challenge, titles};
 use docstokg_hub::clock::{Clock, SystemClock};
 use docstokg_origin_sim::hostile::{mutated, paper};
 use docstokg_policy::robots::Robots;
@@ -149,7 +149,7 @@ proptest! {
         for candidate in &read.candidates {
             prop_assert!(matches!(candidate.url.scheme(), "http" | "https") && candidate.url.has_host(), "{}", candidate.url);
         }
-        let _ = wall::detect(StatusCode::OK, html.as_bytes());
+        let _ = bot_challenge::detect(StatusCode::OK, html.as_bytes());
     }
 
     #[test]

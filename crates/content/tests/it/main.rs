@@ -14,7 +14,7 @@ mod names;
 // Bytes: what arrived, whatever the headers said.
 mod sniff;
 // Pages that stand in the way, and those that only look like it.
-mod walls;
+mod bot_challenges;
 // Works: what is learned never overwrites what was written.
 mod works;
 // The scripted web that resolvers are asked through.

@@ -10,10 +10,10 @@ use std::time::Duration;
 use docstokg_bulk::job::{Next, State as _};
 use docstokg_content::identifier::Identifier;
 use docstokg_content::location::{Location, Offers};
-use docstokg_content::reason::{Reason, Setback, Stage};
+use docstokg_content::reason::{Failure, Reason, Stage};
 use docstokg_content::resolver::order::Choice;
 use docstokg_content::resolver::settings::Settings;
-use docstokg_content::resolver::{self, Failure, Found, Outcome, Resolver, ResolverId};
+use docstokg_content::resolver::{self, Found, LookupFailure, Outcome, Resolver, ResolverId};
 use docstokg_content::work::{Learned, Work};
 use docstokg_content::work_state::{Goals, Kind, Postponed, Step, WorkState};
 use docstokg_hub::clock::Timestamp;
@@ -192,7 +192,7 @@ impl Oracle {
                         status,
                     });
                 }
-                Outcome::Failed(Failure {
+                Outcome::Failed(LookupFailure {
                     reason: if is_over { Reason::HttpStatus } else { reason },
                     detail: "later".to_owned(),
                     http_status: if is_over { Some(500) } else { status },
@@ -214,7 +214,7 @@ impl Oracle {
             self.answered += 1;
             return state.saved(candidate, Kind::Pdf);
         }
-        let failure = |reason, status| Setback::new(Stage::File, reason, "no", status);
+        let failure = |reason, status| Failure::new(Stage::File, reason, "no", status);
         if draw < 3 || self.uncounted_left == 0 {
             history.is_final = true;
             self.answered += 1;

@@ -1,6 +1,6 @@
 //! Recognises pages that stand between a robot and a paper.
 //!
-//! A wall is named and left alone: it is never climbed. Most marks also occur in good pages (a
+//! A challenge is named and the page left alone: it is never solved. Most marks also occur in good pages (a
 //! contact form has a captcha, a content network injects its script everywhere), so weak marks
 //! count only where the status or the size of the page says that nothing else is there, and no mark
 //! counts on a page that describes an article.
@@ -13,7 +13,7 @@ const WINDOW_BYTES: usize = 128 * 1024;
 /// Pages with content are longer than this.
 const THIN_PAGE_BYTES: usize = 12 * 1024;
 
-/// Marks that only walls carry.
+/// Marks that only challenges carry.
 const STRONG: [&str; 12] = [
     "<title>just a moment",
     "cf-chl",
@@ -76,7 +76,7 @@ const LARGE_PAGE_BYTES: usize = 64 * 1024;
 
 /// A page that is not what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wall {
+pub enum BotChallenge {
     /// It keeps robots out. Terminal for this URL.
     Robots {
         /// The mark it was recognised by.
@@ -89,7 +89,7 @@ pub enum Wall {
     },
 }
 
-impl Wall {
+impl BotChallenge {
     /// Returns the mark it was recognised by.
     #[must_use]
     pub const fn marker(self) -> &'static str {
@@ -97,9 +97,7 @@ impl Wall {
             Self::Robots { marker } | Self::Interstitial { marker } => marker,
         }
     }
-}
 
-impl Wall {
     /// Says what a host does, for people.
     #[must_use]
     pub fn sentence(self, host: &str) -> String {
@@ -111,15 +109,15 @@ impl Wall {
     }
 }
 
-/// Tells whether an answer is a wall against robots: asked again it is the same.
+/// Tells whether an answer keeps robots out: requested again it is the same.
 pub(crate) fn is_one(status: StatusCode, body: &[u8]) -> bool {
-    matches!(detect(status, body), Some(Wall::Robots { .. }))
+    matches!(detect(status, body), Some(BotChallenge::Robots { .. }))
 }
 
-/// Recognises a wall; `None` for every other page, and for statuses that speak for themselves, such
+/// Recognises a challenge; `None` for every other page, and for statuses that speak for themselves, such
 /// as 404 and 429.
 #[must_use]
-pub fn detect(status: StatusCode, body: &[u8]) -> Option<Wall> {
+pub fn detect(status: StatusCode, body: &[u8]) -> Option<BotChallenge> {
     let refused = matches!(status.as_u16(), 401 | 403 | 503);
     if !refused && !status.is_success() {
         return None;
@@ -139,15 +137,15 @@ pub fn detect(status: StatusCode, body: &[u8]) -> Option<Wall> {
             .any(|(at, _)| !large || !is_in_url(&page, at))
     });
     if let Some(marker) = strong {
-        return Some(Wall::Robots { marker });
+        return Some(BotChallenge::Robots { marker });
     }
     let thin = body.len() < THIN_PAGE_BYTES;
     if let Some(marker) = first(&INTERSTITIAL).filter(|_| thin) {
-        return Some(Wall::Interstitial { marker });
+        return Some(BotChallenge::Interstitial { marker });
     }
     let weak = first(&WEAK)?;
     // A plain "access denied" with status 200 may be about rights; a captcha on a thin page is a
-    // wall.
+    // challenge.
     let tells = if thin && !refused {
         matches!(
             weak,
@@ -156,7 +154,7 @@ pub fn detect(status: StatusCode, body: &[u8]) -> Option<Wall> {
     } else {
         refused
     };
-    tells.then_some(Wall::Robots { marker: weak })
+    tells.then_some(BotChallenge::Robots { marker: weak })
 }
 
 /// Tells whether what stands at a place of a page is part of a URL: the characters before it, back

@@ -12,7 +12,7 @@ static TURNS: LazyLock<Semaphore> =
 
 /// Does something on a thread for such work; `None` if it panicked. Without a runtime, as in a
 /// simulation, it is done here.
-pub(crate) async fn aside<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     match tokio::runtime::Handle::try_current() {

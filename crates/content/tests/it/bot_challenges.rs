@@ -1,8 +1,8 @@
-use docstokg_content::wall::{Wall, detect};
+use docstokg_content::bot_challenge::{BotChallenge, detect};
 use http::StatusCode;
 
 fn marker(status: u16, page: &str) -> Option<&'static str> {
-    detect(StatusCode::from_u16(status).unwrap(), page.as_bytes()).map(Wall::marker)
+    detect(StatusCode::from_u16(status).unwrap(), page.as_bytes()).map(BotChallenge::marker)
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn walls_are_named_by_their_mark() {
     );
     assert_eq!(
         detect(StatusCode::OK, b"<title>Preparing to download ...</title>"),
-        Some(Wall::Interstitial {
+        Some(BotChallenge::Interstitial {
             marker: "preparing to download"
         })
     );

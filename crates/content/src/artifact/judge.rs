@@ -1,0 +1,205 @@
+//! Judging a file by its bytes: is it whole, is it what was wanted, is it a page instead?
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use docstokg_hub::{Head, SavedFile};
+use docstokg_policy::canonical;
+use http::StatusCode;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+
+use super::Fetcher;
+use super::outcome::{Arrived, Fetched, Page, challenged, nothing};
+use crate::blocking::run_blocking;
+use crate::digest::md5_of;
+use crate::evidence::Evidence;
+use crate::location::{Checksum, Location, Offers};
+use crate::reason::Reason;
+use crate::resolver::landing::{self, content_type};
+use crate::resolver::{ARXIV_API, ResolverId};
+use crate::sniff::{Expected, Payload, Received, Verdict, judge};
+use crate::work::Work;
+use crate::work_state::Kind;
+use crate::{bot_challenge, charset, landing_page};
+
+/// A candidate location of a work, and the kinds of files that the work still lacks.
+#[derive(Clone, Copy)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) location: &'a Location,
+    pub(crate) work: &'a Work,
+    pub(crate) missing: &'a BTreeSet<Kind>,
+}
+
+impl Candidate<'_> {
+    fn host(&self) -> &str {
+        self.location.url.host_str().unwrap_or_default()
+    }
+
+    /// Tells whether the user named the URL.
+    fn is_direct(&self) -> bool {
+        self.location.resolver == ResolverId::DIRECT
+    }
+
+    /// Tells whether a page is what is wanted here.
+    fn wants_page(&self) -> bool {
+        self.missing.contains(&Kind::Html)
+            && (self.is_direct() || self.location.offers == Offers::Html)
+    }
+}
+
+impl Fetcher {
+    pub(super) async fn judge_file(
+        &self,
+        candidate: &Candidate<'_>,
+        head: &Head,
+        file: SavedFile,
+    ) -> Fetched {
+        let (host, status) = (candidate.host(), Some(head.status.as_u16()));
+        let (payload, without_eof) = match self.judge_bytes(candidate, head, &file) {
+            Ok(judged) => judged,
+            Err(rejected) => return rejected,
+        };
+        if let Some(checksum) = &candidate.location.checksum
+            && let Some(detail) = mismatch(checksum, &file)
+        {
+            let detail = format!("{host}: {detail}");
+            return nothing(Reason::ChecksumMismatch, detail, status);
+        }
+        if payload == Payload::Html {
+            if let Some(challenge) = bot_challenge::detect(head.status, &file.ends.first) {
+                return challenged(host, challenge, status);
+            }
+            if !candidate.wants_page() {
+                return self.page(candidate, head, &file.path).await;
+            }
+        }
+        let kind = match payload {
+            Payload::Pdf => Kind::Pdf,
+            Payload::Xml | Payload::Jats => Kind::Xml,
+            Payload::Html => Kind::Html,
+            _ => Kind::Other,
+        };
+        if !candidate.is_direct() && !candidate.missing.contains(&kind) {
+            let sent = payload.as_str();
+            let detail = format!("{host} sent {sent} where something else is wanted");
+            return nothing(Reason::DomainDisallowedMime, detail, status);
+        }
+        Fetched::File(Box::new(Arrived {
+            head: head.clone(),
+            file,
+            kind,
+            payload,
+            without_eof,
+            evidence: Evidence::None,
+        }))
+    }
+
+    /// Says what a file is, and whether it is a PDF without an end mark; or why it is no file.
+    fn judge_bytes(
+        &self,
+        candidate: &Candidate<'_>,
+        head: &Head,
+        file: &SavedFile,
+    ) -> Result<(Payload, bool), Fetched> {
+        match judge(
+            &received(candidate.location, head, file),
+            self.min_pdf_bytes,
+        ) {
+            Verdict::Accepted(payload) => Ok((payload, false)),
+            Verdict::AcceptedWithoutEof => Ok((Payload::Pdf, true)),
+            // A user who asks for a file by its URL gets it, small as it may be.
+            Verdict::Rejected { payload, .. }
+                if candidate.is_direct()
+                    && !matches!(payload, Payload::Pdf | Payload::Empty | Payload::Html) =>
+            {
+                Ok((payload, false))
+            }
+            Verdict::Rejected { reason, .. } => {
+                let (host, bytes) = (candidate.host(), file.bytes);
+                let detail = format!("{host} sent {bytes} bytes that are no whole file ({reason})");
+                Err(nothing(reason.into(), detail, Some(head.status.as_u16())))
+            }
+        }
+    }
+
+    /// Reads a page that came where a file was wanted for the locations that it names.
+    async fn page(&self, candidate: &Candidate<'_>, head: &Head, path: &Path) -> Fetched {
+        let Ok(bytes) = std::fs::read(path) else {
+            return nothing(
+                Reason::HtmlOnly,
+                "the page cannot be read back".to_owned(),
+                None,
+            );
+        };
+        let (work, url, headers) = (
+            candidate.work.clone(),
+            head.url.clone(),
+            head.headers.clone(),
+        );
+        let page = run_blocking(move || {
+            landing_page::extract(
+                &charset::page(&bytes, content_type(&headers)),
+                &url,
+                &headers,
+                Some(&work),
+            )
+        })
+        .await
+        .unwrap_or_default();
+        let found = landing_page::Page::places(
+            page.candidates,
+            &head.url,
+            self.settings.endpoints.of(&ARXIV_API),
+        );
+        let own = canonical::for_index(&candidate.location.url);
+        // A stub that only sends browsers on is followed; a page with links of its own is read as
+        // it is.
+        let found: Vec<Location> = found.collect();
+        let next = page.next.filter(|_| found.is_empty()).map(|next| {
+            Location::new(next, Offers::Unknown, landing::ID).referer(head.url.clone())
+        });
+        let locations = found
+            .into_iter()
+            .chain(next)
+            .filter(|found| canonical::for_index(&found.url) != own)
+            .collect();
+        Fetched::Page(Box::new(Page {
+            locations,
+            learned: page.learned,
+            head: head.clone(),
+        }))
+    }
+}
+
+/// Returns what is known about a file before its bytes are judged.
+fn received<'a>(location: &Location, head: &Head, file: &'a SavedFile) -> Received<'a> {
+    let declared = head
+        .headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| text.trim().parse().ok());
+    Received {
+        head: &file.ends.first,
+        tail: &file.ends.last,
+        length: file.bytes,
+        declared_length: declared.filter(|_| head.status != StatusCode::PARTIAL_CONTENT),
+        ends_by_itself: head.version == http::Version::HTTP_2
+            || head.status == StatusCode::PARTIAL_CONTENT
+            || head.headers.contains_key(TRANSFER_ENCODING),
+        expected: if location.offers == Offers::Pdf {
+            Expected::Pdf
+        } else {
+            Expected::Anything
+        },
+    }
+}
+
+/// Returns what is wrong with a file whose checksum was stated.
+fn mismatch(checksum: &Checksum, file: &SavedFile) -> Option<String> {
+    let (stated, found) = match checksum {
+        Checksum::Sha256(stated) => (stated, file.sha256.clone()),
+        Checksum::Md5(stated) => (stated, md5_of(&file.path).ok()?),
+    };
+    (*stated != found)
+        .then(|| format!("the file has the checksum {found}, and {stated} was stated"))
+}

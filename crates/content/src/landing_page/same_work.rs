@@ -1,0 +1,86 @@
+//! Whether a page is about the work that led there, about a version of it, or about another one.
+
+use scraper::Html;
+use serde_json::Value;
+
+use super::about;
+use super::metas::Meta;
+use crate::titles::{self, Likeness};
+use crate::work::{Learned, Work};
+
+/// Tells whether the DOI of a page differs from that of the work only at its end, as those of
+/// versions do, or the titles are the same.
+pub(super) fn is_version_of(learned: &Learned, work: &Work) -> bool {
+    let (Some(stated), Some(known)) = (&learned.identifiers.doi, &work.identifiers.doi) else {
+        return true;
+    };
+    let same = stated
+        .as_str()
+        .bytes()
+        .zip(known.as_str().bytes())
+        .take_while(|(one, other)| one == other)
+        .count();
+    let registrant = known.as_str().find('/').unwrap_or(0);
+    let same_title = is_same_title(learned.title.as_deref(), work.title.as_deref());
+    same_title
+        || same > registrant + 8
+        || same == known.as_str().len()
+        || same == stated.as_str().len()
+}
+
+pub(super) fn states_another_doi(learned: &Learned, work: &Work) -> bool {
+    match (&learned.identifiers.doi, &work.identifiers.doi) {
+        (Some(stated), Some(known)) => stated != known,
+        _ => false,
+    }
+}
+
+/// Tells whether a page says in its metas that it is the work's: by its DOI or title, or, where
+/// neither is known, by describing an article at all.
+pub(super) fn is_its_page(
+    learned: &Learned,
+    work: Option<&Work>,
+    metas: &[Meta],
+    linked_data: &[Value],
+) -> bool {
+    let known = work.map(|work| (work.identifiers.doi.as_ref(), work.title.as_deref()));
+    let Some((doi, title)) = known.filter(|(doi, title)| doi.is_some() || title.is_some()) else {
+        return about::describes_an_article(metas, linked_data);
+    };
+    let same_title = || is_same_title(title, learned.title.as_deref());
+    (doi.is_some() && learned.identifiers.doi.as_ref() == doi) || same_title()
+}
+
+/// Tells whether a page describes another work than the one that led there: another DOI and another
+/// title.
+pub(super) fn is_about_another(learned: &Learned, work: &Work) -> bool {
+    let (Some(title), Some(wanted)) = (&learned.title, &work.title) else {
+        return false;
+    };
+    states_another_doi(learned, work) && titles::compare(title, wanted) == Likeness::Different
+}
+
+/// Tells whether a page that describes no article in its metas is about the work all the same: it
+/// names its DOI or title. Where nothing is known of the work but this page, it is.
+pub(super) fn is_mentioned(document: &Html, work: Option<&Work>) -> bool {
+    let Some(work) = work else { return true };
+    let (doi, title) = (&work.identifiers.doi, &work.title);
+    if doi.is_none() && title.is_none() {
+        return true;
+    }
+    let text = document
+        .root_element()
+        .text()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .to_lowercase();
+    doi.as_ref().is_some_and(|doi| text.contains(doi.as_str()))
+        || title
+            .as_ref()
+            .is_some_and(|title| titles::find_in(title, &text) == Likeness::Same)
+}
+
+fn is_same_title(one: Option<&str>, other: Option<&str>) -> bool {
+    one.zip(other)
+        .is_some_and(|(one, other)| titles::compare(one, other) == Likeness::Same)
+}
