@@ -31,7 +31,7 @@ use crate::fetch::Arrived;
 use crate::hub::Inner;
 use crate::journey::Track;
 use crate::redirect::Hop;
-use crate::request::{Request, RobotsPolicy};
+use crate::request::{Provenance, Request, RobotsPolicy};
 use crate::target::Target;
 
 /// The product token by which a robots.txt names this client.
@@ -227,7 +227,7 @@ impl Inner {
         let asking = Request {
             patience: request.patience,
             rate_wait: request.rate_wait,
-            provenance: request.provenance,
+            provenance: provenance_of(url, request),
             retry_wait: request.retry_wait,
             deadline: Some(track.deadline.since(self.runtime.boot())),
             ..Request::get(file)
@@ -304,6 +304,21 @@ impl Inner {
             },
         };
         Ok(Known { rules, until })
+    }
+}
+
+/// Returns where a URL comes from: the user supplied the host of the request itself, and not those
+/// that its redirects lead to.
+fn provenance_of(url: &Url, request: &Request) -> Provenance {
+    // Hosts have their port: another port of the same machine is another host.
+    let is_requested = match (Host::of(url), Host::of(&request.url)) {
+        (Ok(host), Ok(requested)) => host == requested,
+        _ => false,
+    };
+    if is_requested {
+        request.provenance
+    } else {
+        Provenance::Discovered
     }
 }
 
