@@ -24,7 +24,8 @@ fn check(text: &str) -> (i32, Vec<String>) {
     (ran.code, problems)
 }
 
-const RESOLVERS: &str = "the resolvers are openalex, unpaywall, crossref, arxiv, pmc, europe_pmc, landing_page, wayback";
+const RESOLVERS: &str = "the resolvers are openalex, unpaywall, arxiv, pmc, crossref, europe_pmc, \
+                         zenodo, figshare, osf, hal, doaj, landing_page, wayback";
 
 #[test]
 fn a_preset_that_does_not_exist_is_a_problem() {
@@ -45,11 +46,13 @@ fn unknown_resolvers_are_problems_in_every_list() {
         problems,
         [
             format!(
-                "2: resolvers.order: there is no resolver 'unpaywal'; {RESOLVERS}; did you mean 'unpaywall'?"
+                "2: resolvers.order: there is no resolver 'unpaywal'; {RESOLVERS}; \
+                 did you mean 'unpaywall'?"
             ),
             format!("3: resolvers.enable: there is no resolver 'zzzzzzzz'; {RESOLVERS}"),
             format!(
-                "4: resolvers.disable: there is no resolver 'waybak'; {RESOLVERS}; did you mean 'wayback'?"
+                "4: resolvers.disable: there is no resolver 'waybak'; {RESOLVERS}; \
+                 did you mean 'wayback'?"
             ),
         ]
     );
