@@ -3,6 +3,7 @@
 mod ending;
 mod terminal;
 
+use std::num::NonZero;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use docstokg_content::run::query::Pages;
 use docstokg_content::run::{self, Options, Parts, Report, Run};
 use docstokg_content::work_state::Kind;
 use docstokg_hub::clock::{Runtime, TokioRuntime};
+use docstokg_hub::config::Config;
 use docstokg_hub::{Hub, RobotsPolicy};
 
 use super::{limits, services};
@@ -227,7 +229,9 @@ fn execute_in(global: &Global, loaded: Loaded, mut job: Job<'_>) -> Result<ExitC
         }
     }
     let view = View::new(global, config);
-    let mut builder = Hub::builder(loaded.config).wire(wire).store(store);
+    let mut config = loaded.config;
+    bound_requests(&mut config, job.arguments.workers);
+    let mut builder = Hub::builder(config).wire(wire).store(store);
     for observer in [recording.observer(), view.observer()]
         .into_iter()
         .flatten()
@@ -261,6 +265,14 @@ fn execute_in(global: &Global, loaded: Loaded, mut job: Job<'_>) -> Result<ExitC
     );
     recording.close();
     ended
+}
+
+/// Lets no more requests be sent at once than there are workers: works that wait for their hosts
+/// hold none, and could all be let through together.
+fn bound_requests(config: &mut Config, workers: u32) {
+    let configured = config.limits.max_inflight.value;
+    let workers = NonZero::new(workers);
+    config.limits.max_inflight.value = configured.into_iter().chain(workers).min();
 }
 
 fn start_tokio() -> anyhow::Result<tokio::runtime::Runtime> {

@@ -308,6 +308,30 @@ fn credentials_in_urls_are_persisted_nowhere() {
 }
 
 #[test]
+fn no_more_requests_are_sent_at_once_than_there_are_workers() {
+    // A host that lets sixteen through together.
+    let origin = Origin::new("a.example")
+        .latency(Duration::from_millis(40))
+        .handler(|arrival, _| pdf(&arrival.path));
+    let config = "version: 1\nlimits: { defaults: { artifact: { rates: [\"16/SECOND\"], \
+                  max_concurrent: 16 }, landing: { rates: [] } } }\n";
+    let world = World::start(vec![origin], vec!["a.example".to_owned()], config);
+    let urls: Vec<String> = (0..40)
+        .map(|n| format!("http://a.example/{n}.pdf"))
+        .collect();
+    std::fs::write(world.path("list.txt"), urls.join("\n")).expect("a file");
+    let list = world.path("list.txt").display().to_string();
+    let ran = world.run(&[&list, "--workers", "2", "--ignore-robots"]);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    assert_eq!(world.web.ledger().len(), 40);
+    world
+        .web
+        .ledger()
+        .at_most_in_flight("a.example", 2)
+        .expect("two at once");
+}
+
+#[test]
 fn a_dry_run_sends_no_request() {
     let world = World::plain();
     let ran = world.run(&["10.1234/abc", "http://a.example/1.pdf", "--dry-run"]);
