@@ -78,13 +78,14 @@ impl Connectivity {
     pub async fn is_lost(&self, now: Timestamp) -> bool {
         if let Some(check) = &self.check {
             let checked = *self.checked.lock();
-            let reachable = match checked.filter(|(at, _)| now.since(*at) < CHECK_HOLDS) {
-                Some((_, reachable)) => reachable,
-                None => {
-                    let reachable = self.is_any_reachable(&**check).await;
-                    *self.checked.lock() = Some((now, reachable));
-                    reachable
-                }
+            let reachable = if let Some((_, reachable)) =
+                checked.filter(|(at, _)| now.since(*at) < CHECK_HOLDS)
+            {
+                reachable
+            } else {
+                let reachable = self.is_any_reachable(&**check).await;
+                *self.checked.lock() = Some((now, reachable));
+                reachable
             };
             if reachable {
                 return false;

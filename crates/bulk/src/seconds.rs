@@ -8,7 +8,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 ///
 /// # Errors
 /// The serializer fails.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 pub fn serialize<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64(at.as_secs_f64())
 }
@@ -29,7 +28,6 @@ pub mod option {
     ///
     /// # Errors
     /// The serializer fails.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
     pub fn serialize<S: Serializer>(at: &Option<Timestamp>, to: S) -> Result<S::Ok, S::Error> {
         at.map(Timestamp::as_secs_f64).serialize(to)
     }

@@ -154,7 +154,7 @@ impl Location {
             // They answer with a page that wants work proved; the `pmc` resolver knows where the
             // file is.
             Ok(Identifier::Pmcid(_)) if host_is(&self.url, "ncbi.nlm.nih.gov") => {
-                self.offers = Offers::Landing
+                self.offers = Offers::Landing;
             }
             _ => {}
         }

@@ -273,7 +273,7 @@ impl Queue {
                     continue;
                 };
                 state.reopen(deferral.until);
-                resume(to, id, state.encode().or(saved))?;
+                resume(to, id, state.encode().or(saved).as_deref())?;
                 ended.push(deferral);
             }
             Ok(ended)
@@ -295,7 +295,7 @@ impl Queue {
                     state.replan();
                     state.encode()
                 });
-                resume(to, id, planned.or(saved))?;
+                resume(to, id, planned.or(saved).as_deref())?;
             }
             Ok(replanned)
         })
@@ -327,7 +327,7 @@ fn deferred(to: &Connection) -> rusqlite::Result<Vec<(i64, Option<String>)>> {
 }
 
 /// Brings a deferred item back into the first lane.
-fn resume(to: &Connection, id: i64, saved_state: Option<String>) -> rusqlite::Result<()> {
+fn resume(to: &Connection, id: i64, saved_state: Option<&str>) -> rusqlite::Result<()> {
     to.prepare_cached("UPDATE items SET lane = ?2, progress = ?3, not_before = 0 WHERE id = ?1")?
         .execute(params![id, LaneKey::Start, saved_state])
         .map(|_| ())

@@ -112,7 +112,7 @@ impl Row {
         };
         match read {
             Ok(identifier) if field == Field::WorkId && self.named.is_none() => {
-                self.named = Some(identifier)
+                self.named = Some(identifier);
             }
             Ok(identifier) => self.identifiers.insert(identifier),
             Err(error) => self.problems.push(error.to_string()),

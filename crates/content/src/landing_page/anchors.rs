@@ -144,7 +144,7 @@ fn links(document: &Html) -> Vec<Link<'_>> {
         let value = element.value();
         match value.name() {
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
-                under_foreign_heading = is_foreign_heading(&beginning_of(element))
+                under_foreign_heading = is_foreign_heading(&beginning_of(element));
             }
             "a" | "button" => {
                 let targets = value

@@ -174,7 +174,7 @@ fn read(settings: &Settings, work: &Value) -> Outcome {
     for preprint in items(work, "/relation/has-preprint") {
         match (text(preprint, "/id-type"), text(preprint, "/id")) {
             (Some("arxiv"), Some(id)) => {
-                learn_link(&mut learned.identifiers, &format!("arxiv:{id}"))
+                learn_link(&mut learned.identifiers, &format!("arxiv:{id}"));
             }
             (Some("doi"), Some(id)) => learn_link(&mut learned.identifiers, &format!("doi:{id}")),
             _ => {}

@@ -133,44 +133,44 @@ impl Osf {
         let secrets = self.settings.secret_headers(&url);
         let answer = web.ask(Ask::metadata(url, ID).secrets(secrets)).await;
         match record(&self.settings, answer, &[404, 410], "/data/id") {
-            Ok(value) => self.read(id, &value, mention, work),
+            Ok(value) => read(id, &value, mention, work),
             Err(unanswered) => unanswered.into_outcome("OSF"),
         }
     }
+}
 
-    /// Reads one preprint.
-    fn read(&self, id: &str, value: &Value, mention: Mention<'_>, work: &Work) -> Outcome {
-        let answered = text(value, "/data/id").unwrap_or_default();
-        if without_version(answered) != without_version(id) {
-            return Outcome::not_found("OSF answered with another preprint");
-        }
-        // `doi` is the published article that the preprint became.
-        let dois = ["/data/links/preprint_doi", "/data/attributes/doi"]
-            .iter()
-            .filter_map(|pointer| text(value, pointer)?.parse::<Doi>().ok());
-        let stated = Stated {
-            dois: dois.collect(),
-            belongs_to: Vec::new(),
-            title: text(value, "/data/attributes/title"),
-        };
-        let tie = match (mention, deposit::tie(mention, work, &stated)) {
-            // The id in the DOI is the id of the answer.
-            (Mention::Doi(_), _) => Tie::Same,
-            (_, Ok(tie)) => tie,
-            (_, Err(why)) => return Outcome::not_found(format!("OSF: {why}")),
-        };
-        let mut learned = Learned::default();
-        if tie == Tie::Same {
-            learned.title = stated.title.and_then(title);
-            learned.year = year(value, "/data/attributes/date_published");
-        }
-        match file(value) {
-            Ok(file) => Outcome::of(vec![deposit::location(file, ID, tie)], learned, ""),
-            Err(why) => Outcome::NotFound {
-                detail: format!("OSF has the preprint, but {why}"),
-                learned,
-            },
-        }
+/// Reads one preprint.
+fn read(id: &str, value: &Value, mention: Mention<'_>, work: &Work) -> Outcome {
+    let answered = text(value, "/data/id").unwrap_or_default();
+    if without_version(answered) != without_version(id) {
+        return Outcome::not_found("OSF answered with another preprint");
+    }
+    // `doi` is the published article that the preprint became.
+    let dois = ["/data/links/preprint_doi", "/data/attributes/doi"]
+        .iter()
+        .filter_map(|pointer| text(value, pointer)?.parse::<Doi>().ok());
+    let stated = Stated {
+        dois: dois.collect(),
+        belongs_to: Vec::new(),
+        title: text(value, "/data/attributes/title"),
+    };
+    let tie = match (mention, deposit::tie(mention, work, &stated)) {
+        // The id in the DOI is the id of the answer.
+        (Mention::Doi(_), _) => Tie::Same,
+        (_, Ok(tie)) => tie,
+        (_, Err(why)) => return Outcome::not_found(format!("OSF: {why}")),
+    };
+    let mut learned = Learned::default();
+    if tie == Tie::Same {
+        learned.title = stated.title.and_then(title);
+        learned.year = year(value, "/data/attributes/date_published");
+    }
+    match file(value) {
+        Ok(file) => Outcome::of(vec![deposit::location(file, ID, tie)], learned, ""),
+        Err(why) => Outcome::NotFound {
+            detail: format!("OSF has the preprint, but {why}"),
+            learned,
+        },
     }
 }
 

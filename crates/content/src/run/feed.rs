@@ -97,7 +97,7 @@ impl Works {
             // The service was not asked for this.
             state.attempts = 0;
         }
-        let lane = match self.next(&state, now) {
+        let first_lane = match self.next(&state, now) {
             Next::Run(step) => self.lane_of(&state, step),
             Next::Wait(_) | Next::End => LaneKey::Start,
         };
@@ -109,7 +109,7 @@ impl Works {
             source: source.to_owned(),
             line: line.number,
             hidden,
-            lane,
+            lane: first_lane,
             saved_state: if is_plain || hidden {
                 None
             } else {

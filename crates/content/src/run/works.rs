@@ -107,7 +107,9 @@ impl Works {
             item.state.begun.get_or_insert(now);
         }
         if self.options.mode == RunMode::DryRun {
-            items.iter_mut().for_each(|item| self.plan_only(item));
+            for item in items {
+                self.plan_only(item);
+            }
             return Ok(());
         }
         if self.is_offline_for(items).await {
@@ -230,7 +232,7 @@ fn robots(parts: &Parts) -> RobotsPolicy {
     if parts.options.ignore_robots {
         return RobotsPolicy::Ignore;
     }
-    let services = parts.settings.endpoints.all().into_iter();
+    let services = parts.settings.endpoints.all();
     let services = services.filter_map(|url| Host::of(url).ok());
     let text_mining = parts.settings.text_mining_hosts().into_iter();
     let text_mining = text_mining.filter_map(|host| Host::parse(host).ok());

@@ -24,7 +24,7 @@ fn run(
 ) {
     let world = World::new(vec![origin], &format!("version: 1\n{yaml}\n"), |_| None);
     let (ended, took, progress) = world.run(Box::new(Listed::new("list", urls(1, 3))), |options| {
-        options.item_deadline = Some(DEADLINE)
+        options.item_deadline = Some(DEADLINE);
     });
     (ended, took, progress.counters().reasons)
 }
@@ -95,7 +95,7 @@ fn a_run_waits_no_longer_than_it_was_told_when_a_breaker_opens_in_mid_run() {
         );
     let world = World::new(vec![origin], &format!("version: 1\n{FREE}\n"), |_| None);
     let (ended, took, progress) = world.run(Box::new(Listed::new("list", urls(1, 3))), |options| {
-        options.max_wait = Duration::from_secs(60)
+        options.max_wait = Duration::from_secs(60);
     });
     let Ended::Deferred { left: 2, due_in } = ended else {
         panic!("{ended:?}")

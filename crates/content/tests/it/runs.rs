@@ -500,9 +500,9 @@ fn one_host_that_wants_to_be_left_alone_for_an_hour_slows_nobody() {
             ));
         }
         let world = World::new(origins, &yaml, |_| None);
-        let (ended, took, progress) = world
-            .run(Box::new(Listed::new("list", urls(51, 50))), |options| {
-                options.max_wait = Duration::from_secs(60)
+        let (ended, took, progress) =
+            world.run(Box::new(Listed::new("list", urls(51, 50))), |options| {
+                options.max_wait = Duration::from_secs(60);
             });
         let last = (0..50)
             .flat_map(|host| world.web.ledger().at(&format!("h{host}.example")))
@@ -609,7 +609,7 @@ fn a_run_that_is_asked_to_stop_finishes_what_is_in_flight_and_keeps_the_rest() {
     let (origins, yaml) = plain_hosts(3, "5/SECOND", Duration::from_millis(50));
     let world = World::new(origins, &yaml, |_| None);
     let (ended, ..) = world.run(Box::new(Listed::new("list", urls(3, 100))), |options| {
-        options.max_bytes = Some(20 * 1_230)
+        options.max_bytes = Some(20 * 1_230);
     });
     let Ended::BytesSpent { left } = ended else {
         panic!("{ended:?}")
@@ -752,7 +752,7 @@ fn hosts_that_want_long_pauses_keep_nobody_waiting() {
         slow.map(|url| Work::new(docstokg_content::identifier::Identifier::parse(&url).unwrap()));
     let works: Vec<Work> = slow.chain(urls(1, 400)).collect();
     let (ended, took, progress) = world.run(Box::new(Listed::new("list", works)), |options| {
-        options.workers = 100
+        options.workers = 100;
     });
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
     assert_eq!(progress.counters().done, 800);
@@ -800,7 +800,7 @@ fn a_redirect_to_a_host_that_wants_no_robots_is_not_followed() {
         docstokg_content::identifier::Identifier::parse("http://a.example/x.pdf").unwrap(),
     );
     let (_, _, progress) = world.run(Box::new(Listed::new("list", vec![work])), |options| {
-        options.choice.disable = vec!["openalex".parse().unwrap()]
+        options.choice.disable = vec!["openalex".parse().unwrap()];
     });
     assert_eq!(
         progress
@@ -834,7 +834,7 @@ fn a_work_has_no_more_time_than_it_is_given() {
     });
     let world = World::new(vec![origin], yaml, |_| None);
     let (ended, took, progress) = world.run(Box::new(Listed::new("list", urls(1, 3))), |options| {
-        options.item_deadline = Some(Duration::from_secs(3))
+        options.item_deadline = Some(Duration::from_secs(3));
     });
     assert!(matches!(ended, Ended::Complete), "{ended:?}");
     assert_eq!(

@@ -44,7 +44,7 @@ fn learn(works: &mut [Work], resolver: &dyn Resolver, web: &Simulated) {
             outcome
                 .learned()
                 .into_iter()
-                .for_each(|learned| work.learn(learned))
+                .for_each(|learned| work.learn(learned));
         });
     }
 }
@@ -200,7 +200,7 @@ fn the_list_that_a_user_types_names_the_works_that_it_says() {
     for (read, line) in read.iter().zip(library.input()) {
         match (read, line.names) {
             (Ok(read), Names::Work(at)) => {
-                assert_eq!(read.work.work_id(), library.truth()[at].id, "{}", line.text)
+                assert_eq!(read.work.work_id(), library.truth()[at].id, "{}", line.text);
             }
             (Ok(read), Names::Again(at)) => assert_eq!(
                 read.work.work_key(),

@@ -100,7 +100,7 @@ fn a_run_that_waits_says_for_whom_and_with_no_wait_ends_at_once() {
         _ => Reply::status(404),
     });
     let (ended, took, progress) = run(&world, "http://svc.example/file.pdf", |options| {
-        options.max_wait = Duration::ZERO
+        options.max_wait = Duration::ZERO;
     });
     assert!(
         matches!(ended, Ended::Deferred { left: 1, .. }),
@@ -182,7 +182,7 @@ fn a_network_that_stays_away_ends_the_run_when_the_wait_is_over() {
     let mut world = world(|_, path, _| pdf(path));
     world.outage = Duration::ZERO..Duration::from_secs(100_000);
     let (ended, took, progress) = run(&world, "http://svc.example/file.pdf", |options| {
-        options.max_wait = Duration::from_secs(120)
+        options.max_wait = Duration::from_secs(120);
     });
     assert!(
         matches!(ended, Ended::Deferred { left: 1, .. }),
