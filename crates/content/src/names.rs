@@ -46,7 +46,7 @@ pub fn file_stem(work: &Work) -> String {
 /// Returns the last part of the URL that a work is known by, without its ending: what a browser
 /// would call the file.
 fn last_part(work: &Work) -> Option<String> {
-    let Identifier::Url(url) = work.typed() else {
+    let Identifier::Url(url) = work.supplied() else {
         return None;
     };
     // As it may be shown: a path may carry a credential.
@@ -66,7 +66,7 @@ fn last_part(work: &Work) -> Option<String> {
 /// Returns what names the work. A URL may carry a key: what is shown of it is what may be, and its
 /// fingerprint tells it apart.
 fn id_part(work: &Work) -> String {
-    match work.typed() {
+    match work.supplied() {
         Identifier::Url(url) => format!(
             "{}_{:.16}",
             slug(&redact(url), ID_CHARS),

@@ -94,7 +94,8 @@ fn fill<T>(slot: &mut Option<T>, value: Option<T>) {
 #[serde(from = "Written")]
 pub struct Work {
     /// What the user called it. It names the work for ever, whatever is learned later.
-    typed: Identifier,
+    #[serde(rename = "typed")]
+    supplied: Identifier,
     /// All names known by now.
     pub identifiers: Identifiers,
     /// Its title, where known.
@@ -111,7 +112,8 @@ pub struct Work {
 /// A work as it is written down: all but its name may be missing.
 #[derive(Deserialize)]
 struct Written {
-    typed: Identifier,
+    #[serde(rename = "typed")]
+    supplied: Identifier,
     #[serde(default)]
     identifiers: Identifiers,
     #[serde(default)]
@@ -127,7 +129,7 @@ struct Written {
 impl From<Written> for Work {
     fn from(written: Written) -> Self {
         let Written {
-            typed,
+            supplied,
             identifiers,
             title,
             year,
@@ -139,7 +141,7 @@ impl From<Written> for Work {
             year,
             failed_urls,
             record_links,
-            ..Self::new(typed)
+            ..Self::new(supplied)
         };
         work.identifiers.merge(identifiers);
         work
@@ -154,27 +156,27 @@ pub(crate) fn is_public(url: &Url) -> bool {
 impl Work {
     /// Tells whether what it is called, and where the user says that it is, may be written down.
     pub(crate) fn is_public(&self) -> bool {
-        let typed = if let Identifier::Url(url) = self.typed() {
+        let supplied = if let Identifier::Url(url) = self.supplied() {
             is_public(url)
         } else {
             true
         };
-        typed && self.identifiers.url.as_ref().is_none_or(is_public)
+        supplied && self.identifiers.url.as_ref().is_none_or(is_public)
     }
 
     /// Starts a work from the identifier that the user wrote.
     #[must_use]
-    pub fn new(typed: Identifier) -> Self {
+    pub fn new(supplied: Identifier) -> Self {
         let mut identifiers = Identifiers::default();
-        if let Identifier::Url(url) = &typed {
+        if let Identifier::Url(url) = &supplied {
             // A publisher's URL names its DOI: with it all resolvers can be asked when the page
             // refuses.
             identifiers.doi =
                 Doi::in_url(url).filter(|doi| doi.arxiv().is_none() && !names_another_file(url));
         }
-        identifiers.insert(typed.clone());
+        identifiers.insert(supplied.clone());
         Self {
-            typed,
+            supplied,
             identifiers,
             title: None,
             year: None,
@@ -194,30 +196,30 @@ impl Work {
 
     /// Returns what the user called it.
     #[must_use]
-    pub const fn typed(&self) -> &Identifier {
-        &self.typed
+    pub const fn supplied(&self) -> &Identifier {
+        &self.supplied
     }
 
     /// Returns the id under which the work is recorded: the canonical text of what the user called
     /// it.
     #[must_use]
     pub fn work_id(&self) -> String {
-        self.typed.to_string()
+        self.supplied.to_string()
     }
 
     /// Returns the same as it may be shown and written down: without keys.
     #[must_use]
     pub fn shown_id(&self) -> String {
-        match &self.typed {
+        match &self.supplied {
             Identifier::Url(url) => redact(url),
-            typed => typed.to_string(),
+            supplied => supplied.to_string(),
         }
     }
 
     /// Returns the text under which duplicates are found.
     #[must_use]
     pub fn work_key(&self) -> String {
-        self.typed.work_key()
+        self.supplied.work_key()
     }
 
     /// Adds what somebody knows about the work; nothing is overwritten.

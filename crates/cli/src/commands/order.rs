@@ -62,7 +62,7 @@ pub(crate) fn run(global: &Global, arguments: &Explain) -> Result<ExitCode, Fail
         })
         .collect();
     output::line(&shown);
-    if matches!(work.typed(), Identifier::Url(_)) {
+    if matches!(work.supplied(), Identifier::Url(_)) {
         output::line("the URL itself is fetched first; the sources follow if it is not a file");
     }
     output::text(&table(&["", "source", "", "why"], &rows));

@@ -112,7 +112,7 @@ impl Pmc {
                 Ok(articles) => {
                     // A user who names a version gets that one or none.
                     let only =
-                        matches!(work.typed(), Identifier::Pmcid(id) if id.version().is_some());
+                        matches!(work.supplied(), Identifier::Pmcid(id) if id.version().is_some());
                     Box::pin(
                         async move { pmc_bucket::find(&self.settings, &articles, only, web).await },
                     )

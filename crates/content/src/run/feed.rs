@@ -102,7 +102,7 @@ impl Works {
             Next::Wait(_) | Next::End => LaneKey::Start,
         };
         // What the name alone says is not persisted twice.
-        let is_plain = line.said.is_none() && *work == Work::new(work.typed().clone());
+        let is_plain = line.said.is_none() && *work == Work::new(work.supplied().clone());
         NewItem {
             key_hash: Fingerprint::of(&work.work_key()).bytes(),
             name: work.shown_id(),
