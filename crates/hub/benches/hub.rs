@@ -333,9 +333,9 @@ fn throughput() -> (f64, f64) {
                 (CALLERS * EACH) as f64 / start.elapsed().as_secs_f64()
             });
             if with_hub {
-                through.push(rate)
+                through.push(rate);
             } else {
-                bare.push(rate)
+                bare.push(rate);
             }
         }
     }

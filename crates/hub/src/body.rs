@@ -327,7 +327,7 @@ impl BodyReader {
         while kept.len() < most {
             match self.next().await {
                 Ok(Some(piece)) => {
-                    kept.extend_from_slice(&piece[..piece.len().min(most - kept.len())])
+                    kept.extend_from_slice(&piece[..piece.len().min(most - kept.len())]);
                 }
                 Ok(None) => break,
                 Err(BodyError::Deadline) => return Err(BodyError::Deadline),

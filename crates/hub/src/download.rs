@@ -87,16 +87,17 @@ impl PartFile {
         })
     }
 
-    /// Records what is needed to resume, where the origin allows it.
-    pub(crate) fn note(
-        &mut self,
-        url: &Url,
-        headers: &HeaderMap,
-        expected: Option<u64>,
-        broke_off: bool,
-    ) {
+    /// Records what is needed to resume a large body, before it is read.
+    pub(crate) fn note_begun(&mut self, url: &Url, headers: &HeaderMap, expected: Option<u64>) {
         if let Some(partial) = &mut self.partial {
-            partial.note(url, headers, expected, broke_off);
+            partial.note_begun(url, headers, expected);
+        }
+    }
+
+    /// Records what is needed to resume a body that broke off.
+    pub(crate) fn note_broken_off(&mut self, url: &Url, headers: &HeaderMap) {
+        if let Some(partial) = &mut self.partial {
+            partial.note(url, headers);
         }
     }
 
@@ -159,7 +160,7 @@ impl PartFile {
                 Durability::Batched => {
                     syncer
                         .commit(self.file.try_clone()?, part, &self.path)
-                        .await?
+                        .await?;
                 }
             }
         }

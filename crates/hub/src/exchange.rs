@@ -227,7 +227,7 @@ impl Inner {
         let dial = Arc::clone(&watch) as Arc<dyn Dial>;
         let sending = self.transport.send(outgoing, dial);
         let answer = before(&*self.runtime, patience, sending).await;
-        let left_by = watch.over(out.is_some_and(|out| out.met_a_pause()));
+        let left_by = watch.over(out.as_ref());
         if let DialStage::Up(took) = left_by {
             track.note(host, target.role, || What::Dialled { took });
         }
@@ -241,8 +241,7 @@ impl Inner {
                         | SendError::Internal { .. }
                         | SendError::Unprocessed { .. }
                 ));
-                let reused = matches!(left_by, DialStage::Pooled | DialStage::Late);
-                Err(Unanswered::from_send_error(error, reused))
+                Err(Unanswered::from_send_error(error, left_by))
             }
             None if self.runtime.boot() >= track.deadline => Err(Unanswered::Abandoned(
                 track.deadline_error(host, "before the answer began"),
@@ -267,11 +266,11 @@ enum Unanswered {
 }
 
 impl Unanswered {
-    fn from_send_error(error: SendError, reused: bool) -> Self {
+    fn from_send_error(error: SendError, left_by: DialStage) -> Self {
         match error {
             // Origins close connections that have been idle for a while, and some do while the next
             // request is on its way.
-            SendError::Closed { message, .. } if reused => Self::Fault {
+            SendError::Closed { message, .. } if left_by.is_reused() => Self::Fault {
                 fault: Fault::ConnectionClosed,
                 message,
             },

@@ -24,7 +24,7 @@ impl RequestGroup {
         self.cancellation.cancel();
     }
 
-    /// Tells whether the group was cancelled.
+    /// Returns whether the group was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancellation.is_cancelled()

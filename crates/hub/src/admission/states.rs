@@ -107,7 +107,7 @@ impl<'a, 'b> Admission<'a, 'b> {
                     probing,
                 } => self.wait_for_breaker(until, reason, probing).await,
                 Entry::WaitForSlot { id, earlier } => {
-                    self.wait_for_shared_slot(id, earlier).await?
+                    self.wait_for_shared_slot(id, earlier).await?;
                 }
                 Entry::Refused(refusal) => return Err(refusal.into()),
             }

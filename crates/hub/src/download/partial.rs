@@ -212,18 +212,15 @@ impl Partial {
         })
     }
 
-    /// Records what is needed to resume, where the origin says enough: at once for a large body, in
-    /// the end for any that broke off.
-    pub(crate) fn note(
-        &mut self,
-        url: &Url,
-        headers: &HeaderMap,
-        expected: Option<u64>,
-        broke_off: bool,
-    ) {
-        if !broke_off && expected.is_none_or(|length| length < MIN_NOTED_BYTES) {
-            return;
+    /// Records what is needed to resume a large body before it is read: the process may be killed.
+    pub(crate) fn note_begun(&mut self, url: &Url, headers: &HeaderMap, expected: Option<u64>) {
+        if expected.is_some_and(|length| length >= MIN_NOTED_BYTES) {
+            self.note(url, headers);
         }
+    }
+
+    /// Records what is needed to resume, where the origin says enough.
+    pub(crate) fn note(&mut self, url: &Url, headers: &HeaderMap) {
         if let Some(validator) = strong_validator(headers)
             && let Ok(text) = serde_json::to_vec(&Note {
                 url: fingerprint(url),

@@ -274,7 +274,7 @@ impl FileTarget {
             Some(partial) => {
                 let mut part =
                     PartFile::resume(&self.path, partial, prepared.start).map_err(failed)?;
-                part.note(url, &head.headers, reader.expected(), false);
+                part.note_begun(url, &head.headers, reader.expected());
                 part
             }
             None => PartFile::create(&self.path, hub.random.number()).map_err(failed)?,
@@ -284,9 +284,9 @@ impl FileTarget {
                 Ok(Some(piece)) => part.write(&piece).await.map_err(failed)?,
                 Ok(None) => break,
                 Err(error) => {
-                    let goes_on = matches!(error, BodyError::Fault(..) | BodyError::Deadline);
-                    if resumes && goes_on {
-                        part.note(url, &head.headers, reader.expected(), true);
+                    let broke_off = matches!(error, BodyError::Fault(..) | BodyError::Deadline);
+                    if resumes && broke_off {
+                        part.note_broken_off(url, &head.headers);
                     }
                     return Err(error.into());
                 }

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use crate::admission::PermitState;
 use crate::clock::{BootInstant, Runtime};
+use crate::process_pause::RequestOut;
 use crate::transport::Dial;
 
 /// How much later than its new connection a request may be read by the origin: a slow accept, a
@@ -41,6 +42,13 @@ pub(super) enum DialStage {
     Up(Duration),
 }
 
+impl DialStage {
+    /// Returns whether the request left by a connection that had served before.
+    pub(super) fn is_reused(self) -> bool {
+        matches!(self, Self::Pooled | Self::Late)
+    }
+}
+
 impl DialWatch {
     /// Watches a request that leaves at `sent`.
     pub(super) fn leaving(
@@ -68,7 +76,8 @@ impl DialWatch {
 
     /// The headers are there, or will never be: whichever way the request left, it has left by now.
     /// Returns which way.
-    pub(super) fn over(&self, met_a_pause: bool) -> DialStage {
+    pub(super) fn over(&self, out: Option<&RequestOut<'_>>) -> DialStage {
+        let met_a_pause = out.is_some_and(RequestOut::met_a_pause);
         let stage = std::mem::replace(&mut *self.stage.lock(), DialStage::Up(Duration::ZERO));
         if stage == DialStage::Pooled && met_a_pause {
             // How much later than its stamp it arrived is unknown: not later than now.

@@ -154,9 +154,10 @@ proptest! {
             (start, 4) => format!("{start}.{word}"),
             (start, _) => format!("{}_{}", start.to_ascii_uppercase(), word.to_ascii_uppercase()),
         };
-        let spell = |(byte, encode): (u8, bool)| match encode {
-            true => format!("%{byte:02X}"),
-            false => char::from(byte).to_string(),
+        let spell = |(byte, encode): (u8, bool)| if encode {
+            format!("%{byte:02X}")
+        } else {
+            char::from(byte).to_string()
         };
         let encoded = encoded.into_iter().chain(std::iter::repeat(false));
         let name: String = name.bytes().zip(encoded).map(spell).collect();

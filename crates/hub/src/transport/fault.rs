@@ -117,7 +117,7 @@ fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn 
 }
 
 /// Returns the causes of one type, the outermost first.
-fn causes_of<'a, E: Error + 'static>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a E> {
+fn causes_of<E: Error + 'static>(error: &reqwest::Error) -> impl Iterator<Item = &E> {
     chain(error).filter_map(|cause| cause.downcast_ref::<E>())
 }
 

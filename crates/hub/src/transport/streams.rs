@@ -12,8 +12,8 @@ use url::Url;
 
 /// How many hosts are remembered. For those beyond nothing changes.
 const MAX_HOSTS: usize = 4_096;
-/// From how many requests in vain on the ratio says something.
-const MIN_REQUESTS_SEEN: u32 = 16;
+/// From how many unprocessed requests on their ratio to answers means something.
+const MIN_UNPROCESSED: u32 = 16;
 
 /// What became of requests, by host.
 #[derive(Default)]
@@ -39,18 +39,23 @@ impl Streams {
             .is_some_and(|seen| seen.one_by_one)
     }
 
-    /// Takes note of what became of a request. Only hosts that once did not look at one are
+    /// Counts an answer of a host that once left a request unprocessed. Other hosts are not
     /// remembered.
-    pub(super) fn note(&self, url: &Url, unprocessed: bool, answered: bool) {
+    pub(super) fn note_answer(&self, url: &Url) {
+        if let Some(seen) = self.0.lock().get_mut(key(url)) {
+            seen.answered = seen.answered.saturating_add(1);
+        }
+    }
+
+    /// Counts a request that its host did not process.
+    pub(super) fn note_unprocessed(&self, url: &Url) {
         let mut hosts = self.0.lock();
-        if !hosts.contains_key(key(url)) && (!unprocessed || hosts.len() >= MAX_HOSTS) {
+        if !hosts.contains_key(key(url)) && hosts.len() >= MAX_HOSTS {
             return;
         }
         let seen = hosts.entry(key(url).to_owned()).or_default();
-        seen.unprocessed = seen.unprocessed.saturating_add(u32::from(unprocessed));
-        seen.answered = seen.answered.saturating_add(u32::from(answered));
-        seen.one_by_one |=
-            seen.unprocessed >= MIN_REQUESTS_SEEN && seen.unprocessed > seen.answered;
+        seen.unprocessed = seen.unprocessed.saturating_add(1);
+        seen.one_by_one |= seen.unprocessed >= MIN_UNPROCESSED && seen.unprocessed > seen.answered;
     }
 }
 
@@ -61,24 +66,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_that_looks_at_few_requests_of_a_connection_is_asked_one_by_one() {
+    fn a_host_that_processes_few_requests_of_a_connection_gets_them_one_by_one() {
         let streams = Streams::default();
         let url = Url::parse("https://a.example/x").unwrap();
         for _ in 0..1_000 {
-            streams.note(&url, false, true);
+            streams.note_answer(&url);
         }
         assert!(
             streams.0.lock().is_empty(),
             "hosts that answer everything are not remembered"
         );
         for _ in 0..20 {
-            streams.note(&url, true, false);
-            streams.note(&url, false, true);
-            streams.note(&url, false, true);
+            streams.note_unprocessed(&url);
+            streams.note_answer(&url);
+            streams.note_answer(&url);
         }
         assert!(!streams.is_one_by_one(&url), "more answers than losses");
         for _ in 0..40 {
-            streams.note(&url, true, false);
+            streams.note_unprocessed(&url);
         }
         assert!(streams.is_one_by_one(&url));
         assert!(!streams.is_one_by_one(&Url::parse("https://b.example/x").unwrap()));

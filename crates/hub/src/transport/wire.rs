@@ -79,12 +79,20 @@ struct Clients {
     one_by_one: Client,
 }
 
+/// What becomes of a connection after its answer.
+#[derive(Clone, Copy)]
+enum Reuse {
+    Closed,
+    OneByOne,
+    Kept,
+}
+
 impl Clients {
-    fn choose(&self, keeps: bool, one_by_one: bool) -> &Client {
-        match (keeps, one_by_one) {
-            (false, _) => &self.closing,
-            (true, true) => &self.one_by_one,
-            (true, false) => &self.keeping,
+    fn choose(&self, reuse: Reuse) -> &Client {
+        match reuse {
+            Reuse::Closed => &self.closing,
+            Reuse::OneByOne => &self.one_by_one,
+            Reuse::Kept => &self.keeping,
         }
     }
 }
@@ -151,15 +159,21 @@ impl WireTransport {
             let (url, host) = mapped_url(&url, mapping);
             return Ok((if one_by_one { plain } else { client }, url, host));
         }
-        let keeps = self.kept.keeps(&url, now);
+        let reuse = if !self.kept.keeps(&url, now) {
+            Reuse::Closed
+        } else if one_by_one {
+            Reuse::OneByOne
+        } else {
+            Reuse::Kept
+        };
         match reach {
-            Reach::Anywhere => Ok((self.anywhere.choose(keeps, one_by_one), url, None)),
+            Reach::Anywhere => Ok((self.anywhere.choose(reuse), url, None)),
             Reach::PublicOnly => match internal_literal(&url) {
                 Some(address) => Err(SendError::Internal {
                     host: url.host_str().unwrap_or_default().to_owned(),
                     address,
                 }),
-                None => Ok((self.public_only.choose(keeps, one_by_one), url, None)),
+                None => Ok((self.public_only.choose(reuse), url, None)),
             },
         }
     }
@@ -239,11 +253,11 @@ impl Transport for WireTransport {
                 .execute(outgoing)
                 .await
                 .map_err(|error| fault::read(&error));
-            self.streams.note(
-                &asked,
-                matches!(answer, Err(SendError::Unprocessed { .. })),
-                answer.is_ok(),
-            );
+            match &answer {
+                Ok(_) => self.streams.note_answer(&asked),
+                Err(SendError::Unprocessed { .. }) => self.streams.note_unprocessed(&asked),
+                Err(_) => {}
+            }
             let mut response = answer?;
             let (status, version) = (response.status(), response.version());
             let headers = std::mem::take(response.headers_mut());

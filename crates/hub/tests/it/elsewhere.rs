@@ -66,7 +66,7 @@ fn an_operators_close_reaches_a_sleeping_request_within_five_seconds() {
     world.simulation.block_on(async move {
         op.block(&host("a.example"), seconds(3_600), "maintenance")
             .await
-            .expect("it answers")
+            .expect("it answers");
     });
     let (mine, put, simulation) = (hub.clone(), Arc::clone(&done), world.simulation.clone());
     world.simulation.start(async move {
@@ -86,7 +86,7 @@ fn an_operators_close_reaches_a_sleeping_request_within_five_seconds() {
         operator
             .unblock(&host("a.example"))
             .await
-            .expect("it answers")
+            .expect("it answers");
     });
     world.simulation.run_for(seconds(60));
     let done = done.lock().expect("it went on");
@@ -198,7 +198,7 @@ fn closing_the_breaker_of_a_role_reaches_a_sleeping_request_within_five_seconds(
         operator
             .unblock(&host("files.example"))
             .await
-            .expect("it answers")
+            .expect("it answers");
     });
     world.simulation.run_for(seconds(60));
     let done = done.lock().expect("it went on");
@@ -217,7 +217,7 @@ fn a_watch_hears_that_a_block_has_ended_earlier_than_it_said() {
     world.simulation.block_on(async move {
         op.block(&host("a.example"), seconds(3_600), "maintenance")
             .await
-            .expect("it answers")
+            .expect("it answers");
     });
     let watch = hub.watch(&host("a.example"));
     world.simulation.run_for(seconds(6));
@@ -228,7 +228,7 @@ fn a_watch_hears_that_a_block_has_ended_earlier_than_it_said() {
         operator
             .unblock(&host("a.example"))
             .await
-            .expect("it answers")
+            .expect("it answers");
     });
     world.simulation.run_for(seconds(5));
     assert!(changes.has_changed().expect("the hub lives"));

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use docstokg_hub::clock::Random;
 use docstokg_hub::config::Config;
@@ -19,8 +18,6 @@ use crate::support::{World, config, count, get, ms, rates, seconds};
 
 // Crawl delays, over roles, retries and processes.
 mod crawl_delay;
-
-const DAY: Duration = Duration::from_secs(86_400);
 
 /// A request that obeys robots.txt and waits for its turn.
 fn obeying(url: &str) -> Request {
@@ -282,7 +279,7 @@ fn robots_txt_is_requested_again_after_a_day_and_not_before() {
     let origin = Origin::new("a.example").route("/robots.txt", replies);
     let world = World::new([origin], unlimited());
     assert_eq!(answer(&world, "http://a.example/page"), 200);
-    world.simulation.run_for(DAY - seconds(60));
+    world.simulation.run_for(seconds(86_400 - 60));
     assert_eq!(answer(&world, "http://a.example/page"), 200);
     assert_eq!(robots_requests(&world), 1);
     world.simulation.run_for(seconds(120));

@@ -10,7 +10,7 @@ use docstokg_origin_sim::{Arrival, Piece, Reply, SimTransport, Simulation, Web};
 use parking_lot::Mutex;
 
 use super::{answering, host, obeying, robots_requests, unlimited};
-use crate::support::{World, count, seconds};
+use crate::support::{World, count, ms, seconds};
 
 /// Paths that end with 0 break off in the middle of their body the first time.
 fn breaking(arrival: &Arrival, before: usize) -> Reply {
@@ -63,11 +63,15 @@ fn a_crawl_delay_spaces_roles_and_retries() {
 
 #[test]
 fn a_crawl_delay_spaces_the_requests_of_two_processes() {
-    for seed in 0..4 {
+    for seed in 0..8 {
         let simulation = Simulation::seeded(seed);
         let origin = answering("User-agent: *\nCrawl-delay: 5\n").handler(breaking);
         let web = Web::new([origin], simulation.boot());
-        let store = simulation.shared_store();
+        let store = if seed % 2 == 0 {
+            simulation.shared_store()
+        } else {
+            simulation.remote_store(ms(40))
+        };
         let done = Arc::new(Mutex::new(0));
         let mut processes = Vec::new();
         for number in 0..2 {
