@@ -107,9 +107,7 @@ impl Inner {
         });
 
         // robots
-        let judged = self.obey_robots(&mut target, hop, request, track);
-        let judged = request.unless_cancelled(judged).await;
-        judged.ok_or_else(|| cancelled(&target))??;
+        self.obey_robots(&mut target, hop, request, track).await?;
 
         // look up
         match cache::look_up(&target.url) {

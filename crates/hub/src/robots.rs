@@ -200,8 +200,11 @@ impl Inner {
     ) -> Result<Rules, ErrorKind> {
         let origin = format!("{}://{host}", url.scheme());
         let site = self.robots.site(origin, self.runtime.boot());
-        let Some(mut known) = before(&*self.runtime, track.deadline, site.known.lock()).await
-        else {
+        let locked = before(&*self.runtime, track.deadline, site.known.lock());
+        let Some(locked) = request.unless_cancelled(locked).await else {
+            return Err(ErrorKind::Cancelled { host: host.clone() });
+        };
+        let Some(mut known) = locked else {
             return Err(track.deadline_error(host, "while its robots.txt was requested"));
         };
         let now = self.runtime.boot();
@@ -229,6 +232,7 @@ impl Inner {
             rate_wait: request.rate_wait,
             provenance: provenance_of(url, request),
             retry_wait: request.retry_wait,
+            group: request.group.clone(),
             deadline: Some(track.deadline.since(self.runtime.boot())),
             ..Request::get(file)
         };
@@ -293,6 +297,7 @@ impl Inner {
             | ErrorKind::RateLimited(_)
             | ErrorKind::Store { .. }
             | ErrorKind::Deadline { .. }
+            | ErrorKind::Cancelled { .. }
             | ErrorKind::Cancelled { .. }
             | ErrorKind::Internal { .. } => return Err(kind),
             ErrorKind::Fault { fault, cause, .. } => Rules::Unreachable {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use docstokg_hub::{RateWait, RequestGroup};
+use docstokg_hub::{RateWait, RequestGroup, RobotsPolicy};
 use docstokg_origin_sim::{Origin, Reply};
 
 use crate::support::{World, config, count, get, ms, rates, seconds};
@@ -71,4 +71,33 @@ fn a_wait_for_a_retry_is_cancelled_and_a_cancelled_group_sends_nothing() {
     let outcomes = world.fetch_all(vec![request()]);
     assert_eq!(count(&outcomes, "cancelled"), 1, "{outcomes:?}");
     assert_eq!(world.ledger().at("a.example").len(), 1);
+}
+
+#[test]
+fn a_robots_txt_on_the_wire_is_finished_and_the_request_behind_it_is_cancelled() {
+    let robots = Reply::ok("User-agent: *\nAllow: /\n").after(seconds(2));
+    let world = World::new(
+        [Origin::new("a.example").route("/robots.txt", [robots])],
+        config(rates(&["a.example:metadata=rates:10/SECOND"])),
+    );
+    let group = Arc::new(RequestGroup::default());
+    let request = |n: u32| {
+        get(&format!("http://a.example/{n}"))
+            .robots(RobotsPolicy::Obey {
+                exempt: Arc::default(),
+            })
+            .in_group(Arc::clone(&group))
+    };
+    let (simulation, cancel) = (world.simulation.clone(), Arc::clone(&group));
+    world.simulation.start(async move {
+        simulation.sleep(seconds(1)).await;
+        assert_eq!(cancel.waiting(), 2, "the first requests robots.txt");
+        cancel.cancel();
+    });
+    let outcomes = world.fetch_all((0..3).map(request).collect());
+    assert_eq!(count(&outcomes, "cancelled"), 3, "{outcomes:?}");
+    let ledger = world.ledger();
+    let arrivals = ledger.at("a.example");
+    assert_eq!(arrivals.len(), 1, "nothing but robots.txt was sent");
+    assert!(world.simulation.elapsed() >= seconds(2), "it was finished");
 }
