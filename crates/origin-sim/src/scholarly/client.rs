@@ -97,6 +97,7 @@ fn write_site(text: &mut String, (host, what, rates): &Limit) {
             format!("{host}, {}", hosts::ARXIV_PAGES),
         ),
         hosts::PMC => ("ncbi".to_owned(), host.clone()),
+        hosts::ZENODO => ("zenodo".to_owned(), host.clone()),
         hosts::EBI => ("ebi".to_owned(), format!("{host}, {}", hosts::EUROPE_PMC)),
         host => (host.replace('.', "-"), host.to_owned()),
     };
