@@ -78,9 +78,8 @@ impl Connectivity {
     pub async fn is_lost(&self, now: Timestamp) -> bool {
         if let Some(check) = &self.check {
             let checked = *self.checked.lock();
-            let reachable = if let Some((_, reachable)) =
-                checked.filter(|(at, _)| now.since(*at) < CHECK_HOLDS)
-            {
+            let holds = checked.filter(|(at, _)| now.since(*at) < CHECK_HOLDS);
+            let reachable = if let Some((_, reachable)) = holds {
                 reachable
             } else {
                 let reachable = self.is_any_reachable(&**check).await;

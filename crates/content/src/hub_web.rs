@@ -18,7 +18,7 @@ use crate::web::{Answer, Ask, BoxFuture, Web, WebError};
 /// the wire is bounded by the transport's own timeouts.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30 * 86_400);
 
-/// The longest that a request waits for its own retry; what takes longer is put aside and comes
+/// The longest that a request waits for its own retry; what takes longer is deferred and comes
 /// back.
 pub(crate) const RETRY_WAIT: Duration = Duration::from_secs(5);
 
@@ -131,7 +131,7 @@ fn web_error(error: &FetchError) -> WebError {
     let text = error.sentence();
     match &error.kind {
         ErrorKind::BreakerOpen(refused) => {
-            // Half-open with its probes out: the verdict is due in a moment, whatever their leases
+            // Half-open with its probes out: the probe result is due soon, whatever their leases
             // say.
             let probing = matches!(
                 refused.refusal.reason,

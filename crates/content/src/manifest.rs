@@ -1,5 +1,5 @@
-//! What became of every work, in the words that `manifest.jsonl` has: JSON objects, told apart by
-//! `record_type`.
+//! What became of every work, in the words that `manifest.jsonl` has: JSON objects of the kinds
+//! that `record_type` names.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(crate) struct Records {
     pub(crate) dry_run: bool,
 }
 
-/// How a URL is told and known: worked out once, since every record of a fetch needs it.
+/// How a URL is shown and known: worked out once, since every record of a fetch needs it.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     /// The URL without secrets.
@@ -53,7 +53,7 @@ impl Address {
     }
 }
 
-/// One attempt, as it is told.
+/// One attempt, as it is recorded.
 pub(crate) struct Attempt<'a> {
     pub(crate) work_id: &'a str,
     pub(crate) resolver: ResolverId,
@@ -93,7 +93,7 @@ struct Metadata {
     locations: Option<usize>,
 }
 
-/// What a work came to, as it is told.
+/// What a work came to, as it is recorded.
 #[derive(Clone, Copy)]
 pub(crate) struct Account<'a> {
     pub(crate) item: i64,
@@ -107,7 +107,7 @@ pub(crate) struct Account<'a> {
     pub(crate) file: Option<FileAccount<'a>>,
 }
 
-/// A file, as it is told.
+/// A file, as it is recorded.
 #[derive(Clone, Copy)]
 pub(crate) struct FileAccount<'a> {
     pub(crate) location: &'a Location,

@@ -298,7 +298,6 @@ impl Inner {
             | ErrorKind::Store { .. }
             | ErrorKind::Deadline { .. }
             | ErrorKind::Cancelled { .. }
-            | ErrorKind::Cancelled { .. }
             | ErrorKind::Internal { .. } => return Err(kind),
             ErrorKind::Fault { fault, cause, .. } => Rules::Unreachable {
                 fault,

@@ -52,7 +52,7 @@ fn what_is_stored_is_loaded_before_it_is_needed_and_counted() {
     assert!(lanes.push(&a, 1, bounds).is_none() && lanes.push(&a, 2, bounds).is_none());
     assert_eq!(lanes.next(), Some(Turn::Start(a.clone(), vec![1])));
     assert_eq!(lanes.next(), Some(Turn::Load(a.clone(), 2)));
-    // One was put back after the load had looked, and is told of before it.
+    // One was put back after the load had looked, and is counted before it.
     lanes.stored(&a, 1, bounds);
     lanes.loaded(&a, 2, 1);
     assert!(lanes.push(&a, 3, bounds).is_none());

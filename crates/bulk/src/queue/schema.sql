@@ -1,18 +1,21 @@
--- The queue of a run, and what became of every work. Times are seconds since 1970 UTC.
+-- The queue of a run, and what became of every item. Times are seconds since 1970 UTC.
 CREATE TABLE items (
     id INTEGER PRIMARY KEY,
-    -- A fingerprint of what the work is found again by: a URL may carry a key, which has no place here.
+    -- A fingerprint of what the item is found again by: a URL may carry a credential, which is not persisted.
     key_hash BLOB NOT NULL UNIQUE,
     work_id TEXT NOT NULL,
     source TEXT NOT NULL,
     line INTEGER NOT NULL,
-    -- The line has to be read again to know the work: what stands here is not all of it.
+    -- The line has to be read again to know the item: what is persisted here is not all of it.
     hidden INTEGER NOT NULL DEFAULT 0,
     -- queued, leased, done, failed
     state TEXT NOT NULL,
+    -- start, missing-input, site:ROLE:SITE, source:NAME, landing:PREFIX
     lane TEXT NOT NULL,
+    -- When a deferred item is due; 0 for others.
     not_before REAL NOT NULL DEFAULT 0,
     attempts INTEGER NOT NULL DEFAULT 0,
+    -- The state of the item between two steps, as JSON of its job.
     progress TEXT,
     reason TEXT,
     detail TEXT,
@@ -51,5 +54,5 @@ CREATE TABLE manifests (
 CREATE INDEX manifests_by_work ON manifests (work_id);
 CREATE INDEX manifests_by_item ON manifests (item);
 CREATE TABLE summaries (run_id TEXT PRIMARY KEY, timestamp REAL NOT NULL, payload TEXT NOT NULL);
--- Where reading an OpenAlex query stands.
+-- How far queries have been read, and with the key inputs that there are inputs which have not been read to their end.
 CREATE TABLE cursors (query TEXT PRIMARY KEY, cursor TEXT, page INTEGER NOT NULL, found INTEGER NOT NULL);

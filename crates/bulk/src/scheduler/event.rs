@@ -1,4 +1,4 @@
-//! What the loop of a run is told by the tasks beside it.
+//! What the tasks of a run report to its loop.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,11 @@
 //! The step that fetches a file.
 
+use std::sync::Arc;
+
 use docstokg_bulk::queue::AttemptRow;
 use docstokg_bulk::scheduler::{RunError, RunMode};
 use docstokg_bulk::staging::staging_file;
 use docstokg_hub::{RequestGroup, redact};
-use std::sync::Arc;
 
 use super::works::{ActiveWork, Works};
 use crate::artifact::{Candidate, Fetched, IN_FLIGHT, Page};
@@ -111,9 +112,20 @@ impl Works {
         let request = self.files.fetcher.fetch(&candidate, &staged, requests);
         let fetched = request.await;
         let elapsed_ms = self.millis_since(begun);
-        let now = self.clock.now();
+        let fetched = self.watch_fetched(fetched).await;
+        self.take_fetched(item, target, fetched, elapsed_ms).await
+    }
+
+    /// Takes what a request for a file gave into the state of the work, and records it.
+    async fn take_fetched(
+        &self,
+        item: &mut ActiveWork,
+        target: &Target,
+        fetched: Fetched,
+        elapsed_ms: f64,
+    ) -> Result<(), RunError> {
         let row = |item: &ActiveWork, result| self.fetch_row(item, target, result, elapsed_ms);
-        let row = match self.watch_fetched(fetched).await {
+        let row = match fetched {
             Fetched::File(arrived) => {
                 let status = Some(arrived.head.status.as_u16());
                 let result = FetchResult {
@@ -125,14 +137,10 @@ impl Works {
                 return self.save(item, target, *arrived, row).await;
             }
             Fetched::Page(page) => {
+                let status = Some(page.head.status.as_u16());
                 let detail = format!("a page that names {} places", page.locations.len());
-                let result = FetchResult {
-                    status: "html",
-                    http_status: Some(page.head.status.as_u16()),
-                    reason: Some(Reason::HtmlOnly),
-                    detail: Some(&detail),
-                };
-                let row = row(item, result);
+                let seen = Failure::new(Stage::File, Reason::HtmlOnly, &detail, status);
+                let row = row(item, FetchResult::of("html", &seen));
                 take_page(item, target, *page);
                 row
             }
@@ -165,7 +173,8 @@ impl Works {
                     is_stated: stated,
                     failure,
                 };
-                item.state.postponed(target.candidate, postponed, now);
+                item.state
+                    .postponed(target.candidate, postponed, self.clock.now());
                 let Some(row) = row else { return Ok(()) };
                 row
             }

@@ -105,7 +105,7 @@ impl Inputs for Listed {
     }
 }
 
-/// Works of files and standard input, read by a thread of their own: a slow pipe keeps nobody
+/// Works of files and standard input, read by a thread of their own: a slow pipe keeps no work
 /// waiting.
 pub struct Reading {
     batches: mpsc::Receiver<Vec<Read>>,
@@ -274,7 +274,7 @@ impl Inputs for Chained {
             if !self.begun && !self.inputs.is_empty() {
                 self.begun = true;
                 // Where the queue cannot be written, the works that follow cannot be queued either,
-                // and that is told.
+                // and that ends the run.
                 let _ = self.queue.set_unread(true).await;
             }
             while let Some(first) = self.inputs.front_mut() {
@@ -306,13 +306,13 @@ mod tests {
         )
         .collect();
         assert_eq!(lines.iter().filter(|line| line.is_ok()).count(), 2);
-        let told = lines
+        let reported = lines
             .last()
             .and_then(|line| line.as_ref().err())
-            .expect("it is told");
+            .expect("it is reported");
         assert!(
-            told.number == 3 && told.problem.contains("fault of the program"),
-            "{told}"
+            reported.number == 3 && reported.problem.contains("fault of the program"),
+            "{reported}"
         );
         assert!(unread.load(Ordering::Acquire));
     }

@@ -26,6 +26,15 @@ enum Source {
     Resolver(ResolverId),
 }
 
+impl Source {
+    const fn of(step: Step) -> Self {
+        match step {
+            Step::Fetch(candidate) | Step::Read(candidate) => Self::Candidate(candidate),
+            Step::Resolve(id) => Self::Resolver(id),
+        }
+    }
+}
+
 /// What an answer said about time.
 #[derive(Clone, Copy, Debug)]
 struct Refused {
@@ -283,18 +292,8 @@ impl Oracle {
     }
 }
 
-fn run_to_the_end(draws: Vec<u8>, max_attempts: u32, deadline: Option<Duration>, id: &str) {
-    let resolvers = resolver::all(&Arc::new(Settings::default()));
-    let goals = Goals {
-        kinds: [Kind::Pdf].into(),
-        choice: Choice::default(),
-        max_attempts,
-        deadline,
-    };
-    let begun = Timestamp::from_micros(1_763_280_000_000_000);
-    let mut now = begun;
-    let mut state = WorkState::new(Work::new(Identifier::parse(id).unwrap()));
-    state.begun = Some(begun);
+/// The oracle of a work that has not been asked about.
+fn oracle(draws: Vec<u8>, state: &WorkState) -> Oracle {
     let mut oracle = Oracle {
         draws: draws.into_iter().cycle(),
         histories: BTreeMap::new(),
@@ -307,54 +306,69 @@ fn run_to_the_end(draws: Vec<u8>, max_attempts: u32, deadline: Option<Duration>,
         let page = Source::Resolver(resolver::LANDING_PAGE);
         oracle.histories.entry(page).or_default().is_final = true;
     }
+    oracle
+}
+
+/// Runs a step, and takes what it gave into the state.
+fn run_step(oracle: &mut Oracle, state: &mut WorkState, step: Step, now: Timestamp) {
+    let source = Source::of(step);
+    let due = oracle.due(state, source);
+    assert!(
+        due.is_some_and(|due| due <= now),
+        "{source:?} is due at {due:?}, asked at {now:?}"
+    );
+    match step {
+        Step::Fetch(candidate) => oracle.fetch(state, candidate, now),
+        Step::Read(candidate) => {
+            let outcome = oracle.lookup(source, resolver::LANDING_PAGE, now);
+            state.read(candidate, outcome, now);
+        }
+        Step::Resolve(id) => {
+            let outcome = oracle.lookup(source, id, now);
+            state.resolved(id, outcome, now);
+        }
+    }
+}
+
+fn run_to_the_end(draws: Vec<u8>, max_attempts: u32, deadline: Option<Duration>, id: &str) {
+    let resolvers = resolver::all(&Arc::new(Settings::default()));
+    let goals = Goals {
+        kinds: [Kind::Pdf].into(),
+        choice: Choice::default(),
+        max_attempts,
+        deadline,
+    };
+    let begun = Timestamp::from_micros(1_763_280_000_000_000);
+    let is_in_time = |at: Timestamp| deadline.is_none_or(|most| at.since(begun) <= most);
+    let mut now = begun;
+    let mut state = WorkState::new(Work::new(Identifier::parse(id).unwrap()));
+    state.begun = Some(begun);
+    let mut oracle = oracle(draws, &state);
     for _ in 0..5_000 {
         // What is persisted is all that counts.
         state = WorkState::decode(&state.encode().unwrap()).unwrap();
-        let is_in_time = |at: Timestamp| deadline.is_none_or(|most| at.since(begun) <= most);
         let earliest = oracle.earliest(&state, &resolvers);
-        let source = match state.next(&goals, &resolvers, now) {
-            Next::Run(Step::Fetch(candidate) | Step::Read(candidate)) => {
-                Source::Candidate(candidate)
+        match state.next(&goals, &resolvers, now) {
+            Next::Run(step) => {
+                assert!(is_in_time(now));
+                run_step(&mut oracle, &mut state, step, now);
+                now = now + Duration::from_millis(u64::from(oracle.draw(200)));
             }
-            Next::Run(Step::Resolve(id)) => Source::Resolver(id),
             Next::Wait(until) => {
                 assert_eq!(Some(until), earliest, "waits for what is due first");
                 assert!(until > now && is_in_time(until));
                 now = until;
-                continue;
             }
             Next::End => {
                 let is_bounded = state.attempts >= max_attempts;
                 let is_late = earliest.is_some_and(|at| !is_in_time(at.max(now)));
                 let is_done = state.has_file() || is_bounded || is_late || earliest.is_none();
                 assert!(is_done, "gave up though {earliest:?} was left: {state:?}");
-                assert!(
-                    oracle.answered <= max_attempts,
-                    "{} requests",
-                    oracle.answered
-                );
+                let answered = oracle.answered;
+                assert!(answered <= max_attempts, "{answered} requests");
                 return;
             }
-        };
-        let due = oracle.due(&state, source);
-        assert!(
-            due.is_some_and(|due| due <= now),
-            "{source:?} is due at {due:?}, asked at {now:?}"
-        );
-        assert!(is_in_time(now));
-        match state.next(&goals, &resolvers, now) {
-            Next::Run(Step::Fetch(candidate)) => oracle.fetch(&mut state, candidate, now),
-            Next::Run(Step::Read(candidate)) => {
-                let outcome = oracle.lookup(source, resolver::LANDING_PAGE, now);
-                state.read(candidate, outcome, now);
-            }
-            Next::Run(Step::Resolve(id)) => {
-                let outcome = oracle.lookup(source, id, now);
-                state.resolved(id, outcome, now);
-            }
-            Next::Wait(_) | Next::End => unreachable!("the same state gives the same step"),
         }
-        now = now + Duration::from_millis(u64::from(oracle.draw(200)));
     }
     panic!("the work does not end: {state:?}");
 }

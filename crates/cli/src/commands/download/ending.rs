@@ -52,12 +52,9 @@ pub(super) fn finish(
     if global.json {
         let mut shown =
             serde_json::to_value(&report).context("the report cannot be written as JSON")?;
+        let manifest = directory.path.join("manifest.jsonl").display().to_string();
         shown["ok"] = json!(code == ExitCode::SUCCESS);
-        shown["manifest"] = if is_partial {
-            Value::Null
-        } else {
-            json!(directory.path.join("manifest.jsonl").display().to_string())
-        };
+        shown["manifest"] = json!((!is_partial).then_some(manifest));
         shown["telemetry_run"] = json!(recording.run.id);
         add_end(&mut shown, &ended, &progress.listed());
         output::json(&shown);
