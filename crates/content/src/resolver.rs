@@ -68,6 +68,23 @@ pub use spec::{
     SecretHeader, Sent,
 };
 
+/// All resolvers: a new one is its file, its `mod` line and a line here.
+static LISTED: &[&ResolverSpec] = &[
+    &arxiv::SPEC,
+    &crossref::SPEC,
+    &doaj::SPEC,
+    &europe_pmc::SPEC,
+    &figshare::SPEC,
+    &hal::SPEC,
+    &landing::SPEC,
+    &openalex::SPEC,
+    &osf::SPEC,
+    &pmc::SPEC,
+    &unpaywall::SPEC,
+    &wayback::SPEC,
+    &zenodo::SPEC,
+];
+
 /// One service that knows where files are.
 pub trait Resolver: Send + Sync {
     /// Describes it.

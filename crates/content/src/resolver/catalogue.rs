@@ -6,27 +6,7 @@ use std::sync::{Arc, LazyLock};
 use super::order::Preset;
 use super::settings::Settings;
 use super::spec::{Credential, Endpoint, ResolverSpec, alternatives};
-use super::{
-    Resolver, ResolverId, arxiv, crossref, doaj, europe_pmc, figshare, hal, landing, openalex, osf,
-    pmc, unpaywall, wayback, zenodo,
-};
-
-/// All resolvers: a new one is its file and a line here.
-static LISTED: &[&ResolverSpec] = &[
-    &arxiv::SPEC,
-    &crossref::SPEC,
-    &doaj::SPEC,
-    &europe_pmc::SPEC,
-    &figshare::SPEC,
-    &hal::SPEC,
-    &landing::SPEC,
-    &openalex::SPEC,
-    &osf::SPEC,
-    &pmc::SPEC,
-    &unpaywall::SPEC,
-    &wayback::SPEC,
-    &zenodo::SPEC,
-];
+use super::{LISTED, Resolver, ResolverId};
 
 static BY_RANK: LazyLock<Vec<&'static ResolverSpec>> = LazyLock::new(|| {
     let mut specs = LISTED.to_vec();
