@@ -8,7 +8,7 @@ use docstokg_content::reason::Reason;
 use docstokg_content::run::inputs::Listed;
 use docstokg_origin_sim::{Origin, Reply};
 
-use crate::runs::{World, pdf, urls};
+use crate::world::{World, pdf, urls};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 

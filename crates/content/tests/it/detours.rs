@@ -9,7 +9,7 @@ use docstokg_content::run::inputs::Listed;
 use docstokg_content::work::Work;
 use docstokg_origin_sim::{Origin, Reply};
 
-use crate::runs::{World, pdf};
+use crate::world::{World, pdf};
 
 /// One host that plays the services, the publisher and the rest. `answer` gets the path without
 /// what the services add, and how often that path was asked for before.

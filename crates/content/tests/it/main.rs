@@ -23,8 +23,12 @@ mod script;
 mod resolvers;
 // The simulated web: every resolver leads to the copies that are there, and to no others.
 mod simulated;
+// A simulated web, a hub and a directory that whole runs share.
+mod world;
 // Whole runs: what is fetched, when, and how often.
 mod runs;
+// Whole runs with hosts that fail, throttle or ask for pauses.
+mod troubled;
 // Single works whose hosts answer oddly: what is asked next, and what is not asked again.
 mod detours;
 // Pages of many shapes: which of their files is the work's, and which never is.

@@ -14,8 +14,8 @@ use docstokg_origin_sim::{Origin, Reply};
 use http::HeaderMap;
 use url::Url;
 
-use crate::runs::{World, pdf};
 use crate::script::fixture;
+use crate::world::{World, pdf};
 
 /// Pages, where they are, and the files of their work; none where the page leads to no file of it.
 const PAGES: [(&str, &str, &[&str]); 17] = [

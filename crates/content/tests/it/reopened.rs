@@ -9,7 +9,7 @@ use docstokg_hub::clock::Random;
 use docstokg_hub::{Host, Hub};
 use docstokg_origin_sim::{Reply, SimTransport};
 
-use crate::runs::{World, plain_hosts, urls};
+use crate::world::{World, plain_hosts, urls};
 
 #[test]
 fn an_operators_close_reaches_deferred_works_within_five_seconds() {

@@ -14,7 +14,7 @@ use docstokg_content::web::BoxFuture;
 use docstokg_content::work::Work;
 use docstokg_origin_sim::{Origin, Reply};
 
-use crate::runs::{World, pdf};
+use crate::world::{World, pdf};
 
 const FREE: &str = "{ artifact: { rates: [] }, landing: { rates: [] }, metadata: { rates: [] } }";
 

@@ -1,0 +1,252 @@
+//! A simulated web, a hub and a directory to run in.
+
+use std::future::Future;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_bulk::connectivity::Reachability;
+use docstokg_bulk::directory::UnfinishedFiles;
+use docstokg_bulk::progress::Progress;
+use docstokg_bulk::queue::Mode;
+use docstokg_bulk::scheduler::Ended;
+use docstokg_content::input::{Format, InputReader};
+use docstokg_content::resolver::settings::{Credentials, Settings};
+use docstokg_content::run::inputs::Inputs;
+use docstokg_content::run::{Options, Parts, Run, open_directory, report};
+use docstokg_content::web::BoxFuture;
+use docstokg_content::work::Work;
+use docstokg_hub::Hub;
+use docstokg_hub::clock::{Clock, Random, Timestamp};
+use docstokg_hub::config::load::{Sources, load};
+use docstokg_hub::config::{Config, Durability};
+use docstokg_hub::policy::classify::Fault;
+use docstokg_hub::stores::StateStore;
+use docstokg_hub::transport::{Dial, Incoming, Outgoing, SendError, Transport};
+use docstokg_origin_sim::scholarly::Library;
+use docstokg_origin_sim::{Origin, Reply, SimTransport, Simulation, Web};
+use tempfile::TempDir;
+
+/// Lines as users write them, bad ones among them.
+pub(crate) struct Typed(pub(crate) Option<String>);
+
+impl Inputs for Typed {
+    fn next(&mut self) -> BoxFuture<'_, Option<Vec<docstokg_content::run::inputs::Read>>> {
+        let lines = self.0.take().map(|text| {
+            InputReader::new(text.as_bytes(), Format::Lines)
+                .map(|line| ("typed".into(), line))
+                .collect()
+        });
+        Box::pin(std::future::ready(lines))
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) simulation: Simulation,
+    pub(crate) web: Web,
+    pub(crate) config: Config,
+    settings: Arc<Settings>,
+    pub(crate) out: TempDir,
+    /// The store of limits, where another process shares it.
+    pub(crate) store: Option<Arc<dyn StateStore>>,
+    pub(crate) reachability: Option<Arc<dyn Reachability>>,
+    /// When this machine has no network, from the beginning of the simulation on.
+    pub(crate) outage: Range<Duration>,
+    /// A host that serves no https.
+    pub(crate) plain_host: Option<&'static str>,
+}
+
+/// A machine that loses its network for a while.
+struct Unplugged {
+    inner: Arc<dyn Transport>,
+    simulation: Simulation,
+    outage: Range<Duration>,
+    plain_host: Option<&'static str>,
+}
+
+impl Transport for Unplugged {
+    fn send(
+        &self,
+        request: Outgoing,
+        dial: Arc<dyn Dial>,
+    ) -> Pin<Box<dyn Future<Output = Result<Incoming, SendError>> + Send + '_>> {
+        if self.outage.contains(&self.simulation.elapsed()) {
+            let message = "network is unreachable".to_owned();
+            return Box::pin(std::future::ready(Err(SendError::Fault {
+                fault: Fault::NoRoute,
+                message,
+            })));
+        }
+        if request.url.scheme() == "https"
+            && self.plain_host.is_some()
+            && request.url.host_str() == self.plain_host
+        {
+            let message = "connection refused".to_owned();
+            return Box::pin(std::future::ready(Err(SendError::Fault {
+                fault: Fault::Connect,
+                message,
+            })));
+        }
+        self.inner.send(request, dial)
+    }
+}
+
+fn read_config(yaml: &str) -> Config {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("c.yaml");
+    std::fs::write(&file, yaml).unwrap();
+    let (mut config, _) = load(&Sources {
+        file: Some(file),
+        ..Sources::default()
+    })
+    .unwrap_or_else(|problems| panic!("{problems}\n{yaml}"));
+    config.transport.durability = Durability::None;
+    config
+}
+
+impl World {
+    pub(crate) fn new(
+        origins: Vec<Origin>,
+        yaml: &str,
+        endpoint: impl Fn(&str) -> Option<String>,
+    ) -> Self {
+        let simulation = Simulation::new();
+        let web = Web::new(origins, simulation.boot());
+        let mut settings = Settings {
+            credentials: Credentials::default().with_mailto("reader@simulated-library.org"),
+            ..Settings::default()
+        };
+        let mut endpoints = serde_json::to_value(&settings.endpoints).unwrap();
+        for (name, value) in endpoints.as_object_mut().unwrap() {
+            if let Some(base) = endpoint(name) {
+                *value = base.into();
+            }
+        }
+        settings.endpoints = serde_json::from_value(endpoints).unwrap();
+        Self {
+            simulation,
+            web,
+            config: read_config(yaml),
+            settings: Arc::new(settings),
+            out: TempDir::new().unwrap(),
+            reachability: None,
+            outage: Duration::ZERO..Duration::ZERO,
+            plain_host: None,
+            store: None,
+        }
+    }
+
+    pub(crate) fn of(library: &Library) -> Self {
+        Self::new(
+            library.origins(),
+            &library.client_configuration(),
+            |service| library.endpoint(service),
+        )
+    }
+
+    fn hub(&self) -> Hub {
+        Hub::builder(self.config.clone())
+            .runtime(self.simulation.runtime())
+            .store(
+                self.store
+                    .clone()
+                    .unwrap_or_else(|| self.simulation.store()),
+            )
+            .random(Random::seeded(5))
+            .transport(Arc::new(Unplugged {
+                inner: SimTransport::new(&self.simulation, &self.web),
+                simulation: self.simulation.clone(),
+                outage: self.outage.clone(),
+                plain_host: self.plain_host,
+            }))
+            .build()
+            .unwrap()
+    }
+
+    /// Runs to the end, and returns how it ended and how long it took.
+    pub(crate) fn run(
+        &self,
+        inputs: Box<dyn Inputs>,
+        change: impl FnOnce(&mut Options),
+    ) -> (Ended, Duration, Arc<Progress>) {
+        let hub = self.hub();
+        let directory = open_directory(self.out.path(), Mode::Inline).unwrap();
+        let mut options = Options {
+            min_free: 0,
+            ..Options::new(self.out.path().to_owned())
+        };
+        change(&mut options);
+        let progress = Arc::new(Progress::default());
+        let parts = Parts {
+            hub,
+            runtime: self.simulation.runtime(),
+            queue: directory.queue.clone(),
+            settings: Arc::clone(&self.settings),
+            options: options.clone(),
+            run_id: "run".into(),
+            progress: Arc::clone(&progress),
+            reachability: self.reachability.clone(),
+        };
+        let begun = self.simulation.elapsed();
+        let (told, counters) = (options.clone(), Arc::clone(&progress));
+        let ended = self.simulation.block_on(async move {
+            directory.recover().await.unwrap();
+            let queue = parts.queue.clone();
+            let run = Run::new(parts).await.unwrap();
+            let ended = run.run(inputs).await.unwrap();
+            report(&queue, &told, "run", &counters.counters(), Timestamp::EPOCH)
+                .await
+                .unwrap();
+            directory.clean_up(if ended == Ended::Complete {
+                UnfinishedFiles::Remove
+            } else {
+                UnfinishedFiles::Keep
+            });
+            ended
+        });
+        (
+            ended,
+            self.simulation.elapsed().saturating_sub(begun),
+            progress,
+        )
+    }
+
+    pub(crate) fn records(&self) -> Vec<serde_json::Value> {
+        let text = std::fs::read_to_string(self.out.path().join("manifest.jsonl")).unwrap();
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+}
+
+/// Hosts that give a small PDF for every path.
+pub(crate) fn plain_hosts(count: usize, rate: &str, latency: Duration) -> (Vec<Origin>, String) {
+    let mut yaml = String::from("version: 1\nlimits:\n  hosts:\n");
+    let origins = (0..count).map(|n| {
+        yaml.push_str(&format!("    h{n}.example: {{ artifact: {{ rates: [\"{rate}\"], max_concurrent: 10 }}, landing: {{ rates: [] }} }}\n"));
+        Origin::new(&format!("h{n}.example")).limit_under("/f/", rate).latency(latency).handler(|arrival, _| pdf(&arrival.path))
+    });
+    let origins = origins.collect();
+    (origins, yaml)
+}
+
+pub(crate) fn pdf(name: &str) -> Reply {
+    if name == "/robots.txt" {
+        return Reply::status(404);
+    }
+    Reply::ok(format!("%PDF-1.7\n{}{}\n%%EOF\n", name, " ".repeat(1_200)))
+        .header("content-type", "application/pdf")
+}
+
+pub(crate) fn urls(hosts: usize, each: usize) -> Vec<Work> {
+    let url = |host: usize, n: usize| format!("http://h{host}.example/f/{n}.pdf");
+    // Sorted by host: the order that starves those who queue in order.
+    (0..hosts)
+        .flat_map(|host| {
+            (0..each).map(move |n| {
+                Work::new(docstokg_content::identifier::Identifier::parse(&url(host, n)).unwrap())
+            })
+        })
+        .collect()
+}
