@@ -4,7 +4,14 @@ use anyhow::{Context, bail};
 
 use crate::process::{cargo_with, root};
 
-const TARGETS: [&str; 5] = ["headers", "dates", "rates", "robots", "configuration"];
+const TARGETS: [&str; 6] = [
+    "headers",
+    "dates",
+    "rates",
+    "rate_headers",
+    "robots",
+    "configuration",
+];
 /// Seconds for each target, unless the command line has another number.
 const DEFAULT_SECONDS: u64 = 60;
 /// Coverage for libFuzzer, and `AddressSanitizer`. Neither is stable: `RUSTC_BOOTSTRAP` enables them.

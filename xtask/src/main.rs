@@ -28,8 +28,8 @@ Usage: cargo xtask COMMAND
                [--kills N (1000)]; then kill downloads a hundred times and resume them to their end
   attack       malicious answers, pages, files, flags, lists and servers, on loopback: nothing crashes, leaks,
                grows, delays other works or exceeds a limit [parts of test names (all)]; then fuzz the parsers
-  fuzz         fuzz the parsers of foreign text with libFuzzer [headers] [dates] [rates] [robots]
-               [configuration] (all) [--seconds N (60)]";
+  fuzz         fuzz the parsers of foreign text with libFuzzer [headers] [dates] [rates]
+               [rate_headers] [robots] [configuration] (all) [--seconds N (60)]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -3,7 +3,9 @@
 use docstokg_policy::time::Timestamp;
 use proptest::prelude::*;
 
-use crate::parsers::{read_date, read_host_and_url, read_rates, read_retry_after, read_robots};
+use crate::parsers::{
+    read_date, read_host_and_url, read_rate_headers, read_rates, read_retry_after, read_robots,
+};
 
 /// Parts of dates, numbers and rates, in any order.
 fn parts() -> impl Strategy<Value = String> {
@@ -22,7 +24,45 @@ fn parts() -> impl Strategy<Value = String> {
     prop::collection::vec(part, 0..6).prop_map(|parts| parts.concat())
 }
 
+/// Parts of the values of rate headers, in any order.
+fn rate_value() -> impl Strategy<Value = String> {
+    let part = prop_oneof![
+        Just("\"default\"".to_owned()),
+        Just(";q=".to_owned()),
+        Just(";w=".to_owned()),
+        Just(";r=".to_owned()),
+        Just(";t=".to_owned()),
+        Just(";qu=\"concurrent-requests\"".to_owned()),
+        Just(";pk=:a2V5:".to_owned()),
+        Just("limit=".to_owned()),
+        Just(", ".to_owned()),
+        Just("Mon, 16 Nov 2026 12:01:00 GMT".to_owned()),
+        Just("1s".to_owned()),
+        "[0-9]{1,25}",
+        "[0-9]{1,3}(\\.[0-9]{1,8})?",
+        "[ -~\u{e9}]{0,3}",
+    ];
+    prop::collection::vec(part, 0..9).prop_map(|parts| parts.concat())
+}
+
 proptest! {
+    #[test]
+    fn rate_headers_are_read_or_ignored(
+        lines in prop::collection::vec(
+            (
+                "(ratelimit(-policy)?|date|x-concurrency-limit|\
+                  (x-)?rate-?limit-(limit|remaining|reset|used|interval|resource)|\
+                  x-ratelimit-(reset-after|credits-used))",
+                rate_value(),
+            ),
+            0..8,
+        ),
+    ) {
+        let line = |(name, value): &(String, String)| format!("{name}: {value}");
+        let lines: Vec<_> = lines.iter().map(line).collect();
+        read_rate_headers(&lines.join("\n"));
+    }
+
     #[test]
     fn waits_and_dates_are_read_or_ignored(
         value in parts(),

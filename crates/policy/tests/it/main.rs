@@ -18,6 +18,8 @@ mod site;
 mod fuzz;
 // The entry functions of these parsers, which the fuzz targets share.
 mod parsers;
+// Rate headers: what services send, what the RFC drafts show, and what follows from it.
+mod rate_headers;
 // robots.txt: the examples of RFC 9309 and the files that sites really have.
 mod robots;
 // Questions with defaults for everything that a test does not care about.

@@ -4,10 +4,14 @@
 use docstokg_policy::canonical::{for_index, for_request};
 use docstokg_policy::host::Host;
 use docstokg_policy::rate::{format_rates, parse_rates};
+use docstokg_policy::rate_headers::{
+    Hints, MAX_QUOTAS, MAX_RESET, MAX_WINDOW, MIN_WINDOW, ResetForm, Trust, read, tighten,
+};
 use docstokg_policy::retry_after::{format_http_date, http_date, parse_retry_after};
 use docstokg_policy::robots::Robots;
 use docstokg_policy::role::Role;
 use docstokg_policy::time::Timestamp;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
 /// Reads `Retry-After`, with or without a `Date` header.
@@ -40,6 +44,68 @@ pub(crate) fn read_host_and_url(text: &str) {
         let _ = (Host::of(&url), for_request(&url, Role::Metadata));
         let once = for_index(&url);
         assert_eq!(for_index(&once), once, "{url}");
+    }
+}
+
+/// When the responses of rate headers are received: noon of 2026-11-16.
+pub(crate) const RATE_HEADERS_RECEIVED: Timestamp = Timestamp::from_micros(1_794_830_400_000_000);
+
+/// Makes headers of lines `name: value`. Lines that cannot be headers are left out.
+pub(crate) fn header_map(text: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for line in text.lines() {
+        let Some((name, value)) = line.split_once(':') else {
+            continue;
+        };
+        let name = HeaderName::from_bytes(name.trim().as_bytes());
+        let value = HeaderValue::from_bytes(value.trim().as_bytes());
+        if let (Ok(name), Ok(value)) = (name, value) {
+            headers.append(name, value);
+        }
+    }
+    headers
+}
+
+/// Reads rate headers from lines `name: value`, under each form of a reset. Values are within their
+/// caps, and the configured windows stay as strict as they are.
+pub(crate) fn read_rate_headers(text: &str) {
+    let headers = header_map(text);
+    let configured = parse_rates("5/SECOND+500/HOUR").unwrap_or_default();
+    for reset in [
+        ResetForm::Recognise,
+        ResetForm::SecondsLeft,
+        ResetForm::EpochSeconds,
+        ResetForm::EpochMilliseconds,
+    ] {
+        let hints = Hints {
+            reset,
+            window: None,
+        };
+        let reading = read(&headers, RATE_HEADERS_RECEIVED, &hints);
+        assert!(reading.quotas.len() <= MAX_QUOTAS, "{text}");
+        for quota in &reading.quotas {
+            assert!(quota.limit.is_some() || quota.remaining.is_some(), "{text}");
+            let window = quota.window.unwrap_or(MAX_WINDOW);
+            assert!((MIN_WINDOW..=MAX_WINDOW).contains(&window), "{text}");
+            let waits = [
+                quota.resets_in,
+                quota.gap(0),
+                quota.gap(1),
+                quota.gap(u32::MAX),
+            ];
+            assert!(
+                waits.iter().flatten().all(|wait| *wait <= MAX_RESET),
+                "{text}"
+            );
+        }
+        let tightened = tighten(&configured, &reading, Trust::Tighten);
+        for window in &configured {
+            let as_strict = tightened
+                .iter()
+                .any(|other| other.per == window.per && other.limit <= window.limit);
+            assert!(as_strict, "{text}");
+        }
+        let _ = tighten(&configured, &reading, Trust::Raise);
     }
 }
 

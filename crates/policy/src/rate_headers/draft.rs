@@ -1,0 +1,206 @@
+//! `RateLimit` and `RateLimit-Policy`, the structured fields of
+//! draft-ietf-httpapi-ratelimit-headers.
+//!
+//! Drafts 8 and later name their policies: `"default";q=100;w=10` in one field and
+//! `"default";r=50;t=30` in the other, joined by name and partition key. Drafts 4 to 7 have
+//! policies without a name, `100;w=10`, and draft 7 a dictionary, `limit=100, remaining=50,
+//! reset=5`.
+
+use std::time::Duration;
+
+use super::fields::attach;
+use super::structured::{Bare, Item, parse_dictionary, parse_list};
+use super::value::{MAX_PARTITION_BYTES, Number};
+use super::{Reader, ResetForm, Source, Statement, Unit};
+
+/// Reads both fields.
+pub(super) fn read(reader: &mut Reader<'_>) -> Vec<Statement> {
+    let policies = read_policies(reader);
+    match read_service_limits(reader) {
+        ServiceLimits::Named(service_limits) => join(policies, service_limits),
+        ServiceLimits::Single(current) => {
+            let mut statements = policies;
+            attach(&mut statements, current);
+            statements
+        }
+    }
+}
+
+/// What the field `RateLimit` holds.
+enum ServiceLimits {
+    /// The service limits of named policies.
+    Named(Vec<Statement>),
+    /// The one service limit of draft 7.
+    Single(Statement),
+}
+
+fn read_policies(reader: &mut Reader<'_>) -> Vec<Statement> {
+    let Some(text) = reader.joined("ratelimit-policy") else {
+        return Vec::new();
+    };
+    let items = reader.bounded(parse_list(&text)).unwrap_or_default();
+    read_each(reader, &items, read_policy)
+}
+
+fn read_service_limits(reader: &mut Reader<'_>) -> ServiceLimits {
+    let Some(text) = reader.joined("ratelimit") else {
+        return ServiceLimits::Named(Vec::new());
+    };
+    if parse_list(&text).is_none()
+        && let Some(members) = parse_dictionary(&text)
+        && let Some(single) = read_single(reader, &members)
+    {
+        return ServiceLimits::Single(single);
+    }
+    let items = reader.bounded(parse_list(&text)).unwrap_or_default();
+    ServiceLimits::Named(read_each(reader, &items, read_service_limit))
+}
+
+/// Reads items, and counts those that cannot be read.
+fn read_each(
+    reader: &mut Reader<'_>,
+    items: &[Item],
+    read: fn(&Reader<'_>, &Item) -> Option<Statement>,
+) -> Vec<Statement> {
+    let mut statements = Vec::with_capacity(items.len());
+    for item in items {
+        match read(reader, item) {
+            Some(statement) => statements.push(statement),
+            None => reader.count_malformed(),
+        }
+    }
+    statements
+}
+
+/// Reads `"name";q=100;w=60;qu="requests";pk=:a2V5:`, or `100;w=60` of the earlier drafts.
+fn read_policy(_: &Reader<'_>, item: &Item) -> Option<Statement> {
+    let (name, limit, source) = match &item.value {
+        Bare::Text(name) => (Some(name.clone()), item.parameter("q")?, Source::RateLimit),
+        limit => (None, limit, Source::RateLimitFields),
+    };
+    Some(Statement {
+        name,
+        unit: read_unit(item)?,
+        window: read_window(item)?,
+        limit: Some(limit.as_count()?),
+        partition: read_partition(item)?,
+        ..Statement::new(source)
+    })
+}
+
+/// Reads `"name";r=50;t=30;pk=:a2V5:`.
+///
+/// The draft requires `r`, and its own examples leave it out.
+fn read_service_limit(reader: &Reader<'_>, item: &Item) -> Option<Statement> {
+    let count = |name| match item.parameter(name) {
+        Some(value) => value.as_count().map(Some),
+        None => Some(None),
+    };
+    let (remaining, reset) = (count("r")?, count("t")?);
+    if remaining.is_none() && reset.is_none() {
+        return None;
+    }
+    Some(Statement {
+        name: Some(item.value.as_text()?.into()),
+        remaining,
+        resets_in: match reset {
+            Some(reset) => Some(as_reset(reader, reset)?),
+            None => None,
+        },
+        partition: read_partition(item)?,
+        ..Statement::new(Source::RateLimit)
+    })
+}
+
+/// Reads `limit=100, remaining=50, reset=5`. Other members are comments.
+fn read_single(reader: &Reader<'_>, members: &[(Box<str>, Item)]) -> Option<Statement> {
+    let mut statement = Statement::new(Source::RateLimitSingle);
+    for (key, item) in members {
+        let value = || item.value.as_count();
+        match &**key {
+            "limit" => statement.limit = Some(value()?),
+            "remaining" => statement.remaining = Some(value()?),
+            "reset" => statement.resets_in = Some(as_reset(reader, value()?)?),
+            _ => {}
+        }
+    }
+    (statement.limit.is_some() || statement.remaining.is_some()).then_some(statement)
+}
+
+/// The draft has seconds left; what is too large for that is what servers send by mistake.
+fn as_reset(reader: &Reader<'_>, reset: u64) -> Option<Duration> {
+    Number::of(reset).as_reset(ResetForm::Recognise, reader.sent)
+}
+
+fn read_unit(item: &Item) -> Option<Unit> {
+    let Some(unit) = item.parameter("qu") else {
+        return Some(Unit::Requests);
+    };
+    Some(match unit.as_text()? {
+        "requests" | "request" => Unit::Requests,
+        "content-bytes" | "bytes" => Unit::ContentBytes,
+        "concurrent-requests" | "concurrency" => Unit::ConcurrentRequests,
+        _ => Unit::Other,
+    })
+}
+
+fn read_window(item: &Item) -> Option<Option<Duration>> {
+    let Some(window) = item.parameter("w") else {
+        return Some(None);
+    };
+    let seconds = window.as_count().filter(|seconds| *seconds > 0)?;
+    Some(Some(Duration::from_secs(seconds)))
+}
+
+fn read_partition(item: &Item) -> Option<Option<Box<str>>> {
+    match item.parameter("pk") {
+        None => Some(None),
+        Some(Bare::Bytes(key) | Bare::Text(key)) if key.len() <= MAX_PARTITION_BYTES => {
+            Some(Some(key.clone()))
+        }
+        Some(_) => None,
+    }
+}
+
+/// Joins each service limit with the policies of its name and partition.
+fn join(policies: Vec<Statement>, service_limits: Vec<Statement>) -> Vec<Statement> {
+    let mut used = vec![false; policies.len()];
+    let mut statements = Vec::new();
+    for mut service_limit in service_limits {
+        let mut joined = false;
+        // Another partition of a policy counts in the same unit.
+        let of_that_name = policies
+            .iter()
+            .filter(|policy| policy.name == service_limit.name);
+        if let Some(unit) = of_that_name.map(|policy| policy.unit).min() {
+            service_limit.unit = unit;
+        }
+        for (policy, used) in policies.iter().zip(&mut used) {
+            if !belongs(policy, &service_limit) {
+                continue;
+            }
+            (joined, *used) = (true, true);
+            statements.push(Statement {
+                remaining: service_limit.remaining,
+                resets_in: service_limit.resets_in,
+                partition: policy.partition.clone().or(service_limit.partition.clone()),
+                ..policy.clone()
+            });
+        }
+        if !joined {
+            statements.push(service_limit);
+        }
+    }
+    let unused = policies.into_iter().zip(used).filter(|(_, used)| !used);
+    statements.extend(unused.map(|(policy, _)| policy));
+    statements
+}
+
+/// A key that only one of the two states is that of this request for both.
+fn belongs(policy: &Statement, service_limit: &Statement) -> bool {
+    let same_partition = match (&policy.partition, &service_limit.partition) {
+        (Some(one), Some(other)) => one == other,
+        _ => true,
+    };
+    policy.name.is_some() && policy.name == service_limit.name && same_partition
+}

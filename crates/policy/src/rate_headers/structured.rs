@@ -1,0 +1,314 @@
+//! Structured fields (RFC 9651): the lists and dictionaries of items that rate headers consist of.
+//!
+//! Strict, as section 4.2 asks: a field that does not parse to its end is no field. Inner lists
+//! are not read, because no rate header has them.
+
+/// An item with its parameters, in the order in which they are written.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) value: Bare,
+    parameters: Vec<(Box<str>, Bare)>,
+}
+
+impl Item {
+    /// Returns a parameter. Of several with one name the last holds (section 4.2.3.2).
+    pub(super) fn parameter(&self, name: &str) -> Option<&Bare> {
+        let named = |(known, _): &&(Box<str>, Bare)| **known == *name;
+        self.parameters.iter().rfind(named).map(|(_, value)| value)
+    }
+}
+
+/// A value without parameters.
+#[derive(Debug, PartialEq)]
+pub(super) enum Bare {
+    Integer(i64),
+    /// A string or a token: servers mix them up.
+    Text(Box<str>),
+    /// A byte sequence, in base64 as written.
+    Bytes(Box<str>),
+    /// A decimal, date, boolean or display string: allowed, and of no use here.
+    Other,
+}
+
+impl Bare {
+    /// Returns an integer that is not negative.
+    pub(super) fn as_count(&self) -> Option<u64> {
+        match self {
+            Self::Integer(number) => u64::try_from(*number).ok(),
+            Self::Text(_) | Self::Bytes(_) | Self::Other => None,
+        }
+    }
+
+    pub(super) fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Integer(_) | Self::Bytes(_) | Self::Other => None,
+        }
+    }
+}
+
+/// Parses a list (section 4.2.1).
+pub(super) fn parse_list(text: &str) -> Option<Vec<Item>> {
+    let mut parser = Parser::new(text);
+    parser.members(Parser::item)
+}
+
+/// Parses a dictionary (section 4.2.2). A key without a value has no use here and parses as
+/// [`Bare::Other`].
+pub(super) fn parse_dictionary(text: &str) -> Option<Vec<(Box<str>, Item)>> {
+    let mut parser = Parser::new(text);
+    parser.members(|parser| {
+        let key = parser.key()?;
+        let value = if parser.take(b'=') {
+            parser.bare()?
+        } else {
+            Bare::Other
+        };
+        let parameters = parser.parameters()?;
+        Some((key, Item { value, parameters }))
+    })
+}
+
+/// What is left to parse.
+struct Parser<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Parser<'a> {
+    fn new(text: &'a str) -> Self {
+        Self {
+            rest: text.trim_matches(' ').as_bytes(),
+        }
+    }
+
+    /// Parses members between commas until the end of the field.
+    fn members<T>(&mut self, mut member: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let mut members = Vec::new();
+        while !self.rest.is_empty() {
+            members.push(member(self)?);
+            self.take_while(|byte| matches!(byte, b' ' | b'\t'));
+            if self.rest.is_empty() {
+                break;
+            }
+            if !self.take(b',') {
+                return None;
+            }
+            self.take_while(|byte| matches!(byte, b' ' | b'\t'));
+            // A comma at the end is an error.
+            self.rest.first()?;
+        }
+        Some(members)
+    }
+
+    fn item(&mut self) -> Option<Item> {
+        let value = self.bare()?;
+        let parameters = self.parameters()?;
+        Some(Item { value, parameters })
+    }
+
+    fn parameters(&mut self) -> Option<Vec<(Box<str>, Bare)>> {
+        let mut parameters = Vec::new();
+        while self.take(b';') {
+            self.take_while(|byte| byte == b' ');
+            let key = self.key()?;
+            let value = if self.take(b'=') {
+                self.bare()?
+            } else {
+                Bare::Other
+            };
+            parameters.push((key, value));
+        }
+        Some(parameters)
+    }
+
+    fn key(&mut self) -> Option<Box<str>> {
+        let first = *self.rest.first()?;
+        if !first.is_ascii_lowercase() && first != b'*' {
+            return None;
+        }
+        let key = self.take_while(|byte| {
+            byte.is_ascii_lowercase()
+                || byte.is_ascii_digit()
+                || matches!(byte, b'_' | b'-' | b'.' | b'*')
+        });
+        to_text(key)
+    }
+
+    fn bare(&mut self) -> Option<Bare> {
+        match *self.rest.first()? {
+            b'-' | b'0'..=b'9' => self.number(),
+            b'"' => self.string(),
+            b'*' | b'A'..=b'Z' | b'a'..=b'z' => self.token(),
+            b':' => self.bytes(),
+            b'?' => self.boolean(),
+            b'@' => {
+                self.take(b'@');
+                matches!(self.number()?, Bare::Integer(_)).then_some(Bare::Other)
+            }
+            b'%' => {
+                self.take(b'%');
+                self.display_string()
+            }
+            _ => None,
+        }
+    }
+
+    /// Parses an integer of up to 15 digits, or a decimal of up to 12 and 3 (section 4.2.4).
+    fn number(&mut self) -> Option<Bare> {
+        let sign = if self.take(b'-') { -1 } else { 1 };
+        let whole = self.take_while(|byte| byte.is_ascii_digit());
+        if self.take(b'.') {
+            let fraction = self.take_while(|byte| byte.is_ascii_digit());
+            let sizes_fit = (1..=12).contains(&whole.len()) && (1..=3).contains(&fraction.len());
+            return sizes_fit.then_some(Bare::Other);
+        }
+        if !(1..=15).contains(&whole.len()) {
+            return None;
+        }
+        let whole: i64 = std::str::from_utf8(whole).ok()?.parse().ok()?;
+        Some(Bare::Integer(sign * whole))
+    }
+
+    fn string(&mut self) -> Option<Bare> {
+        self.take(b'"');
+        let mut text = String::new();
+        loop {
+            let byte = self.next()?;
+            match byte {
+                b'"' => return Some(Bare::Text(text.into())),
+                b'\\' => {
+                    let escaped = self.next().filter(|byte| matches!(byte, b'"' | b'\\'))?;
+                    text.push(char::from(escaped));
+                }
+                b' '..=b'~' => text.push(char::from(byte)),
+                _ => return None,
+            }
+        }
+    }
+
+    fn token(&mut self) -> Option<Bare> {
+        let token = self.take_while(|byte| {
+            byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte)
+        });
+        to_text(token).map(Bare::Text)
+    }
+
+    fn bytes(&mut self) -> Option<Bare> {
+        self.take(b':');
+        let bytes = self
+            .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='));
+        if !self.take(b':') {
+            return None;
+        }
+        to_text(bytes).map(Bare::Bytes)
+    }
+
+    fn boolean(&mut self) -> Option<Bare> {
+        self.take(b'?');
+        matches!(self.next()?, b'0' | b'1').then_some(Bare::Other)
+    }
+
+    fn display_string(&mut self) -> Option<Bare> {
+        if !self.take(b'"') {
+            return None;
+        }
+        self.take_while(|byte| matches!(byte, b' '..=b'~') && byte != b'"');
+        self.take(b'"').then_some(Bare::Other)
+    }
+
+    fn next(&mut self) -> Option<u8> {
+        let (first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(*first)
+    }
+
+    /// Takes a byte if it comes next.
+    fn take(&mut self, byte: u8) -> bool {
+        let found = self.rest.first() == Some(&byte);
+        if found {
+            self.rest = &self.rest[1..];
+        }
+        found
+    }
+
+    fn take_while(&mut self, wanted: impl Fn(u8) -> bool) -> &'a [u8] {
+        let length = self.rest.iter().take_while(|byte| wanted(**byte)).count();
+        let (taken, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        taken
+    }
+}
+
+fn to_text(bytes: &[u8]) -> Option<Box<str>> {
+    std::str::from_utf8(bytes).ok().map(Box::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_have_the_types_of_the_rfc() {
+        let list = parse_list(
+            r#" "a\"b";q=1;q=2 , tok/en:x;flag;s="c, d" ,:aGk=:,-7,1.5,@1659578233,?1,%"f%c3%bc" "#,
+        )
+        .expect("a list");
+        let values: Vec<_> = list.iter().map(|item| &item.value).collect();
+        assert_eq!(
+            values,
+            [
+                &Bare::Text("a\"b".into()),
+                &Bare::Text("tok/en:x".into()),
+                &Bare::Bytes("aGk=".into()),
+                &Bare::Integer(-7),
+                &Bare::Other,
+                &Bare::Other,
+                &Bare::Other,
+                &Bare::Other,
+            ]
+        );
+        assert_eq!(list[0].parameter("q"), Some(&Bare::Integer(2)));
+        assert_eq!(list[1].parameter("flag"), Some(&Bare::Other));
+        assert_eq!(list[1].parameter("s").and_then(Bare::as_text), Some("c, d"));
+        assert_eq!(list[1].parameter("q"), None);
+    }
+
+    #[test]
+    fn what_does_not_parse_to_its_end_is_no_list() {
+        for text in [
+            "a,",
+            ",a",
+            "a b",
+            "a;",
+            "a;Q=1",
+            "a;q=",
+            "\"a",
+            "\"a\\n\"",
+            "(a b)",
+            "1234567890123456",
+            "1.2345",
+            "1.",
+            "-",
+            ":a b:",
+            ":a",
+            "?2",
+            "@1.5",
+            "limit=10",
+            "\u{e9}",
+        ] {
+            assert!(parse_list(text).is_none(), "{text}");
+        }
+        assert!(parse_list("").is_some_and(|list| list.is_empty()));
+    }
+
+    #[test]
+    fn dictionaries_have_keys_and_values() {
+        let dictionary = parse_dictionary("limit=10;w=1, remaining=5 ,reset").expect("members");
+        let keys: Vec<_> = dictionary.iter().map(|(key, _)| &**key).collect();
+        assert_eq!(keys, ["limit", "remaining", "reset"]);
+        assert_eq!(dictionary[0].1.value.as_count(), Some(10));
+        assert_eq!(dictionary[0].1.parameter("w"), Some(&Bare::Integer(1)));
+        assert_eq!(dictionary[2].1.value, Bare::Other);
+        assert!(parse_dictionary("Limit=10").is_none());
+    }
+}
