@@ -142,102 +142,105 @@ fn trimmed(text: &str) -> String {
 mod tests {
     use super::*;
 
+    /// URLs, and the DOI that each states.
+    const URLS: &[(&str, Option<&str>)] = &[
+        (
+            "https://www.tandfonline.com/doi/full/10.1080/01621459.2020.1711",
+            Some("10.1080/01621459.2020.1711"),
+        ),
+        (
+            "https://onlinelibrary.wiley.com/doi/pdf/10.1002/anie.2019",
+            Some("10.1002/anie.2019"),
+        ),
+        (
+            "https://onlinelibrary.wiley.com/doi/epdf/10.1002/anie.2019",
+            Some("10.1002/anie.2019"),
+        ),
+        (
+            "https://link.springer.com/article/10.1007/s00134-020-05991-x",
+            Some("10.1007/s00134-020-05991-x"),
+        ),
+        (
+            "https://link.springer.com/content/pdf/10.1007%2Fs00134-020-05991-x.pdf",
+            Some("10.1007/s00134-020-05991-x"),
+        ),
+        (
+            "https://journals.plos.org/plosone/article/file?id=10.1371/journal.pone.0213978&type=printable",
+            Some("10.1371/journal.pone.0213978"),
+        ),
+        (
+            "https://iopscience.iop.org/article/10.1088/1742-6596/1/1/012/pdf",
+            Some("10.1088/1742-6596/1/1/012"),
+        ),
+        (
+            "https://www.frontiersin.org/articles/10.3389/fpsyg.2020.00001/full",
+            Some("10.3389/fpsyg.2020.00001"),
+        ),
+        (
+            "https://www.biorxiv.org/content/10.1101/2020.01.30.927871v2.full.pdf",
+            Some("10.1101/2020.01.30.927871"),
+        ),
+        (
+            "https://x.example/landing?doi=10.1234/a.b",
+            Some("10.1234/a.b"),
+        ),
+        (
+            "https://x.example/landing?DOI=10.1234%2Fa.b",
+            Some("10.1234/a.b"),
+        ),
+        (
+            "https://x.example/doi/abs/10.1234/a;jsessionid=77",
+            Some("10.1234/a"),
+        ),
+        (
+            "https://academic.oup.com/bib/advance-article/doi/10.1093/bib/bbaa123/5866098",
+            Some("10.1093/bib/bbaa123"),
+        ),
+        (
+            "https://iopscience.iop.org/article/10.1088/1748-9326/ab1234/ampdf",
+            Some("10.1088/1748-9326/ab1234"),
+        ),
+        (
+            "https://iopscience.iop.org/article/10.1088/1742-6596/1/1/012.pdf",
+            Some("10.1088/1742-6596/1/1/012"),
+        ),
+        (
+            "https://www.frontiersin.org/articles/10.3389/fpsyg.2020.00001/pdf/fpsyg-11-00001.pdf",
+            Some("10.3389/fpsyg.2020.00001"),
+        ),
+        (
+            "https://www.annualreviews.org/docserver/fulltext/soc/10.1146/annurev-soc-073117-041107/soc44.pdf",
+            Some("10.1146/annurev-soc-073117-041107"),
+        ),
+        (
+            "https://www.biorxiv.org/content/10.1101/2020.01.30.927871v2.article-info",
+            Some("10.1101/2020.01.30.927871"),
+        ),
+        (
+            "https://link.springer.com/article/10.1007/s00134-020-05991-x/figures/1",
+            Some("10.1007/s00134-020-05991-x"),
+        ),
+        (
+            "https://onlinelibrary.wiley.com/doi/abs/10.1002/(SICI)1097-4636(199823)43:4%3C338::AID-JBM16%3E3.0.CO;2-B",
+            Some("10.1002/(sici)1097-4636(199823)43:4<338::aid-jbm16>3.0.co;2-b"),
+        ),
+        ("https://x.example/v10.12/a", None),
+        ("https://x.example/10.12/a", None),
+        (
+            "https://x.example/release-10.1234/notes",
+            Some("10.1234/notes"),
+        ),
+        ("https://x.example/about", None),
+    ];
+
     #[test]
     fn the_doi_of_a_publishers_url_is_read() {
-        for (url, doi) in [
-            (
-                "https://www.tandfonline.com/doi/full/10.1080/01621459.2020.1711",
-                Some("10.1080/01621459.2020.1711"),
-            ),
-            (
-                "https://onlinelibrary.wiley.com/doi/pdf/10.1002/anie.2019",
-                Some("10.1002/anie.2019"),
-            ),
-            (
-                "https://onlinelibrary.wiley.com/doi/epdf/10.1002/anie.2019",
-                Some("10.1002/anie.2019"),
-            ),
-            (
-                "https://link.springer.com/article/10.1007/s00134-020-05991-x",
-                Some("10.1007/s00134-020-05991-x"),
-            ),
-            (
-                "https://link.springer.com/content/pdf/10.1007%2Fs00134-020-05991-x.pdf",
-                Some("10.1007/s00134-020-05991-x"),
-            ),
-            (
-                "https://journals.plos.org/plosone/article/file?id=10.1371/journal.pone.0213978&type=printable",
-                Some("10.1371/journal.pone.0213978"),
-            ),
-            (
-                "https://iopscience.iop.org/article/10.1088/1742-6596/1/1/012/pdf",
-                Some("10.1088/1742-6596/1/1/012"),
-            ),
-            (
-                "https://www.frontiersin.org/articles/10.3389/fpsyg.2020.00001/full",
-                Some("10.3389/fpsyg.2020.00001"),
-            ),
-            (
-                "https://www.biorxiv.org/content/10.1101/2020.01.30.927871v2.full.pdf",
-                Some("10.1101/2020.01.30.927871"),
-            ),
-            (
-                "https://x.example/landing?doi=10.1234/a.b",
-                Some("10.1234/a.b"),
-            ),
-            (
-                "https://x.example/landing?DOI=10.1234%2Fa.b",
-                Some("10.1234/a.b"),
-            ),
-            (
-                "https://x.example/doi/abs/10.1234/a;jsessionid=77",
-                Some("10.1234/a"),
-            ),
-            (
-                "https://academic.oup.com/bib/advance-article/doi/10.1093/bib/bbaa123/5866098",
-                Some("10.1093/bib/bbaa123"),
-            ),
-            (
-                "https://iopscience.iop.org/article/10.1088/1748-9326/ab1234/ampdf",
-                Some("10.1088/1748-9326/ab1234"),
-            ),
-            (
-                "https://iopscience.iop.org/article/10.1088/1742-6596/1/1/012.pdf",
-                Some("10.1088/1742-6596/1/1/012"),
-            ),
-            (
-                "https://www.frontiersin.org/articles/10.3389/fpsyg.2020.00001/pdf/fpsyg-11-00001.pdf",
-                Some("10.3389/fpsyg.2020.00001"),
-            ),
-            (
-                "https://www.annualreviews.org/docserver/fulltext/soc/10.1146/annurev-soc-073117-041107/soc44.pdf",
-                Some("10.1146/annurev-soc-073117-041107"),
-            ),
-            (
-                "https://www.biorxiv.org/content/10.1101/2020.01.30.927871v2.article-info",
-                Some("10.1101/2020.01.30.927871"),
-            ),
-            (
-                "https://link.springer.com/article/10.1007/s00134-020-05991-x/figures/1",
-                Some("10.1007/s00134-020-05991-x"),
-            ),
-            (
-                "https://onlinelibrary.wiley.com/doi/abs/10.1002/(SICI)1097-4636(199823)43:4%3C338::AID-JBM16%3E3.0.CO;2-B",
-                Some("10.1002/(sici)1097-4636(199823)43:4<338::aid-jbm16>3.0.co;2-b"),
-            ),
-            ("https://x.example/v10.12/a", None),
-            ("https://x.example/10.12/a", None),
-            (
-                "https://x.example/release-10.1234/notes",
-                Some("10.1234/notes"),
-            ),
-            ("https://x.example/about", None),
-        ] {
+        for (url, doi) in URLS {
             assert_eq!(
                 Doi::in_url(&Url::parse(url).unwrap())
                     .as_ref()
                     .map(Doi::as_str),
-                doi,
+                *doi,
                 "{url}"
             );
         }

@@ -127,10 +127,9 @@ impl Works {
         let row = |item: &ActiveWork, result| self.fetch_row(item, target, result, elapsed_ms);
         let row = match fetched {
             Fetched::File(arrived) => {
-                let status = Some(arrived.head.status.as_u16());
                 let result = FetchResult {
                     status: "saved",
-                    http_status: status,
+                    http_status: Some(arrived.head.status.as_u16()),
                     ..FetchResult::default()
                 };
                 let row = row(item, result);
@@ -138,7 +137,7 @@ impl Works {
             }
             Fetched::Page(page) => {
                 let status = Some(page.head.status.as_u16());
-                let detail = format!("a page that names {} places", page.locations.len());
+                let detail = format!("a page that names {} locations", page.locations.len());
                 let seen = Failure::new(Stage::File, Reason::HtmlOnly, &detail, status);
                 let row = row(item, FetchResult::of("html", &seen));
                 take_page(item, target, *page);
@@ -165,16 +164,16 @@ impl Works {
                 detail,
                 status,
             } => {
-                let failure = Failure::new(Stage::File, reason, &detail, status);
-                // What was not asked is no attempt.
-                let row = status.map(|_| row(item, FetchResult::of("later", &failure)));
                 let postponed = Postponed {
                     wait,
                     is_stated: stated,
-                    failure,
+                    failure: Failure::new(Stage::File, reason, &detail, status),
                 };
-                item.state
-                    .postponed(target.candidate, postponed, self.clock.now());
+                // What was not requested is no attempt.
+                let later = FetchResult::of("later", &postponed.failure);
+                let row = status.map(|_| row(item, later));
+                let now = self.clock.now();
+                item.state.postponed(target.candidate, postponed, now);
                 let Some(row) = row else { return Ok(()) };
                 row
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use docstokg_bulk::scheduler::Ended;
 use docstokg_content::reason::Reason;
 use docstokg_content::resolver::specs;
-use docstokg_content::run::inputs::{Inputs, Listed};
+use docstokg_content::run::inputs::Listed;
 use docstokg_content::work::Work;
 use docstokg_origin_sim::{Origin, Reply};
 

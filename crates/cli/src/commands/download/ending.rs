@@ -68,17 +68,23 @@ pub(super) fn finish(
         return Ok(code);
     }
     if !global.quiet && !is_partial {
-        output::tell(&sentence(&ended, &report));
-        let out = directory.path.display();
-        output::tell(&format!(
-            "docstokg: results: {}   details: docstokg summary {out}",
-            directory.path.join("report.html").display()
-        ));
+        tell_results(directory, &ended, &report);
     }
     if let Ended::Deferred { due_in, .. } = &ended {
         tell_waits(progress, *due_in);
     }
     Ok(code)
+}
+
+/// Prints what a run came to, and where its results are.
+fn tell_results(directory: &Directory, ended: &Ended, report: &Report) {
+    output::tell(&sentence(ended, report));
+    let (out, page) = (&directory.path, directory.path.join("report.html"));
+    output::tell(&format!(
+        "docstokg: results: {}   details: docstokg summary {}",
+        page.display(),
+        out.display()
+    ));
 }
 
 /// Adds how the run ended, and the locations that `--list-only` found.
