@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
+use docstokg_stores::private;
+
 use crate::digest::sha256_of;
 use crate::queue::{Mode, Queue, QueueError, Respelling};
 use crate::staging::{Unfinished, shards, spread_shards, working_directory};
@@ -70,10 +72,13 @@ impl Directory {
     pub fn open(path: &Path, mode: Mode, reasons: &[Respelling]) -> Result<Self, DirectoryError> {
         let working = working_directory(path);
         refuse_links(path, &working)?;
-        fs::create_dir_all(&working).map_err(|source| DirectoryError::Unwritable {
+        let unwritable = |source| DirectoryError::Unwritable {
             path: path.display().to_string(),
             source,
-        })?;
+        };
+        // The user's directory follows the umask; what is unfinished is for its owner alone.
+        fs::create_dir_all(path).map_err(unwritable)?;
+        private::make_directory(&working).map_err(unwritable)?;
         spread_shards(&working);
         let lock = working.join("lock");
         let held = take_lock(path, &lock)?;
@@ -190,7 +195,7 @@ fn take_lock(path: &Path, lock: &Path) -> Result<File, DirectoryError> {
     };
     loop {
         if let Some(working) = lock.parent() {
-            fs::create_dir_all(working).map_err(unwritable)?;
+            private::make_directory(working).map_err(unwritable)?;
         }
         let mut file = File::options()
             .read(true)

@@ -234,7 +234,7 @@ impl Fetcher {
 
 /// Returns a file that was fetched to its end by a process that did not live to judge it.
 fn left_by_an_earlier_run(location: &Location, staging: &Path) -> Option<Downloaded> {
-    let bytes = std::fs::metadata(staging)
+    let bytes = std::fs::symlink_metadata(staging)
         .ok()
         .filter(std::fs::Metadata::is_file)?
         .len();

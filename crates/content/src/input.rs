@@ -22,7 +22,7 @@ mod table;
 use fields::Row;
 use raw::{Raw, RawLines};
 use records::{Collector, Notation, Record};
-use serde_json::Value;
+use serde_json::value::RawValue;
 use table::Table;
 
 /// Longest line, or CSV record, in bytes.
@@ -30,6 +30,10 @@ const LINE_LIMIT_BYTES: usize = 64 * 1024;
 
 /// The longest file that is read as a whole, in bytes.
 const LONGEST_ARRAY_BYTES: u64 = 256 << 20;
+/// The longest item of such a file. An abstract and a thousand authors fit.
+const LONGEST_ITEM_BYTES: usize = 1 << 20;
+/// How the problem of a list begins that cannot be read to its end.
+const ENDS_LIST: &str = "the list cannot be read any further";
 
 /// Most lines of one CSV record. A stray quote is found out after as many.
 const MOST_JOINED_LINES: usize = 100;
@@ -87,6 +91,14 @@ pub struct InputReader<R> {
     shape: Shape,
 }
 
+impl BadLine {
+    /// Tells whether nothing of the list can be read behind it.
+    #[must_use]
+    pub fn ends_list(&self) -> bool {
+        self.number == 0 || self.problem.starts_with(ENDS_LIST)
+    }
+}
+
 #[derive(Debug)]
 enum Shape {
     Unknown,
@@ -98,7 +110,7 @@ enum Shape {
     /// Records of several lines.
     Records(Collector),
     /// An array of items, read as a whole.
-    Items(std::vec::IntoIter<Value>, u64),
+    Items(std::vec::IntoIter<Box<RawValue>>, u64),
 }
 
 impl<R: BufRead> InputReader<R> {
@@ -227,9 +239,9 @@ impl<R: BufRead> InputReader<R> {
             return None;
         }
         let items = match self.lines.rest(LONGEST_ARRAY_BYTES) {
-            Ok(bytes) => serde_json::from_slice::<Vec<Value>>(&bytes)
+            Ok(bytes) => serde_json::from_slice::<Vec<Box<RawValue>>>(&bytes)
                 .map_err(|error| format!("it is not a CSL-JSON file: {error}")),
-            Err(error) => Err(format!("the list cannot be read any further: {error}")),
+            Err(error) => Err(format!("{ENDS_LIST}: {error}")),
         };
         let (items, problem) =
             items.map_or_else(|problem| (Vec::new(), Some(problem)), |items| (items, None));
@@ -249,14 +261,20 @@ impl<R: BufRead> InputReader<R> {
         let item = items.next()?;
         let at = *number;
         *number += 1;
-        Some(match json::csl(&item).and_then(Row::into_work) {
+        let text = item.get();
+        let row = if text.len() > LONGEST_ITEM_BYTES {
+            Err("it is longer than 1 MiB".to_owned())
+        } else {
+            json::csl(text)
+        };
+        Some(match row.and_then(Row::into_work) {
             Ok((work, ignored)) => Ok(Line {
                 number: at,
                 work,
                 ignored,
                 said: None,
             }),
-            Err(problem) => Err(bad(at, item.to_string().as_bytes(), &problem)),
+            Err(problem) => Err(bad(at, text.as_bytes(), &problem)),
         })
     }
 
@@ -350,6 +368,6 @@ fn unreadable(number: u64, error: &io::Error) -> BadLine {
     BadLine {
         number,
         text_preview: String::new(),
-        problem: format!("the list cannot be read any further: {error}"),
+        problem: format!("{ENDS_LIST}: {error}"),
     }
 }

@@ -9,6 +9,7 @@
 mod artifact;
 mod blocking;
 pub mod bot_challenge;
+mod bounded_json;
 mod charset;
 pub mod config;
 mod digest;

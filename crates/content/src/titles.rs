@@ -46,11 +46,17 @@ pub enum Likeness {
     Different,
 }
 
-/// Returns a title without markup and entities and with its white space tidied; `None` when nothing
-/// is left.
+/// The longest text that is read for a title, in bytes.
+const MAX_TITLE_BYTES: usize = 4 << 10;
+
+/// Returns a title without markup, entities and control characters, with its white space tidied and
+/// of a bounded length; `None` when nothing is left.
 #[must_use]
 pub fn clean(text: &str) -> Option<String> {
-    let mut plain = text.to_owned();
+    let end = (0..=text.len().min(MAX_TITLE_BYTES))
+        .rev()
+        .find(|end| text.is_char_boundary(*end));
+    let mut plain = text[..end.unwrap_or(0)].to_owned();
     // Some registries encode twice; a third level was never seen.
     for _ in 0..3 {
         let next = without_entities(&without_markup(&plain));
@@ -59,8 +65,9 @@ pub fn clean(text: &str) -> Option<String> {
         }
         plain = next;
     }
-    let title = plain.split_whitespace().collect::<Vec<_>>().join(" ");
-    (!title.is_empty()).then_some(title)
+    let words = plain.split(|c: char| c.is_whitespace() || c.is_control());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 /// Takes known markup out. Other angle brackets are part of the title.
@@ -251,6 +258,12 @@ mod tests {
             Some("a < b and b > c, A&M; R&D")
         );
         assert_eq!(clean(" <br/> "), None);
+        assert_eq!(
+            clean("red\u{1b}[31m \u{9b}2J\u{7}bell").as_deref(),
+            Some("red [31m 2J bell")
+        );
+        let long = clean(&"é".repeat(1 << 20)).unwrap();
+        assert!(long.len() <= MAX_TITLE_BYTES && long.starts_with('é'));
     }
 
     #[test]

@@ -222,6 +222,12 @@ fn execute_in(global: &Global, loaded: Loaded, mut job: Job<'_>) -> Result<ExitC
     let (store, wire) = (state::open(global, config)?, global.wire()?);
     let reachability = network::reachability(&wire.connect_to);
     let recording = telemetry::begin(global, "download", &loaded, &store)?;
+    if global.deadline.is_some() {
+        output::tell(
+            "docstokg: --deadline bounds single requests of fetch, not a download; \
+             --item-deadline SECONDS bounds each work",
+        );
+    }
     if !global.quiet {
         announce(global, config);
         for line in services::unavailable(&services, &job.options.choice) {

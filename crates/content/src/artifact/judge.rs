@@ -1,6 +1,8 @@
 //! Judging a file by its bytes: is it whole, is it what was wanted, is it a page instead?
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use docstokg_hub::{Head, SavedFile};
@@ -124,7 +126,7 @@ impl Fetcher {
 
     /// Reads a page that came where a file was wanted for the locations that it names.
     async fn page(&self, candidate: &Candidate<'_>, head: &Head, path: &Path) -> Fetched {
-        let Ok(bytes) = std::fs::read(path) else {
+        let Ok(bytes) = beginning_of(path) else {
             return nothing(
                 Reason::HtmlOnly,
                 "the page cannot be read back".to_owned(),
@@ -169,6 +171,15 @@ impl Fetcher {
             head: head.clone(),
         }))
     }
+}
+
+/// Reads as much of a page as any page is read.
+fn beginning_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(landing::MAX_PAGE_BYTES)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Returns what is known about a file before its bytes are judged.

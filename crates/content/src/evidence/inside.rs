@@ -14,6 +14,8 @@ use crate::titles;
 const MAX_FILE_BYTES: u64 = 32 << 20;
 /// The most that any stream of a file may expand to.
 const MAX_STREAM_BYTES: usize = 16 << 20;
+/// The longest value of the information dictionary that is read.
+const MAX_INFO_BYTES: usize = 64 << 10;
 /// How much text of the first page is kept.
 const MAX_TEXT_CHARS: usize = 20_000;
 
@@ -178,7 +180,10 @@ fn take_info(document: &Document, inside: &mut Inside) {
     };
     let text = |key: &[u8]| {
         let (_, object) = document.dereference(info.get(key).ok()?).ok()?;
-        lopdf::decode_text_string(object).ok()
+        let is_short = object
+            .as_str()
+            .is_ok_and(|text| text.len() <= MAX_INFO_BYTES);
+        is_short.then(|| lopdf::decode_text_string(object).ok())?
     };
     for value in INFO_DOI_KEYS.iter().filter_map(|key| text(key)) {
         take_doi(&value, inside);

@@ -34,7 +34,9 @@ pub(super) fn row(text: &str) -> Result<Option<Row>, String> {
 
 /// Reads an item of CSL-JSON, as reference managers write it. Its `id` is a key of theirs and names
 /// nothing.
-pub(super) fn csl(item: &Value) -> Result<Row, String> {
+pub(super) fn csl(item: &str) -> Result<Row, String> {
+    let item: Value =
+        serde_json::from_str(item).map_err(|error| format!("it is not valid JSON: {error}"))?;
     let object = item.as_object().ok_or("it is not a JSON object")?;
     let mut row = Row::default();
     let text = |key: &str| object.get(key).and_then(Value::as_str);

@@ -57,7 +57,7 @@ pub(crate) const NO_PAGE: &str = "no page to read";
 pub(crate) const NO_DOI: &str = "doi.org does not know this DOI";
 
 /// The largest page read, in bytes.
-const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
+pub(crate) const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Reads the page that a work's URL or DOI leads to.
 #[derive(Debug)]

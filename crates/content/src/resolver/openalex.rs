@@ -19,6 +19,7 @@ use super::reply::{doi_path, items, location_at, record, text, title, year};
 use super::settings::Settings;
 use super::spec::{Credential, Endpoint, Need, Recipient, ResolverSpec, SecretHeader, Sent};
 use super::{LookupFailure, Outcome, Resolver, ResolverId};
+use crate::bounded_json;
 use crate::identifier::{Doi, Identifier};
 use crate::location::{Location, Offers, best_first, distinct, joined, link};
 use crate::web::{Answer, Ask, BoxFuture, Web, WebError};
@@ -305,7 +306,7 @@ fn budget_is_spent(answer: &Answer) -> bool {
     if answer.status.as_u16() != 429 {
         return false;
     }
-    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let body = bounded_json::read(&answer.body).unwrap_or_default();
     let credits = |field: &str| body.get(field).and_then(Value::as_f64);
     matches!((credits("creditsRequired"), credits("creditsRemaining")), (Some(required), Some(remaining)) if remaining < required)
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::settings::Settings;
 use super::{LookupFailure, Outcome, ResolverId};
+use crate::bounded_json;
 use crate::identifier::Doi;
 use crate::location::{Location, Offers, link};
 use crate::reason::Reason;
@@ -155,9 +156,7 @@ pub(super) fn record(
 
 /// Reads a body as JSON; pages, empty bodies and broken ones are failures that show how they begin.
 pub(super) fn json(settings: &Settings, answer: &Answer) -> Result<Value, LookupFailure> {
-    let value = serde_json::from_slice::<Value>(&answer.body);
-    value
-        .ok()
+    bounded_json::read(&answer.body)
         .filter(|value| value.is_object() || value.is_array())
         .ok_or_else(|| unreadable(settings, answer, Reason::JsonError, "JSON"))
 }

@@ -205,6 +205,9 @@ fn read_one(
     // The first line goes at once: work can begin.
     let mut most = 1;
     for line in contained(InputReader::new(reader, format), unread) {
+        if line.as_ref().is_err_and(BadLine::ends_list) {
+            unread.store(true, Ordering::Release);
+        }
         batch.push((Arc::clone(&source), line));
         if batch.len() >= most {
             most = BATCH;

@@ -10,6 +10,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::inputs::{Inputs, Read};
+use crate::bounded_json;
 use crate::hub_web::HubWeb;
 use crate::input::{BadLine, Format, InputReader, Line};
 use crate::resolver::settings::Settings;
@@ -224,8 +225,8 @@ impl Pages {
             let wait = match self.web.ask(ask).await {
                 Ok(answer) if answer.status.is_success() => {
                     self.spent = credits_left(&answer) == Some(0);
-                    return serde_json::from_slice(&answer.body)
-                        .map_err(|error| format!("the answer of OpenAlex is not JSON: {error}"));
+                    return bounded_json::read(&answer.body)
+                        .ok_or_else(|| "the answer of OpenAlex cannot be read as JSON".to_owned());
                 }
                 Ok(answer) if matches!(answer.status.as_u16(), 400 | 401 | 403 | 404) => {
                     let text: String = String::from_utf8_lossy(&answer.body)

@@ -5,7 +5,8 @@
 //! next attempt starts anew.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use http::header::{
     ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_RANGE, DATE, ETAG, IF_RANGE, LAST_MODIFIED, RANGE,
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use url::Url;
@@ -87,14 +89,15 @@ impl Partial {
     /// Adds what asks for the rest, if there is a beginning that can be gone on with. Returns its
     /// length.
     pub(crate) fn ask_for_rest(&mut self, url: &Url, headers: &mut HeaderMap) -> Option<u64> {
-        let text = std::fs::read(&self.note);
+        let text = read_note(&self.note);
         // One that cannot be read is in the way all the same.
         self.noted = !text
             .as_ref()
             .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         let note: Note = serde_json::from_slice(&text.ok()?).ok()?;
-        let length = std::fs::metadata(&self.part).ok()?.len();
-        if length == 0 || note.url != fingerprint(url) {
+        let part = std::fs::symlink_metadata(&self.part).ok()?;
+        let length = part.len();
+        if !part.is_file() || length == 0 || note.url != fingerprint(url) {
             return None;
         }
         let validator = HeaderValue::from_str(&note.validator).ok()?;
@@ -172,10 +175,11 @@ impl Partial {
         let (mut hash, mut ends) = (Sha256::new(), Ends::default());
         let Start::After(length) = start else {
             self.forget();
+            // Whatever lies there is not written through: it may be a link.
+            remove(&self.part)?;
             let file = File::options()
                 .write(true)
-                .create(true)
-                .truncate(true)
+                .create_new(true)
                 .open(&self.part)?;
             return Ok(Begun {
                 file,
@@ -184,7 +188,14 @@ impl Partial {
                 bytes: 0,
             });
         };
-        let mut file = File::options().read(true).write(true).open(&self.part)?;
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(no_follow())
+            .open(&self.part)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("the part file is not a file"));
+        }
         let mut buffer = vec![0; 256 << 10];
         let mut left = length;
         while left > 0 {
@@ -228,7 +239,7 @@ impl Partial {
             })
         {
             // Without a note the next attempt starts anew.
-            self.noted = std::fs::write(&self.note, text).is_ok();
+            self.noted = write_note(&self.note, &text).is_ok();
         }
     }
 
@@ -242,6 +253,39 @@ impl Partial {
         if std::mem::take(&mut self.noted) {
             let _ = std::fs::remove_file(&self.note);
         }
+    }
+}
+
+/// Returns the flags with which no link is opened, and no other end of a pipe waited for.
+fn no_follow() -> i32 {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    i32::try_from(flags.bits()).unwrap_or_default()
+}
+
+/// The longest note that is read.
+const MAX_NOTE_BYTES: u64 = 64 << 10;
+
+fn read_note(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::options()
+        .read(true)
+        .custom_flags(no_follow())
+        .open(path)?;
+    let mut text = Vec::new();
+    file.take(MAX_NOTE_BYTES).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+fn write_note(path: &Path, text: &[u8]) -> io::Result<()> {
+    remove(path)?;
+    let mut file = File::options().write(true).create_new(true).open(path)?;
+    file.write_all(text)
+}
+
+/// Removes a file or a link, where there is one.
+fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 

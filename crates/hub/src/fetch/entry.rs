@@ -16,6 +16,14 @@ use crate::target::Target;
 /// How long a retry whose wait is bounded may wait in the queue of its host.
 const RETRY_ENTRY: Duration = Duration::from_secs(60);
 
+/// A crawl delay from which on requests are not queued for it: the caller learns when to come back.
+const LONG_DELAY: Duration = Duration::from_secs(600);
+
+fn has_long_delay(target: &Target) -> bool {
+    let delay = target.route.site.key.crawl_delay;
+    delay.is_some_and(|delay| delay >= LONG_DELAY)
+}
+
 impl Inner {
     /// Says how long an attempt may wait, and for what.
     pub(super) fn terms(
@@ -39,6 +47,7 @@ impl Inner {
             _ if is_retry => deadline,
             RateWait::Policy => now + target.route.site.rules.max_delay,
             RateWait::None => now,
+            RateWait::Deadline if has_long_delay(target) => track.deadline.min(now + LONG_DELAY),
             RateWait::Deadline => track.deadline,
             RateWait::AtMost(most) => now + most,
         };

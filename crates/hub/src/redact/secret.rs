@@ -1,7 +1,7 @@
 //! What is a secret: by the name of a parameter, or by the look of a value. Pure.
 
 /// Names of parameters that are secrets as a whole, written as one word in lower case.
-const SECRET_NAMES: [&str; 19] = [
+const SECRET_NAMES: [&str; 24] = [
     "auth",
     "authorization",
     "bearer",
@@ -21,6 +21,11 @@ const SECRET_NAMES: [&str; 19] = [
     "otp",
     "pin",
     "csrf",
+    "pass",
+    "sessid",
+    "phpsessid",
+    "jsessionid",
+    "gda",
 ];
 
 /// Words that make a name secret if it ends with them, in whatever spelling: `authtoken`,

@@ -97,3 +97,35 @@ fn a_rest_that_is_not_all_of_it_or_of_another_version_is_not_appended() {
         assert!(whole(&path), "two versions were joined");
     }
 }
+
+#[test]
+fn a_part_file_that_is_a_link_or_no_file_is_replaced_and_not_written_through() {
+    let victim = |directory: &std::path::Path| directory.join("victim");
+    for kind in ["link", "dangling", "pipe"] {
+        let (world, path, directory) = resuming(|body| Reply::ok(body.to_vec()));
+        let part = directory.path().join("file.part");
+        let victim = victim(directory.path());
+        match kind {
+            "pipe" => {
+                let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+                let fifo = rustix::fs::FileType::Fifo;
+                rustix::fs::mknodat(rustix::fs::CWD, &part, fifo, mode, 0).expect("a pipe");
+            }
+            _ => {
+                if kind == "link" {
+                    std::fs::write(&victim, "precious").expect("a file");
+                }
+                std::os::unix::fs::symlink(&victim, &part).expect("a link");
+            }
+        }
+        let to = path.clone();
+        let done = world
+            .run(|hub| async move { hub.download_resumable(get("http://a.example/f"), &to).await })
+            .expect("an answer");
+        assert!(done.file.is_some() && whole(&path), "{kind}");
+        match std::fs::read_to_string(&victim) {
+            Ok(text) => assert_eq!((kind, text.as_str()), ("link", "precious")),
+            Err(_) => assert_ne!(kind, "link"),
+        }
+    }
+}
