@@ -10,6 +10,7 @@ use docstokg_stores::private;
 
 use crate::digest::sha256_of;
 use crate::queue::{Mode, Queue, QueueError, Respelling};
+use crate::scheduler::Ended;
 use crate::staging::{Unfinished, shards, spread_shards, working_directory};
 
 /// Why a directory cannot be worked on.
@@ -51,6 +52,18 @@ pub enum UnfinishedFiles {
     Keep,
     /// No item is left that needs them.
     Remove,
+}
+
+impl UnfinishedFiles {
+    /// Returns what becomes of them after a run that ended in this way.
+    #[must_use]
+    pub fn after(ended: &Ended) -> Self {
+        if *ended == Ended::Complete {
+            Self::Remove
+        } else {
+            Self::Keep
+        }
+    }
 }
 
 /// An out directory, locked as long as this lives.

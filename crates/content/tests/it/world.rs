@@ -198,11 +198,7 @@ impl World {
             report(&queue, &told, "run", &counters.counters(), Timestamp::EPOCH)
                 .await
                 .unwrap();
-            directory.clean_up(if ended == Ended::Complete {
-                UnfinishedFiles::Remove
-            } else {
-                UnfinishedFiles::Keep
-            });
+            directory.clean_up(UnfinishedFiles::after(&ended));
             ended
         });
         (

@@ -43,11 +43,7 @@ pub(super) fn finish(
         }
     };
     directory.queue.close();
-    directory.clean_up(if ended == Ended::Complete {
-        UnfinishedFiles::Remove
-    } else {
-        UnfinishedFiles::Keep
-    });
+    directory.clean_up(UnfinishedFiles::after(&ended));
     let code = exit_code(&ended, &report, is_partial);
     if global.json {
         let mut shown =
