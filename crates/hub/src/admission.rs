@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use docstokg_policy::breaker::{State, Transition};
+use docstokg_policy::breaker::{OpenReason, State, Transition};
 use docstokg_policy::site::Permit;
 use docstokg_stores::{Answer, SiteHandle, SiteKey, StateStore};
 use parking_lot::Mutex;
@@ -92,6 +92,9 @@ impl SiteAdmission {
         };
         // A store that does not answer shows nothing; the breaker holds all the same.
         match (transition.to, transition.reset, &transition.reason) {
+            (State::Open, Some(reset), Some(OpenReason::EarlyProbeFailed)) => {
+                drop(store.site(key).block(reset, &OpenReason::ProbeFailed));
+            }
             (State::Open, Some(reset), Some(reason)) => drop(store.site(key).block(reset, reason)),
             (State::Closed, ..) => drop(store.site(key).unblock()),
             _ => {}

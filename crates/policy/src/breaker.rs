@@ -5,7 +5,7 @@
 //! or an operator stated. To the outside a blocked host is open, with the reason of the block; when
 //! a block ends the host is half-open. Time alone leads from open to half-open. A result counts
 //! only in the generation in which its request was admitted: what was sent before an open or a
-//! block began neither closes nor lengthens it.
+//! block began neither closes nor lengthens it. `early` has the schedule of probes of an outage.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::role::Role;
 use crate::time::BootInstant;
 
+mod early;
 mod lease;
 mod policy;
 mod settle;
@@ -22,6 +23,7 @@ mod state;
 mod trip;
 
 pub use policy::{BreakerPolicy, RollingWindow};
+pub use settle::Settlement;
 pub use state::{Admission, OpenReason, State, Transition};
 use trip::{Past, Trip};
 
@@ -39,7 +41,8 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// Returns the generation: it increases whenever an open or a block begins.
+    /// Returns the generation: it increases whenever an open or a block begins, and when a probe
+    /// fails.
     #[inline]
     #[must_use]
     pub fn generation(&self) -> u32 {
@@ -131,10 +134,14 @@ impl Breaker {
                 probing: false,
             };
         }
+        let is_early = self.probes_early(policy, now);
+        let most = policy.trial_calls[role.index()] as usize;
+        let most = if is_early { most.min(1) } else { most };
+        // Early probes of all roles count together.
         let mut out = trip
             .leases
             .iter()
-            .filter(|lease| lease.role == role && lease.expires > now);
+            .filter(|lease| (is_early || lease.role == role) && lease.expires > now);
         if let Some(id) = held
             && out.clone().any(|lease| lease.id == id)
         {
@@ -142,7 +149,7 @@ impl Breaker {
                 jitter: Duration::ZERO,
             };
         }
-        if out.clone().count() < policy.trial_calls[role.index()] as usize {
+        if out.clone().count() < most {
             return Admission::Probe {
                 jitter: policy.jitter,
             };
@@ -207,12 +214,13 @@ impl Breaker {
         }
         if let Some(past) = self.past.as_deref_mut() {
             for instant in [
-                &mut past.closed_at,
+                &mut past.turned_at,
                 &mut past.failed_at,
                 &mut past.throttled_at,
             ]
             .into_iter()
             .chain(&mut past.recent)
+            .filter(|instant| **instant > BootInstant::ZERO)
             {
                 *instant = shift(*instant);
             }

@@ -26,7 +26,13 @@ use docstokg_policy::windows::Windows;
 
 use crate::handle::{Answer, BudgetKey, SiteHandle, StateStore};
 
+mod probes;
 pub mod wrapper;
+
+pub use probes::{
+    an_outage_is_probed_early_by_one_request_at_a_time,
+    half_open_admits_no_more_than_its_trial_calls,
+};
 
 /// Runs the whole contract against a store that no other test uses.
 pub fn run_all(store: &dyn StateStore) {
@@ -42,6 +48,7 @@ pub fn run_all(store: &dyn StateStore) {
     failures_add_up_over_handles(store);
     a_block_is_obeyed_by_the_very_next_enter(store);
     half_open_admits_no_more_than_its_trial_calls(store);
+    an_outage_is_probed_early_by_one_request_at_a_time(store);
     concurrent_callers_get_exactly_the_limit(store);
 }
 
@@ -327,28 +334,6 @@ pub fn a_block_is_obeyed_by_the_very_next_enter(store: &dyn StateStore) {
     ));
     arrive(operator.site.unblock());
     worker.go();
-}
-
-/// While half-open no more probes are in flight than allowed, through however many handles; a probe
-/// result ends it.
-pub fn half_open_admits_no_more_than_its_trial_calls(store: &dyn StateStore) {
-    let clients = [0, 1].map(|_| Client::new(store, "half-open", &[100]));
-    arrive(clients[0].site.block(
-        Duration::from_micros(1),
-        &OpenReason::Operator("conformance".into()),
-    ));
-    let probe = loop {
-        if let Entry::Go(permit) = clients[0].enter() {
-            break permit;
-        }
-    };
-    assert!(probe.probe);
-    assert!(matches!(
-        clients[1].refused(),
-        RefusalReason::Open { probing: true, .. }
-    ));
-    clients[0].settle(&probe, Outcome::Success);
-    assert!(!clients[1].go().probe);
 }
 
 /// Concurrent callers together get exactly the limit.

@@ -58,7 +58,7 @@ fn a_line_of_hours_does_not_outlast_the_time_of_a_work() {
 #[test]
 fn a_breaker_that_opens_in_mid_run_does_not_either() {
     let yaml = format!(
-        "{FREE}\nbreakers: {{ hosts: {{ h0.example: {{ fail_max: 1, reset_timeout_s: 900 }} }} }}"
+        "{FREE}\nbreakers: {{ hosts: {{ h0.example: {{ fail_max: 1, reset_timeout_s: 900, early_probes: false }} }} }}"
     );
     let (ended, took, reasons) = run(without_robots(|_| Reply::status(503)), &yaml);
     assert!(matches!(ended, Ended::Complete), "{ended:?}");

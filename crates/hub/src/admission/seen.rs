@@ -109,7 +109,12 @@ impl Seen {
         }
         let (reset, reason) = (
             open.map(|(until, _)| until.since(now)),
-            open.map(|(_, reason)| reason.clone()),
+            open.map(|(_, reason)| match (from, reason) {
+                // Failures in a row open a closed breaker. A half-open one that is open for them
+                // again is in the same outage.
+                (State::HalfOpen, OpenReason::Consecutive) => OpenReason::EarlyProbeFailed,
+                (_, reason) => reason.clone(),
+            }),
         );
         Some(Transition {
             from,

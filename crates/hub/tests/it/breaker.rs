@@ -12,9 +12,10 @@ mod half_open;
 // Requests that wait for the end of a block.
 mod waiting;
 
+/// A breaker with a fixed reset.
 fn flags(breaker: &str) -> Flags {
     Flags {
-        breaker: vec![format!("a.example={breaker}")],
+        breaker: vec![format!("a.example={breaker},early_probes:false")],
         rate: vec![
             "a.example:metadata=rates:1000/SECOND".into(),
             "a.example:artifact=rates:1000/SECOND".into(),
@@ -279,7 +280,7 @@ fn an_origin_that_ends_every_connection_opens_its_breaker() {
 #[test]
 fn a_resolver_has_a_breaker_of_its_own_and_a_host_that_refuses_costs_it_nothing() {
     let mut flags = flags("fail_max:100,reset:60");
-    flags.breaker_resolver = vec!["unpaywall=fail_max:2,reset:45".into()];
+    flags.breaker_resolver = vec!["unpaywall=fail_max:2,reset:45,early_probes:false".into()];
     let origins = [
         Origin::new("a.example").route("/", [Reply::status(503)]),
         Origin::new("b.example"),

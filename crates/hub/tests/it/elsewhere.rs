@@ -35,9 +35,9 @@ impl World {
     fn hub(&self, notes: &Arc<Notes>) -> Hub {
         let flags = Flags {
             breaker: vec![
-                "gone.example=fail_max:2,reset:60".into(),
-                "weak.example=fail_max:2,reset:60,trial_calls.metadata:1".into(),
-                "files.example=roles.artifact.fail_max:2,roles.artifact.reset_timeout_s:600".into(),
+                "gone.example=fail_max:2,reset:60,early_probes:false".into(),
+                "weak.example=fail_max:2,reset:60,early_probes:false,trial_calls.metadata:1".into(),
+                "files.example=early_probes:false,roles.artifact.fail_max:2,roles.artifact.reset_timeout_s:600".into(),
             ],
             ..Flags::default()
         };

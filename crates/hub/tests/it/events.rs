@@ -77,7 +77,7 @@ fn an_open_a_denial_and_a_probe_that_fails_and_one_that_succeeds() {
         "/",
         [Reply::status(503), Reply::status(503), Reply::ok("fine")],
     );
-    let world = world(origin, "fail_max:1,reset:10");
+    let world = world(origin, "fail_max:1,reset:10,early_probes:false");
     let once = || get("http://a.example/").repeatable(docstokg_hub::Repeatable::No);
     for _ in 0..2 {
         let _ = world.run(move |hub| async move { hub.fetch(once()).await });

@@ -165,7 +165,7 @@ fn a_stream_that_is_refused_once_is_no_failure_and_an_origin_that_refuses_all_is
             .route("/once", replies)
             .route("/ever", std::iter::repeat_n(Reply::dead(Piece::Cut), 99));
         let flags = Flags {
-            breaker: vec!["modern.example=fail_max:1".into()],
+            breaker: vec!["modern.example=fail_max:1,early_probes:false".into()],
             ..rates(&["modern.example:metadata=rates:1000/SECOND"])
         };
         let (web, _listener, hub) = world(origin, 10_000, flags).await;

@@ -138,7 +138,7 @@ fn a_request_never_refuses_itself() {
     // Its own failures open the breaker; its retry comes when the breaker lets it, not before and
     // not never.
     let flags = Flags {
-        breaker: vec!["a.example=fail_max:2,reset:30".into()],
+        breaker: vec!["a.example=fail_max:2,reset:30,early_probes:false".into()],
         ..Flags::default()
     };
     let origin = Origin::new("a.example").route(
@@ -196,7 +196,7 @@ fn an_answer_that_does_not_begin_is_a_timeout() {
 #[test]
 fn a_retry_whose_wait_is_bounded_does_not_wait_for_a_host_that_was_paused_meanwhile() {
     let flags = Flags {
-        breaker: vec!["a.example=fail_max:2,reset:3600".to_owned()],
+        breaker: vec!["a.example=fail_max:2,reset:3600,early_probes:false".to_owned()],
         ..Flags::default()
     };
     let world = World::new(

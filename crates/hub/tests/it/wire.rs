@@ -101,7 +101,7 @@ fn a_connection_that_ends_between_two_requests_is_no_failure_and_a_new_one_that_
             };
             let hub = |listener: &Listener| {
                 let flags = Flags {
-                    breaker: vec!["a.example=fail_max:1".into()],
+                    breaker: vec!["a.example=fail_max:1,early_probes:false".into()],
                     ..Flags::default()
                 };
                 trusting(config(flags), &format!("a.example:{port}"), listener, &pem)

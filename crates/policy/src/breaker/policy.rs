@@ -19,7 +19,7 @@ pub struct RollingWindow {
 pub struct BreakerPolicy {
     /// Failures in a row that open it.
     pub fail_max: NonZeroU32,
-    /// How long the first open lasts.
+    /// How long the first open lasts; with early probes, the longest wait for one.
     pub reset: Duration,
     /// The longest that repeated opens lengthen to.
     pub reset_ceiling: Duration,
@@ -36,6 +36,8 @@ pub struct BreakerPolicy {
     /// Throttling answers to requests sent before the last one that counted are the same
     /// congestion: they count once.
     pub one_failure_per_epoch: bool,
+    /// Whether an open by failures and connection faults is probed before its reset ends.
+    pub early_probes: bool,
     /// Decide and record, but refuse nothing.
     pub shadow: bool,
 }
@@ -52,6 +54,7 @@ impl Default for BreakerPolicy {
             jitter: Duration::from_millis(150),
             throttle_block: None,
             one_failure_per_epoch: false,
+            early_probes: true,
             shadow: false,
         }
     }

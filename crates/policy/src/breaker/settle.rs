@@ -3,12 +3,34 @@
 use std::time::Duration;
 
 use super::trip::{Block, Past, Trip};
-use super::{Breaker, BreakerPolicy, OpenReason, State, Transition};
+use super::{Breaker, BreakerPolicy, OpenReason, State, Transition, early};
 use crate::classify::Outcome;
 use crate::time::BootInstant;
 
+/// The result of a request, as a breaker counts it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settlement {
+    /// What it means.
+    pub outcome: Outcome,
+    /// The generation in which the request was admitted.
+    pub generation: u32,
+    /// When it was sent.
+    pub sent: BootInstant,
+    /// A random share in 0..1, for the wait before the next probe.
+    pub jitter_sample: f64,
+}
+
+/// How an open begins.
+struct Opening {
+    reason: OpenReason,
+    /// How long it lasts, where that is not the reset.
+    length: Option<Duration>,
+    /// The jitter sample of early probes, where they apply.
+    early: Option<f64>,
+}
+
 impl Breaker {
-    /// Counts the outcome of a request that was admitted in `generation` and sent at `sent`.
+    /// Counts the result of a request.
     ///
     /// A result of an older generation changes nothing. Success and neutral answers both prove that
     /// the origin is up and close a half-open breaker; in a closed one a success clears the
@@ -16,12 +38,11 @@ impl Breaker {
     pub fn settle(
         &mut self,
         policy: &BreakerPolicy,
-        outcome: Outcome,
-        generation: u32,
-        sent: BootInstant,
+        settlement: &Settlement,
         now: BootInstant,
     ) -> Option<Transition> {
-        if generation != self.generation {
+        let Settlement { outcome, sent, .. } = *settlement;
+        if settlement.generation != self.generation {
             return None;
         }
         match outcome {
@@ -45,7 +66,10 @@ impl Breaker {
                 if outcome == Outcome::Throttled {
                     self.past().throttled_at = now;
                 }
-                self.fail(policy, now)
+                // A throttled origin is up: it says when to come back, or the reset holds.
+                let early = (policy.early_probes && outcome == Outcome::Failure)
+                    .then_some(settlement.jitter_sample);
+                self.fail(policy, early, now)
             }
         }
     }
@@ -60,7 +84,7 @@ impl Breaker {
         self.failures = 0;
         let past = self.past();
         past.recent.clear();
-        past.closed_at = now;
+        past.turned_at = now;
         Transition {
             from: State::HalfOpen,
             to: State::Closed,
@@ -70,15 +94,26 @@ impl Breaker {
         }
     }
 
-    fn fail(&mut self, policy: &BreakerPolicy, now: BootInstant) -> Option<Transition> {
+    fn fail(
+        &mut self,
+        policy: &BreakerPolicy,
+        early: Option<f64>,
+        now: BootInstant,
+    ) -> Option<Transition> {
         self.failures = self.failures.saturating_add(1);
         self.past().failed_at = now;
         if let Some(trip) = &self.trip {
-            return if trip.half_open {
-                Some(self.open(policy, OpenReason::ProbeFailed, None, now))
-            } else {
-                None
-            };
+            if !trip.half_open {
+                return None;
+            }
+            return self.await_next_probe(policy, early, now).or_else(|| {
+                let opening = Opening {
+                    reason: OpenReason::ProbeFailed,
+                    length: None,
+                    early,
+                };
+                Some(self.open(policy, opening, now))
+            });
         }
         if let Some(window) = policy.window {
             let threshold = window.threshold_failures.get() as usize;
@@ -92,36 +127,45 @@ impl Breaker {
                 recent.pop_front();
             }
             if recent.len() >= threshold {
-                return Some(self.open(
-                    policy,
-                    OpenReason::RollingWindow,
-                    Some(window.cooldown),
-                    now,
-                ));
+                // Failures between successes are not an outage that a probe can see the end of: the
+                // configured cooldown holds.
+                let opening = Opening {
+                    reason: OpenReason::RollingWindow,
+                    length: Some(window.cooldown),
+                    early: None,
+                };
+                return Some(self.open(policy, opening, now));
             }
         }
-        (self.failures >= policy.fail_max.get())
-            .then(|| self.open(policy, OpenReason::Consecutive, None, now))
+        (self.failures >= policy.fail_max.get()).then(|| {
+            let opening = Opening {
+                reason: OpenReason::Consecutive,
+                length: None,
+                early,
+            };
+            self.open(policy, opening, now)
+        })
     }
 
-    fn open(
-        &mut self,
-        policy: &BreakerPolicy,
-        reason: OpenReason,
-        length: Option<Duration>,
-        now: BootInstant,
-    ) -> Transition {
+    fn open(&mut self, policy: &BreakerPolicy, opening: Opening, now: BootInstant) -> Transition {
+        let Opening {
+            reason,
+            length,
+            early,
+        } = opening;
         let (from, was_closed) = (self.state(now), self.trip.is_none());
         let past = self.past();
         if was_closed
             && past.opens > 0
-            && past.closed_at + policy.reset_after(past.opens, past.learned_reset) <= now
+            && past.turned_at + policy.reset_after(past.opens, past.learned_reset) <= now
         {
             past.opens = 0;
         }
         past.opens = past.opens.saturating_add(1);
         past.recent.clear();
         let reset = length.unwrap_or_else(|| policy.reset_after(past.opens, past.learned_reset));
+        let reset = early.map_or(reset, |sample| early::wait(Duration::ZERO, reset, sample));
+        past.turned_at = early.map_or(BootInstant::ZERO, |_| now.max(BootInstant::from_micros(1)));
         self.generation = self.generation.wrapping_add(1);
         self.trip = Some(Box::new(Trip::new(now + reset, reason.clone(), None)));
         Transition {
@@ -153,6 +197,13 @@ impl Breaker {
                 trip.block = Some(Block { until, reason });
             }
             return None;
+        }
+        // A block of a closed breaker is not an outage; one of a half-open breaker leaves it as it
+        // was.
+        if from == State::Closed
+            && let Some(past) = self.past.as_deref_mut()
+        {
+            past.turned_at = BootInstant::ZERO;
         }
         self.generation = self.generation.wrapping_add(1);
         let block = Some(Block {

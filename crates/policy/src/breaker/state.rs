@@ -23,6 +23,9 @@ pub enum OpenReason {
     ProbeFailed,
     /// A throttling answer without Retry-After, where config sets a block for those.
     Throttled,
+    /// A probe of a running outage failed, and the next one is awaited: not a new open. A change of
+    /// state has this reason, a breaker keeps the one of its open.
+    EarlyProbeFailed,
 }
 
 impl OpenReason {
@@ -35,6 +38,7 @@ impl OpenReason {
             "retry-after" => Self::RetryAfter,
             "probe-failed" => Self::ProbeFailed,
             "throttled" => Self::Throttled,
+            "early-probe-failed" => Self::EarlyProbeFailed,
             _ => Self::Operator(word.strip_prefix("cli-open:")?.into()),
         })
     }
@@ -49,6 +53,7 @@ impl fmt::Display for OpenReason {
             Self::Operator(text) => return write!(f, "cli-open:{text}"),
             Self::ProbeFailed => "probe-failed",
             Self::Throttled => "throttled",
+            Self::EarlyProbeFailed => "early-probe-failed",
         })
     }
 }

@@ -73,7 +73,9 @@ pub(super) struct Past {
     /// How often in a row a server asked for more than the configured reset.
     pub(super) outlasted: u32,
     pub(super) learned_reset: Duration,
-    pub(super) closed_at: BootInstant,
+    /// When it closed last; while it is open or half-open, when the outage opened it first, or
+    /// zero where early probes do not apply.
+    pub(super) turned_at: BootInstant,
     pub(super) failed_at: BootInstant,
     pub(super) throttled_at: BootInstant,
     pub(super) recent: VecDeque<BootInstant>,

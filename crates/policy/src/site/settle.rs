@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Ask, Permit, Site};
 use crate::adaptive::{AdaptivePolicy, Adjustment};
-use crate::breaker::{OpenReason, State, Transition};
+use crate::breaker::{OpenReason, Settlement, State, Transition};
 use crate::classify::Outcome;
 use crate::time::BootInstant;
 
@@ -72,6 +72,15 @@ impl Condition {
     }
 }
 
+fn settlement(ask: &Ask<'_>, permit: &Permit, outcome: Outcome, sent: BootInstant) -> Settlement {
+    Settlement {
+        outcome,
+        generation: permit.generation,
+        sent,
+        jitter_sample: ask.jitter_sample,
+    }
+}
+
 impl Site {
     /// Releases the lease of a probe when its headers have arrived, before the body is read.
     ///
@@ -90,7 +99,8 @@ impl Site {
         self.touched = true;
         let breaker = self.breaker_for(ask);
         let released = breaker.release(permit.id);
-        let transition = breaker.settle(ask.breaker, outcome, permit.generation, permit.stamp, now);
+        let settlement = settlement(ask, permit, outcome, permit.stamp);
+        let transition = breaker.settle(ask.breaker, &settlement, now);
         Settled {
             wakes: released || transition.is_some(),
             transition,
@@ -115,13 +125,8 @@ impl Site {
         }
         let breaker = self.breaker_for(ask);
         let released = permit.probe && breaker.release(permit.id);
-        let mut transition = breaker.settle(
-            ask.breaker,
-            report.outcome,
-            permit.generation,
-            report.sent,
-            now,
-        );
+        let settlement = settlement(ask, permit, report.outcome, report.sent);
+        let mut transition = breaker.settle(ask.breaker, &settlement, now);
         if matches!(report.outcome, Outcome::Failure | Outcome::Throttled) {
             let stated = report.retry_after.map(|asked| {
                 (

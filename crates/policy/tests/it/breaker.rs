@@ -13,6 +13,10 @@ use crate::support::{ask, at, ms};
 
 // What an observer can know about a breaker under random steps.
 mod model;
+// What the description of early probes says.
+mod oracle;
+// Early probes against that description.
+mod outage;
 
 fn policy() -> BreakerPolicy {
     BreakerPolicy {
@@ -26,6 +30,7 @@ fn policy() -> BreakerPolicy {
             cooldown: ms(700),
         }),
         jitter: Duration::ZERO,
+        early_probes: false,
         ..BreakerPolicy::default()
     }
 }
@@ -33,6 +38,18 @@ fn policy() -> BreakerPolicy {
 /// Random interleavings keep every promise, and together they visit every state.
 #[test]
 fn any_interleaving_keeps_the_promises_and_every_state_is_visited() {
+    visit_every_state(&policy());
+}
+
+#[test]
+fn with_early_probes_any_interleaving_keeps_the_promises() {
+    visit_every_state(&BreakerPolicy {
+        early_probes: true,
+        ..policy()
+    });
+}
+
+fn visit_every_state(policy: &BreakerPolicy) {
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases: 3_000,
         ..ProptestConfig::default()
@@ -42,7 +59,7 @@ fn any_interleaving_keeps_the_promises_and_every_state_is_visited() {
         std::cell::RefCell::new(BTreeSet::new()),
     );
     let outcome = runner.run(&proptest::collection::vec(any_step(), 1..80), |steps| {
-        let model = Model::run(&steps)?;
+        let model = Model::run(policy, &steps)?;
         states.borrow_mut().extend(model.states);
         reasons.borrow_mut().extend(model.reasons);
         Ok(())

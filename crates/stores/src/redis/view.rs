@@ -119,7 +119,7 @@ fn breaker_of(table: &Value) -> Result<Breaker, Malformed> {
             "opens": whole(&past["o"]),
             "outlasted": whole(&past["x"]),
             "learned_reset": length(&past["l"]),
-            "closed_at": whole(&past["c"]),
+            "turned_at": whole(&past["c"]),
             "failed_at": whole(&past["d"]),
             "throttled_at": whole(&past["h"]),
             "recent": list(&past["r"]).into_iter().map(whole).collect::<Vec<_>>(),

@@ -243,10 +243,11 @@ impl SiteHandle for SplitSite {
             .lock()
             .remove(&permit.id)
             .unwrap_or_else(|| permit.clone());
-        let settled = self
-            .0
-            .breakers
-            .settle(&Parts::for_breaker(ask), &of_breaker, report);
+        let of_request = Ask {
+            jitter_sample: ask.jitter_sample,
+            ..Parts::for_breaker(ask)
+        };
+        let settled = self.0.breakers.settle(&of_request, &of_breaker, report);
         let report = Report {
             retry_after: None,
             ..*report

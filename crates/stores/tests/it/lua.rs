@@ -4,9 +4,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use docstokg_stores::redis::RedisStore;
+use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestRunner};
 
-use self::event::{Event, Rules, any_event, any_rules};
+use self::event::{Event, Rules, any_event, any_outage_event, any_rules, outage_rules};
 use self::world::World;
 use crate::clock::ManualClock;
 use crate::server::Server;
@@ -20,31 +21,52 @@ const START: u64 = 1_700_000_000_000_000;
 
 #[test]
 fn the_lua_implementation_agrees_with_the_pure_functions() {
+    agree("lua", any_rules(), any_event(), 160);
+}
+
+#[test]
+fn outages_agree_as_well() {
+    let early_failures = agree("outage", outage_rules(), any_outage_event(), 60);
+    assert!(
+        early_failures > 40,
+        "{early_failures} early probes have failed"
+    );
+}
+
+/// Runs random events under random rules, and returns how many early probes have failed.
+fn agree(
+    name: &str,
+    rules: impl Strategy<Value = Rules>,
+    event: impl Strategy<Value = Event>,
+    cases: u32,
+) -> u64 {
     let server = Server::start();
     let clock = ManualClock::at(1);
     let store = RedisStore::open(&server.dsn(), clock.shared()).expect("a store");
-    let runs = AtomicU64::new(0);
+    let (runs, early_failures) = (AtomicU64::new(0), AtomicU64::new(0));
     let mut runner = TestRunner::new(Config {
-        cases: 160,
+        cases,
         max_shrink_iters: 400,
         failure_persistence: None,
         ..Config::default()
     });
     let outcome = runner.run(
-        &(any_rules(), proptest::collection::vec(any_event(), 1..120)),
+        &(rules, proptest::collection::vec(event, 1..120)),
         |(rules, events)| {
             let run = runs.fetch_add(1, Ordering::SeqCst);
             clock.set(START);
-            let mut world = World::new(&store, &clock, &format!("lua-{run}"), &rules);
+            let mut world = World::new(&store, &clock, &format!("{name}-{run}"), &rules);
             for event in &events {
                 world.step(event)?;
             }
+            early_failures.fetch_add(world.early_failures, Ordering::SeqCst);
             Ok(())
         },
     );
     if let Err(error) = outcome {
         panic!("{error}");
     }
+    early_failures.into_inner()
 }
 
 fn plain(rates: [&'static str; 2]) -> Rules {
@@ -56,6 +78,7 @@ fn plain(rates: [&'static str; 2]) -> Rules {
         rolling: false,
         shadow: false,
         throttle_block: false,
+        early_probes: true,
         fail_max: 5,
     }
 }

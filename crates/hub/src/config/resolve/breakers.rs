@@ -142,6 +142,7 @@ impl Counting {
                 )
             }),
             one_failure_per_epoch: self.one_failure_per_epoch,
+            early_probes: value(&written.early_probes, base.early_probes),
             shadow: value(&written.shadow, false),
         };
         BreakerPolicy {

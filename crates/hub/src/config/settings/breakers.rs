@@ -75,6 +75,8 @@ section! {
         fail_max: NonZeroU32 = "5",
         /// How long the first open lasts, in seconds; repeated opens double it
         reset_timeout_s: f64 = "60",
+        /// Probe an outage (5xx, connection faults) before its reset ends: after a fifth of the time that it has lasted, at least 1 s
+        early_probes: bool = "true",
         /// The longest that repeated opens lengthen to, in seconds
         reset_ceiling_s: f64 = "900",
         /// The longest block that a server's Retry-After may ask for, in seconds

@@ -10,7 +10,6 @@ use docstokg_policy::site::{Ask, Entry, Permit, RefusalReason, Report, Site};
 use docstokg_policy::time::BootInstant;
 use proptest::prelude::*;
 
-use super::policy;
 use crate::support::{ask, at, ms};
 
 #[derive(Clone, Debug)]
@@ -61,9 +60,9 @@ pub(super) struct Model {
 
 impl Model {
     /// Takes the steps, checking every promise after each.
-    pub(super) fn run(steps: &[Step]) -> Result<Self, TestCaseError> {
+    pub(super) fn run(policy: &BreakerPolicy, steps: &[Step]) -> Result<Self, TestCaseError> {
         let mut model = Self {
-            policy: policy(),
+            policy: policy.clone(),
             site: Site::default(),
             now: at(0),
             in_flight: Vec::new(),

@@ -49,34 +49,70 @@ local function reset_after(policy, opens, learned)
   return math.min(reset, math.max(policy.ceiling, policy.reset))
 end
 
-local function open(breaker, policy, reason, length)
+-- Returns the fixed reset of the open in force.
+local function cap_of(breaker, policy)
+  local past = breaker.p
+  return reset_after(policy, past and past.o or 0, past and past.l or 0)
+end
+
+-- Early probes: `breaker/early.rs`.
+
+local function early_wait(elapsed, cap, jitter_sample)
+  local middle = math.min(math.max(math.floor(elapsed / 5), 1000000), cap)
+  return math.floor(middle * (1 - 0.1 + 2 * 0.1 * jitter_sample))
+end
+
+local function outage_began(breaker)
+  local past = breaker.t and breaker.p
+  return past and past.c > 0 and past.c or nil
+end
+
+local function probes_early(breaker, policy)
+  local began = policy.early_probes and outage_began(breaker)
+  return began and now < began + cap_of(breaker, policy)
+end
+
+local function await_next_probe(breaker, policy, jitter_sample)
+  local began = outage_began(breaker)
+  if not began or not jitter_sample then return nil end
+  local wait = early_wait(math.max(now - began, 0), cap_of(breaker, policy), jitter_sample)
+  local from, trip = state_of(breaker), breaker.t
+  trip.u, trip.h, trip.l = now + wait, false, {}
+  breaker.e = breaker.e + 1
+  return { from = from, to = 'open', fails = breaker.f, reset = wait, reason = 'early-probe-failed' }
+end
+
+-- `early` is the jitter sample of early probes, where they apply.
+local function open(breaker, policy, reason, length, early)
   local from, was_closed = state_of(breaker), not breaker.t
   local past = past_of(breaker)
   if was_closed and past.o > 0 and past.c + reset_after(policy, past.o, past.l) <= now then past.o = 0 end
   past.o = past.o + 1
   past.r = {}
   local reset = length or reset_after(policy, past.o, past.l)
+  if early then reset = early_wait(0, reset, early) end
+  past.c = early and math.max(now, 1) or 0
   breaker.e = breaker.e + 1
   breaker.t = { u = now + reset, r = reason, h = false, l = {} }
   return { from = from, to = 'open', fails = breaker.f, reset = reset, reason = reason }
 end
 
-local function fail(breaker, policy)
+local function fail(breaker, policy, early)
   breaker.f = breaker.f + 1
   local past = past_of(breaker)
   past.d = now
   if breaker.t then
-    if breaker.t.h then return open(breaker, policy, 'probe-failed', nil) end
-    return nil
+    if not breaker.t.h then return nil end
+    return await_next_probe(breaker, policy, early) or open(breaker, policy, 'probe-failed', nil, early)
   end
   if policy.threshold > 0 then
     table.insert(past.r, now)
     while #past.r > policy.threshold or (past.r[1] and past.r[1] + policy.within <= now) do
       table.remove(past.r, 1)
     end
-    if #past.r >= policy.threshold then return open(breaker, policy, 'rolling-window', policy.cooldown) end
+    if #past.r >= policy.threshold then return open(breaker, policy, 'rolling-window', policy.cooldown, nil) end
   end
-  if breaker.f >= policy.fail_max then return open(breaker, policy, 'consecutive', nil) end
+  if breaker.f >= policy.fail_max then return open(breaker, policy, 'consecutive', nil, early) end
   return nil
 end
 
@@ -87,7 +123,8 @@ local function shut(breaker)
   return { from = 'half_open', to = 'closed', fails = 0, reset = -1, reason = '' }
 end
 
-local function breaker_settle(breaker, policy, outcome, generation, sent)
+local function breaker_settle(breaker, ask, outcome, generation, sent)
+  local policy = ask.policy
   if generation ~= breaker.e then return nil end
   if outcome == 'success' or outcome == 'neutral' then
     if outcome == 'success' then breaker.f = 0 end
@@ -98,7 +135,7 @@ local function breaker_settle(breaker, policy, outcome, generation, sent)
     if policy.one_per_epoch and breaker.p and sent < breaker.p.h then return nil end
     past_of(breaker).h = now
   end
-  return fail(breaker, policy)
+  return fail(breaker, policy, policy.early_probes and outcome == 'failure' and ask.jitter_sample or nil)
 end
 
 local function breaker_block(breaker, till, reason)
@@ -109,6 +146,7 @@ local function breaker_block(breaker, till, reason)
     if not trip.b or trip.b.u < till then trip.b = { u = till, r = reason } end
     return nil
   end
+  if from == 'closed' and breaker.p then breaker.p.c = 0 end
   breaker.e = breaker.e + 1
   breaker.t = { u = now, r = reason, b = { u = till, r = reason }, h = false, l = {} }
   return { from = from, to = 'open', fails = breaker.f, reset = till - now, reason = reason }

@@ -31,15 +31,15 @@ local function read_ask()
   ask.latest, ask.deadline, ask.isolated = instant(latest), instant(deadline), isolated == 1
   -- The head of its queue, behind a number of weights, or overlapping with the head.
   ask.head, ask.ahead = ahead == 0, ahead > 0 and ahead < OVERLAPPING and ahead - 1 or nil
-  local role, waits, epoch, shadow, adaptive, metadata, landing, artifact
+  local role, waits, epoch, early, shadow, adaptive, metadata, landing, artifact
   ask.who, role, waits, ask.jitter_sample, ask.lease, from = read('<sBBdI8', question, from)
   ask.role, ask.waits = ROLES[role], waits == 1
   policy.fail_max, policy.reset, policy.ceiling, policy.cap, policy.threshold, policy.within, policy.cooldown, from =
     read('<I4I8I8I8I4I8I8', question, from)
-  metadata, landing, artifact, policy.jitter, policy.throttle_block, epoch, shadow, adaptive, from =
-    read('<I4I4I4I8dBBB', question, from)
+  metadata, landing, artifact, policy.jitter, policy.throttle_block, epoch, early, shadow, adaptive, from =
+    read('<I4I4I4I8dBBBB', question, from)
   policy.trials = { metadata = metadata, landing = landing, artifact = artifact }
-  policy.one_per_epoch, policy.shadow = epoch == 1, shadow == 1
+  policy.one_per_epoch, policy.early_probes, policy.shadow = epoch == 1, early == 1, shadow == 1
   ask.policy = policy
   if adaptive == 1 then
     local aimd = {}
@@ -237,20 +237,23 @@ local function permit(ask, waited)
 end
 
 -- Returns the refusal of a tripped breaker, or nil and from when on a probe may go.
-local function admit(ask, id, trip)
+local function admit(ask, id, breaker)
+  local trip = breaker.t
   if trip_until(trip) > now then
     return { till = trip_until(trip), reason = trip_reason(trip), probing = false }
   end
   local probes, own, first = 0, false, nil
+  local most, is_early = ask.policy.trials[ask.role], probes_early(breaker, ask.policy)
+  if is_early then most = math.min(most, 1) end
   for _, taken in ipairs(trip.l) do
-    if taken.o == ask.role and taken.x > now then
+    if (is_early or taken.o == ask.role) and taken.x > now then
       probes = probes + 1
       first = first or taken.x
       own = own or (id and taken.i == id)
     end
   end
   if own then return nil, now end
-  if probes < ask.policy.trials[ask.role] then
+  if probes < most then
     -- Rounded as a length in nanoseconds is.
     return nil, now + math.floor(ask.policy.jitter * ask.jitter_sample + 0.0005)
   end
@@ -260,9 +263,9 @@ end
 -- Asks the breaker. Returns whether the answer is complete, from when on the request may go, and whether
 -- it is a probe.
 local function pass_breaker(ask, id, answer)
-  local trip = breaker_for(ask).t
-  if not trip then return false, now, false end
-  local refusal, from = admit(ask, id, trip)
+  local breaker = breaker_for(ask)
+  if not breaker.t then return false, now, false end
+  local refusal, from = admit(ask, id, breaker)
   if not refusal then return false, from, true end
   if ask.policy.shadow then
     answer.shadow = refusal

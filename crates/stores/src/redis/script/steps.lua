@@ -92,7 +92,7 @@ function steps.settle_headers()
   local id, generation, at, outcome, ask = number(), number(), number(), text(), read_ask()
   local breaker = breaker_for(ask)
   local released = breaker.t and release(breaker.t.l, id)
-  local transition = breaker_settle(breaker, ask.policy, outcome, generation, at)
+  local transition = breaker_settle(breaker, ask, outcome, generation, at)
   save(ask.who)
   return add_transition({ now, truth(released or transition), -1, -1, 0, 0, '' }, transition)
 end
@@ -106,7 +106,7 @@ function steps.settle()
   end
   local breaker = breaker_for(ask)
   local released = probe and breaker.t and release(breaker.t.l, id)
-  local transition = breaker_settle(breaker, policy, outcome, generation, now - sent_ago)
+  local transition = breaker_settle(breaker, ask, outcome, generation, now - sent_ago)
   if outcome == 'failure' or outcome == 'throttled' then
     local length, reason = nil, nil
     if asked >= 0 then

@@ -168,6 +168,7 @@ fn pack_policy(policy: &BreakerPolicy, packer: &mut Packer) {
         .length(policy.jitter)
         .share(block)
         .byte(policy.one_failure_per_epoch)
+        .byte(policy.early_probes)
         .byte(policy.shadow);
 }
 

@@ -44,6 +44,7 @@ pub(super) enum Event {
         which: usize,
         outcome: usize,
         retry_after_ms: Option<u64>,
+        percent: u8,
     },
     Renew,
     Block {
@@ -85,12 +86,14 @@ pub(super) fn any_event() -> impl Strategy<Value = Event> {
     let settle = (
         which.clone(),
         prop_oneof![2 => 0..4usize, 3 => Just(1usize), 2 => Just(3usize)],
-        proptest::option::weighted(0.3, 0..9_000u64),
+        proptest::option::weighted(0.2, 0..9_000u64),
+        0..100u8,
     );
-    let settle = settle.prop_map(|(which, outcome, retry_after_ms)| Settle {
+    let settle = settle.prop_map(|(which, outcome, retry_after_ms, percent)| Settle {
         which,
         outcome,
         retry_after_ms,
+        percent,
     });
     let lengths = |longest: std::ops::Range<u64>| (0..8usize, longest);
     prop_oneof![
@@ -121,6 +124,7 @@ pub(super) struct Rules {
     pub(super) rolling: bool,
     pub(super) shadow: bool,
     pub(super) throttle_block: bool,
+    pub(super) early_probes: bool,
     pub(super) fail_max: u32,
 }
 
@@ -142,8 +146,8 @@ pub(super) fn any_rules() -> impl Strategy<Value = Rules> {
         slots(),
         proptest::option::weighted(0.3, 0..3usize),
         any::<[bool; 3]>(),
-        proptest::bool::weighted(0.1),
-        2..6u32,
+        (proptest::bool::weighted(0.1), proptest::bool::weighted(0.7)),
+        1..6u32,
     )
         .prop_map(
             |(
@@ -153,7 +157,7 @@ pub(super) fn any_rules() -> impl Strategy<Value = Rules> {
                 two,
                 isolated,
                 [adaptive, rolling, throttle_block],
-                shadow,
+                (shadow, early_probes),
                 fail_max,
             )| Rules {
                 rates: [first, second],
@@ -163,7 +167,61 @@ pub(super) fn any_rules() -> impl Strategy<Value = Rules> {
                 rolling,
                 shadow,
                 throttle_block,
+                early_probes,
                 fail_max,
             },
         )
+}
+
+/// Requests that fail at a host without limits, and probes of every role.
+pub(super) fn any_outage_event() -> impl Strategy<Value = Event> {
+    let micros = prop_oneof![
+        1 => 1..300_000u64,
+        4 => 800_000..1_300_000u64,
+        2 => 1_000_000..9_000_000u64,
+    ];
+    let enter = (0..3usize, 0..3u8).prop_map(|(role, halves)| Event::Enter {
+        role,
+        weight: 1,
+        patient: halves == 1,
+        latest_ms: None,
+        ahead: None,
+        halves: halves / 2,
+    });
+    let settle = (
+        0..2usize,
+        prop_oneof![12 => Just(1usize), 1 => 0..4usize],
+        proptest::option::weighted(0.05, 0..9_000u64),
+        0..100u8,
+    );
+    let settle = settle.prop_map(|(which, outcome, retry_after_ms, percent)| Event::Settle {
+        which,
+        outcome,
+        retry_after_ms,
+        percent,
+    });
+    prop_oneof![
+        12 => micros.prop_map(|micros| Event::Advance { micros }),
+        15 => enter,
+        12 => settle,
+        3 => (0..2usize).prop_map(|which| Event::Confirm { which }),
+        1 => (0..2usize).prop_map(|which| Event::GiveBack { which }),
+        1 => Just(Event::Renew),
+        1 => (1..3_000u64).prop_map(|millis| Event::Block { millis }),
+    ]
+}
+
+/// Rules under which outages are frequent.
+pub(super) fn outage_rules() -> impl Strategy<Value = Rules> {
+    (1..3u32, proptest::option::weighted(0.2, 0..3usize)).prop_map(|(fail_max, isolated)| Rules {
+        rates: ["5000/SECOND"; 2],
+        slots: [None; 2],
+        isolated,
+        adaptive: false,
+        rolling: false,
+        shadow: false,
+        throttle_block: false,
+        early_probes: true,
+        fail_max,
+    })
 }

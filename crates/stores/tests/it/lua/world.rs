@@ -47,6 +47,8 @@ pub(super) struct World {
     isolated: Option<usize>,
     pub(super) reserved: Vec<(u64, Role, u32)>,
     pub(super) permits: Vec<(Permit, Role, u32)>,
+    /// How many early probes have failed.
+    pub(super) early_failures: u64,
 }
 
 impl World {
@@ -86,6 +88,7 @@ impl World {
             window: rules.rolling.then_some(rolling),
             throttle_block: rules.throttle_block.then_some(seconds(1)),
             one_failure_per_epoch: rules.adaptive,
+            early_probes: rules.early_probes,
             shadow: rules.shadow,
             ..BreakerPolicy::default()
         };
@@ -106,6 +109,7 @@ impl World {
             isolated: rules.isolated,
             reserved,
             permits,
+            early_failures: 0,
         }
     }
 
@@ -173,9 +177,14 @@ impl World {
                 which,
                 outcome,
                 retry_after_ms,
+                percent,
             } if which < self.permits.len() => {
-                let retry_after = retry_after_ms.map(Duration::from_millis);
-                self.settle(which, OUTCOMES[outcome], retry_after)?;
+                let report = Report {
+                    outcome: OUTCOMES[outcome],
+                    retry_after: retry_after_ms.map(Duration::from_millis),
+                    sent: self.permits[which].0.at,
+                };
+                self.settle(which, &report, f64::from(percent) / 100.0)?;
             }
             Event::Renew => self.renew()?,
             Event::Block { millis } => self.block(Duration::from_millis(millis))?,
@@ -313,26 +322,27 @@ impl World {
     fn settle(
         &mut self,
         which: usize,
-        outcome: Outcome,
-        retry_after: Option<Duration>,
+        report: &Report,
+        jitter_sample: f64,
     ) -> Result<(), TestCaseError> {
         let (permit, role, weight) = self.permits.remove(which);
         let (costs, now) = (self.costs(weight), self.clock.boot());
         let mut pure = self.pure.clone();
-        let ask = self.ask(&costs, role);
+        let ask = Ask {
+            jitter_sample,
+            ..self.ask(&costs, role)
+        };
         // A good answer to a clean permit is not sent to the server at all: another test covers
         // that.
         let permit = Permit {
             clean: false,
             ..permit
         };
-        let report = Report {
-            outcome,
-            retry_after,
-            sent: permit.at,
-        };
-        let theirs = arrive(self.script.settle(&ask, &permit, &report));
-        prop_assert_eq!(theirs, pure.settle(&ask, &permit, &report, now));
+        let theirs = arrive(self.script.settle(&ask, &permit, report));
+        let ours = pure.settle(&ask, &permit, report, now);
+        prop_assert_eq!(&theirs, &ours);
+        let reason = ours.transition.and_then(|change| change.reason);
+        self.early_failures += u64::from(reason == Some(OpenReason::EarlyProbeFailed));
         self.pure = pure;
         Ok(())
     }

@@ -1,0 +1,84 @@
+//! Early probes: the schedule of an outage that failures and connection faults opened.
+//!
+//! A fixed reset turns an outage of ten seconds into one of a minute. So the next probe comes after
+//! a share of the time that the outage has lasted, and no later than the fixed reset would allow.
+//! The outage is one open however many of its probes fail. Until the fixed reset would have ended,
+//! one probe is in flight at a time.
+
+use std::time::Duration;
+
+use super::{Breaker, BreakerPolicy, OpenReason, State, Transition};
+use crate::time::BootInstant;
+
+/// The shortest time to the next probe.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// The next probe comes after one part in so many of the time since the first open.
+const PARTS: u32 = 5;
+/// By which share of itself the wait is spread, to either side.
+const SPREAD: f64 = 0.1;
+
+/// Returns how long after a failed probe the next one comes, in an outage that has lasted for
+/// `elapsed`.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a wait in microseconds is exact in a double, and not negative"
+)]
+pub(super) fn wait(elapsed: Duration, cap: Duration, jitter_sample: f64) -> Duration {
+    let middle = (elapsed / PARTS).max(SHORTEST).min(cap);
+    // In whole microseconds, in the same steps as the Lua implementation.
+    let spread = 1.0 - SPREAD + 2.0 * SPREAD * jitter_sample;
+    Duration::from_micros((middle.as_micros() as f64 * spread).floor() as u64)
+}
+
+impl Breaker {
+    /// Returns when the running outage opened the breaker first, if early probes apply to it.
+    fn outage_began(&self) -> Option<BootInstant> {
+        self.trip.as_ref()?;
+        let began = self.past.as_deref()?.turned_at;
+        (began > BootInstant::ZERO).then_some(began)
+    }
+
+    /// Returns how long the fixed reset of the open in force is.
+    fn cap(&self, policy: &BreakerPolicy) -> Duration {
+        let (opens, learned) = self
+            .past
+            .as_deref()
+            .map_or((0, Duration::ZERO), |past| (past.opens, past.learned_reset));
+        policy.reset_after(opens, learned)
+    }
+
+    /// Returns whether a probe at `now` is an early one: before the fixed reset would have ended.
+    pub(super) fn probes_early(&self, policy: &BreakerPolicy, now: BootInstant) -> bool {
+        policy.early_probes
+            && self
+                .outage_began()
+                .is_some_and(|began| now < began + self.cap(policy))
+    }
+
+    /// Waits for the next probe of a running outage after one that failed, and returns `None`
+    /// where early probes do not apply. The open stays the one that it is.
+    pub(super) fn await_next_probe(
+        &mut self,
+        policy: &BreakerPolicy,
+        jitter_sample: Option<f64>,
+        now: BootInstant,
+    ) -> Option<Transition> {
+        let (began, cap) = (self.outage_began()?, self.cap(policy));
+        let wait = wait(now.since(began), cap, jitter_sample?);
+        let (from, fail_count) = (self.state(now), self.failures);
+        let trip = self.trip.as_deref_mut()?;
+        trip.open_until = now + wait;
+        trip.half_open = false;
+        trip.leases.clear();
+        self.generation = self.generation.wrapping_add(1);
+        Some(Transition {
+            from,
+            to: State::Open,
+            fail_count,
+            reset: Some(wait),
+            reason: Some(OpenReason::EarlyProbeFailed),
+        })
+    }
+}
