@@ -14,7 +14,7 @@ use serde_json::{Value as Json, json};
 section! {
     /// What a run is expected to keep to; `docstokg summary --slo` compares.
     SloSettings {
-        /// The smallest share of probes after an open that succeed
+        /// The smallest share of opens whose probe succeeds; an outage counts once
         success_after_open_min: f64 = "0.5",
         /// The most by which the 95th percentile of inferred opens may exceed the breaker's
         /// `reset_timeout_s`, as a factor

@@ -187,6 +187,16 @@ pub struct TransitionRecord {
     pub elsewhere: bool,
 }
 
+/// The reason of a change back to open that is not a new open.
+pub(crate) const EARLY_PROBE_FAILED: &str = "early-probe-failed";
+
+impl TransitionRecord {
+    /// Returns whether an open begins. The failure of an early probe leaves the open that there is.
+    pub(crate) fn begins_open(&self) -> bool {
+        self.to == State::Open && self.reason.as_deref() != Some(EARLY_PROBE_FAILED)
+    }
+}
+
 /// A server asked for a pause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CooldownRecord {

@@ -213,7 +213,9 @@ pub struct BreakerSummary {
     pub probes: u64,
     /// Of these, successful.
     pub probe_successes: u64,
-    /// Their share.
+    /// Opens that were probed: an outage counts once, however many of its early probes failed.
+    pub probed_opens: u64,
+    /// The share of probed opens that a success ended.
     pub success_after_open: Option<f64>,
     /// Requests that it denied while it was open.
     pub requests_avoided: u64,

@@ -126,7 +126,7 @@ CREATE INDEX IF NOT EXISTS budgets_of_run ON budgets (run_id);
 -- A view per question.
 CREATE VIEW IF NOT EXISTS opens_per_hour AS
     SELECT run_id, scope, key, strftime('%Y-%m-%d %H:00', ts, 'unixepoch') AS hour, count(*) AS opens
-    FROM breaker_transitions WHERE to_state = 'open' GROUP BY run_id, scope, key, hour;
+    FROM breaker_transitions WHERE to_state = 'open' AND reason IS NOT 'early-probe-failed' GROUP BY run_id, scope, key, hour;
 CREATE VIEW IF NOT EXISTS time_open AS
     SELECT run_id, scope, key, round(sum(length_s), 3) AS open_s FROM (
         SELECT run_id, scope, key, to_state,
@@ -140,12 +140,22 @@ CREATE VIEW IF NOT EXISTS requests_avoided AS
     LEFT JOIN (SELECT run_id, host, avg(elapsed_ms) AS expected_ms FROM http_events WHERE sent = 1 GROUP BY run_id, host) e
         ON e.run_id = d.run_id AND e.host = d.host
     WHERE d.sent = 0 GROUP BY d.run_id, d.host;
+-- The ratio counts an outage once, however many of its early probes failed.
 CREATE VIEW IF NOT EXISTS success_after_open AS
-    SELECT run_id, host, count(*) AS probes, sum(breaker_recorded = 'success') AS successes,
-           round(avg(breaker_recorded = 'success'), 3) AS ratio
-    FROM http_events WHERE sent = 1 AND breaker_host_state = 'half_open' GROUP BY run_id, host;
+    SELECT p.run_id, p.host, probes, successes,
+           round(1.0 * successes / max(probes - coalesce(failed, 0) + coalesce(lasting, 0), 1), 3) AS ratio
+    FROM (SELECT run_id, host, count(*) AS probes, sum(breaker_recorded = 'success') AS successes
+          FROM http_events WHERE sent = 1 AND breaker_host_state = 'half_open' GROUP BY run_id, host) p
+    LEFT JOIN (SELECT run_id, host, count(*) AS failed, sum(next IS NULL OR next = 'open') AS lasting
+               FROM (SELECT run_id, host, reason,
+                            lead(CASE reason WHEN 'early-probe-failed' THEN 'early' ELSE to_state END) OVER each_key AS next
+                     FROM breaker_transitions
+                     WHERE to_state IN ('open', 'closed') AND scope IN ('host', 'site') AND elsewhere = 0
+                     WINDOW each_key AS (PARTITION BY run_id, scope, key ORDER BY ts, rowid))
+               WHERE reason = 'early-probe-failed' GROUP BY run_id, host) e
+        ON e.run_id = p.run_id AND e.host = p.host;
 CREATE VIEW IF NOT EXISTS open_reasons AS
-    SELECT run_id, scope, key, reason, count(*) AS opens FROM breaker_transitions WHERE to_state = 'open' GROUP BY run_id, scope, key, reason;
+    SELECT run_id, scope, key, reason, count(*) AS opens FROM breaker_transitions WHERE to_state = 'open' AND reason IS NOT 'early-probe-failed' GROUP BY run_id, scope, key, reason;
 CREATE VIEW IF NOT EXISTS failure_reasons AS
     SELECT run_id, host, coalesce(error, 'http_' || status) AS reason, count(*) AS attempts
     FROM http_events WHERE error IS NOT NULL OR status >= 400 GROUP BY run_id, host, reason;

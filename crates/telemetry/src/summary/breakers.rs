@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::load::{Key, Reader, SummaryError, integer, key, per_hour};
 use super::{BreakerSummary, Distribution, share};
+use crate::record::EARLY_PROBE_FAILED;
 
 /// Breakers, while the tables are read one after the other.
 #[derive(Default)]
@@ -15,6 +16,32 @@ struct Breakers {
     open: HashMap<Key, (f64, f64)>,
     /// The lengths of inferred opens, in seconds.
     lengths: HashMap<Key, Vec<f64>>,
+    /// The early probes that failed.
+    early: HashMap<Key, EarlyProbes>,
+}
+
+/// How an outage ended, as far as the run saw it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    BySuccess,
+    Lasting,
+}
+
+/// Early probes of one breaker that failed.
+#[derive(Clone, Copy, Default)]
+struct EarlyProbes {
+    failed: u64,
+    /// The running outage has had one.
+    in_outage: bool,
+    /// Outages that had some and did not end with a success.
+    lasting: u64,
+}
+
+impl EarlyProbes {
+    fn end_outage(&mut self, ended: Ended) {
+        self.lasting += u64::from(self.in_outage && ended == Ended::Lasting);
+        self.in_outage = false;
+    }
 }
 
 impl Breakers {
@@ -41,6 +68,20 @@ impl Breakers {
         }
     }
 
+    /// Counts the failed early probes of a breaker, by its changes of state in this run.
+    fn count_early_probe(&mut self, key: &Key, to: &str, reason: Option<&str>) {
+        let early = self.early.entry(key.clone()).or_default();
+        match to {
+            "open" if reason == Some(EARLY_PROBE_FAILED) => {
+                early.failed += 1;
+                early.in_outage = true;
+            }
+            "open" => early.end_outage(Ended::Lasting),
+            "closed" => early.end_outage(Ended::BySuccess),
+            _ => {}
+        }
+    }
+
     fn start_open(&mut self, key: &Key, ts: f64, reset: f64, reason: Option<String>) {
         let reason = reason.unwrap_or_else(|| "unknown".to_owned());
         // A server or an operator states the length of the others.
@@ -48,6 +89,9 @@ impl Breakers {
             self.lengths.entry(key.clone()).or_default().push(reset);
         }
         self.open.insert(key.clone(), (ts, ts + reset));
+        if reason == EARLY_PROBE_FAILED {
+            return;
+        }
         let breaker = self.at(key.clone());
         breaker.opens += 1;
         *breaker.reasons.entry(reason).or_default() += 1;
@@ -66,13 +110,17 @@ impl Reader<'_> {
             mut found,
             of_host,
             mut lengths,
+            mut early,
             ..
         } = breakers;
         let host_of: HashMap<&Key, &String> =
             of_host.iter().map(|(host, key)| (key, host)).collect();
         for (key, breaker) in &mut found {
             breaker.opens_per_hour = per_hour(breaker.opens, duration_s);
-            breaker.success_after_open = share(breaker.probe_successes, breaker.probes);
+            let mut early = early.remove(key).unwrap_or_default();
+            early.end_outage(Ended::Lasting);
+            breaker.probed_opens = breaker.probes.saturating_sub(early.failed) + early.lasting;
+            breaker.success_after_open = share(breaker.probe_successes, breaker.probed_opens);
             let host = host_of.get(key).map_or(&key.1, |host| *host);
             let reset = resets.get(host).filter(|reset| **reset > 0.0);
             if let (Some(lengths), Some(reset)) = (lengths.get_mut(key), reset) {
@@ -86,7 +134,7 @@ impl Reader<'_> {
     /// Reads how often and how long breakers were open.
     fn read_transitions(&self, breakers: &mut Breakers) -> Result<(), SummaryError> {
         self.each(
-            "SELECT scope, key, host, to_state, ts, reset_timeout_s, reason
+            "SELECT scope, key, host, to_state, ts, reset_timeout_s, reason, elsewhere
              FROM breaker_transitions WHERE run_id = ?1 OR ?1 IS NULL ORDER BY ts, rowid",
             |row| {
                 let key = key(row)?;
@@ -94,8 +142,12 @@ impl Reader<'_> {
                 let reset: Option<f64> = row.get(5)?;
                 breakers.at(key.clone());
                 breakers.end_open(&key, ts);
+                let reason: Option<String> = row.get(6)?;
+                if !row.get::<_, bool>(7)? {
+                    breakers.count_early_probe(&key, &to, reason.as_deref());
+                }
                 if to == "open" {
-                    breakers.start_open(&key, ts, reset.unwrap_or(0.0), row.get(6)?);
+                    breakers.start_open(&key, ts, reset.unwrap_or(0.0), reason);
                 }
                 if matches!(key.0.as_str(), "host" | "site") {
                     breakers.of_host.insert(host, key);

@@ -79,12 +79,12 @@ fn at_most(target: &'static str, wanted: Option<f64>, figure: Option<Figure>) ->
 
 fn success_after_open(summary: &Summary, targets: &SloSettings) -> Option<Check> {
     let wanted = target(&targets.success_after_open_min, Some(0.5))?;
-    let probes = summary.breakers.iter().map(|breaker| breaker.probes);
+    let probed = summary.breakers.iter().map(|breaker| breaker.probed_opens);
     let successes = summary
         .breakers
         .iter()
         .map(|breaker| breaker.probe_successes);
-    let found = share(successes.sum(), probes.sum());
+    let found = share(successes.sum(), probed.sum());
     Some(Check {
         target: "success_after_open_min",
         wanted,

@@ -37,7 +37,7 @@ fn busy_run() -> crate::support::Ended {
             .iter()
             .map(|host| format!("{host}.example:metadata=rates:10/SECOND,max_delay_ms:60000"))
             .collect(),
-        breaker: vec!["down.example=fail_max:2,reset:5".into()],
+        breaker: vec!["down.example=fail_max:2,reset:5,early_probes:false".into()],
         ..Flags::default()
     };
     let world = World::new(origins, flags);

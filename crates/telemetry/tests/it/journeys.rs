@@ -42,7 +42,7 @@ fn an_open_a_denial_a_probe_that_fails_and_one_that_succeeds() {
             "/",
             [Reply::status(503), Reply::status(503), Reply::ok("fine")],
         ),
-        "fail_max:1,reset:10",
+        "fail_max:1,reset:10,early_probes:false",
     );
     let once = || get("http://a.example/").repeatable(Repeatable::No);
     world.fetch(once());

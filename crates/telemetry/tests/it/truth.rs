@@ -61,6 +61,68 @@ fn a_refusal_by_a_resolvers_breaker_leaves_its_host_healthy() {
 }
 
 #[test]
+fn an_outage_is_one_open_however_many_early_probes_fail() {
+    let flags = Flags {
+        breaker: vec!["a.example=fail_max:1".into(), "b.example=fail_max:1".into()],
+        ..Flags::default()
+    };
+    let down = std::iter::repeat_n(Reply::status(503), 4);
+    let lasting = Origin::new("b.example").route("/", [Reply::status(503)]);
+    let world = World::new(
+        [
+            Origin::new("a.example").route("/", down.chain([Reply::ok("up")])),
+            lasting,
+        ],
+        flags,
+    );
+    for _ in 0..5 {
+        for url in ["http://a.example/", "http://b.example/"] {
+            world.fetch(get(url).repeatable(Repeatable::No));
+        }
+        world.simulation.run_for(ms(2_000));
+    }
+    let ended = world.end();
+    let database = open_to_read(&ended.path("telemetry.sqlite3")).expect("a database");
+    let summary = load(&database, &RunChoice::All).expect("a summary");
+    let figures: Vec<_> = summary
+        .breakers
+        .iter()
+        .map(|row| {
+            (
+                row.opens,
+                row.probes,
+                row.probed_opens,
+                row.success_after_open,
+            )
+        })
+        .collect();
+    assert_eq!(figures, [(1, 4, 1, Some(1.0)), (1, 4, 1, Some(0.0))]);
+    for (view, expected) in [
+        (
+            "SELECT '' || ratio FROM success_after_open ORDER BY host",
+            ["1.0", "0.0"],
+        ),
+        (
+            "SELECT '' || opens FROM opens_per_hour ORDER BY key",
+            ["1", "1"],
+        ),
+        (
+            "SELECT reason FROM open_reasons ORDER BY key",
+            ["consecutive", "consecutive"],
+        ),
+    ] {
+        assert_eq!(text(&database, view), expected, "{view}");
+    }
+    let metrics = ended.metrics.lock().text();
+    assert!(
+        metrics.contains(
+            "breaker_opens_total{host=\"a.example\",reason=\"consecutive\",by=\"this_run\"} 1"
+        ),
+        "{metrics}"
+    );
+}
+
+#[test]
 fn a_host_that_only_this_process_cannot_reach_is_recorded_as_healthy() {
     let flags = Flags {
         breaker: vec!["gone.example=fail_max:1,reset:60".into()],

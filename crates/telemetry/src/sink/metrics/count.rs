@@ -139,7 +139,7 @@ impl Metrics {
             _ => (Metric::HostState, "host", "host"),
         };
         self.set(metric, labels(&[(label, &key)]), state);
-        if change.to == State::Open {
+        if change.begins_open() {
             let reason = change
                 .reason
                 .as_deref()
