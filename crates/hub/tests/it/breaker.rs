@@ -9,6 +9,8 @@ use crate::support::{World, config, get, seconds};
 
 // Probes of a half-open breaker.
 mod half_open;
+// What an outage costs with early probes.
+mod outage;
 // Requests that wait for the end of a block.
 mod waiting;
 

@@ -1,0 +1,98 @@
+//! What an outage of ten seconds costs, by the ledger of the origin.
+
+use std::sync::Arc;
+
+use docstokg_hub::Patience;
+use docstokg_hub::config::flags::Flags;
+use docstokg_hub::event::What;
+use docstokg_hub::policy::breaker::{OpenReason, State, Transition};
+use docstokg_origin_sim::{Origin, Reply};
+use parking_lot::Mutex;
+
+use crate::support::{World, config, get, ms, seconds};
+
+const REQUESTS: u64 = 200;
+/// When the last request is offered, at ten per second.
+const OFFERED_UNTIL: f64 = 20.0;
+
+fn world(latency_ms: u64, seed: u64) -> World {
+    let origin = Origin::new("a.example")
+        .latency(ms(latency_ms))
+        .outage(seconds(5)..seconds(15), Reply::status(503));
+    let flags = Flags {
+        rate: vec!["a.example:metadata=rates:10/SECOND,max_concurrent:8,max_delay_ms:60000".into()],
+        ..Flags::default()
+    };
+    World::seeded([origin], config(flags), seed)
+}
+
+/// Offers ten requests per second, and returns when the last one ended and how many succeeded.
+fn offer(world: &World) -> (f64, usize) {
+    let ended = Arc::new(Mutex::new(Vec::new()));
+    for number in 0..REQUESTS {
+        let (hub, simulation) = (world.hub.clone(), world.simulation.clone());
+        let ended = Arc::clone(&ended);
+        world.simulation.start(async move {
+            simulation.sleep(ms(100 * number)).await;
+            let request = get(&format!("http://a.example/{number}"))
+                .patience(Patience::Wait)
+                .deadline(seconds(120));
+            let answer = hub.fetch(request).await.expect("an answer");
+            let at = simulation.elapsed().as_secs_f64();
+            ended.lock().push((at, answer.head.status.as_u16()));
+        });
+    }
+    world.simulation.run();
+    let ended = ended.lock();
+    let last = ended.iter().map(|(at, _)| *at).fold(0.0, f64::max);
+    (
+        last,
+        ended.iter().filter(|(_, status)| *status == 200).count(),
+    )
+}
+
+/// Lists the changes of state that were opens, by reason.
+fn opens(world: &World) -> Vec<OpenReason> {
+    let to_open = |transition: &Transition| match transition.to {
+        State::Open => transition.reason.clone(),
+        State::Closed | State::HalfOpen => None,
+    };
+    let events = world.events.0.lock();
+    let changes = events.iter().filter_map(|event| match &event.what {
+        What::Breaker { transition, .. } => to_open(transition),
+        _ => None,
+    });
+    changes.collect()
+}
+
+#[test]
+fn an_outage_of_ten_seconds_costs_thirteen_and_few_requests_meet_it() {
+    // A slow origin has three more requests in flight when the fifth failure is known.
+    for (latency_ms, most) in [(20, 14), (80, 14), (300, 17)] {
+        for seed in 0..12 {
+            let world = world(latency_ms, seed);
+            let (last, succeeded) = offer(&world);
+            let case = format!("latency {latency_ms} ms, seed {seed}");
+            let statuses = world.ledger().statuses();
+            let met = statuses.get(&503).copied().unwrap_or(0);
+            assert!(met <= most, "{case}: {met} requests met it");
+            assert!(last <= OFFERED_UNTIL + 13.0, "{case}: it took {last} s");
+            assert_eq!(succeeded, 200, "{case}: {statuses:?}");
+            let ledger = world.ledger();
+            ledger
+                .no_window_exceeded("a.example", 10, seconds(1))
+                .unwrap_or_else(|window| panic!("{case}: {window}"));
+            ledger
+                .at_most_in_flight("a.example", 8)
+                .unwrap_or_else(|crowd| panic!("{case}: {crowd}"));
+            let reasons = opens(&world);
+            assert_eq!(reasons[0], OpenReason::Consecutive, "{case}");
+            assert!(
+                reasons[1..]
+                    .iter()
+                    .all(|reason| *reason == OpenReason::EarlyProbeFailed),
+                "{case}: one outage is one open: {reasons:?}"
+            );
+        }
+    }
+}
