@@ -105,18 +105,15 @@ fn a_part_file_that_is_a_link_or_no_file_is_replaced_and_not_written_through() {
         let (world, path, directory) = resuming(|body| Reply::ok(body.to_vec()));
         let part = directory.path().join("file.part");
         let victim = victim(directory.path());
-        match kind {
-            "pipe" => {
-                let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-                let fifo = rustix::fs::FileType::Fifo;
-                rustix::fs::mknodat(rustix::fs::CWD, &part, fifo, mode, 0).expect("a pipe");
-            }
-            _ => {
-                if kind == "link" {
-                    std::fs::write(&victim, "precious").expect("a file");
-                }
-                std::os::unix::fs::symlink(&victim, &part).expect("a link");
-            }
+        if kind == "link" {
+            std::fs::write(&victim, "precious").expect("a file");
+        }
+        if kind == "pipe" {
+            let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+            let fifo = rustix::fs::FileType::Fifo;
+            rustix::fs::mknodat(rustix::fs::CWD, &part, fifo, mode, 0).expect("a pipe");
+        } else {
+            std::os::unix::fs::symlink(&victim, &part).expect("a link");
         }
         let to = path.clone();
         let done = world
