@@ -33,7 +33,7 @@ use crate::exit::Failure;
 use crate::telemetry::{self, Recording};
 use crate::view::{View, plural};
 use crate::{network, output, state};
-use terminal::{announce, interrupts};
+use terminal::{interrupts, introduce};
 
 /// Maximum name resolutions at once: each takes a thread, and the time that a request waits for one
 /// counts against its timeout.
@@ -222,18 +222,7 @@ fn execute_in(global: &Global, loaded: Loaded, mut job: Job<'_>) -> Result<ExitC
     let (store, wire) = (state::open(global, config)?, global.wire()?);
     let reachability = network::reachability(&wire.connect_to);
     let recording = telemetry::begin(global, "download", &loaded, &store)?;
-    if global.deadline.is_some() {
-        output::tell(
-            "docstokg: --deadline bounds single requests of fetch, not a download; \
-             --item-deadline SECONDS bounds each work",
-        );
-    }
-    if !global.quiet {
-        announce(global, config);
-        for line in services::unavailable(&services, &job.options.choice) {
-            output::tell(&format!("docstokg: {line}"));
-        }
-    }
+    introduce(global, config, &services, &job.options.choice);
     let view = View::new(global, config);
     let mut config = loaded.config;
     bound_requests(&mut config, job.arguments.workers);

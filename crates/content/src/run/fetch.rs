@@ -32,6 +32,14 @@ pub(super) struct FetchResult<'a> {
 }
 
 impl<'a> FetchResult<'a> {
+    fn saved(http_status: u16) -> Self {
+        Self {
+            status: "saved",
+            http_status: Some(http_status),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn of(status: &'static str, failure: &'a Failure) -> Self {
         Self {
             status,
@@ -40,6 +48,13 @@ impl<'a> FetchResult<'a> {
             detail: Some(&failure.detail),
         }
     }
+}
+
+/// Describes a page that came where a file was wanted.
+fn page_seen(page: &Page) -> Failure {
+    let detail = format!("a page that names {} locations", page.locations.len());
+    let status = Some(page.head.status.as_u16());
+    Failure::new(Stage::File, Reason::HtmlOnly, &detail, status)
 }
 
 /// Takes in a page that came where a file was wanted.
@@ -127,18 +142,11 @@ impl Works {
         let row = |item: &ActiveWork, result| self.fetch_row(item, target, result, elapsed_ms);
         let row = match fetched {
             Fetched::File(arrived) => {
-                let result = FetchResult {
-                    status: "saved",
-                    http_status: Some(arrived.head.status.as_u16()),
-                    ..FetchResult::default()
-                };
-                let row = row(item, result);
+                let row = row(item, FetchResult::saved(arrived.head.status.as_u16()));
                 return self.save(item, target, *arrived, row).await;
             }
             Fetched::Page(page) => {
-                let status = Some(page.head.status.as_u16());
-                let detail = format!("a page that names {} locations", page.locations.len());
-                let seen = Failure::new(Stage::File, Reason::HtmlOnly, &detail, status);
+                let seen = page_seen(&page);
                 let row = row(item, FetchResult::of("html", &seen));
                 take_page(item, target, *page);
                 row
@@ -169,13 +177,14 @@ impl Works {
                     is_stated: stated,
                     failure: Failure::new(Stage::File, reason, &detail, status),
                 };
-                // What was not requested is no attempt.
-                let later = FetchResult::of("later", &postponed.failure);
-                let row = status.map(|_| row(item, later));
+                let later = row(item, FetchResult::of("later", &postponed.failure));
                 let now = self.clock.now();
                 item.state.postponed(target.candidate, postponed, now);
-                let Some(row) = row else { return Ok(()) };
-                row
+                if status.is_none() {
+                    // What was not requested is no attempt.
+                    return Ok(());
+                }
+                later
             }
             Fetched::Cancelled => return Ok(()),
             Fetched::Halt(why) => return Err(RunError::Halted(why)),

@@ -1,15 +1,41 @@
 //! What a download prints when it starts, and the signals that stop it.
 
+use std::sync::Arc;
+
 use docstokg_bulk::progress::Progress;
+use docstokg_content::resolver::order::Choice;
+use docstokg_content::resolver::settings::Settings;
 use docstokg_hub::config::{Config, show};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arguments::Global;
 use crate::commands::limits;
+use crate::commands::services;
 use crate::{output, state};
 
+/// Prints the limits that hold, and what of the command line or the sources has no effect.
+pub(super) fn introduce(
+    global: &Global,
+    config: &Config,
+    services: &Arc<Settings>,
+    choice: &Choice,
+) {
+    if global.deadline.is_some() {
+        output::tell(
+            "docstokg: --deadline bounds single requests of fetch, not a download; \
+             --item-deadline SECONDS bounds each work",
+        );
+    }
+    if !global.quiet {
+        announce(global, config);
+        for line in services::unavailable(services, choice) {
+            output::tell(&format!("docstokg: {line}"));
+        }
+    }
+}
+
 /// Prints the limits in force, and once per state directory that no contact address is configured.
-pub(super) fn announce(global: &Global, config: &Config) {
+fn announce(global: &Global, config: &Config) {
     output::tell(&if global.verbose {
         limits::text(&show::limit_rows(config, None), config)
     } else {
