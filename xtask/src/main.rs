@@ -2,6 +2,7 @@
 
 mod dependencies;
 mod fuzz;
+mod limits;
 mod process;
 
 use std::process::ExitCode;
@@ -17,6 +18,8 @@ Usage: cargo xtask COMMAND
                [--seconds N (20)] [--runs N (5)] [--limit N (10, 50 and 200)]
   sharing      measure on loopback how four processes share one limit, on every store
                [--seconds N (20)] [--runs N (5)] [--store multiprocess | sqlite | redis (all)]
+  limits       simulate servers with hidden limits: learned limits beside CUBIC, AIMD, backoff and AutoThrottle
+               [--servers N (200 of each class)]
   bulk         measure bulk downloads beside curl and aria2c, installing them [small] [large]
   million      measure memory and the first request of runs over a million lines
   check-dependencies
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         ["sharing", rest @ ..] => {
             need_redis().and_then(|()| bench("docstokg-hub", "sharing", rest))
         }
+        ["limits", rest @ ..] => limits::run(rest),
         ["bulk", rest @ ..] => need("aria2c", "aria2")
             .and_then(|()| need("curl", "curl"))
             .and_then(|()| bench("docstokg-cli", "bulk", rest)),

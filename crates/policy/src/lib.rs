@@ -13,6 +13,7 @@ pub mod canonical;
 pub mod classify;
 pub mod extension;
 pub mod host;
+pub mod learn;
 pub mod rate;
 pub mod rate_headers;
 pub mod retry;

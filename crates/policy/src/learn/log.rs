@@ -1,0 +1,220 @@
+//! The instants of a client's own requests: the last ones exactly, older ones as checkpoints.
+//!
+//! It answers two questions for any window up to an hour: how many requests lay in it, and when
+//! the n-th last one was sent. The size is fixed. Instants are seconds after the learner's origin,
+//! kept in ticks of 100 microseconds.
+
+use serde::{Deserialize, Serialize};
+
+/// Ticks in a second.
+const TICKS: f64 = 10_000.0;
+const ROWS: usize = 4;
+const COLUMNS: usize = 32;
+/// How many instants are exact. It exceeds the usual number of requests in flight.
+const EXACT: usize = ROWS * COLUMNS;
+const CHECKPOINTS: usize = 16;
+/// The least distance of two checkpoints of a level, in seconds.
+const SPACING: [f64; 4] = [0.5, 4.0, 32.0, 256.0];
+
+/// The requests that were not refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Log {
+    /// A circular buffer, in rows because serde reads arrays of at most 32.
+    exact: [[u32; COLUMNS]; ROWS],
+    head: u8,
+    len: u8,
+    total: u32,
+    levels: [Level; SPACING.len()],
+}
+
+/// Instants at a fixed distance, each with the number of requests before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Level {
+    at: [u32; CHECKPOINTS],
+    before: [u32; CHECKPOINTS],
+    head: u8,
+    len: u8,
+}
+
+/// A point of the cumulative count: so many requests before this tick.
+#[derive(Clone, Copy)]
+struct Point {
+    at: f64,
+    before: f64,
+}
+
+fn ticks(seconds: f64) -> u32 {
+    (seconds * TICKS).round() as u32
+}
+
+impl Level {
+    /// Returns the i-th checkpoint, the oldest first.
+    fn get(&self, index: usize) -> Point {
+        let slot =
+            (usize::from(self.head) + CHECKPOINTS - usize::from(self.len) + index) % CHECKPOINTS;
+        Point {
+            at: f64::from(self.at[slot]),
+            before: f64::from(self.before[slot]),
+        }
+    }
+
+    fn points(&self) -> impl Iterator<Item = Point> {
+        (0..usize::from(self.len).min(CHECKPOINTS)).map(|index| self.get(index))
+    }
+
+    fn push(&mut self, at: u32, before: u32, spacing: f64) {
+        let last = self.points().last();
+        if last.is_some_and(|point| f64::from(at) < point.at + spacing * TICKS) {
+            return;
+        }
+        let slot = usize::from(self.head) % CHECKPOINTS;
+        self.at[slot] = at;
+        self.before[slot] = before;
+        self.head = ((slot + 1) % CHECKPOINTS) as u8;
+        self.len = (self.len + 1).min(CHECKPOINTS as u8);
+    }
+}
+
+impl Log {
+    /// Returns the i-th exact instant, the oldest first.
+    fn exact(&self, index: usize) -> u32 {
+        let slot = self.slot(index);
+        self.exact[slot / COLUMNS][slot % COLUMNS]
+    }
+
+    fn slot(&self, index: usize) -> usize {
+        (usize::from(self.head) + EXACT - self.exact_len() + index) % EXACT
+    }
+
+    fn exact_len(&self) -> usize {
+        usize::from(self.len).min(EXACT)
+    }
+
+    /// Returns the number of requests that were not refused.
+    pub(super) fn total(&self) -> u32 {
+        self.total
+    }
+
+    /// Adds a request. One that is earlier than the last counts as sent together with it.
+    pub(super) fn push(&mut self, at: f64) {
+        let len = self.exact_len();
+        let at = ticks(at).max(if len == 0 { 0 } else { self.exact(len - 1) });
+        for (level, spacing) in self.levels.iter_mut().zip(SPACING) {
+            level.push(at, self.total, spacing);
+        }
+        let slot = usize::from(self.head) % EXACT;
+        self.exact[slot / COLUMNS][slot % COLUMNS] = at;
+        self.head = ((slot + 1) % EXACT) as u8;
+        self.len = (len + 1).min(EXACT) as u8;
+        self.total = self.total.saturating_add(1);
+    }
+
+    /// Removes a request that was refused: it does not count at the server.
+    pub(super) fn forget(&mut self, at: f64) {
+        let at = ticks(at);
+        let len = self.exact_len();
+        if let Some(found) = (0..len).rev().find(|index| self.exact(*index) == at) {
+            for index in (0..found).rev() {
+                let (from, to) = (self.slot(index), self.slot(index + 1));
+                self.exact[to / COLUMNS][to % COLUMNS] = self.exact[from / COLUMNS][from % COLUMNS];
+            }
+            self.len -= 1;
+        }
+        self.total = self.total.saturating_sub(1);
+        for level in &mut self.levels {
+            for (when, before) in level.at.iter().zip(&mut level.before) {
+                if *when > at {
+                    *before = before.saturating_sub(1);
+                }
+            }
+        }
+    }
+
+    /// Returns how many requests lay in the `window` seconds up to and including `at`.
+    pub(super) fn count(&self, window: f64, at: f64) -> f64 {
+        (self.before(at * TICKS + 0.5) - self.before((at - window) * TICKS + 0.5)).max(0.0)
+    }
+
+    /// Returns how many requests were sent before a tick; between checkpoints they are taken as
+    /// evenly spread.
+    fn before(&self, tick: f64) -> f64 {
+        let len = self.exact_len();
+        let exact_from = self.total.saturating_sub(len as u32);
+        if len > 0 && f64::from(self.exact(0)) <= tick {
+            let (mut low, mut high) = (0, len);
+            while low < high {
+                let middle = usize::midpoint(low, high);
+                if f64::from(self.exact(middle)) <= tick {
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
+            }
+            return f64::from(exact_from) + low as f64;
+        }
+        let (low, high) = self.around(|point| point.at <= tick);
+        match (low, high) {
+            (Some(a), Some(b)) if b.at > a.at => {
+                a.before + (b.before - a.before).max(0.0) * (tick - a.at) / (b.at - a.at)
+            }
+            (Some(point), _) | (None, Some(point)) => point.before,
+            (None, None) => f64::from(self.total),
+        }
+    }
+
+    /// Returns the last point that lies below, and the first that does not.
+    fn around(&self, is_below: impl Fn(&Point) -> bool) -> (Option<Point>, Option<Point>) {
+        let len = self.exact_len();
+        let first_exact = (len > 0).then(|| Point {
+            at: f64::from(self.exact(0)),
+            before: f64::from(self.total.saturating_sub(len as u32)),
+        });
+        let mut low: Option<Point> = None;
+        let mut high = first_exact.filter(|point| !is_below(point));
+        for point in self.levels.iter().flat_map(Level::points) {
+            if is_below(&point) {
+                if low.is_none_or(|best| point.at > best.at) {
+                    low = Some(point);
+                }
+            } else if high.is_none_or(|best| point.at < best.at) {
+                high = Some(point);
+            }
+        }
+        (low, high)
+    }
+
+    /// Returns when the n-th last request was sent, or nothing if there are fewer or it is
+    /// forgotten.
+    pub(super) fn nth_last(&self, n: f64) -> Option<f64> {
+        let n = n.max(1.0);
+        let len = self.exact_len();
+        if n <= len as f64 {
+            return Some(f64::from(self.exact(len - n as usize)) / TICKS);
+        }
+        let target = f64::from(self.total) - n;
+        if target < 0.0 {
+            return None;
+        }
+        let (low, high) = self.around(|point| point.before <= target);
+        let (low, high) = (low?, high?);
+        let share = (target - low.before) / (high.before - low.before).max(1.0);
+        Some((low.at + (high.at - low.at) * share.clamp(0.0, 1.0)) / TICKS)
+    }
+
+    /// Returns when the n-th last request before `at` was sent.
+    pub(super) fn nth_last_before(&self, n: f64, at: f64) -> Option<f64> {
+        let later = f64::from(self.total) - self.before(at * TICKS - 0.5);
+        self.nth_last(n.floor() + later)
+    }
+
+    /// Moves every instant `seconds` back, because the origin moves ahead.
+    pub(super) fn rebase(&mut self, seconds: f64) {
+        let back = (seconds * TICKS) as u32;
+        for at in self.exact.iter_mut().flatten() {
+            *at = at.saturating_sub(back);
+        }
+        for at in self.levels.iter_mut().flat_map(|level| &mut level.at) {
+            *at = at.saturating_sub(back);
+        }
+    }
+}

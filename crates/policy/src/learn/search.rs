@@ -1,0 +1,271 @@
+//! The search: one hypothesis for each window of a grid, each scored by every answer.
+//!
+//! At a refusal the client knows how many of its own requests lay in each window; each count is a
+//! hypothesis "n per w". A refusal at the same count again speaks for it, a refusal at a smaller
+//! count or an admission at a larger one against it. Of the hypotheses near the best score the
+//! client acts on the one that allows most, so that every mistake removes hypotheses.
+
+use serde::{Deserialize, Serialize};
+
+use super::log::Log;
+
+/// The windows that are tried, in seconds.
+pub(super) const GRID: [f32; 18] = [
+    1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0,
+    1800.0, 3600.0,
+];
+/// The score of a smooth rate: it is chosen when no window does better.
+const RATE_SCORE: f32 = -1.2;
+/// The least score that is kept, so that a hypothesis can recover.
+const LOWEST_SCORE: f32 = -3.0;
+/// How far below the best score a hypothesis is still tried.
+const NEAR_BEST: f32 = 0.6;
+/// How long a rate that nothing refuses takes to double, in seconds.
+const RAMP: f64 = 4.0;
+/// From this length on a window is filled at once to see whether it is the one, in seconds.
+pub(super) const LONG: f64 = 10.0;
+
+/// Which limit a search acts on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Acting {
+    /// The window with this index in the grid.
+    Window(u8),
+    /// No window fits: a smooth rate.
+    Rate,
+}
+
+/// One window of the grid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Hypothesis {
+    /// How many the window is believed to admit.
+    n: f32,
+    /// The window in seconds: of the grid, or shorter where an admission shows that it is.
+    window: f32,
+    /// The count at the first refusal.
+    first: f32,
+    score: f32,
+}
+
+/// A search that has not found its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Search {
+    hypotheses: [Hypothesis; GRID.len()],
+    pub(super) acting: Acting,
+    /// The measured rate, requests per second.
+    pub(super) rate: f32,
+    /// Refusals after at least one admission.
+    pub(super) fresh: u8,
+    /// The rate at which a long window is filled.
+    pub(super) fill: f32,
+}
+
+/// What a refusal in a search shows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refusal {
+    /// When the refused request was sent.
+    pub(super) at: f64,
+    /// Something was admitted since the refusal before.
+    pub(super) fresh: bool,
+    /// How much a further refusal in a row counts against a hypothesis: a ban looks the same.
+    pub(super) repeated: f64,
+    /// By how much a window may be passed for the variance of the network.
+    pub(super) margin: f64,
+    /// Requests per second since the refusal before, and since the first admission after it.
+    pub(super) measured: (f64, f64),
+}
+
+/// How far two counts of one limit may differ: arrivals scatter, and large counts are estimates.
+pub(super) fn tolerance(n: f64, window: f64) -> f64 {
+    let estimated = if n > 128.0 { 0.015 * n } else { 0.0 };
+    (0.02 * n / window + estimated).floor()
+}
+
+impl Search {
+    /// Opens a search at a refusal; windows that are confirmed already have a better start.
+    pub(super) fn open(log: &Log, refusal: &Refusal, is_confirmed: impl Fn(f64) -> bool) -> Self {
+        let hypotheses = GRID.map(|window| {
+            let n = log.count(f64::from(window), refusal.at).max(1.0) as f32;
+            let score = if is_confirmed(f64::from(window)) {
+                0.7
+            } else {
+                prior(window)
+            };
+            Hypothesis {
+                n,
+                window,
+                first: n,
+                score,
+            }
+        });
+        let fill = (log.count(5.0, refusal.at) / 5.0).max(0.2) as f32;
+        let mut search = Self {
+            hypotheses,
+            acting: Acting::Rate,
+            rate: refusal.measured.0.max(0.01) as f32,
+            fresh: 0,
+            fill,
+        };
+        search.choose();
+        search
+    }
+
+    /// Scores a further refusal.
+    pub(super) fn refused(&mut self, log: &Log, refusal: &Refusal) {
+        for (index, hypothesis) in self.hypotheses.iter_mut().enumerate() {
+            // Acting on a short window keeps below n, so a refusal there must reach it to count.
+            let acting = self.acting == Acting::Window(index as u8);
+            let short = f64::from(hypothesis.window) < LONG;
+            let least = if acting && short {
+                f64::from(hypothesis.n) - 0.5
+            } else {
+                0.0
+            };
+            hypothesis.refused(log, refusal, least);
+        }
+        if refusal.fresh {
+            self.fresh = self.fresh.saturating_add(1);
+            let (low, high) = refusal.measured;
+            self.rate = (low * high.min(2.0 * low)).sqrt().max(0.01) as f32;
+        }
+        self.choose();
+    }
+
+    /// Scores an admission at `at`, which the log contains.
+    pub(super) fn admitted(&mut self, log: &Log, at: f64) {
+        let mut shorter = 0.0;
+        for (hypothesis, grid) in self.hypotheses.iter_mut().zip(GRID) {
+            hypothesis.admitted(log, at, shorter);
+            shorter = grid;
+        }
+        self.choose();
+    }
+
+    /// Raises a rate that nothing refuses.
+    pub(super) fn ramp(&mut self, passed: f64) {
+        if self.acting == Acting::Rate {
+            self.rate = (self.rate * (passed / RAMP).exp2() as f32).min(2_000.0);
+        }
+    }
+
+    fn choose(&mut self) {
+        let best = self.best();
+        let mut fastest = f32::MIN;
+        let mut acting = Acting::Rate;
+        for (index, hypothesis) in self.hypotheses.iter().enumerate() {
+            let rate = hypothesis.n / hypothesis.window;
+            if hypothesis.score >= best - NEAR_BEST && rate > fastest {
+                fastest = rate;
+                acting = Acting::Window(index as u8);
+            }
+        }
+        if RATE_SCORE >= best - NEAR_BEST && self.rate > fastest {
+            acting = Acting::Rate;
+        }
+        self.acting = acting;
+    }
+
+    /// Returns the best score.
+    pub(super) fn best(&self) -> f32 {
+        (self.hypotheses.iter()).fold(RATE_SCORE, |best, hypothesis| best.max(hypothesis.score))
+    }
+
+    /// Returns the window that the client acts on: how many, and in how many seconds.
+    pub(super) fn window(&self) -> Option<(f64, f64)> {
+        let Acting::Window(index) = self.acting else {
+            return None;
+        };
+        let index = usize::from(index).min(GRID.len() - 1);
+        let hypothesis = &self.hypotheses[index];
+        Some((f64::from(hypothesis.n), f64::from(hypothesis.window)))
+    }
+
+    /// Returns whether nothing slower than what the client acts on is left to be tried.
+    pub(super) fn is_settled(&self) -> bool {
+        let Acting::Window(index) = self.acting else {
+            return self.fresh >= 2;
+        };
+        let index = usize::from(index).min(GRID.len() - 1);
+        let acting = self.hypotheses[index];
+        let rate = acting.n / acting.window;
+        if f64::from(acting.window) >= LONG && acting.score < 0.9 {
+            return false;
+        }
+        acting.score >= 3.0
+            || self
+                .hypotheses
+                .iter()
+                .all(|other| other.n / other.window >= rate || other.score <= acting.score - 0.9)
+    }
+}
+
+impl Hypothesis {
+    fn add(&mut self, score: f32) {
+        self.score = (self.score + score).max(LOWEST_SCORE);
+    }
+
+    /// Scores an admission; `shorter` is the next shorter window of the grid.
+    fn admitted(&mut self, log: &Log, at: f64, shorter: f32) {
+        let others = (log.count(f64::from(self.window), at) - 1.0) as f32;
+        if others + 0.01 < self.n {
+            return;
+        }
+        // Either more are admitted, or the window is so short that the first of them is out of it.
+        let since = log
+            .nth_last_before(f64::from(self.n), at)
+            .map_or(0.0, |first| at - first);
+        if since as f32 > shorter * 1.02 {
+            self.window = self.window.min(since as f32);
+            self.add(-0.1);
+            return;
+        }
+        let beyond = others + 1.0 - self.first;
+        let clear = beyond >= (0.03 * self.first).max(1.0);
+        self.add(if clear { -1.0 } else { -0.34 });
+        self.n = others + 1.0;
+    }
+
+    /// Scores a refusal; a count of at least `least` can speak for the hypothesis.
+    fn refused(&mut self, log: &Log, refusal: &Refusal, least: f64) {
+        let window = f64::from(self.window);
+        let count = log.count(window, refusal.at);
+        let n = f64::from(self.n);
+        let slack = tolerance(n, window) + 0.5;
+        if (count - n).abs() <= slack {
+            if refusal.fresh && count >= least {
+                self.add(1.0);
+            }
+            self.n = self.n.min(count.max(1.0) as f32);
+            return;
+        }
+        if count > n {
+            return;
+        }
+        if log.count(window + 2.0 * refusal.margin + 0.04, refusal.at) + 0.5 >= n {
+            return;
+        }
+        let share = count / n;
+        let miss = match share {
+            _ if share >= 0.8 => -0.3,
+            _ if share >= 0.5 => -0.6,
+            _ => -1.0,
+        };
+        self.add(if refusal.fresh {
+            miss
+        } else {
+            miss * refusal.repeated as f32
+        });
+        if refusal.fresh {
+            self.n = count.max(1.0) as f32;
+        }
+    }
+}
+
+/// Round windows are more common than others.
+fn prior(window: f32) -> f32 {
+    match window as u32 {
+        1 => 0.4,
+        10 | 60 => 0.2,
+        5 | 3600 => 0.1,
+        _ => 0.0,
+    }
+}
