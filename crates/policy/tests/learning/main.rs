@@ -38,8 +38,8 @@ fn the_table() {
 
 /// The least use and the most refusals of five servers a class. A change that makes the learner
 /// worse fails here; `cargo xtask limits` has the whole table.
-const LEAST_USE: f64 = 0.895;
-const MOST_REFUSALS: f64 = 20.0;
+const LEAST_USE: f64 = 0.91;
+const MOST_REFUSALS: f64 = 18.5;
 
 #[test]
 fn five_servers_a_class_are_used_well_with_few_refusals() {
@@ -52,7 +52,7 @@ fn five_servers_a_class_are_used_well_with_few_refusals() {
             "{}: sent during Retry-After",
             class.name()
         );
-        assert!(run.share > 0.4, "{}: {run:?}", class.name());
+        assert!(run.share > 0.55, "{}: {run:?}", class.name());
     }
     let mean = mean(runs.into_iter());
     assert!(mean.share >= LEAST_USE, "{mean:?}");
@@ -68,9 +68,13 @@ fn a_client_that_asks_for_less_is_never_slowed_down() {
 
 #[test]
 fn windows_off_the_grid_are_used() {
-    for class in [Class::Off7, Class::Off12, Class::Off45] {
+    for (class, least) in [
+        (Class::Off7, 0.88),
+        (Class::Off12, 0.89),
+        (Class::Off45, 0.74),
+    ] {
         let run = Kind::Learning.mean(class, 5);
-        assert!(run.share > 0.6, "{}: {run:?}", class.name());
+        assert!(run.share > least, "{}: {run:?}", class.name());
     }
 }
 

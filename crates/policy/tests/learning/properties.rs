@@ -112,7 +112,7 @@ impl Host {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_request_before_a_known_retry_after_ends(steps in vec(any_step(), 0..300)) {
