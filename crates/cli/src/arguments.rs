@@ -133,6 +133,9 @@ pub(crate) struct Fetch {
     /// Write the body to FILE, once it is complete
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Obey the robots.txt of the host and of every host that it redirects to
+    #[arg(long)]
+    pub obey_robots: bool,
     /// Print every decision and its time to stderr
     #[arg(long)]
     pub explain: bool,

@@ -44,6 +44,13 @@ pub(crate) fn sentence(event: &Event) -> String {
     }
     match &event.what {
         What::Hop { url, method, .. } => format!("{method} {url} as {}", event.role),
+        What::Robots { crawl_delay: None } => "robots.txt: allowed".to_owned(),
+        What::Robots {
+            crawl_delay: Some(delay),
+        } => format!(
+            "robots.txt: allowed, {} s between requests",
+            delay.as_secs_f64()
+        ),
         What::CacheMiss => "cache: miss, the origin has to be asked".to_owned(),
         What::Settled { outcome } => format!("result: {}", outcome.as_str()),
         What::BreakerSeen { key, transition } => format!(

@@ -8,7 +8,9 @@ use anyhow::Context;
 use docstokg_hub::clock::{Clock, TokioRuntime};
 use docstokg_hub::config::show;
 use docstokg_hub::policy::retry::StopReason;
-use docstokg_hub::{FetchError, Head, Host, Hub, Journey, RateWait, Request, SavedFile, redact};
+use docstokg_hub::{
+    FetchError, Head, Host, Hub, Journey, RateWait, Request, RobotsPolicy, SavedFile, redact,
+};
 use http::{HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
 use url::Url;
@@ -114,7 +116,15 @@ fn request(arguments: &Fetch) -> Result<Request, Failure> {
         .to_ascii_uppercase()
         .parse()
         .map_err(|_| usage(format!("'{}' is not an HTTP method", arguments.method)))?;
+    let robots = if arguments.obey_robots {
+        RobotsPolicy::Obey {
+            exempt: Arc::default(),
+        }
+    } else {
+        RobotsPolicy::Ignore
+    };
     let mut request = Request::new(method, url)
+        .robots(robots)
         .role(arguments.role)
         .rate_wait(RateWait::Policy);
     if let Some(resolver) = &arguments.resolver {

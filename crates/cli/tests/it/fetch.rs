@@ -35,6 +35,26 @@ fn the_body_goes_to_stdout_and_nothing_else_does() {
 }
 
 #[test]
+fn robots_txt_is_obeyed_when_that_is_asked_for() {
+    let rules = "User-agent: *\nDisallow: /private\nCrawl-delay: 0.01\n";
+    let served = Served::start(
+        Origin::new("a.example")
+            .route("/robots.txt", [Reply::ok(rules)])
+            .route("/private", [Reply::ok("private")])
+            .route("/open", [Reply::ok("open")]),
+    );
+    assert_eq!(fetch(&served, "/private", &[]).out, "private");
+    let refused = fetch(&served, "/private", &["--obey-robots"]);
+    assert_eq!((refused.code, refused.out.as_str()), (1, ""));
+    let said = "docstokg: the robots.txt of a.example does not allow this path";
+    assert!(refused.err.starts_with(said), "{}", refused.err);
+    let open = fetch(&served, "/open", &["--obey-robots", "--explain"]);
+    assert_eq!((open.code, open.out.as_str()), (0, "open"));
+    let said = "robots.txt: allowed, 0.01 s between requests";
+    assert!(open.err.contains(said), "{}", open.err);
+}
+
+#[test]
 fn a_404_is_exit_1_with_a_sentence() {
     let served = Served::start(
         Origin::new("a.example").route("/gone", [Reply::status(404).body("no such work")]),
