@@ -10,24 +10,13 @@ use tokio::sync::Semaphore;
 static TURNS: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(2, usize::from)));
 
-/// Large inputs are taken one at a time: the tree of each may take tens of MiB.
-static LARGE: Semaphore = Semaphore::const_new(1);
-/// From this size on an input is large, in bytes. Few pages of publishers are.
-const LARGE_BYTES: usize = 256 << 10;
-
 /// Does something on a thread for such work; `None` if it panicked. Without a runtime, as in a
 /// simulation, it is done here.
 pub(crate) async fn run_blocking<T: Send + 'static>(
-    input_bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => {
-            let _alone = if input_bytes >= LARGE_BYTES {
-                Some(LARGE.acquire().await.ok()?)
-            } else {
-                None
-            };
             let _turn = TURNS.acquire().await.ok()?;
             runtime.spawn_blocking(work).await.ok()
         }

@@ -138,7 +138,7 @@ impl Fetcher {
             head.url.clone(),
             head.headers.clone(),
         );
-        let page = run_blocking(bytes.len(), move || {
+        let page = run_blocking(move || {
             landing_page::extract(
                 &charset::page(&bytes, content_type(&headers)),
                 &url,

@@ -181,7 +181,7 @@ impl LandingPage {
                     answer.headers.clone(),
                     work.cloned(),
                 );
-                let page = run_blocking(answer.body.len(), move || {
+                let page = run_blocking(move || {
                     landing_page::extract(
                         &charset::page(&body, content_type(&headers)),
                         &url,
