@@ -2,9 +2,9 @@
 //!
 //! A list of works comes out of reference managers, spreadsheets and browser tabs, so the same DOI
 //! arrives as text, as a link, percent-encoded, in quotes or with the full stop of the sentence it
-//! was copied from. This room turns all of that into one [`Identifier`], or says what the text
-//! looks like and what would have been accepted. It asks nobody: whether the work exists is for the
-//! resolvers to find out.
+//! was copied from. This module turns all of that into one [`Identifier`], or says what the
+//! text is not and what would have been accepted. It sends no request: whether the work exists is
+//! for the resolvers to find out.
 
 use std::fmt;
 use std::str::FromStr;

@@ -17,7 +17,7 @@ pub use failure::{Failure, Stage, sentence};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// Nobody who was asked knows an open copy.
+    /// No source knows an open copy.
     NotFound,
     /// The server answered with a status that says no.
     HttpStatus,

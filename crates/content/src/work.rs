@@ -222,7 +222,7 @@ impl Work {
         self.supplied.work_key()
     }
 
-    /// Adds what somebody knows about the work; nothing is overwritten.
+    /// Adds what a source knows about the work; nothing is overwritten.
     pub fn learn(&mut self, learned: &Learned) {
         self.identifiers.merge(learned.identifiers.clone());
         fill(&mut self.title, learned.title.clone());
@@ -254,7 +254,7 @@ pub struct Learned {
     pub title: Option<String>,
     /// Its year of publication.
     pub year: Option<i32>,
-    /// Whether it was retracted, where somebody says so.
+    /// Whether it was retracted, where a source says so.
     pub retracted: bool,
     /// Links to records of repositories among the locations of the answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]

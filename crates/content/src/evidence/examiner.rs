@@ -26,7 +26,7 @@ pub const THREAD_NAME: &str = "pdf-examination";
 pub(crate) struct Examiner {
     runtime: Arc<dyn Runtime>,
     free: Arc<Semaphore>,
-    /// Threads that still read a file for which nobody waits any more.
+    /// Threads that still read a file whose examination was given up.
     runaways: Arc<AtomicUsize>,
 }
 
@@ -52,29 +52,32 @@ impl Examiner {
         if self.runaways.load(Ordering::Relaxed) >= MOST_RUNAWAYS {
             return Inside::default();
         }
-        let (tell, told) = oneshot::channel();
+        let (sender, mut receiver) = oneshot::channel();
         let (path, runaways) = (path.to_owned(), Arc::clone(&self.runaways));
         let started = std::thread::Builder::new()
             .name(THREAD_NAME.to_owned())
             .spawn(move || {
-                // Whoever asked may have given up.
-                if tell.send(look_inside(&path)).is_err() {
+                // The examination may have been given up.
+                if sender.send(look_inside(&path)).is_err() {
                     runaways.fetch_sub(1, Ordering::Relaxed);
                 }
             });
         if started.is_err() {
             return Inside::default();
         }
-        let mut told = told;
-        if let Some(inside) =
-            before(&*self.runtime, self.runtime.boot() + TIME_LIMIT, &mut told).await
+        if let Some(inside) = before(
+            &*self.runtime,
+            self.runtime.boot() + TIME_LIMIT,
+            &mut receiver,
+        )
+        .await
         {
             return inside.unwrap_or_default();
         }
         self.runaways.fetch_add(1, Ordering::Relaxed);
         // It may have ended in this very moment.
-        told.close();
-        let Ok(inside) = told.try_recv() else {
+        receiver.close();
+        let Ok(inside) = receiver.try_recv() else {
             return Inside::default();
         };
         self.runaways.fetch_sub(1, Ordering::Relaxed);

@@ -7,6 +7,7 @@
 
 use url::Url;
 
+use super::join::join_all;
 use super::{Mention, Outcome, ResolverId};
 use crate::identifier::Doi;
 use crate::landing_page::is_other_file_name;
@@ -18,8 +19,22 @@ use crate::work::Work;
 /// Most records of one work that a repository is asked about.
 const MAX_RECORDS: usize = 3;
 
+/// Asks about several works together, each by the records that it is known by.
+pub(super) fn resolve<'a, R: Clone + PartialEq + Send + 'a>(
+    works: &'a [Work],
+    record_of: fn(Mention<'a>) -> Option<R>,
+    look_up: impl Fn(R, Mention<'a>, &'a Work) -> BoxFuture<'a, Outcome> + Copy + Send + 'a,
+) -> BoxFuture<'a, Vec<Outcome>> {
+    let one = move |work| -> BoxFuture<'a, Outcome> {
+        Box::pin(first_found(work, record_of, move |record, mention| {
+            look_up(record, mention, work)
+        }))
+    };
+    Box::pin(join_all(works.iter().map(one)))
+}
+
 /// Asks about the records that a work is known by, the certain ones first, until one has its file.
-pub(super) async fn first_found<'a, R: Clone + PartialEq>(
+async fn first_found<'a, R: Clone + PartialEq>(
     work: &'a Work,
     record_of: fn(Mention<'a>) -> Option<R>,
     look_up: impl Fn(R, Mention<'a>) -> BoxFuture<'a, Outcome>,

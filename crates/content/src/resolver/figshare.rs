@@ -10,7 +10,6 @@ use serde_json::Value;
 use url::Url;
 
 use super::deposit::{self, DepositedFile, Stated, Tie};
-use super::join::join_all;
 use super::order::Preset;
 use super::reply::{Unanswered, items, json, record, scalar, sort, text, title, year};
 use super::settings::Settings;
@@ -237,11 +236,8 @@ impl Resolver for Figshare {
     }
 
     fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
-        let one = move |work| -> BoxFuture<'a, Outcome> {
-            Box::pin(deposit::first_found(work, item_of, move |item, mention| {
-                Box::pin(self.look_up(item, mention, work, web))
-            }))
-        };
-        Box::pin(join_all(works.iter().map(one)))
+        deposit::resolve(works, item_of, move |item, mention, work| {
+            Box::pin(self.look_up(item, mention, work, web))
+        })
     }
 }

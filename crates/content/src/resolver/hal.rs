@@ -9,7 +9,6 @@ use serde_json::Value;
 use url::Url;
 
 use super::deposit::{self, DepositedFile, Stated, Tie};
-use super::join::join_all;
 use super::reply::{items, record, text, title, year};
 use super::settings::Settings;
 use super::spec::{Early, Endpoint, Mention, Need, ResolverSpec};
@@ -225,13 +224,8 @@ impl Resolver for Hal {
     }
 
     fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
-        let one = move |work| -> BoxFuture<'a, Outcome> {
-            Box::pin(deposit::first_found(
-                work,
-                query_of,
-                move |query, mention| Box::pin(self.look_up(query, mention, work, web)),
-            ))
-        };
-        Box::pin(join_all(works.iter().map(one)))
+        deposit::resolve(works, query_of, move |query, mention, work| {
+            Box::pin(self.look_up(query, mention, work, web))
+        })
     }
 }

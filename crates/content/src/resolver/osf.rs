@@ -10,7 +10,6 @@ use serde_json::Value;
 use url::Url;
 
 use super::deposit::{self, DepositedFile, Stated, Tie, is_pdf, without_version};
-use super::join::join_all;
 use super::order::Preset;
 use super::reply::{record, text, title, year};
 use super::settings::Settings;
@@ -212,13 +211,8 @@ impl Resolver for Osf {
     }
 
     fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
-        let one = move |work| -> BoxFuture<'a, Outcome> {
-            Box::pin(deposit::first_found(
-                work,
-                preprint_of,
-                move |id, mention| Box::pin(self.look_up(id, mention, work, web)),
-            ))
-        };
-        Box::pin(join_all(works.iter().map(one)))
+        deposit::resolve(works, preprint_of, move |id, mention, work| {
+            Box::pin(self.look_up(id, mention, work, web))
+        })
     }
 }

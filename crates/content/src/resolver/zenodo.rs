@@ -9,7 +9,6 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::deposit::{self, DepositedFile, Stated};
-use super::join::join_all;
 use super::order::Preset;
 use super::reply::{items, record, scalar, text, title, year};
 use super::settings::Settings;
@@ -207,13 +206,8 @@ impl Resolver for Zenodo {
     }
 
     fn resolve<'a>(&'a self, works: &'a [Work], web: &'a dyn Web) -> BoxFuture<'a, Vec<Outcome>> {
-        let one = move |work| -> BoxFuture<'a, Outcome> {
-            Box::pin(deposit::first_found(
-                work,
-                number_of,
-                move |number, mention| Box::pin(self.look_up(number, mention, work, web)),
-            ))
-        };
-        Box::pin(join_all(works.iter().map(one)))
+        deposit::resolve(works, number_of, move |number, mention, work| {
+            Box::pin(self.look_up(number, mention, work, web))
+        })
     }
 }

@@ -30,7 +30,7 @@ const MOST_ROWS: usize = 2_000;
 pub enum Standing {
     /// Its file is there.
     Downloaded,
-    /// Nobody offers it openly: no copy is known, or access is refused.
+    /// No source offers it openly: no copy is known, or access is refused.
     NotOpen,
     /// It may be there, and could not be got.
     Failed,

@@ -150,7 +150,7 @@ fn read_all(
 ) {
     let mut number = 0;
     for input in inputs {
-        // Nobody listens any more: the run has ended.
+        // The channel is closed once the run has ended.
         let listening = match input {
             Input::Work(work) => {
                 number += 1;

@@ -156,7 +156,7 @@ impl Permits {
             }
             Ending::Origin(report) => {
                 if let Some(network) = &self.network {
-                    network.settle(&reached(&report), track).await;
+                    network.settle(&reached(report.sent), track).await;
                 }
                 report
             }
@@ -175,23 +175,18 @@ impl Permits {
     /// The headers of a streamed answer are there: the origin was reached, and the rest is settled
     /// at the end of the body. Returns what the body holds until then.
     pub(crate) async fn stream(self, sent: BootInstant, track: &Track) -> Vec<HeldPermit> {
-        let report = Report {
-            outcome: Outcome::Success,
-            retry_after: None,
-            sent,
-        };
         if let Some(network) = &self.network {
-            network.settle(&report, track).await;
+            network.settle(&reached(sent), track).await;
         }
         std::iter::once(self.site).chain(self.resolver).collect()
     }
 }
 
 /// Reports to the breaker of local connectivity that the origin was reached.
-fn reached(report: &Report) -> Report {
+const fn reached(sent: BootInstant) -> Report {
     Report {
         outcome: Outcome::Success,
         retry_after: None,
-        sent: report.sent,
+        sent,
     }
 }

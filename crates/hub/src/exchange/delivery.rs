@@ -47,13 +47,17 @@ pub(crate) trait Delivery: Sync {
     const STREAMS: bool = false;
 
     /// Returns the cap of the body, in bytes, unless the request has its own.
-    fn cap(&self, config: &TransportConfig) -> u64;
+    fn cap(&self, config: &TransportConfig) -> u64 {
+        config.max_body
+    }
 
     /// Prepares the request; may ask for a part of the body only.
     fn prepare(&self, url: &Url, headers: &mut HeaderMap) -> Self::Prepared;
 
     /// Returns why an answer cannot be used, before its body is read.
-    fn objection(&self, prepared: &mut Self::Prepared, head: &Head) -> Option<String>;
+    fn objection(&self, _prepared: &mut Self::Prepared, _head: &Head) -> Option<String> {
+        None
+    }
 
     /// Receives the body of an answer that is final and no redirect.
     fn receive(
@@ -114,15 +118,7 @@ impl Delivery for ToMemory {
     type Received = Bytes;
     type Output = Bytes;
 
-    fn cap(&self, config: &TransportConfig) -> u64 {
-        config.max_body
-    }
-
     fn prepare(&self, _url: &Url, _headers: &mut HeaderMap) {}
-
-    fn objection(&self, (): &mut (), _head: &Head) -> Option<String> {
-        None
-    }
 
     async fn receive(
         &self,
@@ -150,15 +146,7 @@ impl Delivery for ToStream {
 
     const STREAMS: bool = true;
 
-    fn cap(&self, config: &TransportConfig) -> u64 {
-        config.max_body
-    }
-
     fn prepare(&self, _url: &Url, _headers: &mut HeaderMap) {}
-
-    fn objection(&self, (): &mut (), _head: &Head) -> Option<String> {
-        None
-    }
 
     async fn receive(
         &self,

@@ -25,7 +25,7 @@ pub(super) enum Held {
     Doaj,
     /// Data without an article, at Zenodo.
     Dataset,
-    /// An article that nobody may read yet, at figshare.
+    /// An article under embargo, at figshare.
     Embargoed,
 }
 
