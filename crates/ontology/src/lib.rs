@@ -1,0 +1,1 @@
+//! Ontologies: where they are listed, which formats they have, and how their versions are kept.
