@@ -67,13 +67,16 @@ impl Site {
             return self.enter_slowly(ask, now);
         }
         let (mut at, mut because) = (now, None);
+        let pace = ask.pace();
+        let mut is_paced = false;
         for cost in ask.costs {
             let budget = &self.budgets[cost.budget];
             if !budget.is_plain() || cost.slots.is_some() || !budget.remembers(&cost.windows) {
                 return self.enter_slowly(ask, now);
             }
+            is_paced |= !cost.windows.spacings().is_empty();
             if cost.weight > 0
-                && let (free, Some(index)) = budget.plain_fit(&cost.windows, cost.weight, at)
+                && let (free, Some(index)) = budget.plain_fit(&cost.windows, cost.weight, at, pace)
             {
                 (at, because) = (free, Some((cost, index)));
             }
@@ -99,9 +102,9 @@ impl Site {
         }
         let fit = Fit {
             at,
-            because: because.map(|(cost, index)| cost.windows.list()[index]),
+            because: because.map(|(cost, index)| cost.windows.at(index)),
         };
-        if is_too_late(ask, None, fit, now) {
+        if !is_paced && is_too_late(ask, None, fit, now) {
             return Entered {
                 entry: refused(fit),
                 transition: None,
@@ -169,7 +172,7 @@ impl Site {
         };
         let own = id.and_then(|id| self.own_reservation(ask, id));
         let before = self.before(ask, own, now);
-        let mut fit = self.first_fit(ask, &before, admitted.from);
+        let mut fit = self.paced_fit(ask, own, &before, admitted.from);
         let may_go = ask.queue_position.ahead().is_none();
         if fit.at <= now && may_go && id.is_none() && !admitted.probe {
             fit = self.give_way(ask, &before, fit, now);

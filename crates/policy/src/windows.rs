@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::pacing::{self, Pacing, Spacing};
 use crate::rate::Window;
 use crate::ring::EXACT_LIMIT;
 use crate::time::{Timestamp, micros};
@@ -15,7 +16,9 @@ use crate::time::{Timestamp, micros};
 pub struct Windows {
     list: Box<[Window]>,
     rules: Box<[Rule]>,
+    spacings: Box<[Spacing]>,
     guard: Duration,
+    pacing: Pacing,
     /// How many exact permits are worth remembering.
     pub(crate) keep: u32,
     pub(crate) has_coarse: bool,
@@ -54,12 +57,23 @@ impl Windows {
     /// Joins windows that all hold, each widened by `guard` against late arrivals at the origin.
     #[must_use]
     pub fn new(list: impl Into<Box<[Window]>>, guard: Duration) -> Self {
+        Self::paced(list, guard, Pacing::Burst)
+    }
+
+    /// Joins windows that all hold, spread as `pacing` says.
+    #[must_use]
+    pub fn paced(list: impl Into<Box<[Window]>>, guard: Duration, pacing: Pacing) -> Self {
         let list = list.into();
+        let spacings = match pacing {
+            Pacing::Burst => Vec::new(),
+            Pacing::Even => pacing::spacings(&list),
+        };
+        let spaced = spacings.iter().map(|spacing| spacing.window().limit.get());
         let exact = list
             .iter()
             .map(|window| window.limit.get())
             .filter(|limit| *limit <= EXACT_LIMIT);
-        let keep = exact.max().unwrap_or(0);
+        let keep = exact.chain(spaced).max().unwrap_or(0);
         let rule = |window: &Window| Rule {
             limit: window.limit.get(),
             exact: window.limit.get() <= EXACT_LIMIT,
@@ -72,12 +86,17 @@ impl Windows {
                 ^ rule.id
                 ^ rule.width.rotate_left(32)
         };
-        let signature = rules.iter().fold(1, mix) | 1;
+        let spaced = |mixed: u64, spacing: &Spacing| {
+            mixed.rotate_left(11) ^ id_of(spacing.window()) ^ spacing.width().rotate_left(32)
+        };
+        let signature = spacings.iter().fold(rules.iter().fold(1, mix), spaced) | 1;
         let has_coarse = list.iter().any(|window| window.limit.get() > EXACT_LIMIT);
         Self {
             list,
             rules,
+            spacings: spacings.into(),
             guard,
+            pacing,
             keep,
             has_coarse,
             signature,
@@ -88,6 +107,28 @@ impl Windows {
     #[must_use]
     pub fn list(&self) -> &[Window] {
         &self.list
+    }
+
+    /// Returns the spacing windows, where requests are paced evenly.
+    #[inline]
+    #[must_use]
+    pub fn spacings(&self) -> &[Spacing] {
+        &self.spacings
+    }
+
+    /// Returns how requests are spread over the windows.
+    #[must_use]
+    pub fn pacing(&self) -> Pacing {
+        self.pacing
+    }
+
+    /// Returns the window at an index: the configured ones, then those of the spacing.
+    #[inline]
+    pub(crate) fn at(&self, index: usize) -> Window {
+        match index.checked_sub(self.list.len()) {
+            None => self.list[index],
+            Some(spacing) => *self.spacings[spacing].window(),
+        }
     }
 
     /// Returns the guard that widens each window.
@@ -109,7 +150,8 @@ impl Windows {
                 window.per * processes.div_ceil(window.limit.get()),
             ),
         };
-        Self::new(self.list.iter().map(share).collect::<Vec<_>>(), self.guard)
+        let shares: Vec<Window> = self.list.iter().map(share).collect();
+        Self::paced(shares, self.guard, self.pacing)
     }
 
     /// Returns when the next turn of one process among `processes` begins, for windows that allow
@@ -162,6 +204,16 @@ impl Windows {
             multiplier.stretch(window.per) + self.guard
         } else {
             window.per + self.guard
+        }
+    }
+
+    /// Returns the width in force of a spacing window, in microseconds.
+    #[inline]
+    pub(crate) fn spacing_width(spacing: &Spacing, multiplier: Multiplier) -> u64 {
+        if multiplier == Multiplier::FULL {
+            spacing.width()
+        } else {
+            micros(multiplier.stretch(spacing.window().per) + spacing.guard())
         }
     }
 

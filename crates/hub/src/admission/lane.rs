@@ -98,6 +98,8 @@ pub(crate) struct Terms {
     pub(crate) deadline: BootInstant,
     pub(crate) jitter_sample: f64,
     pub(crate) weight: u32,
+    /// How many requests of the run are still to come here; zero if that is not known.
+    pub(crate) backlog: u32,
 }
 
 impl Deref for Lane {
@@ -186,6 +188,7 @@ impl LaneState {
             jitter_sample: terms.jitter_sample,
             lease: LEASE,
             asked: terms.asked,
+            backlog: terms.backlog,
         }
     }
 }

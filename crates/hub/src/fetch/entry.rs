@@ -62,6 +62,7 @@ impl Inner {
             deadline,
             jitter_sample: self.random.share(),
             weight: request.weight,
+            backlog: request.backlog,
         }
     }
 

@@ -5,6 +5,7 @@
 //! position) count beside the history.
 
 use super::{Budget, Reservation};
+use crate::pacing::{Pace, Spacing};
 use crate::rate::Window;
 use crate::ring::{Coarse, EXACT_LIMIT};
 use crate::time::BootInstant;
@@ -36,6 +37,7 @@ impl Budget {
         windows: &Windows,
         weight: u32,
         from: BootInstant,
+        pace: Pace,
     ) -> (BootInstant, Option<usize>) {
         let (mut at, mut latest) = (from, None);
         for (index, rule) in windows.rules().iter().enumerate() {
@@ -55,7 +57,41 @@ impl Budget {
                 }
             }
         }
+        if windows.spacings().is_empty() {
+            return (at, latest);
+        }
+        let spacings = windows.spacings().iter().enumerate();
+        for (index, spacing) in
+            spacings.filter(|(_, spacing)| self.holds(windows, spacing, pace, from))
+        {
+            let (weight, width) = spaced_weight(spacing, spacing.width(), weight);
+            let k = spacing.window().limit.get() + 1 - weight;
+            if let Some(used) = self.ring.back(k)
+                && used.plus_micros(width) > at
+            {
+                let index = windows.list().len() + index;
+                (at, latest) = (used.plus_micros(width), Some(index));
+            }
+        }
         (at, latest)
+    }
+
+    /// Returns whether a spacing holds: for a request that is paced, and where it spreads a long
+    /// window, while the backlog exceeds what that window has left.
+    #[inline]
+    fn holds(&self, windows: &Windows, spacing: &Spacing, pace: Pace, from: BootInstant) -> bool {
+        let Pace::Even { backlog } = pace else {
+            return false;
+        };
+        let Some(index) = spacing.spread_of() else {
+            return true;
+        };
+        let (window, rule) = (&windows.list()[index], &windows.rules()[index]);
+        backlog > rule.limit
+            || backlog > 0
+                && self
+                    .used_back(window, rule.limit + 1 - backlog)
+                    .is_some_and(|used| used.plus_micros(rule.width) > from)
     }
 
     /// Finds the first instant from `from` on at which `weight` fits every window beside what is
@@ -73,6 +109,7 @@ impl Budget {
         ahead: Option<u32>,
         counted: &[Counted],
         from: BootInstant,
+        pace: Pace,
     ) -> Fit {
         if weight == 0 {
             return Fit {
@@ -81,13 +118,13 @@ impl Budget {
             };
         }
         if counted.is_empty() && self.multiplier == Multiplier::FULL && ahead.is_none() {
-            let (at, index) = self.plain_fit(windows, weight, from);
+            let (at, index) = self.plain_fit(windows, weight, from, pace);
             return Fit {
                 at,
-                because: index.map(|index| windows.list()[index]),
+                because: index.map(|index| windows.at(index)),
             };
         }
-        self.first_fit_among(windows, weight, ahead, counted, from)
+        self.first_fit_among(windows, weight, ahead, counted, from, pace)
     }
 
     /// Finds the first instant that fits between counted uses, or behind a queue.
@@ -99,6 +136,7 @@ impl Budget {
         ahead: Option<u32>,
         counted: &[Counted],
         from: BootInstant,
+        pace: Pace,
     ) -> Fit {
         let mut fit = Fit {
             at: from,
@@ -116,6 +154,23 @@ impl Budget {
                         at,
                         because: Some(*in_force.0),
                     };
+                }
+            }
+            for spacing in windows.spacings() {
+                if !self.holds(windows, spacing, pace, from) {
+                    continue;
+                }
+                let width = Windows::spacing_width(spacing, self.multiplier);
+                let (start, (weight, width)) = if ahead.is_none() {
+                    (fit.at, spaced_weight(spacing, width, weight))
+                } else {
+                    (from, (weight.min(spacing.window().limit.get()), width))
+                };
+                let in_force = (spacing.window(), width);
+                let at = self.fit_window(in_force, weight, ahead.unwrap_or(0), counted, start);
+                if at > fit.at {
+                    let because = Some(*spacing.window());
+                    fit = Fit { at, because };
                 }
             }
             // One iteration is enough unless a counted use conflicts with the instant that an
@@ -236,4 +291,16 @@ impl Budget {
     pub(super) fn coarse_of(&self, window: &Window) -> Option<&Coarse> {
         self.coarse.iter().find(|coarse| coarse.window() == *window)
     }
+}
+
+/// Returns the weight and width with which a request counts in a spacing window: a weight above
+/// its limit takes as many distances more.
+#[inline]
+fn spaced_weight(spacing: &Spacing, width: u64, weight: u32) -> (u32, u64) {
+    let limit = spacing.window().limit.get();
+    if weight <= limit {
+        return (weight, width);
+    }
+    let more = width * u64::from(weight - limit) / u64::from(limit);
+    (limit, width + more)
 }

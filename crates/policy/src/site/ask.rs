@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::{AdaptivePolicy, BreakerPolicy, OpenReason, Role, Transition, Window, Windows};
+use crate::pacing::Pace;
 use crate::time::BootInstant;
 
 /// What a request costs in one budget.
@@ -79,6 +80,9 @@ pub struct Ask<'a> {
     pub lease: Duration,
     /// Since when the caller has been asking, to measure how long it waited.
     pub asked: BootInstant,
+    /// How many requests of the caller are still to come in these budgets, this one included; zero
+    /// if it does not know. Long windows are spread if they have less left than that.
+    pub backlog: u32,
 }
 
 impl<'a> Ask<'a> {
@@ -98,6 +102,15 @@ impl<'a> Ask<'a> {
             jitter_sample: 0.0,
             lease: Duration::from_secs(20),
             asked: BootInstant::FAR,
+            backlog: 0,
+        }
+    }
+
+    /// Returns how the request is fitted, unless its spacing would refuse it.
+    #[inline]
+    pub(crate) fn pace(&self) -> Pace {
+        Pace::Even {
+            backlog: self.backlog,
         }
     }
 }

@@ -9,8 +9,9 @@
 
 use std::time::Duration;
 
-use super::{Ask, Cost, Site};
+use super::{Ask, Cost, Site, is_too_late};
 use crate::budget::{Budget, Counted, Fit};
+use crate::pacing::Pace;
 use crate::time::BootInstant;
 
 /// How long a reservation outlives its instant when its holder is gone.
@@ -57,6 +58,12 @@ impl Before {
             (Some(queued), own) => Some(queued.saturating_add(own.unwrap_or(0))),
             (None, own) => own,
         }
+    }
+
+    /// Returns the latest of the uses to come.
+    fn latest(&self) -> Option<BootInstant> {
+        let of_budget = |counted: &Vec<Counted>| counted.last().map(|(at, _)| *at);
+        self.counted.iter().filter_map(of_budget).max()
     }
 
     /// Returns when to ask again: at the instant that fits, or when a reservation ends whose holder
@@ -198,7 +205,7 @@ impl Site {
                 );
             }
         }
-        let fit = self.fit(ask, &parts, before, Subject::Counted, from);
+        let fit = self.fit(ask, &parts, before, Subject::Counted, from, ask.pace());
         for (index, weight) in parts.into_iter().filter(|(_, weight)| *weight > 0) {
             let counted = &mut before.counted[index];
             let at = counted.partition_point(|(expected, _)| *expected <= fit.at);
@@ -206,8 +213,26 @@ impl Site {
         }
     }
 
+    /// Finds the first instant that fits a request. One that would be refused because of its
+    /// spacing goes by the windows alone, behind every request before it.
+    pub(super) fn paced_fit(
+        &self,
+        ask: &Ask<'_>,
+        own: Option<OwnReservation>,
+        before: &Before,
+        from: BootInstant,
+    ) -> Fit {
+        let fit = self.first_fit(ask, before, from, ask.pace());
+        let is_paced = |cost: &Cost| !cost.windows.spacings().is_empty();
+        if !is_too_late(ask, own, fit, from) || !ask.costs.iter().any(is_paced) {
+            return fit;
+        }
+        let behind = before.latest().map_or(from, |latest| from.max(latest));
+        self.first_fit(ask, before, behind, Pace::Windows)
+    }
+
     /// Finds the first instant that fits every window of every budget of a request.
-    pub(super) fn first_fit(&self, ask: &Ask<'_>, before: &Before, from: BootInstant) -> Fit {
+    fn first_fit(&self, ask: &Ask<'_>, before: &Before, from: BootInstant, pace: Pace) -> Fit {
         let mut parts = [(0, 0); 8];
         let costs = ask
             .costs
@@ -221,6 +246,7 @@ impl Site {
                 before,
                 Subject::Asking,
                 from,
+                pace,
             );
         }
         parts
@@ -233,6 +259,7 @@ impl Site {
             before,
             Subject::Asking,
             from,
+            pace,
         )
     }
 
@@ -245,6 +272,7 @@ impl Site {
         before: &Before,
         subject: Subject,
         from: BootInstant,
+        pace: Pace,
     ) -> Fit {
         let mut fit = Fit {
             at: from,
@@ -272,6 +300,7 @@ impl Site {
                     ahead,
                     before.counted(*index),
                     at,
+                    pace,
                 );
                 if next.at > fit.at {
                     fit = next;
@@ -302,7 +331,7 @@ impl Site {
         let Some(behind) = behind.max_by_key(|behind| behind.at) else {
             return fit;
         };
-        let later = self.first_fit(ask, before, behind.at);
+        let later = self.first_fit(ask, before, behind.at, ask.pace());
         // A turn costs a short delay. Where it would cost the permit as well, the request goes now.
         if later.at > behind.at || later.at > ask.latest || later.at > ask.deadline {
             fit

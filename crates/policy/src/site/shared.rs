@@ -28,6 +28,7 @@ pub struct OwnedAsk {
     jitter_sample: f64,
     lease: Duration,
     asked: BootInstant,
+    backlog: u32,
 }
 
 impl Ask<'_> {
@@ -47,6 +48,7 @@ impl Ask<'_> {
             jitter_sample: self.jitter_sample,
             lease: self.lease,
             asked: self.asked,
+            backlog: self.backlog,
         }
     }
 }
@@ -68,6 +70,7 @@ impl OwnedAsk {
             jitter_sample: self.jitter_sample,
             lease: self.lease,
             asked: self.asked,
+            backlog: self.backlog,
         }
     }
 

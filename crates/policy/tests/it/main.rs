@@ -10,6 +10,9 @@
 mod classify;
 // Exact windows against brute force.
 mod limiter;
+
+// Even pacing.
+mod pacing;
 // The breaker under random interleavings.
 mod breaker;
 // Breaker and budgets as one step.

@@ -79,6 +79,7 @@ fn plain(rates: [&'static str; 2]) -> Rules {
         shadow: false,
         throttle_block: false,
         early_probes: true,
+        paced: false,
         fail_max: 5,
     }
 }
@@ -113,6 +114,7 @@ fn crowds_agree_as_well() {
                     latest_ms: None,
                     ahead: None,
                     halves: 0,
+                    backlog: 0,
                 },
                 _ if step % 4 == 0 => Event::Enter {
                     role: 0,
@@ -121,6 +123,7 @@ fn crowds_agree_as_well() {
                     latest_ms: None,
                     ahead: (step % 8 == 0).then_some(3),
                     halves: 0,
+                    backlog: 0,
                 },
                 _ => Event::Confirm {
                     which: step * 7 % world.reserved.len().max(1),
@@ -169,6 +172,7 @@ fn long_plain_runs_agree_as_well() {
                 latest_ms: Some(0),
                 ahead: None,
                 halves: 0,
+                backlog: 0,
             };
             let micros = if step % 400 == 399 {
                 1_200_000

@@ -16,8 +16,9 @@ local function coarse_of(budget, window)
   return nil
 end
 
-local function remember(budget, windows)
+local function remember(budget, windows, spacings)
   local keep = 0
+  for _, spacing in ipairs(spacings) do keep = math.max(keep, spacing.limit) end
   for _, window in ipairs(windows) do
     if window.limit <= EXACT_LIMIT then
       keep = math.max(keep, window.limit)
@@ -151,14 +152,39 @@ local function width_of(budget, window)
   return math.floor(window.per * 1000 / budget.m) + window.guard
 end
 
+-- Returns whether a spacing holds: where it spreads a long window, while the backlog exceeds what that
+-- window has left. `pace` is the backlog, or nil for a request that goes by the windows alone.
+local function holds(budget, windows, spacing, pace, from)
+  if not pace then return false end
+  if spacing.spread == 0 then return true end
+  local window = windows[spacing.spread]
+  if pace > window.limit then return true end
+  local used = pace > 0 and used_back(budget, window, window.limit + 1 - pace)
+  return used and used + window.width > from
+end
+
+-- Returns the weight and width with which a request counts in a spacing window.
+local function spaced_weight(spacing, width, weight)
+  if weight <= spacing.limit then return weight, width end
+  return spacing.limit, width + math.floor(width * (weight - spacing.limit) / spacing.limit)
+end
+
 -- Returns the first instant that fits beside what is counted, and the window that says so.
-local function budget_fit(budget, windows, weight, ahead, counted, from)
+local function budget_fit(budget, cost, weight, ahead, counted, from, pace)
+  local windows = cost.windows
   local at, because = from, nil
   if weight == 0 then return at, nil end
   if #counted == 0 and budget.m == 1000 and not ahead then
     for _, window in ipairs(windows) do
       local used = used_back(budget, window, window.limit + 1 - weight)
       if used and used + window.width > at then at, because = used + window.width, window end
+    end
+    for _, spacing in ipairs(cost.spacings) do
+      if holds(budget, windows, spacing, pace, from) then
+        local counts, width = spaced_weight(spacing, spacing.width, weight)
+        local used = ring_back(budget, spacing.limit + 1 - counts)
+        if used and used + width > at then at, because = used + width, spacing end
+      end
     end
     return at, because
   end
@@ -168,6 +194,14 @@ local function budget_fit(budget, windows, weight, ahead, counted, from)
       local start = ahead and from or at
       local fit = fit_window(budget, window, width_of(budget, window), weight, ahead or 0, counted, start)
       if fit > at then at, because = fit, window end
+    end
+    for _, spacing in ipairs(cost.spacings) do
+      if holds(budget, windows, spacing, pace, from) then
+        local counts, width = math.min(weight, spacing.limit), width_of(budget, spacing)
+        if not ahead then counts, width = spaced_weight(spacing, width, weight) end
+        local fit = fit_window(budget, spacing, width, counts, ahead or 0, counted, ahead and from or at)
+        if fit > at then at, because = fit, spacing end
+      end
     end
     if at == before or #counted == 0 or ahead then return at, because end
   end

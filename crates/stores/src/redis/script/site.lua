@@ -25,9 +25,19 @@ local function read_ask()
   end
   know(string.sub(question, 10, from - 1))
   ask.birth, from = read('<I8', question, from)
-  for _, cost in ipairs(ask.costs) do cost.weight, cost.slots, from = read('<I4I4', question, from) end
+  for _, cost in ipairs(ask.costs) do
+    local spacings
+    cost.weight, cost.slots, spacings, from = read('<I4I4B', question, from)
+    cost.spacings = {}
+    for index = 1, spacings do
+      local spacing = {}
+      spacing.limit, spacing.per, spacing.guard, spacing.spread, from = read('<I4I8I8B', question, from)
+      spacing.width = spacing.per + spacing.guard
+      cost.spacings[index], ask.is_paced = spacing, true
+    end
+  end
   local latest, deadline, isolated, ahead
-  ask.id, latest, deadline, ask.asked, isolated, ahead, from = read('<I8I8I8I8BI4', question, from)
+  ask.id, latest, deadline, ask.asked, ask.pace, isolated, ahead, from = read('<I8I8I8I8I4BI4', question, from)
   ask.latest, ask.deadline, ask.isolated = instant(latest), instant(deadline), isolated == 1
   -- The head of its queue, behind a number of weights, or overlapping with the head.
   ask.head, ask.ahead = ahead == 0, ahead > 0 and ahead < OVERLAPPING and ahead - 1 or nil
@@ -51,7 +61,7 @@ end
 
 local function advance_site(ask)
   for _, cost in ipairs(ask.costs) do
-    remember(cost.budget, cost.windows)
+    remember(cost.budget, cost.windows, cost.spacings)
     expire(cost.budget)
   end
   return advance(breaker_for(ask))
@@ -88,7 +98,7 @@ end
 
 local NOTHING = {}
 
-local function fit(ask, parts, before, asks, from)
+local function fit(ask, parts, before, asks, from, pace)
   local at, because = from, nil
   local queued = asks and before.queued
   local is_behind = asks and (ask.ahead or queued)
@@ -98,7 +108,8 @@ local function fit(ask, parts, before, asks, from)
       local cost = ask.costs[part.c]
       local counted, ahead = before.counted[part.c] or NOTHING, nil
       if is_behind then ahead = (queued and queued[part.c] or 0) + (ask.ahead or 0) end
-      local next, window = budget_fit(cost.budget, cost.windows, part.w, ahead, counted, is_behind and from or at)
+      local start = is_behind and from or at
+      local next, window = budget_fit(cost.budget, cost, part.w, ahead, counted, start, pace)
       if next > at then at, because = next, window end
     end
     if at == start or #parts < 2 or is_behind then return at, because end
@@ -120,7 +131,7 @@ local function count_waiting(ask, id, before)
       end
     end
   end
-  local at = fit(ask, parts, before, false, from)
+  local at = fit(ask, parts, before, false, from, ask.pace)
   for _, part in ipairs(parts) do
     if part.w > 0 then
       local counted, index = before.counted[part.c], 1
@@ -169,10 +180,29 @@ local function before_of(ask, own)
   return before
 end
 
-local function first_fit(ask, before, from)
+local function first_fit(ask, before, from, pace)
   local parts = {}
   for index, cost in ipairs(ask.costs) do parts[index] = { c = index, w = cost.weight } end
-  return fit(ask, parts, before, true, from)
+  return fit(ask, parts, before, true, from, pace)
+end
+
+-- Returns whether an instant is beyond what the caller waits for.
+local function is_too_late(ask, own, at, from)
+  local latest = own and math.max(ask.latest, own.a + GRACE) or ask.latest
+  return at > math.max(latest, from) or at > ask.deadline
+end
+
+-- Finds the first instant that fits a request. One that would be refused because of its spacing goes by
+-- the windows alone, behind every request before it.
+local function paced_fit(ask, own, before, from)
+  local at, because = first_fit(ask, before, from, ask.pace)
+  if not ask.is_paced or not is_too_late(ask, own, at, from) then return at, because end
+  local behind = from
+  for _, counted in pairs(before.counted) do
+    local last = counted[#counted]
+    if last then behind = math.max(behind, last.a) end
+  end
+  return first_fit(ask, before, behind, nil)
 end
 
 -- Puts a new request that could go at once behind those that are due, as far as its patience allows.
@@ -185,7 +215,7 @@ local function give_way(ask, before, at, because)
     end
   end
   if not behind then return at, because end
-  local later = first_fit(ask, before, behind)
+  local later = first_fit(ask, before, behind, ask.pace)
   if later > behind or later > ask.latest or later > ask.deadline then return at, because end
   return behind, window
 end
@@ -286,7 +316,7 @@ local function decide(ask, id)
   if complete then return answer end
   local own = own_reservation(ask, id)
   local before = before_of(ask, own)
-  local at, because = first_fit(ask, before, from)
+  local at, because = paced_fit(ask, own, before, from)
   if at <= now and not ask.ahead and not id and not probe then
     at, because = give_way(ask, before, at, because)
   end
@@ -308,8 +338,7 @@ local function decide(ask, id)
     if probe then lease(breaker_for(ask), answer.id, ask.role, now + ask.lease) end
     return answer
   end
-  local latest = own and math.max(ask.latest, own.a + GRACE) or ask.latest
-  if at > now and (at > math.max(latest, from) or at > ask.deadline) then
+  if at > now and is_too_late(ask, own, at, from) then
     answer.kind = 'rate'
     return answer
   end

@@ -117,19 +117,31 @@ impl Question<'_> {
     }
 
     /// Packs what belongs to this request: weights, deadlines, queue position, role.
-    #[expect(clippy::cast_possible_truncation, reason = "there are three roles")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "there are three roles and a handful of windows"
+    )]
     fn pack_request(&self, packer: &mut Packer, now: BootInstant) {
         let ask = self.ask;
         for cost in ask.costs {
             packer
                 .short(cost.weight)
-                .short(cost.slots.map_or(0, NonZeroU32::get));
+                .short(cost.slots.map_or(0, NonZeroU32::get))
+                .byte(cost.windows.spacings().len() as u8);
+            for spacing in cost.windows.spacings() {
+                packer
+                    .short(spacing.window().limit.get())
+                    .length(spacing.window().per)
+                    .length(spacing.guard())
+                    .byte(spacing.spread_of().map_or(0, |index| index as u8 + 1));
+            }
         }
         packer
             .long(self.id)
             .until(ask.latest, now)
             .until(ask.deadline, now)
-            .length(now.since(ask.asked));
+            .length(now.since(ask.asked))
+            .short(ask.backlog);
         packer.byte(ask.isolated).short(match ask.queue_position {
             QueuePosition::Head => 0,
             QueuePosition::Behind(ahead) => ahead.saturating_add(1).min(OVERLAPPING - 1),
@@ -191,7 +203,10 @@ fn is_quick(ask: &Ask<'_>) -> bool {
             .all(|other| other.budget != cost.budget)
     };
     let is_plain = |(index, cost): (usize, &Cost)| {
-        cost.weight == 1 && cost.slots.is_none() && is_only_one(index, cost)
+        cost.weight == 1
+            && cost.slots.is_none()
+            && cost.windows.spacings().is_empty()
+            && is_only_one(index, cost)
     };
     !ask.isolated
         && !matches!(ask.queue_position, QueuePosition::Behind(_))

@@ -15,6 +15,7 @@ pub(super) enum Event {
         latest_ms: Option<u64>,
         ahead: Option<u32>,
         halves: u8,
+        backlog: u32,
     },
     Confirm {
         which: usize,
@@ -74,15 +75,19 @@ pub(super) fn any_event() -> impl Strategy<Value = Event> {
         proptest::option::weighted(0.7, 0..5_000u64),
         proptest::option::weighted(0.15, 0..5u32),
         0..3u8,
+        prop_oneof![Just(0u32), 1..12u32, 4_000..6_000u32],
     );
-    let enter = enter.prop_map(|(role, weight, patient, latest_ms, ahead, halves)| Enter {
-        role,
-        weight,
-        patient,
-        latest_ms,
-        ahead,
-        halves,
-    });
+    let enter = enter.prop_map(
+        |(role, weight, patient, latest_ms, ahead, halves, backlog)| Enter {
+            role,
+            weight,
+            patient,
+            latest_ms,
+            ahead,
+            halves,
+            backlog,
+        },
+    );
     let settle = (
         which.clone(),
         prop_oneof![2 => 0..4usize, 3 => Just(1usize), 2 => Just(3usize)],
@@ -125,6 +130,7 @@ pub(super) struct Rules {
     pub(super) shadow: bool,
     pub(super) throttle_block: bool,
     pub(super) early_probes: bool,
+    pub(super) paced: bool,
     pub(super) fail_max: u32,
 }
 
@@ -135,7 +141,10 @@ pub(super) fn any_rules() -> impl Strategy<Value = Rules> {
             Just("1/3SECOND"),
             Just("3/SECOND+5/10SECOND"),
             Just("5000/SECOND"),
-            Just("4/2SECOND+4100/5SECOND")
+            Just("4/2SECOND+4100/5SECOND"),
+            Just("30/SECOND"),
+            Just("3/SECOND+40/MINUTE"),
+            Just("4/SECOND+5000/HOUR")
         ]
     };
     let slots = || proptest::option::weighted(0.2, 1..3u32);
@@ -146,7 +155,11 @@ pub(super) fn any_rules() -> impl Strategy<Value = Rules> {
         slots(),
         proptest::option::weighted(0.3, 0..3usize),
         any::<[bool; 3]>(),
-        (proptest::bool::weighted(0.1), proptest::bool::weighted(0.7)),
+        (
+            proptest::bool::weighted(0.1),
+            proptest::bool::weighted(0.7),
+            any::<bool>(),
+        ),
         1..6u32,
     )
         .prop_map(
@@ -157,7 +170,7 @@ pub(super) fn any_rules() -> impl Strategy<Value = Rules> {
                 two,
                 isolated,
                 [adaptive, rolling, throttle_block],
-                (shadow, early_probes),
+                (shadow, early_probes, paced),
                 fail_max,
             )| Rules {
                 rates: [first, second],
@@ -168,6 +181,7 @@ pub(super) fn any_rules() -> impl Strategy<Value = Rules> {
                 shadow,
                 throttle_block,
                 early_probes,
+                paced,
                 fail_max,
             },
         )
@@ -187,6 +201,7 @@ pub(super) fn any_outage_event() -> impl Strategy<Value = Event> {
         latest_ms: None,
         ahead: None,
         halves: halves / 2,
+        backlog: 0,
     });
     let settle = (
         0..2usize,
@@ -222,6 +237,7 @@ pub(super) fn outage_rules() -> impl Strategy<Value = Rules> {
         shadow: false,
         throttle_block: false,
         early_probes: true,
+        paced: false,
         fail_max,
     })
 }

@@ -8,6 +8,7 @@ use docstokg_policy::adaptive::AdaptivePolicy;
 use docstokg_policy::breaker::{BreakerPolicy, OpenReason, RollingWindow};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
+use docstokg_policy::pacing::Pacing;
 use docstokg_policy::rate::parse_rates;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{
@@ -66,9 +67,14 @@ impl World {
         let cost = |index: usize| Cost {
             budget: script.budget(&keys[index]),
             weight: 1,
-            windows: Arc::new(Windows::new(
+            windows: Arc::new(Windows::paced(
                 parse_rates(rules.rates[index]).expect("rates"),
                 Duration::from_millis(10),
+                if rules.paced {
+                    Pacing::Even
+                } else {
+                    Pacing::Burst
+                },
             )),
             slots: rules.slots[index].and_then(NonZeroU32::new),
         };
@@ -208,6 +214,7 @@ impl World {
             latest_ms,
             ahead,
             halves,
+            backlog,
         } = *event
         else {
             return Ok(());
@@ -234,6 +241,7 @@ impl World {
                 Some(ahead) => QueuePosition::Behind(ahead - 1),
             },
             jitter_sample: f64::from(halves) / 2.0,
+            backlog,
             ..self.ask(&costs, role)
         };
         let (theirs, ours) = (arrive(self.script.enter(&ask)), pure.enter(&ask, now));

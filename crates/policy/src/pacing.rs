@@ -1,0 +1,191 @@
+//! Even pacing: requests at equal distances instead of bursts.
+//!
+//! Exact windows let a whole window go at once, and a leaky bucket, a GCRA, an interpolated or an
+//! aligned window at the origin refuses that. Requests at equal distances satisfy each of them and
+//! lose nothing in a long run. So a budget gets spacing windows, `k` per `k x W/N`, beside its own.
+//!
+//! Spacing is a courtesy, not a limit: a request that it would refuse goes by the windows alone,
+//! though never before a request with an earlier position.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rate::Window;
+use crate::time::micros;
+
+/// How the requests of a budget are spread over its windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Pacing {
+    /// As many at once as the windows allow.
+    #[default]
+    Burst,
+    /// At equal distances.
+    Even,
+}
+
+impl Pacing {
+    /// Returns the word of the configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Burst => "burst",
+            Self::Even => "even",
+        }
+    }
+}
+
+/// How a request is fitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// By the windows and their spacing. `backlog` requests of the caller are still to come in each
+    /// budget, this one included; zero if it does not know.
+    Even {
+        /// How many.
+        backlog: u32,
+    },
+    /// By the windows alone.
+    Windows,
+}
+
+/// Distances shorter than this are spaced in groups, in microseconds: timers are no finer.
+const GROUPED: u64 = 20_000;
+/// Distances shorter than this are kept on average, in microseconds: each late wake-up would
+/// otherwise be lost.
+const AVERAGED: u64 = 50_000;
+/// Over how many distances the average is kept.
+const AVERAGED_OVER: u32 = 10;
+/// The most that the guard adds to one distance, in microseconds.
+const LARGEST_GUARD: u64 = 10_000;
+/// The largest group, so that a spacing window is remembered exactly.
+const LARGEST_GROUP: u64 = 400;
+/// Windows of this length and more are spread only if the backlog exceeds what they have left.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A spacing window of a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spacing {
+    window: Window,
+    /// The width at the full rate, guard included, in microseconds.
+    width: u64,
+    /// The guard, in microseconds.
+    guard: u64,
+    /// The index of the long window that it spreads. It holds only while the backlog exceeds what
+    /// that window has left.
+    spread_of: Option<usize>,
+}
+
+impl Spacing {
+    fn new(group: u64, per: u64, guard: u64, spread_of: Option<usize>) -> Self {
+        let limit = u32::try_from(group).ok().and_then(NonZeroU32::new);
+        Self {
+            window: Window::new(limit.unwrap_or(NonZeroU32::MIN), Duration::from_micros(per)),
+            width: per + guard,
+            guard,
+            spread_of,
+        }
+    }
+
+    /// Returns the window: so many in so much time, without the guard.
+    #[must_use]
+    pub fn window(&self) -> &Window {
+        &self.window
+    }
+
+    /// Returns by how much the window is widened.
+    #[must_use]
+    pub fn guard(&self) -> Duration {
+        Duration::from_micros(self.guard)
+    }
+
+    /// Returns the index of the long window that it spreads.
+    #[must_use]
+    pub fn spread_of(&self) -> Option<usize> {
+        self.spread_of
+    }
+
+    /// Returns the width at the full rate, guard included, in microseconds.
+    #[inline]
+    pub(crate) fn width(&self) -> u64 {
+        self.width
+    }
+}
+
+/// Returns the spacing windows of these windows: those of the slowest short window, and one for
+/// each long window that is slower still.
+pub(crate) fn spacings(list: &[Window]) -> Vec<Spacing> {
+    let distance = |window: &Window| micros(window.per) / u64::from(window.limit.get());
+    let short = list.iter().filter(|window| window.per < LONG);
+    let slowest = short.max_by_key(|window| distance(window));
+    let mut spacings = slowest.map_or_else(Vec::new, of_short);
+    let shortest = slowest.map_or(0, distance);
+    for (index, window) in list.iter().enumerate() {
+        let distance = distance(window);
+        if window.per >= LONG && distance > shortest && window.limit.get() > 1 {
+            let group = (GROUPED / distance.max(1)).clamp(1, LARGEST_GROUP);
+            let guard = (group * distance / 50).min(LARGEST_GUARD);
+            spacings.push(Spacing::new(group, group * distance, guard, Some(index)));
+        }
+    }
+    spacings
+}
+
+/// Returns the spacing windows of a short window.
+fn of_short(window: &Window) -> Vec<Spacing> {
+    let limit = u64::from(window.limit.get());
+    if limit == 1 {
+        // It is its own spacing.
+        return Vec::new();
+    }
+    let in_time = |group: u64| micros(window.per) * group / limit;
+    let distance = in_time(1);
+    let guard = (distance / 50).min(LARGEST_GUARD);
+    if distance >= AVERAGED {
+        return vec![Spacing::new(1, distance, guard, None)];
+    }
+    let group = (GROUPED / distance.max(1)).clamp(1, LARGEST_GROUP);
+    let over = group * u64::from(AVERAGED_OVER);
+    vec![
+        // Never closer than nine tenths of the distance, and the distance itself on average.
+        Spacing::new(group, in_time(group) * 9 / 10, 0, None),
+        Spacing::new(over, in_time(over), in_time(over) / 50, None),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rate::parse_rates;
+
+    /// The windows of each spacing in milliseconds, guard included.
+    fn spaced(rates: &str) -> Vec<(u32, f64, Option<usize>)> {
+        let list = parse_rates(rates).unwrap();
+        let shown = |spacing: &Spacing| {
+            let width = Duration::from_micros(spacing.width).as_secs_f64() * 1_000.0;
+            (spacing.window.limit.get(), width, spacing.spread_of)
+        };
+        spacings(&list).iter().map(shown).collect()
+    }
+
+    #[test]
+    fn a_window_is_spaced_at_ninety_eight_percent_of_its_rate() {
+        assert_eq!(spaced("10/SECOND"), [(1, 102.0, None)]);
+        assert_eq!(spaced("1/3SECOND"), []);
+        assert_eq!(spaced("2/10SECOND"), [(1, 5_010.0, None)]);
+        assert_eq!(spaced("40/SECOND"), [(1, 22.5, None), (10, 255.0, None)]);
+        assert_eq!(spaced("200/SECOND"), [(4, 18.0, None), (40, 204.0, None)]);
+    }
+
+    #[test]
+    fn the_slowest_short_window_and_slower_long_ones_are_spaced() {
+        assert_eq!(spaced("10/SECOND+20/10SECOND"), [(1, 510.0, None)]);
+        assert_eq!(
+            spaced("2/SECOND+500/HOUR"),
+            [(1, 510.0, None), (1, 7_210.0, Some(1))]
+        );
+        // A day that allows what the second allows needs no spacing of its own.
+        assert_eq!(spaced("1/2SECOND+100000/DAY"), []);
+        assert_eq!(spaced("300/MINUTE"), [(1, 204.0, Some(0))]);
+    }
+}
