@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_hub::RequestGroup;
+use docstokg_policy::role::Role;
 use docstokg_policy::time::Timestamp;
+use docstokg_stores::SiteKey;
 
 use crate::bounds::Bounds;
 use crate::deferral::Deferral;
@@ -116,6 +118,14 @@ pub trait Job: Send + Sync + Sized + 'static {
     /// Returns how long the limits make so many items of a lane take at least; `None` where no
     /// limit is known.
     fn least_time(&self, lane: &LaneKey, items: u64) -> Option<Duration>;
+
+    /// Returns the site and role that a lane's requests go to, where one is known for all of them.
+    fn site(&self, lane: &LaneKey) -> Option<(SiteKey, Role)> {
+        match lane {
+            LaneKey::Site { site, role } => Some((SiteKey::clone(site), *role)),
+            _ => None,
+        }
+    }
 
     /// Says what an item waits for until a time.
     fn awaited(&self, state: &Self::State, until: Timestamp) -> Awaited;

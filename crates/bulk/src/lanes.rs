@@ -295,6 +295,14 @@ impl<T> Lanes<T> {
             .map(|(key, lane)| (key, lane.stored + lane.ready.len() as u64))
     }
 
+    /// Returns how many requests a lane still makes, those that are active included.
+    pub(crate) fn requests(&self, key: &LaneKey) -> u64 {
+        self.by_key.get(key).map_or(0, |lane| {
+            let items = lane.stored + lane.loading.unwrap_or(0) + lane.ready.len() as u64;
+            items.div_ceil(lane.bounds.batch.max(1) as u64) + lane.active as u64
+        })
+    }
+
     /// Tells whether no item waits in a lane or in the file.
     pub(crate) fn is_idle(&self) -> bool {
         self.listing == Listing::Complete && self.by_key.values().all(Lane::is_empty)

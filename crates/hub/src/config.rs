@@ -14,6 +14,7 @@ use docstokg_policy::adaptive::AdaptivePolicy;
 use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::classify::Classifier;
 use docstokg_policy::host::Host;
+use docstokg_policy::pacing::Pacing;
 use docstokg_policy::rate::Window;
 use docstokg_policy::retry::RetryPolicy;
 use docstokg_policy::role::Role;
@@ -38,7 +39,7 @@ pub mod problem {
 pub use docstokg_config::{Ceiling, Hidden, Problem, Source, Sourced};
 pub use resolve::is_email_address;
 pub use values::{Dsn, Hosts, Rates, Statuses};
-pub use words::{BackendKind, Concurrency, Contact, Durability, OnStoreFailure};
+pub use words::{BackendKind, Concurrency, Contact, Durability, OnStoreFailure, PacingWord};
 
 /// Everything the hub obeys.
 #[derive(Clone, Debug)]
@@ -74,6 +75,9 @@ pub struct Limits {
     pub services: HashMap<Arc<str>, BudgetLimits>,
     /// By how much each window is widened against late arrivals.
     pub guard: Duration,
+    /// How requests are spread over windows for which nothing is set. A bulk run sets
+    /// [`Pacing::Even`].
+    pub pacing: Pacing,
 }
 
 /// The limits of one host.
@@ -98,6 +102,8 @@ pub struct RoleLimits {
     pub max_concurrent: Sourced<Option<NonZeroU32>>,
     /// Whether that bound holds over all processes, through the store.
     pub shared_slots: bool,
+    /// How requests are spread over the windows, where that is set.
+    pub pacing: Option<Sourced<Pacing>>,
 }
 
 /// The limits of a budget that several roles or hosts share.
@@ -109,6 +115,8 @@ pub struct BudgetLimits {
     pub max_concurrent: Sourced<Option<NonZeroU32>>,
     /// Whether that bound holds over all processes, through the store.
     pub shared_slots: bool,
+    /// How requests are spread over the windows, where that is set.
+    pub pacing: Option<Sourced<Pacing>>,
 }
 
 /// Where the state of limits and breakers lives.

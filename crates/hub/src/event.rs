@@ -81,6 +81,8 @@ pub enum What {
         until: BootInstant,
         /// For which window; `None` for the jitter of a probe.
         window: Option<Window>,
+        /// Whether it waits for its distance from the request before it, and not for a limit.
+        is_spacing: bool,
     },
     /// It waits behind others for the same host and role.
     WaitTurn {

@@ -1,8 +1,12 @@
 //! Groups of requests: cancelled together while they wait, and counted while they do.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use docstokg_policy::role::Role;
+use docstokg_stores::SiteKey;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -16,6 +20,8 @@ pub struct RequestGroup {
     cancellation: CancellationToken,
     waiting: AtomicUsize,
     more_wait: Notify,
+    /// How many requests are still to come, by site and role.
+    backlog: Mutex<HashMap<(SiteKey, Role), u32>>,
 }
 
 impl RequestGroup {
@@ -34,6 +40,21 @@ impl RequestGroup {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Acquire)
+    }
+
+    /// Says how many requests of the group are still to come at a site, this one included. Where
+    /// requests are paced evenly, long windows are spread if they have less left than that.
+    pub fn set_backlog(&self, site: SiteKey, role: Role, requests: u32) {
+        self.backlog.lock().insert((site, role), requests);
+    }
+
+    /// Returns how many requests are still to come; zero where that is not known.
+    pub(crate) fn backlog(&self, site: &SiteKey, role: Role) -> u32 {
+        let backlog = self.backlog.lock();
+        backlog
+            .get(&(SiteKey::clone(site), role))
+            .copied()
+            .unwrap_or(0)
     }
 
     /// Waits until another request starts to wait; at once if one has since this was last called.

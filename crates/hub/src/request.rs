@@ -52,7 +52,6 @@ pub struct Request {
     pub(crate) kind: Option<Arc<str>>,
     pub(crate) service: Option<Arc<str>>,
     pub(crate) weight: u32,
-    pub(crate) backlog: u32,
     pub(crate) deadline: Option<Duration>,
     pub(crate) patience: Patience,
     pub(crate) rate_wait: RateWait,
@@ -130,7 +129,6 @@ impl Request {
             kind: None,
             service: None,
             weight: 1,
-            backlog: 0,
             deadline: None,
             patience: Patience::Refuse,
             rate_wait: RateWait::Deadline,
@@ -203,14 +201,6 @@ impl Request {
     #[must_use]
     pub fn weight(mut self, weight: u32) -> Self {
         self.weight = weight;
-        self
-    }
-
-    /// Says how many requests of a run are still to come at this host, this one included. Where
-    /// requests are paced evenly, long windows are spread if they have less left than that.
-    #[must_use]
-    pub fn backlog(mut self, backlog: u32) -> Self {
-        self.backlog = backlog;
         self
     }
 

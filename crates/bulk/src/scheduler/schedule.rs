@@ -265,6 +265,11 @@ impl<J: Job> Schedule<J> {
     /// Starts a step of a lane.
     pub(super) fn start(&mut self, lane: LaneKey, items: Vec<ActiveItem<J>>) {
         self.active += 1;
+        if let Some((site, role)) = self.run.job.site(&lane) {
+            let requests = u32::try_from(self.lanes.requests(&lane)).unwrap_or(u32::MAX);
+            let group = self.run.progress.requests();
+            group.set_backlog(site, role, requests);
+        }
         let run = Arc::clone(&self.run);
         self.spawn(async move {
             match run.step(items).await {

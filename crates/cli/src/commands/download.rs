@@ -24,6 +24,7 @@ use docstokg_content::run::{self, Options, Parts, Report, Run};
 use docstokg_content::work_state::Kind;
 use docstokg_hub::clock::{Runtime, TokioRuntime};
 use docstokg_hub::config::Config;
+use docstokg_hub::policy::pacing::Pacing;
 use docstokg_hub::{Hub, RobotsPolicy};
 
 use super::{limits, services};
@@ -208,9 +209,11 @@ pub(crate) fn execute(
     done
 }
 
-fn execute_in(global: &Global, loaded: Loaded, mut job: Job<'_>) -> Result<ExitCode, Failure> {
+fn execute_in(global: &Global, mut loaded: Loaded, mut job: Job<'_>) -> Result<ExitCode, Failure> {
     let failed = |error: DirectoryError| Failure::Failed(error.into());
     let is_partial = job.options.mode != RunMode::Full;
+    // A run sends to a host for a long time: at equal distances no server refuses it.
+    loaded.config.limits.pacing = Pacing::Even;
     let config = &loaded.config;
     job.options.limits = limits::record(config);
     let services = Arc::new(services::settings(

@@ -110,10 +110,20 @@ fn admission(event: &Event) -> Option<String> {
         What::WaitRate {
             until: at,
             window: Some(window),
+            is_spacing: true,
+        } => format!(
+            "wait {} for the distance from the request before it (even pacing, {window})",
+            until(event, *at)
+        ),
+        What::WaitRate {
+            until: at,
+            window: Some(window),
+            ..
         } => format!("wait {} for the window {window}", until(event, *at)),
         What::WaitRate {
             until: at,
             window: None,
+            ..
         } => format!(
             "wait {} so that probes do not come together",
             until(event, *at)

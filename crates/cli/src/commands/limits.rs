@@ -7,6 +7,7 @@ use std::time::Duration;
 use docstokg_hub::Host;
 use docstokg_hub::config::show::{self, LimitRow, rates_text};
 use docstokg_hub::config::{Config, Source};
+use docstokg_hub::policy::pacing::Pacing;
 use docstokg_hub::policy::rate::Window;
 use docstokg_telemetry::summary::table;
 use serde_json::json;
@@ -49,6 +50,7 @@ pub(crate) fn text(rows: &[LimitRow], config: &Config) -> String {
         "max_delay_ms",
         "count_head",
         "max_concurrent",
+        "pacing",
         "backend",
         "adaptive",
         "from",
@@ -107,6 +109,7 @@ fn cells(row: &LimitRow, config: &Config) -> Vec<String> {
             .max_concurrent
             .value
             .map_or_else(|| "-".to_owned(), |most| most.to_string()),
+        pacing(row, config).to_owned(),
         config.limits.backend.kind.value.as_str().to_owned(),
         adaptive(config).to_owned(),
         sources(row),
@@ -132,6 +135,15 @@ fn rates(row: &LimitRow, config: &Config) -> String {
         }
         (Some(site), false) => format!("{own}, {} (site {})", common.join("+"), site.name),
         _ => own,
+    }
+}
+
+/// Returns how requests are spread over the windows of a row.
+fn pacing(row: &LimitRow, config: &Config) -> &'static str {
+    match (&row.limits.pacing, config.limits.pacing) {
+        (Some(set), _) => set.value.as_str(),
+        (None, Pacing::Even) => Pacing::Even.as_str(),
+        (None, Pacing::Burst) => "even in bulk runs",
     }
 }
 
@@ -188,6 +200,7 @@ fn row_json(row: &LimitRow, config: &Config) -> serde_json::Value {
         "max_delay_ms": u64::try_from(limits.max_delay.value.as_millis()).unwrap_or(u64::MAX),
         "count_head": limits.count_head.value,
         "max_concurrent": limits.max_concurrent.value,
+        "pacing": pacing(row, config),
         "backend": config.limits.backend.kind.value.as_str(),
         "adaptive": config.limits.adaptive.is_some(),
         "sources": sources,

@@ -190,7 +190,7 @@ impl Observer for Hosts {
         };
         match &event.what {
             What::Go { .. } => note(&|watched| watched.sent.push_back((event.at, event.role))),
-            What::WaitRate { until, window } => note(&|watched| {
+            What::WaitRate { until, window, .. } => note(&|watched| {
                 watched.waits_until = watched.waits_until.max(*until);
                 watched.window = window.or(watched.window);
             }),

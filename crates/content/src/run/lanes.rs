@@ -5,6 +5,7 @@ use std::time::Duration;
 use docstokg_bulk::bounds::{Bounds, least_time_of_host, least_time_of_site};
 use docstokg_bulk::job::Next;
 use docstokg_bulk::lane::LaneKey;
+use docstokg_hub::stores::SiteKey;
 use docstokg_hub::{Host, Role};
 use url::Url;
 
@@ -57,6 +58,18 @@ impl Works {
             }
             LaneKey::Landing(_) => Bounds::steps(8),
             LaneKey::Site { site, role } => Bounds::of_site(self.hub.config(), site, *role),
+        }
+    }
+
+    /// Returns the site and role that a lane's requests go to, where one is known for all of them.
+    pub(super) fn site_of(&self, lane: &LaneKey) -> Option<(SiteKey, Role)> {
+        match lane {
+            LaneKey::Site { site, role } => Some((SiteKey::clone(site), *role)),
+            LaneKey::Source(name) => {
+                let host = Host::parse(&self.host_of_resolver(ResolverId::stored(name))).ok()?;
+                Some((self.hub.config().site_key(&host), Role::Metadata))
+            }
+            LaneKey::Start | LaneKey::MissingInput | LaneKey::Landing(_) => None,
         }
     }
 

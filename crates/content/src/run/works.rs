@@ -14,7 +14,8 @@ use docstokg_bulk::progress::Progress;
 use docstokg_bulk::queue::{AttemptRow, Item};
 use docstokg_bulk::scheduler::{RunError, RunMode};
 use docstokg_hub::clock::Timestamp;
-use docstokg_hub::{CookieJar, Host, Hub, RequestGroup, RobotsPolicy, redact};
+use docstokg_hub::stores::SiteKey;
+use docstokg_hub::{CookieJar, Host, Hub, RequestGroup, RobotsPolicy, Role, redact};
 use parking_lot::Mutex;
 
 use super::files::Files;
@@ -188,6 +189,10 @@ impl Job for Works {
 
     fn least_time(&self, lane: &LaneKey, works: u64) -> Option<Duration> {
         self.least_time_of(lane, works)
+    }
+
+    fn site(&self, lane: &LaneKey) -> Option<(SiteKey, Role)> {
+        self.site_of(lane)
     }
 
     fn awaited(&self, state: &WorkState, until: Timestamp) -> Awaited {

@@ -10,8 +10,10 @@ use docstokg_policy::adaptive::AdaptivePolicy;
 use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::classify::Classifier;
 use docstokg_policy::host::Host;
+use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{Ask, Cost, Patience, QueuePosition};
+use docstokg_policy::windows::Windows;
 use tokio::sync::Semaphore;
 
 use super::SiteAdmission;
@@ -144,6 +146,16 @@ impl LaneState {
             closes: AtomicBool::new(false),
             answers: AtomicU32::new(0),
         }
+    }
+
+    /// Returns whether a window is none of the limits, but their even pacing.
+    pub(super) fn is_spacing(&self, window: &Window) -> bool {
+        let windows = || self.costs.iter().map(|cost| &cost.windows);
+        let is_one = |windows: &Arc<Windows>| {
+            let mut spacings = windows.spacings().iter();
+            spacings.any(|spacing| spacing.window() == window)
+        };
+        windows().any(is_one) && !windows().any(|windows| windows.list().contains(window))
     }
 
     /// Returns what an attempt costs, with its weight put in.

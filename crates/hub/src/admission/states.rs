@@ -243,9 +243,11 @@ impl<'a, 'b> Admission<'a, 'b> {
             .take()
             .filter(|_| reserved.at.since(self.runtime().boot()) <= keeps);
         self.waiting.hold(Some(reserved.id));
+        let window = reserved.because;
         self.note(What::WaitRate {
             until: reserved.at,
-            window: reserved.because,
+            window,
+            is_spacing: window.is_some_and(|window| self.waiting.lane.is_spacing(&window)),
         });
         let slept = self.sleep(reserved.at).await;
         self.count_rate(reserved.because, slept);

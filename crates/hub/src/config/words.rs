@@ -1,6 +1,7 @@
 //! Settings that are one word out of a few.
 
 use docstokg_config::words;
+use docstokg_policy::pacing::Pacing;
 
 words! {
     /// A kind of store.
@@ -33,6 +34,25 @@ words! {
         Local = "local",
         /// All processes that share the store.
         Shared = "shared",
+    }
+}
+
+words! {
+    /// How the requests of a budget are spread over its windows.
+    PacingWord {
+        /// At equal distances.
+        Even = "even",
+        /// As many at once as the windows allow.
+        Burst = "burst",
+    }
+}
+
+impl From<PacingWord> for Pacing {
+    fn from(word: PacingWord) -> Self {
+        match word {
+            PacingWord::Even => Self::Even,
+            PacingWord::Burst => Self::Burst,
+        }
     }
 }
 

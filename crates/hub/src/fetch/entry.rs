@@ -62,7 +62,9 @@ impl Inner {
             deadline,
             jitter_sample: self.random.share(),
             weight: request.weight,
-            backlog: request.backlog,
+            backlog: request.group.as_ref().map_or(0, |group| {
+                group.backlog(&target.route.site.site.key, target.role)
+            }),
         }
     }
 

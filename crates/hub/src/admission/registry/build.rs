@@ -5,7 +5,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use docstokg_config::Sourced;
 use docstokg_policy::host::Host;
+use docstokg_policy::pacing::Pacing;
 use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::Cost;
@@ -116,7 +118,7 @@ impl Registry {
         parts.costs.push(Cost {
             budget: site.handle.budget(&budget),
             weight: 1,
-            windows: Arc::new(Windows::new(rates, self.config.limits.guard)),
+            windows: Arc::new(self.windows(rates, limits.pacing.as_ref())),
             slots: limits.max_concurrent.value.filter(|_| limits.shared_slots),
         });
         if let Some(most) = limits.max_concurrent.value {
@@ -142,14 +144,21 @@ impl Registry {
         }
     }
 
+    /// Joins windows, spread as is set for them or else for the whole run.
+    fn windows(&self, rates: Vec<Window>, pacing: Option<&Sourced<Pacing>>) -> Windows {
+        let limits = &self.config.limits;
+        let pacing = pacing.map_or(limits.pacing, |set| set.value);
+        Windows::paced(rates, limits.guard, pacing)
+    }
+
     fn windows_of(&self, key: &LaneKey) -> Arc<Windows> {
         let limits = &self.config.limits;
         let known = limits.hosts.contains_key(&key.host);
         let known = known.then(|| key.host.clone());
         let mut cache = self.rules.lock();
         let windows = cache.windows.entry((known, key.role)).or_insert_with(|| {
-            let rates = limits.of(&key.host, key.role).rates.value.clone();
-            Arc::new(Windows::new(rates, limits.guard))
+            let limits = limits.of(&key.host, key.role);
+            Arc::new(self.windows(limits.rates.value.clone(), limits.pacing.as_ref()))
         });
         Arc::clone(windows)
     }

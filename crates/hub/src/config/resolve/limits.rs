@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use docstokg_config::{Problem, Section, Source, Sourced};
 use docstokg_policy::adaptive::AdaptivePolicy;
+use docstokg_policy::pacing::Pacing;
 use docstokg_policy::role::Role;
 use docstokg_policy::windows::Multiplier;
 use docstokg_stores::redis::is_dsn;
@@ -43,6 +44,7 @@ pub(super) fn limits(settings: &Settings, problems: &mut Vec<Problem>) -> Limits
                 set.map(|most| most.0)
             }),
         guard: Duration::from_millis(value(&written.global.guard_ms, 10)),
+        pacing: Pacing::Burst,
     }
 }
 
@@ -64,6 +66,7 @@ fn role_limits(written: &RoleSettings, defaults: &RoleSettings) -> RoleLimits {
             .count_head
             .unwrap_or(Sourced::new(false, unset.clone())),
         shared_slots: value(&merged.concurrency, Concurrency::Local) == Concurrency::Shared,
+        pacing: merged.pacing.map(|set| set.map(Pacing::from)),
         max_concurrent: merged
             .max_concurrent
             .map_or(Sourced::new(None, unset), |set| set.map(|most| most.0)),
@@ -90,6 +93,7 @@ pub(super) fn budget(written: &SharedSettings) -> BudgetLimits {
                 set.map(|rates| rates.0)
             }),
         shared_slots: value(&written.concurrency, Concurrency::Local) == Concurrency::Shared,
+        pacing: written.pacing.clone().map(|set| set.map(Pacing::from)),
         max_concurrent: written
             .max_concurrent
             .clone()

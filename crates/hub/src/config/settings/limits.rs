@@ -10,7 +10,7 @@ use docstokg_policy::role::Role;
 use serde_json::Value as Json;
 
 use crate::config::values::{Dsn, Rates};
-use crate::config::words::{BackendKind, Concurrency, OnStoreFailure};
+use crate::config::words::{BackendKind, Concurrency, OnStoreFailure, PacingWord};
 
 section! {
     /// The limits of one host and role.
@@ -28,6 +28,9 @@ section! {
         /// Over what that bound holds: `local` (this process) or `shared` (all processes that share
         /// the store)
         concurrency: Concurrency = "local",
+        /// How requests are spread over the windows: `even` (at equal distances, which every server
+        /// accepts) or `burst` (as many at once as the windows allow)
+        pacing: PacingWord = "even in bulk runs, else burst",
     }
 }
 
@@ -41,6 +44,9 @@ section! {
         /// Over what that bound holds: `local` (this process) or `shared` (all processes that share
         /// the store)
         concurrency: Concurrency = "local",
+        /// How requests are spread over the windows: `even` (at equal distances, which every server
+        /// accepts) or `burst` (as many at once as the windows allow)
+        pacing: PacingWord = "even in bulk runs, else burst",
     }
 }
 
