@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, State, Transition};
 use docstokg_policy::site::Permit;
@@ -37,6 +38,9 @@ pub(crate) use lane::{Lane, LaneKey, Rules, Terms};
 pub(crate) use permit::{HeldPermit, PermitState};
 pub(crate) use permits::{Denied, Ending, Permits, Route};
 
+/// How long ago an origin that serves one request and refuses the next is not down.
+const JUST: Duration = Duration::from_secs(1);
+
 /// One site, as this process sees it.
 pub(crate) struct SiteAdmission {
     pub(crate) key: SiteKey,
@@ -55,6 +59,8 @@ pub(crate) struct SiteAdmission {
     /// When this process last read an answer that blocks the site, in microseconds: permits from
     /// before that are not used, though the store learns of it shortly after.
     blocked_at: AtomicU64,
+    /// When this process was last served a request, in microseconds.
+    served_at: AtomicU64,
     news: Arc<News>,
     /// Where a breaker of this process alone is shown to others: they see it, and do not obey it.
     shown: Option<(Arc<dyn StateStore>, SiteKey)>,
@@ -111,6 +117,24 @@ impl SiteAdmission {
     /// Returns whether a block began after a permit was given.
     fn was_blocked_since(&self, permit: &Permit) -> bool {
         self.blocked_at.load(Ordering::Acquire) > permit.at.as_micros()
+    }
+
+    /// Wakes the heads of the site's queues.
+    fn wake_heads(&self) {
+        for lane in &*self.lanes.lock() {
+            lane.queue.wake_head();
+        }
+    }
+
+    /// Takes note that the origin served a request.
+    pub(crate) fn note_served(&self, at: BootInstant) {
+        self.served_at.store(at.as_micros(), Ordering::Relaxed);
+    }
+
+    /// Returns whether the origin served a request within the last second.
+    pub(crate) fn has_just_served(&self, now: BootInstant) -> bool {
+        let served = self.served_at.load(Ordering::Relaxed);
+        served > 0 && now.since(BootInstant::from_micros(served)) < JUST
     }
 
     /// Wakes the heads of the site's other queues: a position before them is free again.

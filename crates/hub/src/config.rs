@@ -38,7 +38,7 @@ pub mod problem {
 
 pub use docstokg_config::{Ceiling, Hidden, Problem, Source, Sourced};
 pub use resolve::is_email_address;
-pub use values::{Dsn, Hosts, Rates, Statuses};
+pub use values::{Dsn, Hosts, Learn, Rates, Statuses};
 pub use words::{BackendKind, Concurrency, Contact, Durability, OnStoreFailure, PacingWord};
 
 /// Everything the hub obeys.
@@ -78,6 +78,12 @@ pub struct Limits {
     /// How requests are spread over windows for which nothing is set. A bulk run sets
     /// [`Pacing::Even`].
     pub pacing: Pacing,
+    /// Which limits are learned, where that is set for all hosts.
+    pub learn: Option<Sourced<Learn>>,
+    /// Which limits are learned where nothing is set. A bulk run sets [`Learn::Tighten`].
+    pub learn_unless_set: Learn,
+    /// The longest distance between requests that a learned limit asks for.
+    pub slowest_learned: Duration,
 }
 
 /// The limits of one host.
@@ -87,6 +93,8 @@ pub struct HostLimits {
     pub roles: [RoleLimits; 3],
     /// By kind of request.
     pub kinds: HashMap<Arc<str>, BudgetLimits>,
+    /// Which limits are learned, where that is set.
+    pub learn: Option<Sourced<Learn>>,
 }
 
 /// The limits of one host and role.
@@ -223,6 +231,31 @@ impl Limits {
         match self.hosts.get(host) {
             Some(limits) => &limits.roles[role.index()],
             None => &self.defaults[role.index()],
+        }
+    }
+
+    /// Returns which limits of a host are learned: what is set for it, or for all hosts, or else
+    /// for the run. An adaptive rate excludes learning, and Redis keeps nothing that is learned.
+    #[must_use]
+    pub fn learn_of(&self, host: &Host) -> Learn {
+        let own = self.hosts.get(host).and_then(|host| host.learn.as_ref());
+        let set = own.or(self.learn.as_ref()).map(|set| set.value);
+        match set {
+            _ if self.backend.kind.value == BackendKind::Redis => Learn::Off,
+            Some(set) => set,
+            None if self.adaptive.is_some() => Learn::Off,
+            None => self.learn_unless_set,
+        }
+    }
+
+    /// Returns the windows of a host and role. A search upwards takes the place of the default
+    /// windows.
+    #[must_use]
+    pub fn windows_of(&self, host: &Host, role: Role) -> Vec<Window> {
+        let rates = &self.of(host, role).rates;
+        match self.learn_of(host) {
+            Learn::UpTo(ceiling) if rates.source == Source::Default => vec![ceiling],
+            _ => rates.value.clone(),
         }
     }
 }

@@ -7,6 +7,7 @@ use docstokg_policy::adaptive::Adjustment;
 use docstokg_policy::breaker::{OpenReason, State, Transition};
 use docstokg_policy::classify::{Fault, Outcome};
 use docstokg_policy::host::Host;
+use docstokg_policy::learn::Confirmed;
 use docstokg_policy::rate::Window;
 use docstokg_policy::retry::StopReason;
 use docstokg_policy::role::Role;
@@ -164,6 +165,8 @@ pub enum What {
     },
     /// An adaptive rate changed.
     Adapted(Adjustment),
+    /// Answers have confirmed a limit of the host.
+    Learned(Confirmed),
     /// There will be another attempt.
     Retry {
         /// When.

@@ -101,6 +101,8 @@ pub struct Classifier {
     pub neutral: Vec<u16>,
     /// Whether 408 counts as a failure.
     pub count_408: bool,
+    /// Statuses that mean throttling, as 429 does, whatever else is said of them.
+    pub throttled: Vec<u16>,
 }
 
 impl Default for Classifier {
@@ -109,6 +111,7 @@ impl Default for Classifier {
             failure: None,
             neutral: vec![401, 403, 404, 410, 451],
             count_408: false,
+            throttled: Vec::new(),
         }
     }
 }
@@ -145,6 +148,7 @@ impl Classifier {
             None => status == 429 || status >= 500,
         };
         match status {
+            _ if self.throttled.contains(&status) => Outcome::Throttled,
             _ if self.neutral.contains(&status) => Outcome::Neutral,
             408 if self.count_408 => Outcome::Failure,
             429 if failure => Outcome::Throttled,

@@ -83,16 +83,32 @@ pub enum Next {
 }
 
 /// A request on its way; goes back to the learner with the answer.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sent {
     at: BootInstant,
-    /// How many other requests were on their way.
-    others: u16,
+    /// How many other requests were on their way; `None` where that is not known.
+    others: Option<u16>,
     purpose: Purpose,
 }
 
+impl Sent {
+    /// A request that was sent before its learner began.
+    pub(crate) fn before_learning(at: BootInstant) -> Self {
+        Self {
+            at,
+            others: None,
+            purpose: Purpose::Paced,
+        }
+    }
+
+    /// Returns when it was sent.
+    pub(crate) fn at(&self) -> BootInstant {
+        self.at
+    }
+}
+
 /// Why a request was sent at its instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Purpose {
     /// The client had nothing to send before: it says nothing about higher rates.
     AppLimited,
@@ -190,6 +206,94 @@ impl Default for Learner {
 }
 
 impl Learner {
+    /// Starts from requests that were sent before anything was learned, in any order.
+    #[must_use]
+    pub fn from_history(sent: impl Iterator<Item = BootInstant>) -> Self {
+        let mut sent: Vec<BootInstant> = sent.collect();
+        sent.sort_unstable();
+        let mut learner = Self {
+            origin: sent.first().copied(),
+            ..Self::default()
+        };
+        for at in sent {
+            learner.rebase(at);
+            let seconds = learner.seconds(at);
+            learner.log.push(seconds);
+            learner.last_sent = learner.last_sent.max(seconds);
+        }
+        learner
+    }
+
+    /// Notes that a request was not sent after all.
+    pub fn withdrawn(&mut self, sent: Sent, now: BootInstant) {
+        self.rebase(now);
+        let sent_at = self.seconds(sent.at);
+        self.log.forget(sent_at);
+        self.in_flight.answer();
+    }
+
+    /// Returns whether nothing is confirmed and nothing searched for.
+    #[must_use]
+    pub fn knows_nothing(&self) -> bool {
+        self.search.is_none() && self.confirmed.iter().all(Option::is_none)
+    }
+
+    /// Returns until when no request goes after refusals; `now` if that is over.
+    #[must_use]
+    pub fn not_before(&self, now: BootInstant) -> BootInstant {
+        let own = if self.not_before > LONG_AGO {
+            self.instant(self.not_before, now)
+        } else {
+            now
+        };
+        own.max(self.retry_end).max(now)
+    }
+
+    /// Returns the distance between requests at the rate that is believed in.
+    #[must_use]
+    pub fn distance(&self) -> Duration {
+        let round_trip = f64::from(self.round_trip);
+        let confirmed = (self.confirmed.iter().flatten()).map(|limit| limit.rate(round_trip));
+        let searched = self.search.as_ref().map(|search| match search.window() {
+            Some((n, window)) => n / window,
+            None => f64::from(search.rate),
+        });
+        let lowest = confirmed.chain(searched).fold(f64::MAX, f64::min);
+        let rate = if lowest < f64::MAX {
+            lowest
+        } else {
+            f64::from(self.start_rate)
+        };
+        Duration::from_secs_f64(1.0 / rate.clamp(0.001, 1_000.0))
+    }
+
+    /// Returns the confirmed window that allows least, or one request in the distance that is
+    /// believed in.
+    pub(crate) fn tightest(&self) -> (u32, Duration) {
+        let windows = self.confirmed.iter().flatten().filter_map(|limit| {
+            let window = limit.window();
+            (window > 0.0).then(|| (limit.n() / window, limit.amount.round() as u32, window))
+        });
+        windows.min_by(|a, b| a.0.total_cmp(&b.0)).map_or_else(
+            || (1, self.distance()),
+            |(_, n, window)| (n.max(1), Duration::from_secs_f64(window)),
+        )
+    }
+
+    /// Returns the shortest time that an answer took.
+    #[must_use]
+    pub fn round_trip(&self) -> Duration {
+        Duration::from_secs_f32(self.round_trip.clamp(0.0, 60.0))
+    }
+
+    /// Goes on after a reboot: what was on its way is lost, and instants move to the new clock.
+    pub fn after_reboot(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant) {
+        self.origin = self.origin.map(shift);
+        self.retry_end = shift(self.retry_end);
+        self.in_flight.land_all();
+        self.testing = None;
+    }
+
     /// Returns when the next request may go.
     #[must_use]
     pub fn next(&self, bounds: &Bounds, now: BootInstant) -> Next {
@@ -233,7 +337,7 @@ impl Learner {
         self.last_sent = self.last_sent.max(seconds);
         Sent {
             at: now,
-            others,
+            others: Some(others),
             purpose,
         }
     }
@@ -243,7 +347,9 @@ impl Learner {
         self.rebase(now);
         let seconds = self.seconds(now);
         let sent_at = self.seconds(sent.at);
-        self.in_flight.answer();
+        if sent.others.is_some() {
+            self.in_flight.answer();
+        }
         match answer {
             Answer::Served => self.served(sent, sent_at, seconds),
             Answer::Throttled { retry_after } => {
@@ -297,7 +403,9 @@ impl Learner {
             self.probe.resume(now);
         }
         self.refusals_in_row = 0;
-        self.in_flight.admitted(sent.others);
+        if let Some(others) = sent.others {
+            self.in_flight.admitted(others);
+        }
         if let Some(search) = &mut self.search {
             search.admitted(&self.log, sent_at);
             self.settle_search(now);

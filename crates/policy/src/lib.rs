@@ -14,6 +14,7 @@ pub mod classify;
 pub mod extension;
 pub mod host;
 pub mod learn;
+pub mod learned;
 pub mod pacing;
 pub mod rate;
 pub mod rate_headers;

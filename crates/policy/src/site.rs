@@ -12,12 +12,14 @@ use crate::adaptive::AdaptivePolicy;
 use crate::breaker::{Admission, Breaker, BreakerPolicy, OpenReason, Transition};
 use crate::budget::{Budget, Fit, Reservation, Stage};
 use crate::extension::Extensions;
+use crate::learned::Learned;
 use crate::rate::Window;
 use crate::role::Role;
 use crate::time::BootInstant;
 use crate::windows::Windows;
 
 mod ask;
+mod learning;
 mod order;
 mod permit;
 mod settle;
@@ -46,6 +48,8 @@ pub struct Site {
     next_id: u64,
     /// Whether anything but the history of budgets may have changed.
     touched: bool,
+    /// What was learned of the host's limits, where there is something.
+    learned: Option<Box<Learned>>,
     /// What later versions add.
     extensions: Extensions,
 }
@@ -63,7 +67,9 @@ impl Site {
     #[inline]
     pub fn enter(&mut self, ask: &Ask<'_>, now: BootInstant) -> Entered {
         // Almost always the breaker is closed and no request waits: then only windows count.
-        if ask.isolated || ask.queue_position.ahead().is_some() || self.breaker.has_tripped() {
+        let learns = self.learned.is_some() || ask.searches_upwards();
+        let is_behind = ask.queue_position.ahead().is_some();
+        if ask.isolated || is_behind || learns || self.breaker.has_tripped() {
             return self.enter_slowly(ask, now);
         }
         let (mut at, mut because) = (now, None);
@@ -159,6 +165,7 @@ impl Site {
             budget.remember(&cost.windows);
             budget.expire(now);
         }
+        self.expire_learned(now);
         self.breaker_for(ask).advance(now).map(Box::new)
     }
 
@@ -172,7 +179,12 @@ impl Site {
         };
         let own = id.and_then(|id| self.own_reservation(ask, id));
         let before = self.before(ask, own, now);
-        let mut fit = self.paced_fit(ask, own, &before, admitted.from);
+        let learned = self.learned_instant(ask, own, admitted.probe, now);
+        let from = learned.map_or(admitted.from, |at| admitted.from.max(at));
+        let mut fit = self.paced_fit(ask, own, &before, from);
+        if learned == Some(fit.at) && fit.at > now {
+            fit.because = self.learned_window();
+        }
         let may_go = ask.queue_position.ahead().is_none();
         if fit.at <= now && may_go && id.is_none() && !admitted.probe {
             fit = self.give_way(ask, &before, fit, now);
@@ -370,6 +382,10 @@ impl Site {
                 .iter()
                 .all(|(_, breaker)| breaker.is_idle(now))
             && self.budgets.iter().all(|budget| budget.is_idle(now))
+            && self
+                .learned
+                .as_ref()
+                .is_none_or(|learned| learned.is_over(now))
     }
 
     #[inline]

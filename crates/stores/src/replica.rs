@@ -270,7 +270,7 @@ impl Replica {
             breaker,
             isolated,
             budgets,
-            extensions: self.site.extensions(),
+            extensions: &self.site.extensions(),
         })
         .unwrap_or_default()
     }

@@ -23,7 +23,7 @@ use docstokg_content::run::query::Pages;
 use docstokg_content::run::{self, Options, Parts, Report, Run};
 use docstokg_content::work_state::Kind;
 use docstokg_hub::clock::{Runtime, TokioRuntime};
-use docstokg_hub::config::Config;
+use docstokg_hub::config::{Config, Learn};
 use docstokg_hub::policy::pacing::Pacing;
 use docstokg_hub::{Hub, RobotsPolicy};
 
@@ -214,6 +214,7 @@ fn execute_in(global: &Global, mut loaded: Loaded, mut job: Job<'_>) -> Result<E
     let is_partial = job.options.mode != RunMode::Full;
     // A run sends to a host for a long time: at equal distances no server refuses it.
     loaded.config.limits.pacing = Pacing::Even;
+    loaded.config.limits.learn_unless_set = Learn::Tighten;
     let config = &loaded.config;
     job.options.limits = limits::record(config);
     let services = Arc::new(services::settings(

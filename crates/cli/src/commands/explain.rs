@@ -64,6 +64,7 @@ pub(crate) fn sentence(event: &Event) -> String {
             transition.to.as_str(),
             length_and_reason(transition)
         ),
+        What::Learned(limit) => format!("learned: the host seems to admit {limit}"),
         What::Adapted(adjustment) => format!(
             "adaptive rate: {:.2} -> {:.2} ({})",
             adjustment.old.share(),

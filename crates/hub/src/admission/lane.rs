@@ -10,6 +10,7 @@ use docstokg_policy::adaptive::AdaptivePolicy;
 use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::classify::Classifier;
 use docstokg_policy::host::Host;
+use docstokg_policy::learned::LearnPolicy;
 use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{Ask, Cost, Patience, QueuePosition};
@@ -82,11 +83,13 @@ impl LaneKey {
 }
 
 /// What holds for a lane and is shared by many of them.
+#[derive(Clone)]
 pub(crate) struct Rules {
     pub(crate) breaker: Arc<BreakerPolicy>,
     pub(crate) isolated: bool,
     pub(crate) classifier: Arc<Classifier>,
     pub(crate) adaptive: Option<AdaptivePolicy>,
+    pub(crate) learn: Option<LearnPolicy>,
     pub(crate) max_delay: Duration,
 }
 
@@ -200,6 +203,7 @@ impl LaneState {
             jitter_sample: terms.jitter_sample,
             lease: LEASE,
             asked: terms.asked,
+            learn: self.rules.learn.as_ref(),
             backlog: terms.backlog,
         }
     }

@@ -89,10 +89,15 @@ impl PermitState {
         let (site, key) = (&self.lane.site, &self.lane.key);
         if settled.wakes {
             site.wake_all();
+        } else if settled.calls_next {
+            site.wake_heads();
         }
         site.note_transition(&self.lane, track, settled.transition);
         if let Some((_, adjustment)) = settled.adjusted {
             track.note(&key.host, key.role, || What::Adapted(adjustment));
+        }
+        if let Some(limit) = settled.learned {
+            track.note(&key.host, key.role, || What::Learned(limit));
         }
     }
 }

@@ -126,6 +126,7 @@ impl Registry {
                 isolated: false,
                 classifier: Arc::clone(&breaker.classifier),
                 adaptive: None,
+                learn: None,
                 max_delay: Duration::ZERO,
             })
         });
@@ -144,7 +145,13 @@ impl Registry {
             ))
         };
         let site = self.site_shown(own, &name, || name.as_str().into(), shown);
-        let state = site.breaker_lane(host, role, || self.rules_of(&LaneKey::free(host, role)));
+        let state = site.breaker_lane(host, role, || {
+            let rules = self.rules_of(&LaneKey::free(host, role));
+            Arc::new(Rules {
+                learn: None,
+                ..Rules::clone(&rules)
+            })
+        });
         Some(Lane::new(site, state))
     }
 
@@ -184,6 +191,7 @@ impl Registry {
             heartbeat: Heartbeat::default(),
             seen: Seen::default(),
             blocked_at: AtomicU64::new(0),
+            served_at: AtomicU64::new(0),
             news: Arc::clone(&self.news),
             shown: shown(),
         });

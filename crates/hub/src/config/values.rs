@@ -74,6 +74,68 @@ impl Setting for Rates {
     }
 }
 
+/// Which limits are learned from refusals: `off`, `tighten`, or `up_to: RATE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Learn {
+    /// None.
+    Off,
+    /// Those below the configured ones.
+    Tighten,
+    /// Whatever a host admits, and never more than this.
+    UpTo(Window),
+}
+
+impl Learn {
+    fn up_to(text: &str) -> Result<Self, String> {
+        let window = text.trim().parse::<Window>();
+        window.map(Self::UpTo).map_err(|error| error.to_string())
+    }
+}
+
+impl Setting for Learn {
+    const KIND: &'static str = "off, tighten, or up_to: RATE";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        let wrong = || {
+            let found = node.describe();
+            format!("expected off, tighten or up_to: RATE (such as 20/SECOND), found {found}")
+        };
+        match &node.value {
+            Value::Bool(false) => Ok(Self::Off),
+            Value::Text(text) => match text.trim() {
+                "off" => Ok(Self::Off),
+                "tighten" => Ok(Self::Tighten),
+                other => {
+                    let rate = other.strip_prefix("up_to").map(str::trim_start);
+                    let rate =
+                        rate.and_then(|rate| rate.strip_prefix([':', '=', ' ']).or(Some(rate)));
+                    rate.map_or_else(|| Err(wrong()), Self::up_to)
+                }
+            },
+            Value::Map(entries) => match entries.as_slice() {
+                [entry] if entry.key == "up_to" => Self::up_to(&String::read(&entry.node)?),
+                _ => Err(wrong()),
+            },
+            _ => Err(wrong()),
+        }
+    }
+
+    fn schema() -> Json {
+        json!({ "oneOf": [
+            { "enum": ["off", "tighten"] },
+            { "type": "object", "properties": { "up_to": { "type": "string" } }, "required": ["up_to"], "additionalProperties": false },
+        ] })
+    }
+
+    fn show(&self) -> Json {
+        match self {
+            Self::Off => json!("off"),
+            Self::Tighten => json!("tighten"),
+            Self::UpTo(window) => json!({ "up_to": window.to_string() }),
+        }
+    }
+}
+
 /// A list of HTTP statuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statuses(pub Vec<u16>);

@@ -9,8 +9,8 @@ use docstokg_policy::classify::{Class, Ending, Fault, Outcome};
 use docstokg_policy::host::Host;
 use docstokg_policy::retry_after::parse_retry_after;
 use docstokg_policy::site::Report;
-use http::Version;
 use http::header::{CONNECTION, DATE, LOCATION, RETRY_AFTER};
+use http::{StatusCode, Version};
 
 use super::delivery::{Delivered, Delivery, PREVIEW_BYTES, UnreadAnswer};
 use super::{Departure, Exchanged, Finish, Leg, Received};
@@ -142,7 +142,20 @@ impl Inner {
         lane.answers.fetch_add(1, Ordering::Relaxed);
         let answered = self.runtime.boot();
         track.journey.header_time = answered.since(sent);
-        let class = lane.rules.classifier.classify(Ending::Status(head.status));
+        let mut class = lane.rules.classifier.classify(Ending::Status(head.status));
+        match class.outcome {
+            Outcome::Success => lane.site.note_served(answered),
+            // Some servers refuse with 503 what is too fast: an origin that serves other requests
+            // of the same second is not down.
+            Outcome::Failure
+                if head.status == StatusCode::SERVICE_UNAVAILABLE
+                    && lane.rules.learn.is_some()
+                    && lane.site.has_just_served(answered) =>
+            {
+                class.outcome = Outcome::Throttled;
+            }
+            _ => {}
+        }
         let retry_after = self.retry_after(&head);
         track.note(&target.host, target.role, || What::Headers {
             status: head.status,

@@ -18,6 +18,9 @@ pub struct Settlement {
     pub sent: BootInstant,
     /// A random share in 0..1, for the wait before the next probe.
     pub jitter_sample: f64,
+    /// How long nothing is sent after a refusal, where that is learned: an open by refusals lasts
+    /// as long.
+    pub throttle_wait: Option<Duration>,
 }
 
 /// How an open begins.
@@ -69,7 +72,10 @@ impl Breaker {
                 // A throttled origin is up: it says when to come back, or the reset holds.
                 let early = (policy.early_probes && outcome == Outcome::Failure)
                     .then_some(settlement.jitter_sample);
-                self.fail(policy, early, now)
+                let length = settlement
+                    .throttle_wait
+                    .filter(|_| outcome == Outcome::Throttled);
+                self.fail(policy, early, length, now)
             }
         }
     }
@@ -98,6 +104,7 @@ impl Breaker {
         &mut self,
         policy: &BreakerPolicy,
         early: Option<f64>,
+        length: Option<Duration>,
         now: BootInstant,
     ) -> Option<Transition> {
         self.failures = self.failures.saturating_add(1);
@@ -109,7 +116,7 @@ impl Breaker {
             return self.await_next_probe(policy, early, now).or_else(|| {
                 let opening = Opening {
                     reason: OpenReason::ProbeFailed,
-                    length: None,
+                    length,
                     early,
                 };
                 Some(self.open(policy, opening, now))
@@ -140,7 +147,7 @@ impl Breaker {
         (self.failures >= policy.fail_max.get()).then(|| {
             let opening = Opening {
                 reason: OpenReason::Consecutive,
-                length: None,
+                length,
                 early,
             };
             self.open(policy, opening, now)

@@ -41,6 +41,11 @@ impl Budget {
         self.journal = journal;
     }
 
+    /// Returns the instants of the exact permits, oldest first.
+    pub fn instants(&self) -> impl Iterator<Item = BootInstant> {
+        self.ring.iter()
+    }
+
     /// Returns the history, whole.
     #[must_use]
     pub fn history(&self) -> History {

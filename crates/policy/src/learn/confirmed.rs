@@ -51,6 +51,12 @@ impl Confirmed {
         }
     }
 
+    /// Returns whether this is the same limit, whatever it has seen.
+    #[must_use]
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        self.shape == other.shape && (self.amount - other.amount).abs() < 0.5
+    }
+
     pub(super) fn n(&self) -> f64 {
         f64::from(self.amount)
     }

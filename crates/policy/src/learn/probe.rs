@@ -143,7 +143,7 @@ impl Learner {
                     }
                     limit.raise(limit.n() + step, now);
                 }
-                Shape::Cap if f64::from(sent.others) >= limit.n() => {
+                Shape::Cap if f64::from(sent.others.unwrap_or(0)) >= limit.n() => {
                     limit.raise(limit.n() + 1.0, now);
                 }
                 Shape::Cap => continue,

@@ -49,6 +49,10 @@ impl InFlight {
         self.count = self.count.saturating_sub(1);
     }
 
+    pub(super) fn land_all(&mut self) {
+        self.count = 0;
+    }
+
     pub(super) fn admitted(&mut self, others: u16) {
         add_one(&mut self.admitted, others);
     }
@@ -102,8 +106,10 @@ impl Learner {
         }
         let advice = retry_after.map(|end| (self.seconds(end) - now).max(0.0));
         let refusal = self.refusal(sent_at);
-        if refusal.fresh || self.refusals_in_row == 0 {
-            self.in_flight.refused(sent.others);
+        if let Some(others) = sent.others
+            && (refusal.fresh || self.refusals_in_row == 0)
+        {
+            self.in_flight.refused(others);
         }
         if !refusal.fresh && self.search.is_none() && advice.is_none() && self.is_free(sent_at) {
             self.unexpected = self.unexpected.saturating_add(1);
@@ -212,7 +218,7 @@ impl Learner {
                     || self.log.count(wide, refusal.at) + 0.5 >= limit.n()
                     || (!refusal.fresh && refusal.at - self.epoch < window)
             }
-            Shape::Cap => f64::from(sent.others) >= 0.6 * limit.n(),
+            Shape::Cap => f64::from(sent.others.unwrap_or(0)) >= 0.6 * limit.n(),
             Shape::Rate => refusal.fresh,
         }
     }
@@ -322,7 +328,7 @@ impl Learner {
                 };
                 limit.amount *= factor as f32;
             }
-            Shape::Cap => limit.amount = f32::from(sent.others).max(1.0),
+            Shape::Cap => limit.amount = f32::from(sent.others.unwrap_or(1)).max(1.0),
         }
         limit.before_step = limit.amount;
         limit.before_raises = limit.amount;

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::{AdaptivePolicy, BreakerPolicy, OpenReason, Role, Transition, Window, Windows};
+use crate::learned::{LearnMode, LearnPolicy};
 use crate::pacing::Pace;
 use crate::time::BootInstant;
 
@@ -80,6 +81,8 @@ pub struct Ask<'a> {
     pub lease: Duration,
     /// Since when the caller has been asking, to measure how long it waited.
     pub asked: BootInstant,
+    /// How limits are learned from refusals, where they are.
+    pub learn: Option<&'a LearnPolicy>,
     /// How many requests of the caller are still to come in these budgets, this one included; zero
     /// if it does not know. Long windows are spread if they have less left than that.
     pub backlog: u32,
@@ -102,8 +105,16 @@ impl<'a> Ask<'a> {
             jitter_sample: 0.0,
             lease: Duration::from_secs(20),
             asked: BootInstant::FAR,
+            learn: None,
             backlog: 0,
         }
+    }
+
+    /// Returns whether limits are learned from the first request on.
+    #[inline]
+    pub(crate) fn searches_upwards(&self) -> bool {
+        self.learn
+            .is_some_and(|policy| matches!(policy.mode, LearnMode::UpTo(_)))
     }
 
     /// Returns how the request is fitted, unless its spacing would refuse it.

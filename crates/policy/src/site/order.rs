@@ -110,6 +110,19 @@ impl Site {
             + 1
     }
 
+    /// Counts the waiting requests before `own` in the budgets of a request.
+    pub(super) fn waiting_before(&self, ask: &Ask<'_>, own: Option<OwnReservation>) -> u32 {
+        let position = own.map_or(LAST, |own| own.position);
+        let of_budget = |cost: &Cost| {
+            let waiting = self.budgets[cost.budget].reservations().iter();
+            waiting
+                .filter(|other| other.is_waiting() && other.position < position)
+                .count()
+        };
+        let most = ask.costs.iter().map(of_budget).max().unwrap_or(0);
+        u32::try_from(most).unwrap_or(u32::MAX)
+    }
+
     /// Counts the requests before `own` that are about to take a shared slot of a budget.
     pub(super) fn earlier_due(
         &self,

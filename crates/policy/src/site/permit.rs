@@ -46,8 +46,9 @@ impl Site {
                 });
             }
         }
+        let teaches = self.note_sent(ask, id, now);
         let breaker = self.breaker_for(ask);
-        let clean = !breaker.has_tripped() && breaker.failures() == 0;
+        let clean = !breaker.has_tripped() && breaker.failures() == 0 && !teaches;
         Permit {
             id,
             generation: admitted.generation,
@@ -71,6 +72,10 @@ impl Site {
             {
                 budget.take_back(cost.weight, at);
             }
+        }
+        if let Some(learned) = self.learned.as_mut().filter(|_| spent_at.is_some()) {
+            // A permit has no time of its own here: its instant is the latest that is known.
+            learned.withdrawn(id, spent_at.unwrap_or(BootInstant::ZERO));
         }
         self.breaker_for(ask).release(id)
     }

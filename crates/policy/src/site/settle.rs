@@ -6,6 +6,7 @@ use super::{Ask, Permit, Site};
 use crate::adaptive::{AdaptivePolicy, Adjustment};
 use crate::breaker::{OpenReason, Settlement, State, Transition};
 use crate::classify::Outcome;
+use crate::learn::Confirmed;
 use crate::time::BootInstant;
 
 /// What a settled outcome did.
@@ -19,6 +20,10 @@ pub struct Settled {
     pub adjusted: Option<(usize, Adjustment)>,
     /// Whether requests that wait for a probe result should ask again.
     pub wakes: bool,
+    /// Whether the first of those that wait should ask again: the answer may have been waited for.
+    pub calls_next: bool,
+    /// The limit of the host that the answer confirmed.
+    pub learned: Option<Confirmed>,
 }
 
 /// The result of an attempt, as reported to the breaker.
@@ -74,6 +79,7 @@ impl Condition {
 
 fn settlement(ask: &Ask<'_>, permit: &Permit, outcome: Outcome, sent: BootInstant) -> Settlement {
     Settlement {
+        throttle_wait: None,
         outcome,
         generation: permit.generation,
         sent,
@@ -123,9 +129,14 @@ impl Site {
         for cost in ask.costs.iter().filter(|cost| cost.slots.is_some()) {
             self.budgets[cost.budget].free_slot(permit.id);
         }
+        let learned = self.learn_from(ask, permit, report, now);
+        let throttle_wait = self.learned_wait(ask, now);
         let breaker = self.breaker_for(ask);
         let released = permit.probe && breaker.release(permit.id);
-        let settlement = settlement(ask, permit, report.outcome, report.sent);
+        let settlement = Settlement {
+            throttle_wait,
+            ..settlement(ask, permit, report.outcome, report.sent)
+        };
         let mut transition = breaker.settle(ask.breaker, &settlement, now);
         if matches!(report.outcome, Outcome::Failure | Outcome::Throttled) {
             let stated = report.retry_after.map(|asked| {
@@ -155,9 +166,11 @@ impl Site {
             .and_then(|policy| self.adapt(ask, policy, report.outcome == Outcome::Throttled, now));
         Settled {
             wakes: released || transition.is_some(),
+            calls_next: self.learned.is_some(),
             transition,
             open_until,
             adjusted,
+            learned,
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a store that shares a site with other processes needs: its parts, what has changed, and
 //! questions that own their data.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +10,13 @@ use crate::adaptive::AdaptivePolicy;
 use crate::breaker::{Breaker, BreakerPolicy};
 use crate::budget::Budget;
 use crate::extension::Extensions;
+use crate::learned::LearnPolicy;
 use crate::role::Role;
 use crate::time::BootInstant;
 use crate::windows::Windows;
+
+/// The tag of what was learned among the extensions.
+const LEARNED: u8 = 1;
 
 /// A question that owns its parts, for stores that answer it on another thread or machine.
 #[derive(Clone, Debug)]
@@ -28,6 +33,7 @@ pub struct OwnedAsk {
     jitter_sample: f64,
     lease: Duration,
     asked: BootInstant,
+    learn: Option<LearnPolicy>,
     backlog: u32,
 }
 
@@ -48,6 +54,7 @@ impl Ask<'_> {
             jitter_sample: self.jitter_sample,
             lease: self.lease,
             asked: self.asked,
+            learn: self.learn.copied(),
             backlog: self.backlog,
         }
     }
@@ -70,6 +77,7 @@ impl OwnedAsk {
             jitter_sample: self.jitter_sample,
             lease: self.lease,
             asked: self.asked,
+            learn: self.learn.as_ref(),
             backlog: self.backlog,
         }
     }
@@ -127,14 +135,23 @@ impl Site {
         (self.breaker, self.isolated) = (breaker, boxed(isolated));
     }
 
-    /// Returns what later versions have added to the site.
+    /// Returns what was added to the site after the first layout of the stores.
     #[must_use]
-    pub fn extensions(&self) -> &Extensions {
-        &self.extensions
+    pub fn extensions(&self) -> Cow<'_, Extensions> {
+        let Some(learned) = &self.learned else {
+            return Cow::Borrowed(&self.extensions);
+        };
+        let mut extensions = self.extensions.clone();
+        extensions.set(LEARNED, postcard::to_allocvec(&**learned).ok());
+        Cow::Owned(extensions)
     }
 
-    /// Replaces what later versions have added by what another process wrote.
-    pub fn set_extensions(&mut self, extensions: Extensions) {
+    /// Replaces what was added by what another process wrote.
+    pub fn set_extensions(&mut self, mut extensions: Extensions) {
+        // What cannot be read is forgotten: it is learned again.
+        let learned = extensions.get(LEARNED).map(postcard::from_bytes);
+        self.learned = learned.and_then(Result::ok).map(Box::new);
+        extensions.set(LEARNED, None);
         self.extensions = extensions;
     }
 
@@ -174,6 +191,9 @@ impl Site {
         }
         for budget in &mut self.budgets {
             budget.rebase(shift, now);
+        }
+        if let Some(learned) = &mut self.learned {
+            learned.rebase(shift);
         }
         self.touched = true;
     }

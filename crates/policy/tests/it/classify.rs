@@ -45,6 +45,7 @@ fn the_sets_are_configurable() {
         failure: Some(vec![418, 503]),
         neutral: vec![429, 204],
         count_408: true,
+        throttled: vec![509],
     };
     let outcome = |status: u16| {
         classifier

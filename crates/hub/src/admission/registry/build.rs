@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_config::Sourced;
+use docstokg_policy::breaker::BreakerPolicy;
 use docstokg_policy::host::Host;
+use docstokg_policy::learned::{LearnMode, LearnPolicy};
 use docstokg_policy::pacing::Pacing;
 use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
@@ -17,7 +19,7 @@ use tokio::sync::Semaphore;
 
 use super::super::{LaneKey, LaneState, Rules, SiteAdmission};
 use super::Registry;
-use crate::config::BudgetLimits;
+use crate::config::{BudgetLimits, Learn};
 
 /// What most lanes have in common, made once: the rules and windows of hosts that the
 /// configuration does not name.
@@ -151,14 +153,26 @@ impl Registry {
         Windows::paced(rates, limits.guard, pacing)
     }
 
+    /// Returns how limits of a host are learned, where they are.
+    fn learn_of(&self, host: &Host) -> Option<LearnPolicy> {
+        let limits = &self.config.limits;
+        let mode = match limits.learn_of(host) {
+            Learn::Off => return None,
+            Learn::Tighten => LearnMode::Tighten,
+            Learn::UpTo(ceiling) => LearnMode::UpTo(ceiling),
+        };
+        let slowest = limits.slowest_learned;
+        Some(LearnPolicy { mode, slowest })
+    }
+
     fn windows_of(&self, key: &LaneKey) -> Arc<Windows> {
         let limits = &self.config.limits;
         let known = limits.hosts.contains_key(&key.host);
         let known = known.then(|| key.host.clone());
         let mut cache = self.rules.lock();
         let windows = cache.windows.entry((known, key.role)).or_insert_with(|| {
-            let limits = limits.of(&key.host, key.role);
-            Arc::new(self.windows(limits.rates.value.clone(), limits.pacing.as_ref()))
+            let pacing = limits.of(&key.host, key.role).pacing.as_ref();
+            Arc::new(self.windows(limits.windows_of(&key.host, key.role), pacing))
         });
         Arc::clone(windows)
     }
@@ -172,8 +186,19 @@ impl Registry {
             let limits = self.config.limits.of(&key.host, key.role);
             let breaker = self.config.breakers.of(&key.host);
             let own = breaker.roles[key.role.index()].as_ref();
+            let learn = self.learn_of(&key.host);
+            let policy = own.unwrap_or(&breaker.policy);
+            // Of many refusals at once only the first says anything new.
+            let policy = match learn {
+                Some(_) => Arc::new(BreakerPolicy {
+                    one_failure_per_epoch: true,
+                    ..BreakerPolicy::clone(policy)
+                }),
+                None => Arc::clone(policy),
+            };
             Arc::new(Rules {
-                breaker: Arc::clone(own.unwrap_or(&breaker.policy)),
+                breaker: policy,
+                learn,
                 isolated: own.is_some(),
                 classifier: Arc::clone(&breaker.classifier),
                 adaptive: self.config.limits.adaptive,

@@ -194,6 +194,10 @@ fn classifier(written: &ClassifySettings) -> Classifier {
             .clone()
             .map_or(defaults.neutral, |set| set.value.0),
         count_408: value(&written.count_408, false),
+        throttled: written
+            .throttled
+            .clone()
+            .map_or(defaults.throttled, |set| set.value.0),
     }
 }
 

@@ -17,13 +17,15 @@ use crate::config::settings::{
     SharedSettings,
 };
 use crate::config::{
-    Backend, BackendKind, BudgetLimits, Concurrency, HostLimits, Limits, OnStoreFailure, RoleLimits,
+    Backend, BackendKind, BudgetLimits, Concurrency, HostLimits, Learn, Limits, OnStoreFailure,
+    RoleLimits,
 };
 
 pub(super) fn limits(settings: &Settings, problems: &mut Vec<Problem>) -> Limits {
     let written = &settings.limits;
     let adaptive = adaptive(&written.aimd, problems);
     let max_inflight = written.global.max_inflight.clone();
+    check_learning(settings, adaptive.is_some(), problems);
     Limits {
         defaults: Role::ALL
             .map(|role| role_limits(written.defaults.of(role), &RoleSettings::default())),
@@ -45,6 +47,41 @@ pub(super) fn limits(settings: &Settings, problems: &mut Vec<Problem>) -> Limits
             }),
         guard: Duration::from_millis(value(&written.global.guard_ms, 10)),
         pacing: Pacing::Burst,
+        learn: written.learn.clone(),
+        learn_unless_set: Learn::Off,
+        slowest_learned: Duration::from_secs(u64::from(
+            written
+                .global
+                .slowest_learned_s
+                .as_ref()
+                .map_or(60, |set| set.value.get()),
+        )),
+    }
+}
+
+/// Reports hosts for which limits are to be learned where that is not possible.
+fn check_learning(settings: &Settings, is_adaptive: bool, problems: &mut Vec<Problem>) {
+    let written = &settings.limits;
+    let kind = written.backend.kind.as_ref().map(|kind| kind.value);
+    let of_hosts = written.hosts.iter().map(|(host, limits)| {
+        let path = format!("limits.hosts.{host}.learn");
+        (path, limits.learn.as_ref())
+    });
+    let of_all = ("limits.learn".to_owned(), written.learn.as_ref());
+    for (path, learn) in of_hosts.chain([of_all]) {
+        let Some(learn) = learn.filter(|learn| learn.value != Learn::Off) else {
+            continue;
+        };
+        let message = if is_adaptive {
+            "limits are either learned or adaptive: remove this, or set limits.aimd.enabled to \
+             false"
+        } else if kind == Some(BackendKind::Redis) {
+            "a redis store does not keep learned limits: set this to off, or the store to sqlite, \
+             multiprocess or memory"
+        } else {
+            continue;
+        };
+        problems.push(Problem::new(&learn.source, path, message));
     }
 }
 
@@ -81,6 +118,7 @@ fn host_limits(written: &HostSettings, defaults: &RolesSettings) -> HostLimits {
             .iter()
             .map(|(name, kind)| (Arc::from(name.as_str()), budget(kind)))
             .collect(),
+        learn: written.learn.clone(),
     }
 }
 

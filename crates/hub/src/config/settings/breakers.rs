@@ -44,6 +44,8 @@ section! {
         neutral: Statuses = "401, 403, 404, 410, 451",
         /// Whether 408 counts as a failure
         count_408: bool = "false",
+        /// Statuses by which this host says that it gets too many requests, beside 429
+        throttled: Statuses = "none",
     }
 }
 

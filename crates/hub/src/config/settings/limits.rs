@@ -9,7 +9,7 @@ use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
 use serde_json::Value as Json;
 
-use crate::config::values::{Dsn, Rates};
+use crate::config::values::{Dsn, Learn, Rates};
 use crate::config::words::{BackendKind, Concurrency, OnStoreFailure, PacingWord};
 
 section! {
@@ -98,6 +98,8 @@ section! {
         max_inflight: Ceiling = "500",
         /// By how much every window is widened against late arrivals at the origin, in milliseconds
         guard_ms: u64 = "10",
+        /// The longest distance between requests that a learned limit asks for, in seconds
+        slowest_learned_s: NonZeroU32 = "60",
     }
 }
 
@@ -189,6 +191,10 @@ section! {
     /// The limits of one host.
     HostSettings {
         ..roles: RolesSettings,
+        /// Limits that are learned from refusals: `off`, `tighten` (limits below the configured
+        /// ones), or `up_to: RATE` (a search from 2 per second upwards within that rate, in place
+        /// of the default windows)
+        learn: Learn = "limits.learn",
         @kinds: Named<ByKind, SharedSettings>,
     }
 }
@@ -197,6 +203,10 @@ section! {
     /// Rates, waits and concurrency, and where their state lives.
     LimitsSettings {
         ..version: Version,
+        /// Limits that are learned from refusals: `off`, `tighten` (limits below the configured
+        /// ones), or `up_to: RATE` (a search from 2 per second upwards within that rate, in place
+        /// of the default windows)
+        learn: Learn = "tighten in bulk runs, else off",
         +defaults: RolesSettings,
         +hosts: Named<ByHost, HostSettings>,
         +backend: BackendSettings,

@@ -274,6 +274,7 @@ impl Reply {
             },
             adjusted,
             transition: self.transition(7)?,
+            ..Settled::default()
         })
     }
 }

@@ -1,0 +1,201 @@
+//! What a site has learned of its host's limits: the learner, and the requests on their way.
+//!
+//! All processes that share a site share this. It exists only where there is something to learn:
+//! from the first refusal on, or from the first request on where a search upwards is allowed.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::learn::{Answer, Bounds, Confirmed, Learner, Next, Sent};
+use crate::rate::Window;
+use crate::time::BootInstant;
+
+/// How long a limit is believed after the last refusal.
+const MEMORY: Duration = Duration::from_secs(7 * 86_400);
+/// After this time a request that was not answered is not waited for: its process may be gone.
+const LOST_AFTER: Duration = Duration::from_secs(120);
+/// The least time after which a request asks again that waits for the answer to another.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+/// How many requests on their way are remembered.
+const MOST_FLYING: usize = 256;
+
+/// What is learned from refusals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LearnMode {
+    /// Limits below the configured ones.
+    Tighten,
+    /// Whatever the host admits, from two per second upwards, and never more than this.
+    UpTo(Window),
+}
+
+/// How limits are learned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LearnPolicy {
+    /// What is learned.
+    pub mode: LearnMode,
+    /// No learned limit asks for a longer distance between requests.
+    pub slowest: Duration,
+}
+
+impl LearnPolicy {
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            slowest: self.slowest,
+            up_to: match self.mode {
+                LearnMode::Tighten => None,
+                LearnMode::UpTo(window) => Some(window),
+            },
+        }
+    }
+}
+
+/// A request on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Flying {
+    id: u64,
+    sent: Sent,
+}
+
+/// What a site has learned.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Learned {
+    learner: Learner,
+    flying: Vec<Flying>,
+    /// The last refusal, or the first request.
+    begun: BootInstant,
+}
+
+impl Learned {
+    /// Starts to learn at a first refusal, from the requests that were sent before it.
+    #[must_use]
+    pub fn from_history(sent: impl Iterator<Item = BootInstant>, now: BootInstant) -> Self {
+        Self {
+            learner: Learner::from_history(sent),
+            flying: Vec::new(),
+            begun: now,
+        }
+    }
+
+    /// Starts to learn with a first request.
+    #[must_use]
+    pub fn from_nothing(now: BootInstant) -> Self {
+        Self {
+            begun: now,
+            ..Self::default()
+        }
+    }
+
+    /// Returns when a request may go that has so many waiting requests before it. It may be later:
+    /// a request asks again at that instant.
+    #[must_use]
+    pub fn next(&self, policy: &LearnPolicy, earlier: u32, now: BootInstant) -> BootInstant {
+        if policy.mode == LearnMode::Tighten && self.learner.knows_nothing() {
+            return self.learner.not_before(now);
+        }
+        let at = match self.learner.next(&policy.bounds(), now) {
+            Next::At(at) => at.max(now),
+            Next::AfterAnswer { at_latest } => {
+                let pause = (self.learner.round_trip() / 2).max(SHORTEST_PAUSE);
+                (now + pause).min(at_latest)
+            }
+        };
+        if earlier == 0 {
+            return at;
+        }
+        at + self.learner.distance().min(policy.slowest) * earlier
+    }
+
+    /// Notes that a request goes now.
+    pub fn sent(&mut self, policy: &LearnPolicy, id: u64, now: BootInstant) {
+        let sent = self.learner.sent(&policy.bounds(), now);
+        if self.flying.len() >= MOST_FLYING {
+            let lost = self.flying.remove(0);
+            self.learner.answered(lost.sent, now, Answer::Other, 0.5);
+        }
+        self.flying.push(Flying { id, sent });
+    }
+
+    /// Notes that a request was not sent after all.
+    pub fn withdrawn(&mut self, id: u64, now: BootInstant) {
+        if let Some(sent) = self.land(id) {
+            self.learner.withdrawn(sent, now);
+        }
+    }
+
+    /// Takes in the answer to a request that was permitted at an instant. Returns the limit that it
+    /// confirmed, if it did.
+    pub fn answered(
+        &mut self,
+        (id, permitted): (u64, BootInstant),
+        answer: Answer,
+        jitter_sample: f64,
+        now: BootInstant,
+    ) -> Option<Confirmed> {
+        let before: Vec<Confirmed> = self.learner.confirmed().copied().collect();
+        // A request that was sent before anything was learned is known by its permit.
+        let known = self.land(id);
+        let sent = known.unwrap_or_else(|| Sent::before_learning(permitted));
+        if matches!(answer, Answer::Throttled { .. }) {
+            self.begun = now;
+        }
+        if known.is_some() || matches!(answer, Answer::Throttled { .. }) {
+            self.learner.answered(sent, now, answer, jitter_sample);
+        }
+        let is_new = |limit: &&Confirmed| !before.iter().any(|other| other.is_same_as(limit));
+        self.learner.confirmed().find(is_new).copied()
+    }
+
+    /// Gives up requests whose answers are overdue.
+    pub fn expire(&mut self, now: BootInstant) {
+        while let Some(index) = self
+            .flying
+            .iter()
+            .position(|flying| flying.sent.at() + LOST_AFTER <= now)
+        {
+            let lost = self.flying.remove(index);
+            self.learner.answered(lost.sent, now, Answer::Other, 0.5);
+        }
+    }
+
+    /// Returns whether it has nothing to say any more.
+    #[must_use]
+    pub fn is_over(&self, now: BootInstant) -> bool {
+        self.begun + MEMORY <= now
+    }
+
+    /// Returns the confirmed limits.
+    pub fn limits(&self) -> impl Iterator<Item = &Confirmed> {
+        self.learner.confirmed()
+    }
+
+    /// Returns whether a search is under way.
+    #[must_use]
+    pub fn is_searching(&self) -> bool {
+        self.learner.is_searching()
+    }
+
+    /// Returns until when no request goes, on account of refusals.
+    #[must_use]
+    pub fn not_before(&self, now: BootInstant) -> BootInstant {
+        self.learner.not_before(now)
+    }
+
+    /// Returns the confirmed limit that allows least, or the distance that is believed in.
+    pub(crate) fn tightest(&self) -> (u32, Duration) {
+        self.learner.tightest()
+    }
+
+    /// Moves every instant to the clock of the current boot of the machine.
+    pub fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant) {
+        self.begun = shift(self.begun);
+        // What is on its way was lost with the machine.
+        self.flying.clear();
+        self.learner.after_reboot(shift);
+    }
+
+    fn land(&mut self, id: u64) -> Option<Sent> {
+        let index = self.flying.iter().position(|flying| flying.id == id)?;
+        Some(self.flying.remove(index).sent)
+    }
+}
