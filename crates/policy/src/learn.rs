@@ -168,6 +168,8 @@ pub struct Learner {
     /// By how much each window is widened, in seconds.
     margin: f32,
     round_trip: f32,
+    /// When the search last learned anything.
+    search_moved: f64,
     /// How long the host refused everything after a refusal, in seconds: it bans.
     ban: f32,
     /// Refusals of this row that came although every limit was free.
@@ -199,6 +201,7 @@ impl Default for Learner {
             start_rate: START_RATE,
             margin: 0.01,
             round_trip: 0.0,
+            search_moved: LONG_AGO,
             ban: 0.0,
             unexpected: 0,
         }
@@ -407,7 +410,11 @@ impl Learner {
             self.in_flight.admitted(others);
         }
         if let Some(search) = &mut self.search {
+            let before = search.window();
             search.admitted(&self.log, sent_at);
+            if search.window() != before {
+                self.search_moved = now;
+            }
             self.settle_search(now);
         } else if sent.purpose == Purpose::Probe {
             self.probe_admitted(sent, sent_at, now);

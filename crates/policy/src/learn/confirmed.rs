@@ -143,7 +143,7 @@ impl Pace {
             let used = log.count(self.window, now) / self.n;
             gap * (0.1 + 1.8 * (used - 0.5).max(0.0)).min(0.98)
         } else {
-            0.98 * gap
+            1.005 * gap
         };
         free.max(self.last_sent + spaced)
     }

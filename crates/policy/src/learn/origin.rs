@@ -43,6 +43,7 @@ impl Learner {
             &mut self.last_sent,
             &mut self.epoch,
             &mut self.last_served,
+            &mut self.search_moved,
         ];
         for at in instants {
             *at = (*at - by).max(LONG_AGO);

@@ -4,6 +4,10 @@ use super::confirmed::{Confirmed, Pace, Shape};
 use super::search::{self, Search};
 use super::{LONG_AGO, LOST_AFTER, Learner};
 
+/// After how many windows without a refusal a search tries more, and how much more.
+const SEARCH_QUIET: f64 = 1.0;
+const SEARCH_STEP: f64 = 0.0;
+
 /// The first instant that one limit allows.
 #[derive(Clone, Copy)]
 pub(super) enum Allowed {
@@ -51,7 +55,11 @@ impl Learner {
             return self.last_sent + 1.0 / f64::from(search.rate);
         };
         if window < search::LONG {
-            return self.pace(n, window).next(&self.log, now);
+            // A window that refuses nothing for a while may admit more: one is tried.
+            let moved = self.search_moved.max(self.resumed.unwrap_or(now));
+            let is_quiet = now - moved >= SEARCH_QUIET * window.clamp(1.0, 2.0);
+            let more = if is_quiet && search.fresh < 2 { (SEARCH_STEP * n).max(1.0) } else { 0.0 };
+            return self.pace(n + more, window).next(&self.log, now);
         }
         // A long window is filled at once and exceeded by one: waiting for it would take longer
         // than to be wrong.

@@ -132,12 +132,17 @@ impl Search {
 
     /// Scores an admission at `at`, which the log contains.
     pub(super) fn admitted(&mut self, log: &Log, at: f64) {
-        let mut shorter = 0.0;
+        let mut shorter = 0.98;
         for (hypothesis, grid) in self.hypotheses.iter_mut().zip(GRID) {
             hypothesis.admitted(log, at, shorter);
             shorter = grid;
         }
+        let before = self.window().map(|(n, window)| n / window);
         self.choose();
+        if let (Some(admitted), Acting::Rate) = (before, self.acting) {
+            // No window fits any more; what was admitted at the rate of the last one holds.
+            self.rate = self.rate.max(admitted as f32);
+        }
     }
 
     /// Raises a rate that nothing refuses.
@@ -187,7 +192,8 @@ impl Search {
         let index = usize::from(index).min(GRID.len() - 1);
         let acting = self.hypotheses[index];
         let rate = acting.n / acting.window;
-        if f64::from(acting.window) >= LONG && acting.score < 0.9 {
+        // One refusal alone may have been a burst within a higher limit.
+        if self.fresh == 0 || f64::from(acting.window) >= LONG && acting.score < 0.9 {
             return false;
         }
         acting.score >= 3.0
