@@ -4,7 +4,8 @@
 //! Read [`site`] first: it joins the breaker and the budgets of one origin into the single step
 //! that every attempt passes. [`budget`] and [`ring`] hold the exact windows, [`breaker`] the
 //! states, [`classify`], [`retry`] and [`retry_after`] what an answer means and what to do next,
-//! [`robots`] what a site lets robots request, [`host`] and [`canonical`] the names of things.
+//! [`freshness`] what a cache may store and serve, [`robots`] what a site lets robots request,
+//! [`host`] and [`canonical`] the names of things.
 
 pub mod adaptive;
 pub mod breaker;
@@ -12,6 +13,7 @@ pub mod budget;
 pub mod canonical;
 pub mod classify;
 pub mod extension;
+pub mod freshness;
 pub mod host;
 pub mod learn;
 pub mod learned;
@@ -24,6 +26,7 @@ pub mod ring;
 pub mod robots;
 pub mod role;
 pub mod site;
+mod structured;
 pub mod time;
 pub mod windows;
 

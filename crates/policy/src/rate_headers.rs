@@ -19,7 +19,6 @@ use crate::time::{Timestamp, micros};
 mod decide;
 mod draft;
 mod fields;
-mod structured;
 mod value;
 
 pub use decide::{Trust, spread, tighten, tighten_concurrency};

@@ -56,10 +56,15 @@ pub fn http_date(text: &str) -> Option<Timestamp> {
     Some(Timestamp::from_micros(micros))
 }
 
-/// Writes an HTTP date, to the second.
+/// The last second that an HTTP date can name, the end of the year 9999, since the Unix epoch.
+const LAST_HTTP_DATE: Duration = Duration::from_secs(253_402_300_799);
+
+/// Writes an HTTP date, to the second. Times before 1970 or after 9999 become the nearest one that
+/// a date can name.
 #[must_use]
 pub fn format_http_date(at: Timestamp) -> String {
     let since = Duration::from_micros(u64::try_from(at.as_micros()).unwrap_or(0));
+    let since = since.min(LAST_HTTP_DATE);
     httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + since)
 }
 
@@ -125,6 +130,14 @@ mod tests {
             seconds("Sun, 06 Nov 1994 08:49:47 GMT", Some("not a date")),
             Some(10)
         );
+    }
+
+    #[test]
+    fn times_that_no_date_can_name_are_written_as_the_nearest() {
+        let far = Timestamp::from_micros(i64::MAX);
+        assert_eq!(format_http_date(far), "Fri, 31 Dec 9999 23:59:59 GMT");
+        let early = Timestamp::from_micros(i64::MIN);
+        assert_eq!(format_http_date(early), "Thu, 01 Jan 1970 00:00:00 GMT");
     }
 
     proptest! {

@@ -9,9 +9,9 @@
 use std::time::Duration;
 
 use super::fields::attach;
-use super::structured::{Bare, Item, parse_dictionary, parse_list};
 use super::value::{MAX_PARTITION_BYTES, Number};
 use super::{Reader, ResetForm, Source, Statement, Unit};
+use crate::structured::{Bare, Item, parse_dictionary, parse_list};
 
 /// Reads both fields.
 pub(super) fn read(reader: &mut Reader<'_>) -> Vec<Statement> {

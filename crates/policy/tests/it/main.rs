@@ -8,6 +8,8 @@
 
 // Every status in one table.
 mod classify;
+// The HTTP cache: RFC 9111 by section, the public suite, an oracle.
+mod freshness;
 // Exact windows against brute force.
 mod limiter;
 

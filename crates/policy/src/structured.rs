@@ -1,18 +1,19 @@
-//! Structured fields (RFC 9651): the lists and dictionaries of items that rate headers consist of.
+//! Structured fields (RFC 9651): the lists and dictionaries of items that rate headers and
+//! `CDN-Cache-Control` consist of.
 //!
 //! Strict, as section 4.2 asks: a field that does not parse to its end is no field. Inner lists
-//! are not read, because no rate header has them.
+//! are not read, because none of these fields has them.
 
 /// An item with its parameters, in the order in which they are written.
 #[derive(Debug)]
-pub(super) struct Item {
-    pub(super) value: Bare,
+pub(crate) struct Item {
+    pub(crate) value: Bare,
     parameters: Vec<(Box<str>, Bare)>,
 }
 
 impl Item {
     /// Returns a parameter. Of several with one name the last holds (section 4.2.3.2).
-    pub(super) fn parameter(&self, name: &str) -> Option<&Bare> {
+    pub(crate) fn parameter(&self, name: &str) -> Option<&Bare> {
         let named = |(known, _): &&(Box<str>, Bare)| **known == *name;
         self.parameters.iter().rfind(named).map(|(_, value)| value)
     }
@@ -20,49 +21,50 @@ impl Item {
 
 /// A value without parameters.
 #[derive(Debug, PartialEq)]
-pub(super) enum Bare {
+pub(crate) enum Bare {
     Integer(i64),
     /// A string or a token: servers mix them up.
     Text(Box<str>),
     /// A byte sequence, in base64 as written.
     Bytes(Box<str>),
-    /// A decimal, date, boolean or display string: allowed, and of no use here.
+    /// A boolean; a key or parameter without a value is true.
+    Boolean(bool),
+    /// A decimal, date or display string: allowed, and of no use here.
     Other,
 }
 
 impl Bare {
     /// Returns an integer that is not negative.
-    pub(super) fn as_count(&self) -> Option<u64> {
+    pub(crate) fn as_count(&self) -> Option<u64> {
         match self {
             Self::Integer(number) => u64::try_from(*number).ok(),
-            Self::Text(_) | Self::Bytes(_) | Self::Other => None,
+            Self::Text(_) | Self::Bytes(_) | Self::Boolean(_) | Self::Other => None,
         }
     }
 
-    pub(super) fn as_text(&self) -> Option<&str> {
+    pub(crate) fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
-            Self::Integer(_) | Self::Bytes(_) | Self::Other => None,
+            Self::Integer(_) | Self::Bytes(_) | Self::Boolean(_) | Self::Other => None,
         }
     }
 }
 
 /// Parses a list (section 4.2.1).
-pub(super) fn parse_list(text: &str) -> Option<Vec<Item>> {
+pub(crate) fn parse_list(text: &str) -> Option<Vec<Item>> {
     let mut parser = Parser::new(text);
     parser.members(Parser::item)
 }
 
-/// Parses a dictionary (section 4.2.2). A key without a value has no use here and parses as
-/// [`Bare::Other`].
-pub(super) fn parse_dictionary(text: &str) -> Option<Vec<(Box<str>, Item)>> {
+/// Parses a dictionary (section 4.2.2). Of several members with one key the caller takes the last.
+pub(crate) fn parse_dictionary(text: &str) -> Option<Vec<(Box<str>, Item)>> {
     let mut parser = Parser::new(text);
     parser.members(|parser| {
         let key = parser.key()?;
         let value = if parser.take(b'=') {
             parser.bare()?
         } else {
-            Bare::Other
+            Bare::Boolean(true)
         };
         let parameters = parser.parameters()?;
         Some((key, Item { value, parameters }))
@@ -114,7 +116,7 @@ impl<'a> Parser<'a> {
             let value = if self.take(b'=') {
                 self.bare()?
             } else {
-                Bare::Other
+                Bare::Boolean(true)
             };
             parameters.push((key, value));
         }
@@ -205,7 +207,11 @@ impl<'a> Parser<'a> {
 
     fn boolean(&mut self) -> Option<Bare> {
         self.take(b'?');
-        matches!(self.next()?, b'0' | b'1').then_some(Bare::Other)
+        match self.next()? {
+            b'0' => Some(Bare::Boolean(false)),
+            b'1' => Some(Bare::Boolean(true)),
+            _ => None,
+        }
     }
 
     fn display_string(&mut self) -> Option<Bare> {
@@ -263,12 +269,12 @@ mod tests {
                 &Bare::Integer(-7),
                 &Bare::Other,
                 &Bare::Other,
-                &Bare::Other,
+                &Bare::Boolean(true),
                 &Bare::Other,
             ]
         );
         assert_eq!(list[0].parameter("q"), Some(&Bare::Integer(2)));
-        assert_eq!(list[1].parameter("flag"), Some(&Bare::Other));
+        assert_eq!(list[1].parameter("flag"), Some(&Bare::Boolean(true)));
         assert_eq!(list[1].parameter("s").and_then(Bare::as_text), Some("c, d"));
         assert_eq!(list[1].parameter("q"), None);
     }
@@ -308,7 +314,7 @@ mod tests {
         assert_eq!(keys, ["limit", "remaining", "reset"]);
         assert_eq!(dictionary[0].1.value.as_count(), Some(10));
         assert_eq!(dictionary[0].1.parameter("w"), Some(&Bare::Integer(1)));
-        assert_eq!(dictionary[2].1.value, Bare::Other);
+        assert_eq!(dictionary[2].1.value, Bare::Boolean(true));
         assert!(parse_dictionary("Limit=10").is_none());
     }
 }

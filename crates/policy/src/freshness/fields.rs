@@ -1,0 +1,125 @@
+//! Which header fields are stored (RFC 9111 section 3.1), and how later ones replace them (3.2).
+
+use http::header::{self, HeaderMap, HeaderName};
+
+use super::directives::{ResponseDirectives, is_needed};
+use super::members::split_outside_quotes;
+use super::{Mode, Rules, SetCookie};
+
+/// Returns the fields of a response that may be stored.
+pub(super) fn storable_fields(
+    headers: &HeaderMap,
+    directives: &ResponseDirectives,
+    rules: &Rules,
+) -> HeaderMap {
+    let excluded = Excluded::of(headers, directives, rules);
+    let mut kept = HeaderMap::new();
+    for (name, value) in headers {
+        if !excluded.contains(name) {
+            // A map that takes no more fields is as full as the one that is read.
+            let _ = kept.try_append(name, value.clone());
+        }
+    }
+    kept
+}
+
+/// The fields that a response must not be stored with.
+struct Excluded<'a> {
+    named: Vec<HeaderName>,
+    directives: &'a ResponseDirectives,
+    rules: &'a Rules,
+}
+
+impl<'a> Excluded<'a> {
+    fn of(headers: &HeaderMap, directives: &'a ResponseDirectives, rules: &'a Rules) -> Self {
+        Self {
+            named: connection_options(headers),
+            directives,
+            rules,
+        }
+    }
+
+    fn contains(&self, name: &HeaderName) -> bool {
+        // The age on arrival is kept apart, and served anew (section 5.1).
+        *name == header::AGE
+            || is_hop_by_hop(name)
+            || self.named.contains(name)
+            || (is_set_cookie(name) && self.rules.set_cookie == SetCookie::Strip)
+            // Section 5.2.2.4: not without validation, so not at all.
+            || self.directives.no_cache.fields().contains(name)
+            // Section 5.2.2.7: for one user only.
+            || (self.rules.mode == Mode::Shared && self.directives.private.fields().contains(name))
+    }
+}
+
+/// Returns the fields that `Connection` names (RFC 9110 section 7.6.1). Those that the cache needs
+/// are never connection options, whatever a sender says.
+fn connection_options(headers: &HeaderMap) -> Vec<HeaderName> {
+    let lines = headers.get_all(header::CONNECTION).iter();
+    let options = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    options
+        .filter_map(|option| HeaderName::from_bytes(option.trim_ascii()).ok())
+        .filter(|name| !is_needed(name))
+        .collect()
+}
+
+/// Says whether a field concerns one connection or one proxy, so that it is neither stored nor
+/// passed on.
+#[must_use]
+pub fn is_hop_by_hop(name: &HeaderName) -> bool {
+    let others = [
+        header::CONNECTION,
+        header::TE,
+        header::TRAILER,
+        header::TRANSFER_ENCODING,
+        header::UPGRADE,
+    ];
+    others.contains(name) || name.as_str() == "keep-alive" || name.as_str().starts_with("proxy-")
+}
+
+fn is_set_cookie(name: &HeaderName) -> bool {
+    *name == header::SET_COOKIE || name.as_str() == "set-cookie2"
+}
+
+/// Returns stored fields after a 304 or a response to HEAD (section 3.2): each field that it has
+/// replaces those of that name, but for those that describe the stored body.
+pub(super) fn updated_fields(stored: &HeaderMap, newer: &HeaderMap) -> HeaderMap {
+    let describes_body = |name: &HeaderName| {
+        [
+            header::CONTENT_LENGTH,
+            header::CONTENT_ENCODING,
+            header::CONTENT_RANGE,
+        ]
+        .contains(name)
+    };
+    let mut updated = HeaderMap::new();
+    for (name, value) in stored {
+        if describes_body(name) || !newer.contains_key(name) {
+            let _ = updated.try_append(name, value.clone());
+        }
+    }
+    for (name, value) in newer {
+        if !describes_body(name) {
+            let _ = updated.try_append(name, value.clone());
+        }
+    }
+    updated
+}
+
+/// Returns the members of a list field, trimmed and without empty ones; none where a quoted string
+/// has no end.
+pub(super) fn list_members<'a>(
+    headers: &'a HeaderMap,
+    field: &HeaderName,
+) -> Option<Vec<&'a [u8]>> {
+    let mut members = Vec::new();
+    for line in headers.get_all(field) {
+        let parts = split_outside_quotes(line.as_bytes())?.into_iter();
+        members.extend(
+            parts
+                .map(<[u8]>::trim_ascii)
+                .filter(|part| !part.is_empty()),
+        );
+    }
+    Some(members)
+}

@@ -1,0 +1,42 @@
+//! What a request that changes something makes outdated (RFC 9111 section 4.4).
+
+use http::{HeaderMap, Method, StatusCode, header};
+use url::Url;
+
+/// Returns the URLs whose stored responses are to be removed after a response to a request: the
+/// request's own, and those of `Location` and `Content-Location` on the same origin.
+#[must_use]
+pub fn invalidates(
+    method: &Method,
+    status: StatusCode,
+    headers: &HeaderMap,
+    url: &Url,
+) -> Vec<Url> {
+    // RFC 9110 section 9.2.1; a method that is not known counts as unsafe.
+    let safe = [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE];
+    // Section 4.4: only responses without an error.
+    if safe.contains(method) || !(status.is_success() || status.is_redirection()) {
+        return Vec::new();
+    }
+    let mut urls = vec![without_fragment(url.clone())];
+    for field in [header::LOCATION, header::CONTENT_LOCATION] {
+        for value in headers.get_all(field) {
+            let named = std::str::from_utf8(value.as_bytes()).ok();
+            let Some(named) = named.and_then(|named| url.join(named).ok()) else {
+                continue;
+            };
+            // Section 4.4: an origin does not speak for others.
+            let named = without_fragment(named);
+            if named.origin() == url.origin() && named.origin().is_tuple() && !urls.contains(&named)
+            {
+                urls.push(named);
+            }
+        }
+    }
+    urls
+}
+
+fn without_fragment(mut url: Url) -> Url {
+    url.set_fragment(None);
+    url
+}

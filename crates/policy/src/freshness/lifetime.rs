@@ -1,0 +1,80 @@
+//! How long a response is fresh (RFC 9111 section 4.2).
+
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode, header};
+
+use super::date::FieldDate;
+use super::directives::{Flag, ResponseDirectives};
+use super::members::Members;
+use super::status::is_heuristically_cacheable;
+use super::{Heuristic, Mode, Rules, Stored};
+use crate::time::Timestamp;
+
+/// Returns the lifetime of a stored response under the rules, to be compared with its age.
+pub(super) fn lifetime(
+    stored: &Stored,
+    directives: &ResponseDirectives,
+    rules: &Rules,
+) -> Duration {
+    let (status, headers) = (stored.status(), stored.headers());
+    let lifetime = stated(headers, directives, stored.received()).or_else(|| {
+        // Section 4.2.2: a heuristic is for responses that state no lifetime and may have one.
+        let may_guess = is_heuristically_cacheable(status) || directives.flags.has(Flag::Public);
+        let rule = rules.heuristic.filter(|_| may_guess)?;
+        heuristic(headers, rule, stored.received())
+    });
+    // The operator's lifetime begins when the response arrives, however old it is by then.
+    let granted =
+        granted(status, rules).map(|granted| stored.initial_age().saturating_add(granted));
+    lifetime.max(granted).unwrap_or_default()
+}
+
+/// Returns the lifetime that a response states (section 4.2.1), zero where it states it badly.
+pub(super) fn stated(
+    headers: &HeaderMap,
+    directives: &ResponseDirectives,
+    received: Timestamp,
+) -> Option<Duration> {
+    // The first that is there: s-maxage (removed in private mode), max-age, Expires.
+    if let Some(lifetime) = directives.s_maxage.or(directives.max_age) {
+        return Some(lifetime);
+    }
+    // RFC 9213 section 2.2: a targeted field replaces Expires as well.
+    if directives.targeted {
+        return None;
+    }
+    match FieldDate::read(headers, &header::EXPIRES) {
+        FieldDate::Absent => None,
+        // Section 5.3: an invalid date, such as 0, is in the past.
+        FieldDate::Invalid => Some(Duration::ZERO),
+        FieldDate::At(expires) => {
+            let date = FieldDate::read(headers, &header::DATE).valid();
+            Some(expires.since(date.unwrap_or(received)))
+        }
+    }
+}
+
+/// Returns a share of the time since the last modification (section 4.2.2).
+fn heuristic(headers: &HeaderMap, rule: Heuristic, received: Timestamp) -> Option<Duration> {
+    // Pragma in responses has no meaning of its own (section 5.4); where an origin sends it, the
+    // cache does not guess.
+    let pragma = Members::read(headers, &header::PRAGMA).list;
+    if pragma.iter().any(|member| member.name == "no-cache") {
+        return None;
+    }
+    let modified = FieldDate::read(headers, &header::LAST_MODIFIED).valid()?;
+    let date = FieldDate::read(headers, &header::DATE).valid();
+    let since = date.unwrap_or(received).since(modified);
+    let share = since / 100 * u32::from(rule.percent.min(100));
+    Some(share.min(rule.at_most))
+}
+
+/// Returns the least lifetime that the operator grants.
+fn granted(status: StatusCode, rules: &Rules) -> Option<Duration> {
+    match (rules.mode, status) {
+        (Mode::Private, StatusCode::OK) => rules.overrides.ttl,
+        (Mode::Private, StatusCode::NOT_FOUND) => rules.overrides.negative_ttl,
+        _ => None,
+    }
+}

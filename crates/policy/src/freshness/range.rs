@@ -1,0 +1,144 @@
+//! Ranges of a whole stored body (RFC 9110 section 14).
+
+use http::HeaderMap;
+use http::header;
+
+use super::members::split_outside_quotes;
+
+/// Consecutive bytes of a body: at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteRange {
+    /// The position of the first byte.
+    pub first: u64,
+    /// The position of the last byte, included.
+    pub last: u64,
+}
+
+impl ByteRange {
+    /// Returns how many bytes it has.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        (self.last - self.first).saturating_add(1)
+    }
+}
+
+/// What a `Range` field asks of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// The whole: no range, one that is malformed or of another unit, or several.
+    Whole,
+    Part(ByteRange),
+    /// The range is outside of the body.
+    Unsatisfiable,
+}
+
+/// Reads what a request wants of a body of `length` bytes.
+pub(super) fn wanted(headers: &HeaderMap, length: u64) -> Wanted {
+    let mut lines = headers.get_all(header::RANGE).iter();
+    let (Some(line), None) = (lines.next(), lines.next()) else {
+        return Wanted::Whole;
+    };
+    parse(line.as_bytes(), length).unwrap_or(Wanted::Whole)
+}
+
+fn parse(line: &[u8], length: u64) -> Option<Wanted> {
+    let equals = line.iter().position(|byte| *byte == b'=')?;
+    let (unit, set) = (&line[..equals], &line[equals + 1..]);
+    // Section 14.1: units are compared without case; others than bytes are ignored.
+    if !unit.trim_ascii().eq_ignore_ascii_case(b"bytes") {
+        return None;
+    }
+    let specs = split_outside_quotes(set)?
+        .into_iter()
+        .map(<[u8]>::trim_ascii);
+    let mut specs = specs.filter(|spec| !spec.is_empty());
+    let (Some(spec), None) = (specs.next(), specs.next()) else {
+        return None;
+    };
+    let dash = spec.iter().position(|byte| *byte == b'-')?;
+    let (first, last) = (&spec[..dash], &spec[dash + 1..]);
+    if first.is_empty() {
+        return suffix(position(last)?, length);
+    }
+    let first = position(first)?;
+    let last = match last {
+        [] => u64::MAX,
+        digits => position(digits)?,
+    };
+    // Section 14.1.1: a last position before the first makes the set invalid, so it is ignored.
+    if last < first {
+        return None;
+    }
+    // Section 14.1.2: satisfiable where the first position is inside.
+    Some(if first < length {
+        let last = last.min(length - 1);
+        Wanted::Part(ByteRange { first, last })
+    } else {
+        Wanted::Unsatisfiable
+    })
+}
+
+/// Section 14.1.2: the last bytes; all of them where the body has fewer. A suffix of an empty body
+/// is satisfiable and has no bytes that a 206 could name, so the whole is served.
+fn suffix(count: u64, length: u64) -> Option<Wanted> {
+    if count == 0 {
+        return Some(Wanted::Unsatisfiable);
+    }
+    let last = length.checked_sub(1)?;
+    let first = length.saturating_sub(count);
+    Some(Wanted::Part(ByteRange { first, last }))
+}
+
+/// Reads a position. What does not fit is beyond every body.
+fn position(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let digits = std::str::from_utf8(digits).ok()?;
+    Some(digits.parse().unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn read(value: &str, length: u64) -> Wanted {
+        let mut headers = HeaderMap::new();
+        headers.insert(
+            header::RANGE,
+            HeaderValue::from_str(value).expect("a value"),
+        );
+        wanted(&headers, length)
+    }
+
+    #[test]
+    fn one_range_is_cut_to_the_body_and_everything_else_is_the_whole() {
+        let part = |first, last| Wanted::Part(ByteRange { first, last });
+        for (value, length, expected) in [
+            ("bytes=0-1", 11, part(0, 1)),
+            ("bytes=1-", 11, part(1, 10)),
+            ("bytes=-1", 11, part(10, 10)),
+            ("bytes=-99", 11, part(0, 10)),
+            ("bytes=5-99999999999999999999999", 11, part(5, 10)),
+            ("BYTES = 0-0 ,", 11, part(0, 0)),
+            ("bytes=11-", 11, Wanted::Unsatisfiable),
+            ("bytes=-0", 11, Wanted::Unsatisfiable),
+            ("bytes=0-", 0, Wanted::Unsatisfiable),
+            ("bytes=99999999999999999999999-", 11, Wanted::Unsatisfiable),
+            ("bytes=-5", 0, Wanted::Whole),
+            ("bytes=0-1,3-4", 11, Wanted::Whole),
+            ("bytes=4-2", 11, Wanted::Whole),
+            ("bytes=a-b", 11, Wanted::Whole),
+            ("bytes=-", 11, Wanted::Whole),
+            ("bytes=", 11, Wanted::Whole),
+            ("bytes=+1-2", 11, Wanted::Whole),
+            ("lines=0-1", 11, Wanted::Whole),
+            ("0-1", 11, Wanted::Whole),
+        ] {
+            assert_eq!(read(value, length), expected, "{value} of {length}");
+        }
+        assert_eq!(ByteRange { first: 2, last: 4 }.bytes(), 3);
+    }
+}

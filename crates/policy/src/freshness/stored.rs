@@ -1,0 +1,239 @@
+//! A stored response without its body, as the cache's index keeps it.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use serde::{Deserialize, Serialize};
+
+use super::directives::ResponseDirectives;
+use super::lifetime::lifetime;
+use super::vary::VariantKey;
+use super::{Mode, Response, Rules, Times, Validators, age, fields};
+use crate::retry_after::format_http_date;
+use crate::time::{Timestamp, micros};
+
+/// How far the wall clock may step back before ages are no longer believed.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
+
+/// The status and header fields of a stored response, its times, and which requests it answers.
+///
+/// Serialised with serde in a form of its own: text in Latin-1, times in microseconds. What does
+/// not decode to valid fields is an error, which the caller treats as a miss. Of the request, it
+/// holds only a digest (see [`VariantKey`]).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Persisted", into = "Persisted")]
+pub struct Stored {
+    status: StatusCode,
+    headers: HeaderMap,
+    received: Timestamp,
+    initial_age: Duration,
+    variant: VariantKey,
+    mode: Mode,
+}
+
+impl Stored {
+    /// Takes what may be stored of a response.
+    pub(super) fn new(
+        response: Response<'_>,
+        directives: &ResponseDirectives,
+        variant: VariantKey,
+        rules: &Rules,
+        times: Times,
+    ) -> Self {
+        let mut stored = Self {
+            status: response.status,
+            headers: fields::storable_fields(response.headers, directives, rules),
+            received: times.received,
+            initial_age: age::initial(response.headers, times),
+            variant,
+            mode: rules.mode,
+        };
+        stored.date_if_missing();
+        stored
+    }
+
+    /// Returns this response with other fields and times, after a validation.
+    pub(super) fn renewed(
+        &self,
+        headers: HeaderMap,
+        variant: VariantKey,
+        initial_age: Duration,
+        received: Timestamp,
+    ) -> Self {
+        let mut renewed = Self {
+            status: self.status,
+            headers,
+            received,
+            initial_age,
+            variant,
+            mode: self.mode,
+        };
+        renewed.date_if_missing();
+        renewed
+    }
+
+    /// RFC 9110 section 6.6.1: a response without a valid date gets that of its arrival.
+    fn date_if_missing(&mut self) {
+        let date = super::date::FieldDate::read(&self.headers, &header::DATE);
+        if date.valid().is_none()
+            && let Ok(now) = HeaderValue::from_str(&format_http_date(self.received))
+        {
+            let _ = self.headers.try_insert(header::DATE, now);
+        }
+    }
+
+    /// Returns the status.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Returns the stored fields. `Age` is not among them: see [`Stored::age`].
+    #[must_use]
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// Returns when the response arrived, or was last validated.
+    #[must_use]
+    pub fn received(&self) -> Timestamp {
+        self.received
+    }
+
+    /// Returns which requests it answers.
+    #[must_use]
+    pub fn variant(&self) -> &VariantKey {
+        &self.variant
+    }
+
+    /// Returns the mode in which it was stored. It answers requests of that mode only.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Returns how old it was on arrival.
+    pub(super) fn initial_age(&self) -> Duration {
+        self.initial_age
+    }
+
+    /// Returns `current_age` (RFC 9111 section 4.2.3). It does not decrease when the clock steps
+    /// back; then [`reuse`](super::reuse()) does not call the response fresh.
+    #[must_use]
+    pub fn age(&self, now: Timestamp) -> Duration {
+        self.initial_age.saturating_add(now.since(self.received))
+    }
+
+    /// Returns the freshness lifetime under the rules (section 4.2.1). The response is fresh while
+    /// this is greater than its age, and nothing else demands a validation.
+    #[must_use]
+    pub fn lifetime(&self, rules: &Rules) -> Duration {
+        lifetime(self, &self.directives(), rules)
+    }
+
+    /// Returns when the response becomes stale by its lifetime, for the order of eviction.
+    #[must_use]
+    pub fn stale_at(&self, rules: &Rules) -> Timestamp {
+        let (lifetime, age) = (self.lifetime(rules), self.initial_age);
+        let past = i64::try_from(micros(age.saturating_sub(lifetime))).unwrap_or(i64::MAX);
+        let at = self.received + lifetime.saturating_sub(age);
+        Timestamp::from_micros(at.as_micros().saturating_sub(past))
+    }
+
+    /// Returns the validators with which the origin can be asked whether it is current.
+    #[must_use]
+    pub fn validators(&self) -> Validators {
+        Validators::of(&self.headers)
+    }
+
+    /// Says whether a body of this many bytes is the whole content (section 3.3). A shorter or
+    /// longer one than `Content-Length` states is incomplete and must not be stored.
+    #[must_use]
+    pub fn is_whole(&self, body_bytes: u64) -> bool {
+        let mut lengths = self.headers.get_all(header::CONTENT_LENGTH).iter();
+        lengths.all(|length| {
+            let stated = length
+                .to_str()
+                .ok()
+                .and_then(|text| text.trim().parse().ok());
+            stated == Some(body_bytes)
+        })
+    }
+
+    /// Says whether the clock reads a time before the arrival, so that the age is not known.
+    pub(super) fn is_from_the_future(&self, now: Timestamp) -> bool {
+        self.received.since(now) > CLOCK_TOLERANCE
+    }
+
+    pub(super) fn directives(&self) -> ResponseDirectives {
+        ResponseDirectives::of(&self.headers, self.mode)
+    }
+}
+
+/// The persisted form of [`Stored`].
+#[derive(Serialize, Deserialize)]
+struct Persisted {
+    status: u16,
+    fields: Vec<(String, String)>,
+    received: i64,
+    initial_age: u64,
+    variant: VariantKey,
+    mode: Mode,
+}
+
+impl From<Stored> for Persisted {
+    fn from(stored: Stored) -> Self {
+        let latin_1 =
+            |value: &HeaderValue| value.as_bytes().iter().copied().map(char::from).collect();
+        let fields = stored.headers.iter();
+        Self {
+            status: stored.status.as_u16(),
+            fields: fields
+                .map(|(name, value)| (name.to_string(), latin_1(value)))
+                .collect(),
+            received: stored.received.as_micros(),
+            initial_age: micros(stored.initial_age),
+            variant: stored.variant,
+            mode: stored.mode,
+        }
+    }
+}
+
+/// Why persisted bytes are not a stored response.
+#[derive(Debug, thiserror::Error)]
+enum PersistedError {
+    #[error("the persisted status {0} is not a status code")]
+    Status(u16),
+    #[error("a persisted header field is not valid")]
+    Field,
+}
+
+impl TryFrom<Persisted> for Stored {
+    type Error = PersistedError;
+
+    fn try_from(persisted: Persisted) -> Result<Self, PersistedError> {
+        let status = StatusCode::from_u16(persisted.status)
+            .map_err(|_| PersistedError::Status(persisted.status))?;
+        let mut headers = HeaderMap::new();
+        for (name, text) in persisted.fields {
+            let bytes = text.chars().map(|character| u8::try_from(character).ok());
+            let bytes = bytes
+                .collect::<Option<Vec<u8>>>()
+                .ok_or(PersistedError::Field)?;
+            let name =
+                HeaderName::from_bytes(name.as_bytes()).map_err(|_| PersistedError::Field)?;
+            let value = HeaderValue::from_bytes(&bytes).map_err(|_| PersistedError::Field)?;
+            headers
+                .try_append(name, value)
+                .map_err(|_| PersistedError::Field)?;
+        }
+        Ok(Self {
+            status,
+            headers,
+            received: Timestamp::from_micros(persisted.received),
+            initial_age: Duration::from_micros(persisted.initial_age),
+            variant: persisted.variant,
+            mode: persisted.mode,
+        })
+    }
+}

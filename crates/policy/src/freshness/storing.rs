@@ -1,0 +1,188 @@
+//! Which responses are stored (RFC 9111 section 3).
+
+use std::fmt;
+
+use http::{Method, StatusCode, header};
+use serde::{Deserialize, Serialize};
+
+use super::directives::{Flag, RequestDirectives, ResponseDirectives, Scope};
+use super::lifetime::stated;
+use super::status::{can_answer_others, is_heuristically_cacheable, is_understood};
+use super::vary::{Hasher, VariantKey};
+use super::{Exchange, Mode, Request, Response, Rules, Stored, Times};
+
+/// Whether a response is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Storing {
+    /// Store this with the body, once the body has arrived whole (see [`Stored::is_whole`]).
+    Store(Box<Stored>),
+    /// Do not store it.
+    No(NotStored),
+}
+
+/// Why a response is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum NotStored {
+    /// The operator bypasses the cache for this host and role.
+    Bypass,
+    /// Only responses to GET are stored.
+    Method,
+    /// The status is about one request (such as 206, 304, 412, 416 and 429) or is not final.
+    Status,
+    /// The request says `no-store`.
+    RequestNoStore,
+    /// The response says `no-store`.
+    NoStore,
+    /// The response says `must-understand`, and its status is not understood.
+    NotUnderstood,
+    /// The response is `private`, and the cache is shared.
+    Private,
+    /// The request has credentials, the cache is shared, and the response does not allow it.
+    Authorization,
+    /// The response answers no other request (`Vary: *`).
+    VaryAny,
+    /// Neither a lifetime nor the status allows it.
+    NotCacheable,
+    /// It is stale on arrival, has no validators, and no stale use is allowed.
+    NoUse,
+}
+
+impl NotStored {
+    /// Returns the word used in events.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Bypass => "bypass",
+            Self::Method => "method",
+            Self::Status => "status",
+            Self::RequestNoStore => "request-no-store",
+            Self::NoStore => "no-store",
+            Self::NotUnderstood => "not-understood",
+            Self::Private => "private",
+            Self::Authorization => "authorization",
+            Self::VaryAny => "vary-any",
+            Self::NotCacheable => "not-cacheable",
+            Self::NoUse => "no-use",
+        }
+    }
+}
+
+impl fmt::Display for NotStored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Decides whether a response is stored, and takes what may be stored of it.
+#[must_use]
+pub fn storable(exchange: Exchange<'_>, rules: &Rules, hash: Hasher<'_>) -> Storing {
+    let Exchange {
+        request,
+        response,
+        times,
+    } = exchange;
+    let directives = ResponseDirectives::of(response.headers, rules.mode);
+    if let Some(reason) = request_forbids(request, rules)
+        .or_else(|| response_forbids(request, response, &directives, rules))
+        .or_else(|| lacks_permission(response, &directives, rules, times))
+    {
+        return Storing::No(reason);
+    }
+    // Section 4.1: a response with `Vary: *` matches no request.
+    let Some(variant) = VariantKey::of(request, response.headers, rules.mode, hash) else {
+        return Storing::No(NotStored::VaryAny);
+    };
+    let stored = Stored::new(response, &directives, variant, rules, times);
+    if is_of_use(&stored, &directives, rules) {
+        Storing::Store(Box::new(stored))
+    } else {
+        Storing::No(NotStored::NoUse)
+    }
+}
+
+fn request_forbids(request: Request<'_>, rules: &Rules) -> Option<NotStored> {
+    if rules.overrides.bypass {
+        return Some(NotStored::Bypass);
+    }
+    // Section 3: the method is understood by the cache.
+    if request.method != Method::GET {
+        return Some(NotStored::Method);
+    }
+    // Section 5.2.1.5.
+    let directives = RequestDirectives::of(request.headers);
+    let no_store = directives.flags.has(Flag::NoStore);
+    no_store.then_some(NotStored::RequestNoStore)
+}
+
+/// Returns what in a response forbids to store it. Also asked after each validation.
+pub(super) fn response_forbids(
+    request: Request<'_>,
+    response: Response<'_>,
+    directives: &ResponseDirectives,
+    rules: &Rules,
+) -> Option<NotStored> {
+    // Sections 3 and 3.3: the status is final, and partial content is not the whole.
+    if !can_answer_others(response.status) || is_partial(response) {
+        return Some(NotStored::Status);
+    }
+    let flags = directives.flags;
+    // Section 5.2.2.3: must-understand takes the place of no-store for caches that know it.
+    if flags.has(Flag::MustUnderstand) {
+        if !is_understood(response.status) {
+            return Some(NotStored::NotUnderstood);
+        }
+    } else if flags.has(Flag::NoStore) {
+        // Section 5.2.2.5.
+        return Some(NotStored::NoStore);
+    }
+    if rules.mode == Mode::Private {
+        return None;
+    }
+    // Section 5.2.2.7.
+    if directives.private == Scope::Everything {
+        return Some(NotStored::Private);
+    }
+    // Section 3.5: credentials need an explicit permission.
+    let allowed =
+        flags.has(Flag::Public) || flags.has(Flag::MustRevalidate) || directives.s_maxage.is_some();
+    let credentials = request.headers.contains_key(header::AUTHORIZATION);
+    (credentials && !allowed).then_some(NotStored::Authorization)
+}
+
+/// Says whether a response of status 200 claims to be a part (RFC 9110 section 14.4 gives
+/// `Content-Range` no meaning there, so only a well-formed one is taken for a mistake).
+fn is_partial(response: Response<'_>) -> bool {
+    let range = response.headers.get(header::CONTENT_RANGE);
+    let is_bytes = range.is_some_and(|range| range.as_bytes().starts_with(b"bytes "));
+    response.status == StatusCode::OK && is_bytes
+}
+
+/// Section 3, last point: something says that the response may be stored.
+fn lacks_permission(
+    response: Response<'_>,
+    directives: &ResponseDirectives,
+    rules: &Rules,
+    times: Times,
+) -> Option<NotStored> {
+    let permitted = directives.flags.has(Flag::Public)
+        || (rules.mode == Mode::Private && directives.private != Scope::Nothing)
+        || stated(response.headers, directives, times.received).is_some()
+        || is_heuristically_cacheable(response.status);
+    (!permitted).then_some(NotStored::NotCacheable)
+}
+
+/// Says whether a stored response can ever be served: fresh, validated, or stale.
+fn is_of_use(stored: &Stored, directives: &ResponseDirectives, rules: &Rules) -> bool {
+    let needs_validation = directives.no_cache == Scope::Everything;
+    let is_fresh = !needs_validation && stored.lifetime(rules) > stored.initial_age();
+    let may_be_stale = !directives.forbid_stale(rules.mode)
+        && [
+            directives.stale_while_revalidate,
+            directives.stale_if_error,
+            rules.overrides.stale_if_error,
+        ]
+        .iter()
+        .flatten()
+        .any(|extra| stored.lifetime(rules).saturating_add(*extra) > stored.initial_age());
+    is_fresh || may_be_stale || !stored.validators().is_empty()
+}

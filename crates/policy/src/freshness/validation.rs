@@ -1,0 +1,168 @@
+//! Validating stored responses with the origin (RFC 9111 sections 4.3.1, 4.3.4 and 4.3.5).
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+
+use super::date::FieldDate;
+use super::directives::ResponseDirectives;
+use super::entity_tag::EntityTag;
+use super::fields::{storable_fields, updated_fields};
+use super::storing::response_forbids;
+use super::vary::{Hasher, VariantKey};
+use super::{Exchange, NotStored, Response, Rules, Stored, age};
+
+/// With what the origin can tell whether a stored response is current.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Validators {
+    /// The entity tag as the origin wrote it.
+    pub etag: Option<HeaderValue>,
+    /// The date of the last modification as the origin wrote it.
+    pub last_modified: Option<HeaderValue>,
+}
+
+impl Validators {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let is_date = FieldDate::read(headers, &header::LAST_MODIFIED)
+            .valid()
+            .is_some();
+        Self {
+            etag: headers.get(header::ETAG).cloned(),
+            last_modified: headers
+                .get(header::LAST_MODIFIED)
+                .filter(|_| is_date)
+                .cloned(),
+        }
+    }
+
+    /// Says whether there is none, so that the origin can only be asked for the whole.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.etag.is_none() && self.last_modified.is_none()
+    }
+
+    /// Makes a request conditional (section 4.3.1). The caller's own conditions are replaced; they
+    /// are answered from the stored response after the validation, by [`answer`](super::answer()).
+    /// Leaves the request as it is where there are no validators.
+    pub fn apply(&self, headers: &mut HeaderMap) {
+        if self.is_empty() {
+            return;
+        }
+        headers.remove(header::IF_NONE_MATCH);
+        headers.remove(header::IF_MODIFIED_SINCE);
+        if let Some(etag) = &self.etag {
+            headers.insert(header::IF_NONE_MATCH, etag.clone());
+        }
+        if let Some(date) = &self.last_modified {
+            headers.insert(header::IF_MODIFIED_SINCE, date.clone());
+        }
+    }
+}
+
+/// What a 304 says about a stored response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// It is current: store these fields in place of the earlier ones and serve them.
+    Freshened(Box<Stored>),
+    /// It is current and answers this request, and must not be stored any longer.
+    Forget(Box<Stored>, NotStored),
+    /// The 304 is about another response: remove the stored one and ask again without conditions.
+    Mismatch,
+}
+
+/// Updates a stored response with a 304 that answers a request with its validators (section
+/// 4.3.4). The request of the exchange is the caller's, which selected the stored response.
+#[must_use]
+pub fn update(stored: &Stored, exchange: Exchange<'_>, rules: &Rules, hash: Hasher<'_>) -> Update {
+    if !is_about(stored.headers(), exchange.response.headers) {
+        return Update::Mismatch;
+    }
+    renew(stored, exchange, rules, hash)
+}
+
+/// Says whether the validators of a 304 are those of a stored response. A 304 without any is about
+/// the response whose validators the request had, as only one response's are sent.
+fn is_about(stored: &HeaderMap, newer: &HeaderMap) -> bool {
+    let modified = |headers: &HeaderMap| FieldDate::read(headers, &header::LAST_MODIFIED).valid();
+    let dates = (modified(newer), modified(stored));
+    match (newer.get(header::ETAG), stored.get(header::ETAG)) {
+        (Some(new), Some(old)) => is_same_tag(new, old),
+        // A tag that the stored response does not have selects another, unless the dates agree.
+        (Some(_), None) => dates.0.is_some() && dates.0 == dates.1,
+        (None, _) => dates.0.is_none() || dates.1.is_none() || dates.0 == dates.1,
+    }
+}
+
+fn is_same_tag(new: &HeaderValue, old: &HeaderValue) -> bool {
+    let tag = |value| EntityTag::parse(HeaderValue::as_bytes(value));
+    match (tag(new), tag(old)) {
+        // A strong validator selects responses with that strong validator.
+        (Some(new), Some(old)) if !new.is_weak() && !old.is_weak() => new.matches_strongly(old),
+        (Some(new), Some(old)) => new.matches_weakly(old),
+        // What is no entity tag is compared as it is written.
+        _ => new == old,
+    }
+}
+
+fn renew(stored: &Stored, exchange: Exchange<'_>, rules: &Rules, hash: Hasher<'_>) -> Update {
+    let (request, newer) = (exchange.request, exchange.response.headers);
+    // Section 3.2: what may not be stored (section 3.1) does not update either.
+    let kept = storable_fields(newer, &ResponseDirectives::of(newer, rules.mode), rules);
+    let merged = updated_fields(stored.headers(), &kept);
+    let directives = ResponseDirectives::of(&merged, rules.mode);
+    let merged = storable_fields(&merged, &directives, rules);
+    let response = Response {
+        status: stored.status(),
+        headers: &merged,
+    };
+    let reason = response_forbids(request, response, &directives, rules);
+    let variant = VariantKey::of(request, &merged, rules.mode, hash);
+    let reason = reason.or(variant.is_none().then_some(NotStored::VaryAny));
+    let variant = variant.unwrap_or_else(|| stored.variant().clone());
+    let initial_age = age::initial(newer, exchange.times);
+    let renewed = Box::new(stored.renewed(merged, variant, initial_age, exchange.times.received));
+    match reason {
+        None => Update::Freshened(renewed),
+        Some(reason) => Update::Forget(renewed, reason),
+    }
+}
+
+/// What a response to HEAD says about a stored response to GET.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FromHead {
+    /// It is current, with these fields.
+    Freshened(Box<Stored>),
+    /// It is outdated, or must not be stored any longer: remove it.
+    Outdated,
+    /// Nothing: the response is not a 200 to HEAD.
+    Nothing,
+}
+
+/// Updates a stored response with a response to HEAD for the same URL and variant (section 4.3.5).
+#[must_use]
+pub fn freshen_from_head(
+    stored: &Stored,
+    exchange: Exchange<'_>,
+    rules: &Rules,
+    hash: Hasher<'_>,
+) -> FromHead {
+    let (request, response) = (exchange.request, exchange.response);
+    let is_head = request.method == Method::HEAD;
+    if !is_head || response.status != StatusCode::OK || stored.status() != StatusCode::OK {
+        return FromHead::Nothing;
+    }
+    let same = |field| match (response.headers.get(&field), stored.headers().get(&field)) {
+        (Some(new), Some(old)) => new == old,
+        // A field that is received and was not there before differs.
+        (Some(_), None) => field == header::CONTENT_LENGTH,
+        (None, _) => true,
+    };
+    let is_current = [header::ETAG, header::LAST_MODIFIED, header::CONTENT_LENGTH]
+        .into_iter()
+        .all(same);
+    if !is_current {
+        return FromHead::Outdated;
+    }
+    match renew(stored, exchange, rules, hash) {
+        Update::Freshened(renewed) => FromHead::Freshened(renewed),
+        Update::Forget(..) | Update::Mismatch => FromHead::Outdated,
+    }
+}

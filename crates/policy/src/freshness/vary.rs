@@ -1,0 +1,154 @@
+//! Which requests a stored response answers (RFC 9111 section 4.1).
+//!
+//! Of the request fields that `Vary` names only one digest is kept. A [`VariantKey`] can be made
+//! in no other way, so that no value of `Authorization` or `Cookie` reaches a disk; the caller
+//! passes a keyed hash where guessing such values from their digests must be impossible too.
+
+use std::fmt;
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use serde::{Deserialize, Serialize};
+
+use super::fields::list_members;
+use super::members::{is_token, split_outside_quotes};
+use super::{Mode, Request, Stored};
+use crate::time::Timestamp;
+
+/// A digest of request fields.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Digest(pub [u8; 32]);
+
+impl fmt::Debug for Digest {
+    /// Writes the first bytes, enough to tell digests apart.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest(")?;
+        for byte in &self.0[..4] {
+            write!(f, "{byte:02x}")?;
+        }
+        write!(f, "..)")
+    }
+}
+
+/// The caller's hash function: collision-resistant, the same for as long as the cache lives.
+pub type Hasher<'a> = &'a dyn Fn(&[u8]) -> Digest;
+
+/// The names that `Vary` lists, and a digest of the values that the request had for them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VariantKey {
+    names: Vec<Box<str>>,
+    digest: Digest,
+}
+
+impl VariantKey {
+    /// Returns the key of a response to a request; none where the response answers no other
+    /// request (`Vary: *`, or a `Vary` that cannot be read).
+    pub(super) fn of(
+        request: Request<'_>,
+        response_headers: &HeaderMap,
+        mode: Mode,
+        hash: Hasher<'_>,
+    ) -> Option<Self> {
+        let mut names = Vec::new();
+        for name in list_members(response_headers, &header::VARY)? {
+            if name == b"*" || !is_token(name) {
+                return None;
+            }
+            names.push(
+                String::from_utf8_lossy(name)
+                    .to_ascii_lowercase()
+                    .into_boxed_str(),
+            );
+        }
+        // A private cache serves one user who may have several credentials: an answer to one of
+        // them is not an answer to another, even where the origin forgets to say so.
+        if mode == Mode::Private {
+            names.push(header::AUTHORIZATION.as_str().into());
+        }
+        names.sort_unstable();
+        names.dedup();
+        let digest = digest(&names, request.headers, hash);
+        Some(Self { names, digest })
+    }
+
+    /// Says whether a request has the values that this key stands for.
+    #[must_use]
+    pub fn matches(&self, request: Request<'_>, hash: Hasher<'_>) -> bool {
+        digest(&self.names, request.headers, hash) == self.digest
+    }
+
+    /// Returns the digest, which covers the names as well: two responses of one URL with the same
+    /// one are the same variant, and the later replaces the earlier.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+}
+
+/// Chooses among the stored responses of one URL the one that answers a request: of those whose
+/// variant matches, the most recent by `Date`, then by arrival. Returns its position.
+#[must_use]
+pub fn select<'a>(
+    request: Request<'_>,
+    variants: impl IntoIterator<Item = &'a Stored>,
+    hash: Hasher<'_>,
+) -> Option<usize> {
+    let matching = variants.into_iter().enumerate();
+    let matching = matching.filter(|(_, stored)| stored.variant().matches(request, hash));
+    let newest = matching.max_by_key(|(_, stored)| (date(stored), stored.received()));
+    newest.map(|(position, _)| position)
+}
+
+fn date(stored: &Stored) -> Timestamp {
+    let date = super::date::FieldDate::read(stored.headers(), &header::DATE);
+    date.valid().unwrap_or(stored.received())
+}
+
+fn digest(names: &[Box<str>], headers: &HeaderMap, hash: Hasher<'_>) -> Digest {
+    let mut input = Vec::new();
+    let mut add = |bytes: &[u8]| {
+        input.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        input.extend_from_slice(bytes);
+    };
+    for name in names {
+        add(name.as_bytes());
+        // A field that is absent differs from one that is empty.
+        match HeaderName::from_bytes(name.as_bytes()) {
+            Ok(name) if headers.contains_key(&name) => add(&normalised(headers, &name)),
+            _ => add(b"\0absent"),
+        }
+    }
+    hash(&input)
+}
+
+/// Joins the lines of a field and removes what has no meaning: white space around commas, and case
+/// where the field has none. The order stays: origins choose by it.
+fn normalised(headers: &HeaderMap, name: &HeaderName) -> Vec<u8> {
+    let lines: Vec<_> = headers
+        .get_all(name)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
+    let joined = lines.join(&b","[..]);
+    let is_opaque = [
+        header::AUTHORIZATION,
+        header::COOKIE,
+        header::PROXY_AUTHORIZATION,
+    ];
+    if is_opaque.contains(name) {
+        return joined;
+    }
+    let Some(parts) = split_outside_quotes(&joined) else {
+        return joined;
+    };
+    let parts: Vec<_> = parts.into_iter().map(<[u8]>::trim_ascii).collect();
+    let mut value = parts.join(&b","[..]);
+    let has_no_case = [
+        header::ACCEPT_LANGUAGE,
+        header::ACCEPT_ENCODING,
+        header::ACCEPT_CHARSET,
+    ];
+    if has_no_case.contains(name) {
+        value.make_ascii_lowercase();
+    }
+    value
+}
