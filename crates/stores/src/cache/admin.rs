@@ -47,7 +47,7 @@ pub struct Listed {
     pub body_length: u64,
     /// When it was stored.
     pub stored_at: Timestamp,
-    /// When it was last used, to about a second.
+    /// When it was last used, to some seconds.
     pub used_at: Timestamp,
     /// The metadata, as the caller encoded it.
     pub metadata: bytes::Bytes,

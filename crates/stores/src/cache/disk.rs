@@ -12,13 +12,13 @@
 //!   by others when it is complete. A process that is killed between its commit and the counter
 //!   delays that by [`MEMORY_AGE`] at most.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use docstokg_policy::time::{BootInstant, Clock};
+use docstokg_policy::time::{BootInstant, Clock, micros};
 use parking_lot::Mutex;
 
 use super::Limits;
@@ -51,8 +51,12 @@ use threads::{Queue, Threads};
 
 /// How long the memory tier serves an entry before it is read again.
 pub const MEMORY_AGE: Duration = Duration::from_secs(1);
-/// How many uses are noted in one transaction.
+/// How often the use of an entry is noted, so that hits do not become writes.
+const USE_INTERVAL: Duration = Duration::from_secs(10);
+/// How many uses are written in one transaction.
 const USES: usize = 256;
+/// How many entries there are whose last note is remembered.
+const NOTED: usize = 8_192;
 /// The most bytes of a body that lies in its row.
 const INLINE: usize = 16 * 1024;
 /// The most bytes of bodies that a look-up reads to memory; larger bodies are streamed.
@@ -73,8 +77,7 @@ pub(super) struct Core {
     /// The thread that writes the index.
     pub(super) index: Arc<Queue>,
     memory: Mutex<Recent<InMemory>>,
-    /// Uses that the index does not know yet: rows, and microseconds of wall time.
-    uses: Mutex<Vec<(i64, i64)>>,
+    uses: Mutex<Uses>,
     invalid: Invalid,
     /// How many rows this process has written, for maintenance every so many of them.
     written: AtomicU32,
@@ -88,6 +91,31 @@ struct InMemory {
     /// The changes of the key before they were read.
     changes: u64,
     read_at: BootInstant,
+}
+
+/// When rows were used, in microseconds of wall time.
+#[derive(Default)]
+struct Uses {
+    /// What the index does not know yet.
+    pending: Vec<(i64, i64)>,
+    /// When the use of a row was last noted.
+    noted: HashMap<i64, i64>,
+}
+
+impl Uses {
+    /// Notes the use of a row, unless that was done a short time ago.
+    fn note(&mut self, row: i64, now: i64) {
+        let interval = micros(USE_INTERVAL).cast_signed();
+        let is_noted = |at: &i64| (0..interval).contains(&(now - at));
+        if self.noted.get(&row).is_some_and(is_noted) {
+            return;
+        }
+        if self.noted.len() >= NOTED {
+            self.noted.clear();
+        }
+        self.noted.insert(row, now);
+        self.pending.push((row, now));
+    }
 }
 
 /// Keys whose invalidation could not be written: this process does not serve them.
@@ -156,7 +184,7 @@ impl Core {
             files: Queue::new(),
             index: Queue::new(),
             memory: Mutex::new(Recent::new(options.memory_bytes)),
-            uses: Mutex::new(Vec::new()),
+            uses: Mutex::new(Uses::default()),
             invalid: Invalid::default(),
             written: AtomicU32::new(0),
             is_checkpointing: AtomicBool::new(false),
@@ -310,8 +338,10 @@ impl Core {
     fn note_use(self: &Arc<Self>, found: &Variants) {
         let now = self.clock.wall().as_micros();
         let mut uses = self.uses.lock();
-        uses.extend(found.iter().map(|entry| (entry.id.row, now)));
-        let is_due = uses.len() >= USES;
+        for entry in found.iter() {
+            uses.note(entry.id.row, now);
+        }
+        let is_due = uses.pending.len() >= USES;
         drop(uses);
         if is_due {
             self.flush_uses();

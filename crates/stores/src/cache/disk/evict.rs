@@ -135,7 +135,7 @@ impl Core {
     }
 
     fn write_uses(&self, index: &mut Index) -> Result<(), StoreError> {
-        let noted = std::mem::take(&mut *self.uses.lock());
+        let noted = std::mem::take(&mut self.uses.lock().pending);
         if noted.is_empty() {
             return Ok(());
         }

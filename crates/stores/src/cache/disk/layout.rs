@@ -212,7 +212,10 @@ impl Layout {
     /// Opens a body for reading.
     pub(super) fn open_body(&self, body: BodyName) -> io::Result<File> {
         let mut options = File::options();
-        options.read(true).custom_flags(libc::O_NOFOLLOW);
+        // Without blocking: the name may lead to a pipe.
+        options
+            .read(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         options.open(self.body(body))
     }
 

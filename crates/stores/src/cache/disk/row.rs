@@ -110,8 +110,8 @@ impl Row {
             self.verify(body)?;
             return Ok(StoredBody::Whole(body.clone()));
         }
-        let file = self.open_file(core)?;
         if self.length <= in_memory {
+            let file = self.open_unchecked(core)?;
             let mut body = Vec::with_capacity(usize::try_from(self.length).unwrap_or(0));
             file.take(self.length)
                 .read_to_end(&mut body)
@@ -120,7 +120,7 @@ impl Row {
             return Ok(StoredBody::Whole(body.into()));
         }
         Ok(StoredBody::File(Arc::new(FileBody {
-            file,
+            file: self.open_file(core)?,
             length: self.length,
             id: self.id,
             url: self.url.as_str().into(),
@@ -128,17 +128,21 @@ impl Row {
         })))
     }
 
-    /// Opens the file of the body, and checks its length.
-    pub(super) fn open_file(&self, core: &Core) -> Result<File, Damage> {
+    fn open_unchecked(&self, core: &Core) -> Result<File, Damage> {
         let Some(name) = self.file else {
             return Err(Damage::Missing);
         };
-        let file = core.layout.open_body(name).map_err(|error| {
+        core.layout.open_body(name).map_err(|error| {
             if error.kind() == std::io::ErrorKind::NotFound {
                 return Damage::Missing;
             }
             Damage::Wrong(format!("cannot be opened ({error})"))
-        })?;
+        })
+    }
+
+    /// Opens the file of the body, and checks its length.
+    pub(super) fn open_file(&self, core: &Core) -> Result<File, Damage> {
+        let file = self.open_unchecked(core)?;
         match file.metadata() {
             Ok(found) if found.is_file() && found.len() == self.length => Ok(file),
             Ok(found) => Err(Damage::Wrong(format!(

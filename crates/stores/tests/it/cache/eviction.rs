@@ -24,9 +24,9 @@ fn the_cap_holds_after_every_put_and_the_used_entry_stays() {
     let mut evictions = 0;
     let mut before = 0;
     for number in 1..400 {
-        // What is served from memory is noted as used when it is read again, a second later.
-        clock.advance(1_000_000);
-        clock.advance_wall(1_000_000);
+        // What is served from memory is read again a second later, and noted as used every ten.
+        clock.advance(2_000_000);
+        clock.advance_wall(2_000_000);
         let length = [500, 10_000, 40_000, 200_000][number as usize % 4];
         assert_eq!(put(&store, number, 0, &body(1, length)), Stored::Yes);
         let stats = wait(store.stats()).expect("stats");
