@@ -5,6 +5,7 @@
 //! with a `now` read there. There is no get-then-set. [`conformance`] is the contract as functions;
 //! every store passes it.
 
+pub mod cache;
 pub mod clock;
 pub mod conformance;
 mod error;

@@ -24,6 +24,7 @@ mod record;
 mod site;
 mod worker;
 
+pub(crate) use database::network_of;
 use database::{Database, Turn};
 use site::SqliteSite;
 use worker::{Worker, ask, at_once};

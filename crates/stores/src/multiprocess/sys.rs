@@ -27,5 +27,5 @@ pub(super) mod truncation;
 use mutex::SharedMutex;
 pub(super) use mutex::{MUTEX, SharedMutexGuard};
 pub(crate) use per_process::PerProcess;
-pub(super) use segment::Segment;
+pub(crate) use segment::Segment;
 pub(super) use spin_lock::SpinLock;

@@ -20,6 +20,7 @@ mod errors;
 mod schema;
 
 use errors::{cannot_write, directory_of, explain, locked};
+pub(crate) use schema::network_of;
 use schema::{adopt_boot, forget, prepare, refuse_network};
 
 /// How many operations there are between two sweeps of unused sites.

@@ -6,6 +6,8 @@
     reason = "a failed expectation is a failed test"
 )]
 
+// The store of responses.
+mod cache;
 // Every store keeps the contract.
 mod conformance;
 // The Lua implementation and the pure functions agree.
@@ -33,4 +35,10 @@ mod worker;
 #[ignore = "the other tests run it in a process of its own"]
 fn as_a_worker() {
     worker::work();
+}
+
+#[test]
+#[ignore = "the other tests run it in a process of its own"]
+fn as_a_cache_worker() {
+    cache::worker::work();
 }

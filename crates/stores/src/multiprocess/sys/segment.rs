@@ -11,7 +11,7 @@ use super::mutex::{SharedMutex, check};
 use super::truncation;
 
 /// A mapped part of a file.
-pub(in super::super) struct Segment {
+pub(crate) struct Segment {
     start: NonNull<u8>,
     length: usize,
 }
@@ -25,7 +25,7 @@ unsafe impl Sync for Segment {}
 
 impl Segment {
     /// Allocates `length` bytes of the file from `offset` on, and maps them.
-    pub(in super::super) fn map(file: &File, offset: u64, length: usize) -> io::Result<Self> {
+    pub(crate) fn map(file: &File, offset: u64, length: usize) -> io::Result<Self> {
         let too_far = |_| io::Error::from(io::ErrorKind::InvalidInput);
         let (from, bytes) = (
             libc::off_t::try_from(offset).map_err(too_far)?,
@@ -59,7 +59,7 @@ impl Segment {
 
     /// Returns the word at `offset`, which is a multiple of eight within the segment.
     #[inline]
-    pub(in super::super) fn word(&self, offset: usize) -> &AtomicU64 {
+    pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(
             offset.is_multiple_of(8) && offset + 8 <= self.length,
             "a word is within its segment"

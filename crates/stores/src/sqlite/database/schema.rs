@@ -192,20 +192,24 @@ const NETWORKS: [(u32, &str); 9] = [
     (0x4750_4653, "GPFS"),
 ];
 
-/// Refuses network file systems: WAL needs memory that all processes of the database share.
-pub(super) fn refuse_network(path: &Path) -> Result<(), StoreError> {
-    let Ok(found) = rustix::fs::statfs(directory_of(path)) else {
-        return Ok(());
-    };
+/// Names the network file system that a directory lies on, if it does.
+pub(crate) fn network_of(directory: &Path) -> Option<&'static str> {
+    let found = rustix::fs::statfs(directory).ok()?;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "the magic numbers have 32 bits"
     )]
     let kind = found.f_type as u32;
-    match NETWORKS.iter().find(|(magic, _)| *magic == kind) {
+    let known = NETWORKS.iter().find(|(magic, _)| *magic == kind);
+    known.map(|(_, system)| *system)
+}
+
+/// Refuses network file systems: WAL needs memory that all processes of the database share.
+pub(super) fn refuse_network(path: &Path) -> Result<(), StoreError> {
+    match network_of(directory_of(path)) {
         None => Ok(()),
-        Some((_, system)) => Err(StoreError::Unusable {
+        Some(system) => Err(StoreError::Unusable {
             store: name(path),
             why: format!(
                 "it lies on a network file system ({system}), \

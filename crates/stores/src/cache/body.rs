@@ -1,0 +1,187 @@
+//! Reading stored bodies: a chunk at a time, verified before the last chunk is handed out.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::disk::{Core, Index};
+use super::entry::{EntryId, StoredBody};
+use super::reply::Reply;
+
+/// How many bytes of a file are read at once.
+pub(super) const CHUNK: usize = 256 * 1024;
+
+/// A stored body that turned out to be damaged. Its entry is dropped; what was read is not the
+/// response.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the stored body of {url} {why}; its entry was removed from the cache: request it again")]
+pub struct BodyError {
+    /// The URL for display.
+    pub url: String,
+    /// What is wrong.
+    pub why: String,
+}
+
+/// An open body file.
+pub(super) struct FileBody {
+    pub(super) file: File,
+    pub(super) length: u64,
+    pub(super) id: EntryId,
+    pub(super) url: Box<str>,
+    pub(super) core: Arc<Core>,
+}
+
+/// How far a file was read and verified.
+struct Progress {
+    offset: u64,
+    hasher: Box<Xxh3>,
+}
+
+impl FileBody {
+    /// Reads the next chunk. The last one is returned only if the checksum of the whole is right.
+    /// A damaged body is dropped before its error is there.
+    fn read(
+        &self,
+        index: &mut Index,
+        mut progress: Progress,
+    ) -> Result<(Bytes, Progress), BodyError> {
+        let left = self.length - progress.offset;
+        let wanted = usize::try_from(left).map_or(CHUNK, |left| left.min(CHUNK));
+        let mut chunk = vec![0; wanted];
+        self.file
+            .read_exact_at(&mut chunk, progress.offset)
+            .map_err(|error| self.damaged(index, &format!("cannot be read ({error})")))?;
+        progress.hasher.update(&chunk);
+        progress.offset += wanted as u64;
+        if progress.offset == self.length && progress.hasher.digest() != self.id.checksum {
+            return Err(self.damaged(index, "does not match its checksum"));
+        }
+        Ok((chunk.into(), progress))
+    }
+
+    fn damaged(&self, index: &mut Index, why: &str) -> BodyError {
+        self.core.drop_damaged(index, &self.id, &self.url, why);
+        self.unreadable(why)
+    }
+
+    fn unreadable(&self, why: &str) -> BodyError {
+        BodyError {
+            url: self.url.to_string(),
+            why: why.to_owned(),
+        }
+    }
+}
+
+type ReadReply = Reply<Option<Result<(Bytes, Progress), BodyError>>>;
+
+enum Source {
+    Whole(Bytes),
+    File {
+        body: Arc<FileBody>,
+        progress: Option<Progress>,
+        reading: Option<ReadReply>,
+    },
+    Ended,
+}
+
+/// Reads a stored body. A body that fails its verification ends with an error instead of its last
+/// chunk, so that a damaged body is never complete.
+pub struct BodyReader(Source);
+
+impl BodyReader {
+    pub(super) fn new(body: &StoredBody) -> Self {
+        Self(match body {
+            StoredBody::Whole(bytes) => Source::Whole(bytes.clone()),
+            StoredBody::File(body) => Source::File {
+                body: Arc::clone(body),
+                progress: Some(Progress {
+                    offset: 0,
+                    hasher: Box::new(Xxh3::new()),
+                }),
+                reading: None,
+            },
+        })
+    }
+
+    /// Returns the next chunk, and `None` at the end. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Option<Result<Bytes, BodyError>> {
+        std::future::poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// Polls for the next chunk, as a stream does.
+    pub fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, BodyError>>> {
+        match &mut self.0 {
+            Source::Ended => Poll::Ready(None),
+            Source::Whole(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.0 = Source::Ended;
+                Poll::Ready((!bytes.is_empty()).then_some(Ok(bytes)))
+            }
+            Source::File {
+                body,
+                progress,
+                reading,
+            } => {
+                if let Some(from) = progress.take() {
+                    if from.offset == body.length {
+                        self.0 = Source::Ended;
+                        return Poll::Ready(None);
+                    }
+                    *reading = Some(start(body, from));
+                }
+                let Some(reply) = reading else {
+                    return Poll::Ready(None);
+                };
+                let read = ready!(Pin::new(reply).poll(context));
+                let read = read.unwrap_or_else(|| Err(body.unreadable("cannot be read")));
+                let chunk = match read {
+                    Ok((chunk, to)) => {
+                        *progress = Some(to);
+                        Ok(chunk)
+                    }
+                    Err(error) => {
+                        self.0 = Source::Ended;
+                        Err(error)
+                    }
+                };
+                Poll::Ready(Some(chunk))
+            }
+        }
+    }
+
+    /// Reads the rest of the body to memory.
+    ///
+    /// # Errors
+    /// The body is damaged.
+    pub async fn read_to_end(&mut self) -> Result<Bytes, BodyError> {
+        let Some(first) = self.next().await.transpose()? else {
+            return Ok(Bytes::new());
+        };
+        let Some(second) = self.next().await.transpose()? else {
+            return Ok(first);
+        };
+        let mut whole = [first, second].concat();
+        while let Some(chunk) = self.next().await.transpose()? {
+            whole.extend_from_slice(&chunk);
+        }
+        Ok(whole.into())
+    }
+}
+
+/// Has a thread of the store read the next chunk; where they have ended, reads it here.
+fn start(body: &Arc<FileBody>, from: Progress) -> ReadReply {
+    let (sender, reply) = Reply::later(None);
+    let of = Arc::clone(body);
+    body.core.in_files(Box::new(move |index| {
+        let _ = sender.send(Some(of.read(index, from)));
+    }));
+    reply
+}

@@ -1,0 +1,388 @@
+//! Responses in a directory that all processes of a machine share: an index in SQLite, larger
+//! bodies in files, and a memory tier of small entries in front.
+//!
+//! Guarantees:
+//! - A body is served whole only if length and checksum are those of its row. What is damaged or
+//!   missing is a miss, is removed, and is reported once.
+//! - A put is visible when its row is committed, after its body has its final name; a process that
+//!   is killed at any instant leaves at most a file without a row, which is swept when it is an
+//!   hour old.
+//! - The memory tier serves what the index had when it was read, while the counter of the key
+//!   stands still (see `marks.rs`): an invalidation is seen by this process when it is called, and
+//!   by others when it is complete. A process that is killed between its commit and the counter
+//!   delays that by [`MEMORY_AGE`] at most.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use docstokg_policy::time::{BootInstant, Clock, micros};
+use parking_lot::Mutex;
+
+use super::Limits;
+use super::entry::{EntryId, StoredBody, Variants};
+use super::key::CacheKey;
+use super::marks::Marks;
+use super::recent::Recent;
+use super::reply::Reply;
+use super::warning::{CacheTrouble, Warnings};
+use crate::error::StoreError;
+use crate::multiprocess::PerProcess;
+
+mod evict;
+mod index;
+mod layout;
+mod leases;
+mod put;
+mod row;
+mod schema;
+mod sweep;
+mod threads;
+mod verify;
+
+pub(super) use index::Index;
+use layout::Layout;
+pub(super) use layout::TemporaryBody;
+use row::{Damage, Row};
+pub(super) use threads::Job;
+use threads::{Queue, Threads};
+
+/// How long the memory tier serves an entry before it is read again.
+pub const MEMORY_AGE: Duration = Duration::from_secs(1);
+/// How often the use of an entry is noted, so that hits do not become writes.
+const USE_INTERVAL: Duration = Duration::from_secs(10);
+/// How many uses are written in one transaction.
+const USES: usize = 256;
+/// How many entries there are whose last note is remembered.
+const NOTED: usize = 8_192;
+/// The most bytes of a body that lies in its row.
+const INLINE: usize = 16 * 1024;
+/// The most bytes of bodies that a look-up reads to memory; larger bodies are streamed.
+const READ_AT_LOOK_UP: u64 = 256 * 1024;
+
+/// A cache directory, as this process and its children use it.
+pub(super) struct DiskCache(PerProcess<Option<Threads>>);
+
+/// What callers and threads share.
+pub(super) struct Core {
+    pub(super) layout: Layout,
+    pub(super) options: Limits,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) marks: Marks,
+    pub(super) warnings: Arc<Warnings>,
+    /// The threads that read the index, and read and write files.
+    pub(super) files: Arc<Queue>,
+    /// The thread that writes the index.
+    pub(super) index: Arc<Queue>,
+    memory: Mutex<Recent<InMemory>>,
+    uses: Mutex<Uses>,
+    invalid: Invalid,
+    /// How many rows this process has written, for maintenance every so many of them.
+    written: AtomicU32,
+    is_checkpointing: AtomicBool,
+    boot: i64,
+}
+
+/// Variants in memory.
+struct InMemory {
+    variants: Variants,
+    /// The changes of the key before they were read.
+    changes: u64,
+    read_at: BootInstant,
+}
+
+/// When rows were used, in microseconds of wall time.
+#[derive(Default)]
+struct Uses {
+    /// What the index does not know yet.
+    pending: Vec<(i64, i64)>,
+    /// When the use of a row was last noted.
+    noted: HashMap<i64, i64>,
+}
+
+impl Uses {
+    /// Notes the use of a row, unless that was done a short time ago.
+    fn note(&mut self, row: i64, now: i64) {
+        let interval = micros(USE_INTERVAL).cast_signed();
+        let is_noted = |at: &i64| (0..interval).contains(&(now - at));
+        if self.noted.get(&row).is_some_and(is_noted) {
+            return;
+        }
+        if self.noted.len() >= NOTED {
+            self.noted.clear();
+        }
+        self.noted.insert(row, now);
+        self.pending.push((row, now));
+    }
+}
+
+/// Keys whose invalidation could not be written: this process does not serve them.
+#[derive(Default)]
+struct Invalid {
+    any: AtomicBool,
+    keys: Mutex<HashSet<CacheKey>>,
+}
+
+impl Invalid {
+    fn add(&self, key: CacheKey) {
+        self.keys.lock().insert(key);
+        self.any.store(true, Ordering::Release);
+    }
+
+    fn has(&self, key: &CacheKey) -> bool {
+        self.any.load(Ordering::Acquire) && self.keys.lock().contains(key)
+    }
+
+    fn forget(&self, key: &CacheKey) {
+        if self.any.load(Ordering::Acquire) {
+            self.keys.lock().remove(key);
+        }
+    }
+}
+
+impl DiskCache {
+    pub(super) fn open(
+        directory: &Path,
+        options: Limits,
+        clock: Arc<dyn Clock>,
+        warnings: Arc<Warnings>,
+    ) -> Result<Self, StoreError> {
+        let directory = directory.to_owned();
+        let start = move || {
+            let (clock, warnings) = (Arc::clone(&clock), Arc::clone(&warnings));
+            Core::start(&directory, options, clock, warnings)
+        };
+        let threads = start()?;
+        let again = move || start().ok();
+        Ok(Self(PerProcess::new(Some(threads), again)))
+    }
+
+    /// Returns the state of this process; a forked child that cannot open the directory has none.
+    pub(super) fn core(&self) -> Option<&Arc<Core>> {
+        self.0.get().as_ref().map(|threads| &threads.core)
+    }
+}
+
+impl Core {
+    fn start(
+        directory: &Path,
+        options: Limits,
+        clock: Arc<dyn Clock>,
+        warnings: Arc<Warnings>,
+    ) -> Result<Threads, StoreError> {
+        let layout = Layout::open(directory)?;
+        let marks = Marks::map(&layout.changes()?)
+            .map_err(|error| layout::unusable(&layout.root, error.to_string()))?;
+        let core = Arc::new(Self {
+            layout,
+            options,
+            clock,
+            marks,
+            warnings,
+            files: Queue::new(),
+            index: Queue::new(),
+            memory: Mutex::new(Recent::new(options.memory_bytes)),
+            uses: Mutex::new(Uses::default()),
+            invalid: Invalid::default(),
+            written: AtomicU32::new(0),
+            is_checkpointing: AtomicBool::new(false),
+            boot: crate::hash::fnv(crate::process::boot_id().as_bytes()).cast_signed(),
+        });
+        let threads = Threads::start(&core)?;
+        core.sweep_if_due();
+        Ok(threads)
+    }
+
+    /// Has a reading thread run a job; where they have ended, runs it here.
+    pub(super) fn in_files(&self, job: Job) {
+        if let Err(job) = self.files.queue(job) {
+            Self::without_threads(job);
+        }
+    }
+
+    /// Has the writing thread run a job; where it has ended, runs it here.
+    pub(super) fn in_index(&self, job: Job) {
+        if let Err(job) = self.index.queue(job) {
+            Self::without_threads(job);
+        }
+    }
+
+    /// Runs a job with a connection of its own.
+    pub(super) fn without_threads(job: Job) {
+        job(&mut Index::default());
+    }
+
+    /// Asks the thread that writes the index, or one that reads it.
+    pub(super) fn ask<T: Send + 'static>(
+        queue: fn(&Self, Job),
+        core: &Arc<Self>,
+        otherwise: T,
+        work: impl FnOnce(&Arc<Self>, &mut Index) -> T + Send + 'static,
+    ) -> Reply<T> {
+        let (sender, reply) = Reply::later(otherwise);
+        let own = Arc::clone(core);
+        let job = move |index: &mut Index| {
+            let _ = sender.send(work(&own, index));
+        };
+        queue(core, Box::new(job));
+        reply
+    }
+
+    /// Finds the variants of a key: in memory at once, in the index by a thread.
+    pub(super) fn look_up(core: &Arc<Self>, key: &CacheKey) -> Reply<Variants> {
+        if core.invalid.has(key) {
+            return Reply::now(Variants::default());
+        }
+        if let Some(found) = core.in_memory(key) {
+            return Reply::now(found);
+        }
+        let key = *key;
+        Self::ask(
+            Self::in_files,
+            core,
+            Variants::default(),
+            move |core, index| core.read(index, &key),
+        )
+    }
+
+    /// Finds the variants of a key in memory, if they are as the index has them.
+    fn in_memory(&self, key: &CacheKey) -> Option<Variants> {
+        let now = self.clock.boot();
+        let mut memory = self.memory.lock();
+        let found = memory.get(key)?;
+        if found.changes != self.marks.changes(key) || now.since(found.read_at) >= MEMORY_AGE {
+            memory.remove(key);
+            return None;
+        }
+        Some(found.variants.clone())
+    }
+
+    /// Finds the variants of a key in the index.
+    fn read(self: &Arc<Self>, index: &mut Index, key: &CacheKey) -> Variants {
+        // A file may be gone because its entry was replaced after its row was read: read again.
+        let changes = self.marks.changes(key);
+        let found = self.read_once(index, key, IfMissing::ReadAgain);
+        let found = found.or_else(|| self.read_once(index, key, IfMissing::Drop));
+        let found = found.unwrap_or_default();
+        if !found.is_empty() {
+            self.note_use(&found);
+            self.keep_in_memory(key, changes, &found);
+        }
+        found
+    }
+
+    /// Reads the rows of a key and their bodies. `None` if a body is missing and is to be read
+    /// again.
+    fn read_once(
+        self: &Arc<Self>,
+        index: &mut Index,
+        key: &CacheKey,
+        missing: IfMissing,
+    ) -> Option<Variants> {
+        let rows = index.read(self, |connection| {
+            let mut statement = connection.prepare_cached(row::SELECT_KEY)?;
+            let rows = statement.query_map([key.as_bytes()], |row| {
+                let id = row.get_ref(0)?.as_i64().unwrap_or_default();
+                Ok((id, Row::read(row)))
+            })?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        let now = self.clock.wall();
+        let mut in_memory = READ_AT_LOOK_UP;
+        let mut entries = Vec::new();
+        let mut rows = rows.unwrap_or_default();
+        rows.sort_by_key(|(id, row)| {
+            std::cmp::Reverse((row.as_ref().map(|row| row.stored_at), *id))
+        });
+        for (id, row) in rows {
+            let Some(row) = row else {
+                self.drop_undecodable(index, id, key);
+                continue;
+            };
+            match row.open_body(self, in_memory) {
+                Ok(body) => {
+                    if matches!(body, StoredBody::Whole(_)) {
+                        in_memory = in_memory.saturating_sub(row.length);
+                    }
+                    entries.push(Arc::new(row.into_entry(body, now)));
+                }
+                Err(Damage::Missing) if missing == IfMissing::ReadAgain => return None,
+                Err(Damage::Missing) => self.drop_damaged(index, &row.id, &row.url, "is missing"),
+                Err(Damage::Wrong(why)) => self.drop_damaged(index, &row.id, &row.url, &why),
+            }
+        }
+        Some(Variants(entries.into()))
+    }
+
+    /// Keeps variants in memory, if they are small.
+    fn keep_in_memory(&self, key: &CacheKey, changes: u64, found: &Variants) {
+        let is_small = |body: &StoredBody| matches!(body, StoredBody::Whole(_));
+        let bytes: u64 = found.iter().map(|entry| entry.size()).sum();
+        if bytes > self.options.memory_bytes / 4 || !found.iter().all(|entry| is_small(&entry.body))
+        {
+            return;
+        }
+        let now = self.clock.boot();
+        let kept = InMemory {
+            variants: found.clone(),
+            changes,
+            read_at: now,
+        };
+        self.memory.lock().insert(*key, kept, bytes);
+    }
+
+    /// Notes that variants were used; the index gets many such notes at once. Hits in memory are
+    /// not noted: what they use is read again after [`MEMORY_AGE`].
+    fn note_use(self: &Arc<Self>, found: &Variants) {
+        let now = self.clock.wall().as_micros();
+        let mut uses = self.uses.lock();
+        for entry in found.iter() {
+            uses.note(entry.id.row, now);
+        }
+        let is_due = uses.pending.len() >= USES;
+        drop(uses);
+        if is_due {
+            self.flush_uses();
+        }
+    }
+
+    /// Forgets what memory has of a key whose row has changed.
+    fn changed(&self, key: &CacheKey) {
+        self.marks.changed(key);
+        self.memory.lock().remove(key);
+    }
+
+    /// Drops an entry that turned out to be damaged, and reports it.
+    pub(super) fn drop_damaged(&self, index: &mut Index, id: &EntryId, url: &str, why: &str) {
+        // One that was replaced meanwhile was not damaged; one that stays is found again.
+        if self.remove(index, id) == Ok(false) {
+            return;
+        }
+        let root = self.layout.root.display();
+        self.warnings.report(CacheTrouble::EntryDamaged, || {
+            format!(
+                "the stored body of {url} in the cache {root} {why}; it was dropped and is \
+                 requested again (verify the cache to check the rest)"
+            )
+        });
+    }
+
+    /// Drops a row that cannot be decoded, and reports it.
+    fn drop_undecodable(&self, index: &mut Index, row: i64, key: &CacheKey) {
+        let _ = self.remove_row(index, row);
+        self.changed(key);
+        let root = self.layout.root.display();
+        self.warnings.report(CacheTrouble::EntryDamaged, || {
+            format!("an entry of the cache {root} cannot be decoded; it was dropped")
+        });
+    }
+}
+
+/// What to do when a body is missing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum IfMissing {
+    ReadAgain,
+    Drop,
+}

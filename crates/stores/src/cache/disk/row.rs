@@ -1,0 +1,178 @@
+//! Rows of the index: reading and checking them, and the bodies that belong to them.
+
+use std::fs::File;
+use std::io::Read;
+use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use docstokg_policy::time::Timestamp;
+use rusqlite::{Row as SqlRow, types::ValueRef};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use super::Core;
+use super::layout::BodyName;
+use crate::cache::body::FileBody;
+use crate::cache::entry::{Entry, EntryId, StoredBody};
+use crate::cache::key::{CacheKey, VariantKey};
+
+/// The rows of a key.
+pub(super) const SELECT_KEY: &str = "SELECT id, key, variant, url, host, stored_at, length, \
+    checksum, row_checksum, file, metadata, body FROM entries WHERE key = ?1";
+/// A page of all rows.
+pub(super) const SELECT_PAGE: &str = "SELECT id, key, variant, url, host, stored_at, length, \
+    checksum, row_checksum, file, metadata, body FROM entries WHERE id > ?1 ORDER BY id LIMIT ?2";
+
+/// What an entry is in the index, without its body.
+pub(super) struct Row {
+    pub(super) id: EntryId,
+    pub(super) url: String,
+    pub(super) host: String,
+    pub(super) stored_at: i64,
+    pub(super) length: u64,
+    pub(super) file: Option<BodyName>,
+    pub(super) metadata: Bytes,
+    /// The body, where it lies in the row.
+    pub(super) body: Option<Bytes>,
+}
+
+/// Why an entry cannot be served.
+pub(super) enum Damage {
+    /// Its file is not there: another process may have replaced the entry since its row was read.
+    Missing,
+    /// Body or row are not what was stored.
+    Wrong(String),
+}
+
+impl Row {
+    /// Reads a row. `None` if it cannot be decoded, or if any part but the body is not as it was
+    /// written.
+    pub(super) fn read(row: &SqlRow<'_>) -> Option<Self> {
+        let integer = |column| row.get_ref(column).ok()?.as_i64().ok();
+        let blob = |column| row.get_ref(column).ok()?.as_blob().ok();
+        let text = |column| row.get_ref(column).ok()?.as_str().ok().map(str::to_owned);
+        let file = match row.get_ref(9).ok()? {
+            ValueRef::Null => None,
+            ValueRef::Blob(name) => Some(BodyName(name.try_into().ok()?)),
+            _ => return None,
+        };
+        let body = match row.get_ref(11).ok()? {
+            ValueRef::Null => None,
+            ValueRef::Blob(body) => Some(Bytes::copy_from_slice(body)),
+            _ => return None,
+        };
+        if file.is_some() == body.is_some() {
+            return None;
+        }
+        let found = Self {
+            id: EntryId {
+                row: integer(0)?,
+                key: CacheKey::new(blob(1)?.try_into().ok()?),
+                variant: VariantKey::new(blob(2)?.try_into().ok()?),
+                checksum: integer(7)?.cast_unsigned(),
+            },
+            url: text(3)?,
+            host: text(4)?,
+            stored_at: integer(5)?,
+            length: u64::try_from(integer(6)?).ok()?,
+            file,
+            metadata: Bytes::copy_from_slice(blob(10)?),
+            body,
+        };
+        (found.checksum() == integer(8)?.cast_unsigned()).then_some(found)
+    }
+
+    /// Returns the checksum of everything but the body and the id of the row.
+    pub(super) fn checksum(&self) -> u64 {
+        let mut hasher = Xxh3::new();
+        hasher.update(self.id.key.as_bytes());
+        hasher.update(self.id.variant.as_bytes());
+        let file = self.file.map_or([0; 16], |name| name.0);
+        for part in [
+            self.url.as_bytes(),
+            self.host.as_bytes(),
+            &file,
+            &self.metadata,
+        ] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        hasher.update(&self.stored_at.to_le_bytes());
+        hasher.update(&self.length.to_le_bytes());
+        hasher.update(&self.id.checksum.to_le_bytes());
+        hasher.digest()
+    }
+
+    /// Opens the body: one of at most `in_memory` bytes is read and verified, a larger one stays a
+    /// file.
+    pub(super) fn open_body(&self, core: &Arc<Core>, in_memory: u64) -> Result<StoredBody, Damage> {
+        if let Some(body) = &self.body {
+            self.verify(body)?;
+            return Ok(StoredBody::Whole(body.clone()));
+        }
+        if self.length <= in_memory {
+            let file = self.open_unchecked(core)?;
+            let mut body = Vec::with_capacity(usize::try_from(self.length).unwrap_or(0));
+            file.take(self.length)
+                .read_to_end(&mut body)
+                .map_err(|error| Damage::Wrong(format!("cannot be read ({error})")))?;
+            self.verify(&body)?;
+            return Ok(StoredBody::Whole(body.into()));
+        }
+        Ok(StoredBody::File(Arc::new(FileBody {
+            file: self.open_file(core)?,
+            length: self.length,
+            id: self.id,
+            url: self.url.as_str().into(),
+            core: Arc::clone(core),
+        })))
+    }
+
+    fn open_unchecked(&self, core: &Core) -> Result<File, Damage> {
+        let Some(name) = self.file else {
+            return Err(Damage::Missing);
+        };
+        core.layout.open_body(name).map_err(|error| {
+            if error.kind() == std::io::ErrorKind::NotFound {
+                return Damage::Missing;
+            }
+            Damage::Wrong(format!("cannot be opened ({error})"))
+        })
+    }
+
+    /// Opens the file of the body, and checks its length.
+    pub(super) fn open_file(&self, core: &Core) -> Result<File, Damage> {
+        let file = self.open_unchecked(core)?;
+        match file.metadata() {
+            Ok(found) if found.is_file() && found.len() == self.length => Ok(file),
+            Ok(found) => Err(Damage::Wrong(format!(
+                "has {} bytes instead of {}",
+                found.len(),
+                self.length
+            ))),
+            Err(error) => Err(Damage::Wrong(format!("cannot be read ({error})"))),
+        }
+    }
+
+    fn verify(&self, body: &[u8]) -> Result<(), Damage> {
+        if body.len() as u64 == self.length && xxh3_64(body) == self.id.checksum {
+            return Ok(());
+        }
+        Err(Damage::Wrong("does not match its checksum".to_owned()))
+    }
+
+    /// Makes an entry of the row and its body.
+    pub(super) fn into_entry(self, body: StoredBody, used_at: Timestamp) -> Entry {
+        Entry {
+            id: self.id,
+            metadata: self.metadata,
+            url: self.url.into(),
+            host: self.host.into(),
+            stored_at: Timestamp::from_micros(self.stored_at),
+            length: self.length,
+            body,
+            decoded: OnceLock::new(),
+            used_at: AtomicI64::new(used_at.as_micros()),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! A stored response.
+
+use std::any::Any;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use docstokg_policy::time::Timestamp;
+
+use super::body::{BodyReader, FileBody};
+use super::key::{CacheKey, VariantKey};
+
+/// Where the body of an entry is.
+#[derive(Clone)]
+pub(super) enum StoredBody {
+    /// In memory, and verified.
+    Whole(Bytes),
+    /// In an open file, and verified while it is read.
+    File(Arc<FileBody>),
+}
+
+/// What identifies one stored response, also after another has taken its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct EntryId {
+    pub(super) row: i64,
+    pub(super) key: CacheKey,
+    pub(super) variant: VariantKey,
+    pub(super) checksum: u64,
+}
+
+/// A stored response: its metadata, and a handle to its body. It stays usable when the store drops
+/// it.
+pub struct Entry {
+    pub(super) id: EntryId,
+    pub(super) metadata: Bytes,
+    pub(super) url: Box<str>,
+    pub(super) host: Box<str>,
+    pub(super) stored_at: Timestamp,
+    pub(super) length: u64,
+    pub(super) body: StoredBody,
+    pub(super) decoded: OnceLock<Arc<dyn Any + Send + Sync>>,
+    /// When it was last used, in microseconds of wall time.
+    pub(super) used_at: AtomicI64,
+}
+
+impl Entry {
+    /// Returns the name of its resource.
+    #[must_use]
+    pub fn key(&self) -> &CacheKey {
+        &self.id.key
+    }
+
+    /// Returns the name of its variant.
+    #[must_use]
+    pub fn variant(&self) -> &VariantKey {
+        &self.id.variant
+    }
+
+    /// Returns the metadata as it was stored.
+    #[must_use]
+    pub fn metadata(&self) -> &Bytes {
+        &self.metadata
+    }
+
+    /// Returns the metadata as `decode` reads it. An entry that stays in memory is decoded once.
+    pub fn decoded<T: Send + Sync + 'static>(
+        &self,
+        decode: impl FnOnce(&[u8]) -> Option<T>,
+    ) -> Option<Arc<T>> {
+        if let Some(known) = self.decoded.get() {
+            return Arc::clone(known).downcast().ok();
+        }
+        let value = Arc::new(decode(&self.metadata)?);
+        // Another thread may have decoded it meanwhile, to the same value.
+        let _ = self
+            .decoded
+            .set(Arc::clone(&value) as Arc<dyn Any + Send + Sync>);
+        Some(value)
+    }
+
+    /// Returns the URL for display.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Returns the host.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns when the response was stored, its metadata updated at a later time or not.
+    #[must_use]
+    pub fn stored_at(&self) -> Timestamp {
+        self.stored_at
+    }
+
+    /// Returns the length of the body in bytes.
+    #[must_use]
+    pub fn body_length(&self) -> u64 {
+        self.length
+    }
+
+    /// Returns the body if it is in memory, as that of every small response is.
+    #[must_use]
+    pub fn body_in_memory(&self) -> Option<Bytes> {
+        match &self.body {
+            StoredBody::Whole(body) => Some(body.clone()),
+            StoredBody::File(_) => None,
+        }
+    }
+
+    /// Reads the body from its start, in chunks.
+    #[must_use]
+    pub fn body(&self) -> BodyReader {
+        BodyReader::new(&self.body)
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Entry")
+            .field("url", &self.url)
+            .field("length", &self.length)
+            .field("stored_at", &self.stored_at)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The stored variants of a resource, the newest first; none is a miss.
+#[derive(Clone, Debug, Default)]
+pub struct Variants(pub(super) Arc<[Arc<Entry>]>);
+
+impl Deref for Variants {
+    type Target = [Arc<Entry>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}

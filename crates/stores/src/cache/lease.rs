@@ -1,0 +1,133 @@
+//! Flight leases: which process fetches a key while others wait for what it stores. Pure
+//! decisions; the stores keep the records.
+
+use std::time::Duration;
+
+use docstokg_policy::time::{BootInstant, micros};
+
+/// One party that may lead flights, usually a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder(pub(super) u64);
+
+impl Holder {
+    /// Makes a holder that differs from those of all other processes, and from earlier ones of
+    /// this process.
+    #[must_use]
+    pub fn unique() -> Self {
+        Self(crate::process::first_name())
+    }
+}
+
+/// The answer to a claim of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The claimant leads: it fetches, stores and releases the key, and renews the lease meanwhile.
+    Leader,
+    /// Another holder leads until then at the latest. Look the key up again when its changes
+    /// counter moves, and claim again.
+    Held {
+        /// When the lease expires, unless it is renewed.
+        until: BootInstant,
+    },
+    /// The answer for this key was not storable: no flight, every request goes by itself.
+    Uncacheable {
+        /// Until when this is remembered.
+        until: BootInstant,
+    },
+}
+
+/// The longest lease; a record further ahead was written by another clock, and does not count.
+pub const MAX_LEASE: Duration = Duration::from_secs(3_600);
+/// The longest time for which an answer is remembered as not storable.
+pub const MAX_UNCACHEABLE: Duration = Duration::from_secs(86_400);
+
+/// What is recorded for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lease {
+    /// Who leads; `None` for a key that is not storable.
+    pub(super) holder: Option<Holder>,
+    pub(super) until: BootInstant,
+}
+
+impl Lease {
+    /// A lease of a holder, no longer than allowed.
+    pub(super) fn flight(holder: Holder, until: BootInstant, now: BootInstant) -> Self {
+        Self {
+            holder: Some(holder),
+            until: until.min(now.plus_micros(micros(MAX_LEASE))),
+        }
+    }
+
+    /// A record that a key is not storable, no longer than allowed.
+    pub(super) fn uncacheable(until: BootInstant, now: BootInstant) -> Self {
+        Self {
+            holder: None,
+            until: until.min(now.plus_micros(micros(MAX_UNCACHEABLE))),
+        }
+    }
+
+    /// Returns whether the record counts at `now`.
+    pub(super) fn is_live(&self, now: BootInstant) -> bool {
+        let longest = match self.holder {
+            Some(_) => MAX_LEASE,
+            None => MAX_UNCACHEABLE,
+        };
+        now < self.until && self.until <= now.plus_micros(micros(longest))
+    }
+}
+
+/// Decides a claim by what is recorded.
+pub(super) fn claim(recorded: Option<Lease>, holder: Holder, now: BootInstant) -> Claim {
+    match recorded.filter(|lease| lease.is_live(now)) {
+        Some(Lease {
+            holder: None,
+            until,
+        }) => Claim::Uncacheable { until },
+        Some(Lease {
+            holder: Some(other),
+            until,
+        }) if other != holder => Claim::Held { until },
+        _ => Claim::Leader,
+    }
+}
+
+/// Returns whether a holder still leads.
+pub(super) fn is_held(recorded: Option<Lease>, holder: Holder, now: BootInstant) -> bool {
+    recorded.is_some_and(|lease| lease.holder == Some(holder) && lease.is_live(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> BootInstant {
+        BootInstant::from_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn a_lease_excludes_others_until_it_expires() {
+        let (mine, other) = (Holder(1), Holder(2));
+        let lease = Some(Lease::flight(other, at(20), at(10)));
+        assert_eq!(claim(None, mine, at(10)), Claim::Leader);
+        assert_eq!(claim(lease, mine, at(19)), Claim::Held { until: at(20) });
+        assert_eq!(claim(lease, other, at(19)), Claim::Leader);
+        assert_eq!(claim(lease, mine, at(20)), Claim::Leader);
+        assert!(is_held(lease, other, at(19)) && !is_held(lease, other, at(20)));
+        assert!(!is_held(lease, mine, at(19)));
+    }
+
+    #[test]
+    fn uncacheable_keys_have_no_leader_and_instants_of_another_clock_do_not_count() {
+        let record = Some(Lease::uncacheable(at(60), at(10)));
+        let expected = Claim::Uncacheable { until: at(60) };
+        assert_eq!(claim(record, Holder(1), at(11)), expected);
+        assert_eq!(claim(record, Holder(1), at(60)), Claim::Leader);
+        let far = Some(Lease {
+            holder: Some(Holder(2)),
+            until: at(1_000_000),
+        });
+        assert_eq!(claim(far, Holder(1), at(10)), Claim::Leader);
+        let clamped = Lease::flight(Holder(2), BootInstant::FAR, at(10));
+        assert_eq!(clamped.until, at(3_610));
+    }
+}

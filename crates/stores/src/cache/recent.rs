@@ -1,0 +1,99 @@
+//! Values by key within a number of bytes; the least recently used go first.
+
+use hashlink::LinkedHashMap;
+
+use super::key::CacheKey;
+
+struct Slot<V> {
+    value: V,
+    bytes: u64,
+}
+
+/// Values in the order of their last use.
+pub(super) struct Recent<V> {
+    slots: LinkedHashMap<CacheKey, Slot<V>>,
+    bytes: u64,
+    max_bytes: u64,
+}
+
+impl<V> Recent<V> {
+    pub(super) fn new(max_bytes: u64) -> Self {
+        Self {
+            slots: LinkedHashMap::new(),
+            bytes: 0,
+            max_bytes,
+        }
+    }
+
+    /// Returns a value, which is the most recently used one from now on.
+    pub(super) fn get(&mut self, key: &CacheKey) -> Option<&mut V> {
+        self.slots.to_back(key).map(|slot| &mut slot.value)
+    }
+
+    /// Returns a value without using it.
+    pub(super) fn peek(&self, key: &CacheKey) -> Option<&V> {
+        self.slots.get(key).map(|slot| &slot.value)
+    }
+
+    /// Keeps a value as the most recently used one, in place of an older one of its key, and drops
+    /// others until all fit. A value that does not fit alone is dropped.
+    pub(super) fn insert(&mut self, key: CacheKey, value: V, bytes: u64) {
+        self.remove(&key);
+        if bytes > self.max_bytes {
+            return;
+        }
+        self.bytes += bytes;
+        self.slots.insert(key, Slot { value, bytes });
+        self.shrink(self.max_bytes);
+    }
+
+    /// Replaces the value of a key at its position in the order.
+    pub(super) fn replace(&mut self, key: &CacheKey, value: V, bytes: u64) {
+        if let Some(slot) = self.slots.get_mut(key) {
+            self.bytes = self.bytes - slot.bytes + bytes;
+            *slot = Slot { value, bytes };
+        }
+        self.shrink(self.max_bytes);
+    }
+
+    pub(super) fn remove(&mut self, key: &CacheKey) -> Option<V> {
+        let slot = self.slots.remove(key)?;
+        self.bytes -= slot.bytes;
+        Some(slot.value)
+    }
+
+    /// Drops the least recently used values until the rest has at most `bytes`. Returns how many
+    /// and how many bytes were dropped.
+    pub(super) fn shrink(&mut self, bytes: u64) -> (u64, u64) {
+        let (mut dropped, before) = (0, self.bytes);
+        while self.bytes > bytes
+            && let Some((_, slot)) = self.slots.pop_front()
+        {
+            self.bytes -= slot.bytes;
+            dropped += 1;
+        }
+        (dropped, before - self.bytes)
+    }
+
+    /// Drops everything.
+    pub(super) fn clear(&mut self) {
+        self.slots.clear();
+        self.bytes = 0;
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &CacheKey> {
+        self.slots.keys()
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &V> {
+        self.slots.values().map(|slot| &slot.value)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}

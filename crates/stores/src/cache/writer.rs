@@ -1,0 +1,174 @@
+//! Storing a response while its body arrives.
+//!
+//! Small bodies stay in memory until the commit; larger ones go to a temporary file, a chunk behind
+//! the network. Nothing is visible before the commit, and a writer that is dropped leaves nothing.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use super::body::CHUNK;
+use super::disk::{Core, TemporaryBody};
+use super::key::{MAX_METADATA, NewEntry};
+use super::memory::MemoryCache;
+use super::reply::Reply;
+
+/// What became of a response that was to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// It is stored.
+    Yes,
+    /// It is not: body or metadata are larger than an entry may be.
+    TooLarge,
+    /// It is not: its key was invalidated, or the cache purged, since its request was sent.
+    Invalidated,
+    /// It is not, because the cache cannot be written. A warning says why.
+    Failed,
+}
+
+/// Where a response goes.
+pub(super) enum Target {
+    Memory(Arc<MemoryCache>),
+    Disk(Arc<Core>),
+    Nowhere,
+}
+
+/// The part of a body that is in a temporary file.
+pub(super) struct Spilled {
+    pub(super) file: TemporaryBody,
+    pub(super) hasher: Box<Xxh3>,
+}
+
+/// Stores one response: write its body, then commit.
+#[must_use = "a writer that is dropped stores nothing"]
+pub struct Writer {
+    target: Target,
+    new: Option<NewEntry>,
+    buffer: Vec<u8>,
+    length: u64,
+    max_length: u64,
+    spilled: Option<Spilled>,
+    /// A part of the body that is being written to the file.
+    writing: Option<Reply<Option<Spilled>>>,
+    /// Why nothing will be stored.
+    given_up: Option<Stored>,
+}
+
+impl Writer {
+    pub(super) fn new(target: Target, new: NewEntry) -> Self {
+        let (max_length, given_up) = match &target {
+            Target::Memory(cache) => (cache.max_body_bytes, None),
+            Target::Disk(core) => (core.options.max_body_bytes, None),
+            Target::Nowhere => (0, Some(Stored::Failed)),
+        };
+        let too_large = new.metadata.len() > MAX_METADATA;
+        Self {
+            target,
+            new: Some(new.cut()),
+            buffer: Vec::new(),
+            length: 0,
+            max_length,
+            spilled: None,
+            writing: None,
+            given_up: given_up.or(too_large.then_some(Stored::TooLarge)),
+        }
+    }
+
+    /// Returns whether the response may still be stored; if not, writing more of it is of no use.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.given_up.is_none()
+    }
+
+    /// Writes a part of the body. It never fails: the commit says what became of the response. It
+    /// waits when the disk is slower than the network, so that memory does not grow.
+    pub async fn write(&mut self, chunk: &[u8]) {
+        if self.given_up.is_some() {
+            return;
+        }
+        self.length += chunk.len() as u64;
+        if self.length > self.max_length {
+            self.give_up(Stored::TooLarge);
+            return;
+        }
+        self.buffer.extend_from_slice(chunk);
+        if self.buffer.len() >= CHUNK && matches!(self.target, Target::Disk(_)) {
+            self.settle().await;
+            self.spill();
+        }
+    }
+
+    /// Waits for the part of the body that is being written.
+    async fn settle(&mut self) {
+        if let Some(writing) = &mut self.writing {
+            self.spilled = writing.await;
+            self.writing = None;
+            if self.spilled.is_none() {
+                self.give_up(Stored::Failed);
+            }
+        }
+    }
+
+    /// Has a thread write the buffer to the file.
+    fn spill(&mut self) {
+        let Target::Disk(core) = &self.target else {
+            return;
+        };
+        if self.given_up.is_some() {
+            return;
+        }
+        let (spilled, buffer) = (self.spilled.take(), std::mem::take(&mut self.buffer));
+        let (sender, reply) = Reply::later(None);
+        let writes = Arc::clone(core);
+        core.in_files(Box::new(move |_| {
+            let _ = sender.send(writes.spill(spilled, &buffer));
+        }));
+        self.writing = Some(reply);
+    }
+
+    fn give_up(&mut self, why: Stored) {
+        self.given_up = Some(why);
+        self.buffer = Vec::new();
+        self.discard();
+    }
+
+    /// Removes what was written, on a thread of the store.
+    fn discard(&mut self) {
+        // What is being written is removed by the thread that finds its reply dropped.
+        self.writing = None;
+        if let (Some(spilled), Target::Disk(core)) = (self.spilled.take(), &self.target) {
+            core.in_files(Box::new(move |_| drop(spilled)));
+        }
+    }
+
+    /// Stores the response, in place of an older one of the same variant. It is visible to all
+    /// processes when the answer is there.
+    pub async fn commit(mut self) -> Stored {
+        self.settle().await;
+        if let Some(why) = self.given_up {
+            return why;
+        }
+        let Some(new) = self.new.take() else {
+            return Stored::Failed;
+        };
+        let buffer = std::mem::take(&mut self.buffer);
+        match &self.target {
+            Target::Nowhere => Stored::Failed,
+            Target::Memory(cache) => {
+                let checksum = xxh3_64(&buffer);
+                cache.put(new, Bytes::from(buffer.into_boxed_slice()), checksum)
+            }
+            Target::Disk(core) => {
+                let spilled = self.spilled.take();
+                Core::put(core, new, spilled, buffer).await
+            }
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.discard();
+    }
+}
