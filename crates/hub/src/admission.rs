@@ -35,7 +35,7 @@ pub(crate) use admit::{AdmissionContext, Waits};
 pub(crate) use heartbeat::Listening;
 use lane::LaneState;
 pub(crate) use lane::{Lane, LaneKey, Rules, Terms};
-pub(crate) use permit::{HeldPermit, PermitState};
+pub(crate) use permit::{Consequence, HeldPermit, PermitState};
 pub(crate) use permits::{Denied, Ending, Permits, Route};
 
 /// How long ago an origin that serves one request and refuses the next is not down.

@@ -10,10 +10,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use docstokg_policy::classify::{Class, Classifier, Ending, Fault, Outcome};
 use docstokg_policy::host::Host;
+use docstokg_policy::retry::Repeatable;
 use docstokg_policy::site::Report;
 
 use self::dial::{DialStage, DialWatch};
-use crate::admission::{HeldPermit, Permits};
+use crate::admission::{Consequence, HeldPermit, Permits};
 use crate::body::BodyReader;
 use crate::clock::{BootInstant, before};
 use crate::error::ErrorKind;
@@ -35,6 +36,14 @@ pub(crate) struct Leg<'a, D> {
     pub(crate) hop: &'a Hop,
     pub(crate) target: &'a Target,
     pub(crate) delivery: &'a D,
+}
+
+impl<D> Leg<'_, D> {
+    /// Returns whether the request may be sent more than once.
+    pub(crate) fn repeatable(&self) -> Repeatable {
+        let said = self.request.repeatable;
+        said.unwrap_or_else(|| Repeatable::of(&self.hop.method))
+    }
 }
 
 /// How an attempt went.
@@ -75,6 +84,7 @@ impl<R> Received<R> {
                 outcome: self.outcome,
                 retry_after: None,
                 sent,
+                wants_retry: false,
             },
             target: leg.target,
             track,
@@ -96,8 +106,8 @@ pub(crate) enum Finish {
         class: Class,
         /// What the server asked for, as far as it is left.
         retry_after: Option<Duration>,
-        /// The end of the block in force, where the attempt is settled already.
-        open_until: Option<BootInstant>,
+        /// What follows for the next attempt, where this one is settled already.
+        consequence: Consequence,
     },
     /// None: the network or the origin failed.
     Fault { fault: Fault, message: String },
@@ -152,10 +162,10 @@ impl Finish {
     }
 
     /// Returns the end of the block that was reported as soon as the headers were there.
-    pub(crate) fn open_until(&self) -> Option<BootInstant> {
+    pub(crate) fn consequence(&self) -> Consequence {
         match self {
-            Self::Answer { open_until, .. } => *open_until,
-            Self::Fault { .. } => None,
+            Self::Answer { consequence, .. } => *consequence,
+            Self::Fault { .. } => Consequence::default(),
         }
     }
 

@@ -23,7 +23,7 @@ mod entry;
 mod unprocessed;
 
 use docstokg_policy::classify::{Class, Fault};
-use docstokg_policy::retry::{self, Ended, Next, Repeatable, StopReason};
+use docstokg_policy::retry::{self, Ended, Next, StopReason};
 use docstokg_policy::site::Report;
 use url::Url;
 
@@ -183,7 +183,9 @@ impl Inner {
             };
 
             // settle
-            let settled = self.settle(leg, &finish, permits, sent, track).await;
+            let settled = self
+                .settle(leg, &finish, permits, (sent, attempt), track)
+                .await;
 
             // decide
             match self.decide(leg, &finish, &settled, attempt, track) {
@@ -230,7 +232,7 @@ impl Inner {
         leg: &Leg<'_, D>,
         finish: &Finish,
         permits: Permits,
-        sent: BootInstant,
+        (sent, attempt): (BootInstant, u32),
         track: &mut Track,
     ) -> Settled {
         let target = leg.target;
@@ -248,6 +250,7 @@ impl Inner {
             outcome: class.outcome,
             retry_after: finish.retry_after(),
             sent,
+            wants_retry: self.wants_retry(leg, class, attempt),
         };
         let ending = match finish.fault() {
             _ if is_tentative => Ending::Unknown,
@@ -255,14 +258,21 @@ impl Inner {
             Some(fault) if fault.is_ours() => Ending::Local(report),
             _ => Ending::Origin(report),
         };
-        let open_until = permits.settle(ending, track).await;
+        let consequence = permits.settle(ending, track).await;
+        let earlier = finish.consequence();
         track.note(&target.host, target.role, || What::Settled {
             outcome: class.outcome,
         });
         Settled {
             class,
-            open_until: open_until.or(finish.open_until()),
+            open_until: consequence.open_until.or(earlier.open_until),
+            retry_refused: consequence.retry_refused || earlier.retry_refused,
         }
+    }
+
+    /// Returns whether an attempt would be repeated, time and budget aside.
+    pub(crate) fn wants_retry<D>(&self, leg: &Leg<'_, D>, class: Class, attempt: u32) -> bool {
+        retry::wants_retry(&self.config.retry, class, leg.repeatable(), attempt)
     }
 
     /// Decides whether there is another attempt, and when.
@@ -283,10 +293,9 @@ impl Inner {
         let ended = Ended {
             attempt,
             class: settled.class,
-            repeatable: request
-                .repeatable
-                .unwrap_or_else(|| Repeatable::of(&leg.hop.method)),
+            repeatable: leg.repeatable(),
             open_until: settled.open_until,
+            is_over_budget: settled.retry_refused,
             asked_until: finish.retry_after().map(|asked| now + asked.min(cap)),
             deadline: request
                 .retry_wait
@@ -368,4 +377,6 @@ struct Settled {
     class: Class,
     /// The end of the block in force.
     open_until: Option<BootInstant>,
+    /// The site's budget for retries is used up.
+    retry_refused: bool,
 }

@@ -213,6 +213,7 @@ impl Live {
             outcome,
             retry_after: None,
             sent: self.sent,
+            wants_retry: false,
         };
         let permits = std::mem::take(&mut self.held.lock().permits);
         for permit in permits {

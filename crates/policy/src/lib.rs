@@ -22,6 +22,7 @@ pub mod rate;
 pub mod rate_headers;
 pub mod retry;
 pub mod retry_after;
+pub mod retry_budget;
 pub mod ring;
 pub mod robots;
 pub mod role;

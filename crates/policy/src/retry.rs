@@ -68,6 +68,8 @@ pub struct Ended {
     pub asked_until: Option<BootInstant>,
     /// The caller's patience.
     pub deadline: BootInstant,
+    /// Whether the site's budget for retries is used up.
+    pub is_over_budget: bool,
 }
 
 /// What to do next.
@@ -93,6 +95,8 @@ pub enum StopReason {
     },
     /// The method is not idempotent and the caller did not allow repeats.
     NotRepeatable,
+    /// Retries to the host have used up what its successes earned.
+    RetryBudget,
 }
 
 impl StopReason {
@@ -104,8 +108,20 @@ impl StopReason {
             Self::Attempts => "attempts",
             Self::Deadline { .. } => "deadline",
             Self::NotRepeatable => "not-repeatable",
+            Self::RetryBudget => "retry-budget",
         }
     }
+}
+
+/// Returns whether an attempt that ended so would be repeated, time and budget aside.
+#[must_use]
+pub fn wants_retry(
+    policy: &RetryPolicy,
+    class: Class,
+    repeatable: Repeatable,
+    attempt: u32,
+) -> bool {
+    class.transient && repeatable == Repeatable::Yes && attempt < policy.attempts.get()
 }
 
 /// Decides on the next step after an attempt. `jitter_sample` is a random share in 0..1.
@@ -122,6 +138,9 @@ pub fn decide(policy: &RetryPolicy, ended: &Ended, now: BootInstant, jitter_samp
     }
     if ended.attempt >= policy.attempts.get() {
         return Next::Stop(StopReason::Attempts);
+    }
+    if ended.is_over_budget {
+        return Next::Stop(StopReason::RetryBudget);
     }
     let backoff = now + backoff(policy, ended.class.outcome, ended.attempt, jitter_sample);
     let at = [ended.open_until, ended.asked_until]
@@ -167,6 +186,7 @@ mod tests {
             open_until: None,
             asked_until: None,
             deadline: NOW + Duration::from_secs(120),
+            is_over_budget: false,
         }
     }
 

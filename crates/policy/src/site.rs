@@ -14,6 +14,7 @@ use crate::budget::{Budget, Fit, Reservation, Stage};
 use crate::extension::Extensions;
 use crate::learned::Learned;
 use crate::rate::Window;
+use crate::retry_budget::RetryBudget;
 use crate::role::Role;
 use crate::time::BootInstant;
 use crate::windows::Windows;
@@ -50,6 +51,8 @@ pub struct Site {
     touched: bool,
     /// What was learned of the host's limits, where there is something.
     learned: Option<Box<Learned>>,
+    /// What retries have spent.
+    retries: RetryBudget,
     /// What later versions add.
     extensions: Extensions,
 }
@@ -91,7 +94,7 @@ impl Site {
             for cost in ask.costs {
                 self.budgets[cost.budget].spend(cost.weight, now);
             }
-            let clean = self.breaker.failures() == 0;
+            let clean = self.breaker.failures() == 0 && self.retries.spent() == 0;
             let permit = Permit {
                 id: self.fresh_id(),
                 generation: self.breaker.generation(),

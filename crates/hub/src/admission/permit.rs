@@ -102,6 +102,15 @@ impl PermitState {
     }
 }
 
+/// What the end of an attempt means for the next one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Consequence {
+    /// The end of the block in force.
+    pub(crate) open_until: Option<BootInstant>,
+    /// The site's budget for retries is used up.
+    pub(crate) retry_refused: bool,
+}
+
 impl HeldPermit {
     pub(super) fn new(lane: Lane, terms: Terms, permit: Permit, slots: Slots) -> Self {
         let leased = permit.probe || lane.has_shared_slots();
@@ -147,20 +156,22 @@ impl HeldPermit {
         }
     }
 
-    /// The attempt has ended: reports it to the breaker and frees the slots. Returns the end of the
-    /// block in force.
-    pub(crate) async fn settle(&self, report: &Report, track: &Track) -> Option<BootInstant> {
+    /// The attempt has ended: reports it to the breaker and frees the slots.
+    pub(crate) async fn settle(&self, report: &Report, track: &Track) -> Consequence {
         let state = &self.0;
         if !state.is_first_to_settle() {
-            return None;
+            return Consequence::default();
         }
         let handle = &state.lane.site.handle;
         let settled = state.with_ask(|ask| handle.settle(ask, &state.permit, report));
         *state.slots.lock() = None;
         let settled = settled.await.unwrap_or_default();
-        let open_until = settled.open_until;
+        let consequence = Consequence {
+            open_until: settled.open_until,
+            retry_refused: settled.retry_refused,
+        };
         state.spread(settled, track);
-        open_until
+        consequence
     }
 }
 

@@ -9,7 +9,7 @@ use docstokg_policy::classify::Outcome;
 use docstokg_policy::site::{Refusal, Report};
 use docstokg_stores::StoreError;
 
-use super::{AdmissionContext, HeldPermit, Lane, PermitState, Terms, Waits};
+use super::{AdmissionContext, Consequence, HeldPermit, Lane, PermitState, Terms, Waits};
 use crate::clock::BootInstant;
 use crate::error::RefusedBy;
 use crate::journey::Track;
@@ -143,11 +143,11 @@ impl Permits {
         give_back([self.resolver, self.network]);
     }
 
-    /// Reports the end of the attempt. Returns the end of the block in force.
-    pub(crate) async fn settle(self, ending: Ending, track: &Track) -> Option<BootInstant> {
+    /// Reports the end of the attempt.
+    pub(crate) async fn settle(self, ending: Ending, track: &Track) -> Consequence {
         let report = match ending {
             // Only an answer, or the next attempt, shows the state of the origin.
-            Ending::Unknown => return None,
+            Ending::Unknown => return Consequence::default(),
             Ending::Local(report) => {
                 if let Some(network) = &self.network {
                     return network.settle(&report, track).await;
@@ -161,15 +161,16 @@ impl Permits {
                 report
             }
         };
-        let open_until = self.site.settle(&report, track).await;
+        let consequence = self.site.settle(&report, track).await;
         if let Some(resolver) = &self.resolver {
             let report = Report {
                 retry_after: None,
+                wants_retry: false,
                 ..report
             };
             resolver.settle(&report, track).await;
         }
-        open_until
+        consequence
     }
 
     /// The headers of a streamed answer are there: the origin was reached, and the rest is settled
@@ -188,5 +189,6 @@ const fn reached(sent: BootInstant) -> Report {
         outcome: Outcome::Success,
         retry_after: None,
         sent,
+        wants_retry: false,
     }
 }

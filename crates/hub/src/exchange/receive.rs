@@ -14,6 +14,7 @@ use http::{StatusCode, Version};
 
 use super::delivery::{Delivered, Delivery, PREVIEW_BYTES, UnreadAnswer};
 use super::{Departure, Exchanged, Finish, Leg, Received};
+use crate::admission::Consequence;
 use crate::body::{BodyError, BodyReader, ReadLimits};
 use crate::clock::{BootInstant, before};
 use crate::error::ErrorKind;
@@ -48,7 +49,7 @@ struct Judged {
     class: Class,
     retry_after: Option<Duration>,
     /// The end of the block in force, where the attempt is settled already.
-    open_until: Option<BootInstant>,
+    consequence: Consequence,
     answered: BootInstant,
 }
 
@@ -86,7 +87,8 @@ impl Inner {
             };
             leg.delivery.receive(self, answer, prepared).await
         } else {
-            self.preview(&mut reader, judged.open_until).await
+            self.preview(&mut reader, judged.consequence.open_until)
+                .await
         };
         if !(D::STREAMS && wanted) {
             track.journey.body_time = self.runtime.boot().since(judged.answered);
@@ -162,7 +164,7 @@ impl Inner {
             took: answered.since(sent),
             retry_after,
         });
-        let mut open_until = None;
+        let mut consequence = Consequence::default();
         if retry_after.is_some() && matches!(class.outcome, Outcome::Failure | Outcome::Throttled) {
             permit.state().note_block();
             // All other requests have to know now: the body of such an answer may take as long as
@@ -171,8 +173,9 @@ impl Inner {
                 outcome: class.outcome,
                 retry_after,
                 sent,
+                wants_retry: self.wants_retry(leg, class, track.journey.attempts),
             };
-            open_until = permit.settle(&report, track).await;
+            consequence = permit.settle(&report, track).await;
         } else {
             permit.settle_headers(class.outcome, track).await;
         }
@@ -181,7 +184,7 @@ impl Inner {
             head,
             class,
             retry_after,
-            open_until,
+            consequence,
             answered,
         }
     }
@@ -224,7 +227,7 @@ impl Judged {
             preview,
             class: self.class,
             retry_after: self.retry_after.map(left),
-            open_until: self.open_until,
+            consequence: self.consequence,
         })
     }
 }

@@ -58,7 +58,11 @@ impl Learner {
             // A window that refuses nothing for a while may admit more: one is tried.
             let moved = self.search_moved.max(self.resumed.unwrap_or(now));
             let is_quiet = now - moved >= SEARCH_QUIET * window.clamp(1.0, 2.0);
-            let more = if is_quiet && search.fresh < 2 { (SEARCH_STEP * n).max(1.0) } else { 0.0 };
+            let more = if is_quiet && search.fresh < 2 {
+                (SEARCH_STEP * n).max(1.0)
+            } else {
+                0.0
+            };
             return self.pace(n + more, window).next(&self.log, now);
         }
         // A long window is filled at once and exceeded by one: waiting for it would take longer

@@ -47,8 +47,9 @@ impl Site {
             }
         }
         let teaches = self.note_sent(ask, id, now);
+        let earns = self.retries.spent() > 0;
         let breaker = self.breaker_for(ask);
-        let clean = !breaker.has_tripped() && breaker.failures() == 0 && !teaches;
+        let clean = !breaker.has_tripped() && breaker.failures() == 0 && !teaches && !earns;
         Permit {
             id,
             generation: admitted.generation,

@@ -22,6 +22,8 @@ pub struct Settled {
     pub wakes: bool,
     /// Whether the first of those that wait should ask again: the answer may have been waited for.
     pub calls_next: bool,
+    /// The retry that the request wants is beyond the budget of the site.
+    pub retry_refused: bool,
     /// The limit of the host that the answer confirmed.
     pub learned: Option<Confirmed>,
 }
@@ -35,6 +37,8 @@ pub struct Report {
     pub retry_after: Option<Duration>,
     /// When the request was sent.
     pub sent: BootInstant,
+    /// Whether the request would be sent again, so that the retry has to be paid for.
+    pub wants_retry: bool,
 }
 
 /// The condition of the breakers of a site: what a heartbeat returns from a shared store.
@@ -129,6 +133,7 @@ impl Site {
         for cost in ask.costs.iter().filter(|cost| cost.slots.is_some()) {
             self.budgets[cost.budget].free_slot(permit.id);
         }
+        let retry_refused = !self.retries.settle(report.outcome, report.wants_retry, now);
         let learned = self.learn_from(ask, permit, report, now);
         let throttle_wait = self.learned_wait(ask, now);
         let breaker = self.breaker_for(ask);
@@ -167,6 +172,7 @@ impl Site {
         Settled {
             wakes: released || transition.is_some(),
             calls_next: self.learned.is_some(),
+            retry_refused,
             transition,
             open_until,
             adjusted,

@@ -11,12 +11,15 @@ use crate::breaker::{Breaker, BreakerPolicy};
 use crate::budget::Budget;
 use crate::extension::Extensions;
 use crate::learned::LearnPolicy;
+use crate::retry_budget::RetryBudget;
 use crate::role::Role;
 use crate::time::BootInstant;
 use crate::windows::Windows;
 
 /// The tag of what was learned among the extensions.
 const LEARNED: u8 = 1;
+/// The tag of what retries have spent.
+const RETRIES: u8 = 3;
 
 /// A question that owns its parts, for stores that answer it on another thread or machine.
 #[derive(Clone, Debug)]
@@ -135,14 +138,29 @@ impl Site {
         (self.breaker, self.isolated) = (breaker, boxed(isolated));
     }
 
+    /// Returns what retries have spent.
+    #[must_use]
+    pub fn retries(&self) -> RetryBudget {
+        self.retries
+    }
+
+    /// Replaces what retries have spent by what a store knows.
+    pub fn set_retries(&mut self, retries: RetryBudget) {
+        self.retries = retries;
+    }
+
     /// Returns what was added to the site after the first layout of the stores.
     #[must_use]
     pub fn extensions(&self) -> Cow<'_, Extensions> {
-        let Some(learned) = &self.learned else {
+        if self.learned.is_none() && self.retries.spent() == 0 {
             return Cow::Borrowed(&self.extensions);
-        };
+        }
         let mut extensions = self.extensions.clone();
-        extensions.set(LEARNED, postcard::to_allocvec(&**learned).ok());
+        let learned = self.learned.as_ref();
+        let learned = learned.and_then(|learned| postcard::to_allocvec(&**learned).ok());
+        extensions.set(LEARNED, learned);
+        let retries = postcard::to_allocvec(&self.retries).ok();
+        extensions.set(RETRIES, retries.filter(|_| self.retries.spent() > 0));
         Cow::Owned(extensions)
     }
 
@@ -152,6 +170,9 @@ impl Site {
         let learned = extensions.get(LEARNED).map(postcard::from_bytes);
         self.learned = learned.and_then(Result::ok).map(Box::new);
         extensions.set(LEARNED, None);
+        let retries = extensions.get(RETRIES).map(postcard::from_bytes);
+        self.retries = retries.and_then(Result::ok).unwrap_or_default();
+        extensions.set(RETRIES, None);
         self.extensions = extensions;
     }
 
@@ -195,6 +216,7 @@ impl Site {
         if let Some(learned) = &mut self.learned {
             learned.rebase(shift);
         }
+        self.retries.rebase(shift);
         self.touched = true;
     }
 }

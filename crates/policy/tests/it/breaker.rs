@@ -90,6 +90,7 @@ fn fail(site: &mut Site, policy: &BreakerPolicy, now: BootInstant) {
             outcome: Outcome::Failure,
             retry_after: None,
             sent: now,
+            wants_retry: false,
         },
         now,
     );
@@ -123,6 +124,7 @@ fn repeated_opens_last_longer_up_to_the_ceiling_and_a_quiet_time_forgets_them() 
             outcome: Outcome::Success,
             retry_after: None,
             sent: now,
+            wants_retry: false,
         },
         now,
     );
@@ -158,6 +160,7 @@ fn a_server_that_asks_for_more_than_the_reset_teaches_it() {
             outcome: Outcome::Throttled,
             retry_after: Some(Duration::from_secs(2)),
             sent: now,
+            wants_retry: false,
         };
         site.settle(&question, &permit, &report, now);
         now += Duration::from_secs(60);
@@ -172,6 +175,7 @@ fn a_server_that_asks_for_more_than_the_reset_teaches_it() {
             outcome: Outcome::Success,
             retry_after: None,
             sent: now,
+            wants_retry: false,
         },
         now,
     );
@@ -221,6 +225,7 @@ fn success_of_a_request_sent_before_a_block_does_not_clear_it() {
             outcome: Outcome::Success,
             retry_after: None,
             sent: at(0),
+            wants_retry: false,
         },
         at(20),
     );
@@ -268,6 +273,7 @@ fn throttling_of_one_congestion_counts_once_where_the_rate_adapts() {
                 outcome: Outcome::Throttled,
                 retry_after: None,
                 sent: at(0),
+                wants_retry: false,
             },
             at(10),
         );

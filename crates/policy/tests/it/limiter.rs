@@ -253,6 +253,7 @@ fn the_multiplier_stretches_pacing_windows_and_leaves_quotas() {
                 outcome: Outcome::Throttled,
                 retry_after: None,
                 sent: now,
+                wants_retry: false,
             },
             now,
         );

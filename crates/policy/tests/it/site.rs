@@ -22,6 +22,7 @@ fn half_open() -> Site {
         outcome: Outcome::Throttled,
         retry_after: Some(ms(500)),
         sent: at(1_000),
+        wants_retry: false,
     };
     site.settle(&ask(&costs, &policy), &permit, &report, at(1_000));
     site
@@ -147,6 +148,7 @@ fn an_isolated_role_opens_only_its_own_breaker() {
                 outcome: Outcome::Failure,
                 retry_after: None,
                 sent: at(0),
+                wants_retry: false,
             },
             at(0),
         );

@@ -203,7 +203,8 @@ impl SiteHandle for RedisSite {
             .flag(permit.probe)
             .outcome(report.outcome);
         call.optional(report.retry_after)
-            .length(self.server().clock.boot().since(report.sent));
+            .length(self.server().clock.boot().since(report.sent))
+            .flag(report.wants_retry);
         self.run(call, Reply::settled, |_| ())
     }
 

@@ -2,6 +2,7 @@
 
 use docstokg_policy::breaker::{Breaker, OpenReason};
 use docstokg_policy::budget::{Budget, History};
+use docstokg_policy::retry_budget::RetryBudget;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::Site;
 use redis::Value as Redis;
@@ -50,8 +51,16 @@ pub(super) fn read(reply: &Reply, names: &[String]) -> Result<SiteView, Malforme
     let isolated = isolated
         .map(|(role, own)| Ok((role, breaker_of(own)?)))
         .collect::<Result<_, Malformed>>()?;
+    let mut site = Site::from_parts(breaker_of(&state["b"])?, isolated, budgets);
+    let spent = state["r"]["s"].as_f64().unwrap_or(0.0);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a budget for retries is at most a hundred"
+    )]
+    site.set_retries(RetryBudget::new(spent as u16, now));
     Ok(SiteView {
-        site: Site::from_parts(breaker_of(&state["b"])?, isolated, budgets),
+        site,
         budgets: order,
         now,
     })

@@ -106,6 +106,7 @@ impl Client {
             outcome,
             retry_after: None,
             sent: permit.at,
+            wants_retry: false,
         };
         arrive(
             self.site

@@ -155,6 +155,7 @@ impl Model {
             outcome,
             retry_after,
             sent: permit.at,
+            wants_retry: false,
         };
         self.site.settle(&question, &permit, &report, self.now);
         if let Some(asked) = retry_after {

@@ -77,6 +77,7 @@ fn report(outcome: Outcome, permit: &Permit) -> Report {
         outcome,
         retry_after: None,
         sent: permit.at,
+        wants_retry: false,
     }
 }
 

@@ -217,6 +217,7 @@ fn shared_slots_are_taken_in_the_order_of_positions() {
         outcome: docstokg_policy::classify::Outcome::Success,
         retry_after: None,
         sent: at(0),
+        wants_retry: false,
     };
     site.settle(&question, &permit, &report, at(10));
     assert!(

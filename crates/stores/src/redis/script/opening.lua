@@ -60,7 +60,7 @@ local KEEP = 33 * 86400
 local KINDS, LOGGED = 4, 128
 local EXACT_LIMIT, COARSE_BUCKETS = 4096, 1024
 local GRACE, OVERDUE, PACING, FORGET_RATE, WAITS = 3000000, 100000, 60000000, 600000000, 8
-local SHORTEST_TURN, LONGEST_TURN, FITTED = 2000, 25000, 48
+local SHORTEST_TURN, LONGEST_TURN, FITTED, RETRY_COST = 2000, 25000, 48, 10
 
 local raw, site, log = call('GET', key), nil, nil
 local layout = raw and string.byte(raw)

@@ -1,5 +1,36 @@
 -- Questions and answers: Lua implementation of `site.rs`.
 
+-- The retry budget: Lua implementation of `retry_budget.rs`. `site.r` is what is spent (s) and since when
+-- time earns it back (a).
+
+local function spent_on_retries()
+  return site.r and site.r.s or 0
+end
+
+-- Takes in how an attempt ended. Returns whether it may be repeated, if it wants that.
+local function settle_retries(outcome, wants_retry)
+  local budget = site.r or { s = 0, a = 0 }
+  if budget.s > 0 then
+    local minutes = math.floor(math.max(now - budget.a, 0) / 60000000)
+    budget.s = math.max(budget.s - math.min(minutes * RETRY_COST, 65535), 0)
+    budget.a = budget.a + minutes * 60000000
+  end
+  local may, cost = true, 0
+  if outcome == 'success' then
+    budget.s = math.max(budget.s - 2, 0)
+  elseif wants_retry then
+    if outcome == 'failure' then cost = RETRY_COST end
+    if outcome == 'throttled' then cost = RETRY_COST / 2 end
+    may = budget.s + cost <= 10 * RETRY_COST
+    if may then
+      if budget.s == 0 then budget.a = now end
+      budget.s = budget.s + cost
+    end
+  end
+  if site.r or budget.s > 0 then site.r = budget end
+  return may
+end
+
 -- A length from now on, or forever.
 local function instant(length)
   if length >= FAR then return FAR end
@@ -263,7 +294,7 @@ local function permit(ask, waited)
     end
   end
   local breaker = breaker_for(ask)
-  return id, not breaker.t and breaker.f == 0
+  return id, not breaker.t and breaker.f == 0 and spent_on_retries() == 0
 end
 
 -- Returns the refusal of a tripped breaker, or nil and from when on a probe may go.
@@ -364,7 +395,7 @@ local function save(who)
   if site.b.t then keep = keep + math.max(0, math.ceil((trip_until(site.b.t) - now) / 1000000)) end
   local snapshot, kinds = cmsgpack.pack(site), {}
   for index, known in ipairs(site.q) do kinds[index] = struct.pack('<c8I7B', known.k, plan(known.a)) end
-  local clean = site.b.f == 0 and 1 or 0
+  local clean = site.b.f == 0 and spent_on_retries() == 0 and 1 or 0
   local day, log_begins = math.floor(now / DAY), 76 + #snapshot
   local header = struct.pack('<BI2BI4I4', LAYOUT, day, clean, site.b.e, log_begins) .. table.concat(kinds)
   local after = header .. string.rep('\0', 76 - #header) .. snapshot

@@ -99,6 +99,7 @@ end
 
 function steps.settle()
   local id, generation, probe, outcome, asked, sent_ago = number(), number(), flag(), text(), number(), number()
+  local may_retry = settle_retries(outcome, flag())
   local ask = read_ask()
   local policy = ask.policy
   for _, cost in ipairs(ask.costs) do
@@ -123,7 +124,8 @@ function steps.settle()
     adjusted = observe(ask.costs[1].budget, ask.aimd, outcome == 'throttled')
   end
   save(ask.who)
-  local reply = { now, truth(released or transition), till, adjusted and 0 or -1 }
+  local wakes = truth(released or transition) + (may_retry and 0 or 2)
+  local reply = { now, wakes, till, adjusted and 0 or -1 }
   for index = 1, 3 do reply[4 + index] = adjusted and adjusted[index] or 0 end
   return add_transition(reply, transition)
 end

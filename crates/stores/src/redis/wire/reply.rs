@@ -266,7 +266,8 @@ impl Reply {
             ))
         };
         Ok(Settled {
-            wakes: self.flag(1)?,
+            wakes: self.int(1)? & 1 == 1,
+            retry_refused: self.int(1)? & 2 == 2,
             open_until: if self.int(2)? < 0 {
                 None
             } else {

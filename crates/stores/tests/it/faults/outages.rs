@@ -200,6 +200,7 @@ fn a_retry_after_of_an_outage_is_sent_when_the_store_is_back() {
         outcome: Outcome::Throttled,
         retry_after: Some(Duration::from_secs(600)),
         sent: permit.at,
+        wants_retry: false,
     };
     arrive(
         client

@@ -189,6 +189,7 @@ impl World {
                     outcome: OUTCOMES[outcome],
                     retry_after: retry_after_ms.map(Duration::from_millis),
                     sent: self.permits[which].0.at,
+                    wants_retry: percent % 3 > 0,
                 };
                 self.settle(which, &report, f64::from(percent) / 100.0)?;
             }
@@ -389,5 +390,6 @@ fn state(site: &Site) -> Value {
         .iter()
         .map(|budget| json!([budget, budget.history()]))
         .collect();
-    json!({ "breaker": breaker, "isolated": isolated, "budgets": budgets })
+    let retries = site.retries();
+    json!({ "breaker": breaker, "isolated": isolated, "budgets": budgets, "retries": retries.spent() })
 }

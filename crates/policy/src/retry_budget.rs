@@ -1,0 +1,163 @@
+//! The retry budget of a site: retries of all processes together stay a share of the requests that
+//! succeed.
+//!
+//! A failing origin must not get more load than a healthy one. The first few retries are free; then
+//! each has to be earned by successes. A retry after a throttling answer costs half, because the
+//! origin is up and says so.
+
+use serde::{Deserialize, Serialize};
+
+use crate::classify::Outcome;
+use crate::time::{BootInstant, micros};
+
+/// What a retry after a transient fault costs.
+const TRANSIENT: u16 = 10;
+/// What a retry after a throttling answer costs.
+const THROTTLED: u16 = 5;
+/// How much may be spent in advance: ten retries.
+const FREE: u16 = 10 * TRANSIENT;
+/// What a success earns: a fifth of a retry.
+const EARNED: u16 = 2;
+
+/// How long it takes until time alone earns a retry back, in microseconds.
+const FORGIVEN_AFTER: u64 = 60_000_000;
+
+/// How much of the budget is spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetryBudget {
+    spent: u16,
+    /// Since when time earns.
+    since: BootInstant,
+}
+
+impl RetryBudget {
+    /// Makes a budget of which so much is spent, and to which time adds from an instant on.
+    #[must_use]
+    pub const fn new(spent: u16, since: BootInstant) -> Self {
+        Self { spent, since }
+    }
+
+    /// Returns how much is spent: nothing while no retry has to be earned back.
+    #[must_use]
+    pub const fn spent(self) -> u16 {
+        self.spent
+    }
+
+    /// Takes in how an attempt ended. Returns whether it may be repeated, if it wants that.
+    pub fn settle(&mut self, outcome: Outcome, wants_retry: bool, now: BootInstant) -> bool {
+        self.forgive(now);
+        let cost = match outcome {
+            Outcome::Success => {
+                self.spent = self.spent.saturating_sub(EARNED);
+                return true;
+            }
+            Outcome::Neutral => 0,
+            Outcome::Failure => TRANSIENT,
+            Outcome::Throttled => THROTTLED,
+        };
+        if !wants_retry {
+            return true;
+        }
+        let may = self.spent.saturating_add(cost) <= FREE;
+        if may {
+            if self.spent == 0 {
+                self.since = now;
+            }
+            self.spent += cost;
+        }
+        may
+    }
+
+    /// Earns a retry back for each minute that has passed.
+    fn forgive(&mut self, now: BootInstant) {
+        if self.spent == 0 {
+            return;
+        }
+        let minutes = micros(now.since(self.since)) / FORGIVEN_AFTER;
+        let earned = u16::try_from(minutes)
+            .unwrap_or(u16::MAX)
+            .saturating_mul(TRANSIENT);
+        self.spent = self.spent.saturating_sub(earned);
+        self.since = self.since.plus_micros(minutes * FORGIVEN_AFTER);
+    }
+
+    /// Moves its instant to the clock of the current boot of the machine.
+    pub(crate) fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant) {
+        self.since = shift(self.since);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOW: BootInstant = BootInstant::from_micros(1_000_000_000);
+
+    /// Sends `offered` requests with up to three retries each to an origin that fails as `fails`
+    /// says, and returns how many it got.
+    fn load(offered: u32, mut fails: impl FnMut(u32) -> Outcome) -> u32 {
+        let mut budget = RetryBudget::default();
+        let mut sent = 0;
+        for _ in 0..offered {
+            for attempt in 1..=4 {
+                sent += 1;
+                let outcome = fails(sent);
+                let may = budget.settle(outcome, attempt < 4, NOW);
+                if outcome == Outcome::Success || !may {
+                    break;
+                }
+            }
+        }
+        sent
+    }
+
+    #[test]
+    fn an_origin_that_is_down_gets_ten_retries_in_all() {
+        assert_eq!(load(100, |_| Outcome::Failure), 110);
+        assert_eq!(load(100, |_| Outcome::Throttled), 120);
+        assert_eq!(load(100, |_| Outcome::Success), 100);
+    }
+
+    #[test]
+    fn time_earns_a_retry_a_minute() {
+        let mut budget = RetryBudget::default();
+        while budget.settle(Outcome::Failure, true, NOW) {}
+        let later = NOW.plus_micros(125_000_000);
+        let may = [(); 3].map(|()| budget.settle(Outcome::Failure, true, later));
+        assert_eq!(may, [true, true, false]);
+    }
+
+    #[test]
+    fn a_few_failures_among_successes_are_always_repeated() {
+        // One in ten fails and is repeated: less than successes earn.
+        let sent = load(1_000, |sent| match sent % 11 {
+            0 => Outcome::Failure,
+            _ => Outcome::Success,
+        });
+        assert_eq!(sent, 1_099);
+    }
+
+    proptest! {
+        #[test]
+        fn retries_never_exceed_a_fifth_of_the_successes_beyond_the_free_ones(
+            outcomes in proptest::collection::vec((0..4u8, any::<bool>()), 1..2_000),
+        ) {
+            let (mut budget, mut retries, mut successes) = (RetryBudget::default(), 0, 0);
+            for (outcome, wants) in outcomes {
+                let outcome = [
+                    Outcome::Success,
+                    Outcome::Failure,
+                    Outcome::Throttled,
+                    Outcome::Neutral,
+                ][usize::from(outcome)];
+                let may = budget.settle(outcome, wants, NOW);
+                successes += u32::from(outcome == Outcome::Success);
+                retries += u32::from(outcome == Outcome::Failure && wants && may);
+                prop_assert!(retries <= 10 + successes / 5);
+                prop_assert!(budget.spent() <= FREE);
+            }
+        }
+    }
+}
