@@ -25,6 +25,9 @@ pub(crate) const RETRY_WAIT: Duration = Duration::from_secs(5);
 /// How long to stay away when a host is half-open and its probes are out.
 pub(crate) const PROBES_OUT: Duration = Duration::from_secs(1);
 
+/// What a user can do about a robots.txt that cannot be read, and never will be.
+pub(crate) const ROBOTS_OVERRIDE: &str = "--ignore-robots requests it all the same";
+
 /// Asks through the hub.
 #[derive(Clone)]
 pub struct HubWeb {
@@ -156,6 +159,9 @@ fn web_error(error: &FetchError) -> WebError {
             until_ms_from_now: Some(millis(*wait)),
             breaker: true,
             text,
+        },
+        ErrorKind::RobotsUnread { retry_in: None, .. } => WebError::RobotsUnread {
+            text: format!("{text}; {ROBOTS_OVERRIDE}"),
         },
         ErrorKind::RateLimited(refused) => WebError::Refused {
             until_ms_from_now: Some(millis(refused.cooldown_remaining)),

@@ -176,6 +176,12 @@ pub enum WebError {
         /// What happened.
         text: String,
     },
+    /// The site's robots.txt cannot be read, and waiting does not help.
+    #[error("{text}")]
+    RobotsUnread {
+        /// What happened.
+        text: String,
+    },
     /// This machine has no network for now.
     #[error("{text}")]
     Offline {
