@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use docstokg_stores::private;
 use parking_lot::Mutex;
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -164,6 +165,10 @@ impl Queue {
 
 fn open_database(path: &Path, reasons: &[Respelling]) -> Result<Connection, QueueError> {
     let failed = |error| failure(path, &error);
+    private::refuse_link(path).map_err(|error| QueueError::Sqlite {
+        path: path.display().to_string(),
+        why: format!("{error}; remove the link, or choose another --out"),
+    })?;
     let mut database = Connection::open(path).map_err(failed)?;
     database
         .busy_timeout(Duration::from_secs(10))

@@ -8,7 +8,9 @@
 mod download;
 mod inspect;
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, value_parser};
 use docstokg_hub::policy::role::Role;
@@ -185,7 +187,7 @@ impl Global {
                 .map_err(|error| Failure::Usage(format!("--connect-to: {error}")))
         });
         let certificates = self.cacert.iter().map(|path| {
-            std::fs::read(path).map_err(|error| {
+            bounded_file(path).map_err(|error| {
                 Failure::Usage(format!(
                     "--cacert: {} cannot be read: {error}",
                     path.display()
@@ -198,4 +200,22 @@ impl Global {
             ..WireOptions::default()
         })
     }
+}
+
+/// The largest file of certificates that is read; those of operating systems have 250 KiB.
+const MAX_CERTIFICATES_BYTES: u64 = 16 << 20;
+
+/// Reads a file that the user names. A device has no size that could be asked for beforehand.
+fn bounded_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(MAX_CERTIFICATES_BYTES + 1)
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_CERTIFICATES_BYTES {
+        return Err(io::Error::other(format!(
+            "it is larger than {} MiB, which no file of certificates is",
+            MAX_CERTIFICATES_BYTES >> 20
+        )));
+    }
+    Ok(bytes)
 }

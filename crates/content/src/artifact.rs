@@ -86,6 +86,9 @@ impl Fetcher {
         staging: &Path,
         requests: &Arc<RequestGroup>,
     ) -> Fetched {
+        if let Some(blocked) = blocked(staging) {
+            return blocked;
+        }
         let location = candidate.location;
         if staging
             .file_name()
@@ -230,6 +233,24 @@ impl Fetcher {
         let text = head.headers.get(RETRY_AFTER)?.to_str().ok()?;
         parse_retry_after(text, None, self.runtime.wall())
     }
+}
+
+/// Names a directory that lies where a file is to be written: before anything is requested.
+fn blocked(staging: &Path) -> Option<Fetched> {
+    let mut part = staging.as_os_str().to_owned();
+    part.push(".part");
+    let path = [staging, Path::new(&part)]
+        .into_iter()
+        .find(|path| path.is_dir())?;
+    Some(nothing(Reason::PathBlocked, in_the_way(path), None))
+}
+
+/// Describes a directory where a file should be.
+pub(crate) fn in_the_way(path: &Path) -> String {
+    format!(
+        "{} is a directory, and its file has to be written there: move the directory away",
+        path.display()
+    )
 }
 
 /// Returns a file that was fetched to its end by a process that did not live to judge it.

@@ -18,8 +18,16 @@ pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
 
 /// Reads a page: as its header or its own head says, else as UTF-8, else as old pages are.
 pub(crate) fn page<'a>(bytes: &'a [u8], content_type: Option<&str>) -> Cow<'a, str> {
-    if let Ok(text) = std::str::from_utf8(bytes) {
-        return Cow::Borrowed(text);
+    match std::str::from_utf8(bytes) {
+        Ok(text) => return Cow::Borrowed(text),
+        // The page was cut within a character: what comes before it shows that it is UTF-8.
+        Err(error) if error.error_len().is_none() => {
+            let whole = &bytes[..error.valid_up_to()];
+            if !whole.is_ascii() {
+                return String::from_utf8_lossy(whole);
+            }
+        }
+        Err(_) => {}
     }
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(HEAD_BYTES)]).to_ascii_lowercase();
     let stated = content_type
@@ -53,6 +61,11 @@ mod tests {
         assert_eq!(
             page(b"<title>\xc9tude</title>", Some("text/html; charset=utf-8")),
             "<title>\u{c9}tude</title>"
+        );
+        assert_eq!(
+            page(&"\u{c9}tud\u{e9}".as_bytes()[..6], None),
+            "\u{c9}tud",
+            "cut within a character"
         );
         assert_eq!(
             page(b"\x93\xfa\x96\x7b", Some("text/html; charset=Shift_JIS")),

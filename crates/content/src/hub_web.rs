@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::site::RefusalReason;
 use docstokg_hub::{
-    CookieJar, ErrorKind, FetchError, Hub, RateWait, Request, RequestGroup, RobotsPolicy,
+    CookieJar, ErrorKind, FetchError, Head, Hub, RateWait, Request, RequestGroup, RobotsPolicy,
+    SpooledBody,
 };
 use docstokg_policy::role::Role;
 
@@ -24,6 +26,9 @@ pub(crate) const RETRY_WAIT: Duration = Duration::from_secs(5);
 
 /// How long to stay away when a host is half-open and its probes are out.
 pub(crate) const PROBES_OUT: Duration = Duration::from_secs(1);
+
+/// What a user can do about a robots.txt that cannot be read, and never will be.
+pub(crate) const ROBOTS_OVERRIDE: &str = "--ignore-robots requests it all the same";
 
 /// Asks through the hub.
 #[derive(Clone)]
@@ -102,20 +107,32 @@ impl Web for HubWeb {
             for (name, value) in ask.secret_headers {
                 request = request.secret_header(name, value);
             }
-            match self.hub.fetch(request).await {
-                Ok(answer) => Ok(Answer {
-                    status: answer.head.status,
-                    headers: answer.head.headers,
-                    body: answer.body,
-                    url: answer.head.url,
-                }),
-                Err(error) => {
-                    let is_cancelled = matches!(error.kind, ErrorKind::Cancelled { .. });
-                    self.was_cancelled.fetch_or(is_cancelled, Ordering::AcqRel);
-                    Err(web_error(&error))
-                }
-            }
+            let answered = if let Some(keep) = ask.keep_in_memory {
+                let spooled = self.hub.fetch_spooled(request, keep).await;
+                spooled.map(|spooled| {
+                    let beginning = spooled.body.beginning().clone();
+                    answer(spooled.head, beginning, Some(spooled.body))
+                })
+            } else {
+                let fetched = self.hub.fetch(request).await;
+                fetched.map(|fetched| answer(fetched.head, fetched.body, None))
+            };
+            answered.map_err(|error| {
+                let is_cancelled = matches!(error.kind, ErrorKind::Cancelled { .. });
+                self.was_cancelled.fetch_or(is_cancelled, Ordering::AcqRel);
+                web_error(&error)
+            })
         })
+    }
+}
+
+fn answer(head: Head, body: Bytes, spooled: Option<SpooledBody>) -> Answer {
+    Answer {
+        status: head.status,
+        headers: head.headers,
+        body,
+        spooled: spooled.map(Arc::new),
+        url: head.url,
     }
 }
 
@@ -156,6 +173,9 @@ fn web_error(error: &FetchError) -> WebError {
             until_ms_from_now: Some(millis(*wait)),
             breaker: true,
             text,
+        },
+        ErrorKind::RobotsUnread { retry_in: None, .. } => WebError::RobotsUnread {
+            text: format!("{text}; {ROBOTS_OVERRIDE}"),
         },
         ErrorKind::RateLimited(refused) => WebError::Refused {
             until_ms_from_now: Some(millis(refused.cooldown_remaining)),

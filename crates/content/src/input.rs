@@ -23,7 +23,7 @@ use fields::Row;
 use raw::{Raw, RawLines};
 use records::{Collector, Notation, Record};
 use serde_json::value::RawValue;
-use table::Table;
+use table::{Quotes, Table};
 
 /// Longest line, or CSV record, in bytes.
 const LINE_LIMIT_BYTES: usize = 64 * 1024;
@@ -89,6 +89,9 @@ pub struct BadLine {
 pub struct InputReader<R> {
     lines: RawLines<R>,
     shape: Shape,
+    /// A CSV record that is inside quotes at the end of a line is still inside them at the end of
+    /// the line of this number, where that is later.
+    open_through: u64,
 }
 
 impl BadLine {
@@ -128,6 +131,7 @@ impl<R: BufRead> InputReader<R> {
         Self {
             lines: RawLines::new(reader, LINE_LIMIT_BYTES),
             shape,
+            open_through: 0,
         }
     }
 
@@ -287,26 +291,44 @@ impl<R: BufRead> InputReader<R> {
         if first.trim_ascii_start().starts_with(b"#") {
             return None;
         }
-        let mut record = first.clone();
-        let mut taken = Vec::new();
-        while table.is_open(&record) {
-            match self.lines.next() {
+        if table.quotes_after(Quotes::Closed, &first) == Quotes::Closed {
+            return Some(Ok(first));
+        }
+        let (mut joined, mut length) = (0, first.len());
+        loop {
+            let line = match self.lines.peek(joined) {
                 Some(Ok(Raw::Line { number, bytes }))
-                    if record.len() + bytes.len() < LINE_LIMIT_BYTES
-                        && taken.len() < MOST_JOINED_LINES =>
+                    if length + bytes.len() < LINE_LIMIT_BYTES && joined < MOST_JOINED_LINES =>
                 {
-                    record.push(b'\n');
-                    record.extend_from_slice(&bytes);
-                    taken.push(Ok(Raw::Line { number, bytes }));
+                    (*number, bytes)
                 }
-                other => {
-                    taken.extend(other);
-                    self.lines.give_back(taken);
-                    return Some(Err(bad(number, &first, "a quoted field is not closed")));
-                }
+                _ => return Some(Err(bad(number, &first, "a quoted field is not closed"))),
+            };
+            joined += 1;
+            length += 1 + line.1.len();
+            // The state behind an open line is the same for every record that gets there: what one
+            // record found out about these lines, the next one need not read again.
+            if line.0 <= self.open_through {
+                continue;
+            }
+            if table.quotes_after(Quotes::Open, line.1) == Quotes::Closed {
+                break;
+            }
+            self.open_through = line.0;
+        }
+        Some(Ok(self.joined(first, joined)))
+    }
+
+    /// Takes lines off the list and appends them to a record.
+    fn joined(&mut self, first: Vec<u8>, count: usize) -> Vec<u8> {
+        let mut record = first;
+        for _ in 0..count {
+            if let Some(Ok(Raw::Line { bytes, .. })) = self.lines.next() {
+                record.push(b'\n');
+                record.extend_from_slice(&bytes);
             }
         }
-        Some(Ok(record))
+        record
     }
 }
 

@@ -5,6 +5,8 @@
 //! text count only where they name the work, because most PDF links of a page lead to other files.
 //! Pure: nothing is fetched here.
 
+use std::time::Duration;
+
 use http::HeaderMap;
 use scraper::{ElementRef, Html, Selector};
 use url::Url;
@@ -25,13 +27,22 @@ mod link_words;
 mod metas;
 mod own;
 mod platforms;
+mod processor;
 mod same_work;
 mod tree;
 
 use found::{Described, Found};
 use metas::{Meta, metas, next_hop};
 use own::Own;
+use processor::ProcessorDeadline;
 use same_work::{is_about_another, is_its_page, is_mentioned, is_version_of, states_another_doi};
+
+/// How many bytes of a page are worth keeping: what is read of it, in an encoding of two bytes for
+/// each letter, and some that show that there is more.
+pub(crate) const MAX_BYTES: u64 = 2 * bounds::LARGEST as u64 + 64;
+
+/// How much processor time a page may take until its last link is read.
+const TIME_LIMIT: Duration = Duration::from_millis(200);
 
 /// One candidate location that a page points to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +91,8 @@ impl Page {
 /// work that led there.
 #[must_use]
 pub fn extract(html: &str, page: &Url, headers: &HeaderMap, work: Option<&Work>) -> Page {
-    let (document, is_cut) = tree::build(html);
+    let deadline = ProcessorDeadline::after(TIME_LIMIT);
+    let (document, mut is_cut) = tree::build(html);
     let base = each(&document, "base[href]")
         .first()
         .and_then(|base| page.join(base.attr("href")?.trim()).ok())
@@ -108,7 +120,8 @@ pub fn extract(html: &str, page: &Url, headers: &HeaderMap, work: Option<&Work>)
     found.stated(&document, &metas);
     found.described(&document, headers, &linked_data);
     let states_pdf = found.has_pdf();
-    let links = anchors::collect(&document, &base, &own, states_pdf);
+    let links = anchors::collect(&document, &base, &own, states_pdf, deadline);
+    is_cut |= links.is_cut;
     for url in links.named {
         found.add(url.as_str(), Offers::Pdf, "anchor", states_pdf);
     }

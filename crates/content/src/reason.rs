@@ -57,6 +57,8 @@ pub enum Reason {
     PayloadTooLarge,
     /// The file is of a kind that is not wanted.
     DomainDisallowedMime,
+    /// A directory lies where the file has to be written.
+    PathBlocked,
     /// The host asked for fewer requests.
     RateLimited,
     /// The host is paused after failures.
@@ -86,7 +88,7 @@ pub enum Reason {
 }
 
 /// Every reason, with its word, the words of earlier versions and what it means for a person.
-const WORDS: [(Reason, &str, &[&str], &str); 33] = [
+const WORDS: [(Reason, &str, &[&str], &str); 34] = [
     (
         Reason::NotFound,
         "not_found",
@@ -196,6 +198,12 @@ const WORDS: [(Reason, &str, &[&str], &str); 33] = [
         "domain_disallowed_mime",
         &[],
         "only another kind of file",
+    ),
+    (
+        Reason::PathBlocked,
+        "path_blocked",
+        &[],
+        "a directory has the name of its file",
     ),
     (
         Reason::RateLimited,

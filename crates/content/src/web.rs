@@ -7,9 +7,12 @@
 
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use docstokg_hub::SpooledBody;
 use docstokg_policy::role::Role;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use url::Url;
@@ -42,6 +45,8 @@ pub struct Ask {
     pub secret_headers: Vec<(HeaderName, HeaderValue)>,
     /// The largest body accepted, in bytes; as configured when absent.
     pub max_body: Option<u64>,
+    /// How much of the body is kept in memory until it is read, in bytes; all of it when absent.
+    pub keep_in_memory: Option<usize>,
 }
 
 /// The largest answer of an API. A page of a hundred full records stays below half of it; answers
@@ -70,6 +75,7 @@ impl Ask {
             headers: HeaderMap::new(),
             secret_headers: Vec::new(),
             max_body: None,
+            keep_in_memory: None,
         }
     }
 
@@ -98,6 +104,14 @@ impl Ask {
     #[must_use]
     pub const fn max_body(mut self, bytes: u64) -> Self {
         self.max_body = Some(bytes);
+        self
+    }
+
+    /// Bounds how much of the body is in memory while it waits to be read: [`Answer::read`] gives
+    /// all of it.
+    #[must_use]
+    pub const fn keep_in_memory(mut self, bytes: usize) -> Self {
+        self.keep_in_memory = Some(bytes);
         self
     }
 }
@@ -136,13 +150,27 @@ pub struct Answer {
     pub status: StatusCode,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body, decoded.
+    /// The body, decoded; its beginning where the request asked to keep no more in memory.
     pub body: Bytes,
+    /// The whole body, where the request asked for that.
+    pub spooled: Option<Arc<SpooledBody>>,
     /// The URL that answered, after redirects.
     pub url: Url,
 }
 
 impl Answer {
+    /// Returns the first `most` bytes of the body. It may block to read them from a file.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(&self, most: u64) -> io::Result<Bytes> {
+        if let Some(spooled) = &self.spooled {
+            return spooled.read(most);
+        }
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        Ok(self.body.slice(..self.body.len().min(most)))
+    }
+
     /// Returns a header as text, where it is text.
     #[must_use]
     pub fn header(&self, name: &HeaderName) -> Option<&str> {
@@ -173,6 +201,12 @@ pub enum WebError {
     /// The site's robots.txt forbids it.
     #[error("{text}")]
     Disallowed {
+        /// What happened.
+        text: String,
+    },
+    /// The site's robots.txt cannot be read, and waiting does not help.
+    #[error("{text}")]
+    RobotsUnread {
         /// What happened.
         text: String,
     },

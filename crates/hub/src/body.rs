@@ -18,6 +18,9 @@ use crate::transport::{Body, SendError};
 /// For how long a body is decoded before others may run.
 const DECODE_SLICE: Duration = Duration::from_millis(2);
 
+/// How much is reserved for a body whose length is announced.
+const MAX_RESERVED: u64 = 8 << 20;
+
 /// Lets others run, once.
 async fn yield_now() {
     let mut yielded = false;
@@ -312,7 +315,12 @@ impl BodyReader {
         let Some(second) = self.next().await? else {
             return Ok(first);
         };
-        let mut all = Vec::with_capacity(first.len() + second.len());
+        // What is reserved and not written to takes no memory; a vector that grows leaves its
+        // earlier ones behind.
+        let announced = self.expected.filter(|_| self.decoder.is_none());
+        let announced = announced.unwrap_or(0).min(MAX_RESERVED).min(self.cap);
+        let announced = usize::try_from(announced).unwrap_or(0);
+        let mut all = Vec::with_capacity(announced.max(first.len() + second.len()));
         all.extend_from_slice(&first);
         all.extend_from_slice(&second);
         while let Some(piece) = self.next().await? {

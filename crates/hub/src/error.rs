@@ -152,7 +152,10 @@ pub enum ErrorKind {
         host: Host,
     },
     /// The robots.txt of the host cannot be read, so nothing is requested there for now.
-    #[error("the robots.txt of {host} cannot be read: {why}")]
+    #[error(
+        "the robots.txt of {host} cannot be read, so nothing is requested there{}: {why}",
+        if retry_in.is_some() { " for now" } else { "" }
+    )]
     RobotsUnread {
         /// The host.
         host: Host,
@@ -271,6 +274,9 @@ impl ErrorKind {
                  unavailable"
             }
             Self::Deadline { .. } => "--deadline SECONDS allows more time",
+            Self::Disallowed { .. } | Self::RobotsUnread { .. } => {
+                "without --obey-robots, robots.txt is not asked"
+            }
             Self::Fault {
                 fault: Fault::Tls, ..
             } => "--cacert FILE trusts a further certificate",

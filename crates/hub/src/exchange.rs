@@ -28,7 +28,7 @@ use crate::target::Target;
 use crate::transport::{Dial, Incoming, Outgoing, SendError};
 
 use delivery::Conclusion;
-pub(crate) use delivery::{Delivered, Delivery, ToMemory, ToStream};
+pub(crate) use delivery::{Delivered, Delivery, ToMemory, ToSpool, ToStream};
 
 /// One hop of a request, named and judged: what every attempt at it has in common.
 pub(crate) struct Leg<'a, D> {

@@ -22,12 +22,12 @@ use crate::config::{Config, Durability};
 use crate::download::{FileTarget, PartFile, Syncer};
 use crate::error::{ErrorKind, FetchError};
 use crate::event::Observer;
-use crate::exchange::{Delivered, ToMemory, ToStream};
+use crate::exchange::{Delivered, ToMemory, ToSpool, ToStream};
 use crate::fetch::Arrived;
 use crate::journey::{Journey, Track};
 use crate::process_pause::ProcessPauses;
 use crate::request::Request;
-use crate::response::{Downloaded, Response, Streamed};
+use crate::response::{Downloaded, Response, Spooled, Streamed};
 use crate::robots::RobotsCache;
 use crate::stream::BodyStream;
 use crate::transport::Transport;
@@ -72,6 +72,28 @@ impl Hub {
         let mut arrived = self.0.journey(&request, &ToMemory).await?;
         let (Delivered::Body(body) | Delivered::Preview(body)) = arrived.body;
         Ok(Response {
+            head: *arrived.head,
+            body,
+            journey: arrived.track.end(None),
+        })
+    }
+
+    /// Fetches as [`Hub::fetch`], and keeps no more than `keep` bytes of the body in memory: what is
+    /// longer goes to a file without a name. For bodies that wait until they are read.
+    ///
+    /// # Errors
+    /// As [`Hub::fetch`], and when that file cannot be written.
+    pub async fn fetch_spooled(
+        &self,
+        request: Request,
+        keep: usize,
+    ) -> Result<Spooled, FetchError> {
+        let mut arrived = self.0.journey(&request, &ToSpool { keep }).await?;
+        let body = match arrived.body {
+            Delivered::Body(body) => body,
+            Delivered::Preview(preview) => preview.into(),
+        };
+        Ok(Spooled {
             head: *arrived.head,
             body,
             journey: arrived.track.end(None),

@@ -44,6 +44,7 @@ mod referer;
 mod request;
 pub mod response;
 mod robots;
+mod spool;
 pub mod store;
 pub mod stream;
 mod target;
@@ -65,7 +66,8 @@ pub use hub::Hub;
 pub use journey::Journey;
 pub use redact::{redact, redact_text};
 pub use request::{Follow, IsFinal, Provenance, RateWait, Request, RobotsPolicy};
-pub use response::{Downloaded, Head, Response, SavedFile, Streamed};
+pub use response::{Downloaded, Head, Response, SavedFile, Spooled, Streamed};
+pub use spool::SpooledBody;
 pub use watch::HostWatch;
 
 /// The example of the README, compiled.

@@ -4,13 +4,14 @@
 //! become `***`; in the path, what follows such a name (`/token/…`, `;jsessionid=…`) and segments
 //! that look like a key: long, and of a mixture that words and identifiers do not have. A URL that
 //! is hidden too much is read once more in the run's own input; one that is hidden too little is a
-//! leak.
+//! leak. `code` and `nonce` are ordinary names, and one-time credentials only where a user signs in:
+//! they are hidden in URLs that look like that, and shown in all others.
 
 use url::Url;
 
 mod secret;
 
-use secret::{decoded, is_key, is_secret, is_secret_name};
+use secret::{Names, decoded, is_key};
 
 const HIDDEN: &str = "***";
 
@@ -25,12 +26,14 @@ pub fn redact(url: &Url) -> String {
         shown.push(':');
         shown.push_str(&port.to_string());
     }
-    redact_path(url.path(), &mut shown);
+    let pairs = url.query().unwrap_or_default().split(['&', ';']);
+    let names = Names::of(url.path(), &pairs);
+    redact_path(url.path(), names, &mut shown);
     if let Some(query) = url.query() {
         shown.push('?');
         for pair in query.split_inclusive(['&', ';']) {
             let end = pair.len() - usize::from(pair.ends_with(['&', ';']));
-            redact_pair(&pair[..end], &mut shown);
+            redact_pair(&pair[..end], names, &mut shown);
             shown.push_str(&pair[end..]);
         }
     }
@@ -43,6 +46,7 @@ pub fn redact(url: &Url) -> String {
 pub fn redact_text(text: &str) -> String {
     const ENDS: [char; 8] = [' ', '?', '&', ';', '#', ',', '"', '\''];
     let mut shown = String::with_capacity(text.len());
+    let names = Names::of(text, &text.split(ENDS));
     for piece in text.split_inclusive(ENDS) {
         let end = piece.len()
             - piece
@@ -57,7 +61,9 @@ pub fn redact_text(text: &str) -> String {
             .and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1)))
         {
             Some((scheme, host)) => shown.push_str(&format!("{scheme}://{HIDDEN}@{host}")),
-            None if word.contains('=') || word.contains('%') => redact_pair(word, &mut shown),
+            None if word.contains('=') || word.contains('%') => {
+                redact_pair(word, names, &mut shown);
+            }
             None => shown.push_str(word),
         }
         shown.push_str(rest);
@@ -65,7 +71,7 @@ pub fn redact_text(text: &str) -> String {
     shown
 }
 
-fn redact_path(path: &str, shown: &mut String) {
+fn redact_path(path: &str, names: Names, shown: &mut String) {
     let mut after_a_name = false;
     for (place, segment) in path.split('/').enumerate() {
         if place > 0 {
@@ -78,19 +84,19 @@ fn redact_path(path: &str, shown: &mut String) {
                 if place > 0 {
                     shown.push(';');
                 }
-                redact_pair(part, shown);
+                redact_pair(part, names, shown);
             }
         }
         // A title may end with such a word; a name that announces a secret is short.
-        after_a_name = segment.len() <= 24 && is_secret(segment);
+        after_a_name = segment.len() <= 24 && Names::Ordinary.is_secret(segment);
     }
 }
 
-fn redact_pair(pair: &str, shown: &mut String) {
+fn redact_pair(pair: &str, names: Names, shown: &mut String) {
     match pair.split_once('=').or_else(|| split_encoded(pair)) {
         Some((name, value))
             if !value.is_empty()
-                && (is_secret(name)
+                && (names.is_secret(name)
                     || is_key(value)
                     || hides_a_url(value)
                     || hides_a_pair(value)) =>
@@ -113,12 +119,12 @@ fn split_encoded(pair: &str) -> Option<(&str, &str)> {
 /// Returns whether a value holds pairs of its own, one of which is a secret.
 fn hides_a_pair(value: &str) -> bool {
     let value = decoded(value);
-    let mut pairs = value
-        .split(['&', ';', '?', '#', '~', ' '])
-        .filter_map(|pair| pair.split_once('='));
+    let pairs = value.split(['&', ';', '?', '#', '~', ' ']);
+    let names = Names::of(&value, &pairs);
+    let mut pairs = pairs.filter_map(|pair| pair.split_once('='));
     pairs.any(|(name, value)| {
-        !value.is_empty()
-            && (is_secret_name(name.rsplit(['/', ':']).next().unwrap_or(name)) || is_key(value))
+        let name = name.rsplit(['/', ':']).next().unwrap_or(name);
+        !value.is_empty() && (names.is_secret_name(name) || is_key(value))
     })
 }
 

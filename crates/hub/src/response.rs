@@ -8,6 +8,7 @@ use url::Url;
 
 use crate::download::Ends;
 use crate::journey::Journey;
+use crate::spool::SpooledBody;
 use crate::stream::BodyStream;
 
 /// The head of an answer: everything before its body.
@@ -30,6 +31,17 @@ pub struct Response {
     pub head: Head,
     /// The body, decoded.
     pub body: Bytes,
+    /// How it came about.
+    pub journey: Journey,
+}
+
+/// An answer whose body is in memory, or in a file without a name.
+#[derive(Debug)]
+pub struct Spooled {
+    /// Status, headers and URL.
+    pub head: Head,
+    /// The body, decoded.
+    pub body: SpooledBody,
     /// How it came about.
     pub journey: Journey,
 }

@@ -86,6 +86,20 @@ pub fn make_file(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Refuses a symbolic link where a database of this program lies: SQLite follows it, and would make
+/// or change a file wherever it leads.
+///
+/// # Errors
+/// It is a link.
+pub fn refuse_link(path: &Path) -> io::Result<()> {
+    if std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+        return Err(io::Error::other(
+            "it is a symbolic link, and a database would be written wherever it leads",
+        ));
+    }
+    Ok(())
+}
+
 /// Returns whether other users may read or write a file: anyone, or a group that it is not shared
 /// with.
 #[must_use]
@@ -120,6 +134,18 @@ mod tests {
         make_directory(&new).expect("it is there");
         assert_eq!(mode(&new), 0o755);
         assert!(is_open_to_others(&new) && !is_open_to_others(&file));
+    }
+
+    #[test]
+    fn links_are_refused_whether_they_lead_somewhere_or_not() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (file, link) = (directory.path().join("file"), directory.path().join("link"));
+        std::os::unix::fs::symlink(&file, &link).expect("a link");
+        assert!(refuse_link(&link).is_err(), "it leads nowhere");
+        make_file(&file).expect("it is made");
+        assert!(refuse_link(&link).is_err(), "it leads to a file");
+        refuse_link(&file).expect("a file is no link");
+        refuse_link(&directory.path().join("none")).expect("nothing is no link");
     }
 
     #[test]

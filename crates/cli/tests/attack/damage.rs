@@ -298,7 +298,14 @@ fn links_lead_to_no_harm() {
     ];
     let (mut problems, mut cases) = (Vec::new(), 0);
     for (number, name) in some(names.to_vec(), 4).into_iter().enumerate() {
-        for (target, is_new) in [("", true), ("kept.txt", true), ("kept.txt", false)] {
+        let targets = [
+            ("", true),
+            ("kept.txt", true),
+            ("kept.txt", false),
+            ("not-there", true),
+            ("not-there", false),
+        ];
+        for (target, is_new) in targets {
             let run = format!("links-{number}-{target}-{is_new}");
             if is_new {
                 for part in ["out", "state"] {

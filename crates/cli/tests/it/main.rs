@@ -30,3 +30,5 @@ mod world;
 mod nginx;
 // Malicious answers, and odd ones.
 mod hostile;
+// Directories, links and files in the way of a run.
+mod obstacles;

@@ -79,6 +79,14 @@ const WRONG_USAGE: &[(&[&str], &str)] = &[
         &["--config", "/nonexistent.yaml", "config", "show"],
         "the file cannot be read",
     ),
+    (
+        &["--config", "/dev/zero", "config", "show"],
+        "/dev/zero:1: the file cannot be read: it is larger than 4 MiB",
+    ),
+    (
+        &["fetch", "http://a.example/", "--cacert", "/dev/zero"],
+        "/dev/zero cannot be read: it is larger than 16 MiB",
+    ),
 ];
 
 #[test]

@@ -126,28 +126,32 @@ impl Fetcher {
 
     /// Reads a page that came where a file was wanted for the locations that it names.
     async fn page(&self, candidate: &Candidate<'_>, head: &Head, path: &Path) -> Fetched {
-        let Ok(bytes) = beginning_of(path) else {
+        let (work, url, headers, path) = (
+            candidate.work.clone(),
+            head.url.clone(),
+            head.headers.clone(),
+            path.to_owned(),
+        );
+        // A page that waits for its turn waits on disk.
+        let read = run_blocking(move || {
+            let bytes = beginning_of(&path)?;
+            io::Result::Ok(landing_page::extract(
+                &charset::page(&bytes, content_type(&headers)),
+                &url,
+                &headers,
+                Some(&work),
+            ))
+        });
+        let Ok(page) = read
+            .await
+            .unwrap_or_else(|| Ok(landing_page::Page::default()))
+        else {
             return nothing(
                 Reason::HtmlOnly,
                 "the page cannot be read back".to_owned(),
                 None,
             );
         };
-        let (work, url, headers) = (
-            candidate.work.clone(),
-            head.url.clone(),
-            head.headers.clone(),
-        );
-        let page = run_blocking(move || {
-            landing_page::extract(
-                &charset::page(&bytes, content_type(&headers)),
-                &url,
-                &headers,
-                Some(&work),
-            )
-        })
-        .await
-        .unwrap_or_default();
         let found = landing_page::Page::places(
             page.candidates,
             &head.url,
@@ -175,10 +179,11 @@ impl Fetcher {
 
 /// Reads as much of a page as any page is read.
 fn beginning_of(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?
-        .take(landing::MAX_PAGE_BYTES)
-        .read_to_end(&mut bytes)?;
+    let file = File::open(path)?;
+    let length = file.metadata()?.len().min(landing_page::MAX_BYTES);
+    // With room for the read that finds the end: a vector that grows leaves its earlier ones behind.
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0) + 64);
+    file.take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

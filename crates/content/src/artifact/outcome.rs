@@ -10,7 +10,7 @@ use docstokg_hub::{ErrorKind, FetchError, Head, Refused, SavedFile};
 
 use crate::bot_challenge::BotChallenge;
 use crate::evidence::Evidence;
-use crate::hub_web::{PROBES_OUT, is_offline};
+use crate::hub_web::{PROBES_OUT, ROBOTS_OVERRIDE, is_offline};
 use crate::location::Location;
 use crate::reason::Reason;
 use crate::resolver::OFFLINE_RETRY_MS;
@@ -110,6 +110,10 @@ pub(super) fn failed(error: &FetchError) -> Fetched {
             retry_in: Some(wait),
             ..
         } => later(*wait, Reason::RobotsUnreachable),
+        ErrorKind::RobotsUnread { retry_in: None, .. } => {
+            let detail = format!("{detail}; {ROBOTS_OVERRIDE}");
+            nothing(Reason::RobotsUnreachable, detail, None)
+        }
         ErrorKind::Cancelled { .. } => Fetched::Cancelled,
         ErrorKind::Disallowed { .. } => nothing(Reason::RobotsDisallowed, detail, None),
         ErrorKind::File { source, path } => match source.kind() {

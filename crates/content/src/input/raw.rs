@@ -22,7 +22,8 @@ pub(super) struct RawLines<R> {
     reader: R,
     limit: usize,
     number: u64,
-    given_back: VecDeque<Read>,
+    /// Lines that were looked at and not taken yet.
+    ahead: VecDeque<Read>,
     ended: bool,
 }
 
@@ -32,16 +33,18 @@ impl<R: BufRead> RawLines<R> {
             reader,
             limit,
             number: 0,
-            given_back: VecDeque::new(),
+            ahead: VecDeque::new(),
             ended: false,
         }
     }
 
-    /// Puts lines back, to be read again before all others.
-    pub(super) fn give_back(&mut self, lines: Vec<Read>) {
-        for line in lines.into_iter().rev() {
-            self.given_back.push_front(line);
+    /// Returns a line that is still to come, without taking it: the next one is 0.
+    pub(super) fn peek(&mut self, index: usize) -> Option<&Read> {
+        while self.ahead.len() <= index {
+            let line = self.read_next()?;
+            self.ahead.push_back(line);
         }
+        self.ahead.get(index)
     }
 
     /// Tells whether the input has not been read yet and begins with a byte, white space left out.
@@ -64,12 +67,13 @@ impl<R: BufRead> RawLines<R> {
         Ok(bytes)
     }
 
-    /// Reads the next line; `None` at the end. An error of the reader is given once, then the input
-    /// has ended.
+    /// Returns the next line; `None` at the end. An error of the reader is given once, then the
+    /// input has ended.
     pub(super) fn next(&mut self) -> Option<Read> {
-        if let Some(line) = self.given_back.pop_front() {
-            return Some(line);
-        }
+        self.ahead.pop_front().or_else(|| self.read_next())
+    }
+
+    fn read_next(&mut self) -> Option<Read> {
         if self.ended {
             return None;
         }

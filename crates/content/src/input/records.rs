@@ -35,6 +35,8 @@ pub(super) struct Collector {
     text: String,
     begun_at: u64,
     depth: i64,
+    /// A brace or parenthesis of the record has come.
+    is_opened: bool,
 }
 
 /// A record, and the number of its first line.
@@ -53,6 +55,7 @@ impl Collector {
             text: String::new(),
             begun_at: 0,
             depth: 0,
+            is_opened: false,
         }
     }
 
@@ -67,14 +70,15 @@ impl Collector {
                 // Between records there may be anything.
                 return None;
             }
-            (self.begun_at, self.depth) = (number, 0);
+            (self.begun_at, self.depth, self.is_opened) = (number, 0, false);
         }
         self.text.push_str(line);
         self.text.push('\n');
         let is_ended = match self.notation {
             Notation::Bibtex => {
                 self.depth += braces(line);
-                self.depth <= 0 && self.text.contains(['{', '('])
+                self.is_opened |= line.contains(['{', '(']);
+                self.depth <= 0 && self.is_opened
             }
             Notation::Ris => tag(line).is_some_and(|(name, _)| name == "ER"),
         };

@@ -13,6 +13,13 @@ pub(super) struct Table {
     columns: Vec<Option<Field>>,
 }
 
+/// How a line of a record ends: within a quoted field that goes on in the next line, or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quotes {
+    Open,
+    Closed,
+}
+
 impl Table {
     /// Recognises a header: at least one of its columns can name a work, and nothing in it is an
     /// identifier itself.
@@ -49,11 +56,12 @@ impl Table {
         }
     }
 
-    /// Returns whether a record ends inside quotes. A quote opens a field only at its beginning.
-    pub(super) fn is_open(&self, record: &[u8]) -> bool {
-        let mut open = false;
-        let mut at_start = true;
-        for byte in record {
+    /// Reads a line of a record, and returns whether the record is inside quotes at its end.
+    /// `quotes` is how the line before it ended. A quote opens a field only at its beginning.
+    pub(super) fn quotes_after(&self, quotes: Quotes, line: &[u8]) -> Quotes {
+        let mut open = quotes == Quotes::Open;
+        let mut at_start = !open;
+        for byte in line {
             match byte {
                 b'"' if open => open = false,
                 // Behind a closed quote this is the second half of a doubled one, or dirt; both
@@ -64,7 +72,7 @@ impl Table {
             at_start =
                 !open && (*byte == self.separator || *byte == b'"' || (at_start && *byte == b' '));
         }
-        open
+        if open { Quotes::Open } else { Quotes::Closed }
     }
 
     /// Reads one record.

@@ -12,6 +12,7 @@ use super::blocks::{Block, Blocks, is_foreign_heading};
 use super::labels::{Label, is_other_file, is_other_name};
 use super::own::{Carries, Own};
 use super::platforms;
+use super::processor::ProcessorDeadline;
 use crate::titles;
 
 /// Most links taken from a page: an issue's table of contents has hundreds.
@@ -27,10 +28,15 @@ pub(super) struct Links {
     pub(super) doubtful: Option<(Url, bool)>,
     /// The one that is only labelled as the file; none where several are.
     pub(super) labelled: Option<Url>,
+    /// Not all links were looked at.
+    pub(super) is_cut: bool,
 }
 
 /// Most links that are looked at: no honest page has more.
 const MOST_LINKS: usize = 10_000;
+
+/// After how many links the time is looked at.
+const LINKS_AT_ONCE: usize = 64;
 
 /// A link as it stands on the page.
 struct Link<'a> {
@@ -42,10 +48,21 @@ struct Link<'a> {
 /// Collects the links of a page that may be the article's file.
 ///
 /// Where the page states a file, a link whose words are not those of a file is not taken for it.
-pub(super) fn collect(document: &Html, base: &Url, own: &Own, states_pdf: bool) -> Links {
+pub(super) fn collect(
+    document: &Html,
+    base: &Url,
+    own: &Own,
+    states_pdf: bool,
+    deadline: ProcessorDeadline,
+) -> Links {
     let mut collected = Collected::default();
     let mut blocks = Blocks::default();
-    for link in links(document).into_iter().take(MOST_LINKS) {
+    for (number, link) in links(document).into_iter().enumerate() {
+        let is_time_to_look = number % LINKS_AT_ONCE == LINKS_AT_ONCE - 1;
+        if number == MOST_LINKS || (is_time_to_look && deadline.is_over()) {
+            collected.is_cut = true;
+            break;
+        }
         let Ok(mut url) = base.join(link.target.trim()) else {
             continue;
         };
@@ -91,6 +108,7 @@ struct Collected {
     labelled: Vec<Url>,
     /// Links that are the file to a person, whatever their URL looks like.
     rivals: Vec<Url>,
+    is_cut: bool,
 }
 
 impl Collected {
@@ -124,10 +142,16 @@ impl Collected {
         let named = self.named.into_iter().map(|(_, url)| url);
         // Several files with the same label are a list, and nothing says which is the article's.
         let is_only = self.labelled.len() == 1 && self.rivals.is_empty();
+        // Where not all links were looked at, none is known to be the only one.
+        let is_cut = self.is_cut;
         Links {
             named: named.take(MOST_ANCHORS).collect(),
-            doubtful: self.doubtful.pop().filter(|_| self.doubtful.is_empty()),
-            labelled: self.labelled.pop().filter(|_| is_only),
+            doubtful: self
+                .doubtful
+                .pop()
+                .filter(|_| self.doubtful.is_empty() && !is_cut),
+            labelled: self.labelled.pop().filter(|_| is_only && !is_cut),
+            is_cut,
         }
     }
 }

@@ -7,7 +7,7 @@
 //! comes before them (the head with its metas, as a rule) is read all the same.
 
 /// The largest page that is read, in bytes.
-const LARGEST: usize = 2 << 20;
+pub(super) const LARGEST: usize = 2 << 20;
 /// How many elements may be open at once.
 const DEEPEST: usize = 400;
 /// How many formatting elements may be opened anew, all in all: each block opens all that are not
@@ -21,6 +21,9 @@ const MOST_ATTRIBUTES: usize = 200;
 const MOST_NODES: usize = 80_000;
 /// How many attributes take as much as a node.
 const ATTRIBUTES_PER_NODE: usize = 4;
+/// How many open elements may be compared with tags, all in all: a tag that closes nothing is
+/// compared with all of them.
+const MOST_COMPARED: usize = 20_000_000;
 
 /// Elements that have no end.
 const VOID: [&str; 14] = [
@@ -56,44 +59,25 @@ const CELLS: [&str; 2] = ["td", "th"];
 /// Elements whose contents are text, up to their own end.
 const RAW: [&str; 6] = ["script", "style", "textarea", "title", "noscript", "xmp"];
 
+/// The part of a page whose tree can be built in bounded time.
+pub(super) struct Readable<'a> {
+    pub(super) html: &'a str,
+    /// About as many nodes as its tree has.
+    pub(super) nodes: usize,
+}
+
 /// Returns the part of a page whose tree can be built in bounded time.
-pub(super) fn readable(html: &str) -> &str {
+pub(super) fn readable(html: &str) -> Readable<'_> {
     let mut end = html.len().min(LARGEST);
     while !html.is_char_boundary(end) {
         end -= 1;
     }
     let html = &html[..end];
-    &html[..scan(html)]
-}
-
-/// Returns where a page stops being readable, or its length.
-fn scan(html: &str) -> usize {
     let mut scan = Scan::default();
-    let mut at = 0;
-    while let Some(found) = find(html.as_bytes(), b'<', at) {
-        // The text before it.
-        scan.nodes += usize::from(found > at);
-        let Some(tag) = Tag::read(html, found) else {
-            at = found + 1;
-            continue;
-        };
-        scan.nodes +=
-            usize::from(!tag.closes || tag.name.is_empty()) + tag.attributes / ATTRIBUTES_PER_NODE;
-        if tag.attributes > MOST_ATTRIBUTES || scan.nodes > MOST_NODES {
-            return found;
-        }
-        at = tag.end;
-        if tag.closes {
-            scan.close(&tag);
-        } else if is(&tag, &VOID) || (scan.drawings > 0 && tag.closes_itself) {
-            // Within drawings and formulas any element may close itself.
-        } else if scan.begin(&tag) == Content::Raw {
-            at = after_raw(html, at, tag.name);
-        } else if scan.is_too_deep() {
-            return found;
-        }
+    Readable {
+        html: &html[..scan.read_up_to_bound(html)],
+        nodes: scan.nodes.min(MOST_NODES),
     }
-    html.len()
 }
 
 fn is(tag: &Tag<'_>, names: &[&str]) -> bool {
@@ -118,13 +102,49 @@ struct Scan<'a> {
     links: usize,
     drawings: usize,
     nodes: usize,
+    compared: usize,
 }
 
 impl<'a> Scan<'a> {
-    fn position(&self, name: &str) -> Option<usize> {
-        self.open
+    /// Reads a page, and returns where it stops being readable, or its length.
+    fn read_up_to_bound(&mut self, html: &'a str) -> usize {
+        let mut at = 0;
+        while let Some(found) = find(html.as_bytes(), b'<', at) {
+            // The text before it.
+            self.nodes += usize::from(found > at);
+            let Some(tag) = Tag::read(html, found) else {
+                at = found + 1;
+                continue;
+            };
+            self.nodes += usize::from(!tag.closes || tag.name.is_empty())
+                + tag.attributes / ATTRIBUTES_PER_NODE;
+            if tag.attributes > MOST_ATTRIBUTES
+                || self.nodes > MOST_NODES
+                || self.compared > MOST_COMPARED
+            {
+                return found;
+            }
+            at = tag.end;
+            if tag.closes {
+                self.close(&tag);
+            } else if is(&tag, &VOID) || (self.drawings > 0 && tag.closes_itself) {
+                // Within drawings and formulas any element may close itself.
+            } else if self.begin(&tag) == Content::Raw {
+                at = after_raw(html, at, tag.name);
+            } else if self.is_too_deep() {
+                return found;
+            }
+        }
+        html.len()
+    }
+
+    fn position(&mut self, name: &str) -> Option<usize> {
+        let found = self
+            .open
             .iter()
-            .rposition(|open| open.eq_ignore_ascii_case(name))
+            .rposition(|open| open.eq_ignore_ascii_case(name));
+        self.compared += self.open.len() - found.unwrap_or(0);
+        found
     }
 
     fn close(&mut self, tag: &Tag<'_>) {
@@ -305,7 +325,7 @@ mod tests {
             format!("<svg>{}</svg><a href=/x.pdf>PDF</a>", "<path d='M0 0'/>".repeat(2_000)),
             format!("{}{}", "<div>".repeat(200), "</div>".repeat(200)).repeat(20),
         ] {
-            assert_eq!(readable(&page).len(), page.len(), "{}", &page[..60]);
+            assert_eq!(readable(&page).html.len(), page.len(), "{}", &page[..60]);
         }
     }
 
@@ -329,11 +349,12 @@ mod tests {
             "<ul><li>".repeat(1_000),
             "<p>".repeat(100_000),
             "<br>x".repeat(50_000),
+            format!("{}{}", "<div>".repeat(399), "</x>".repeat(400_000)),
             "x".repeat(5 << 20),
             "é".repeat(3 << 20),
         ] {
             let page = format!("{head}{rest}");
-            let read = readable(&page);
+            let read = readable(&page).html;
             assert!(read.len() >= head.len() && read.len() <= LARGEST && read.len() < page.len());
         }
     }

@@ -60,6 +60,10 @@ pub(super) fn is_about_another(learned: &Learned, work: &Work) -> bool {
     states_another_doi(learned, work) && titles::compare(title, wanted) == Likeness::Different
 }
 
+/// How much of the text of a page is searched. A page names its work at its beginning, and every
+/// word of the text is a string.
+const MOST_TEXT_BYTES: usize = 256 << 10;
+
 /// Tells whether a page that describes no article in its metas is about the work all the same: it
 /// names its DOI or title. Where nothing is known of the work but this page, it is.
 pub(super) fn is_mentioned(document: &Html, work: Option<&Work>) -> bool {
@@ -68,12 +72,19 @@ pub(super) fn is_mentioned(document: &Html, work: Option<&Work>) -> bool {
     if doi.is_none() && title.is_none() {
         return true;
     }
-    let text = document
-        .root_element()
-        .text()
-        .collect::<Vec<_>>()
-        .join(" ")
-        .to_lowercase();
+    let mut text = String::new();
+    for piece in document.root_element().text() {
+        let mut room = MOST_TEXT_BYTES.saturating_sub(text.len()).min(piece.len());
+        if room == 0 && !piece.is_empty() {
+            break;
+        }
+        while !piece.is_char_boundary(room) {
+            room -= 1;
+        }
+        text.push_str(&piece[..room]);
+        text.push(' ');
+    }
+    let text = text.to_lowercase();
     doi.as_ref().is_some_and(|doi| text.contains(doi.as_str()))
         || title
             .as_ref()

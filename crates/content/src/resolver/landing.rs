@@ -1,5 +1,6 @@
 //! Publishers' pages, read for links to the file.
 
+use std::io;
 use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
@@ -58,6 +59,9 @@ pub(crate) const NO_DOI: &str = "doi.org does not know this DOI";
 
 /// The largest page read, in bytes.
 pub(crate) const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
+
+/// How much of a page waits in memory until it is read. Most pages are shorter.
+const KEPT_IN_MEMORY: usize = 256 << 10;
 
 /// Reads the page that a work's URL or DOI leads to.
 #[derive(Debug)]
@@ -141,7 +145,11 @@ impl LandingPage {
         web: &dyn Web,
     ) -> Result<Behind, Unanswered> {
         let answer = web
-            .ask(Ask::landing(url, ID).max_body(MAX_PAGE_BYTES))
+            .ask(
+                Ask::landing(url, ID)
+                    .max_body(MAX_PAGE_BYTES)
+                    .keep_in_memory(KEPT_IN_MEMORY),
+            )
             .await;
         if let Ok(answer) = &answer
             && classify(&answer.body) != Payload::Pdf
@@ -174,24 +182,30 @@ impl LandingPage {
                 Reason::HttpStatus,
                 "page",
             ))),
-            _ => {
-                let (body, url, headers, work) = (
-                    answer.body.clone(),
-                    answer.url.clone(),
-                    answer.headers.clone(),
-                    work.cloned(),
-                );
-                let page = run_blocking(move || {
-                    landing_page::extract(
-                        &charset::page(&body, content_type(&headers)),
-                        &url,
-                        &headers,
-                        work.as_ref(),
-                    )
-                })
-                .await;
-                Ok(Behind::Page(Box::new(page.unwrap_or_default()), answer.url))
-            }
+            _ => self.read_page(answer, work).await,
+        }
+    }
+
+    /// Reads a page when it has its turn.
+    async fn read_page(&self, answer: Answer, work: Option<&Work>) -> Result<Behind, Unanswered> {
+        let (unread, work) = (answer.clone(), work.cloned());
+        let read = run_blocking(move || {
+            let body = unread.read(landing_page::MAX_BYTES)?;
+            io::Result::Ok(landing_page::extract(
+                &charset::page(&body, content_type(&unread.headers)),
+                &unread.url,
+                &unread.headers,
+                work.as_ref(),
+            ))
+        });
+        match read.await.unwrap_or_else(|| Ok(Page::default())) {
+            Ok(page) => Ok(Behind::Page(Box::new(page), answer.url)),
+            Err(_) => Err(Unanswered::Failed(super::reply::unreadable(
+                &self.settings,
+                &answer,
+                Reason::RequestException,
+                "page",
+            ))),
         }
     }
 }

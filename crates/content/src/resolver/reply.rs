@@ -101,6 +101,7 @@ fn network(settings: &Settings, error: &WebError) -> LookupFailure {
         } => (Reason::RateLimited, *until_ms_from_now),
         WebError::Timeout { .. } => (Reason::Timeout, None),
         WebError::Disallowed { .. } => (Reason::RobotsDisallowed, None),
+        WebError::RobotsUnread { .. } => (Reason::RobotsUnreachable, None),
         WebError::Offline { .. } => (Reason::Offline, Some(OFFLINE_RETRY_MS)),
         WebError::Failed { .. } => (Reason::RequestException, None),
     };

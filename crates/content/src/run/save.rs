@@ -8,7 +8,7 @@ use docstokg_bulk::scheduler::RunError;
 
 use super::fetch::{FetchResult, Target};
 use super::works::{ActiveWork, Works};
-use crate::artifact::Arrived;
+use crate::artifact::{Arrived, in_the_way};
 use crate::evidence::{Evidence, Finding};
 use crate::layout::{extension_of, path_of};
 use crate::location::Location;
@@ -30,6 +30,13 @@ impl Works {
         let path = self.path_for(item, &target.location, &arrived);
         let file = self.options.out.join(&path);
         self.files.create_directory_of(&file)?;
+        if file.is_dir() {
+            let _ = std::fs::remove_file(&arrived.file.path);
+            let status = Some(arrived.head.status.as_u16());
+            let failure =
+                Failure::new(Stage::File, Reason::PathBlocked, &in_the_way(&file), status);
+            return self.reject(item, target, failure).await;
+        }
         let shown = path.display().to_string();
         let without_eof = "the file has all its bytes, but no end mark";
         let account = Account {
@@ -101,10 +108,7 @@ impl Works {
             Finding::Accepted(evidence) => evidence,
             Finding::WrongWork { detail } => {
                 let failure = Failure::new(Stage::File, Reason::WrongWork, &detail, None);
-                let row = self.fetch_row(item, target, FetchResult::of("failed", &failure), 0.0);
-                self.record_attempts(vec![row]).await?;
-                item.state.failed(target.candidate, failure);
-                return Ok(());
+                return self.reject(item, target, failure).await;
             }
         };
         let account = Account {
@@ -128,6 +132,19 @@ impl Works {
         self.manifest.record(Vec::new(), vec![row], None).await?;
         let kind = Kind::read(&file.classification).unwrap_or(Kind::Other);
         item.state.saved(target.candidate, kind);
+        Ok(())
+    }
+
+    /// Records that a file that is there cannot be this work's.
+    async fn reject(
+        &self,
+        item: &mut ActiveWork,
+        target: &Target,
+        failure: Failure,
+    ) -> Result<(), RunError> {
+        let row = self.fetch_row(item, target, FetchResult::of("failed", &failure), 0.0);
+        self.record_attempts(vec![row]).await?;
+        item.state.failed(target.candidate, failure);
         Ok(())
     }
 

@@ -96,6 +96,21 @@ fn a_page_that_names_nothing_does_not_stand_for_the_work_s_own() {
     );
 }
 
+/// A page of that length waits in a file until it is read.
+#[test]
+fn a_page_of_hundreds_of_kilobytes_is_read_to_its_end() {
+    let world = world(|path, _| match path {
+        "/doi/10.5555/a" => page(&format!(
+            "<!--{}--><meta name=citation_pdf_url content=http://svc.example/good.pdf>",
+            "x".repeat(600 << 10)
+        )),
+        "/good.pdf" => pdf(path),
+        _ => Reply::status(404),
+    });
+    let (record, _) = get(&world, "10.5555/a");
+    assert_eq!(record["classification"], "pdf", "{record}");
+}
+
 #[test]
 fn a_service_or_page_that_pauses_is_asked_when_it_said() {
     let paused =

@@ -196,6 +196,58 @@ proptest! {
         let last = InputReader::new(Cursor::new(list), Format::Auto).last();
         prop_assert!(last.is_some());
     }
+
+    /// Lines that open a quote, close one or do both are joined as if every record were read from
+    /// its beginning.
+    #[test]
+    fn csv_records_are_joined_as_if_each_were_read_anew(
+        rows in proptest::collection::vec(
+            prop_oneof![60 => Just("a\",\"".to_owned()), 40 => Just("x".to_owned()), 1 => "[a\", ]{1,6}"],
+            0..400,
+        ),
+    ) {
+        let list = format!("doi,title\n{}\n", rows.join("\n"));
+        let lines: Vec<&str> = list.lines().collect();
+        let (joined, unclosed) = joined_one_by_one(&lines);
+        for item in InputReader::new(Cursor::new(list.as_bytes()), Format::Auto) {
+            let bad = item.expect_err("no line names a work");
+            let expected = if bad.problem == NOT_CLOSED { &unclosed } else { &joined };
+            prop_assert!(expected.contains(&bad.number), "line {}: {}", bad.number, bad.problem);
+        }
+        let found = InputReader::new(Cursor::new(list.as_bytes()), Format::Auto)
+            .filter(|item| item.as_ref().is_err_and(|bad| bad.problem == NOT_CLOSED));
+        prop_assert_eq!(found.count(), unclosed.len());
+    }
+}
+
+const NOT_CLOSED: &str = "a quoted field is not closed";
+
+/// Returns the numbers of the lines at which CSV records begin, and of those whose quote never
+/// closes, by reading each record from its beginning for every line that it may have.
+fn joined_one_by_one(lines: &[&str]) -> (Vec<u64>, Vec<u64>) {
+    let is_open = |record: &str| {
+        let (mut open, mut at_start) = (false, true);
+        for c in record.chars() {
+            if c == '"' && (open || at_start) {
+                open = !open;
+            }
+            at_start = !open && (matches!(c, ',' | '"') || (at_start && c == ' '));
+        }
+        open
+    };
+    let (mut joined, mut unclosed, mut at) = (Vec::new(), Vec::new(), 1);
+    while at < lines.len() {
+        let longest = (lines.len() - at).min(101);
+        let length = (1..=longest).find(|length| !is_open(&lines[at..at + length].join("\n")));
+        let numbers = if length.is_some() {
+            &mut joined
+        } else {
+            &mut unclosed
+        };
+        numbers.push(at as u64 + 1);
+        at += length.unwrap_or(1);
+    }
+    (joined, unclosed)
 }
 
 fn works(text: &str) -> Vec<String> {

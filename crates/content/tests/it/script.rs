@@ -59,6 +59,7 @@ impl Script {
             status: StatusCode::from_u16(status).unwrap(),
             headers,
             body: body.into(),
+            spooled: None,
             url: Url::parse(url).unwrap(),
         };
         self.answers.push((prefix.to_owned(), Ok(answer)));

@@ -20,6 +20,7 @@ use crate::event::What;
 use crate::hub::Inner;
 use crate::journey::Track;
 use crate::response::{Head, SavedFile};
+use crate::spool::{Spool, SpooledBody};
 use crate::stream::OpenBody;
 use crate::target::Target;
 
@@ -131,6 +132,42 @@ impl Delivery for ToMemory {
     }
 
     async fn conclude(body: Bytes, conclusion: Conclusion<'_>) -> Bytes {
+        conclusion.settle().await;
+        body
+    }
+}
+
+/// Kept in memory as far as it is small, else in a file without a name.
+pub(crate) struct ToSpool {
+    /// How many bytes are kept in memory.
+    pub(crate) keep: usize,
+}
+
+impl Delivery for ToSpool {
+    type Prepared = ();
+    type Received = SpooledBody;
+    type Output = SpooledBody;
+
+    fn prepare(&self, _url: &Url, _headers: &mut HeaderMap) {}
+
+    async fn receive(
+        &self,
+        _hub: &Inner,
+        answer: UnreadAnswer<'_>,
+        (): (),
+    ) -> Result<Delivered<SpooledBody>, ReadError> {
+        answer.reader.check_announced()?;
+        let mut spool = Spool::new(self.keep);
+        while let Some(piece) = answer.reader.next().await? {
+            spool.write(&piece).map_err(|source| ReadError::File {
+                path: std::env::temp_dir().display().to_string(),
+                source,
+            })?;
+        }
+        Ok(Delivered::Body(spool.finish()))
+    }
+
+    async fn conclude(body: SpooledBody, conclusion: Conclusion<'_>) -> SpooledBody {
         conclusion.settle().await;
         body
     }

@@ -1,7 +1,7 @@
 //! What is a secret: by the name of a parameter, or by the look of a value. Pure.
 
 /// Names of parameters that are secrets as a whole, written as one word in lower case.
-const SECRET_NAMES: [&str; 24] = [
+const SECRET_NAMES: [&str; 25] = [
     "auth",
     "authorization",
     "bearer",
@@ -26,6 +26,7 @@ const SECRET_NAMES: [&str; 24] = [
     "phpsessid",
     "jsessionid",
     "gda",
+    "codeverifier",
 ];
 
 /// Words that make a name secret if it ends with them, in whatever spelling: `authtoken`,
@@ -49,6 +50,31 @@ const SECRET_ENDINGS: [&str; 18] = [
     "authorization",
     "cookie",
     "assertion",
+];
+
+/// Names that are one-time credentials where a user signs in (OAuth 2.0, OIDC), and
+/// ordinary ones elsewhere: `code=10` of a catalogue is what the request asks for.
+const SIGN_IN_SECRETS: [&str; 2] = ["code", "nonce"];
+
+/// Names of parameters that stand beside them (RFC 6749, RFC 7636, OIDC).
+const SIGN_IN_NAMES: [&str; 7] = [
+    "state",
+    "sessionstate",
+    "redirecturi",
+    "clientid",
+    "responsetype",
+    "codechallenge",
+    "codeverifier",
+];
+
+/// Beginnings of path segments at which users sign in, as one word.
+const SIGN_IN_SEGMENTS: [&str; 6] = [
+    "oauth",
+    "oidc",
+    "openid",
+    "authorize",
+    "signinoidc",
+    "callback",
 ];
 
 /// Words that end with `key` and name no secret.
@@ -94,19 +120,66 @@ pub(super) fn decoded(text: &str) -> String {
     text
 }
 
-pub(super) fn is_secret(name: &str) -> bool {
-    let name = decoded(name);
-    // `auth[token]` is judged by both of its parts.
-    name.split(['[', ']']).any(is_secret_name)
+/// How names are judged: by themselves, or as those of a URL at which a user signs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Names {
+    Ordinary,
+    SignIn,
 }
 
-/// Judges a name in any spelling: `api_key`, `apiKey`, `API-KEY`, `x.api.key`.
-pub(super) fn is_secret_name(name: &str) -> bool {
-    let word: String = name
-        .chars()
+impl Names {
+    /// Looks for signs of a sign-in among the segments of a path and the names of pairs, where one
+    /// of the pairs would be a secret by that.
+    pub(super) fn of<'a>(path: &str, pairs: &(impl Iterator<Item = &'a str> + Clone)) -> Self {
+        let has = |names: &[&str]| pairs.clone().any(|pair| is_named(pair, names));
+        if !has(&SIGN_IN_SECRETS) {
+            return Self::Ordinary;
+        }
+        let signs_in = |segment: &str| {
+            let word = as_one_word(segment);
+            SIGN_IN_SEGMENTS.iter().any(|start| word.starts_with(start))
+        };
+        if has(&SIGN_IN_NAMES) || decoded(path).split(['/', '?', '#']).any(signs_in) {
+            Self::SignIn
+        } else {
+            Self::Ordinary
+        }
+    }
+
+    pub(super) fn is_secret(self, name: &str) -> bool {
+        let name = decoded(name);
+        // `auth[token]` is judged by both of its parts.
+        name.split(['[', ']']).any(|part| self.is_secret_name(part))
+    }
+
+    /// Judges a name in any spelling: `api_key`, `apiKey`, `API-KEY`, `x.api.key`.
+    pub(super) fn is_secret_name(self, name: &str) -> bool {
+        is_secret_anywhere(name)
+            || (self == Self::SignIn && SIGN_IN_SECRETS.contains(&as_one_word(name).as_str()))
+    }
+}
+
+/// Returns whether a pair has one of these names, in any spelling.
+fn is_named(pair: &str, names: &[&str]) -> bool {
+    let pair = decoded(pair);
+    let Some((name, _)) = pair.split_once('=') else {
+        return false;
+    };
+    let name = name.rsplit(['/', ':']).next().unwrap_or(name);
+    name.split(['[', ']'])
+        .any(|part| names.contains(&as_one_word(part).as_str()))
+}
+
+/// Writes a name as one word in lower case, whatever separates its parts.
+fn as_one_word(name: &str) -> String {
+    name.chars()
         .filter(char::is_ascii_alphanumeric)
         .map(|letter| letter.to_ascii_lowercase())
-        .collect();
+        .collect()
+}
+
+fn is_secret_anywhere(name: &str) -> bool {
+    let word = as_one_word(name);
     if word.is_empty() {
         return false;
     }

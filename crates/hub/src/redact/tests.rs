@@ -1,7 +1,7 @@
 use super::*;
 
 /// URLs with secrets, and how each is shown.
-const WITH_SECRETS: [(&str, &str); 17] = [
+const WITH_SECRETS: [(&str, &str); 23] = [
     (
         "https://me:pw@example.org/a?b=1#f",
         "https://example.org/a?b=1",
@@ -70,6 +70,31 @@ const WITH_SECRETS: [(&str, &str); 17] = [
         "https://example.org/?next=%2Fa%3Fticket%3DSECRET",
         "https://example.org/?next=***",
     ),
+    // The code of a sign-in is a credential until it is used; its nonce belongs to a session.
+    (
+        "https://example.org/back?code=SECRET&state=xyz",
+        "https://example.org/back?code=***&state=xyz",
+    ),
+    (
+        "https://example.org/back?session_state=xyz&Co%64e=SECRET",
+        "https://example.org/back?session_state=xyz&Co%64e=***",
+    ),
+    (
+        "https://id.example/oauth2/v1/login?nonce=SECRET&scope=openid",
+        "https://id.example/oauth2/v1/login?nonce=***&scope=openid",
+    ),
+    (
+        "https://example.org/signin-oidc?code=SECRET",
+        "https://example.org/signin-oidc?code=***",
+    ),
+    (
+        "https://example.org/x?code_verifier=SECRET",
+        "https://example.org/x?code_verifier=***",
+    ),
+    (
+        "https://example.org/go?to=https%3A%2F%2Fa.example%2Fauth%2Fcallback%3Fcode%3DSECRET",
+        "https://example.org/go?to=***",
+    ),
 ];
 
 #[test]
@@ -89,6 +114,10 @@ fn secrets_do_not_show_in_text_that_is_no_url() {
         (
             "http:/\u{202e}/a.example/x.pdf?a=1&apiKey=SECRET&b",
             "http:/\u{202e}/a.example/x.pdf?a=1&apiKey=***&b",
+        ),
+        (
+            "a.example/back?code=SECRET&redirect_uri=x",
+            "a.example/back?code=***&redirect_uri=x",
         ),
         (
             "see http://me:SECRET@a b.example/",
@@ -115,6 +144,10 @@ fn what_is_no_secret_shows() {
         "https://api.openalex.org/works?filter=doi:10.1/a%7C10.1/b&per_page=100",
         "https://example.org/search?keyword=monkey&tokens=3&keys=a,b&signatures=2",
         "https://example.org/turkey/istanbul?author=smith&page=3",
+        "https://example.org/articles?code=A12&year=2020",
+        "https://example.org/units?country_code=DE&code=10.5555",
+        "https://example.org/search?nonce=word&page=2",
+        "https://example.org/authors?state=CA&page=2",
         "http://127.0.0.1:8080/",
         "http://[::1]:8080/a?",
     ] {

@@ -81,6 +81,34 @@ fn bombs_and_giants_are_refused_without_a_retry() {
 }
 
 #[test]
+fn a_long_body_is_kept_beside_memory_and_one_that_breaks_off_is_asked_for_again() {
+    let body: Vec<u8> = (0..50_000_u32).map(|at| at.to_le_bytes()[0]).collect();
+    let broken = Reply::ok(body[..20_000].to_vec()).claiming(50_000);
+    let origin = Origin::new("a.example")
+        .route("/long", [broken, Reply::ok(body.clone())])
+        .route("/short", [Reply::ok("short")])
+        .route("/none", [Reply::status(404).body("none")]);
+    let world = World::new([origin], quiet_config());
+    let fetch = |path: &'static str| {
+        let answer = world.run(move |hub| async move {
+            hub.fetch_spooled(get(&format!("http://a.example{path}")), 1_000)
+                .await
+        });
+        answer.expect("an answer").body
+    };
+    let long = fetch("/long");
+    assert_eq!(long.beginning()[..], body[..1_000]);
+    assert_eq!(long.read(u64::MAX).expect("it is there"), body);
+    assert_eq!(long.read(30_000).expect("it is there"), body[..30_000]);
+    for (path, said) in [("/short", "short"), ("/none", "none")] {
+        let answer = fetch(path);
+        assert_eq!(answer.beginning(), said);
+        assert_eq!(answer.read(u64::MAX).expect("it is there"), said);
+    }
+    assert_eq!(world.ledger().len(), 4, "the long one was asked for twice");
+}
+
+#[test]
 fn a_slow_drip_ends_in_a_timeout() {
     let drip = Reply::status(200).drip(&[7; 400], 1, seconds(2));
     let silent = Reply::status(200).pieces([

@@ -19,7 +19,7 @@ use crate::replica::{Corrupt, Replica};
 mod errors;
 mod schema;
 
-use errors::{cannot_write, directory_of, explain, locked};
+use errors::{cannot_write, directory_of, explain, is_link, locked};
 pub(crate) use schema::network_of;
 use schema::{adopt_boot, forget, prepare, refuse_network};
 
@@ -124,6 +124,7 @@ impl Database {
         private::make_directory(directory_of(path))
             .map_err(|error| cannot_write(path, &error.to_string()))?;
         refuse_network(path)?;
+        private::refuse_link(path).map_err(|error| is_link(path, &error))?;
         let lock_path = path.with_extension("lock");
         let made = private::make_file(&lock_path).and_then(|()| private::make_file(path));
         let lock = made

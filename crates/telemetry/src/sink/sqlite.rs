@@ -57,6 +57,10 @@ impl SqliteSink {
         keep: Option<Duration>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, DatabaseError> {
+        private::refuse_link(path).map_err(|error| DatabaseError::Sqlite {
+            path: path.display().to_string(),
+            why: format!("{error}; remove the link, or name the file itself in telemetry.sqlite"),
+        })?;
         let mut sink = Self {
             path: path.to_owned(),
             run,

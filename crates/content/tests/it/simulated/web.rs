@@ -128,6 +128,7 @@ fn answer(url: Url, reply: &Reply) -> Answer {
         status: StatusCode::from_u16(reply.status).unwrap(),
         headers,
         body,
+        spooled: None,
         url,
     }
 }

@@ -25,6 +25,16 @@ pub(super) fn cannot_write(path: &Path, why: &str) -> StoreError {
     }
 }
 
+/// Describes a link where the database should be.
+pub(super) fn is_link(path: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::Unusable {
+        store: name(path),
+        why: error.to_string(),
+        remedy: "remove the link, or name the file itself (limits.backend.dsn, --rate-dsn)"
+            .to_owned(),
+    }
+}
+
 /// Returns whether the disk has space for a few pages.
 fn has_room(path: &Path) -> bool {
     rustix::fs::statvfs(directory_of(path))

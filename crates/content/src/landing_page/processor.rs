@@ -1,0 +1,30 @@
+//! How long a page is read, in processor time. Not time on the clock: a machine that is busy must
+//! not lose pages.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// A point in the processor time of this thread.
+#[derive(Clone, Copy)]
+pub(super) struct ProcessorDeadline(Duration);
+
+impl ProcessorDeadline {
+    /// Ends when this thread has used so much more time.
+    pub(super) fn after(limit: Duration) -> Self {
+        Self(spent() + limit)
+    }
+
+    pub(super) fn is_over(self) -> bool {
+        spent() >= self.0
+    }
+}
+
+/// Returns the processor time that this thread has used.
+fn spent() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or(0),
+        u32::try_from(time.tv_nsec).unwrap_or(0),
+    )
+}

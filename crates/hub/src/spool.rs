@@ -1,0 +1,135 @@
+//! Bodies that wait: in memory while they are small, beyond that in a file without a name.
+//!
+//! A caller that reads bodies more slowly than they arrive holds a bounded amount of memory for
+//! each. The file lies in the directory for temporary files and is gone with its last handle, also
+//! when the process is killed. Where no such file can be made, the body stays in memory.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+
+use bytes::Bytes;
+
+/// A body in memory, or in a file without a name.
+#[derive(Debug)]
+pub struct SpooledBody {
+    beginning: Bytes,
+    /// The whole body, where it is longer than its beginning.
+    file: Option<File>,
+    length: u64,
+}
+
+impl From<Bytes> for SpooledBody {
+    fn from(bytes: Bytes) -> Self {
+        Self {
+            length: bytes.len() as u64,
+            beginning: bytes,
+            file: None,
+        }
+    }
+}
+
+impl SpooledBody {
+    /// Returns the beginning, which is in memory.
+    #[must_use]
+    pub fn beginning(&self) -> &Bytes {
+        &self.beginning
+    }
+
+    /// Reads the first `most` bytes into memory. It blocks where they are in a file.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(&self, most: u64) -> io::Result<Bytes> {
+        let length = usize::try_from(self.length.min(most)).map_err(io::Error::other)?;
+        let Some(file) = self.file.as_ref().filter(|_| length > self.beginning.len()) else {
+            return Ok(self.beginning.slice(..length));
+        };
+        let mut bytes = vec![0; length];
+        file.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes.into())
+    }
+}
+
+/// A body being received.
+pub(crate) struct Spool {
+    beginning: Vec<u8>,
+    /// How much is kept in memory.
+    keep: usize,
+    file: Option<File>,
+    length: u64,
+}
+
+impl Spool {
+    pub(crate) fn new(keep: usize) -> Self {
+        Self {
+            beginning: Vec::new(),
+            keep,
+            file: None,
+            length: 0,
+        }
+    }
+
+    /// Appends a piece.
+    pub(crate) fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+        self.length += piece.len() as u64;
+        if let Some(file) = &mut self.file {
+            return file.write_all(piece);
+        }
+        if self.beginning.len() + piece.len() > self.keep {
+            match tempfile::tempfile() {
+                Ok(mut file) => {
+                    file.write_all(&self.beginning)?;
+                    file.write_all(piece)?;
+                    self.file = Some(file);
+                }
+                Err(_) => self.keep = usize::MAX,
+            }
+        }
+        let kept = piece.len().min(self.keep - self.beginning.len());
+        self.beginning.extend_from_slice(&piece[..kept]);
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> SpooledBody {
+        SpooledBody {
+            beginning: self.beginning.into(),
+            file: self.file,
+            length: self.length,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_reads_back_whatever_its_length_and_its_pieces() {
+        for (length, piece) in [
+            (0, 1),
+            (1, 1),
+            (99, 10),
+            (100, 100),
+            (101, 100),
+            (1_000, 1),
+            (5_000, 4_999),
+        ] {
+            let body: Vec<u8> = (0..length)
+                .map(|at| u8::try_from(at % 251).unwrap())
+                .collect();
+            let mut spool = Spool::new(100);
+            for piece in body.chunks(piece) {
+                spool.write(piece).unwrap();
+            }
+            let spooled = spool.finish();
+            assert_eq!(spooled.beginning()[..], body[..body.len().min(100)]);
+            assert_eq!(spooled.file.is_some(), body.len() > 100);
+            assert_eq!(spooled.read(u64::MAX).unwrap(), body);
+            for most in [0, 50, 100, 150] {
+                let expected = &body[..body.len().min(most)];
+                assert_eq!(spooled.read(most as u64).unwrap(), expected);
+            }
+        }
+    }
+}
