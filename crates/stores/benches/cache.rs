@@ -77,7 +77,30 @@ fn compare(store: &CacheStore, directory: &Path) -> u32 {
         each / 1_000.0,
         base / 1_000.0
     );
+    println!(
+        "       of which a round trip to a thread and back: {:.1} us",
+        median((0..ROUNDS).map(|_| round_trips())) / 1_000.0
+    );
     u32::from(ratio > 2.0)
+}
+
+/// Asks a thread for nothing: what any answer costs that does not block its caller. It depends on
+/// the machine and on what else runs there.
+fn round_trips() -> f64 {
+    let (jobs, queue) = std::sync::mpsc::channel::<tokio::sync::oneshot::Sender<()>>();
+    let thread = std::thread::spawn(move || {
+        while let Ok(job) = queue.recv() {
+            let _ = job.send(());
+        }
+    });
+    let each = time(|_| {
+        let (sender, answer) = tokio::sync::oneshot::channel();
+        jobs.send(sender).expect("a thread");
+        wait(answer).expect("an answer");
+    });
+    drop(jobs);
+    thread.join().expect("its end");
+    each
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {

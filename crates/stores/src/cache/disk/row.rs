@@ -1,7 +1,6 @@
 //! Rows of the index: reading and checking them, and the bodies that belong to them.
 
 use std::fs::File;
-use std::io::Read;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, OnceLock};
 
@@ -112,9 +111,7 @@ impl Row {
         }
         if self.length <= in_memory {
             let file = self.open_unchecked(core)?;
-            let mut body = Vec::with_capacity(usize::try_from(self.length).unwrap_or(0));
-            file.take(self.length)
-                .read_to_end(&mut body)
+            let body = read_whole(&file, usize::try_from(self.length).unwrap_or(0))
                 .map_err(|error| Damage::Wrong(format!("cannot be read ({error})")))?;
             self.verify(&body)?;
             return Ok(StoredBody::Whole(body.into()));
@@ -175,4 +172,18 @@ impl Row {
             used_at: AtomicI64::new(used_at.as_micros()),
         }
     }
+}
+
+/// Reads so many bytes of a file, or what it has, into memory that is not cleared first.
+fn read_whole(file: &File, length: usize) -> rustix::io::Result<Vec<u8>> {
+    let mut body = Vec::with_capacity(length);
+    while body.len() < length {
+        match rustix::io::read(file, rustix::buffer::spare_capacity(&mut body)) {
+            Ok(0) => break,
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    body.truncate(length);
+    Ok(body)
 }

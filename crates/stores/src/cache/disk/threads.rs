@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, Thread};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use super::Core;
 use super::index::Index;
@@ -22,8 +22,6 @@ pub(in super::super) type Job = Box<dyn FnOnce(&mut Index) + Send>;
 /// Work that waits for a thread.
 pub(in super::super) struct Queue {
     waiting: Mutex<Waiting>,
-    /// Wakes one thread per job: no thread wakes another before it begins.
-    changed: Condvar,
     /// A child process has none of its parent's threads.
     process: u32,
 }
@@ -31,6 +29,8 @@ pub(in super::super) struct Queue {
 #[derive(Default)]
 struct Waiting {
     jobs: VecDeque<Job>,
+    /// The threads without a job. The last one to become idle is woken first: its caches are warm.
+    idle: Vec<Thread>,
     is_closed: bool,
 }
 
@@ -38,7 +38,6 @@ impl Queue {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             waiting: Mutex::new(Waiting::default()),
-            changed: Condvar::new(),
             process: std::process::id(),
         })
     }
@@ -57,28 +56,39 @@ impl Queue {
             return Err(job);
         }
         waiting.jobs.push_back(job);
+        let idle = waiting.idle.pop();
         drop(waiting);
-        self.changed.notify_one();
+        if let Some(thread) = idle {
+            thread.unpark();
+        }
         Ok(())
     }
 
     /// Waits for a job. `None` when the queue is closed and empty.
     fn take(&self) -> Option<Job> {
-        let mut waiting = self.waiting.lock();
+        let this = std::thread::current();
         loop {
+            let mut waiting = self.waiting.lock();
+            // A thread may wake without being woken.
+            waiting.idle.retain(|thread| thread.id() != this.id());
             if let Some(job) = waiting.jobs.pop_front() {
                 return Some(job);
             }
             if waiting.is_closed {
                 return None;
             }
-            self.changed.wait(&mut waiting);
+            waiting.idle.push(this.clone());
+            drop(waiting);
+            std::thread::park();
         }
     }
 
     fn close(&self) {
-        self.waiting.lock().is_closed = true;
-        self.changed.notify_all();
+        let mut waiting = self.waiting.lock();
+        waiting.is_closed = true;
+        for thread in waiting.idle.drain(..) {
+            thread.unpark();
+        }
     }
 }
 
