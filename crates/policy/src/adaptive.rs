@@ -42,6 +42,15 @@ impl Default for AdaptivePolicy {
     }
 }
 
+/// An answer, and when a request last waited for the rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// Whether the origin throttled.
+    pub throttled: bool,
+    /// When the last wait for the rate ended.
+    pub waited_at: Option<BootInstant>,
+}
+
 /// The answers of the running window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
@@ -67,11 +76,12 @@ impl Counts {
         &mut self,
         policy: &AdaptivePolicy,
         multiplier: Multiplier,
-        throttled: bool,
+        answer: Observed,
         now: BootInstant,
     ) -> Option<Adjustment> {
         let adjustment = if self.calls > 0 && self.started + policy.window <= now {
-            self.decide(policy, multiplier)
+            let was_binding = answer.waited_at.is_some_and(|at| at >= self.started);
+            self.decide(policy, multiplier, was_binding)
         } else {
             None
         };
@@ -83,7 +93,7 @@ impl Counts {
             };
         }
         self.calls = self.calls.saturating_add(1);
-        self.throttled = self.throttled.saturating_add(u32::from(throttled));
+        self.throttled = self.throttled.saturating_add(u32::from(answer.throttled));
         adjustment
     }
 
@@ -93,8 +103,17 @@ impl Counts {
         self.started + memory <= now
     }
 
-    fn decide(&self, policy: &AdaptivePolicy, old: Multiplier) -> Option<Adjustment> {
+    fn decide(
+        &self,
+        policy: &AdaptivePolicy,
+        old: Multiplier,
+        was_binding: bool,
+    ) -> Option<Adjustment> {
         let high = f64::from(self.throttled) / f64::from(self.calls) >= policy.high_ratio;
+        // A rate that no request waited for has not been tried: nothing speaks for a higher one.
+        if !high && !was_binding {
+            return None;
+        }
         let factor = if high {
             1.0 - policy.decrease
         } else {
@@ -118,6 +137,13 @@ mod tests {
         BootInstant::from_micros(seconds * 1_000_000)
     }
 
+    fn waited(throttled: bool, second: u64) -> Observed {
+        Observed {
+            throttled,
+            waited_at: Some(at(second)),
+        }
+    }
+
     #[test]
     fn many_throttled_answers_lower_the_rate_and_few_raise_it() {
         let policy = AdaptivePolicy::default();
@@ -126,7 +152,8 @@ mod tests {
         let mut seen = Vec::new();
         for second in 0..400 {
             let throttled = second < 120 && second % 10 == 0;
-            if let Some(adjustment) = counts.observe(&policy, multiplier, throttled, at(second)) {
+            let answer = waited(throttled, second);
+            if let Some(adjustment) = counts.observe(&policy, multiplier, answer, at(second)) {
                 multiplier = adjustment.new;
                 seen.push((adjustment.new.share(), adjustment.reason));
             }
@@ -137,13 +164,27 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_that_nothing_waits_for_is_not_raised() {
+        let policy = AdaptivePolicy::default();
+        let mut counts = Counts::default();
+        let lowered = Multiplier::from_share(0.5);
+        for second in 0..400 {
+            let answer = Observed {
+                throttled: false,
+                waited_at: None,
+            };
+            assert_eq!(counts.observe(&policy, lowered, answer, at(second)), None);
+        }
+    }
+
+    #[test]
     fn it_stays_within_its_bounds() {
         let policy = AdaptivePolicy::default();
         let mut counts = Counts::default();
         let mut multiplier = Multiplier::FULL;
         for second in 0..1_000 {
             multiplier = counts
-                .observe(&policy, multiplier, true, at(second))
+                .observe(&policy, multiplier, waited(true, second), at(second))
                 .map_or(multiplier, |adjustment| adjustment.new);
         }
         assert_eq!(multiplier, policy.lowest);

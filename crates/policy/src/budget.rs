@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::adaptive::{AdaptivePolicy, Adjustment, Counts};
+use crate::adaptive::{AdaptivePolicy, Adjustment, Counts, Observed};
 use crate::extension::Extensions;
 use crate::rate::Window;
 use crate::ring::{Coarse, EXACT_LIMIT, Ring};
@@ -301,10 +301,13 @@ impl Budget {
         throttled: bool,
         now: BootInstant,
     ) -> Option<Adjustment> {
-        let adjustment =
-            self.counts
-                .get_or_insert_default()
-                .observe(policy, self.multiplier, throttled, now)?;
+        let waited_at = self.waits().last().map(|wait| wait.at);
+        let answer = Observed {
+            throttled,
+            waited_at,
+        };
+        let counts = self.counts.get_or_insert_default();
+        let adjustment = counts.observe(policy, self.multiplier, answer, now)?;
         self.multiplier = adjustment.new;
         Some(adjustment)
     }

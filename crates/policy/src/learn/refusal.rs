@@ -11,7 +11,7 @@ use crate::time::BootInstant;
 const MOST: usize = 32;
 
 /// The wait after a refusal without Retry-After, in seconds, and its growth in a row of refusals.
-const FIRST_WAIT: f64 = 0.4;
+const FIRST_WAIT: f64 = 0.5;
 const WAIT_GROWTH: f64 = 2.5;
 const LONGEST_WAIT: f64 = 60.0;
 

@@ -133,7 +133,9 @@ impl Site {
         for cost in ask.costs.iter().filter(|cost| cost.slots.is_some()) {
             self.budgets[cost.budget].free_slot(permit.id);
         }
-        let retry_refused = !self.retries.settle(report.outcome, report.wants_retry, now);
+        // The breaker bounds its probes: their retries need no other bound.
+        let wants_retry = report.wants_retry && !permit.probe;
+        let retry_refused = !self.retries.settle(report.outcome, wants_retry, now);
         let learned = self.learn_from(ask, permit, report, now);
         let throttle_wait = self.learned_wait(ask, now);
         let breaker = self.breaker_for(ask);

@@ -432,7 +432,9 @@ local function observe(budget, aimd, throttled)
     local share = math.floor(budget.m / 1000 * factor * 1000 + 0.5)
     share = math.max(10, math.min(1000, share))
     share = math.max(aimd.lowest, math.min(aimd.highest, share))
-    if share ~= budget.m then adjusted = { budget.m, share, high and 'high_429_ratio' or 'low_429_ratio' } end
+    local wait = budget.w[#budget.w]
+    local was_binding = wait and wait.a >= counts.s
+    if share ~= budget.m and (high or was_binding) then adjusted = { budget.m, share, high and 'high_429_ratio' or 'low_429_ratio' } end
   end
   if counts.c == 0 or counts.s + aimd.window <= now then counts = { s = now, c = 0, t = 0 } end
   counts.c = counts.c + 1

@@ -99,7 +99,7 @@ end
 
 function steps.settle()
   local id, generation, probe, outcome, asked, sent_ago = number(), number(), flag(), text(), number(), number()
-  local may_retry = settle_retries(outcome, flag())
+  local may_retry = settle_retries(outcome, flag() and not probe)
   local ask = read_ask()
   local policy = ask.policy
   for _, cost in ipairs(ask.costs) do
