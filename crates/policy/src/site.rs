@@ -11,14 +11,12 @@ use std::ops::ControlFlow;
 use crate::adaptive::AdaptivePolicy;
 use crate::breaker::{Admission, Breaker, BreakerPolicy, OpenReason, Transition};
 use crate::budget::{Budget, Fit, Reservation, Stage};
-use crate::extension::Extensions;
-use crate::learned::Learned;
 use crate::rate::Window;
-use crate::retry_budget::RetryBudget;
 use crate::role::Role;
 use crate::time::BootInstant;
 use crate::windows::Windows;
 
+mod added;
 mod ask;
 mod learning;
 mod order;
@@ -26,6 +24,7 @@ mod permit;
 mod settle;
 mod shared;
 
+use added::Added;
 pub use ask::{
     Ask, Cost, Entered, Entry, Patience, Permit, QueuePosition, Refusal, RefusalReason, Reserved,
     Standing,
@@ -49,12 +48,8 @@ pub struct Site {
     next_id: u64,
     /// Whether anything but the history of budgets may have changed.
     touched: bool,
-    /// What was learned of the host's limits, where there is something.
-    learned: Option<Box<Learned>>,
-    /// What retries have spent.
-    retries: RetryBudget,
-    /// What later versions add.
-    extensions: Extensions,
+    /// What few sites have: one word where there is nothing.
+    added: Option<Box<Added>>,
 }
 
 impl Site {
@@ -70,7 +65,7 @@ impl Site {
     #[inline]
     pub fn enter(&mut self, ask: &Ask<'_>, now: BootInstant) -> Entered {
         // Almost always the breaker is closed and no request waits: then only windows count.
-        let learns = self.learned.is_some() || ask.searches_upwards();
+        let learns = self.added().learned().is_some() || ask.searches_upwards();
         let is_behind = ask.queue_position.ahead().is_some();
         if ask.isolated || is_behind || learns || self.breaker.has_tripped() {
             return self.enter_slowly(ask, now);
@@ -94,7 +89,7 @@ impl Site {
             for cost in ask.costs {
                 self.budgets[cost.budget].spend(cost.weight, now);
             }
-            let clean = self.breaker.failures() == 0 && self.retries.spent() == 0;
+            let clean = self.breaker.failures() == 0 && self.retries().spent() == 0;
             let permit = Permit {
                 id: self.fresh_id(),
                 generation: self.breaker.generation(),
@@ -386,8 +381,8 @@ impl Site {
                 .all(|(_, breaker)| breaker.is_idle(now))
             && self.budgets.iter().all(|budget| budget.is_idle(now))
             && self
-                .learned
-                .as_ref()
+                .added()
+                .learned()
                 .is_none_or(|learned| learned.is_over(now))
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::order::OwnReservation;
 use super::{Ask, Permit, Report, Site};
+use crate::budget::Budget;
 use crate::classify::Outcome;
 use crate::learn::{Answer, Confirmed};
 use crate::learned::Learned;
@@ -15,23 +16,24 @@ impl Site {
     /// Returns what was learned of the host's limits.
     #[must_use]
     pub fn learned(&self) -> Option<&Learned> {
-        self.learned.as_deref()
+        self.added().learned()
     }
 
     /// Forgets what was learned, and returns whether there was anything.
     pub fn forget_learned(&mut self) -> bool {
         self.touched = true;
-        self.learned.take().is_some()
+        self.added
+            .as_mut()
+            .is_some_and(|added| added.learned.take().is_some())
     }
 
     /// Gives up requests whose answers are overdue, and what was learned too long ago.
     pub(super) fn expire_learned(&mut self, now: BootInstant) {
-        if let Some(learned) = &mut self.learned {
+        let Some(added) = &mut self.added else { return };
+        if let Some(learned) = &mut added.learned {
             learned.expire(now);
-            if learned.is_over(now) {
-                self.learned = None;
-            }
         }
+        added.learned.take_if(|learned| learned.is_over(now));
     }
 
     /// Returns when a request may go by what was learned; `None` where that says nothing.
@@ -42,7 +44,7 @@ impl Site {
         is_probe: bool,
         now: BootInstant,
     ) -> Option<BootInstant> {
-        let learned = self.learned.as_ref().filter(|_| !is_probe)?;
+        let learned = self.added().learned().filter(|_| !is_probe)?;
         let waiting = self.waiting_before(ask, own);
         let earlier = waiting.saturating_add(ask.queue_position.ahead().unwrap_or(0));
         Some(learned.next(ask.learn?, earlier, now))
@@ -50,7 +52,7 @@ impl Site {
 
     /// Returns the learned limit that holds requests back, as a window.
     pub(super) fn learned_window(&self) -> Option<Window> {
-        self.learned.as_ref().map(|learned| learned.window())
+        self.added().learned().map(Learned::window)
     }
 
     /// Notes that a request goes now; returns whether its answer teaches anything.
@@ -58,10 +60,10 @@ impl Site {
         let Some(policy) = ask.learn else {
             return false;
         };
-        if ask.searches_upwards() && self.learned.is_none() {
-            self.learned = Some(Box::new(Learned::from_nothing(now)));
+        if ask.searches_upwards() && self.added().learned().is_none() {
+            self.added_mut().learned = Some(Learned::from_nothing(now));
         }
-        let Some(learned) = &mut self.learned else {
+        let Some(learned) = self.learned_mut() else {
             return false;
         };
         learned.sent(policy, id, now);
@@ -86,19 +88,20 @@ impl Site {
                     .map(|asked| now + asked.min(ask.breaker.retry_after_cap)),
             },
         };
-        if self.learned.is_none() && report.outcome == Outcome::Throttled {
+        if self.added().learned().is_none() && report.outcome == Outcome::Throttled {
             let budget = ask.costs.first().map(|cost| &self.budgets[cost.budget]);
-            let history = budget.into_iter().flat_map(|budget| budget.instants());
-            self.learned = Some(Box::new(Learned::from_history(history, now)));
+            let history = budget.into_iter().flat_map(Budget::instants);
+            let learned = Learned::from_history(history, now);
+            self.added_mut().learned = Some(learned);
         }
-        let learned = self.learned.as_mut()?;
+        let learned = self.learned_mut()?;
         learned.answered((permit.id, permit.stamp), answer, ask.jitter_sample, now)
     }
 
     /// Returns how long nothing is sent after a refusal, by what was learned.
     pub(super) fn learned_wait(&self, ask: &Ask<'_>, now: BootInstant) -> Option<Duration> {
         ask.learn?;
-        let learned = self.learned.as_ref()?;
+        let learned = self.added().learned()?;
         Some(learned.not_before(now).since(now))
     }
 }

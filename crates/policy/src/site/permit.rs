@@ -47,7 +47,7 @@ impl Site {
             }
         }
         let teaches = self.note_sent(ask, id, now);
-        let earns = self.retries.spent() > 0;
+        let earns = self.retries().spent() > 0;
         let breaker = self.breaker_for(ask);
         let clean = !breaker.has_tripped() && breaker.failures() == 0 && !teaches && !earns;
         Permit {
@@ -74,7 +74,7 @@ impl Site {
                 budget.take_back(cost.weight, at);
             }
         }
-        if let Some(learned) = self.learned.as_mut().filter(|_| spent_at.is_some()) {
+        if let Some(learned) = self.learned_mut().filter(|_| spent_at.is_some()) {
             // A permit has no time of its own here: its instant is the latest that is known.
             learned.withdrawn(id, spent_at.unwrap_or(BootInstant::ZERO));
         }

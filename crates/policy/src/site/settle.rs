@@ -135,7 +135,7 @@ impl Site {
         }
         // The breaker bounds its probes: their retries need no other bound.
         let wants_retry = report.wants_retry && !permit.probe;
-        let retry_refused = !self.retries.settle(report.outcome, wants_retry, now);
+        let retry_refused = !self.settle_retries(report.outcome, wants_retry, now);
         let learned = self.learn_from(ask, permit, report, now);
         let throttle_wait = self.learned_wait(ask, now);
         let breaker = self.breaker_for(ask);
@@ -173,7 +173,7 @@ impl Site {
             .and_then(|policy| self.adapt(ask, policy, report.outcome == Outcome::Throttled, now));
         Settled {
             wakes: released || transition.is_some(),
-            calls_next: self.learned.is_some(),
+            calls_next: self.added().learned().is_some(),
             retry_refused,
             transition,
             open_until,

@@ -1,7 +1,6 @@
 //! What a store that shares a site with other processes needs: its parts, what has changed, and
 //! questions that own their data.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,17 +8,10 @@ use super::{Ask, Cost, Patience, QueuePosition, Site};
 use crate::adaptive::AdaptivePolicy;
 use crate::breaker::{Breaker, BreakerPolicy};
 use crate::budget::Budget;
-use crate::extension::Extensions;
 use crate::learned::LearnPolicy;
-use crate::retry_budget::RetryBudget;
 use crate::role::Role;
 use crate::time::BootInstant;
 use crate::windows::Windows;
-
-/// The tag of what was learned among the extensions.
-const LEARNED: u8 = 1;
-/// The tag of what retries have spent.
-const RETRIES: u8 = 3;
 
 /// A question that owns its parts, for stores that answer it on another thread or machine.
 #[derive(Clone, Debug)]
@@ -138,44 +130,6 @@ impl Site {
         (self.breaker, self.isolated) = (breaker, boxed(isolated));
     }
 
-    /// Returns what retries have spent.
-    #[must_use]
-    pub fn retries(&self) -> RetryBudget {
-        self.retries
-    }
-
-    /// Replaces what retries have spent by what a store knows.
-    pub fn set_retries(&mut self, retries: RetryBudget) {
-        self.retries = retries;
-    }
-
-    /// Returns what was added to the site after the first layout of the stores.
-    #[must_use]
-    pub fn extensions(&self) -> Cow<'_, Extensions> {
-        if self.learned.is_none() && self.retries.spent() == 0 {
-            return Cow::Borrowed(&self.extensions);
-        }
-        let mut extensions = self.extensions.clone();
-        let learned = self.learned.as_ref();
-        let learned = learned.and_then(|learned| postcard::to_allocvec(&**learned).ok());
-        extensions.set(LEARNED, learned);
-        let retries = postcard::to_allocvec(&self.retries).ok();
-        extensions.set(RETRIES, retries.filter(|_| self.retries.spent() > 0));
-        Cow::Owned(extensions)
-    }
-
-    /// Replaces what was added by what another process wrote.
-    pub fn set_extensions(&mut self, mut extensions: Extensions) {
-        // What cannot be read is forgotten: it is learned again.
-        let learned = extensions.get(LEARNED).map(postcard::from_bytes);
-        self.learned = learned.and_then(Result::ok).map(Box::new);
-        extensions.set(LEARNED, None);
-        let retries = extensions.get(RETRIES).map(postcard::from_bytes);
-        self.retries = retries.and_then(Result::ok).unwrap_or_default();
-        extensions.set(RETRIES, None);
-        self.extensions = extensions;
-    }
-
     /// Returns the budgets, to be brought up to date with other processes.
     pub fn budgets_mut(&mut self) -> &mut Vec<Budget> {
         &mut self.budgets
@@ -213,10 +167,7 @@ impl Site {
         for budget in &mut self.budgets {
             budget.rebase(shift, now);
         }
-        if let Some(learned) = &mut self.learned {
-            learned.rebase(shift);
-        }
-        self.retries.rebase(shift);
+        self.rebase_added(shift);
         self.touched = true;
     }
 }
