@@ -15,6 +15,9 @@ mod limiter;
 
 // Even pacing.
 mod pacing;
+
+// Learned limits of a site.
+mod learned;
 // The breaker under random interleavings.
 mod breaker;
 // Breaker and budgets as one step.

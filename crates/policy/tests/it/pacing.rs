@@ -46,7 +46,7 @@ fn run(rates: &str, processes: &mut [Process], backlog: bool) -> Vec<BootInstant
             .iter_mut()
             .filter(|process| process.left > 0)
             .min_by_key(|process| wakes(process))
-            .unwrap();
+            .expect("a process with requests left");
         now = now.max(wakes(next));
         let question = Ask {
             latest: BootInstant::FAR,
@@ -85,7 +85,7 @@ fn closest(sent: &[BootInstant]) -> Duration {
     sent.windows(2)
         .map(|pair| pair[1].since(pair[0]))
         .min()
-        .unwrap()
+        .expect("two requests")
 }
 
 fn took(sent: &[BootInstant]) -> Duration {
@@ -146,7 +146,7 @@ fn a_weight_takes_as_many_distances_and_is_never_invalid() {
         panic!("no reservation")
     };
     assert_eq!(reserved.at, at(102));
-    assert_eq!(reserved.because.unwrap().per, ms(100));
+    assert_eq!(reserved.because.expect("a window").per, ms(100));
     assert!(matches!(
         site.confirm(&patient(&light), reserved.id, at(102)).entry,
         Entry::Go(_)

@@ -1,0 +1,283 @@
+//! Learned limits in a site that several processes share, judged from the server's side.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use docstokg_policy::breaker::{BreakerPolicy, State};
+use docstokg_policy::classify::Outcome;
+use docstokg_policy::learned::{LearnMode, LearnPolicy};
+use docstokg_policy::rate::Window;
+use docstokg_policy::site::{Ask, Cost, Entry, Permit, Report, Site};
+use docstokg_policy::time::BootInstant;
+
+use crate::support::{ask, at, cost, ms, windows};
+
+const LATENCY: Duration = Duration::from_millis(50);
+
+/// A server that admits so many in any interval, and refuses without saying until when.
+struct Server {
+    limit: usize,
+    per: Duration,
+    admitted: Vec<BootInstant>,
+    refused: u32,
+}
+
+impl Server {
+    fn serves(&mut self, now: BootInstant) -> bool {
+        let recent = |at: &&BootInstant| now.since(**at) < self.per;
+        let free = self.admitted.iter().rev().take_while(recent).count() < self.limit;
+        if free {
+            self.admitted.push(now);
+        } else {
+            self.refused += 1;
+        }
+        free
+    }
+}
+
+/// What a process does next.
+enum Doing {
+    Asks,
+    Waits(u64),
+    Awaits(Box<Permit>, bool),
+}
+
+struct Process {
+    at: BootInstant,
+    doing: Doing,
+    served: u32,
+}
+
+fn up_to(rate: &str) -> LearnPolicy {
+    LearnPolicy {
+        mode: LearnMode::UpTo(rate.parse().expect("a rate")),
+        slowest: Duration::from_secs(60),
+    }
+}
+
+fn tighten() -> LearnPolicy {
+    LearnPolicy {
+        mode: LearnMode::Tighten,
+        slowest: Duration::from_secs(60),
+    }
+}
+
+struct Run<'a> {
+    site: Site,
+    costs: [Cost; 1],
+    breaker: BreakerPolicy,
+    policy: &'a LearnPolicy,
+    server: Server,
+    processes: Vec<Process>,
+}
+
+impl<'a> Run<'a> {
+    fn new(policy: &'a LearnPolicy, rates: &str, server: Server, processes: usize) -> Self {
+        let mut site = Site::default();
+        site.ensure_budgets(1);
+        let process = |n: usize| Process {
+            at: at(n as u64),
+            doing: Doing::Asks,
+            served: 0,
+        };
+        Self {
+            site,
+            costs: [cost(0, 1, &windows(rates), ms(10))],
+            breaker: BreakerPolicy {
+                one_failure_per_epoch: true,
+                ..BreakerPolicy::default()
+            },
+            policy,
+            server,
+            processes: (0..processes).map(process).collect(),
+        }
+    }
+
+    /// Lets the process that is due first do what it does next.
+    fn step(&mut self) {
+        let due = self.processes.iter_mut().min_by_key(|process| process.at);
+        let process = due.expect("a process");
+        let now = process.at;
+        let question = Ask {
+            latest: BootInstant::FAR,
+            learn: Some(self.policy),
+            patience: docstokg_policy::site::Patience::Wait,
+            ..ask(&self.costs, &self.breaker)
+        };
+        let entered = match &process.doing {
+            Doing::Asks => self.site.enter(&question, now),
+            Doing::Waits(id) => self.site.confirm(&question, *id, now),
+            Doing::Awaits(permit, served) => {
+                let outcome = if *served {
+                    process.served += 1;
+                    Outcome::Success
+                } else {
+                    Outcome::Throttled
+                };
+                let report = Report {
+                    outcome,
+                    retry_after: None,
+                    sent: permit.at,
+                    wants_retry: false,
+                };
+                self.site.settle(&question, permit, &report, now);
+                process.doing = Doing::Asks;
+                return;
+            }
+        };
+        match entered.entry {
+            Entry::Go(permit) => {
+                let served = self.server.serves(now);
+                process.doing = Doing::Awaits(Box::new(permit), served);
+                process.at = now + LATENCY;
+            }
+            Entry::Wait(reserved) => {
+                process.doing = Doing::Waits(reserved.id);
+                process.at = reserved.at.max(now + ms(1));
+            }
+            Entry::WaitForBreaker { until, .. } => {
+                process.doing = Doing::Asks;
+                process.at = until.max(now + ms(1));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn served(&self) -> u32 {
+        self.processes.iter().map(|process| process.served).sum()
+    }
+
+    /// Runs until so many were served, and returns how long it took.
+    fn until_served(&mut self, count: u32) -> Duration {
+        let mut steps = 0;
+        while self.served() < count {
+            self.step();
+            steps += 1;
+            assert!(steps < 2_000_000, "{} served", self.served());
+        }
+        let last = self.server.admitted.last().expect("served requests");
+        last.since(self.server.admitted[0])
+    }
+}
+
+fn server(limit: usize, per: Duration) -> Server {
+    Server {
+        limit,
+        per,
+        admitted: Vec::new(),
+        refused: 0,
+    }
+}
+
+#[test]
+fn ten_processes_make_one_search_and_share_equally() {
+    let policy = up_to("50/SECOND");
+    let hidden = server(20, Duration::from_secs(2));
+    let mut run = Run::new(&policy, "50/SECOND", hidden, 10);
+    let took = run.until_served(600);
+    let shares: Vec<u32> = run.processes.iter().map(|process| process.served).collect();
+    assert!(
+        shares.iter().all(|share| (54..=66).contains(share)),
+        "{shares:?}"
+    );
+    assert!(run.server.refused <= 25, "{} refused", run.server.refused);
+    let least = Duration::from_secs(58);
+    assert!(took <= least.mul_f64(1.3), "{took:?}");
+    let learned = run.site.learned().expect("something is learned");
+    assert!(learned.is_searching() || learned.limits().count() > 0);
+}
+
+/// Told 10 per second where the host admits 4: refusals teach the limit, and no breaker opens for a
+/// minute.
+#[test]
+fn refusals_teach_a_limit_below_the_configured_one() {
+    let policy = tighten();
+    let mut run = Run::new(&policy, "10/SECOND", server(4, Duration::from_secs(1)), 2);
+    let took = run.until_served(400);
+    assert!(run.server.refused <= 25, "{} refused", run.server.refused);
+    assert!(took <= Duration::from_secs(125), "{took:?}");
+    assert_eq!(run.site.breaker().state(run.processes[0].at), State::Closed);
+    let words: Vec<String> = (run.site.learned().expect("something").limits())
+        .map(ToString::to_string)
+        .collect();
+    assert!(!words.is_empty());
+}
+
+/// Where nothing is refused nothing is learned, and nothing is slower.
+#[test]
+fn a_limit_that_holds_teaches_nothing() {
+    let policy = tighten();
+    let mut run = Run::new(&policy, "10/SECOND", server(10, Duration::from_secs(1)), 3);
+    let took = run.until_served(100);
+    assert_eq!(run.server.refused, 0);
+    assert!(run.site.learned().is_none());
+    assert!(took <= Duration::from_millis(9_500), "{took:?}");
+}
+
+/// A process that is killed leaves requests without answers: after two minutes at the latest the
+/// others go on at the full rate.
+#[test]
+fn requests_of_a_killed_process_are_given_up() {
+    let policy = up_to("20/SECOND");
+    let mut run = Run::new(&policy, "20/SECOND", server(5, Duration::from_secs(1)), 4);
+    run.until_served(40);
+    // One of four dies while its request is on its way.
+    let is_on_its_way = |process: &Process| matches!(process.doing, Doing::Awaits(..));
+    while !run.processes.iter().any(is_on_its_way) {
+        run.step();
+    }
+    let dies = run.processes.iter().position(is_on_its_way);
+    run.processes.remove(dies.expect("one on its way"));
+    let before = run.served();
+    let start = run.processes[0].at;
+    run.until_served(before + 200);
+    let took = run.processes[0].at.since(start);
+    assert!(took <= Duration::from_secs(120 + 60), "{took:?}");
+}
+
+#[test]
+fn what_is_learned_is_kept_with_the_site_and_can_be_forgotten() {
+    let policy = tighten();
+    let mut run = Run::new(&policy, "10/SECOND", server(4, Duration::from_secs(1)), 1);
+    run.until_served(60);
+    let mut copy = Site::default();
+    copy.set_extensions(run.site.extensions().into_owned());
+    assert_eq!(copy.learned(), run.site.learned());
+    assert!(copy.forget_learned() && copy.learned().is_none() && !copy.forget_learned());
+    let bytes = postcard_size(&run.site);
+    assert!(bytes <= 4_096, "{bytes} bytes");
+}
+
+fn postcard_size(site: &Site) -> usize {
+    site.extensions().get(1).map_or(0, <[u8]>::len)
+}
+
+/// After a week the limit is not believed any more.
+#[test]
+fn what_is_learned_expires() {
+    let policy = tighten();
+    let mut run = Run::new(&policy, "10/SECOND", server(4, Duration::from_secs(1)), 1);
+    run.until_served(60);
+    run.processes[0].at += Duration::from_secs(8 * 86_400);
+    run.processes[0].doing = Doing::Asks;
+    run.step();
+    assert!(run.site.learned().is_none());
+}
+
+/// A window of one per ten minutes is slower than the floor of one a minute: the floor holds.
+#[test]
+fn no_learned_limit_is_slower_than_the_floor() {
+    let policy = LearnPolicy {
+        slowest: Duration::from_secs(5),
+        ..up_to("2/SECOND")
+    };
+    let window = Window::new(NonZeroU32::MIN, Duration::from_secs(600));
+    let mut run = Run::new(&policy, "2/SECOND", server(1, window.per), 1);
+    let start = run.processes[0].at;
+    while run.processes[0].at.since(start) < Duration::from_secs(300) {
+        run.step();
+    }
+    // About one request in five seconds, once it has settled; a breaker of consecutive refusals
+    // may hold it longer.
+    assert!(run.server.refused >= 4, "{} refused", run.server.refused);
+}
