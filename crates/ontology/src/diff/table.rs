@@ -102,7 +102,7 @@ impl TermTable {
             Format::Obo => table.read_obo(reader, options, &mut problems)?,
             Format::OboGraph => {
                 read_obograph(reader, options, &mut problems, &mut |part| {
-                    table.add_part(part)
+                    table.add_part(part);
                 })?;
             }
             _ if format.is_rdf() => table.read_rdf(reader, format, options, &mut problems)?,
@@ -219,9 +219,9 @@ impl TermTable {
     }
 
     fn add_parent(&mut self, iri: &str, parent: &str) {
-        self.change(iri, |term| match term.parents.insert(parent.to_owned()) {
-            true => parent.len() + 64,
-            false => 0,
+        self.change(iri, |term| {
+            let is_new = term.parents.insert(parent.to_owned());
+            if is_new { parent.len() + 64 } else { 0 }
         });
     }
 

@@ -97,27 +97,23 @@ pub(crate) fn write_line(quad: &Quad, labels: &mut impl BlankLabels, line: &mut 
     line.extend_from_slice(b" .");
 }
 
-pub(crate) fn has_blank_node(quad: &Quad) -> bool {
-    quad.subject.is_blank_node() || quad.object.is_blank_node() || quad.graph_name.is_blank_node()
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn write_iri(iri: &str, line: &mut Vec<u8>) {
     line.push(b'<');
-    write_escaped(iri, line, |byte| {
-        byte <= b' '
-            || matches!(
-                byte,
-                b'<' | b'>' | b'"' | b'{' | b'}' | b'|' | b'^' | b'`' | b'\\'
-            )
-    });
+    write_escaped(iri, line, &IRI_ESCAPED);
     line.push(b'>');
 }
 
 fn write_literal(literal: &Literal, line: &mut Vec<u8>) {
     line.push(b'"');
-    write_escaped(literal.value(), line, |byte| {
-        byte < b' ' || matches!(byte, b'"' | b'\\' | 0x7f)
-    });
+    write_escaped(literal.value(), line, &LITERAL_ESCAPED);
     line.push(b'"');
     if let Some(language) = literal.language() {
         line.push(b'@');
@@ -128,9 +124,29 @@ fn write_literal(literal: &Literal, line: &mut Vec<u8>) {
     }
 }
 
-fn write_escaped(text: &str, line: &mut Vec<u8>, is_special: impl Fn(u8) -> bool) {
+/// Bytes that canonical lines escape.
+const IRI_ESCAPED: [bool; 256] = escaped(b' ', b"<>\"{}|^`\\");
+const LITERAL_ESCAPED: [bool; 256] = escaped(0x1f, b"\"\\\x7f");
+
+/// Control characters up to `last`, and some others.
+const fn escaped(last: u8, others: &[u8]) -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte <= last as usize {
+        table[byte] = true;
+        byte += 1;
+    }
+    let mut at = 0;
+    while at < others.len() {
+        table[others[at] as usize] = true;
+        at += 1;
+    }
+    table
+}
+
+fn write_escaped(text: &str, line: &mut Vec<u8>, special: &[bool; 256]) {
     let mut rest = text.as_bytes();
-    while let Some(at) = rest.iter().position(|&byte| is_special(byte)) {
+    while let Some(at) = rest.iter().position(|&byte| special[usize::from(byte)]) {
         line.extend_from_slice(&rest[..at]);
         match rest[at] {
             b'\t' => line.extend_from_slice(b"\\t"),
@@ -210,7 +226,9 @@ mod tests {
             cut in 0usize..20,
         ) {
             let mut forward = StatementHash::default();
-            lines.iter().for_each(|line| forward.add_line(line.as_bytes()));
+            for line in &lines {
+                forward.add_line(line.as_bytes());
+            }
             let mut halves = [StatementHash::default(), StatementHash::default()];
             for (at, line) in lines.iter().enumerate().rev() {
                 halves[usize::from(at < cut)].add_line(line.as_bytes());

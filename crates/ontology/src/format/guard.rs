@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::io::{self, Read};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::report::Problem;
 
@@ -38,14 +38,19 @@ pub(crate) fn refuse(watch: &SharedWatch, problem: Problem) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-/// Counts bytes and refuses input that is longer than a limit.
+/// Counts bytes, refuses input that is longer than a limit, and leaves out a byte order mark.
 pub(crate) struct Counted<R> {
     inner: R,
     count: Arc<AtomicU64>,
     limit: u64,
-    /// What is too long, for the message.
-    pub exceeded: Arc<std::sync::atomic::AtomicBool>,
+    /// The first bytes, and whether they were read.
+    start: Vec<u8>,
+    is_started: bool,
+    /// Whether the input was too long.
+    pub exceeded: Arc<AtomicBool>,
 }
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl<R: Read> Counted<R> {
     pub(crate) fn new(inner: R, count: Arc<AtomicU64>, limit: u64) -> Self {
@@ -53,27 +58,56 @@ impl<R: Read> Counted<R> {
             inner,
             count,
             limit,
+            start: Vec::new(),
+            is_started: false,
             exceeded: Arc::default(),
         }
+    }
+
+    fn count(&self, read: usize) -> io::Result<()> {
+        let total = self.count.fetch_add(read as u64, Ordering::Relaxed) + read as u64;
+        if total <= self.limit {
+            return Ok(());
+        }
+        self.exceeded.store(true, Ordering::Relaxed);
+        Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("the file is larger than the limit of {} bytes", self.limit),
+        ))
+    }
+
+    fn read_start(&mut self) -> io::Result<()> {
+        self.is_started = true;
+        let length = BYTE_ORDER_MARK.len() as u64;
+        self.inner
+            .by_ref()
+            .take(length)
+            .read_to_end(&mut self.start)?;
+        self.count(self.start.len())?;
+        if self.start == BYTE_ORDER_MARK {
+            self.start.clear();
+        }
+        Ok(())
     }
 }
 
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if !self.is_started {
+            self.read_start()?;
+        }
+        if !self.start.is_empty() {
+            let read = self.start.as_slice().read(out)?;
+            self.start.drain(..read);
+            return Ok(read);
+        }
         let read = loop {
             match self.inner.read(out) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
                 other => break other?,
             }
         };
-        let total = self.count.fetch_add(read as u64, Ordering::Relaxed) + read as u64;
-        if total > self.limit {
-            self.exceeded.store(true, Ordering::Relaxed);
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("the file is larger than the limit of {} bytes", self.limit),
-            ));
-        }
+        self.count(read)?;
         Ok(read)
     }
 }

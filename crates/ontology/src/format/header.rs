@@ -4,9 +4,8 @@
 //! and licences too. So every statement that could belong to a header is kept, up to a limit, and
 //! judged at the end.
 
-use oxrdf::{NamedOrBlankNode, Quad, Term};
-
 use super::report::{Licence, Problem, Version, VersionOrigin};
+use super::statement::{Node, Object, Statement};
 use super::vocabulary::{
     OWL_IMPORTS, OWL_ONTOLOGY, OWL_VERSION_INFO, OWL_VERSION_IRI, RDF_TYPE, states_licence,
 };
@@ -54,33 +53,31 @@ pub(crate) struct Resolved {
 
 impl Header {
     /// Keeps a statement if it may be part of a header. `order` grows along the file.
-    pub(crate) fn note(&mut self, order: u64, quad: &Quad) {
-        let predicate = quad.predicate.as_str();
+    pub(crate) fn note(&mut self, order: u64, statement: &Statement<'_>) {
+        let predicate = statement.predicate;
         let kind = match predicate {
-            RDF_TYPE => match &quad.object {
-                Term::NamedNode(class) if class.as_str() == OWL_ONTOLOGY => FactKind::Ontology,
-                _ => return,
-            },
+            RDF_TYPE if statement.object == Object::Node(Node::Iri(OWL_ONTOLOGY)) => {
+                FactKind::Ontology
+            }
             OWL_VERSION_IRI => FactKind::VersionIri,
             OWL_VERSION_INFO => FactKind::VersionInfo,
             OWL_IMPORTS => FactKind::Import,
             _ if states_licence(predicate) => FactKind::Licence(predicate.to_owned()),
             _ => return,
         };
-        let value = match &quad.object {
-            Term::NamedNode(node) => node.as_str(),
-            Term::Literal(literal) => literal.value(),
-            Term::BlankNode(_) => return,
+        let value = match statement.object {
+            Object::Node(Node::Iri(value)) | Object::Literal(value) => value.to_owned(),
+            Object::Node(Node::Blank(_)) => return,
         };
-        let subject = match &quad.subject {
-            NamedOrBlankNode::NamedNode(node) => node.as_str().to_owned(),
-            NamedOrBlankNode::BlankNode(node) => format!("_:{}", node.as_str()),
+        let subject = match statement.subject {
+            Node::Iri(iri) => iri.to_owned(),
+            Node::Blank(label) => format!("_:{label}"),
         };
         self.keep(Fact {
             order,
             subject,
             kind,
-            value: value.to_owned(),
+            value,
         });
     }
 
@@ -176,11 +173,10 @@ impl Resolved {
             origin,
         };
         match &fact.kind {
-            FactKind::Ontology => (),
             FactKind::VersionIri => self.add_version(version(VersionOrigin::VersionIri)),
             FactKind::VersionInfo => self.add_version(version(VersionOrigin::VersionInfo)),
             FactKind::Import if !self.imports.contains(&value) => self.imports.push(value),
-            FactKind::Import => (),
+            FactKind::Ontology | FactKind::Import => (),
             FactKind::Licence(property) => {
                 let licence = Licence {
                     property: property.clone(),

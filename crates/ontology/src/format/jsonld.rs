@@ -8,7 +8,7 @@ use oxjsonld::{JsonLdParser, JsonLdRemoteDocument};
 
 use super::report::Problem;
 use super::statements::{OnStatement, Problems, shorten, with_base};
-use super::{Options, detect};
+use super::{ContextLoader, Options, detect};
 
 /// Deepest nesting of objects and arrays; contexts are processed recursively.
 const MAX_DEPTH: usize = 256;
@@ -56,7 +56,6 @@ fn fault(bytes: &[u8]) -> Option<Problem> {
         let message = format!("objects and arrays are nested {depth} deep, more than {MAX_DEPTH}");
         return Some(Problem::of_file(message));
     }
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     serde_json::from_slice::<serde::de::IgnoredAny>(bytes)
         .err()
         .map(|error| Problem {
@@ -66,6 +65,25 @@ fn fault(bytes: &[u8]) -> Option<Problem> {
         })
 }
 
+/// A remote context, if there is a loader and what it loads is within the limits.
+fn load(
+    loader: Option<&Arc<dyn ContextLoader>>,
+    url: &str,
+    max_bytes: u64,
+) -> Result<Vec<u8>, String> {
+    let Some(loader) = loader else {
+        return Err("remote contexts are not loaded".to_owned());
+    };
+    let document = loader.load(url)?;
+    if document.len() as u64 > max_bytes {
+        return Err("the context is too large".to_owned());
+    }
+    if detect::json_depth(&document) > MAX_DEPTH {
+        return Err("the context is nested too deep".to_owned());
+    }
+    Ok(document)
+}
+
 fn parse(
     bytes: &[u8],
     options: &Options,
@@ -73,24 +91,15 @@ fn parse(
     problems: &mut Problems,
     on_statement: &mut OnStatement<'_>,
 ) {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let parser = with_base(JsonLdParser::new(), options, JsonLdParser::with_base_iri);
     let missed = AssertUnwindSafe(Arc::clone(not_loaded));
     let loader = AssertUnwindSafe(options.contexts.clone());
-    let limit = options.limits.max_unstreamed_bytes;
+    let max_bytes = options.limits.max_unstreamed_bytes;
     let statements = parser
         .for_slice(bytes)
         .with_load_document_callback(move |url, _| {
-            let loaded = match &*loader {
-                Some(loader) => loader.load(url),
-                None => Err("remote contexts are not loaded".to_owned()),
-            };
-            let loaded = loaded.and_then(|document| match detect::json_depth(&document) {
-                depth if depth > MAX_DEPTH => Err("the context is nested too deep".to_owned()),
-                _ if document.len() as u64 > limit => Err("the context is too large".to_owned()),
-                _ => Ok(document),
-            });
-            match loaded {
+            let document = load(loader.as_ref(), url, max_bytes);
+            match document {
                 Ok(document) => Ok(JsonLdRemoteDocument {
                     document,
                     document_url: url.to_owned(),

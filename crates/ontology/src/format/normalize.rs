@@ -14,9 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::canonical::{BlankLabels, has_blank_node, write_line};
+use super::canonical::{BlankLabels, hex, write_line};
 use super::report::Problem;
 use super::sort::LineSorter;
+use super::statement::Statement;
 use super::statements::{Problems, Stop, read_counted};
 use super::{Format, Options};
 
@@ -126,7 +127,7 @@ fn collect(
                     "the statements expand to too much text",
                 )));
             }
-            result.statements_with_blank_nodes += u64::from(has_blank_node(&quad));
+            result.statements_with_blank_nodes += u64::from(Statement::of(&quad).has_blank_node());
             sorter.push(&line).map_err(|error| {
                 failure = Some(error);
                 Stop::Done
@@ -168,11 +169,7 @@ fn write_sorted(
         .map_err(io::IntoInnerError::into_error)?;
     file.as_file().sync_all()?;
     file.persist(target).map_err(|error| error.error)?;
-    result.sha256 = digest
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    result.sha256 = hex(&digest.finalize());
     Ok(())
 }
 

@@ -119,9 +119,6 @@ impl<'a> Scanner<'a> {
                 Line::Read => (),
             }
             ends_with_newline = line.ends_with(b"\n");
-            if self.line == 1 && line.starts_with(b"\xef\xbb\xbf") {
-                line.drain(..3);
-            }
             self.examine(&line);
             if self.problems.is_full() {
                 return Ok(());

@@ -175,8 +175,8 @@ pub(crate) fn shorten(message: &str) -> String {
     let mut out = String::new();
     for word in one_line {
         if out.len() + word.len() > LONGEST {
-            let room = word.floor_char_boundary(LONGEST.saturating_sub(out.len()));
-            out.push_str(&word[..room]);
+            out.push(' ');
+            out.extend(word.chars().take(LONGEST.saturating_sub(out.len())));
             out.push('…');
             return out.trim_start().to_owned();
         }

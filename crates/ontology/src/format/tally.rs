@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use oxrdf::{NamedOrBlankNode, Quad, Term};
+use oxrdf::Quad;
 
 use super::Limits;
-use super::canonical::{ShapeOnly, StatementHash, has_blank_node, write_line};
+use super::canonical::{ShapeOnly, StatementHash, write_line};
 use super::header::Header;
+use super::statement::{Node, Object, Statement};
 use super::vocabulary::{OWL_DEPRECATED, RDF_TYPE, declares_term, deprecates, is_true};
 
 /// What one thread found.
@@ -38,31 +39,46 @@ pub(crate) fn term_key(iri: &str) -> u64 {
 impl Tally {
     /// Counts a statement and returns the bytes of its canonical line.
     pub(crate) fn add(&mut self, order: u64, quad: &Quad) -> u64 {
-        self.statements += 1;
-        self.with_blank_nodes += u64::from(has_blank_node(quad));
         self.line.clear();
         write_line(quad, &mut ShapeOnly, &mut self.line);
         self.hash.add_line(&self.line);
-        self.header.note(order, quad);
-        self.note_term(quad);
+        self.note(order, &Statement::of(quad));
         self.line.len() as u64
     }
 
-    fn note_term(&mut self, quad: &Quad) {
-        let predicate = quad.predicate.as_str();
-        let NamedOrBlankNode::NamedNode(subject) = &quad.subject else {
+    /// Counts the statement of a line that is canonical, but for labels of blank nodes.
+    pub(crate) fn add_canonical(&mut self, order: u64, line: &str, statement: &Statement<'_>) {
+        if statement.has_blank_node() {
+            self.line.clear();
+            write_without_labels(line, statement, &mut self.line);
+            self.hash.add_line(&self.line);
+        } else {
+            self.hash.add_line(line.as_bytes());
+        }
+        self.note(order, statement);
+    }
+
+    fn note(&mut self, order: u64, statement: &Statement<'_>) {
+        self.statements += 1;
+        self.with_blank_nodes += u64::from(statement.has_blank_node());
+        self.header.note(order, statement);
+        self.note_term(statement);
+    }
+
+    fn note_term(&mut self, statement: &Statement<'_>) {
+        let Node::Iri(subject) = statement.subject else {
             return;
         };
-        match &quad.object {
-            Term::NamedNode(class) if predicate == RDF_TYPE && declares_term(class.as_str()) => {
-                let key = term_key(subject.as_str());
+        match (statement.predicate, statement.object) {
+            (RDF_TYPE, Object::Node(Node::Iri(class))) if declares_term(class) => {
+                let key = term_key(subject);
                 self.seen.terms.push(key);
-                if deprecates(class.as_str()) {
+                if deprecates(class) {
                     self.seen.obsolete.push(key);
                 }
             }
-            Term::Literal(literal) if predicate == OWL_DEPRECATED && is_true(literal.value()) => {
-                self.seen.obsolete.push(term_key(subject.as_str()));
+            (OWL_DEPRECATED, Object::Literal(value)) if is_true(value) => {
+                self.seen.obsolete.push(term_key(subject));
             }
             _ => (),
         }
@@ -74,6 +90,26 @@ impl Tally {
         self.hash.merge(other.hash);
         self.header.merge(other.header);
     }
+}
+
+/// Copies a canonical line with every label of a blank node left out.
+fn write_without_labels(line: &str, statement: &Statement<'_>, out: &mut Vec<u8>) {
+    let mut copied = 0;
+    let object = match statement.object {
+        Object::Node(node) => Some(node),
+        Object::Literal(_) => None,
+    };
+    for node in [Some(statement.subject), object, statement.graph]
+        .into_iter()
+        .flatten()
+    {
+        let Node::Blank(label) = node else { continue };
+        // Labels are slices of the line.
+        let start = label.as_ptr().addr() - line.as_ptr().addr();
+        out.extend_from_slice(&line.as_bytes()[copied..start]);
+        copied = start + label.len();
+    }
+    out.extend_from_slice(&line.as_bytes()[copied..]);
 }
 
 /// Terms told apart by a hash of their IRI, up to a limit.

@@ -9,6 +9,8 @@ use flate2::read::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::canonical::hex;
+
 mod zip_archive;
 
 pub use zip_archive::extract_zip;
@@ -185,12 +187,7 @@ fn copy_hashed(reader: &mut impl Read, writer: &mut impl Write) -> io::Result<(u
         writer.write_all(&buffer[..read])?;
         bytes += read as u64;
     }
-    let sha256 = digest
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    Ok((bytes, sha256))
+    Ok((bytes, hex(&digest.finalize())))
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
+use super::canonical::hex;
+
 const LONGEST: usize = 80;
 
 /// A safe name of one directory for a version. Keep the version itself in a manifest.
@@ -33,11 +35,7 @@ pub fn directory_name(version: &str) -> String {
     }
     let readable = readable.trim_matches(['-', '.', '_', '+']);
     let digest = Sha256::digest(version.as_bytes());
-    let suffix: String = digest
-        .iter()
-        .take(6)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let suffix = hex(&digest[..6]);
     let readable = if readable.is_empty() {
         "version"
     } else {

@@ -15,9 +15,12 @@ pub(super) fn detect(text: &[u8]) -> Option<Detected> {
         // Longer than the head before its root, or cut there: still XML.
         let is_markup = is_xml || text.starts_with(b"<!DOCTYPE") || text.starts_with(b"<!--");
         let is_rdf = memchr::memmem::find(text, RDF.as_bytes()).is_some();
-        return is_markup.then(|| match is_rdf {
-            true => Detected::Ontology(Format::RdfXml),
-            false => Detected::Refused(Refusal::OtherXml("(not found)".to_owned())),
+        return is_markup.then(|| {
+            if is_rdf {
+                Detected::Ontology(Format::RdfXml)
+            } else {
+                Detected::Refused(Refusal::OtherXml("(not found)".to_owned()))
+            }
         });
     };
     let name_end = tag

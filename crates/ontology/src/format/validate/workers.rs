@@ -9,6 +9,7 @@ use oxrdf::{NamedOrBlankNode, Quad, Term};
 use oxttl::{NQuadsParser, NTriplesParser, TurtleSyntaxError};
 
 use crate::format::guard::Counted;
+use crate::format::line::{WithGraph, read_common};
 use crate::format::report::Problem;
 use crate::format::statements::{Problems, Stop, in_default_graph, turtle_problem};
 use crate::format::tally::{DistinctTerms, Tally};
@@ -31,6 +32,16 @@ pub(super) enum Work {
         bytes: Vec<u8>,
         lines_before: u64,
     },
+}
+
+impl Work {
+    /// By how much the order of statements grows.
+    fn length(&self) -> u64 {
+        match self {
+            Self::Statements { quads, .. } => quads.len() as u64,
+            Self::Lines { bytes, .. } => bytes.len() as u64,
+        }
+    }
 }
 
 pub(super) struct Findings {
@@ -60,7 +71,7 @@ pub(super) struct Queue<'a> {
 impl Queue<'_> {
     fn send(&mut self, work: impl FnOnce(u64) -> Work) {
         let work = work(self.next_order);
-        self.next_order += CHUNK_BYTES as u64;
+        self.next_order += work.length();
         // Receivers outlive the sender; if all threads panicked the scope panics as well.
         let _ = self.sender.send(work);
     }
@@ -143,8 +154,8 @@ impl<'a> Worker<'a> {
     fn run(mut self, receiver: &Mutex<Receiver<Work>>) -> (Tally, Problems) {
         loop {
             // The lock is held while waiting: another thread waits for the lock instead.
-            let received = lock(receiver).recv();
-            let Ok(work) = received else { break };
+            let next = lock(receiver).recv();
+            let Ok(work) = next else { break };
             if self.shared.is_stopped.load(Ordering::Relaxed) {
                 continue;
             }
@@ -173,12 +184,49 @@ impl<'a> Worker<'a> {
         (self.tally, self.problems)
     }
 
-    fn lines(&mut self, order: u64, format: Format, bytes: &[u8], lines_before: u64) {
-        let mut at = 0;
-        let mut each = |statement: Result<Quad, TurtleSyntaxError>| match statement {
+    fn lines(&mut self, order: u64, format: Format, bytes: &[u8], mut lines_before: u64) {
+        let with_graph = match format {
+            Format::NQuads => WithGraph::Yes,
+            _ => WithGraph::No,
+        };
+        let text = std::str::from_utf8(bytes);
+        let mut start = 0;
+        while start < bytes.len() && !self.shared.is_stopped.load(Ordering::Relaxed) {
+            let end = memchr::memchr(b'\n', &bytes[start..]).map_or(bytes.len(), |at| start + at);
+            let order = order + start as u64;
+            let line = text.ok().and_then(|text| text.get(start..end));
+            let line = line.map(|line| line.strip_suffix('\r').unwrap_or(line));
+            match line.and_then(|line| Some((line, read_common(line, with_graph)?))) {
+                Some((line, statement)) => self.tally.add_canonical(order, line, &statement),
+                None => self.any_line(order, with_graph, &bytes[start..end], lines_before),
+            }
+            start = end + 1;
+            lines_before += 1;
+        }
+    }
+
+    /// Reads a line with the general parser.
+    fn any_line(&mut self, order: u64, with_graph: WithGraph, line: &[u8], lines_before: u64) {
+        match with_graph {
+            WithGraph::Yes => NQuadsParser::new()
+                .for_slice(line)
+                .for_each(|quad| self.add_parsed(order, quad, lines_before)),
+            WithGraph::No => NTriplesParser::new()
+                .for_slice(line)
+                .map(|triple| triple.map(in_default_graph))
+                .for_each(|quad| self.add_parsed(order, quad, lines_before)),
+        }
+    }
+
+    fn add_parsed(
+        &mut self,
+        order: u64,
+        parsed: Result<Quad, TurtleSyntaxError>,
+        lines_before: u64,
+    ) {
+        match parsed {
             Ok(quad) => {
-                self.tally.add(order + at, &quad);
-                at += 1;
+                self.tally.add(order, &quad);
             }
             Err(error) => {
                 self.problems.error(turtle_problem(&error, lines_before));
@@ -187,15 +235,6 @@ impl<'a> Worker<'a> {
                     self.shared.is_stopped.store(true, Ordering::Relaxed);
                 }
             }
-        };
-        let is_stopped = || self.shared.is_stopped.load(Ordering::Relaxed);
-        if format == Format::NTriples {
-            let statements = NTriplesParser::new().for_slice(bytes);
-            let statements = statements.map(|triple| triple.map(in_default_graph));
-            statements.take_while(|_| !is_stopped()).for_each(&mut each);
-        } else {
-            let statements = NQuadsParser::new().for_slice(bytes);
-            statements.take_while(|_| !is_stopped()).for_each(&mut each);
         }
     }
 
