@@ -15,9 +15,9 @@ const RDF_LANG_STRING: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#langSt
 
 const fn table(punctuation: &[u8]) -> [bool; 256] {
     let mut table = [false; 256];
-    let mut byte = 0;
+    let mut byte = 0_u8;
     while byte < 128 {
-        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        table[byte as usize] = byte.is_ascii_alphanumeric();
         byte += 1;
     }
     let mut at = 0;
