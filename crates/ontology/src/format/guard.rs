@@ -38,6 +38,11 @@ pub(crate) fn refuse(watch: &SharedWatch, problem: Problem) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
+/// Why the guard refused the file, if it did.
+pub(crate) fn take_failure(watch: &SharedWatch) -> Option<Problem> {
+    watch.borrow_mut().failure.take()
+}
+
 /// Counts bytes, refuses input that is longer than a limit, and leaves out a byte order mark.
 pub(crate) struct Counted<R> {
     inner: R,

@@ -10,7 +10,8 @@ use std::sync::Arc;
 pub struct Limits {
     /// Largest input, unpacked, in bytes.
     pub max_bytes: u64,
-    /// Largest input of formats that cannot be streamed (JSON-LD), in bytes.
+    /// Largest JSON-LD that is read with its keys in any order, in bytes. It takes about forty
+    /// times its size in memory; larger files need the order of keys that streaming demands.
     pub max_unstreamed_bytes: u64,
     /// Deepest nesting of elements, collections and objects.
     pub max_depth: usize,
@@ -31,7 +32,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             max_bytes: 64 << 30,
-            max_unstreamed_bytes: 32 << 20,
+            max_unstreamed_bytes: 4 << 20,
             max_depth: 4096,
             max_token_bytes: 8 << 20,
             max_entity_bytes: 64 << 10,

@@ -73,12 +73,35 @@ fn formats_that_cannot_be_streamed_have_a_limit_that_says_so() {
         },
         ..Options::default()
     };
-    let text = format!(
-        "{{\"@id\": \"http://a\", \"x\": \"{}\"}}",
-        "y".repeat(2 << 20)
+    let nodes = ",{\"@id\": \"a:1\", \"a:p\": \"x\"}".repeat(100_000);
+    let graph = format!("\"@graph\": [{}]", &nodes[1..]);
+    let context = "\"@context\": {\"a\": \"http://a/\"}";
+    let ordered = format!("{{{context}, {graph}}}");
+    let report = validate(ordered.as_bytes(), Format::JsonLd, &options).unwrap();
+    assert_eq!(
+        (report.outcome, report.statements),
+        (Outcome::Valid, 100_000),
+        "{report:?}"
     );
-    let report = validate(text.as_bytes(), Format::JsonLd, &options).unwrap();
-    assert!(report.errors[0].message.contains("cannot be streamed"));
+    assert_eq!(report.bytes, ordered.len() as u64);
+    let other = format!("{{{graph}, {context}}}");
+    let report = validate(other.as_bytes(), Format::JsonLd, &options).unwrap();
+    assert_eq!(report.outcome, Outcome::Invalid);
+    assert!(
+        report.errors[0]
+            .message
+            .contains("larger than 1 MiB, so it has to be streamed")
+    );
+    let cut = validate(
+        &ordered.as_bytes()[..ordered.len() - 2],
+        Format::JsonLd,
+        &options,
+    )
+    .unwrap();
+    assert_eq!(cut.outcome, Outcome::Invalid);
+    let deep = format!("{}{}", " ".repeat(2 << 20), "[".repeat(1000));
+    let deep = validate(deep.as_bytes(), Format::JsonLd, &options).unwrap();
+    assert!(deep.errors[0].message.contains("deep"), "{deep:?}");
     let limits = Limits {
         max_bytes: 10,
         ..Limits::default()

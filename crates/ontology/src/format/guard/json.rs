@@ -6,7 +6,7 @@ use super::{SharedWatch, refuse};
 use crate::format::Limits;
 use crate::format::report::Problem;
 
-/// Passes JSON on; strings, and numbers, are limited in length.
+/// Passes JSON on; strings and numbers are limited in length, and nesting in depth if asked for.
 pub(crate) struct JsonGuard<R> {
     inner: R,
     limit: usize,
@@ -15,6 +15,8 @@ pub(crate) struct JsonGuard<R> {
     is_escaped: bool,
     length: usize,
     line: u64,
+    depth: usize,
+    max_depth: Option<usize>,
 }
 
 impl<R: Read> JsonGuard<R> {
@@ -28,7 +30,33 @@ impl<R: Read> JsonGuard<R> {
             is_escaped: false,
             length: 0,
             line: 1,
+            depth: 0,
+            max_depth: None,
         }
+    }
+
+    pub(crate) fn with_depth(mut self, max_depth: usize) -> Self {
+        self.max_depth = Some(max_depth);
+        self
+    }
+
+    /// Counts brackets in bytes that are not within a string.
+    fn count_depth(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(max_depth) = self.max_depth else {
+            return Ok(());
+        };
+        for byte in bytes {
+            match byte {
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                _ => (),
+            }
+            if self.depth > max_depth {
+                let message = format!("objects and arrays are nested more than {max_depth} deep");
+                return Err(refuse(&self.watch, Problem::at_line(self.line, message)));
+            }
+        }
+        Ok(())
     }
 
     fn examine(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -45,6 +73,9 @@ impl<R: Read> JsonGuard<R> {
             } else {
                 memchr::memchr2(b'"', b'\n', rest)
             };
+            if !self.is_string {
+                self.count_depth(&rest[..step.unwrap_or(rest.len())])?;
+            }
             self.length += step.unwrap_or(rest.len());
             if self.length > self.limit {
                 let message = format!("a text or number is longer than {} bytes", self.limit);
