@@ -1,5 +1,5 @@
 //! JSON-LD. A context may come after what it explains, so the parser keeps what it cannot explain
-//! yet, at about forty times its size: small files are read this way. Larger ones are streamed,
+//! yet, at up to seventy times its size: small files are read this way. Larger ones are streamed,
 //! which needs the keys in order (`@context`, `@type`, and `@graph` last); without it they are
 //! refused with a sentence that says so.
 
