@@ -1,4 +1,9 @@
 //! Ontologies: where they are listed, which formats they have, and how their versions are kept.
+//!
+//! [`facade`] is for programs that make their own requests and want the same limits: one call
+//! before each attempt. The pull itself does not use it, because the hub charges the budget of a
+//! service beside that of its host.
 
 pub mod diff;
+pub mod facade;
 pub mod format;
