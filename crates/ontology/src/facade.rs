@@ -114,7 +114,7 @@ impl Facade {
             Err(error) => Err(error.clone()),
             Ok(entry) => match (entry.check_weight(weight), mode) {
                 (Err(error), _) => Err(error),
-                (Ok(()), Mode::Fail) => entry.acquire_now(weight).await,
+                (Ok(()), Mode::Fail) => entry.acquire_now(weight, &*inner.runtime).await,
                 (Ok(()), Mode::Block) => entry.acquire_later(weight, &*inner.runtime).await,
             },
         };

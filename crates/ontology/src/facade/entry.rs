@@ -140,7 +140,11 @@ impl Entry {
     }
 
     /// Goes now, or is refused.
-    pub(super) async fn acquire_now(&self, weight: u32) -> Result<(), AcquireError> {
+    pub(super) async fn acquire_now(
+        &self,
+        weight: u32,
+        runtime: &dyn Runtime,
+    ) -> Result<(), AcquireError> {
         if let Some(left) = self.cooldown_left().await? {
             return Err(self.exceeded(None, left, Some(Hint::Cooldown)));
         }
@@ -160,7 +164,7 @@ impl Entry {
                 self.release_probe(&ask, &permit).await;
                 Ok(())
             }
-            Answered::Refused(refusal) => Err(self.refused(&refusal, waiting).await?),
+            Answered::Refused(refusal) => Err(self.refused(&refusal, waiting, runtime.boot())),
             Answered::Queue { .. } => {
                 Err(self.exceeded(None, Duration::ZERO, Some(Hint::Queue(waiting))))
             }
@@ -258,7 +262,7 @@ impl Entry {
                 }
                 Answered::Refused(refusal) => {
                     reservation.id = None;
-                    return Err(self.refused(&refusal, 0).await?);
+                    return Err(self.refused(&refusal, 0, runtime.boot()));
                 }
             };
             counted.get_or_insert_with(|| Waiting::count(self, weight));
@@ -273,10 +277,9 @@ impl Entry {
         }
     }
 
-    async fn refused(&self, refusal: &Refusal, waiting: u32) -> Result<AcquireError, StoreError> {
-        let view_now = self.site.view().await?.now;
-        let left = refusal.until.since(view_now);
-        Ok(match &refusal.reason {
+    fn refused(&self, refusal: &Refusal, waiting: u32, now: BootInstant) -> AcquireError {
+        let left = refusal.until.since(now);
+        match &refusal.reason {
             RefusalReason::Rate { window } => {
                 let hint = (waiting > 0).then_some(Hint::Queue(waiting));
                 self.exceeded(*window, left, hint)
@@ -284,7 +287,7 @@ impl Entry {
             RefusalReason::Open { .. } | RefusalReason::Slots => {
                 self.exceeded(None, left, Some(Hint::HostPaused))
             }
-        })
+        }
     }
 
     fn exceeded(

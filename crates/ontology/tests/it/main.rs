@@ -7,4 +7,5 @@
 
 mod facade; // one call before each request: seed behaviours under a simulated clock
 mod facade_processes; // the same across processes that share a directory, and across a fork
+mod sources; // every source against answers of its real shape
 mod support; // what tests share
