@@ -4,6 +4,14 @@
 //! before each attempt. The pull itself does not use it, because the hub charges the budget of a
 //! service beside that of its host.
 
+pub mod config;
 pub mod diff;
 pub mod facade;
 pub mod format;
+pub mod gate;
+pub mod library;
+pub mod licence;
+pub mod lock;
+pub mod pull;
+pub mod source;
+pub mod wanted;
