@@ -55,6 +55,9 @@ pub enum GateError {
          from it without encryption"
     )]
     Plain(String),
+    /// It is an address of a private network.
+    #[error("{0} is an address of a private network; add it to allowed_hosts to fetch from it")]
+    Internal(String),
     /// Its name mixes alphabets so that it looks like another.
     #[error("the host name {0} mixes letters of several alphabets, so that it looks like another")]
     MixedAlphabets(String),
@@ -144,6 +147,10 @@ impl UrlGate {
         if !self.allowed.is_empty() && !lists().any(|pattern| pattern.covers(url)) {
             return Err(GateError::NotAllowed(host.to_owned()));
         }
+        if is_internal(url) && !lists().any(|pattern| pattern.name.is_some() && pattern.covers(url))
+        {
+            return Err(GateError::Internal(host.to_owned()));
+        }
         let is_plain_allowed = self.plain.iter().any(|pattern| pattern.covers(url));
         if let Some(port) = url.port()
             && !lists().any(|pattern| pattern.names_port(url))
@@ -166,6 +173,16 @@ impl UrlGate {
     pub fn for_redirects(self: &Arc<Self>) -> RedirectGate {
         let gate = Arc::clone(self);
         Arc::new(move |url: &Url| gate.check(url).map_err(|error| error.to_string()))
+    }
+}
+
+/// Tells whether a URL names an address of a private network literally. Names are judged by the
+/// hub, by what they resolve to.
+fn is_internal(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Ipv4(address)) => docstokg_policy::host::is_internal(address.into()),
+        Some(url::Host::Ipv6(address)) => docstokg_policy::host::is_internal(address.into()),
+        Some(url::Host::Domain(_)) | None => false,
     }
 }
 
@@ -227,6 +244,8 @@ mod tests {
                 "carries a user name or password",
             ),
             ("https://a.org:8443/", "has a port of its own"),
+            ("https://127.0.0.1/", "address of a private network"),
+            ("https://[::1]/", "address of a private network"),
             (
                 "https://xn--pple-43d.com/",
                 "mixes letters of several alphabets",
