@@ -323,6 +323,7 @@ impl OntologyConfig {
                     rates: Sourced::new(windows, Source::Default),
                     max_concurrent: Sourced::new(None, Source::Default),
                     shared_slots: false,
+                    pacing: None,
                 });
         }
         let Some(default) = &self.limits.default else {

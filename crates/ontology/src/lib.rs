@@ -12,6 +12,7 @@ pub mod gate;
 pub mod library;
 pub mod licence;
 pub mod lock;
+pub mod plan;
 pub mod pull;
 pub mod source;
 pub mod wanted;
