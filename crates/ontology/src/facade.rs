@@ -178,6 +178,15 @@ impl Facade {
         self.0.registry.get().keys()
     }
 
+    /// Makes a key ready, so that [`Facade::diagnose`] reports it.
+    ///
+    /// # Errors
+    /// One of the names is none, or the store could not be opened.
+    pub fn know(&self, service: &str, host: &str) -> Result<(), AcquireError> {
+        self.0.registry.get().entry(Some(service), Some(host))?;
+        Ok(())
+    }
+
     fn note(&self, key: Option<Key>, what: What) {
         let event = FacadeEvent {
             at: self.0.runtime.wall(),

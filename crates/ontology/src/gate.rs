@@ -124,6 +124,12 @@ impl UrlGate {
         Self { allowed, plain }
     }
 
+    /// Returns the hosts that may be asked without https.
+    #[must_use]
+    pub fn plain(&self) -> &[HostPattern] {
+        &self.plain
+    }
+
     /// Returns the URL to fetch: http becomes https, unless its host may be asked without.
     ///
     /// # Errors

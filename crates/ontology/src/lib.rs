@@ -6,6 +6,7 @@
 
 pub mod config;
 pub mod diff;
+pub mod examiner;
 pub mod facade;
 pub mod format;
 pub mod gate;
@@ -16,3 +17,4 @@ pub mod plan;
 pub mod pull;
 pub mod source;
 pub mod wanted;
+mod xbrl_package;

@@ -77,16 +77,17 @@ fn fields(before: &LockEntry, after: &LockEntry) -> Vec<ChangedField> {
             ("media_type", entry.media_type.clone()),
             ("service", Some(entry.resolver.clone())),
             ("last_modified", entry.last_modified.clone()),
-            ("content_length", entry.content_length.map(|length| length.to_string())),
+            (
+                "content_length",
+                entry.content_length.map(|length| length.to_string()),
+            ),
             ("revision", entry.revision.clone()),
             ("checksum", entry.checksum.as_ref().map(ToString::to_string)),
         ]
     };
     let pairs = values(before).into_iter().zip(values(after));
     pairs
-        .filter(|((_, before), (_, after))| {
-            before.is_some() && after.is_some() && before != after
-        })
+        .filter(|((_, before), (_, after))| before.is_some() && after.is_some() && before != after)
         .map(|((field, before), (_, after))| ChangedField {
             field,
             before,
@@ -118,9 +119,16 @@ mod tests {
         let before = lock(&[("a", "1", Some(5)), ("b", "1", None), ("gone", "1", None)]);
         let after = lock(&[("a", "2", Some(6)), ("b", "1", Some(7)), ("new", "1", None)]);
         let diff = PlanDiff::between(&before, &after);
-        assert_eq!((&diff.added, &diff.removed), (&vec!["new".to_owned()], &vec!["gone".to_owned()]));
+        assert_eq!(
+            (&diff.added, &diff.removed),
+            (&vec!["new".to_owned()], &vec!["gone".to_owned()])
+        );
         assert_eq!(diff.changed.len(), 1);
-        let names: Vec<&str> = diff.changed[0].fields.iter().map(|field| field.field).collect();
+        let names: Vec<&str> = diff.changed[0]
+            .fields
+            .iter()
+            .map(|field| field.field)
+            .collect();
         assert_eq!(names, ["version", "content_length"]);
         assert!(PlanDiff::between(&after, &after).is_empty());
     }

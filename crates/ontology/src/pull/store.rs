@@ -281,17 +281,27 @@ fn safe_name(name: &str) -> Option<String> {
 fn artifacts(version: &Path) -> std::io::Result<Vec<Artifact>> {
     let mut found = Vec::new();
     for part in ["original", "normalized", "validation"] {
-        let mut files: Vec<PathBuf> = std::fs::read_dir(version.join(part))?
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| path.is_file())
-            .collect();
+        let mut directories = vec![PathBuf::from(part)];
+        let mut files: Vec<PathBuf> = Vec::new();
+        while let Some(directory) = directories.pop() {
+            for entry in std::fs::read_dir(version.join(&directory))? {
+                let entry = entry?;
+                let path = directory.join(entry.file_name());
+                // Links are not followed; archives that hold one are refused.
+                match entry.file_type()? {
+                    kind if kind.is_dir() => directories.push(path),
+                    kind if kind.is_file() => files.push(path),
+                    _ => {}
+                }
+            }
+        }
         files.sort();
-        for file in files {
-            let name = file.file_name().unwrap_or_default().to_string_lossy();
+        for path in files {
+            let file = version.join(&path);
             found.push(Artifact {
-                path: format!("{part}/{name}"),
                 sha256: sha256_of(&file)?,
                 bytes: std::fs::metadata(&file)?.len(),
+                path: path.display().to_string(),
             });
         }
     }

@@ -1,6 +1,6 @@
 //! A small world of registries and file hosts under simulated time, and pulls in it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use docstokg_bulk::progress::Progress;
@@ -12,8 +12,8 @@ use docstokg_hub::clock::{Clock as _, Random};
 use docstokg_hub::config::Config;
 use docstokg_hub::stores::StateStore;
 use docstokg_ontology::config::{OntologyConfig, OntologySettings};
+use docstokg_ontology::examiner::FormatExaminer;
 use docstokg_ontology::library::Library;
-use docstokg_ontology::pull::examine::{About, Examined, Examiner, Finding};
 use docstokg_ontology::pull::{Asked, Options, Parts, Pull, Pulled, Workplace};
 use docstokg_ontology::source::SourceSettings;
 use docstokg_ontology::wanted::{OntologyId, Wanted};
@@ -26,34 +26,6 @@ pub(crate) struct World {
     pub(crate) config: OntologyConfig,
     pub(crate) store: Arc<dyn StateStore>,
     out: TempDir,
-}
-
-/// Reads the headers of OBO files, which is all that these tests need.
-pub(crate) struct OboHeaders;
-
-impl Examiner for OboHeaders {
-    fn examine(&self, file: &Path, _: &About, version: &Path) -> std::io::Result<Finding> {
-        let text = String::from_utf8_lossy(&std::fs::read(file)?).into_owned();
-        if text.trim_start().starts_with('<') {
-            return Ok(Finding::Page);
-        }
-        if !text.starts_with("format-version:") {
-            return Ok(Finding::NotAnOntology("this is no OBO file".to_owned()));
-        }
-        let values = |key: &str| -> Vec<String> {
-            let lines = text.lines().filter_map(|line| line.strip_prefix(key));
-            lines.map(|value| value.trim().to_owned()).collect()
-        };
-        std::fs::write(version.join("validation/report.json"), "{}\n")?;
-        Ok(Finding::Ontology(Box::new(Examined {
-            version: values("data-version:")
-                .pop()
-                .map(|v| (v, "data-version".to_owned())),
-            imports: values("import:"),
-            licences: values("property_value: http://purl.org/dc/terms/license "),
-            ..Examined::default()
-        })))
-    }
 }
 
 /// Writes an OBO file.
@@ -142,7 +114,7 @@ impl World {
             runtime: self.simulation.runtime(),
             config: Arc::new(self.config.clone()),
             library: library.clone(),
-            examiner: Arc::new(OboHeaders),
+            examiner: Arc::new(FormatExaminer::default()),
             options,
             run_id: "run".to_owned(),
             progress: Arc::new(Progress::default()),
