@@ -366,6 +366,8 @@ impl Drop for Staged {
     fn drop(&mut self) {
         if !self.is_published {
             let _ = fs::remove_dir_all(&self.path);
+            // An ontology without any version leaves no directory.
+            let _ = self.path.parent().map(fs::remove_dir);
         }
     }
 }
