@@ -105,6 +105,15 @@ impl Default for OntologyConfig {
     }
 }
 
+/// Returns the variables that the section is read from, each with the path of its key.
+pub fn variables() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    let credentials = source::all().into_iter().filter_map(|source| {
+        let spec = source.spec();
+        Some((spec.credential?.variable, vec!["sources", spec.name, "key"]))
+    });
+    credentials.chain([("ONTOFETCH_LIBRARY", vec!["library"])])
+}
+
 /// Reads what the environment says about the section. Empty variables count as unset.
 pub fn environment(
     variables: &[(String, String)],
@@ -114,12 +123,7 @@ pub fn environment(
         ratelimit: ratelimit::environment(variables, problems),
         ..OntologySettings::default()
     };
-    let credentials = source::all().into_iter().filter_map(|source| {
-        let spec = source.spec();
-        Some((spec.credential?.variable, vec!["sources", spec.name, "key"]))
-    });
-    let keys = credentials.chain([("ONTOFETCH_LIBRARY", vec!["library"])]);
-    for (variable, path) in keys {
+    for (variable, path) in self::variables() {
         let set = variables
             .iter()
             .find(|(name, value)| name == variable && !value.trim().is_empty());

@@ -206,7 +206,11 @@ fn show(global: &Global, achieved: &Achieved, files: &Files) {
     }
     output::line(&format!(
         "\nstored {} of {} obtainable ontologies\navoidable 429s, by the hosts' own count: {} in {} \
-         requests\nlibrary: {library}",
-        achieved.stored, achieved.obtainable, achieved.throttled, achieved.requests
+         requests\nlibrary: {library}\nfigures: ontofetch summary --state-dir {}",
+        achieved.stored,
+        achieved.obtainable,
+        achieved.throttled,
+        achieved.requests,
+        files.state.display()
     ));
 }

@@ -32,6 +32,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
     };
     let failed = |error: StoreError| Failure::Failed(error.into());
     let facade = Facade::builder(limits)
+        .sites(&loaded.config.sites)
         .store(store.clone())
         .build()
         .map_err(failed)?;
@@ -40,8 +41,10 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
         for site in store.list().await.map_err(failed)? {
             for budget in store.site(&site).view().await.map_err(failed)?.budgets {
                 if let Some(service) = budget.strip_prefix("service ") {
-                    let host = site.strip_prefix("site:").map_or(&*site, |_| "default");
-                    let _ = facade.know(service, host);
+                    // The hosts of a joined site have one budget: the first of them stands for it.
+                    let joined = loaded.config.joined_site(&site);
+                    let host = joined.and_then(|site| site.hosts.first());
+                    let _ = facade.know(service, host.map_or(&*site, |host| host.as_str()));
                 }
             }
         }

@@ -22,7 +22,7 @@ use crate::configuration::Loaded;
 use crate::exit::Failure;
 use crate::telemetry;
 use crate::view::View;
-use crate::{network, state};
+use crate::{network, output, state};
 
 /// What a run is about.
 pub(super) struct Job {
@@ -47,6 +47,12 @@ pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<D
     // A run sends to a host for a long time: at equal distances no server refuses it.
     loaded.config.limits.pacing = Pacing::Even;
     loaded.config.limits.learn_unless_set = Learn::Tighten;
+    if loaded.ontology.limits.shared_dir.is_some() && !global.quiet {
+        output::note(
+            "ratelimit.shared_dir is for programs that use the library; this program shares limits \
+             through its state directory (--state-dir)",
+        );
+    }
     let config = &loaded.config;
     let (store, wire) = (state::open(global, config)?, global.wire()?);
     let reachability = network::reachability(&wire.connect_to);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use docstokg_hub::clock::{BootInstant, Clock, Runtime, Timestamp, TokioRuntime};
-use docstokg_hub::config::{Backend, BackendKind, OnStoreFailure, Source, Sourced};
+use docstokg_hub::config::{Backend, BackendKind, OnStoreFailure, SiteConfig, Source, Sourced};
 use docstokg_stores::fallback::Notice;
 use docstokg_stores::memory::MemoryStore;
 use docstokg_stores::process::PerProcess;
@@ -12,7 +12,7 @@ use docstokg_stores::{StateStore, StoreError};
 use docstokg_telemetry::Run;
 
 use super::event::RunContext;
-use super::registry::{OpenStore, Registry};
+use super::registry::{JoinedHosts, OpenStore, Registry};
 use super::settings::RateLimits;
 use super::{Facade, FacadeObserver, Inner};
 
@@ -24,6 +24,7 @@ pub struct FacadeBuilder {
     observers: Vec<Arc<dyn FacadeObserver>>,
     run_id: Option<Arc<str>>,
     notice: Notice,
+    sites: Option<Vec<SiteConfig>>,
 }
 
 /// The clock of a runtime, for a store.
@@ -48,6 +49,7 @@ impl FacadeBuilder {
             observers: Vec::new(),
             run_id: None,
             notice: Arc::new(|_| ()),
+            sites: None,
         }
     }
 
@@ -86,6 +88,14 @@ impl FacadeBuilder {
         self
     }
 
+    /// Says which hosts one operator's limit joins, where that is not what the programs ship with:
+    /// their budgets lie in one place, for the hub and for the facade.
+    #[must_use]
+    pub fn sites(mut self, sites: &[SiteConfig]) -> Self {
+        self.sites = Some(sites.to_vec());
+        self
+    }
+
     /// Builds the facade, with every known service ready.
     ///
     /// # Errors
@@ -99,13 +109,16 @@ impl FacadeBuilder {
             &RuntimeClock(Arc::clone(&self.runtime)),
         );
         let open = open_store(&limits, &self.runtime, self.store, self.notice);
-        let first = Registry::new(open(), Arc::clone(&limits));
+        let joined = joined_hosts(self.sites);
+        let first = Registry::new(open(), Arc::clone(&limits), Arc::clone(&joined));
         if let Some(error) = first.store_error() {
             return Err(error);
         }
         let of_child = Arc::clone(&limits);
         Ok(Facade(Arc::new(Inner {
-            registry: PerProcess::new(first, move || Registry::new(open(), Arc::clone(&of_child))),
+            registry: PerProcess::new(first, move || {
+                Registry::new(open(), Arc::clone(&of_child), Arc::clone(&joined))
+            }),
             limits,
             runtime: self.runtime,
             run: RunContext {
@@ -115,6 +128,17 @@ impl FacadeBuilder {
             observers: self.observers,
         })))
     }
+}
+
+/// Returns the site of each host that is joined with others.
+fn joined_hosts(sites: Option<Vec<SiteConfig>>) -> JoinedHosts {
+    let shipped = || docstokg_hub::config::load::shipped().map(|config| config.sites);
+    let sites = sites.unwrap_or_else(|| shipped().unwrap_or_default());
+    let hosts = sites.iter().flat_map(|site| {
+        let hosts = site.hosts.iter();
+        hosts.map(|host| (host.as_str().to_owned(), site.key()))
+    });
+    Arc::new(hosts.collect())
 }
 
 /// Returns how to open the store of the settings: a child process opens it anew.

@@ -15,7 +15,7 @@ use docstokg_policy::site::{
     Ask, Cost, Entered, Entry as Answered, Patience, Permit, QueuePosition, Refusal, RefusalReason,
 };
 use docstokg_policy::windows::Windows;
-use docstokg_stores::{BudgetKey, SiteHandle, SiteView, StateStore, StoreError};
+use docstokg_stores::{BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, StoreError};
 use tokio::sync::Mutex;
 
 use super::error::{AcquireError, Hint};
@@ -51,10 +51,15 @@ enum Reached {
 }
 
 impl Entry {
-    pub(super) fn new(key: Key, windows: Option<&[Window]>, store: &dyn StateStore) -> Self {
+    pub(super) fn new(
+        key: Key,
+        windows: Option<&[Window]>,
+        store: &dyn StateStore,
+        site: &SiteKey,
+    ) -> Self {
         // The origin counts arrivals, which come a little later than permits.
         let guard = Duration::from_millis(10);
-        let site = store.site(key.host());
+        let site = store.site(site);
         let budget = site.budget(&BudgetKey::Service(Arc::clone(key.service())));
         Self {
             rates: windows.unwrap_or_default().iter().map(short).collect(),

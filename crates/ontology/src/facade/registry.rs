@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use docstokg_stores::{StateStore, StoreError};
+use docstokg_stores::{SiteKey, StateStore, StoreError};
 use parking_lot::RwLock;
 
 use super::entry::Entry;
@@ -14,6 +14,9 @@ use super::settings::RateLimits;
 /// How many keys there are before those that no caller uses are dropped.
 const MAX_KEYS: usize = 4_096;
 
+/// Hosts that one operator's limit joins, each with the key of its site in the store.
+pub(super) type JoinedHosts = Arc<HashMap<String, SiteKey>>;
+
 /// Opens the store, in each process anew.
 pub(super) type OpenStore = Box<dyn Fn() -> Result<Arc<dyn StateStore>, StoreError> + Send + Sync>;
 
@@ -21,6 +24,7 @@ pub(super) type OpenStore = Box<dyn Fn() -> Result<Arc<dyn StateStore>, StoreErr
 pub(super) struct Registry {
     store: Result<Arc<dyn StateStore>, StoreError>,
     limits: Arc<RateLimits>,
+    joined: JoinedHosts,
     entries: RwLock<HashMap<Key, Arc<Entry>>>,
 }
 
@@ -29,9 +33,11 @@ impl Registry {
     pub(super) fn new(
         store: Result<Arc<dyn StateStore>, StoreError>,
         limits: Arc<RateLimits>,
+        joined: JoinedHosts,
     ) -> Self {
         let registry = Self {
             store,
+            joined,
             entries: RwLock::default(),
             limits,
         };
@@ -65,9 +71,10 @@ impl Registry {
             entries.retain(|_, entry| Arc::strong_count(entry) > 1);
         }
         let windows = self.limits.windows(key.service());
+        let site = self.joined.get(&**key.host()).unwrap_or(key.host());
         let entry = entries
             .entry(key.clone())
-            .or_insert_with(|| Arc::new(Entry::new(key.clone(), windows, &**store)));
+            .or_insert_with(|| Arc::new(Entry::new(key.clone(), windows, &**store, site)));
         Ok(Arc::clone(entry))
     }
 

@@ -152,7 +152,7 @@ pub fn environment(
 }
 
 /// The variables, each with its key.
-const VARIABLES: [(&str, &str); 3] = [
+pub const VARIABLES: [(&str, &str); 3] = [
     ("ONTOFETCH_RATELIMIT_DEFAULT", "default"),
     ("ONTOFETCH_RATELIMIT_PER_SERVICE", "per_service"),
     ("ONTOFETCH_SHARED_RATE_LIMIT_DIR", "shared_dir"),
