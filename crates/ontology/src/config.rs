@@ -156,7 +156,7 @@ impl OntologySettings {
                 &self.target_formats,
                 "target_formats",
                 &mut problems,
-                |text| text.parse(),
+                str::parse,
             ),
             gate: Arc::new(UrlGate::new(
                 each(

@@ -154,7 +154,7 @@ impl FormatExaminer {
         } else {
             None
         };
-        Ok(Finding::Ontology(Box::new(examined(report, normalized))))
+        Ok(Finding::Ontology(Box::new(examined(&report, normalized))))
     }
 
     fn normalise(
@@ -232,7 +232,7 @@ fn is_damage(error: &io::Error) -> bool {
     )
 }
 
-fn examined(report: Report, normalized: Option<Normalized>) -> Examined {
+fn examined(report: &Report, normalized: Option<Normalized>) -> Examined {
     let version = report.version().map(|version| {
         let from = match version.origin {
             VersionOrigin::VersionIri => "owl:versionIRI",

@@ -216,20 +216,18 @@ impl Library {
             None | Some(LATEST) => stored.is_latest,
             Some(version) => stored.name == version || stored.manifest.version == version,
         };
-        match versions.iter().position(wanted) {
-            Some(index) => Ok(versions.swap_remove(index)),
-            None => {
-                let all: Vec<&str> = versions
-                    .iter()
-                    .map(|version| version.name.as_str())
-                    .collect();
-                Err(missing(format!(
-                    "{id} has no version '{}'; there are {}",
-                    version.unwrap_or(LATEST),
-                    all.join(", ")
-                )))
-            }
+        if let Some(index) = versions.iter().position(wanted) {
+            return Ok(versions.swap_remove(index));
         }
+        let all: Vec<&str> = versions
+            .iter()
+            .map(|version| version.name.as_str())
+            .collect();
+        Err(missing(format!(
+            "{id} has no version '{}'; there are {}",
+            version.unwrap_or(LATEST),
+            all.join(", ")
+        )))
     }
 
     /// Begins to put a version together.

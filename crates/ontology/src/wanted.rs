@@ -228,27 +228,25 @@ impl Checksum {
     /// # Errors
     /// No line fits.
     pub fn find(text: &str, filename: &str) -> Result<Self, String> {
-        let mut only = Vec::new();
+        let mut others = Vec::new();
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let mut words = line.split_whitespace();
             let Some(Ok(checksum)) = words.next().map(Self::parse) else {
                 continue;
             };
-            let name = words
-                .next()
-                .map(|name| name.trim_start_matches(['*', '.', '/']));
-            match name {
-                Some(name) if name.rsplit('/').next() == Some(filename) => return Ok(checksum),
-                Some(_) => only.push((checksum, false)),
-                None => only.push((checksum, true)),
+            let name = words.next().and_then(|name| name.rsplit(['/', '*']).next());
+            if name == Some(filename) {
+                return Ok(checksum);
             }
+            others.push(checksum);
         }
-        match only.as_slice() {
-            [(checksum, true)] | [(checksum, false)] => Ok(checksum.clone()),
+        match others.as_slice() {
+            // The only one is meant, whatever it calls the file.
+            [only] => Ok(only.clone()),
             [] => Err("it holds no checksum".to_owned()),
             _ => Err(format!(
                 "none of its {} checksums is that of {filename}",
-                only.len()
+                others.len()
             )),
         }
     }

@@ -187,10 +187,10 @@ fn summary(done: &Done) -> String {
     match &done.ended {
         Ended::Complete => {}
         Ended::Stopped { left } => {
-            text += &format!("; stopped, {left} remaining: run it again to go on")
+            text += &format!("; stopped, {left} remaining: run it again to go on");
         }
         Ended::Offline { left } => {
-            text += &format!("; this machine has no network, {left} remaining")
+            text += &format!("; this machine has no network, {left} remaining");
         }
         Ended::BytesSpent { left } => text += &format!("; {left} remaining"),
         Ended::Deferred { left, due_in } => {

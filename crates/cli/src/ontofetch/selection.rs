@@ -126,6 +126,11 @@ fn apply_flags(selection: &Selection, config: &mut OntologyConfig) -> Result<(),
     Ok(())
 }
 
+/// The names of months in HTTP dates.
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+
 /// Reads a date.
 pub(super) fn since(text: Option<&str>) -> Result<Option<Timestamp>, Failure> {
     let Some(text) = text else { return Ok(None) };
@@ -140,13 +145,44 @@ pub(super) fn since(text: Option<&str>) -> Result<Option<Timestamp>, Failure> {
     else {
         return Err(wrong());
     };
-    const MONTHS: [&str; 12] = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
     let month = MONTHS
         .get((month as usize).wrapping_sub(1))
         .ok_or_else(wrong)?;
     // The name of the day does not matter to the parser of HTTP dates, the rest does.
     let date = http_date(&format!("Mon, {day:02} {month} {year:04} 00:00:00 GMT"));
     date.map(Some).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_read_to_the_day() {
+        let read = |text: &str| {
+            since(Some(text))
+                .ok()
+                .flatten()
+                .map(|date| date.to_string())
+        };
+        assert_eq!(
+            read("2026-07-01").as_deref(),
+            Some("2026-07-01T00:00:00.000Z")
+        );
+        assert_eq!(
+            read("2024-02-29").as_deref(),
+            Some("2024-02-29T00:00:00.000Z")
+        );
+        for bad in [
+            "",
+            "2026",
+            "2026-13-01",
+            "2026-07-32",
+            "2026-07-01-02",
+            "yesterday",
+            "2026-7-x",
+        ] {
+            assert!(since(Some(bad)).is_err(), "{bad}");
+        }
+    }
 }

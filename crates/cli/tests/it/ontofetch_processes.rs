@@ -20,7 +20,7 @@ fn six_processes_of_two_programs_share_the_budget_of_a_host() {
     let origin = Origin::new("files.example")
         .limit("4/SECOND")
         .handler(|arrival, _| {
-            if arrival.path.ends_with(".pdf") {
+            if arrival.path.contains(".pdf") {
                 pdf(&arrival.path)
             } else {
                 Reply::ok(obo("1.0", &format!("remark: {}", arrival.path)))

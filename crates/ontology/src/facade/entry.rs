@@ -184,12 +184,11 @@ impl Entry {
         weight: u32,
         runtime: &dyn Runtime,
     ) -> Result<(), AcquireError> {
-        let _turn = match self.queue.try_lock() {
-            Ok(turn) => turn,
-            Err(_) => {
-                let _counted = Waiting::count(self, weight);
-                self.queue.lock().await
-            }
+        let _turn = if let Ok(turn) = self.queue.try_lock() {
+            turn
+        } else {
+            let _counted = Waiting::count(self, weight);
+            self.queue.lock().await
         };
         let costs = self.costs(weight);
         let ask = Ask {

@@ -108,11 +108,11 @@ impl Ontologies {
         {
             return Ok(Pulled {
                 detail: Some(format!("it has not changed since {changed}")),
-                ..self.planned(item, target, &probed, Ending::Skipped)
+                ..planned(item, target, &probed, Ending::Skipped)
             });
         }
         if is_plan {
-            return Ok(self.planned(item, target, &probed, Ending::Planned));
+            return Ok(planned(item, target, &probed, Ending::Planned));
         }
         if let Some(known) = &known
             && self.is_unchanged(item, target, known)
@@ -142,37 +142,6 @@ impl Ontologies {
             && target.location.source == known.manifest.resolver
     }
 
-    fn planned(
-        &self,
-        item: &ActiveOntology,
-        target: &Target,
-        probed: &Probed,
-        status: Ending,
-    ) -> Pulled {
-        let location = &target.location;
-        Pulled {
-            resolver: Some(location.source.clone()),
-            service: Some(location.source.clone()),
-            url: Some(redact(&target.url)),
-            final_url: probed.final_url.as_ref().map(redact),
-            version: location.version.clone(),
-            license: target
-                .licence
-                .as_ref()
-                .map(|licence| licence.name().to_owned()),
-            media_type: probed.media_type.clone(),
-            last_modified: probed.last_modified.clone(),
-            content_length: probed.content_length,
-            revision: location.revision.clone(),
-            checksum: item.state.wanted.checksum.clone(),
-            notes: location.notes.clone(),
-            attempts: item.state.tried.clone(),
-            import_depth: item.state.import_depth,
-            is_authorised: location.is_authorised,
-            ..Pulled::new(item.state.wanted.id.as_str(), status)
-        }
-    }
-
     async fn download(
         &self,
         item: &mut ActiveOntology,
@@ -180,7 +149,7 @@ impl Ontologies {
         known: Option<&StoredVersion>,
         requests: &Arc<RequestGroup>,
     ) -> Result<Pulled, Verdict> {
-        let mut request = self.request(Method::GET, &target.location, target.url.clone(), requests);
+        let mut request = self.request(Method::GET, &target.location, &target.url, requests);
         if let Some(known) = known.filter(|_| !self.options.force && item.state.pin.is_none()) {
             for (name, value) in conditions(&known.manifest, &target.url) {
                 request = request.header(name, value);
@@ -230,25 +199,50 @@ impl Ontologies {
             (judged, _) => judged,
         }
     }
+}
 
-    /// Tries an address again that gave a page: with a single type, and where the page says.
-    pub(super) fn try_after_page(
-        &self,
-        item: &mut ActiveOntology,
-        target: &Target,
-        head: &docstokg_hub::Head,
-    ) -> Verdict {
-        let further = crate::source::direct::after_page(&target.location, &head.url, &head.headers);
-        item.state.found(further);
-        let host = head.url.host_str().unwrap_or_default();
-        Verdict::Never(
-            Absence {
-                reason: AbsenceReason::NotAnOntology,
-                detail: format!("{host} answered with a web page, not with an ontology"),
-            },
-            Some(head.status.as_u16()),
-        )
+/// Describes a location that is not fetched.
+fn planned(item: &ActiveOntology, target: &Target, probed: &Probed, status: Ending) -> Pulled {
+    let location = &target.location;
+    Pulled {
+        resolver: Some(location.source.clone()),
+        service: Some(location.source.clone()),
+        url: Some(redact(&target.url)),
+        final_url: probed.final_url.as_ref().map(redact),
+        version: location.version.clone(),
+        license: target
+            .licence
+            .as_ref()
+            .map(|licence| licence.name().to_owned()),
+        media_type: probed.media_type.clone(),
+        last_modified: probed.last_modified.clone(),
+        content_length: probed.content_length,
+        revision: location.revision.clone(),
+        checksum: item.state.wanted.checksum.clone(),
+        notes: location.notes.clone(),
+        attempts: item.state.tried.clone(),
+        import_depth: item.state.import_depth,
+        is_authorised: location.is_authorised,
+        ..Pulled::new(item.state.wanted.id.as_str(), status)
     }
+}
+
+/// Tries an address again that gave a page: with a single type, and where the page says.
+pub(super) fn try_after_page(
+    item: &mut ActiveOntology,
+    target: &Target,
+    head: &docstokg_hub::Head,
+) -> Verdict {
+    let further = crate::source::direct::after_page(&target.location, &head.url, &head.headers);
+    item.state.found(further);
+    let host = head.url.host_str().unwrap_or_default();
+    Verdict::Never(
+        Absence {
+            reason: AbsenceReason::NotAnOntology,
+            detail: format!("{host} answered with a web page, not with an ontology"),
+        },
+        Some(head.status.as_u16()),
+    )
 }
 
 fn reset_in(headers: &http::HeaderMap) -> Option<std::time::Duration> {

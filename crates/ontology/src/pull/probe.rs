@@ -45,7 +45,7 @@ impl Ontologies {
         &self,
         method: Method,
         location: &Location,
-        url: Url,
+        url: &Url,
         requests: &Arc<RequestGroup>,
     ) -> Request {
         let mut request = patient(Request::new(method, url.clone()))
@@ -59,12 +59,12 @@ impl Ontologies {
             request = request.header(ACCEPT, accept);
         }
         if location.is_authorised
-            && self.is_own_origin(&location.source, &url)
+            && self.is_own_origin(&location.source, url)
             && let Some(key) = self.config.sources.authorization(&location.source)
         {
             request = request.secret_header(AUTHORIZATION, key);
         }
-        if !location.is_user_supplied && !self.is_own_origin(&location.source, &url) {
+        if !location.is_user_supplied && !self.is_own_origin(&location.source, url) {
             request = request.discovered();
         }
         request
@@ -88,7 +88,7 @@ impl Ontologies {
         url: &Url,
         requests: &Arc<RequestGroup>,
     ) -> Result<Probed, Verdict> {
-        let request = self.request(Method::HEAD, location, url.clone(), requests);
+        let request = self.request(Method::HEAD, location, url, requests);
         match self.hub.fetch(request).await {
             Ok(answer) if answer.head.status.is_success() => {
                 let headers = &answer.head.headers;

@@ -11,7 +11,7 @@ use url::Url;
 
 use super::checksum;
 use super::examine::{About, Examined, Finding};
-use super::fetch::Target;
+use super::fetch::{Target, try_after_page};
 use super::ontologies::{ActiveOntology, Ontologies};
 use super::outcome::{Ending, Pulled};
 use super::probe::text;
@@ -77,7 +77,7 @@ impl Ontologies {
         let finding = self.examine(&original, &staged, arrived).await?;
         let examined = match finding {
             Finding::Ontology(examined) => *examined,
-            Finding::Page => return Err(self.try_after_page(item, arrived.target, arrived.head)),
+            Finding::Page => return Err(try_after_page(item, arrived.target, arrived.head)),
             Finding::NotAnOntology(what) => {
                 return Err(never(AbsenceReason::NotAnOntology, what, arrived.head));
             }

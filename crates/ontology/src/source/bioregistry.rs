@@ -65,7 +65,7 @@ impl Source for Bioregistry {
         }
         let entry = match json::body(SPEC.title, reply) {
             Ok(entry) => entry,
-            Err(step) => return step,
+            Err(step) => return *step,
         };
         let licence = text(&entry["license"]).and_then(Licence::read);
         let mut locations: Vec<(usize, Location)> = Vec::new();

@@ -5,14 +5,14 @@ use serde_json::Value as Json;
 use super::{Outcome, Reply, Step};
 
 /// Reads the body of an answer, or says what came instead.
-pub(super) fn body(source: &str, reply: &Reply) -> Result<Json, Step> {
+pub(super) fn body(source: &str, reply: &Reply) -> Result<Json, Box<Step>> {
     serde_json::from_slice(&reply.body).map_err(|error| {
         let preview =
             String::from_utf8_lossy(&reply.body[..reply.body.len().min(120)]).into_owned();
         let preview = preview.split_whitespace().collect::<Vec<_>>().join(" ");
-        Outcome::failed(format!(
+        Box::new(Outcome::failed(format!(
             "{source} did not answer with JSON ({error}): {preview}"
-        ))
+        )))
     })
 }
 

@@ -65,7 +65,7 @@ impl Source for Lov {
             )),
             (_, 200) => match json::body(SPEC.title, reply) {
                 Ok(vocabulary) => read(wanted, &vocabulary),
-                Err(step) => step,
+                Err(step) => *step,
             },
             ("first", 404) => ask("second", PATHS[1], name(wanted), settings),
             ("second", 404) => ask("control", PATHS[0], CONTROL, settings),

@@ -79,7 +79,7 @@ impl Source for Ols {
         }
         match json::body(title, reply) {
             Ok(ontology) => self.read(wanted, &ontology),
-            Err(step) => step,
+            Err(step) => *step,
         }
     }
 }

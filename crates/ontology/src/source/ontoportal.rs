@@ -1,4 +1,4 @@
-//! BioPortal and the portals that run the same software, each with a key of its own.
+//! `BioPortal` and the portals that run the same software, each with a key of its own.
 //!
 //! The latest submission has a number, and the file is asked for by that number: the portal's own
 //! "latest" may be another one. Downloads carry no validators, so the number also says whether
@@ -167,7 +167,7 @@ impl Source for Portal {
         if reply.status == StatusCode::OK {
             return match json::body(title, reply) {
                 Ok(submission) => self.read(wanted, settings, &submission),
-                Err(step) => step,
+                Err(step) => *step,
             };
         }
         match self.explain(reply.status, wanted) {

@@ -4,6 +4,15 @@
     clippy::disallowed_methods,
     reason = "processes that share a directory run in real time"
 )]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a failed expectation is a failed test"
+)]
+#![expect(
+    clippy::print_stdout,
+    reason = "workers report to the test that started them, and measured times are printed"
+)]
 
 mod facade; // one call before each request: seed behaviours under a simulated clock
 mod facade_processes; // the same across processes that share a directory, and across a fork
