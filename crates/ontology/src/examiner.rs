@@ -4,23 +4,26 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::json;
 
 use crate::format::unpack::{Extracted, UnpackError, UnpackLimits, extract_zip, gunzip};
 use crate::format::{
-    Detected, Format, HEAD_BYTES, Limits, NormalizeError, Normalized, Options, Outcome, Packing,
-    Refusal, Report, VersionOrigin, detect, normalize, validate,
+    ContextLoader, Detected, Format, HEAD_BYTES, Limits, NormalizeError, Normalized, Options,
+    Outcome, Packing, Refusal, Report, VersionOrigin, detect, normalize, validate,
 };
 use crate::pull::examine::{About, Examined, Examiner, Finding};
 
 /// Reads files with the parsers of this crate.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct FormatExaminer {
     /// What reading a file may cost.
     pub limits: Limits,
     /// What may come out of packed files.
     pub unpack: UnpackLimits,
+    /// Where remote JSON-LD contexts come from; without it they are reported as not loaded.
+    pub contexts: Option<Arc<dyn ContextLoader>>,
 }
 
 /// A file that may be compressed.
@@ -95,6 +98,7 @@ impl FormatExaminer {
     fn options(&self, base: &str) -> Options {
         Options {
             limits: self.limits.clone(),
+            contexts: self.contexts.clone(),
             ..Options::with_base(base)
         }
     }

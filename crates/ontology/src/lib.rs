@@ -5,6 +5,7 @@
 //! service beside that of its host.
 
 pub mod config;
+pub mod contexts;
 pub mod diff;
 pub mod examiner;
 pub mod facade;

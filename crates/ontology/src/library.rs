@@ -15,6 +15,7 @@
 mod manifest;
 mod name;
 mod prune;
+mod staged;
 
 use std::fs::{self, File};
 use std::io;
@@ -26,6 +27,7 @@ use docstokg_hub::files::write_whole;
 pub use manifest::{Artifact, Attempted, Manifest, PullStatus, SCHEMA_VERSION};
 pub use name::version_directory;
 pub use prune::{PruneMode, Pruned, prune};
+pub use staged::Staged;
 
 use crate::wanted::OntologyId;
 
@@ -86,14 +88,6 @@ pub struct StoredVersion {
     pub is_latest: bool,
     /// Whether it was there before it was published again.
     pub was_there: bool,
-}
-
-/// A version that is being put together. Removed again unless it is published.
-#[derive(Debug)]
-pub struct Staged {
-    path: PathBuf,
-    id: OntologyId,
-    is_published: bool,
 }
 
 impl Library {
@@ -239,15 +233,7 @@ impl Library {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{UNFINISHED}{}-{number}", std::process::id());
         let path = self.directory(id).join(name);
-        for part in ["original", "normalized", "validation"] {
-            let part = path.join(part);
-            fs::create_dir_all(&part).map_err(failed(&part, "written"))?;
-        }
-        Ok(Staged {
-            path,
-            id: id.clone(),
-            is_published: false,
-        })
+        Staged::make(path, id)
     }
 
     /// Gives a version its name and makes it the latest, in two renames. A version of the same name
@@ -333,40 +319,6 @@ impl Library {
             let _ = fs::remove_dir(&directory);
         }
         Ok(())
-    }
-}
-
-impl Staged {
-    /// Returns the directory that the version is put together in.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Makes everything durable before it gets its name.
-    fn sync(&self) -> Result<(), LibraryError> {
-        for directory in ["original", "normalized", "validation", ""] {
-            let directory = self.path.join(directory);
-            for name in names(&directory)? {
-                let file = directory.join(name);
-                if file.is_file() {
-                    let synced = File::open(&file).and_then(|file| file.sync_all());
-                    synced.map_err(failed(&file, "written"))?;
-                }
-            }
-            sync_directory(&directory);
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Staged {
-    fn drop(&mut self) {
-        if !self.is_published {
-            let _ = fs::remove_dir_all(&self.path);
-            // An ontology without any version leaves no directory.
-            let _ = self.path.parent().map(fs::remove_dir);
-        }
     }
 }
 

@@ -113,6 +113,11 @@ fn spdx_of(stated: &str) -> Option<String> {
     if text.starts_with("https://") {
         return None;
     }
+    spdx_of_words(&text)
+}
+
+/// Finds the SPDX name of a statement in words.
+fn spdx_of_words(text: &str) -> Option<String> {
     let words: String = text
         .chars()
         .map(|letter| {

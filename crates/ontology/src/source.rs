@@ -5,9 +5,11 @@
 //! and [`Source::next`] are pure, and whoever drives them asks through the hub. Names, order,
 //! endpoints, configuration keys and the table of sources follow from the specs.
 
+mod absence;
 pub mod bioregistry;
 pub mod direct;
 mod json;
+mod location;
 pub mod lov;
 pub mod obo;
 pub mod ols;
@@ -19,13 +21,13 @@ use std::path::PathBuf;
 
 use docstokg_config::nearest;
 use http::{HeaderMap, StatusCode};
-use serde::{Deserialize, Serialize};
 use url::Url;
 
+pub use absence::{Absence, AbsenceReason};
+pub use location::Location;
 pub use settings::SourceSettings;
 
-use crate::licence::Licence;
-use crate::wanted::{TargetFormat, Wanted};
+use crate::wanted::Wanted;
 
 /// What a source is.
 #[derive(Debug)]
@@ -170,130 +172,6 @@ impl Outcome {
     #[must_use]
     pub fn failed(detail: impl Into<String>) -> Step {
         Step::Done(Self::Failed(detail.into()))
-    }
-}
-
-/// Why there is no file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Absence {
-    /// The class.
-    pub reason: AbsenceReason,
-    /// The same as a sentence.
-    pub detail: String,
-}
-
-/// Why there is no file, for scripts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AbsenceReason {
-    /// The source does not know the ontology.
-    NotListed,
-    /// The source knows it, and has no file of it.
-    NoFile,
-    /// A licence or its owner keeps it back.
-    Restricted,
-    /// It was given up, and perhaps replaced.
-    Obsolete,
-    /// What the source states as its place cannot be fetched.
-    BadLocation,
-    /// The source wants a key, and there is none, or it is refused.
-    Credential,
-    /// The user has to say more: an address, an acronym.
-    Unclear,
-    /// Its licence is not on the list of those accepted.
-    Licence,
-    /// The gate for URLs keeps it back.
-    Gate,
-    /// The server says no.
-    HttpStatus,
-    /// What came is not an ontology.
-    NotAnOntology,
-    /// What came does not have the checksum that was stated.
-    Checksum,
-    /// What came is damaged or does not parse.
-    Invalid,
-    /// The connection, or the service, failed.
-    Unreachable,
-}
-
-impl AbsenceReason {
-    /// Returns the word for scripts.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::NotListed => "not_listed",
-            Self::NoFile => "no_file",
-            Self::Restricted => "restricted",
-            Self::Obsolete => "obsolete",
-            Self::BadLocation => "bad_location",
-            Self::Credential => "credential",
-            Self::Unclear => "unclear",
-            Self::Licence => "licence",
-            Self::Gate => "gate",
-            Self::HttpStatus => "http_status",
-            Self::NotAnOntology => "not_an_ontology",
-            Self::Checksum => "checksum",
-            Self::Invalid => "invalid",
-            Self::Unreachable => "unreachable",
-        }
-    }
-}
-
-/// A place where a file of an ontology is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Location {
-    /// The source that names it; its service is charged.
-    pub source: String,
-    /// The address.
-    pub url: Url,
-    /// The media types to ask for, where that matters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub accept: Option<String>,
-    /// Whether the key of the source is sent along, to its own origin alone.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_authorised: bool,
-    /// The user gave the address: it may lead into the private network.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_user_supplied: bool,
-    /// The format, as far as the source says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub format: Option<TargetFormat>,
-    /// The name of the file, where the address does not say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub filename: Option<String>,
-    /// The version, as the source states it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// What names the content at the source: the same text means the same file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
-    /// The licence, as the source states it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub licence: Option<Licence>,
-    /// What was noticed on the way, for the user.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
-}
-
-impl Location {
-    /// Names an address.
-    #[must_use]
-    pub fn new(source: &str, url: Url) -> Self {
-        let name = url.path_segments().and_then(|mut parts| parts.next_back());
-        let format = name.and_then(TargetFormat::of_name);
-        Self {
-            source: source.to_owned(),
-            url,
-            accept: None,
-            is_authorised: false,
-            is_user_supplied: false,
-            format,
-            filename: None,
-            version: None,
-            revision: None,
-            licence: None,
-            notes: Vec::new(),
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use docstokg_hub::clock::{Clock, SystemClock};
+use docstokg_hub::clock::{Clock, SystemClock, Timestamp};
 use docstokg_hub::policy::retry_after::http_date;
 use docstokg_hub::{Hub, RateWait, Request};
 use docstokg_ontology::config::OntologyConfig;
@@ -218,46 +218,9 @@ fn endpoints(global: &Global, loaded: &Loaded) -> Result<Vec<Check>, Failure> {
         let mut checks = Vec::new();
         let mut offset = None;
         for (name, base) in bases {
-            let url = match loaded.ontology.gate.check(&base) {
-                Ok(url) => url,
-                Err(error) => {
-                    checks.push(check("endpoint", Level::Bad, format!("{name}: {error}")));
-                    continue;
-                }
-            };
-            let request = Request::head(url)
-                .deadline(ENDPOINT_TIMEOUT)
-                .retry_wait(Duration::ZERO)
-                .rate_wait(RateWait::Deadline)
-                .service(&name);
-            match hub.fetch(request).await {
-                Ok(answer) => {
-                    let date = answer
-                        .head
-                        .headers
-                        .get("date")
-                        .and_then(|date| date.to_str().ok());
-                    offset = offset.or_else(|| date.and_then(http_date).map(clock_offset));
-                    let status = answer.head.status.as_u16();
-                    let level = if status >= 500 {
-                        Level::Warning
-                    } else {
-                        Level::Good
-                    };
-                    checks.push(check(
-                        "endpoint",
-                        level,
-                        format!("{name}: {base} answers ({status})"),
-                    ));
-                }
-                Err(error) => {
-                    checks.push(check(
-                        "endpoint",
-                        Level::Bad,
-                        format!("{name}: {}", error.sentence()),
-                    ));
-                }
-            }
+            let (found, server_time) = endpoint(&hub, &loaded.ontology, &name, &base).await;
+            checks.push(found);
+            offset = offset.or(server_time.map(clock_offset));
         }
         checks.extend(offset.map(clock));
         let _ = hub.close().await;
@@ -265,7 +228,45 @@ fn endpoints(global: &Global, loaded: &Loaded) -> Result<Vec<Check>, Failure> {
     })
 }
 
-fn clock_offset(server: docstokg_hub::clock::Timestamp) -> Duration {
+/// Asks one endpoint; also returns the time that its server has.
+async fn endpoint(
+    hub: &Hub,
+    config: &OntologyConfig,
+    name: &str,
+    base: &Url,
+) -> (Check, Option<Timestamp>) {
+    let bad = |detail: String| {
+        (
+            check("endpoint", Level::Bad, format!("{name}: {detail}")),
+            None,
+        )
+    };
+    let url = match config.gate.check(base) {
+        Ok(url) => url,
+        Err(error) => return bad(error.to_string()),
+    };
+    let request = Request::head(url)
+        .deadline(ENDPOINT_TIMEOUT)
+        .retry_wait(Duration::ZERO)
+        .rate_wait(RateWait::Deadline)
+        .service(name);
+    let answer = match hub.fetch(request).await {
+        Ok(answer) => answer,
+        Err(error) => return bad(error.sentence()),
+    };
+    let date = answer.head.headers.get("date");
+    let date = date.and_then(|date| date.to_str().ok()).and_then(http_date);
+    let status = answer.head.status;
+    let level = if status.is_server_error() {
+        Level::Warning
+    } else {
+        Level::Good
+    };
+    let detail = format!("{name}: {base} answers ({})", status.as_u16());
+    (check("endpoint", level, detail), date)
+}
+
+fn clock_offset(server: Timestamp) -> Duration {
     let here = SystemClock.wall();
     here.since(server).max(server.since(here))
 }

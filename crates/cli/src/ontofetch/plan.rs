@@ -2,11 +2,9 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use docstokg_bulk::scheduler::RunMode;
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_ontology::examiner::FormatExaminer;
 use docstokg_ontology::lock::LockFile;
 use docstokg_ontology::plan::{ChangedField, PlanDiff as Difference};
 use docstokg_ontology::pull::imports::{ImportRounds, Imports};
@@ -99,7 +97,6 @@ fn planned(global: &Global, arguments: &Plan) -> Result<Done, Failure> {
                 since: selection::since(arguments.selection.since.as_deref())?,
                 ..Options::default()
             },
-            examiner: Arc::new(FormatExaminer::default()),
         },
     )
 }

@@ -1,12 +1,10 @@
 //! `ontofetch pull`: ontologies in, versions of the library out.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use docstokg_bulk::scheduler::{Ended, RunMode};
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_ontology::examiner::FormatExaminer;
 use docstokg_ontology::lock::LockFile;
 use docstokg_ontology::pull::imports::ImportRounds;
 use docstokg_ontology::pull::{Asked, Ending, Options, Probes, Pulled};
@@ -53,7 +51,6 @@ pub(super) fn execute(global: &Global, arguments: &Pull) -> Result<Done, Failure
             asked,
             library,
             options,
-            examiner: Arc::new(FormatExaminer::default()),
         },
     )?;
     if let Some(path) = &arguments.lock_output {

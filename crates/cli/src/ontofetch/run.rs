@@ -11,8 +11,10 @@ use docstokg_hub::Hub;
 use docstokg_hub::clock::TokioRuntime;
 use docstokg_hub::config::Learn;
 use docstokg_hub::policy::pacing::Pacing;
+use docstokg_ontology::contexts::HubContexts;
+use docstokg_ontology::examiner::FormatExaminer;
+use docstokg_ontology::format::ContextLoader;
 use docstokg_ontology::library::Library;
-use docstokg_ontology::pull::examine::Examiner;
 use docstokg_ontology::pull::imports::ImportRounds;
 use docstokg_ontology::pull::{Asked, Options, Parts, Pull, PullError, Pulled, Workplace};
 
@@ -31,7 +33,6 @@ pub(super) struct Job {
     pub(super) imports: ImportRounds,
     pub(super) library: Library,
     pub(super) options: Options,
-    pub(super) examiner: Arc<dyn Examiner>,
 }
 
 /// What a run came to.
@@ -68,11 +69,7 @@ pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<D
     let hub = builder
         .build()
         .map_err(|error| Failure::Usage(error.to_string()))?;
-    let tokio = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .context("the async runtime cannot be started")?;
+    let tokio = start_tokio()?;
     let progress = Arc::new(Progress::default());
     let run_id = recording.run.id.clone();
     let outcome = tokio.block_on(async {
@@ -82,6 +79,11 @@ pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<D
             progress: Arc::clone(&progress),
             reachability,
             run_id: run_id.clone(),
+            contexts: Arc::new(HubContexts::new(
+                hub.clone(),
+                Arc::clone(&loaded.ontology.gate),
+                tokio::runtime::Handle::current(),
+            )),
         };
         let outcome = view
             .show(&progress, rounds.work(job), interrupts(&progress))
@@ -105,6 +107,14 @@ pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<D
     }
 }
 
+fn start_tokio() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("the async runtime cannot be started")
+}
+
 /// What every round of a run has in common.
 struct Rounds {
     hub: Hub,
@@ -112,6 +122,7 @@ struct Rounds {
     progress: Arc<Progress>,
     reachability: Option<Arc<dyn docstokg_bulk::connectivity::Reachability>>,
     run_id: String,
+    contexts: Arc<dyn ContextLoader>,
 }
 
 impl Rounds {
@@ -160,7 +171,10 @@ impl Rounds {
             runtime: Arc::new(TokioRuntime::default()),
             config: Arc::clone(&self.config),
             library: job.library.clone(),
-            examiner: Arc::clone(&job.examiner),
+            examiner: Arc::new(FormatExaminer {
+                contexts: Some(Arc::clone(&self.contexts)),
+                ..FormatExaminer::default()
+            }),
             options: job.options.clone(),
             run_id: self.run_id.clone(),
             progress: Arc::clone(&self.progress),

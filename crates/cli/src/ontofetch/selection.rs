@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use docstokg_config::setting::split_names;
 use docstokg_hub::clock::Timestamp;
-use docstokg_hub::policy::retry_after::http_date;
 use docstokg_ontology::config::OntologyConfig;
 use docstokg_ontology::gate::{HostPattern, UrlGate};
 use docstokg_ontology::library::Library;
@@ -126,11 +125,6 @@ fn apply_flags(selection: &Selection, config: &mut OntologyConfig) -> Result<(),
     Ok(())
 }
 
-/// The names of months in HTTP dates.
-const MONTHS: [&str; 12] = [
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-];
-
 /// Reads a date.
 pub(super) fn since(text: Option<&str>) -> Result<Option<Timestamp>, Failure> {
     let Some(text) = text else { return Ok(None) };
@@ -139,18 +133,34 @@ pub(super) fn since(text: Option<&str>) -> Result<Option<Timestamp>, Failure> {
             "--since: '{text}' is not a date such as 2026-07-01"
         ))
     };
-    let mut parts = text.split('-').map(str::parse::<u32>);
+    let mut parts = text.split('-').map(str::parse::<i64>);
     let (Some(Ok(year)), Some(Ok(month)), Some(Ok(day)), None) =
         (parts.next(), parts.next(), parts.next(), parts.next())
     else {
         return Err(wrong());
     };
-    let month = MONTHS
-        .get((month as usize).wrapping_sub(1))
-        .ok_or_else(wrong)?;
-    // The name of the day does not matter to the parser of HTTP dates, the rest does.
-    let date = http_date(&format!("Mon, {day:02} {month} {year:04} 00:00:00 GMT"));
-    date.map(Some).ok_or_else(wrong)
+    let date = midnight(year, month, day);
+    // A day that is not in the calendar comes back as another one.
+    let is_real = date.is_some_and(|date| {
+        date.to_string()
+            .starts_with(&format!("{year:04}-{month:02}-{day:02}T"))
+    });
+    if is_real { Ok(date) } else { Err(wrong()) }
+}
+
+/// Returns the beginning of a day of the Gregorian calendar, UTC.
+fn midnight(year: i64, month: i64, day: i64) -> Option<Timestamp> {
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // Years begin in March, so that the leap day is the last one of a year.
+    let year_of_march = if month > 2 { year } else { year - 1 };
+    let month_of_march = (month + 9) % 12;
+    let leap_days = year_of_march / 4 - year_of_march / 100 + year_of_march / 400;
+    let days = 365 * year_of_march + leap_days + (153 * month_of_march + 2) / 5 + day - 1;
+    // Days from the first of March of the year 0 to the first of January 1970.
+    let since_epoch = days - 719_468;
+    Some(Timestamp::from_micros(since_epoch * 86_400_000_000))
 }
 
 #[cfg(test)]
@@ -181,6 +191,7 @@ mod tests {
             "2026-07-01-02",
             "yesterday",
             "2026-7-x",
+            "2025-02-29",
         ] {
             assert!(since(Some(bad)).is_err(), "{bad}");
         }

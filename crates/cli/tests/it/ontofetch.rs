@@ -383,3 +383,39 @@ fn failures_are_told_apart_and_exit_with_one() {
     );
     assert!(!world.path("library/gone").exists() && !world.path("library/cut").exists());
 }
+
+#[test]
+fn a_remote_context_is_loaded_through_the_hub_and_only_once() {
+    let ontology = |name: &str| {
+        format!(
+            r#"{{"@context": "http://files.example/context.jsonld", "@id": "http://x.org/{name}", "@type": "Ontology", "label": "{name}"}}"#
+        )
+    };
+    let files = Origin::new("files.example").handler(move |arrival, _| {
+        if arrival.path.ends_with("context.jsonld") {
+            return Reply::ok(
+                r#"{"@context": {"Ontology": "http://www.w3.org/2002/07/owl#Ontology", "label": "http://www.w3.org/2000/01/rdf-schema#label"}}"#,
+            )
+            .header("content-type", "application/ld+json");
+        }
+        Reply::ok(ontology(&arrival.path)).header("content-type", "application/ld+json")
+    });
+    let world = World::files(files);
+    world.config("100/SECOND", "");
+    let spec = world.spec(&["a", "b", "c"]);
+    let (code, pulled) = world.json(&["pull", "--spec", &spec]);
+    assert_eq!(code, 0, "{pulled}");
+    assert_eq!(pulled["results"][0]["statements"], 2, "{pulled}");
+    let arrivals = world.served.web.ledger().at("files.example");
+    let contexts = arrivals
+        .iter()
+        .filter(|arrival| arrival.path.contains("context"))
+        .count();
+    assert_eq!(contexts, 1);
+    let (_, shown) = world.json(&["show", "a"]);
+    assert_eq!(shown["manifest"]["format"], "JSON-LD", "{shown}");
+    assert!(
+        shown["manifest"]["normalized_sha256"].is_string(),
+        "{shown}"
+    );
+}

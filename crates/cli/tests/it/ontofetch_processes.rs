@@ -12,22 +12,11 @@ use crate::ontofetch::{World, obo};
 use crate::support::sharing;
 use crate::world::{pdf, sha256};
 
-/// Four processes of one program and two of the other, on a host that allows four requests a
-/// second: more processes than the window has room for.
-#[test]
-fn six_processes_of_two_programs_share_the_budget_of_a_host() {
-    const EACH: usize = 6;
-    let origin = Origin::new("files.example")
-        .limit("4/SECOND")
-        .handler(|arrival, _| {
-            if arrival.path.contains(".pdf") {
-                pdf(&arrival.path)
-            } else {
-                Reply::ok(obo("1.0", &format!("remark: {}", arrival.path)))
-            }
-        });
-    let world = World::files(origin);
-    let config = world.config("4/SECOND", "");
+/// How many files each process fetches.
+const EACH: usize = 6;
+
+/// Starts four processes of one program and two of the other, each with the paths that it asks for.
+fn start_six(world: &World, config: &str) -> Vec<(String, Child)> {
     let mut processes: Vec<(String, Child)> = Vec::new();
     for process in 0..4 {
         let entries: Vec<String> = (0..EACH)
@@ -59,7 +48,7 @@ fn six_processes_of_two_programs_share_the_budget_of_a_host() {
             .args(&urls)
             .args([
                 "--config",
-                &config,
+                config,
                 "--ignore-robots",
                 "--quiet",
                 "--min-pdf-bytes",
@@ -76,6 +65,25 @@ fn six_processes_of_two_programs_share_the_budget_of_a_host() {
             .expect("docstokg");
         processes.push((format!("/p{process}/"), child));
     }
+    processes
+}
+
+/// Four processes of one program and two of the other, on a host that allows four requests a
+/// second: more processes than the window has room for.
+#[test]
+fn six_processes_of_two_programs_share_the_budget_of_a_host() {
+    let origin = Origin::new("files.example")
+        .limit("4/SECOND")
+        .handler(|arrival, _| {
+            if arrival.path.contains(".pdf") {
+                pdf(&arrival.path)
+            } else {
+                Reply::ok(obo("1.0", &format!("remark: {}", arrival.path)))
+            }
+        });
+    let world = World::files(origin);
+    let config = world.config("4/SECOND", "");
+    let mut processes = start_six(&world, &config);
     for (prefix, child) in &mut processes {
         let status = child.wait().expect("an end");
         assert!(status.success(), "{prefix}: {status}");

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use docstokg_bulk::patience::PROBES_OUT;
 use docstokg_hub::clock::BootInstant;
+use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::retry::StopReason;
 use docstokg_hub::policy::site::RefusalReason;
 use docstokg_hub::{ErrorKind, FetchError, Journey};
@@ -55,6 +56,10 @@ pub(super) fn of_error(error: &FetchError) -> Verdict {
             Verdict::Halt(format!("{path} cannot be written: {source}"))
         }
         ErrorKind::Store { .. } => Verdict::Halt(detail),
+        // A name without an address is a dead link; the hub has asked for it several times.
+        ErrorKind::Fault {
+            fault: Fault::Dns, ..
+        } => Verdict::Never(unreachable(detail), None),
         ErrorKind::Fault { .. } | ErrorKind::Deadline { .. } => {
             Verdict::Later(STAY_AWAY, unreachable(detail), None)
         }

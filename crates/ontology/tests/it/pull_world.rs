@@ -61,6 +61,18 @@ pub(crate) fn registry(names: &[&str]) -> Reply {
     Reply::ok(text).header("content-type", "application/ld+json")
 }
 
+pub(crate) const REGISTRY: &str = "obofoundry.org";
+pub(crate) const PURL: &str = "purl.obolibrary.org";
+pub(crate) const JSONLD: &str = "/registry/ontologies.jsonld";
+
+/// A world with a registry that lists these ontologies, and a PURL server.
+pub(crate) fn with_registry(names: &[&str], purl: Origin) -> World {
+    World::new(vec![
+        Origin::new(REGISTRY).route(JSONLD, [registry(names)]),
+        purl,
+    ])
+}
+
 impl World {
     pub(crate) fn new(origins: Vec<Origin>) -> Self {
         let simulation = Simulation::new();
