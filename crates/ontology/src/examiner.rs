@@ -236,6 +236,23 @@ fn is_damage(error: &io::Error) -> bool {
     )
 }
 
+/// Returns the licences that a file states: those of a licence property before statements of rights,
+/// which may name holders only, and known ones first.
+fn licences(report: &Report) -> Vec<String> {
+    let mut stated: Vec<_> = report.licences.iter().collect();
+    stated.sort_by_key(|stated| {
+        let property = stated.property.to_ascii_lowercase();
+        let is_licence = property.contains("license") || property.contains("licence");
+        let read = crate::licence::Licence::read(&stated.value);
+        let is_known = read.is_some_and(|licence| licence.spdx.is_some());
+        (!is_licence, !is_known)
+    });
+    stated
+        .into_iter()
+        .map(|stated| stated.value.clone())
+        .collect()
+}
+
 fn examined(report: &Report, normalized: Option<Normalized>) -> Examined {
     let version = report.version().map(|version| {
         let from = match version.origin {
@@ -258,11 +275,7 @@ fn examined(report: &Report, normalized: Option<Normalized>) -> Examined {
         format: Some(report.format.name().to_owned()),
         version,
         imports: report.imports.clone(),
-        licences: report
-            .licences
-            .iter()
-            .map(|licence| licence.value.clone())
-            .collect(),
+        licences: licences(report),
         statements: Some(report.statements),
         terms: Some(report.terms),
         fingerprint: report

@@ -2,16 +2,16 @@
 
 use crate::format::directory_name;
 
-/// Makes a directory name of a version. OBO's `releases/DATE` and version IRIs with a date in their
-/// path are named by that date; others as [`directory_name`] does.
+/// Makes a directory name of a version. Paths and version IRIs with a date among their parts
+/// (`releases/DATE`, `hp/releases/DATE`, `http://.../DATE/hp.owl`) are named by that date; others as
+/// [`directory_name`] does.
 #[must_use]
 pub fn version_directory(version: &str) -> String {
-    let shortened = version.strip_prefix("releases/").unwrap_or(version).trim();
-    let is_iri = shortened.starts_with("http://") || shortened.starts_with("https://");
-    if is_iri && let Some(date) = shortened.split('/').find(|part| is_date(part)) {
-        return date.to_owned();
+    let mut parts = version.trim().split('/');
+    match parts.find(|part| is_date(part)) {
+        Some(date) => date.to_owned(),
+        None => directory_name(version),
     }
-    directory_name(shortened)
 }
 
 fn is_date(text: &str) -> bool {
@@ -32,6 +32,8 @@ mod tests {
             ("2026-06-20", "2026-06-20"),
             ("releases/2026-06-15", "2026-06-15"),
             ("4.1.258", "4.1.258"),
+            ("hp/releases/2025-01-16", "2025-01-16"),
+            ("releases/2025-05-14/pato.obo", "2025-05-14"),
             (
                 "http://purl.obolibrary.org/obo/hp/releases/2026-06-20/hp.owl",
                 "2026-06-20",
