@@ -9,8 +9,7 @@ pub(crate) use docstokg_bulk::patience::{PROBES_OUT, patient};
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::site::RefusalReason;
 use docstokg_hub::{
-    CookieJar, ErrorKind, FetchError, Head, Hub, Request, RequestGroup, RobotsPolicy,
-    SpooledBody,
+    CookieJar, ErrorKind, FetchError, Head, Hub, Request, RequestGroup, RobotsPolicy, SpooledBody,
 };
 use docstokg_policy::role::Role;
 
