@@ -19,3 +19,8 @@ pub mod pull;
 pub mod source;
 pub mod wanted;
 mod xbrl_package;
+
+/// The example of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExample;
