@@ -7,6 +7,7 @@
 //! [`directory`] and [`staging`] look after files that are not finished; [`manifest`] writes the
 //! records. What an item is, which step comes next and what running it means is the job's.
 
+pub mod blocking;
 pub mod bounds;
 pub mod clock;
 pub mod connectivity;
@@ -17,6 +18,7 @@ pub mod job;
 pub mod lane;
 mod lanes;
 pub mod manifest;
+pub mod patience;
 pub mod progress;
 pub mod queue;
 pub mod scheduler;

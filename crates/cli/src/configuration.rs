@@ -1,4 +1,5 @@
-//! The sections that this program has, read together: the hub's, telemetry's and content's.
+//! The sections that the programs have, read together: the hub's, telemetry's, content's and
+//! ontology's. Both programs read one file, and check all of it.
 
 use std::path::PathBuf;
 
@@ -7,6 +8,7 @@ use docstokg_content::config::{self as content, ResolverConfig, ResolverSettings
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{self, Problems, Sources};
 use docstokg_hub::config::{self as hub, BackendKind, Config};
+use docstokg_ontology::config::{self as ontology, OntologyConfig, OntologySettings};
 use docstokg_telemetry::config::{TelemetryConfig, TelemetrySettings};
 
 use crate::arguments::Global;
@@ -14,11 +16,12 @@ use crate::exit::Failure;
 use crate::output;
 
 section! {
-    /// Everything that can be configured in `docstokg`, as written.
+    /// Everything that can be configured in `docstokg` and `ontofetch`, as written.
     Settings {
         ..hub: hub::settings::Settings,
         +telemetry: TelemetrySettings,
         +resolvers: ResolverSettings,
+        +ontology: OntologySettings,
     }
 }
 
@@ -31,6 +34,8 @@ pub(crate) struct Loaded {
     pub(crate) telemetry: TelemetryConfig,
     /// Which sources are tried.
     pub(crate) resolvers: ResolverConfig,
+    /// Where ontologies are kept, and which sources are asked for them.
+    pub(crate) ontology: OntologyConfig,
     /// All sections as written.
     pub(crate) settings: Settings,
 }
@@ -69,7 +74,7 @@ impl Global {
         })?;
         if !self.quiet {
             for warning in loaded.settings.hub.warnings.iter() {
-                output::tell(&format!("docstokg: warning: {warning}"));
+                output::note(&format!("warning: {warning}"));
             }
         }
         Ok(loaded)
@@ -94,17 +99,20 @@ fn resolve(sources: &Sources) -> Result<Loaded, Problems> {
     let mut layers = load::layers::<Settings>(sources);
     layers.add(|_, problems| Settings {
         resolvers: content::environment(&sources.environment, problems),
+        ontology: ontology::environment(&sources.environment, problems),
         ..Settings::default()
     });
     let resolved = layers.resolve(|settings| {
-        let others = both(settings.telemetry.resolve(), settings.resolvers.resolve());
+        let jobs = both(settings.resolvers.resolve(), settings.ontology.resolve());
+        let others = both(settings.telemetry.resolve(), jobs);
         both(settings.hub.resolve(), others)
     });
-    let ((config, (telemetry, resolvers)), settings) = resolved?;
+    let ((config, (telemetry, (resolvers, ontology))), settings) = resolved?;
     Ok(Loaded {
         config,
         telemetry,
         resolvers,
+        ontology,
         settings,
     })
 }

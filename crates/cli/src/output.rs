@@ -5,6 +5,8 @@ use std::io::Write;
 
 use serde_json::Value;
 
+use crate::program;
+
 /// Makes text safe for a terminal: control characters are escaped, except new lines and tabs.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     let is_unsafe = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
@@ -55,9 +57,14 @@ pub(crate) fn tell(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", plain(text));
 }
 
+/// Writes a message to stderr, after the name of the program.
+pub(crate) fn note(text: &str) {
+    tell(&format!("{}: {text}", program::running().name));
+}
+
 /// Writes an error message.
 pub(crate) fn complain(message: &str) {
-    tell(&format!("docstokg: {message}"));
+    note(message);
 }
 
 /// Writes what can be done about an error.

@@ -54,7 +54,7 @@ pub(crate) fn open(global: &Global, config: &Config) -> Result<Arc<dyn StateStor
     share(global, config)?;
     let notice: Notice = Arc::new(move |text: &str| {
         if !quiet {
-            output::tell(&format!("docstokg: {text}"));
+            output::note(text);
         }
     });
     match store::open_for(config, &directory(global), Arc::new(SystemClock), &notice) {
@@ -93,8 +93,8 @@ fn share(global: &Global, config: &Config) -> Result<(), Failure> {
         && !global.quiet
         && is_first(global, "permissions-notice")
     {
-        output::tell(&format!(
-            "docstokg: warning: other users can read {}; chmod 700 makes it private, \
+        output::note(&format!(
+            "warning: other users can read {}; chmod 700 makes it private, \
              limits.backend.group shares it with a group",
             directory.display()
         ));

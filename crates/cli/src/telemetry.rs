@@ -163,7 +163,7 @@ fn listen(text: &str, metrics: &Arc<Mutex<Metrics>>, quiet: bool) -> Result<(), 
 
 fn tell(quiet: bool, text: &str) {
     if !quiet {
-        output::tell(&format!("docstokg: {text}"));
+        output::note(text);
     }
 }
 

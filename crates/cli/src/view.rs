@@ -18,7 +18,7 @@ use docstokg_hub::event::Observer;
 use serde_json::{Value, json};
 
 use crate::arguments::Global;
-use crate::output;
+use crate::{output, program};
 use hosts::Hosts;
 use screen::Screen;
 pub(crate) use text::{clock_time, length, mebibytes, plural};
@@ -116,7 +116,7 @@ impl View {
 
     fn tell_notices(&self, progress: &Progress, screen: Option<&Screen>) {
         for text in progress.notices() {
-            let text = format!("docstokg: {text}");
+            let text = format!("{}: {text}", program::running().name);
             match screen {
                 _ if self.format == Format::Quiet => {}
                 Some(screen) => screen.tell(&text),
@@ -145,7 +145,7 @@ impl View {
             (Format::Plain, _) => {
                 output::tell(&text::plain(&state));
                 for wait in state.waits.iter().take(MAX_PLAIN_WAITS) {
-                    output::tell(&format!("docstokg: {}", wait.sentence()));
+                    output::note(&wait.sentence());
                 }
             }
             (Format::Json, _) => output::tell(&progress_json(&state, progress, &hosts).to_string()),
@@ -160,14 +160,14 @@ fn progress_json(state: &State, progress: &Progress, hosts: &[hosts::Line]) -> V
     let waiting = waiting.iter().map(|wait| {
         json!({
             "host": wait.host,
-            "works": wait.items,
+            (program::running().items()): wait.items,
             "until": wait.until.as_secs_f64(),
             "why": wait.why,
         })
     });
     json!({
         "event": "progress",
-        "works": counters.items,
+        (program::running().items()): counters.items,
         "all_read": counters.all_read,
         "done": counters.done,
         "failed": counters.failed,

@@ -27,7 +27,7 @@ pub use node::Node;
 pub use problem::{Problem, Problems, both, nearest};
 pub use reader::{MapReader, read};
 pub use section::{Key, Section, Unread};
-pub use setting::{Ceiling, Hidden, Setting};
+pub use setting::{Ceiling, Hidden, Names, Setting};
 pub use source::{Source, Sourced};
 pub use yaml::{read_file, read_text};
 

@@ -227,3 +227,38 @@ impl Setting for String {
         json!(self)
     }
 }
+
+/// Names, written as a list or joined by commas.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names(pub Vec<String>);
+
+/// Splits names that are joined by commas.
+pub fn split_names(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+}
+
+impl Setting for Names {
+    const KIND: &'static str = "list of names";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        let Value::List(items) = &node.value else {
+            let text = String::read(node)?;
+            return Ok(Self(split_names(&text).map(str::to_owned).collect()));
+        };
+        items
+            .iter()
+            .map(String::read)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    fn schema() -> Json {
+        json!({ "oneOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] })
+    }
+
+    fn show(&self) -> Json {
+        json!(self.0.join(","))
+    }
+}

@@ -1,12 +1,10 @@
 //! The `resolvers` section: which sources are tried for a work, where their services are, and the
 //! credentials for them.
 
-use docstokg_config::node::Value;
 use docstokg_config::{Node, Problem, Section, Setting, Source, Sourced, nearest, section, word};
 use docstokg_hub::config::is_email_address;
 use http::HeaderValue;
 use serde_json::{Value as Json, json};
-use url::Url;
 
 use crate::resolver::order::{Choice, Preset};
 use crate::resolver::settings::Settings;
@@ -15,6 +13,8 @@ use crate::resolver::{Credential, ResolverId, Sent, credentials, openalex, specs
 mod derived;
 
 pub use derived::{CredentialSettings, EndpointSettings};
+pub use docstokg_config::setting::split_names;
+pub use docstokg_hub::config::BaseUrl;
 
 /// Returns the variables that hold credentials, each with its key in the section.
 pub fn variables() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -49,37 +49,6 @@ pub struct ResolverConfig {
     pub services: Settings,
 }
 
-/// The base URL of a service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BaseUrl(pub Url);
-
-impl Setting for BaseUrl {
-    const KIND: &'static str = "URL";
-
-    fn read(node: &Node) -> Result<Self, String> {
-        let text = String::read(node)?;
-        let url = Url::parse(&text)
-            .ok()
-            .filter(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some())
-            .ok_or_else(|| format!("'{text}' is not an http or https URL"))?;
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err("a URL with a user name or password is not supported here".to_owned());
-        }
-        if url.fragment().is_some() {
-            return Err(format!("'{text}' has a fragment, which is never sent"));
-        }
-        Ok(Self(url))
-    }
-
-    fn schema() -> Json {
-        json!({ "type": "string", "pattern": "^https?://" })
-    }
-
-    fn show(&self) -> Json {
-        json!(self.0.as_str())
-    }
-}
-
 /// Names of resolvers, as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names(pub Vec<String>);
@@ -92,30 +61,15 @@ impl Names {
     }
 }
 
-/// Splits names that are joined by commas.
-pub fn split_names(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',')
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
-}
-
 impl Setting for Names {
     const KIND: &'static str = "list of resolvers";
 
     fn read(node: &Node) -> Result<Self, String> {
-        let Value::List(items) = &node.value else {
-            let text = String::read(node)?;
-            return Ok(Self(split_names(&text).map(str::to_owned).collect()));
-        };
-        items
-            .iter()
-            .map(String::read)
-            .collect::<Result<_, _>>()
-            .map(Self)
+        docstokg_config::Names::read(node).map(|names| Self(names.0))
     }
 
     fn schema() -> Json {
-        json!({ "oneOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] })
+        docstokg_config::Names::schema()
     }
 
     fn show(&self) -> Json {

@@ -5,27 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+pub(crate) use docstokg_bulk::patience::{PROBES_OUT, patient};
 use docstokg_hub::policy::classify::Fault;
 use docstokg_hub::policy::site::RefusalReason;
 use docstokg_hub::{
-    CookieJar, ErrorKind, FetchError, Head, Hub, RateWait, Request, RequestGroup, RobotsPolicy,
-    SpooledBody,
+    CookieJar, ErrorKind, FetchError, Head, Hub, Request, RequestGroup, RobotsPolicy, SpooledBody,
 };
 use docstokg_policy::role::Role;
 
 use crate::bot_challenge;
 use crate::web::{Answer, Ask, BoxFuture, Web, WebError};
-
-/// The longest that a request of a bulk run may wait in line: as good as for ever. What it does on
-/// the wire is bounded by the transport's own timeouts.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30 * 86_400);
-
-/// The longest that a request waits for its own retry; what takes longer is deferred and comes
-/// back.
-pub(crate) const RETRY_WAIT: Duration = Duration::from_secs(5);
-
-/// How long to stay away when a host is half-open and its probes are out.
-pub(crate) const PROBES_OUT: Duration = Duration::from_secs(1);
 
 /// What a user can do about a robots.txt that cannot be read, and never will be.
 pub(crate) const ROBOTS_OVERRIDE: &str = "--ignore-robots requests it all the same";
@@ -134,14 +123,6 @@ fn answer(head: Head, body: Bytes, spooled: Option<SpooledBody>) -> Answer {
         spooled: spooled.map(Arc::new),
         url: head.url,
     }
-}
-
-/// Lets a request wait in line as long as it takes, but not for its own retry.
-pub(crate) fn patient(request: Request) -> Request {
-    request
-        .rate_wait(RateWait::Deadline)
-        .deadline(PATIENCE)
-        .retry_wait(RETRY_WAIT)
 }
 
 fn web_error(error: &FetchError) -> WebError {

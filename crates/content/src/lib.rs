@@ -7,7 +7,6 @@
 //! [`names`] says what a file is called on disk.
 
 mod artifact;
-mod blocking;
 pub mod bot_challenge;
 mod bounded_json;
 mod charset;

@@ -38,7 +38,7 @@ pub mod problem {
 
 pub use docstokg_config::{Ceiling, Hidden, Problem, Source, Sourced};
 pub use resolve::is_email_address;
-pub use values::{Dsn, Hosts, Learn, Rates, Statuses};
+pub use values::{BaseUrl, Dsn, Hosts, Learn, Rates, Statuses};
 pub use words::{BackendKind, Concurrency, Contact, Durability, OnStoreFailure, PacingWord};
 
 /// Everything the hub obeys.

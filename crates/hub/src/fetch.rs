@@ -347,6 +347,7 @@ impl Inner {
         let rules = RedirectRules {
             secret_headers: &request.secret_headers,
             allow_downgrade: self.config.transport.allow_downgrade,
+            gate: request.redirect_gate.as_ref(),
             is_plain: &|url: &Url| self.is_plain(url),
         };
         let redirected = redirect::read(leg.hop, head.status, &head.headers, &rules);

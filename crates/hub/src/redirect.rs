@@ -8,6 +8,8 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
 
+use crate::request::RedirectGate;
+
 /// Headers that carry credentials of known services; never sent to another origin.
 const CREDENTIAL_HEADERS: [&str; 9] = [
     "api-key",
@@ -70,6 +72,8 @@ pub(crate) struct RedirectRules<'a> {
     pub(crate) secret_headers: &'a [HeaderName],
     /// Whether a redirect may lead from https to http.
     pub(crate) allow_downgrade: bool,
+    /// What the caller says about where a redirect leads.
+    pub(crate) gate: Option<&'a RedirectGate>,
     /// Whether a host is known to serve no https.
     pub(crate) is_plain: &'a dyn Fn(&Url) -> bool,
 }
@@ -161,6 +165,9 @@ fn target(
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("it redirects to a {} URL", url.scheme()));
     }
+    if let Some(gate) = rules.gate {
+        url = gate(&url).map_err(|why| format!("its redirect is not followed: {why}"))?;
+    }
     let mut or_else = None;
     if hop.url.scheme() == "https" && url.scheme() == "http" && !rules.allow_downgrade {
         if !is_link_resolver(&hop.url) {
@@ -223,6 +230,7 @@ mod tests {
     const STRICT: RedirectRules<'static> = RedirectRules {
         secret_headers: &[],
         allow_downgrade: false,
+        gate: None,
         is_plain: &|_| false,
     };
 
@@ -332,6 +340,36 @@ mod tests {
             read(&from, StatusCode::FOUND, &HeaderMap::new(), &STRICT),
             Redirected::No
         ));
+    }
+
+    #[test]
+    fn a_gate_judges_where_a_redirect_leads() {
+        let gate: RedirectGate = std::sync::Arc::new(|url: &Url| {
+            let mut url = url.clone();
+            if url.host_str() == Some("b.org") {
+                return Err("b.org is not allowed".to_owned());
+            }
+            let _ = url.set_scheme("https");
+            Ok(url)
+        });
+        let rules = RedirectRules {
+            gate: Some(&gate),
+            ..STRICT
+        };
+        let from = hop(Method::GET, "https://a.org/x");
+        let go = |to: &str| {
+            let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_str(to).unwrap())]);
+            read(&from, StatusCode::FOUND, &headers, &rules)
+        };
+        let Redirected::To { hop, stripped } = go("http://c.org/y") else {
+            panic!("not followed")
+        };
+        assert_eq!((hop.url.as_str(), stripped), ("https://c.org/y", true));
+        let refused = go("https://b.org/");
+        assert!(
+            matches!(&refused, Redirected::Refused(why) if why.contains("b.org is not allowed")),
+            "{refused:?}"
+        );
     }
 
     #[test]

@@ -63,8 +63,13 @@ pub struct Request {
     pub(crate) robots: RobotsPolicy,
     pub(crate) group: Option<Arc<RequestGroup>>,
     pub(crate) is_final: Option<IsFinal>,
+    pub(crate) redirect_gate: Option<RedirectGate>,
     pub(crate) cookies: Option<Arc<CookieJar>>,
 }
+
+/// Judges where a redirect leads: returns the URL to go to, which may be another one (https for
+/// http), or says why not.
+pub type RedirectGate = Arc<dyn Fn(&Url) -> Result<Url, String> + Send + Sync>;
 
 /// Decides by status and beginning of an answer whether it is final, whatever the status says.
 pub type IsFinal = fn(StatusCode, &[u8]) -> bool;
@@ -140,6 +145,7 @@ impl Request {
             robots: RobotsPolicy::Ignore,
             group: None,
             is_final: None,
+            redirect_gate: None,
             cookies: None,
         }
     }
@@ -266,6 +272,13 @@ impl Request {
     #[must_use]
     pub fn final_when(mut self, is_final: IsFinal) -> Self {
         self.is_final = Some(is_final);
+        self
+    }
+
+    /// Judges every redirect before it is followed. The first URL is the caller's own.
+    #[must_use]
+    pub fn redirect_gate(mut self, gate: RedirectGate) -> Self {
+        self.redirect_gate = Some(gate);
         self
     }
 

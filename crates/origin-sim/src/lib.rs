@@ -8,6 +8,7 @@
 pub mod hostile;
 mod ledger;
 mod listener;
+pub mod ontologies;
 mod origin;
 mod reply;
 pub mod scholarly;

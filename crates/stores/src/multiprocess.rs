@@ -26,7 +26,8 @@ mod sys;
 use arena::{Arena, ArenaError, VERSION};
 use record::MappedRecord;
 use site::MultiprocessSite;
-pub(crate) use sys::{PerProcess, Segment};
+pub use sys::PerProcess;
+pub(crate) use sys::Segment;
 use sys::{SharedMutexGuard, truncation};
 
 /// The name of the file in a state directory: another layout has another file, so that programs of

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use docstokg_policy::time::Clock;
 
+pub use crate::multiprocess::PerProcess;
+
 /// Returns the identifier of this boot of the machine: instants of one boot clock mean nothing in
 /// another.
 #[must_use]

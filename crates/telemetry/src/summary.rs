@@ -9,6 +9,7 @@ mod minimum;
 mod slo;
 mod text;
 mod totals;
+mod waits;
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ pub use load::{RunChoice, SummaryError, load, runs};
 pub use slo::{Check, check};
 pub(crate) use text::{bytes, reason_counts, seconds};
 pub use text::{comparison_text, table, text};
+pub use waits::{RecentWait, recent_waits};
 
 /// SQL that is 1 for rows of `request_ends` that are failures. A site without robots.txt, a look-up
 /// that a service answers with 404 and a cancelled request are not.

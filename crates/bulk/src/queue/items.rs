@@ -302,6 +302,19 @@ impl Queue {
         .await
     }
 
+    /// Forgets all items and what became of them: the next run begins anew.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub async fn clear(&self) -> Result<(), QueueError> {
+        self.change(|to| {
+            to.execute_batch(
+                "DELETE FROM items; DELETE FROM urls; DELETE FROM attempts; DELETE FROM manifests; DELETE FROM summaries; DELETE FROM cursors;",
+            )
+        })
+        .await
+    }
+
     /// Queues failed items anew, in the first lane. Returns how many.
     ///
     /// # Errors

@@ -34,7 +34,8 @@ use crate::exit::Failure;
 use crate::telemetry::{self, Recording};
 use crate::view::{View, plural};
 use crate::{network, output, state};
-use terminal::{interrupts, introduce};
+pub(crate) use terminal::interrupts;
+use terminal::introduce;
 
 /// Maximum name resolutions at once: each takes a thread, and the time that a request waits for one
 /// counts against its timeout.

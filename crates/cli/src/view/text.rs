@@ -5,6 +5,7 @@ use std::time::Duration;
 use docstokg_hub::clock::Timestamp;
 
 use super::State;
+use crate::program;
 
 /// Formats a count: `1 work`, `2 works`.
 pub(crate) fn plural(number: u64, thing: &str) -> String {
@@ -61,9 +62,11 @@ pub(super) fn plain(state: &State) -> String {
     let counters = &state.counters;
     let more = if counters.all_read { "" } else { " so far" };
     format!(
-        "docstokg: {} of {}{more} works, {}",
+        "{}: {} of {}{more} {}, {}",
+        program::running().name,
         counters.done + counters.failed,
         counters.items,
+        program::running().items(),
         progress(state)
     )
 }

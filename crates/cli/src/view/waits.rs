@@ -6,7 +6,8 @@ use docstokg_bulk::progress::Progress;
 use docstokg_hub::clock::Timestamp;
 
 use super::hosts::Line;
-use super::text::{clock_time, length, plural};
+use super::text::{clock_time, length};
+use crate::program;
 
 /// A queue of this length is shown as a wait.
 const LONG_QUEUE: Duration = Duration::from_secs(10);
@@ -62,7 +63,7 @@ pub(super) fn of(progress: &Progress, hosts: &[Line], wall: Timestamp) -> Vec<Wa
             about: format!(
                 "in {}; {}; {}",
                 length(left),
-                plural(wait.items, "work"),
+                program::running().count(wait.items),
                 wait.why
             ),
             hint: "; Ctrl-C stops, --max-wait 0 skips",

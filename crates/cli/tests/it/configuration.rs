@@ -216,8 +216,11 @@ fn the_documentation_lists_every_key() {
     );
     let variables = docstokg_hub::config::environment::VARIABLES
         .into_iter()
-        .chain(docstokg_content::config::variables());
-    for (variable, _) in variables {
+        .chain(docstokg_content::config::variables())
+        .map(|(variable, _)| variable)
+        .chain(docstokg_ontology::config::variables().map(|(variable, _)| variable))
+        .chain(docstokg_ontology::facade::settings::VARIABLES.map(|(variable, _)| variable));
+    for variable in variables {
         assert!(
             written.contains(variable),
             "{variable} is not in docs/configuration.md"

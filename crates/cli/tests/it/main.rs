@@ -32,3 +32,7 @@ mod nginx;
 mod hostile;
 // Directories, links and files in the way of a run.
 mod obstacles;
+// ontofetch: its commands, against simulated registries.
+mod ontofetch;
+// ontofetch: processes that share a host's budget with docstokg, and processes that are killed.
+mod ontofetch_processes;

@@ -15,12 +15,17 @@ pub(crate) struct Served {
 impl Served {
     /// Serves one host, reached with `--connect-to`.
     pub(crate) fn start(origin: Origin) -> Self {
+        Self::start_all([origin])
+    }
+
+    /// Serves several hosts, reached with `--connect-to`.
+    pub(crate) fn start_all(origins: impl IntoIterator<Item = Origin>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .expect("a runtime");
-        let web = Web::new([origin], SystemClock.boot());
+        let web = Web::new(origins, SystemClock.boot());
         let listener = runtime
             .block_on(Listener::start(&web, Security::Plain))
             .expect("a port");
@@ -53,10 +58,23 @@ impl From<Output> for Ran {
 
 /// The program, without the variables of this environment that it would read.
 pub(crate) fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_docstokg"));
+    without_variables(env!("CARGO_BIN_EXE_docstokg"))
+}
+
+/// The same for `ontofetch`.
+pub(crate) fn ontofetch() -> Command {
+    without_variables(env!("CARGO_BIN_EXE_ontofetch"))
+}
+
+fn without_variables(program: &str) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         let name_text = name.to_string_lossy().to_ascii_uppercase();
-        if name_text.starts_with("DOCSTOKG") || name_text.ends_with("_PROXY") {
+        if name_text.starts_with("DOCSTOKG")
+            || name_text.starts_with("ONTOFETCH")
+            || name_text.ends_with("_API_KEY")
+            || name_text.ends_with("_PROXY")
+        {
             command.env_remove(name);
         }
     }

@@ -12,7 +12,6 @@ use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 
 use super::Fetcher;
 use super::outcome::{Arrived, Fetched, Page, challenged, nothing};
-use crate::blocking::run_blocking;
 use crate::digest::md5_of;
 use crate::evidence::Evidence;
 use crate::location::{Checksum, Location, Offers};
@@ -23,6 +22,7 @@ use crate::sniff::{Expected, Payload, Received, Verdict, judge};
 use crate::work::Work;
 use crate::work_state::Kind;
 use crate::{bot_challenge, charset, landing_page};
+use docstokg_bulk::blocking::run_blocking;
 
 /// A candidate location of a work, and the kinds of files that the work still lacks.
 #[derive(Clone, Copy)]

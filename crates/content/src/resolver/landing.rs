@@ -12,7 +12,6 @@ use super::reply::{Unanswered, doi_path, refusal, sort};
 use super::settings::Settings;
 use super::spec::{Cost, Early, Endpoint, Need, ResolverSpec};
 use super::{LookupFailure, Outcome, Resolver, ResolverId};
-use crate::blocking::run_blocking;
 use crate::bot_challenge::{self, BotChallenge};
 use crate::charset;
 use crate::identifier::Identifier;
@@ -22,6 +21,7 @@ use crate::reason::Reason;
 use crate::sniff::{Payload, classify};
 use crate::web::{Answer, Ask, BoxFuture, Web};
 use crate::work::{Learned, Work};
+use docstokg_bulk::blocking::run_blocking;
 
 /// Its name.
 pub const ID: ResolverId = ResolverId::new("landing_page");

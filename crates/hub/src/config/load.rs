@@ -36,6 +36,7 @@ section! {
         ..hub: Settings,
         @telemetry: Unread,
         @resolvers: Unread,
+        @ontology: Unread,
     }
 }
 

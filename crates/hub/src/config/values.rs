@@ -7,6 +7,38 @@ use docstokg_policy::host::Host;
 use docstokg_policy::rate::{Window, format_rates};
 use docstokg_stores::redis::without_password;
 use serde_json::{Value as Json, json};
+use url::Url;
+
+/// The base URL of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaseUrl(pub Url);
+
+impl Setting for BaseUrl {
+    const KIND: &'static str = "URL";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        let text = String::read(node)?;
+        let url = Url::parse(&text)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some())
+            .ok_or_else(|| format!("'{text}' is not an http or https URL"))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("a URL with a user name or password is not supported here".to_owned());
+        }
+        if url.fragment().is_some() {
+            return Err(format!("'{text}' has a fragment, which is never sent"));
+        }
+        Ok(Self(url))
+    }
+
+    fn schema() -> Json {
+        json!({ "type": "string", "pattern": "^https?://" })
+    }
+
+    fn show(&self) -> Json {
+        json!(self.0.as_str())
+    }
+}
 
 /// Where a store is. May hold a password, which is never shown.
 #[derive(Clone, PartialEq, Eq)]

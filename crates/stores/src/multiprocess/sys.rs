@@ -26,6 +26,6 @@ pub(super) mod truncation;
 #[cfg(doc)]
 use mutex::SharedMutex;
 pub(super) use mutex::{MUTEX, SharedMutexGuard};
-pub(crate) use per_process::PerProcess;
+pub use per_process::PerProcess;
 pub(crate) use segment::Segment;
 pub(super) use spin_lock::SpinLock;

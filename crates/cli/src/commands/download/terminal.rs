@@ -54,7 +54,7 @@ fn announce(global: &Global, config: &Config) {
 
 /// Ends at the second interrupt; the first only asks the run to stop. A closed terminal and a
 /// service manager that stops the process are interrupts like Ctrl-C.
-pub(super) async fn interrupts(progress: &Progress) {
+pub(crate) async fn interrupts(progress: &Progress) {
     let handlers = [
         SignalKind::interrupt(),
         SignalKind::terminate(),

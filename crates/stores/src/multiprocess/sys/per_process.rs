@@ -21,7 +21,7 @@ fn count_forks() {
 
 /// A value that a child process must not share with its parent: it gets a fresh one at its first
 /// use.
-pub(crate) struct PerProcess<T> {
+pub struct PerProcess<T> {
     value: AtomicPtr<T>,
     forks: AtomicU32,
     make: Box<dyn Fn() -> T + Send + Sync>,
@@ -29,7 +29,7 @@ pub(crate) struct PerProcess<T> {
 
 impl<T: Send + Sync> PerProcess<T> {
     /// Starts with `value`; a child starts with what `make` gives it.
-    pub(crate) fn new(value: T, make: impl Fn() -> T + Send + Sync + 'static) -> Self {
+    pub fn new(value: T, make: impl Fn() -> T + Send + Sync + 'static) -> Self {
         count_forks();
         let value = AtomicPtr::new(Box::into_raw(Box::new(value)));
         Self {
@@ -41,7 +41,7 @@ impl<T: Send + Sync> PerProcess<T> {
 
     /// Returns the value of this process.
     #[inline]
-    pub(crate) fn get(&self) -> &T {
+    pub fn get(&self) -> &T {
         let forks = FORKS.load(Ordering::Relaxed);
         if self.forks.load(Ordering::Acquire) != forks {
             self.renew(forks);

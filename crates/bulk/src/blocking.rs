@@ -1,5 +1,5 @@
-//! Work that keeps a processor busy, done beside the runtime: other works of the run go on
-//! meanwhile, and a parser that panics fails one work and not the run.
+//! Work that keeps a processor busy, done beside the runtime: other items of the run go on
+//! meanwhile, and a parser that panics fails one item and not the run.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ static TURNS: LazyLock<Semaphore> =
 
 /// Does something on a thread for such work; `None` if it panicked. Without a runtime, as in a
 /// simulation, it is done here.
-pub(crate) async fn run_blocking<T: Send + 'static>(
+pub async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     match tokio::runtime::Handle::try_current() {

@@ -1,0 +1,25 @@
+//! How long requests of a bulk run wait, and for what.
+
+use std::time::Duration;
+
+use docstokg_hub::{RateWait, Request};
+
+/// The longest that a request of a bulk run may wait in line: as good as for ever. What it does on
+/// the wire is bounded by the transport's own timeouts.
+pub const PATIENCE: Duration = Duration::from_secs(30 * 86_400);
+
+/// The longest that a request waits for its own retry; what takes longer is deferred and comes
+/// back.
+pub const RETRY_WAIT: Duration = Duration::from_secs(5);
+
+/// How long to stay away when a host is half-open and its probes are out.
+pub const PROBES_OUT: Duration = Duration::from_secs(1);
+
+/// Lets a request wait in line as long as it takes, but not for its own retry.
+#[must_use]
+pub fn patient(request: Request) -> Request {
+    request
+        .rate_wait(RateWait::Deadline)
+        .deadline(PATIENCE)
+        .retry_wait(RETRY_WAIT)
+}

@@ -1,0 +1,69 @@
+//! The programs `docstokg` and `ontofetch`: a table of contents. Each command of `docstokg` has a
+//! file of its own under `commands`, each of `ontofetch` one under `ontofetch`; configuration,
+//! state, network, output, progress and telemetry are the same for both.
+
+mod arguments;
+mod commands;
+mod configuration;
+mod exit;
+mod network;
+pub mod ontofetch;
+mod output;
+mod program;
+mod state;
+mod system;
+mod telemetry;
+mod view;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::arguments::{Arguments, Command};
+
+/// Reads a command line. One that cannot be read is explained, and ends the program.
+fn parse<T: Parser>() -> Result<T, ExitCode> {
+    T::try_parse().map_err(|error| {
+        // clap knows where help and errors go and which exit code they have; a closed pipe is
+        // not an error. Arguments that it repeats are shown without control characters.
+        if error.use_stderr()
+            && std::env::args_os()
+                .any(|argument| argument.to_string_lossy().contains(char::is_control))
+        {
+            output::tell(error.render().to_string().trim_end());
+        } else {
+            let _ = error.print();
+        }
+        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE))
+    })
+}
+
+/// Prepares the process for many connections and for files that others may damage.
+fn prepare() {
+    system::raise_open_files_limit();
+    // Without it a corrupt mapped file would end the process; with it the store reports an error.
+    let _ = docstokg_hub::stores::multiprocess::survive_file_signals();
+}
+
+/// Runs `docstokg`.
+#[must_use]
+pub fn docstokg() -> ExitCode {
+    let arguments: Arguments = match parse() {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    prepare();
+    system::silence_panics_of(docstokg_content::evidence::THREAD_NAME);
+    let global = &arguments.global;
+    let outcome = match &arguments.command {
+        Command::Fetch(fetch) => commands::fetch::run(global, fetch),
+        Command::Download(download) => commands::download::run(global, download),
+        Command::Explain(explain) => commands::order::run(global, explain),
+        Command::Demo(demo) => commands::demo::run(global, demo),
+        Command::Limits(limits) => commands::limits::run(global, limits),
+        Command::Breaker(breaker) => commands::breaker::run(global, breaker),
+        Command::Summary(summary) => commands::summary::run(global, summary),
+        Command::Config(config) => commands::config::run(global, config),
+    };
+    outcome.unwrap_or_else(|failure| failure.report(global.json))
+}

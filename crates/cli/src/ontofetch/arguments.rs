@@ -1,0 +1,260 @@
+//! The command line of `ontofetch`.
+
+#![expect(
+    clippy::doc_markdown,
+    reason = "these comments are the help text, which has no markup"
+)]
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, value_parser};
+use docstokg_ontology::pull::imports::Imports;
+
+use crate::arguments::{ConfigArguments, Global, SummaryArguments};
+
+/// Downloads ontologies politely: planned, pulled, verified, versioned.
+#[derive(Debug, Parser)]
+#[command(
+    name = "ontofetch",
+    version,
+    after_help = "Exit codes: 0 done, 1 something failed, 2 usage or config, \
+                  3 refused for now by breaker or limiter."
+)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Download ontologies into the library, each version beside the others
+    Pull(Box<Pull>),
+    /// Show what would be downloaded: source, address, version, licence, size, last change
+    Plan(Box<Plan>),
+    /// Compare a plan with an earlier one
+    PlanDiff(Box<PlanDiff>),
+    /// Show an ontology of the library
+    Show(Show),
+    /// List the ontologies of the library
+    List(List),
+    /// Show what changed between two versions, term by term
+    Diff(Diff),
+    /// Read files to their end, and show what is wrong and where
+    Validate(Validate),
+    /// Remove old versions
+    Prune(Prune),
+    /// Check endpoints, disk, credentials, clock and store
+    Doctor,
+    /// Show the rates of services
+    Rl(Rl),
+    /// Write an example sources.yaml
+    Init(Init),
+    /// Show, check and describe the configuration
+    Config(ConfigArguments),
+    /// Summarise a run: requests, waits, paused hosts, failures
+    Summary(SummaryArguments),
+    /// Pull from built-in simulated registries; no internet is used
+    Demo(Demo),
+}
+
+/// Where the library is.
+#[derive(Debug, Args)]
+pub(super) struct LibraryFlag {
+    /// Directory of the library [env: ONTOFETCH_LIBRARY]
+    #[arg(long, value_name = "DIR")]
+    pub library: Option<PathBuf>,
+}
+
+/// Which ontologies, and where to look for them.
+#[derive(Debug, Args)]
+pub(super) struct Selection {
+    /// Ontologies, such as hp or go; otherwise all of --spec
+    #[arg(value_name = "ID")]
+    pub ids: Vec<String>,
+    /// File that lists ontologies (sources.yaml)
+    #[arg(long, value_name = "FILE")]
+    pub spec: Option<PathBuf>,
+    /// Source to ask, in place of the preferred ones
+    #[arg(long, value_name = "NAME")]
+    pub resolver: Vec<String>,
+    /// Formats wanted, the best first, joined by commas: owl,obo,json,ttl
+    #[arg(long, value_name = "FORMATS")]
+    pub target_formats: Option<String>,
+    /// Address of the ontology, for the sources direct, skos and xbrl
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
+    /// Also accept this licence (SPDX name, address or label); * accepts every one
+    #[arg(long, value_name = "LICENCE")]
+    pub accept_license: Vec<String>,
+    /// Hosts that files may come from, joined by commas
+    #[arg(long, value_name = "HOSTS")]
+    pub allowed_hosts: Option<String>,
+    /// Leave out what has not changed since this date (YYYY-MM-DD)
+    #[arg(long, value_name = "DATE")]
+    pub since: Option<String>,
+    #[command(flatten)]
+    pub library: LibraryFlag,
+}
+
+/// Arguments of `pull`.
+#[derive(Debug, Args)]
+pub(super) struct Pull {
+    #[command(flatten)]
+    pub selection: Selection,
+    /// Download exactly what this lock file pins
+    #[arg(long, value_name = "FILE")]
+    pub lock: Option<PathBuf>,
+    /// Write a lock file with what was downloaded
+    #[arg(long, value_name = "FILE")]
+    pub lock_output: Option<PathBuf>,
+    /// How far to follow imports: none, direct or closure
+    #[arg(long, default_value = "none", value_name = "HOW")]
+    pub imports: Imports,
+    /// Download also what has not changed
+    #[arg(long)]
+    pub force: bool,
+    /// Only show what would be downloaded
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Maximum ontologies processed at once
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 32,
+        value_parser = value_parser!(u32).range(1..=1000)
+    )]
+    pub workers: u32,
+    /// Longest wait for paused hosts at the end of a run, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    pub max_wait: u64,
+}
+
+/// Arguments of `plan`.
+#[derive(Debug, Args)]
+pub(super) struct Plan {
+    #[command(flatten)]
+    pub selection: Selection,
+    /// Do not ask servers for size and date
+    #[arg(long)]
+    pub no_planner_probes: bool,
+    /// Write a lock file with the plan
+    #[arg(long, value_name = "FILE")]
+    pub lock_output: Option<PathBuf>,
+}
+
+/// Arguments of `plan-diff`.
+#[derive(Debug, Args)]
+pub(super) struct PlanDiff {
+    #[command(flatten)]
+    pub plan: Plan,
+    /// Earlier plan: a lock file
+    #[arg(long, value_name = "FILE", default_value = "ontologies.lock.json")]
+    pub baseline: PathBuf,
+    /// Write the new plan over the earlier one
+    #[arg(long)]
+    pub update_baseline: bool,
+}
+
+/// Arguments of `show`.
+#[derive(Debug, Args)]
+pub(super) struct Show {
+    /// The ontology
+    pub id: String,
+    /// The version; otherwise the latest
+    pub version: Option<String>,
+    /// List all versions
+    #[arg(long)]
+    pub versions: bool,
+    #[command(flatten)]
+    pub library: LibraryFlag,
+}
+
+/// Arguments of `list`.
+#[derive(Debug, Args)]
+pub(super) struct List {
+    /// List the sources instead
+    #[arg(long)]
+    pub sources: bool,
+    #[command(flatten)]
+    pub library: LibraryFlag,
+}
+
+/// Arguments of `diff`.
+#[derive(Debug, Args)]
+pub(super) struct Diff {
+    /// The older version: a file, ID@VERSION or ID
+    #[arg(value_name = "A")]
+    pub older: String,
+    /// The newer version: a file, ID@VERSION or ID
+    #[arg(value_name = "B")]
+    pub newer: String,
+    #[command(flatten)]
+    pub library: LibraryFlag,
+}
+
+/// Arguments of `validate`.
+#[derive(Debug, Args)]
+pub(super) struct Validate {
+    /// Files, or ontologies of the library as ID or ID@VERSION
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<String>,
+    #[command(flatten)]
+    pub library: LibraryFlag,
+}
+
+/// Arguments of `prune`.
+#[derive(Debug, Args)]
+pub(super) struct Prune {
+    /// Ontologies; otherwise all
+    #[arg(value_name = "ID")]
+    pub ids: Vec<String>,
+    /// How many versions of each to keep; the latest always stays
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    pub keep: u32,
+    /// Only show what would be removed
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub library: LibraryFlag,
+}
+
+/// Arguments of `rl`.
+#[derive(Debug, Args)]
+pub(super) struct Rl {
+    #[command(subcommand)]
+    pub command: RlCommand,
+}
+
+/// What to do with rates.
+#[derive(Debug, Subcommand)]
+pub(super) enum RlCommand {
+    /// Show each service: its windows, how full they are, when the next request may go
+    Doctor,
+}
+
+/// Arguments of `init`.
+#[derive(Debug, Args)]
+pub(super) struct Init {
+    /// The file to write
+    #[arg(default_value = "sources.yaml")]
+    pub file: PathBuf,
+}
+
+/// Arguments of `demo`.
+#[derive(Debug, Args)]
+pub(super) struct Demo {
+    /// Directory for the library and its report [default: a new temporary directory]
+    #[arg(long, short, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Number of ontologies
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 40,
+        value_parser = value_parser!(u32).range(5..=2000)
+    )]
+    pub ontologies: u32,
+}

@@ -1,0 +1,216 @@
+//! `ontofetch demo`: a pull from built-in simulated registries.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+use docstokg_hub::clock::{Clock, SystemClock};
+use docstokg_ontology::library::Library;
+use docstokg_ontology::wanted::OntologyId;
+use docstokg_origin_sim::ontologies::{LIMITS, Ontologies, PORTAL_KEY, Truth};
+use docstokg_origin_sim::{Listener, Security, Web};
+use serde_json::json;
+
+use super::arguments::{Arguments, Command, Demo};
+use super::pull;
+use crate::arguments::Global;
+use crate::exit::{self, Failure};
+use crate::output;
+
+/// What the demonstration achieved, by the truth of the simulated registries and the ledger of
+/// their hosts.
+struct Achieved {
+    stored: usize,
+    obtainable: usize,
+    wrong: Vec<String>,
+    throttled: usize,
+    requests: usize,
+}
+
+impl Achieved {
+    fn is_complete(&self) -> bool {
+        self.stored == self.obtainable && self.wrong.is_empty() && self.throttled == 0
+    }
+}
+
+/// Runs the command.
+pub(super) fn run(global: &Global, arguments: &Demo) -> Result<ExitCode, Failure> {
+    let world = Ontologies::new(arguments.ontologies as usize);
+    let out = arguments.out.clone().unwrap_or_else(|| {
+        std::env::temp_dir().join(format!("ontofetch-demo-{}", std::process::id()))
+    });
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("the async runtime cannot be started")?;
+    let web = Web::new(world.origins(), SystemClock.boot());
+    let listener = runtime
+        .block_on(Listener::start(&web, Security::Plain))
+        .context("no port on loopback can be listened on")?;
+    let address = listener.address.to_string();
+    let files = prepare(&world, &out)?;
+    if !global.quiet {
+        output::note(&format!(
+            "{} ontologies at {} simulated hosts on loopback; no internet is used",
+            arguments.ontologies,
+            world.hosts().len()
+        ));
+    }
+    let words = command_line(global, &world, &address, &files);
+    let parsed = Arguments::try_parse_from(words).map_err(|error| Failure::Failed(error.into()))?;
+    let Command::Pull(job) = &parsed.command else {
+        return Err(Failure::Failed(anyhow::anyhow!("the demo is a pull")));
+    };
+    // Ontologies that cannot be had are part of the demonstration, so the pull itself exits with 1.
+    let done = pull::execute(&parsed.global, job)?;
+    if !global.json {
+        pull::show(&parsed.global, &done);
+    }
+    let library = Library::at(&files.library);
+    let achieved = judge(&library, &world.truth(), &web)?;
+    show(global, &achieved, &files);
+    Ok(if achieved.is_complete() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(exit::FAILED)
+    })
+}
+
+/// The files of a demonstration.
+struct Files {
+    library: PathBuf,
+    config: PathBuf,
+    spec: PathBuf,
+    state: PathBuf,
+}
+
+fn prepare(world: &Ontologies, out: &Path) -> anyhow::Result<Files> {
+    let directory = out.join("demo");
+    std::fs::create_dir_all(&directory)
+        .with_context(|| format!("{} cannot be written", directory.display()))?;
+    let files = Files {
+        library: out.join("library"),
+        config: directory.join("config.yaml"),
+        spec: directory.join("sources.yaml"),
+        state: directory.join("state"),
+    };
+    let ids: Vec<String> = world
+        .truth()
+        .iter()
+        .map(|truth| format!("  - {}\n", truth.id))
+        .collect();
+    std::fs::write(&files.spec, format!("ontologies:\n{}", ids.concat()))
+        .context("the list of ontologies cannot be written")?;
+    std::fs::write(&files.config, configuration(world))
+        .context("the configuration cannot be written")?;
+    Ok(files)
+}
+
+/// Writes the configuration: the simulated hosts speak plain http, and allow more than real ones.
+fn configuration(world: &Ontologies) -> String {
+    let limits: Vec<String> = LIMITS
+        .iter()
+        .map(|(host, rate)| {
+            let role = |role: &str| format!("{role}: {{ rates: [\"{rate}\"], max_concurrent: 8 }}");
+            format!(
+                "    {host}: {{ {}, {} }}\n",
+                role("metadata"),
+                role("artifact")
+            )
+        })
+        .collect();
+    let sources = [
+        ("obo", "http://obofoundry.org"),
+        ("ols", "http://www.ebi.ac.uk/ols4"),
+        ("bioportal", "http://data.bioontology.org"),
+    ];
+    let sources: Vec<String> = sources
+        .iter()
+        .map(|(name, url)| match *name {
+            "bioportal" => format!("    {name}: {{ url: \"{url}\", key: {PORTAL_KEY} }}\n"),
+            _ => format!("    {name}: {{ url: \"{url}\" }}\n"),
+        })
+        .collect();
+    format!(
+        "version: 1\nlimits:\n  hosts:\n{}sites:\n  ebi: {{ hosts: [www.ebi.ac.uk, europepmc.org], common: {{ rates: [\"20/SECOND\"], max_concurrent: 8 }} }}\n\
+         ontology:\n  prefer_source: [obo, ols, bioportal]\n  plain_http_hosts: [{}]\n  ratelimit: {{ per_service: \"obo:20/second+1000/minute;ols:20/second+1000/minute;bioportal:20/second+1000/minute\" }}\n  sources:\n{}",
+        limits.concat(),
+        world.hosts().join(", "),
+        sources.concat()
+    )
+}
+
+fn command_line(global: &Global, world: &Ontologies, address: &str, files: &Files) -> Vec<String> {
+    let path = |path: &Path| path.display().to_string();
+    let mut words: Vec<String> = ["ontofetch", "pull"].map(str::to_owned).into();
+    for (flag, value) in [
+        ("--spec", &files.spec),
+        ("--library", &files.library),
+        ("--config", &files.config),
+        ("--state-dir", &files.state),
+    ] {
+        words.extend([flag.to_owned(), path(value)]);
+    }
+    for host in world.hosts() {
+        words.extend(["--connect-to".to_owned(), format!("{host}:80={address}")]);
+    }
+    if global.quiet || global.json {
+        words.push("--quiet".to_owned());
+    }
+    words
+}
+
+/// Compares the library with the truth.
+fn judge(library: &Library, truth: &[Truth], web: &Web) -> anyhow::Result<Achieved> {
+    let mut achieved = Achieved {
+        stored: 0,
+        obtainable: truth.iter().filter(|truth| truth.version.is_some()).count(),
+        wrong: Vec::new(),
+        throttled: web.ledger().statuses().get(&429).copied().unwrap_or(0),
+        requests: web.ledger().len(),
+    };
+    for truth in truth {
+        let id = OntologyId::parse(&truth.id).map_err(anyhow::Error::msg)?;
+        let latest = library.latest(&id)?;
+        match (&truth.version, latest) {
+            (Some(version), Some(latest)) if latest.name == *version => achieved.stored += 1,
+            (None, None) => {}
+            (wanted, found) => achieved.wrong.push(format!(
+                "{}: wanted {wanted:?}, found {:?}",
+                truth.id,
+                found.map(|found| found.name)
+            )),
+        }
+    }
+    Ok(achieved)
+}
+
+fn show(global: &Global, achieved: &Achieved, files: &Files) {
+    let library = files.library.display();
+    if global.json {
+        output::json(&json!({
+            "ok": achieved.is_complete(),
+            "stored": achieved.stored,
+            "obtainable": achieved.obtainable,
+            "wrong": achieved.wrong,
+            "avoidable_429": achieved.throttled,
+            "requests": achieved.requests,
+            "library": library.to_string(),
+        }));
+        return;
+    }
+    for wrong in &achieved.wrong {
+        output::line(&format!("wrong: {wrong}"));
+    }
+    output::line(&format!(
+        "\nstored {} of {} obtainable ontologies\navoidable 429s, by the hosts' own count: {} in {} \
+         requests\nlibrary: {library}\nfigures: ontofetch summary --state-dir {}",
+        achieved.stored,
+        achieved.obtainable,
+        achieved.throttled,
+        achieved.requests,
+        files.state.display()
+    ));
+}

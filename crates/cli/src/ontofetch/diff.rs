@@ -1,0 +1,119 @@
+//! `ontofetch diff A B`: what changed between two versions, term by term.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::process::ExitCode;
+
+use docstokg_ontology::diff::{
+    Change, DEFAULT_TABLE_BYTES, NamedTerm, OntologyDiff, TermTable, diff,
+};
+use docstokg_ontology::examiner::FormatExaminer;
+use docstokg_ontology::format::unpack::gunzip;
+use docstokg_ontology::format::{Options, Packing};
+use serde_json::json;
+
+use super::arguments::Diff;
+use super::files::{self, Subject};
+use super::selection;
+use crate::arguments::Global;
+use crate::exit::Failure;
+use crate::output;
+
+/// How many terms of each kind are listed.
+const LISTED: usize = 20;
+
+/// Runs the command.
+pub(super) fn run(global: &Global, arguments: &Diff) -> Result<ExitCode, Failure> {
+    let loaded = global.load()?;
+    let library = selection::library(&arguments.library, &loaded.ontology);
+    let examiner = FormatExaminer::default();
+    let older = files::find(&arguments.older, &library, &examiner)?;
+    let newer = files::find(&arguments.newer, &library, &examiner)?;
+    let difference = diff(&table(&examiner, &older)?, &table(&examiner, &newer)?);
+    if global.json {
+        output::json(&json!({
+            "older": older.path.display().to_string(),
+            "newer": newer.path.display().to_string(),
+            "is_same": difference.is_empty(),
+            "diff": difference,
+        }));
+    } else {
+        output::line(&text(&difference));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(examiner: &FormatExaminer, subject: &Subject) -> Result<TermTable, Failure> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::Failed(anyhow::anyhow!("{}: {error}", subject.name))
+    };
+    let file = BufReader::new(File::open(&subject.path).map_err(|error| failed(&error))?);
+    let reader: Box<dyn Read> = match subject.packing {
+        Some(Packing::Gzip) => Box::new(gunzip(file, examiner.unpack)),
+        Some(Packing::Zip) | None => Box::new(file),
+    };
+    let options = Options {
+        limits: examiner.limits.clone(),
+        ..Options::with_base(subject.base.clone())
+    };
+    TermTable::read(reader, subject.format, &options, DEFAULT_TABLE_BYTES)
+        .map_err(|error| failed(&error))
+}
+
+fn text(difference: &OntologyDiff) -> String {
+    if difference.is_empty() {
+        return format!("no differences in {} terms", difference.unchanged);
+    }
+    let mut lines = Vec::new();
+    for (what, terms) in [
+        ("added", &difference.added),
+        ("removed", &difference.removed),
+        ("obsoleted", &difference.obsoleted),
+        ("restored", &difference.restored),
+    ] {
+        list(&mut lines, what, terms, |term: &NamedTerm| {
+            named(&term.iri, term.label.as_deref())
+        });
+    }
+    for (what, changes) in [
+        ("labels changed", &difference.labels),
+        ("definitions changed", &difference.definitions),
+        ("parents changed", &difference.parents),
+    ] {
+        list(&mut lines, what, changes, changed);
+    }
+    lines.push(format!("{} terms are the same", difference.unchanged));
+    lines.join("\n")
+}
+
+fn list<T>(lines: &mut Vec<String>, what: &str, items: &[T], show: impl Fn(&T) -> String) {
+    if items.is_empty() {
+        return;
+    }
+    lines.push(format!("{what}: {}", items.len()));
+    lines.extend(
+        items
+            .iter()
+            .take(LISTED)
+            .map(|item| format!("    {}", show(item))),
+    );
+    if items.len() > LISTED {
+        lines.push(format!(
+            "    and {} more (--json lists all)",
+            items.len() - LISTED
+        ));
+    }
+}
+
+fn named(iri: &str, label: Option<&str>) -> String {
+    label.map_or_else(|| iri.to_owned(), |label| format!("{iri} ({label})"))
+}
+
+fn changed(change: &Change) -> String {
+    format!(
+        "{}: {} -> {}",
+        named(&change.iri, change.label.as_deref()),
+        change.removed.join("; "),
+        change.added.join("; ")
+    )
+}

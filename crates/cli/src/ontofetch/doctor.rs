@@ -1,0 +1,285 @@
+//! `ontofetch doctor`: whether a pull can work here.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use docstokg_hub::clock::{Clock, SystemClock, Timestamp};
+use docstokg_hub::policy::retry_after::http_date;
+use docstokg_hub::{Hub, RateWait, Request};
+use docstokg_ontology::config::OntologyConfig;
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::arguments::Global;
+use crate::configuration::Loaded;
+use crate::exit::{self, Failure};
+use crate::{output, state};
+
+/// How long an endpoint may take to answer.
+const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The least space that a pull should find.
+const MIN_FREE: u64 = 1 << 30;
+/// A clock that is further off than this makes dates of servers useless.
+const MAX_CLOCK_OFFSET: Duration = Duration::from_secs(120);
+
+/// What one check found.
+struct Check {
+    name: String,
+    level: Level,
+    detail: String,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Good,
+    /// A pull works, with less.
+    Warning,
+    /// A pull does not work.
+    Bad,
+}
+
+impl Level {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Good => "ok",
+            Self::Warning => "warning",
+            Self::Bad => "FAIL",
+        }
+    }
+}
+
+fn check(name: &str, level: Level, detail: impl Into<String>) -> Check {
+    Check {
+        name: name.to_owned(),
+        level,
+        detail: detail.into(),
+    }
+}
+
+/// Runs the command.
+pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
+    let mut loaded = global.load()?;
+    loaded.ontology.apply_to(&mut loaded.config);
+    let mut checks = vec![disk(&loaded.ontology)];
+    checks.extend(credentials(&loaded.ontology));
+    checks.extend(snapshot(&loaded.ontology));
+    checks.push(store(global, &loaded));
+    checks.extend(endpoints(global, &loaded)?);
+    let has_failed = checks.iter().any(|check| check.level == Level::Bad);
+    if global.json {
+        let shown: Vec<Value> = checks
+            .iter()
+            .map(|check| json!({ "check": check.name, "level": check.level.as_str(), "detail": check.detail }))
+            .collect();
+        output::json(&json!({ "ok": !has_failed, "checks": shown }));
+    } else {
+        for check in &checks {
+            output::line(&format!(
+                "{:<8}{}: {}",
+                check.level.as_str(),
+                check.name,
+                check.detail
+            ));
+        }
+    }
+    Ok(if has_failed {
+        ExitCode::from(exit::FAILED)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn disk(config: &OntologyConfig) -> Check {
+    let mut directory = config.library.as_path();
+    while !directory.exists() {
+        match directory.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => directory = parent,
+            _ => directory = std::path::Path::new("."),
+        }
+    }
+    let name = "disk";
+    let shown = config.library.display();
+    match rustix::fs::statvfs(directory) {
+        Err(error) => check(
+            name,
+            Level::Bad,
+            format!("the library {shown} cannot be used: {error}"),
+        ),
+        Ok(space) => {
+            let free = space.f_bavail.saturating_mul(space.f_frsize);
+            let gib = free >> 30;
+            let level = if free < MIN_FREE {
+                Level::Warning
+            } else {
+                Level::Good
+            };
+            check(
+                name,
+                level,
+                format!("the library is {shown}, with {gib} GiB free"),
+            )
+        }
+    }
+}
+
+/// Says which of the preferred sources lack a key.
+fn credentials(config: &OntologyConfig) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for name in &config.prefer_source {
+        let Some(source) = config.sources.source(name) else {
+            continue;
+        };
+        let Some(credential) = source.spec().credential else {
+            continue;
+        };
+        let is_there = config.sources.credentials.contains_key(name);
+        let (level, detail) = if is_there {
+            (
+                Level::Good,
+                format!("a key for {} is set", source.spec().title),
+            )
+        } else {
+            let detail = format!(
+                "{} is skipped without a key: set {} ({})",
+                source.spec().title,
+                credential.variable,
+                credential.about
+            );
+            (Level::Warning, detail)
+        };
+        checks.push(check("credentials", level, detail));
+    }
+    checks
+}
+
+fn snapshot(config: &OntologyConfig) -> Option<Check> {
+    let path = config.sources.obo_registry.as_ref()?;
+    Some(match std::fs::metadata(path) {
+        Ok(meta) => check(
+            "registry",
+            Level::Good,
+            format!("snapshot {} of {} bytes", path.display(), meta.len()),
+        ),
+        Err(error) => check(
+            "registry",
+            Level::Bad,
+            format!("the snapshot {} cannot be read: {error}", path.display()),
+        ),
+    })
+}
+
+fn store(global: &Global, loaded: &Loaded) -> Check {
+    let kind = loaded.config.limits.backend.kind.value.as_str();
+    let reached = state::open(global, &loaded.config).and_then(|store| {
+        state::block_on(async move {
+            let checked = store.check().await;
+            checked.map_err(|error| Failure::Failed(error.into()))
+        })
+    });
+    match reached {
+        Ok(()) => {
+            let directory = state::directory(global);
+            check(
+                "store",
+                Level::Good,
+                format!("{kind} in {}", directory.display()),
+            )
+        }
+        Err(Failure::Failed(error)) => check("store", Level::Bad, format!("{error:#}")),
+        Err(Failure::Usage(message)) => check("store", Level::Bad, message),
+        Err(Failure::Config(problems)) => check("store", Level::Bad, problems.to_string()),
+    }
+}
+
+/// Asks each endpoint of the preferred sources once, and compares clocks by the way.
+fn endpoints(global: &Global, loaded: &Loaded) -> Result<Vec<Check>, Failure> {
+    let mut bases: Vec<(String, Url)> = Vec::new();
+    for name in &loaded.ontology.prefer_source {
+        let Some(source) = loaded.ontology.sources.source(name) else {
+            continue;
+        };
+        for endpoint in source.spec().endpoints {
+            bases.extend(
+                loaded
+                    .ontology
+                    .sources
+                    .base(endpoint)
+                    .map(|base| (name.clone(), base)),
+            );
+        }
+    }
+    let hub = Hub::builder(loaded.config.clone())
+        .wire(global.wire()?)
+        .store(state::open(global, &loaded.config)?)
+        .build()
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    state::block_on(async {
+        let mut checks = Vec::new();
+        let mut offset = None;
+        for (name, base) in bases {
+            let (found, server_time) = endpoint(&hub, &loaded.ontology, &name, &base).await;
+            checks.push(found);
+            offset = offset.or(server_time.map(clock_offset));
+        }
+        checks.extend(offset.map(clock));
+        let _ = hub.close().await;
+        Ok(checks)
+    })
+}
+
+/// Asks one endpoint; also returns the time that its server has.
+async fn endpoint(
+    hub: &Hub,
+    config: &OntologyConfig,
+    name: &str,
+    base: &Url,
+) -> (Check, Option<Timestamp>) {
+    let bad = |detail: String| {
+        (
+            check("endpoint", Level::Bad, format!("{name}: {detail}")),
+            None,
+        )
+    };
+    let url = match config.gate.check(base) {
+        Ok(url) => url,
+        Err(error) => return bad(error.to_string()),
+    };
+    let request = Request::head(url)
+        .deadline(ENDPOINT_TIMEOUT)
+        .retry_wait(Duration::ZERO)
+        .rate_wait(RateWait::Deadline)
+        .service(name);
+    let answer = match hub.fetch(request).await {
+        Ok(answer) => answer,
+        Err(error) => return bad(error.sentence()),
+    };
+    let date = answer.head.headers.get("date");
+    let date = date.and_then(|date| date.to_str().ok()).and_then(http_date);
+    let status = answer.head.status;
+    let level = if status.is_server_error() {
+        Level::Warning
+    } else {
+        Level::Good
+    };
+    let detail = format!("{name}: {base} answers ({})", status.as_u16());
+    (check("endpoint", level, detail), date)
+}
+
+fn clock_offset(server: Timestamp) -> Duration {
+    let here = SystemClock.wall();
+    here.since(server).max(server.since(here))
+}
+
+fn clock(offset: Duration) -> Check {
+    let level = if offset > MAX_CLOCK_OFFSET {
+        Level::Warning
+    } else {
+        Level::Good
+    };
+    check(
+        "clock",
+        level,
+        format!("{} s from that of a server", offset.as_secs()),
+    )
+}

@@ -1,0 +1,155 @@
+//! `ontofetch plan` and `plan-diff`: what would be downloaded, and what is new about it.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use docstokg_bulk::scheduler::RunMode;
+use docstokg_hub::clock::{Clock, SystemClock};
+use docstokg_ontology::lock::LockFile;
+use docstokg_ontology::plan::{ChangedField, PlanDiff as Difference};
+use docstokg_ontology::pull::imports::{ImportRounds, Imports};
+use docstokg_ontology::pull::{Ending, Options, Probes, Pulled};
+use serde_json::json;
+
+use super::arguments::{Plan, PlanDiff};
+use super::run::{self, Done, Job};
+use super::{pull, selection};
+use crate::arguments::Global;
+use crate::exit::{self, Failure};
+use crate::output;
+use crate::view::mebibytes;
+
+/// Runs `plan`.
+pub(super) fn run(global: &Global, arguments: &Plan) -> Result<ExitCode, Failure> {
+    let done = planned(global, arguments)?;
+    if let Some(path) = &arguments.lock_output {
+        write(&done, path)?;
+    }
+    if global.json {
+        output::json(&json!({
+            "ok": done.results.iter().all(|result| result.status.is_good()),
+            "run_id": done.run_id,
+            "plans": done.results,
+        }));
+    } else {
+        for result in &done.results {
+            output::line(&line(result));
+        }
+    }
+    Ok(pull::code(&done))
+}
+
+/// Runs `plan-diff`.
+pub(super) fn diff(global: &Global, arguments: &PlanDiff) -> Result<ExitCode, Failure> {
+    let before =
+        LockFile::read(&arguments.baseline).map_err(|error| Failure::Usage(error.to_string()))?;
+    let done = planned(global, &arguments.plan)?;
+    let after = LockFile::of(&done.results, &SystemClock.wall().to_string());
+    let difference = Difference::between(&before, &after);
+    if let Some(path) = &arguments.plan.lock_output {
+        write(&done, path)?;
+    }
+    let has_failed = done.results.iter().any(|result| !result.status.is_good());
+    if arguments.update_baseline && !has_failed {
+        write(&done, &arguments.baseline)?;
+    }
+    if global.json {
+        output::json(
+            &json!({ "ok": !has_failed, "is_same": difference.is_empty(), "diff": difference }),
+        );
+    } else {
+        output::line(&text(&difference));
+        for result in done
+            .results
+            .iter()
+            .filter(|result| !result.status.is_good())
+        {
+            output::line(&line(result));
+        }
+    }
+    Ok(if has_failed {
+        ExitCode::from(exit::FAILED)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn planned(global: &Global, arguments: &Plan) -> Result<Done, Failure> {
+    let mut loaded = global.load()?;
+    let asked = selection::asked(&arguments.selection, &mut loaded.ontology)?;
+    let library = selection::library(&arguments.selection.library, &loaded.ontology);
+    let probes = if arguments.no_planner_probes {
+        Probes::Skip
+    } else {
+        Probes::Send
+    };
+    run::execute(
+        global,
+        loaded,
+        Job {
+            command: "plan",
+            imports: ImportRounds::new(Imports::None, &asked),
+            asked,
+            library,
+            options: Options {
+                mode: RunMode::ListOnly,
+                probes,
+                since: selection::since(arguments.selection.since.as_deref())?,
+                ..Options::default()
+            },
+        },
+    )
+}
+
+fn write(done: &Done, path: &Path) -> Result<(), Failure> {
+    let lock = LockFile::of(&done.results, &SystemClock.wall().to_string());
+    lock.write(path)
+        .map_err(|error| Failure::Failed(error.into()))
+}
+
+/// Describes one line of a plan.
+pub(super) fn line(result: &Pulled) -> String {
+    if result.status == Ending::Failed {
+        let reason = result.reason.map_or("unknown", |reason| reason.as_str());
+        let detail = result.detail.as_deref().unwrap_or_default();
+        return format!("{}: not available ({reason}): {detail}", result.id);
+    }
+    let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
+    let size = result.content_length.map_or_else(
+        || "unknown".to_owned(),
+        |bytes| format!("{:.1} MiB", mebibytes(bytes)),
+    );
+    format!(
+        "{}: {} from {}\n    version {}, licence {}, size {size}, last change {}",
+        result.id,
+        result.url.as_deref().unwrap_or_default(),
+        result.resolver.as_deref().unwrap_or_default(),
+        known(&result.version),
+        known(&result.license),
+        known(&result.last_modified)
+    )
+}
+
+fn text(difference: &Difference) -> String {
+    if difference.is_empty() {
+        return "nothing has changed".to_owned();
+    }
+    let mut lines: Vec<String> = Vec::new();
+    lines.extend(difference.added.iter().map(|id| format!("+ {id}")));
+    lines.extend(difference.removed.iter().map(|id| format!("- {id}")));
+    for changed in &difference.changed {
+        lines.push(format!("~ {}", changed.id));
+        lines.extend(changed.fields.iter().map(field));
+    }
+    lines.join("\n")
+}
+
+fn field(field: &ChangedField) -> String {
+    let shown = |value: &Option<String>| value.clone().unwrap_or_default();
+    format!(
+        "    {}: {} -> {}",
+        field.field,
+        shown(&field.before),
+        shown(&field.after)
+    )
+}

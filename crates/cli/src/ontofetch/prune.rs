@@ -1,0 +1,64 @@
+//! `ontofetch prune`: old versions are removed.
+
+use std::process::ExitCode;
+
+use docstokg_ontology::library::{PruneMode, Pruned, prune};
+use serde_json::{Value, json};
+
+use super::arguments::Prune;
+use super::selection;
+use super::show::failed;
+use crate::arguments::Global;
+use crate::exit::Failure;
+use crate::output;
+use crate::view::mebibytes;
+
+/// Runs the command.
+pub(super) fn run(global: &Global, arguments: &Prune) -> Result<ExitCode, Failure> {
+    let loaded = global.load()?;
+    let library = selection::library(&arguments.library, &loaded.ontology);
+    let ids = if arguments.ids.is_empty() {
+        library.ids().map_err(failed)?
+    } else {
+        let ids = arguments.ids.iter().map(|text| selection::id(text));
+        let ids = ids.collect::<Result<Vec<_>, _>>()?;
+        for id in &ids {
+            library.find(id, None).map_err(failed)?;
+        }
+        ids
+    };
+    let mode = if arguments.dry_run {
+        PruneMode::ListOnly
+    } else {
+        PruneMode::Remove
+    };
+    let mut removed = Vec::new();
+    for id in &ids {
+        removed.extend(prune(&library, id, arguments.keep as usize, mode).map_err(failed)?);
+    }
+    let bytes: u64 = removed.iter().map(|pruned| pruned.bytes).sum();
+    if global.json {
+        let shown = |pruned: &Pruned| -> Value {
+            json!({ "id": pruned.id.as_str(), "version": pruned.version.name, "bytes": pruned.bytes })
+        };
+        let removed: Vec<Value> = removed.iter().map(shown).collect();
+        output::json(
+            &json!({ "is_dry_run": arguments.dry_run, "removed": removed, "bytes": bytes }),
+        );
+        return Ok(ExitCode::SUCCESS);
+    }
+    let what = if arguments.dry_run {
+        "would remove"
+    } else {
+        "removed"
+    };
+    for pruned in &removed {
+        output::line(&format!("{what} {} {}", pruned.id, pruned.version.name));
+    }
+    output::line(&format!(
+        "{what} {}, {:.1} MiB",
+        crate::view::plural(removed.len() as u64, "version"),
+        mebibytes(bytes)
+    ));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,136 @@
+//! `ontofetch rl doctor`: each service's budget, how full it is, and when the next request may go.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use docstokg_hub::clock::{Clock, SystemClock};
+use docstokg_hub::stores::StoreError;
+use docstokg_ontology::facade::rate::{per_second, short};
+use docstokg_ontology::facade::{Facade, KeyDiagnosis, RateLimits};
+use docstokg_telemetry::sink::sqlite::open_to_read;
+use serde_json::{Value, json};
+
+use crate::arguments::Global;
+use crate::exit::Failure;
+use crate::{output, state, telemetry};
+
+/// How many of the latest waits are shown.
+const RECENT: usize = 5;
+
+/// Runs the command.
+pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
+    let loaded = global.load()?;
+    let store = state::reach(global, &loaded.config)?;
+    let limits = RateLimits {
+        per_service: loaded
+            .ontology
+            .service_windows()
+            .into_iter()
+            .map(|(service, windows)| (service.into(), windows))
+            .collect(),
+        ..loaded.ontology.limits.clone()
+    };
+    let failed = |error: StoreError| Failure::Failed(error.into());
+    let facade = Facade::builder(limits)
+        .sites(&loaded.config.sites)
+        .store(store.clone())
+        .build()
+        .map_err(failed)?;
+    let keys = state::block_on(async {
+        // Every service that the store has a budget of, on every host.
+        for site in store.list().await.map_err(failed)? {
+            for budget in store.site(&site).view().await.map_err(failed)?.budgets {
+                if let Some(service) = budget.strip_prefix("service ") {
+                    // The hosts of a joined site have one budget: the first of them stands for it.
+                    let joined = loaded.config.joined_site(&site);
+                    let host = joined.and_then(|site| site.hosts.first());
+                    let _ = facade.know(service, host.map_or(&*site, |host| host.as_str()));
+                }
+            }
+        }
+        let keys = facade.diagnose().await;
+        keys.map_err(|error| Failure::Failed(error.into()))
+    })?;
+    let waits = recent_waits(global, &loaded);
+    if global.json {
+        let shown: Vec<Value> = keys.iter().map(key_json).collect();
+        output::json(&json!({ "keys": shown, "recent_waits": waits }));
+    } else {
+        for key in &keys {
+            output::line(&text(key));
+        }
+        if let Some(waits) = waits.as_array().filter(|waits| !waits.is_empty()) {
+            output::line("recent waits for rates:");
+            for wait in waits {
+                output::line(&format!(
+                    "  {} {}: {:.0} ms",
+                    wait["host"].as_str().unwrap_or_default(),
+                    wait["role"].as_str().unwrap_or_default(),
+                    wait["blocked_ms"].as_f64().unwrap_or_default()
+                ));
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(key: &KeyDiagnosis) -> String {
+    if key.windows.is_empty() {
+        return format!("{}: no limit", key.key);
+    }
+    let windows: Vec<String> = key
+        .windows
+        .iter()
+        .map(|(window, used)| format!("{used} of {} ({:.2}/s)", short(window), per_second(window)))
+        .collect();
+    let next = if key.eligible_in.is_zero() {
+        "now".to_owned()
+    } else {
+        let at = SystemClock.wall() + key.eligible_in;
+        format!("{at} (in {:.3} s)", key.eligible_in.as_secs_f64())
+    };
+    let cooldown = key.cooldown.map_or_else(String::new, |left| {
+        format!("; cooldown for another {:.3} s", left.as_secs_f64())
+    });
+    format!(
+        "{}: {}; next request {next}{cooldown}",
+        key.key,
+        windows.join(", ")
+    )
+}
+
+fn key_json(key: &KeyDiagnosis) -> Value {
+    let windows = key.windows.iter().map(|(window, used)| {
+        json!({
+            "window": short(window),
+            "limit": window.limit,
+            "used": used,
+            "per_second": per_second(window),
+        })
+    });
+    let millis = |length: Duration| output::millis(length);
+    json!({
+        "key": key.key.to_string(),
+        "windows": windows.collect::<Vec<_>>(),
+        "eligible_in_ms": millis(key.eligible_in),
+        "eligible_at": (SystemClock.wall() + key.eligible_in).to_string(),
+        "cooldown_remaining_ms": key.cooldown.map(millis),
+    })
+}
+
+/// Returns the latest waits for rates of recorded runs; none where nothing is recorded.
+fn recent_waits(global: &Global, loaded: &crate::configuration::Loaded) -> Value {
+    let read = || -> Option<Vec<Value>> {
+        let path = telemetry::database(global, &loaded.telemetry)?;
+        let database = open_to_read(&path).ok()?;
+        docstokg_telemetry::summary::recent_waits(&database, RECENT).ok().map(|waits| {
+            waits
+                .into_iter()
+                .map(|wait| {
+                    json!({ "run_id": wait.run_id, "host": wait.host, "role": wait.role, "blocked_ms": wait.blocked_ms })
+                })
+                .collect()
+        })
+    };
+    json!(read().unwrap_or_default())
+}

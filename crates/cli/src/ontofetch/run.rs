@@ -1,0 +1,192 @@
+//! One run of the bulk engine over ontologies, for `pull` and `plan`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use docstokg_bulk::progress::Progress;
+use docstokg_bulk::queue::Mode;
+use docstokg_bulk::scheduler::{Ended, RunMode};
+use docstokg_hub::Hub;
+use docstokg_hub::clock::TokioRuntime;
+use docstokg_hub::config::Learn;
+use docstokg_hub::policy::pacing::Pacing;
+use docstokg_ontology::contexts::HubContexts;
+use docstokg_ontology::examiner::FormatExaminer;
+use docstokg_ontology::format::ContextLoader;
+use docstokg_ontology::library::Library;
+use docstokg_ontology::pull::imports::ImportRounds;
+use docstokg_ontology::pull::{Asked, Options, Parts, Pull, PullError, Pulled, Workplace};
+
+use crate::arguments::Global;
+use crate::commands::download::interrupts;
+use crate::configuration::Loaded;
+use crate::exit::Failure;
+use crate::telemetry;
+use crate::view::View;
+use crate::{network, output, state};
+
+/// What a run is about.
+pub(super) struct Job {
+    pub(super) command: &'static str,
+    pub(super) asked: Vec<Asked>,
+    pub(super) imports: ImportRounds,
+    pub(super) library: Library,
+    pub(super) options: Options,
+}
+
+/// What a run came to.
+pub(super) struct Done {
+    pub(super) ended: Ended,
+    pub(super) results: Vec<Pulled>,
+    pub(super) run_id: String,
+}
+
+/// Runs a job to its end.
+pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<Done, Failure> {
+    loaded.ontology.apply_to(&mut loaded.config);
+    // A run sends to a host for a long time: at equal distances no server refuses it.
+    loaded.config.limits.pacing = Pacing::Even;
+    loaded.config.limits.learn_unless_set = Learn::Tighten;
+    if loaded.ontology.limits.shared_dir.is_some() && !global.quiet {
+        output::note(
+            "ratelimit.shared_dir is for programs that use the library; this program shares limits \
+             through its state directory (--state-dir)",
+        );
+    }
+    let config = &loaded.config;
+    let (store, wire) = (state::open(global, config)?, global.wire()?);
+    let reachability = network::reachability(&wire.connect_to);
+    let recording = telemetry::begin(global, job.command, &loaded, &store)?;
+    let view = View::new(global, config);
+    let mut builder = Hub::builder(loaded.config.clone()).wire(wire).store(store);
+    for observer in [recording.observer(), view.observer()]
+        .into_iter()
+        .flatten()
+    {
+        builder = builder.observer(observer);
+    }
+    let hub = builder
+        .build()
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let tokio = start_tokio()?;
+    let progress = Arc::new(Progress::default());
+    let run_id = recording.run.id.clone();
+    let outcome = tokio.block_on(async {
+        let rounds = Rounds {
+            hub: hub.clone(),
+            config: Arc::new(loaded.ontology.clone()),
+            progress: Arc::clone(&progress),
+            reachability,
+            run_id: run_id.clone(),
+            contexts: Arc::new(HubContexts::new(
+                hub.clone(),
+                Arc::clone(&loaded.ontology.gate),
+                tokio::runtime::Handle::current(),
+            )),
+        };
+        let outcome = view
+            .show(&progress, rounds.work(job), interrupts(&progress))
+            .await;
+        // The last changes must reach the store before the process ends.
+        let _ = hub.close().await;
+        outcome
+    });
+    tokio.shutdown_background();
+    recording.close();
+    match outcome {
+        Some(Ok((ended, results))) => Ok(Done {
+            ended,
+            results,
+            run_id,
+        }),
+        Some(Err(error)) => Err(Failure::Failed(error.into())),
+        None => Err(Failure::Failed(anyhow::anyhow!(
+            "stopped at once; the next pull goes on where this one was"
+        ))),
+    }
+}
+
+fn start_tokio() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("the async runtime cannot be started")
+}
+
+/// What every round of a run has in common.
+struct Rounds {
+    hub: Hub,
+    config: Arc<docstokg_ontology::config::OntologyConfig>,
+    progress: Arc<Progress>,
+    reachability: Option<Arc<dyn docstokg_bulk::connectivity::Reachability>>,
+    run_id: String,
+    contexts: Arc<dyn ContextLoader>,
+}
+
+impl Rounds {
+    /// Pulls what is asked for, then what that imports, until nothing new comes.
+    async fn work(&self, mut job: Job) -> Result<(Ended, Vec<Pulled>), PullError> {
+        let temporary = (job.options.mode != RunMode::Full).then(temporary_directory);
+        let mut results: Vec<Pulled> = Vec::new();
+        let mut asked = std::mem::take(&mut job.asked);
+        let ended = loop {
+            let workplace = match &temporary {
+                Some(path) => Workplace::temporary(path, Mode::Thread).await?,
+                None => Workplace::open(&job.library, Mode::Thread).await?,
+            };
+            let left = workplace.left().await?;
+            if left > 0 {
+                self.progress.notify(format!(
+                    "going on with {} of an interrupted pull",
+                    crate::program::running().count(left)
+                ));
+            }
+            let pull = Pull::new(self.parts(&job), &workplace).await?;
+            let ended = match pull.run(std::mem::take(&mut asked)).await {
+                Ok(ended) => ended,
+                Err(error) => {
+                    workplace.close(None);
+                    return Err(error);
+                }
+            };
+            let round = pull.results().await?;
+            workplace.close(Some(&ended));
+            asked = job.imports.next(&round);
+            results.extend(round);
+            if asked.is_empty() || ended != Ended::Complete {
+                break ended;
+            }
+        };
+        if let Some(path) = temporary {
+            let _ = std::fs::remove_dir_all(path);
+        }
+        Ok((ended, results))
+    }
+
+    fn parts(&self, job: &Job) -> Parts {
+        Parts {
+            hub: self.hub.clone(),
+            runtime: Arc::new(TokioRuntime::default()),
+            config: Arc::clone(&self.config),
+            library: job.library.clone(),
+            examiner: Arc::new(FormatExaminer {
+                contexts: Some(Arc::clone(&self.contexts)),
+                ..FormatExaminer::default()
+            }),
+            options: job.options.clone(),
+            run_id: self.run_id.clone(),
+            progress: Arc::clone(&self.progress),
+            reachability: self.reachability.clone(),
+        }
+    }
+}
+
+fn temporary_directory() -> PathBuf {
+    std::env::temp_dir().join(format!(
+        "ontofetch-plan-{}-{:08x}",
+        std::process::id(),
+        fastrand::u32(..)
+    ))
+}

@@ -1,0 +1,199 @@
+//! Which ontologies a command is about, and what its flags say about sources and gates.
+
+use std::sync::Arc;
+
+use docstokg_config::setting::split_names;
+use docstokg_hub::clock::Timestamp;
+use docstokg_ontology::config::OntologyConfig;
+use docstokg_ontology::gate::{HostPattern, UrlGate};
+use docstokg_ontology::library::Library;
+use docstokg_ontology::pull::Asked;
+use docstokg_ontology::source;
+use docstokg_ontology::wanted::{OntologyId, SpecFile, TargetFormat, Wanted};
+use url::Url;
+
+use super::arguments::{LibraryFlag, Selection};
+use crate::exit::Failure;
+
+fn usage(message: impl Into<String>) -> Failure {
+    Failure::Usage(message.into())
+}
+
+/// Returns the library: of the flag, or of the configuration.
+pub(super) fn library(flag: &LibraryFlag, config: &OntologyConfig) -> Library {
+    Library::at(
+        flag.library
+            .clone()
+            .unwrap_or_else(|| config.library.clone()),
+    )
+}
+
+/// Reads the id of an ontology.
+pub(super) fn id(text: &str) -> Result<OntologyId, Failure> {
+    OntologyId::parse(text).map_err(usage)
+}
+
+/// Returns what is asked for, and puts what flags and file say over the configuration.
+pub(super) fn asked(
+    selection: &Selection,
+    config: &mut OntologyConfig,
+) -> Result<Vec<Asked>, Failure> {
+    let spec = match &selection.spec {
+        Some(path) => SpecFile::read(path)?,
+        None => SpecFile::default(),
+    };
+    if let Some(preferred) = spec.defaults.prefer_source {
+        config.prefer_source = preferred;
+    }
+    if let Some(accepted) = spec.defaults.accept_licenses {
+        config.accept_licenses = accepted;
+    }
+    apply_flags(selection, config)?;
+    let mut wanted = select(selection, spec.ontologies)?;
+    if let Some(url) = &selection.url {
+        let [only] = wanted.as_mut_slice() else {
+            return Err(usage("--url is the address of one ontology: name one id"));
+        };
+        // It may hold a password: it is not repeated.
+        let url = Url::parse(url).map_err(|_| usage("--url is not an http or https URL"))?;
+        only.url = Some(url);
+    }
+    for wanted in &mut wanted {
+        if !selection.resolver.is_empty() {
+            wanted.sources = sources(&selection.resolver, config)?;
+        }
+        if let Some(formats) = &selection.target_formats {
+            let formats = split_names(formats).map(str::parse::<TargetFormat>);
+            let formats = formats.collect::<Result<_, _>>();
+            wanted.formats =
+                formats.map_err(|message| usage(format!("--target-formats: {message}")))?;
+        }
+    }
+    Ok(wanted.into_iter().map(Asked::new).collect())
+}
+
+/// Returns the ontologies of the file that are named, or all of it; names alone where there is no
+/// file.
+fn select(selection: &Selection, listed: Vec<Wanted>) -> Result<Vec<Wanted>, Failure> {
+    let ids: Vec<OntologyId> = selection
+        .ids
+        .iter()
+        .map(|text| id(text))
+        .collect::<Result<_, _>>()?;
+    if ids.is_empty() {
+        if listed.is_empty() {
+            return Err(usage(
+                "nothing to do: name ontologies, such as hp, or a file that lists them with --spec \
+                 (ontofetch init writes an example)",
+            ));
+        }
+        return Ok(listed);
+    }
+    let find = |id: OntologyId| {
+        let known = listed.iter().find(|wanted| wanted.id == id).cloned();
+        known.unwrap_or_else(|| Wanted::new(id))
+    };
+    Ok(ids.into_iter().map(find).collect())
+}
+
+fn sources(names: &[String], config: &OntologyConfig) -> Result<Vec<String>, Failure> {
+    let mut checked = Vec::new();
+    for name in names.iter().flat_map(|names| split_names(names)) {
+        let name =
+            source::check_name(name).map_err(|message| usage(format!("--resolver: {message}")))?;
+        if config.sources.source(&name).is_none() {
+            return Err(usage(format!(
+                "--resolver: {name} has no address: set ontology.sources.{name}.url"
+            )));
+        }
+        checked.push(name);
+    }
+    Ok(checked)
+}
+
+fn apply_flags(selection: &Selection, config: &mut OntologyConfig) -> Result<(), Failure> {
+    config
+        .accept_licenses
+        .extend(selection.accept_license.iter().cloned());
+    if let Some(hosts) = &selection.allowed_hosts {
+        let hosts = split_names(hosts)
+            .map(HostPattern::parse)
+            .collect::<Result<Vec<_>, _>>();
+        let hosts = hosts.map_err(|message| usage(format!("--allowed-hosts: {message}")))?;
+        config.gate = Arc::new(UrlGate::new(hosts, config.gate.plain().to_vec()));
+    }
+    Ok(())
+}
+
+/// Reads a date.
+pub(super) fn since(text: Option<&str>) -> Result<Option<Timestamp>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    let wrong = || {
+        usage(format!(
+            "--since: '{text}' is not a date such as 2026-07-01"
+        ))
+    };
+    let mut parts = text.split('-').map(str::parse::<i64>);
+    let (Some(Ok(year)), Some(Ok(month)), Some(Ok(day)), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(wrong());
+    };
+    let date = midnight(year, month, day);
+    // A day that is not in the calendar comes back as another one.
+    let is_real = date.is_some_and(|date| {
+        date.to_string()
+            .starts_with(&format!("{year:04}-{month:02}-{day:02}T"))
+    });
+    if is_real { Ok(date) } else { Err(wrong()) }
+}
+
+/// Returns the beginning of a day of the Gregorian calendar, UTC.
+fn midnight(year: i64, month: i64, day: i64) -> Option<Timestamp> {
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // Years begin in March, so that the leap day is the last one of a year.
+    let year_of_march = if month > 2 { year } else { year - 1 };
+    let month_of_march = (month + 9) % 12;
+    let leap_days = year_of_march / 4 - year_of_march / 100 + year_of_march / 400;
+    let days = 365 * year_of_march + leap_days + (153 * month_of_march + 2) / 5 + day - 1;
+    // Days from the first of March of the year 0 to the first of January 1970.
+    let since_epoch = days - 719_468;
+    Some(Timestamp::from_micros(since_epoch * 86_400_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_read_to_the_day() {
+        let read = |text: &str| {
+            since(Some(text))
+                .ok()
+                .flatten()
+                .map(|date| date.to_string())
+        };
+        assert_eq!(
+            read("2026-07-01").as_deref(),
+            Some("2026-07-01T00:00:00.000Z")
+        );
+        assert_eq!(
+            read("2024-02-29").as_deref(),
+            Some("2024-02-29T00:00:00.000Z")
+        );
+        for bad in [
+            "",
+            "2026",
+            "2026-13-01",
+            "2026-07-32",
+            "2026-07-01-02",
+            "yesterday",
+            "2026-7-x",
+            "2025-02-29",
+        ] {
+            assert!(since(Some(bad)).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! `ontofetch show` and `list`: what the library has.
+
+use std::process::ExitCode;
+
+use docstokg_ontology::library::{LibraryError, StoredVersion};
+use docstokg_ontology::source;
+use docstokg_telemetry::summary::table;
+use serde_json::{Value, json};
+
+use super::arguments::{List, Show};
+use super::selection;
+use crate::arguments::Global;
+use crate::exit::Failure;
+use crate::output;
+use crate::view::mebibytes;
+
+pub(super) fn failed(error: LibraryError) -> Failure {
+    Failure::Failed(error.into())
+}
+
+/// Runs `show`.
+pub(super) fn run(global: &Global, arguments: &Show) -> Result<ExitCode, Failure> {
+    let loaded = global.load()?;
+    let library = selection::library(&arguments.library, &loaded.ontology);
+    let id = selection::id(&arguments.id)?;
+    let version = library
+        .find(&id, arguments.version.as_deref())
+        .map_err(failed)?;
+    if arguments.versions {
+        let versions = library.versions(&id).map_err(failed)?;
+        if global.json {
+            let versions: Vec<Value> = versions.iter().map(version_json).collect();
+            output::json(&json!({ "id": id.as_str(), "versions": versions }));
+        } else {
+            output::text(&version_table(&versions));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if global.json {
+        let mut shown = version_json(&version);
+        shown["manifest"] = json!(version.manifest);
+        output::json(&shown);
+    } else {
+        output::line(&text(&version));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `list`.
+pub(super) fn list(global: &Global, arguments: &List) -> Result<ExitCode, Failure> {
+    if arguments.sources {
+        sources(global);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let loaded = global.load()?;
+    let library = selection::library(&arguments.library, &loaded.ontology);
+    let mut latest = Vec::new();
+    for id in library.ids().map_err(failed)? {
+        let versions = library.versions(&id).map_err(failed)?;
+        let count = versions.len();
+        let newest = versions
+            .iter()
+            .position(|version| version.is_latest)
+            .unwrap_or(0);
+        if let Some(version) = versions.into_iter().nth(newest) {
+            latest.push((version, count));
+        }
+    }
+    if global.json {
+        let ontologies: Vec<Value> = latest
+            .iter()
+            .map(|(version, count)| {
+                let mut shown = version_json(version);
+                shown["id"] = json!(version.manifest.id);
+                shown["versions"] = json!(count);
+                shown
+            })
+            .collect();
+        output::json(
+            &json!({ "library": library.root().display().to_string(), "ontologies": ontologies }),
+        );
+    } else if latest.is_empty() {
+        output::line(&format!(
+            "{} has no ontologies yet",
+            library.root().display()
+        ));
+    } else {
+        let rows = latest.iter().map(|(version, count)| {
+            columns([
+                &version.manifest.id,
+                &version.name,
+                &count.to_string(),
+                version.manifest.license.as_deref().unwrap_or("not stated"),
+                &format!("{:.1} MiB", mebibytes(version.manifest.content_length)),
+                date(version),
+            ])
+        });
+        let header = ["id", "version", "versions", "licence", "size", "downloaded"];
+        output::text(&table(&header, &rows.collect::<Vec<_>>()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn sources(global: &Global) {
+    let left_out = source::LEFT_OUT.iter();
+    if global.json {
+        let known: Vec<Value> = source::all()
+            .iter()
+            .map(|source| {
+                let spec = source.spec();
+                json!({
+                    "name": spec.name,
+                    "title": spec.title,
+                    "about": spec.about,
+                    "rate": spec.rate,
+                    "endpoints": spec.endpoints.iter().map(|endpoint| endpoint.base).collect::<Vec<_>>(),
+                    "variable": spec.credential.map(|credential| credential.variable),
+                })
+            })
+            .collect();
+        let left: Vec<Value> = left_out
+            .map(|left| json!({ "name": left.name, "why": left.why }))
+            .collect();
+        output::json(&json!({ "sources": known, "left_out": left }));
+        return;
+    }
+    let known = source::all();
+    let known = known.iter().map(|source| {
+        let spec = source.spec();
+        let key = spec.credential.map_or("", |credential| credential.variable);
+        columns([spec.name, spec.about, key])
+    });
+    let left_out = left_out.map(|left| columns([left.name, left.why, ""]));
+    let rows: Vec<Vec<String>> = known.chain(left_out).collect();
+    output::text(&table(&["source", "what it is", "key"], &rows));
+}
+
+fn columns<const N: usize>(texts: [&str; N]) -> Vec<String> {
+    texts.map(str::to_owned).into()
+}
+
+fn date(version: &StoredVersion) -> &str {
+    version.manifest.downloaded_at.get(..10).unwrap_or_default()
+}
+
+fn version_table(versions: &[StoredVersion]) -> String {
+    let rows = versions.iter().map(|version| {
+        columns([
+            &version.name,
+            if version.is_latest { "yes" } else { "" },
+            &version.manifest.resolver,
+            &format!("{:.1} MiB", mebibytes(version.manifest.content_length)),
+            date(version),
+            version.manifest.sha256.get(..12).unwrap_or_default(),
+        ])
+    });
+    let header = [
+        "version",
+        "latest",
+        "source",
+        "size",
+        "downloaded",
+        "sha256",
+    ];
+    table(&header, &rows.collect::<Vec<_>>())
+}
+
+fn version_json(version: &StoredVersion) -> Value {
+    json!({
+        "version": version.manifest.version,
+        "directory": version.name,
+        "path": version.path.display().to_string(),
+        "is_latest": version.is_latest,
+        "resolver": version.manifest.resolver,
+        "license": version.manifest.license,
+        "sha256": version.manifest.sha256,
+        "content_length": version.manifest.content_length,
+        "downloaded_at": version.manifest.downloaded_at,
+    })
+}
+
+fn text(version: &StoredVersion) -> String {
+    let manifest = &version.manifest;
+    let latest = if version.is_latest { " (latest)" } else { "" };
+    let mut lines = vec![
+        format!("{} {}{latest}", manifest.id, manifest.version),
+        format!(
+            "  file: {}",
+            version
+                .path
+                .join("original")
+                .join(&manifest.filename)
+                .display()
+        ),
+        format!("  from: {} ({})", manifest.final_url, manifest.resolver),
+        format!("  version stated by: {}", manifest.version_from),
+        format!(
+            "  licence: {}",
+            manifest.license.as_deref().unwrap_or("not stated")
+        ),
+        format!(
+            "  format: {}",
+            manifest.format.as_deref().unwrap_or("not recognised")
+        ),
+        format!(
+            "  size: {:.1} MiB, sha256 {}",
+            mebibytes(manifest.content_length),
+            manifest.sha256
+        ),
+        format!("  downloaded: {}", manifest.downloaded_at),
+    ];
+    if !manifest.imports.is_empty() {
+        lines.push(format!("  imports: {}", manifest.imports.join(", ")));
+    }
+    lines.extend(manifest.notes.iter().map(|note| format!("  note: {note}")));
+    lines.join("\n")
+}

@@ -1,0 +1,47 @@
+//! Which of the two programs runs: its name in messages, and what it works on.
+
+use std::sync::OnceLock;
+
+/// A program.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// What it works on, one and many.
+    items: [&'static str; 2],
+}
+
+const DOCSTOKG: Program = Program {
+    name: "docstokg",
+    items: ["work", "works"],
+};
+
+const ONTOFETCH: Program = Program {
+    name: "ontofetch",
+    items: ["ontology", "ontologies"],
+};
+
+static RUNNING: OnceLock<&'static Program> = OnceLock::new();
+
+/// Says that `ontofetch` runs.
+pub(crate) fn is_ontofetch() {
+    let _ = RUNNING.set(&ONTOFETCH);
+}
+
+/// Returns the program that runs.
+pub(crate) fn running() -> &'static Program {
+    RUNNING.get_or_init(|| &DOCSTOKG)
+}
+
+impl Program {
+    /// Formats a count of what it works on: `1 work`, `2 works`.
+    pub(crate) fn count(&self, number: u64) -> String {
+        let [one, many] = self.items;
+        format!("{number} {}", if number == 1 { one } else { many })
+    }
+
+    /// Returns the word for several of what it works on.
+    pub(crate) const fn items(&self) -> &'static str {
+        self.items[1]
+    }
+}

@@ -1,0 +1,342 @@
+//! The `ontology` section: where ontologies are kept, which sources are asked, what is accepted.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use docstokg_config::{
+    Hidden, Named, Names, Naming, Node, Problem, Section, Source, Sourced, section,
+};
+use docstokg_hub::config::{BaseUrl, BudgetLimits, Config};
+use docstokg_policy::rate::Window;
+use http::HeaderValue;
+
+use crate::facade::rate::{parse_rate, with_minute_guard};
+use crate::facade::settings::{self as ratelimit, RateLimitSettings, RateLimits};
+use crate::gate::{HostPattern, UrlGate};
+use crate::licence::{ACCEPTED_BY_DEFAULT, LicenceGate};
+use crate::source::ontoportal::Portal;
+use crate::source::{self, SourceSettings};
+use crate::wanted::TargetFormat;
+
+section! {
+    /// What the user says about one source.
+    SourceEntry {
+        /// Its address, for mirrors, tests and portals that are not built in
+        url: BaseUrl = "its public address",
+        /// The API key of a portal
+        key: Hidden = "none",
+    }
+}
+
+section! {
+    /// Where ontologies are kept, which sources are asked, and what is accepted.
+    OntologySettings {
+        /// The directory of the library
+        library: String = "ontologies",
+        /// Sources to ask, in this order, as a list or joined by commas
+        prefer_source: Names = "obo,ols,bioportal,lov",
+        /// Licences that are accepted, as SPDX names, addresses or labels; `*` accepts every one
+        accept_licenses: Names = "CC-BY-4.0,CC0-1.0,OGL-UK-3.0",
+        /// Formats wanted, the best first: owl, obo, json, ttl, rdf, nt, jsonld, zip
+        target_formats: Names = "what the source has",
+        /// Hosts that files may come from (`a.org`, `*.a.org`, `a.org:8443`); empty for every host
+        allowed_hosts: Names = "every host",
+        /// Hosts that may be asked without https
+        plain_http_hosts: Names = "none",
+        /// A snapshot of the OBO Foundry registry (`ontologies.jsonld`), used without a network
+        obo_registry: String = "the service",
+        +ratelimit: RateLimitSettings,
+        @sources: Named<BySource, SourceEntry>,
+    }
+}
+
+/// Entries by the name of a source.
+#[derive(Clone, Debug, Default)]
+pub struct BySource;
+
+impl Naming for BySource {
+    type Name = String;
+    const PLACEHOLDER: &'static str = "SOURCE";
+    const NOUN: &'static str = "source";
+
+    fn name(text: &str) -> Result<String, String> {
+        source::check_name(text).map_err(|message| {
+            format!(
+                "{message}; the name of a portal of your own begins with {}",
+                source::CUSTOM
+            )
+        })
+    }
+}
+
+/// The section, resolved.
+#[derive(Clone, Debug)]
+pub struct OntologyConfig {
+    /// The directory of the library.
+    pub library: PathBuf,
+    /// Sources to ask, in this order.
+    pub prefer_source: Vec<String>,
+    /// The licences that are accepted.
+    pub accept_licenses: Vec<String>,
+    /// The formats wanted, the best first.
+    pub formats: Vec<TargetFormat>,
+    /// Which URLs may be fetched.
+    pub gate: Arc<UrlGate>,
+    /// Where services are, and the keys for them.
+    pub sources: Arc<SourceSettings>,
+    /// Rates by service.
+    pub limits: RateLimits,
+}
+
+impl Default for OntologyConfig {
+    fn default() -> Self {
+        OntologySettings::default()
+            .resolve()
+            .unwrap_or_else(|_| Self {
+                library: PathBuf::from("ontologies"),
+                prefer_source: Vec::new(),
+                accept_licenses: Vec::new(),
+                formats: Vec::new(),
+                gate: Arc::default(),
+                sources: Arc::default(),
+                limits: RateLimits::default(),
+            })
+    }
+}
+
+/// Returns the variables that the section is read from, each with the path of its key.
+pub fn variables() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    let credentials = source::all().into_iter().filter_map(|source| {
+        let spec = source.spec();
+        Some((spec.credential?.variable, vec!["sources", spec.name, "key"]))
+    });
+    credentials.chain([("ONTOFETCH_LIBRARY", vec!["library"])])
+}
+
+/// Reads what the environment says about the section. Empty variables count as unset.
+pub fn environment(
+    variables: &[(String, String)],
+    problems: &mut Vec<Problem>,
+) -> OntologySettings {
+    let mut settings = OntologySettings {
+        ratelimit: ratelimit::environment(variables, problems),
+        ..OntologySettings::default()
+    };
+    for (variable, path) in self::variables() {
+        let set = variables
+            .iter()
+            .find(|(name, value)| name == variable && !value.trim().is_empty());
+        if let Some((name, value)) = set {
+            let source = Source::Environment(name.as_str().into());
+            let node = Node::nested(&path, Node::text(value, &source));
+            let read: OntologySettings = docstokg_config::read("ontology", node, &[], problems);
+            settings = read.over(settings);
+        }
+    }
+    settings
+}
+
+impl OntologySettings {
+    /// Turns what is written into what holds.
+    ///
+    /// # Errors
+    /// Every value that cannot be used as it is written.
+    pub fn resolve(&self) -> Result<OntologyConfig, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let names = |set: &Option<Sourced<Names>>| set.as_ref().map(|set| set.value.0.clone());
+        let preferred = || source::PREFERRED.map(str::to_owned).into();
+        let accepted = || ACCEPTED_BY_DEFAULT.map(str::to_owned).into();
+        self.check_sources(&mut problems);
+        let config = OntologyConfig {
+            library: text(&self.library).map_or_else(|| PathBuf::from("ontologies"), PathBuf::from),
+            prefer_source: names(&self.prefer_source).unwrap_or_else(preferred),
+            accept_licenses: names(&self.accept_licenses).unwrap_or_else(accepted),
+            formats: each(
+                &self.target_formats,
+                "target_formats",
+                &mut problems,
+                str::parse,
+            ),
+            gate: Arc::new(UrlGate::new(
+                each(
+                    &self.allowed_hosts,
+                    "allowed_hosts",
+                    &mut problems,
+                    HostPattern::parse,
+                ),
+                each(
+                    &self.plain_http_hosts,
+                    "plain_http_hosts",
+                    &mut problems,
+                    HostPattern::parse,
+                ),
+            )),
+            sources: Arc::new(self.source_settings(&mut problems)),
+            limits: match self.ratelimit.resolve() {
+                Ok(limits) => limits,
+                Err(found) => {
+                    problems.extend(found);
+                    RateLimits::default()
+                }
+            },
+        };
+        if problems.is_empty() {
+            Ok(config)
+        } else {
+            Err(problems)
+        }
+    }
+
+    fn check_sources(&self, problems: &mut Vec<Problem>) {
+        let Some(set) = &self.prefer_source else {
+            return;
+        };
+        for name in &set.value.0 {
+            if let Err(message) = source::check_name(name) {
+                problems.push(Problem::new(&set.source, "ontology.prefer_source", message));
+            }
+        }
+    }
+
+    fn source_settings(&self, problems: &mut Vec<Problem>) -> SourceSettings {
+        let mut settings = SourceSettings {
+            obo_registry: text(&self.obo_registry).map(PathBuf::from),
+            ..SourceSettings::default()
+        };
+        for (name, entry) in &self.sources {
+            let built_in = source::named(name);
+            match (&entry.url, built_in) {
+                (Some(url), Some(source)) => {
+                    if let Some(endpoint) = source.spec().endpoints.first() {
+                        settings
+                            .endpoints
+                            .insert(endpoint.key.to_owned(), url.value.0.clone());
+                    } else {
+                        let message = format!(
+                            "{name} has no address of its own; give url with each ontology"
+                        );
+                        problems.push(Problem::new(
+                            &url.source,
+                            format!("ontology.sources.{name}.url"),
+                            message,
+                        ));
+                    }
+                }
+                (Some(url), None) => settings.portals.push(Portal::custom(name, &url.value.0)),
+                (None, None) => {
+                    let source = entry
+                        .key
+                        .as_ref()
+                        .map_or(Source::Default, |key| key.source.clone());
+                    let message = "a portal of your own needs an address: set url";
+                    problems.push(Problem::new(
+                        &source,
+                        format!("ontology.sources.{name}"),
+                        message,
+                    ));
+                }
+                (None, Some(_)) => {}
+            }
+            if let Some(key) = &entry.key {
+                let value = key.value.0.trim();
+                if value.is_empty() || HeaderValue::from_str(value).is_err() {
+                    let message = "it is empty or has characters that no header can carry";
+                    problems.push(Problem::new(
+                        &key.source,
+                        format!("ontology.sources.{name}.key"),
+                        message,
+                    ));
+                }
+                settings.credentials.insert(name.clone(), key.value.clone());
+            }
+        }
+        settings
+    }
+}
+
+fn text(set: &Option<Sourced<String>>) -> Option<&str> {
+    set.as_ref()
+        .map(|set| set.value.as_str())
+        .filter(|text| !text.is_empty())
+}
+
+fn each<T>(
+    set: &Option<Sourced<Names>>,
+    key: &str,
+    problems: &mut Vec<Problem>,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Vec<T> {
+    let Some(set) = set else { return Vec::new() };
+    let mut values = Vec::new();
+    for name in &set.value.0 {
+        match read(name) {
+            Ok(value) => values.push(value),
+            Err(message) => {
+                problems.push(Problem::new(
+                    &set.source,
+                    format!("ontology.{key}"),
+                    message,
+                ));
+            }
+        }
+    }
+    values
+}
+
+impl OntologyConfig {
+    /// Returns the gate for licences.
+    #[must_use]
+    pub fn licences(&self) -> LicenceGate {
+        LicenceGate::new(&self.accept_licenses)
+    }
+
+    /// Returns the windows of each service that has a rate: what the user set, what the source
+    /// ships with, or the default.
+    #[must_use]
+    pub fn service_windows(&self) -> BTreeMap<String, Vec<Window>> {
+        let mut windows = BTreeMap::new();
+        let portals = self
+            .sources
+            .portals
+            .iter()
+            .map(|portal| *portal as &dyn source::Source);
+        for source in source::all().into_iter().chain(portals) {
+            let spec = source.spec();
+            let shipped = spec
+                .rate
+                .and_then(|rate| parse_rate(rate).ok())
+                .map(with_minute_guard);
+            let set = self.limits.per_service.get(spec.name).cloned();
+            if let Some(list) = set.or(shipped).or_else(|| self.limits.default.clone()) {
+                windows.insert(spec.name.to_owned(), list);
+            }
+        }
+        windows
+    }
+
+    /// Puts the rates of services, and the default of hosts that have no entry of their own, into
+    /// the configuration of a hub. Rates that the user wrote for all hosts stay.
+    pub fn apply_to(&self, config: &mut Config) {
+        for (service, windows) in self.service_windows() {
+            config
+                .limits
+                .services
+                .entry(service.into())
+                .or_insert_with(|| BudgetLimits {
+                    rates: Sourced::new(windows, Source::Default),
+                    max_concurrent: Sourced::new(None, Source::Default),
+                    shared_slots: false,
+                    pacing: None,
+                });
+        }
+        let Some(default) = &self.limits.default else {
+            return;
+        };
+        for role in &mut config.limits.defaults {
+            if matches!(role.rates.source, Source::Default | Source::Shipped) {
+                role.rates = Sourced::new(default.clone(), Source::Default);
+            }
+        }
+    }
+}

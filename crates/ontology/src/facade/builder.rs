@@ -1,0 +1,183 @@
+//! Puts a facade together: every part has a default but the settings.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use docstokg_hub::clock::{BootInstant, Clock, Runtime, Timestamp, TokioRuntime};
+use docstokg_hub::config::{Backend, BackendKind, OnStoreFailure, SiteConfig, Source, Sourced};
+use docstokg_stores::fallback::Notice;
+use docstokg_stores::memory::MemoryStore;
+use docstokg_stores::process::PerProcess;
+use docstokg_stores::{StateStore, StoreError};
+use docstokg_telemetry::Run;
+
+use super::event::RunContext;
+use super::registry::{JoinedHosts, OpenStore, Registry};
+use super::settings::RateLimits;
+use super::{Facade, FacadeObserver, Inner};
+
+/// Puts a facade together.
+pub struct FacadeBuilder {
+    limits: RateLimits,
+    runtime: Arc<dyn Runtime>,
+    store: Option<Arc<dyn StateStore>>,
+    observers: Vec<Arc<dyn FacadeObserver>>,
+    run_id: Option<Arc<str>>,
+    notice: Notice,
+    sites: Option<Vec<SiteConfig>>,
+}
+
+/// The clock of a runtime, for a store.
+struct RuntimeClock(Arc<dyn Runtime>);
+
+impl Clock for RuntimeClock {
+    fn boot(&self) -> BootInstant {
+        self.0.boot()
+    }
+
+    fn wall(&self) -> Timestamp {
+        self.0.wall()
+    }
+}
+
+impl FacadeBuilder {
+    pub(super) fn new(limits: RateLimits) -> Self {
+        Self {
+            limits,
+            runtime: Arc::new(TokioRuntime::default()),
+            store: None,
+            observers: Vec::new(),
+            run_id: None,
+            notice: Arc::new(|_| ()),
+            sites: None,
+        }
+    }
+
+    /// Runs on another clock than the machine's.
+    #[must_use]
+    pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
+        self.runtime = runtime;
+        self
+    }
+
+    /// Keeps state in this store, whatever the settings say.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn StateStore>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Adds an observer of events.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn FacadeObserver>) -> Self {
+        self.observers.push(observer);
+        self
+    }
+
+    /// Names the run that events belong to; without it they get an id of their own.
+    #[must_use]
+    pub fn run_id(mut self, id: &str) -> Self {
+        self.run_id = Some(id.into());
+        self
+    }
+
+    /// Receives a sentence when the shared store becomes unavailable, and when it is back.
+    #[must_use]
+    pub fn notice(mut self, notice: Notice) -> Self {
+        self.notice = notice;
+        self
+    }
+
+    /// Says which hosts one operator's limit joins, where that is not what the programs ship with:
+    /// their budgets lie in one place, for the hub and for the facade.
+    #[must_use]
+    pub fn sites(mut self, sites: &[SiteConfig]) -> Self {
+        self.sites = Some(sites.to_vec());
+        self
+    }
+
+    /// Builds the facade, with every known service ready.
+    ///
+    /// # Errors
+    /// The shared directory cannot be used.
+    pub fn build(self) -> Result<Facade, StoreError> {
+        let limits = Arc::new(self.limits);
+        let settings = limits.to_settings();
+        let run = Run::begin(
+            "facade",
+            &settings,
+            &RuntimeClock(Arc::clone(&self.runtime)),
+        );
+        let open = open_store(&limits, &self.runtime, self.store, self.notice);
+        let joined = joined_hosts(self.sites);
+        let first = Registry::new(open(), Arc::clone(&limits), Arc::clone(&joined));
+        if let Some(error) = first.store_error() {
+            return Err(error);
+        }
+        let of_child = Arc::clone(&limits);
+        Ok(Facade(Arc::new(Inner {
+            registry: PerProcess::new(first, move || {
+                Registry::new(open(), Arc::clone(&of_child), Arc::clone(&joined))
+            }),
+            limits,
+            runtime: self.runtime,
+            run: RunContext {
+                run_id: self.run_id.unwrap_or_else(|| run.id.into()),
+                config_hash: run.config_hash.into(),
+            },
+            observers: self.observers,
+        })))
+    }
+}
+
+/// Returns the site of each host that is joined with others.
+fn joined_hosts(sites: Option<Vec<SiteConfig>>) -> JoinedHosts {
+    let shipped = || docstokg_hub::config::load::shipped().map(|config| config.sites);
+    let sites = sites.unwrap_or_else(|| shipped().unwrap_or_default());
+    let hosts = sites.iter().flat_map(|site| {
+        let hosts = site.hosts.iter();
+        hosts.map(|host| (host.as_str().to_owned(), site.key()))
+    });
+    Arc::new(hosts.collect())
+}
+
+/// Returns how to open the store of the settings: a child process opens it anew.
+fn open_store(
+    limits: &Arc<RateLimits>,
+    runtime: &Arc<dyn Runtime>,
+    given: Option<Arc<dyn StateStore>>,
+    notice: Notice,
+) -> OpenStore {
+    let (limits, runtime) = (Arc::clone(limits), Arc::clone(runtime));
+    Box::new(move || {
+        if let Some(store) = &given {
+            return Ok(Arc::clone(store));
+        }
+        let clock: Arc<dyn Clock> = Arc::new(RuntimeClock(Arc::clone(&runtime)));
+        match &limits.shared_dir {
+            None => Ok(Arc::new(MemoryStore::new(clock))),
+            Some(directory) => shared(directory, clock, Arc::clone(&notice)),
+        }
+    })
+}
+
+/// Opens the state of a directory that processes share; it is the state of the programs, too.
+fn shared(
+    directory: &Path,
+    clock: Arc<dyn Clock>,
+    notice: Notice,
+) -> Result<Arc<dyn StateStore>, StoreError> {
+    std::fs::create_dir_all(directory).map_err(|error| StoreError::Unusable {
+        store: format!("the shared directory {}", directory.display()),
+        why: error.to_string(),
+        remedy: "name a directory that this user may write to as ratelimit.shared_dir".to_owned(),
+    })?;
+    let backend = Backend {
+        kind: Sourced::new(BackendKind::Sqlite, Source::Program),
+        dsn: String::new(),
+        on_failure: OnStoreFailure::Local,
+        assumed_peers: 4,
+        group: None,
+    };
+    docstokg_hub::store::open(&backend, directory, clock, notice)
+}

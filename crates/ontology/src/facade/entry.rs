@@ -1,0 +1,341 @@
+//! One key of the facade: its windows, its state in the store, and the queue of its callers.
+//!
+//! The budget is that of the service in the site of the host, the same one that the hub charges in
+//! a pull: programs that share a store share it. The cooldown of a key is a block of a site of its
+//! own, so that it holds the key back and not the host.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use docstokg_hub::clock::{BootInstant, Runtime};
+use docstokg_policy::breaker::{BreakerPolicy, OpenReason};
+use docstokg_policy::rate::Window;
+use docstokg_policy::site::{
+    Ask, Cost, Entered, Entry as Answered, Patience, Permit, QueuePosition, Refusal, RefusalReason,
+};
+use docstokg_policy::windows::Windows;
+use docstokg_stores::{BudgetKey, SiteHandle, SiteKey, SiteView, StateStore, StoreError};
+use tokio::sync::Mutex;
+
+use super::error::{AcquireError, Hint};
+use super::key::Key;
+use super::rate::short;
+
+/// How long a caller waits before it asks again for a slot that others hold.
+const SLOT_RETRY: Duration = Duration::from_millis(25);
+
+/// One key, as this process sees it.
+pub(super) struct Entry {
+    pub(super) key: Key,
+    /// The windows, as events show them.
+    pub(super) rates: Arc<[String]>,
+    /// `None` where the key has no limit.
+    pub(super) windows: Option<Arc<Windows>>,
+    site: Arc<dyn SiteHandle>,
+    budget: usize,
+    cooldown: Arc<dyn SiteHandle>,
+    breaker: BreakerPolicy,
+    /// Callers that wait queue here, first come first served: only the first holds a reservation.
+    queue: Mutex<()>,
+    /// The weight of the callers that wait.
+    waiting: AtomicU32,
+}
+
+/// How a permit was reached.
+enum Reached {
+    /// At once.
+    AtOnce,
+    /// After a wait, in which the key may have got a cooldown.
+    AfterWait(Permit),
+}
+
+impl Entry {
+    pub(super) fn new(
+        key: Key,
+        windows: Option<&[Window]>,
+        store: &dyn StateStore,
+        site: &SiteKey,
+    ) -> Self {
+        // The origin counts arrivals, which come a little later than permits.
+        let guard = Duration::from_millis(10);
+        let site = store.site(site);
+        let budget = site.budget(&BudgetKey::Service(Arc::clone(key.service())));
+        Self {
+            rates: windows.unwrap_or_default().iter().map(short).collect(),
+            windows: windows.map(|list| Arc::new(Windows::new(list, guard))),
+            cooldown: store.site(&format!("service:{key}").into()),
+            site,
+            budget,
+            key,
+            breaker: BreakerPolicy::default(),
+            queue: Mutex::new(()),
+            waiting: AtomicU32::new(0),
+        }
+    }
+
+    /// Checks that a weight fits into every window at all.
+    pub(super) fn check_weight(&self, weight: u32) -> Result<(), AcquireError> {
+        let limit = self
+            .windows
+            .as_ref()
+            .map(|windows| windows.largest_weight());
+        match limit {
+            Some(limit) if weight > limit => Err(AcquireError::Weight {
+                key: self.key.clone(),
+                weight,
+                limit,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Blocks the key. A cooldown that ends earlier than one in force changes nothing.
+    pub(super) async fn begin_cooldown(&self, length: Duration) -> Result<(), StoreError> {
+        self.cooldown.block(length, &OpenReason::RetryAfter).await?;
+        Ok(())
+    }
+
+    /// Returns how long the cooldown of the key still lasts.
+    async fn cooldown_left(&self) -> Result<Option<Duration>, StoreError> {
+        let view = self.cooldown.view().await?;
+        Ok(view.open_until().map(|(until, _)| until.since(view.now)))
+    }
+
+    /// Returns the state of the host's site.
+    pub(super) async fn view(&self) -> Result<SiteView, StoreError> {
+        self.site.view().await
+    }
+
+    /// Returns how long the cooldown still lasts, for diagnostics.
+    pub(super) async fn cooldown(&self) -> Result<Option<Duration>, StoreError> {
+        self.cooldown_left().await
+    }
+
+    /// Returns how much of each window is used, and when a request of weight 1 could go.
+    pub(super) fn usage(&self, view: &SiteView) -> (Vec<(Window, u64)>, Duration) {
+        let Some(windows) = &self.windows else {
+            return (Vec::new(), Duration::ZERO);
+        };
+        let budget = view.site.budgets().get(self.budget);
+        let used = |window: &Window| budget.map_or(0, |b| b.used(windows, window, view.now));
+        let list = windows.list();
+        let costs = self.costs(1);
+        let ask = Ask::at_once(&costs, &self.breaker);
+        let mut site = view.site.clone();
+        site.ensure_budgets(self.budget + 1);
+        let eligible_in = match site.enter(&ask, view.now).entry {
+            Answered::Refused(refusal) => refusal.until.since(view.now),
+            _ => Duration::ZERO,
+        };
+        (
+            list.iter().map(|window| (*window, used(window))).collect(),
+            eligible_in,
+        )
+    }
+
+    fn costs(&self, weight: u32) -> Vec<Cost> {
+        let cost = |windows: &Arc<Windows>| Cost {
+            budget: self.budget,
+            weight,
+            windows: Arc::clone(windows),
+            slots: None,
+        };
+        self.windows.iter().map(cost).collect()
+    }
+
+    /// Goes now, or is refused.
+    pub(super) async fn acquire_now(
+        &self,
+        weight: u32,
+        runtime: &dyn Runtime,
+    ) -> Result<(), AcquireError> {
+        if let Some(left) = self.cooldown_left().await? {
+            return Err(self.exceeded(None, left, Some(Hint::Cooldown)));
+        }
+        let costs = self.costs(weight);
+        let waiting = self.waiting.load(Ordering::Acquire);
+        let queue_position = match waiting {
+            0 => QueuePosition::Head,
+            ahead => QueuePosition::Behind(ahead),
+        };
+        let ask = Ask {
+            queue_position,
+            ..Ask::at_once(&costs, &self.breaker)
+        };
+        let entered = self.site.enter(&ask).await?;
+        match entered.entry {
+            Answered::Go(permit) => {
+                self.release_probe(&ask, &permit).await;
+                Ok(())
+            }
+            Answered::Refused(refusal) => Err(self.refused(&refusal, waiting, runtime.boot())),
+            Answered::Queue { .. } => {
+                Err(self.exceeded(None, Duration::ZERO, Some(Hint::Queue(waiting))))
+            }
+            // A question without patience is answered by yes or no.
+            _ => Err(self.exceeded(None, Duration::ZERO, None)),
+        }
+    }
+
+    /// Waits as long as it takes.
+    pub(super) async fn acquire_later(
+        &self,
+        weight: u32,
+        runtime: &dyn Runtime,
+    ) -> Result<(), AcquireError> {
+        let _turn = if let Ok(turn) = self.queue.try_lock() {
+            turn
+        } else {
+            let _counted = Waiting::count(self, weight);
+            self.queue.lock().await
+        };
+        let costs = self.costs(weight);
+        let ask = Ask {
+            latest: BootInstant::FAR,
+            patience: Patience::Wait,
+            asked: runtime.boot(),
+            ..Ask::at_once(&costs, &self.breaker)
+        };
+        loop {
+            self.wait_for_cooldown(weight, runtime).await?;
+            match self.enter(&ask, weight, runtime).await? {
+                Reached::AtOnce => return Ok(()),
+                Reached::AfterWait(permit) => {
+                    if self.cooldown_left().await?.is_none() {
+                        return Ok(());
+                    }
+                    // It began while this caller slept: nothing is sent into it.
+                    self.site.leave(&ask, permit.id, Some(permit.stamp)).await?;
+                }
+            }
+        }
+    }
+
+    /// Sleeps until no cooldown is in force.
+    async fn wait_for_cooldown(
+        &self,
+        weight: u32,
+        runtime: &dyn Runtime,
+    ) -> Result<(), AcquireError> {
+        while let Some(left) = self.cooldown_left().await? {
+            let _counted = Waiting::count(self, weight);
+            runtime.sleep_until(runtime.boot() + left).await;
+        }
+        Ok(())
+    }
+
+    /// Asks until the answer is to go, sleeping in between as each answer says.
+    async fn enter(
+        &self,
+        ask: &Ask<'_>,
+        weight: u32,
+        runtime: &dyn Runtime,
+    ) -> Result<Reached, AcquireError> {
+        let mut reservation = Reservation {
+            site: &*self.site,
+            ask,
+            id: None,
+        };
+        let mut counted = None;
+        loop {
+            let entered: Entered = match reservation.id {
+                Some(id) => self.site.confirm(ask, id).await?,
+                None => self.site.enter(ask).await?,
+            };
+            let wake = match entered.entry {
+                Answered::Go(permit) => {
+                    reservation.id = None;
+                    self.release_probe(ask, &permit).await;
+                    return Ok(match counted {
+                        None => Reached::AtOnce,
+                        Some(_) => Reached::AfterWait(permit),
+                    });
+                }
+                Answered::Wait(reserved) => {
+                    reservation.id = Some(reserved.id);
+                    reserved.at
+                }
+                Answered::WaitForSlot { id, .. } => {
+                    reservation.id = Some(id);
+                    runtime.boot() + SLOT_RETRY
+                }
+                Answered::Queue { at } | Answered::WaitForBreaker { until: at, .. } => {
+                    reservation.id = None;
+                    at
+                }
+                Answered::Refused(refusal) => {
+                    reservation.id = None;
+                    return Err(self.refused(&refusal, 0, runtime.boot()));
+                }
+            };
+            counted.get_or_insert_with(|| Waiting::count(self, weight));
+            runtime.sleep_until(wake).await;
+        }
+    }
+
+    /// Frees the lease of a probe: how the request ends is not reported here, so it is none.
+    async fn release_probe(&self, ask: &Ask<'_>, permit: &Permit) {
+        if permit.probe {
+            let _ = self.site.leave(ask, permit.id, None).await;
+        }
+    }
+
+    fn refused(&self, refusal: &Refusal, waiting: u32, now: BootInstant) -> AcquireError {
+        let left = refusal.until.since(now);
+        match &refusal.reason {
+            RefusalReason::Rate { window } => {
+                let hint = (waiting > 0).then_some(Hint::Queue(waiting));
+                self.exceeded(*window, left, hint)
+            }
+            RefusalReason::Open { .. } | RefusalReason::Slots => {
+                self.exceeded(None, left, Some(Hint::HostPaused))
+            }
+        }
+    }
+
+    fn exceeded(
+        &self,
+        window: Option<Window>,
+        retry_in: Duration,
+        hint: Option<Hint>,
+    ) -> AcquireError {
+        AcquireError::Exceeded {
+            key: self.key.clone(),
+            window,
+            retry_in,
+            hint,
+        }
+    }
+}
+
+/// A caller that waits, until this is dropped.
+struct Waiting<'a>(&'a Entry, u32);
+
+impl<'a> Waiting<'a> {
+    fn count(entry: &'a Entry, weight: u32) -> Self {
+        entry.waiting.fetch_add(weight, Ordering::AcqRel);
+        Self(entry, weight)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(self.1, Ordering::AcqRel);
+    }
+}
+
+/// A reservation in the store, given up when its caller stops waiting.
+struct Reservation<'a, 'b> {
+    site: &'a dyn SiteHandle,
+    ask: &'a Ask<'b>,
+    id: Option<u64>,
+}
+
+impl Drop for Reservation<'_, '_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            drop(self.site.leave(self.ask, id, None));
+        }
+    }
+}

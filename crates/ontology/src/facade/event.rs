@@ -1,0 +1,159 @@
+//! What the facade reports: one event for each attempt to acquire, and one for each cooldown.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use docstokg_hub::clock::Timestamp;
+use parking_lot::Mutex;
+use serde_json::{Value as Json, json};
+
+use super::Mode;
+use super::key::Key;
+
+/// Which run an event belongs to.
+#[derive(Clone, Debug)]
+pub struct RunContext {
+    /// The id of the run.
+    pub run_id: Arc<str>,
+    /// The fingerprint of the settings in force.
+    pub config_hash: Arc<str>,
+}
+
+/// How an attempt to acquire ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The request may be sent.
+    Ok,
+    /// There was no room, and the caller did not want to wait.
+    Exceeded,
+    /// The question could not be answered.
+    Error,
+}
+
+impl Outcome {
+    /// Returns the word used in events.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Exceeded => "exceeded",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// Something that the facade did.
+#[derive(Clone, Debug)]
+pub struct FacadeEvent {
+    /// When.
+    pub at: Timestamp,
+    /// In which run.
+    pub run: RunContext,
+    /// For which key; `None` where the call named none that is valid.
+    pub key: Option<Key>,
+    /// What.
+    pub what: What,
+}
+
+/// What the facade did.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum What {
+    /// It answered an attempt to acquire.
+    Acquire {
+        /// The windows that hold for the key, such as `8/s`.
+        rates: Arc<[String]>,
+        /// The weight.
+        weight: u32,
+        /// Whether the caller waits.
+        mode: Mode,
+        /// How long the caller waited, in milliseconds.
+        blocked_ms: f64,
+        /// How it ended.
+        outcome: Outcome,
+        /// The error, where it ended with one.
+        error: Option<String>,
+    },
+    /// It registered a cooldown.
+    Cooldown {
+        /// How long, in seconds.
+        seconds: f64,
+    },
+}
+
+impl FacadeEvent {
+    /// Returns the name of the event.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self.what {
+            What::Acquire { .. } => "ratelimit.acquire",
+            What::Cooldown { .. } => "ratelimit.cooldown",
+        }
+    }
+
+    /// Writes the event as a JSON object.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        let mut event = json!({
+            "event": self.name(),
+            "ts": self.at.to_string(),
+            "run_id": &*self.run.run_id,
+            "config_hash": &*self.run.config_hash,
+            "key": self.key.as_ref().map(ToString::to_string),
+        });
+        let fields = match &self.what {
+            What::Acquire {
+                rates,
+                weight,
+                mode,
+                blocked_ms,
+                outcome,
+                error,
+            } => json!({
+                "rates": &**rates,
+                "weight": weight,
+                "mode": mode.as_str(),
+                "blocked_ms": blocked_ms,
+                "outcome": outcome.as_str(),
+                "error": error,
+            }),
+            What::Cooldown { seconds } => json!({ "seconds": seconds }),
+        };
+        if let (Json::Object(event), Json::Object(fields)) = (&mut event, fields) {
+            event.extend(fields);
+        }
+        event
+    }
+}
+
+/// Watches the facade. Must not block.
+pub trait FacadeObserver: Send + Sync {
+    /// Takes note of an event.
+    fn note(&self, event: &FacadeEvent);
+}
+
+/// Appends events to a file, one JSON object per line.
+#[derive(Debug)]
+pub struct JsonLines(Mutex<File>);
+
+impl JsonLines {
+    /// Opens a file to append to, and makes it if it is not there.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn append(path: &Path) -> std::io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        Ok(Self(Mutex::new(file)))
+    }
+}
+
+impl FacadeObserver for JsonLines {
+    fn note(&self, event: &FacadeEvent) {
+        let line = format!("{}\n", event.to_json());
+        // One write per line, so that lines of several processes do not mix. A full disk loses
+        // events and no request.
+        let _ = self.0.lock().write_all(line.as_bytes());
+    }
+}

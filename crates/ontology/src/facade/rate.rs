@@ -1,0 +1,106 @@
+//! Rates as the facade's settings write them, and the windows that they stand for.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use docstokg_policy::rate::{RateError, Window, parse_rates};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What holds where nothing is set: 8 requests in a second, and 300 in a minute.
+#[must_use]
+pub fn shipped_windows() -> Vec<Window> {
+    vec![Window::new(count(8), SECOND), minute_guard()]
+}
+
+/// The window that is added to every rate that names no minute window: 300 in a minute.
+#[must_use]
+pub const fn minute_guard() -> Window {
+    Window::new(count(300), MINUTE)
+}
+
+const fn count(number: u32) -> NonZeroU32 {
+    match NonZeroU32::new(number) {
+        Some(number) => number,
+        None => NonZeroU32::MIN,
+    }
+}
+
+/// Reads `8/second`, or several windows joined by `+`.
+///
+/// # Errors
+/// Names the part that is not a rate, and says how one is written.
+pub fn parse_rate(text: &str) -> Result<Vec<Window>, RateError> {
+    parse_rates(text)
+}
+
+/// Adds the minute guard, unless a minute window is there already.
+#[must_use]
+pub fn with_minute_guard(mut windows: Vec<Window>) -> Vec<Window> {
+    if !windows.iter().any(|window| window.per == MINUTE) {
+        windows.push(minute_guard());
+    }
+    windows
+}
+
+/// Returns the rate per second that a window allows in the long run, for diagnostics.
+#[must_use]
+pub fn per_second(window: &Window) -> f64 {
+    f64::from(window.limit.get()) / window.per.as_secs_f64()
+}
+
+/// Writes a window as events show it: `8/s`, `300/min`, `1/3s`.
+#[must_use]
+pub fn short(window: &Window) -> String {
+    let seconds = window.per.as_secs();
+    let is_whole = window.per == Duration::from_secs(seconds);
+    let (length, unit) = match seconds {
+        _ if !is_whole => (window.per.as_millis(), "ms"),
+        _ if seconds.is_multiple_of(86_400) => (u128::from(seconds / 86_400), "day"),
+        _ if seconds.is_multiple_of(3_600) => (u128::from(seconds / 3_600), "h"),
+        _ if seconds.is_multiple_of(60) => (u128::from(seconds / 60), "min"),
+        _ => (u128::from(seconds), "s"),
+    };
+    match length {
+        1 => format!("{}/{unit}", window.limit),
+        _ => format!("{}/{length}{unit}", window.limit),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_without_a_minute_window_gets_the_guard() {
+        for (text, windows) in [
+            ("8/second", vec!["8/s", "300/min"]),
+            ("2/minute", vec!["2/min"]),
+            ("120/hour", vec!["120/h", "300/min"]),
+            ("8/second+12/minute", vec!["8/s", "12/min"]),
+            ("1/3second", vec!["1/3s", "300/min"]),
+            ("5/500ms", vec!["5/500ms", "300/min"]),
+        ] {
+            let read = with_minute_guard(parse_rate(text).unwrap());
+            assert_eq!(
+                read.iter().map(short).collect::<Vec<_>>(),
+                windows,
+                "{text}"
+            );
+        }
+        let shipped: Vec<String> = shipped_windows().iter().map(short).collect();
+        assert_eq!(shipped, ["8/s", "300/min"]);
+    }
+
+    #[test]
+    fn the_rate_per_second_is_computed() {
+        let close = |text: &str, wanted: f64| {
+            let windows = parse_rate(text).unwrap();
+            assert!((per_second(&windows[0]) - wanted).abs() < 1e-9, "{text}");
+        };
+        close("8/second", 8.0);
+        close("300/minute", 5.0);
+        close("120/hour", 120.0 / 3_600.0);
+    }
+}

@@ -1,0 +1,90 @@
+//! The keys of one process, made when they are first asked for.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use docstokg_stores::{SiteKey, StateStore, StoreError};
+use parking_lot::RwLock;
+
+use super::entry::Entry;
+use super::error::AcquireError;
+use super::key::Key;
+use super::settings::RateLimits;
+
+/// How many keys there are before those that no caller uses are dropped.
+const MAX_KEYS: usize = 4_096;
+
+/// Hosts that one operator's limit joins, each with the key of its site in the store.
+pub(super) type JoinedHosts = Arc<HashMap<String, SiteKey>>;
+
+/// Opens the store, in each process anew.
+pub(super) type OpenStore = Box<dyn Fn() -> Result<Arc<dyn StateStore>, StoreError> + Send + Sync>;
+
+/// The keys of one process.
+pub(super) struct Registry {
+    store: Result<Arc<dyn StateStore>, StoreError>,
+    limits: Arc<RateLimits>,
+    joined: JoinedHosts,
+    entries: RwLock<HashMap<Key, Arc<Entry>>>,
+}
+
+impl Registry {
+    /// Makes a registry in which every service of the settings is ready.
+    pub(super) fn new(
+        store: Result<Arc<dyn StateStore>, StoreError>,
+        limits: Arc<RateLimits>,
+        joined: JoinedHosts,
+    ) -> Self {
+        let registry = Self {
+            store,
+            joined,
+            entries: RwLock::default(),
+            limits,
+        };
+        for service in registry.limits.per_service.keys() {
+            let _ = registry.entry(Some(service), None);
+        }
+        registry
+    }
+
+    /// Returns why the store cannot be used, if it cannot.
+    pub(super) fn store_error(&self) -> Option<StoreError> {
+        self.store.as_ref().err().cloned()
+    }
+
+    pub(super) fn entry(
+        &self,
+        service: Option<&str>,
+        host: Option<&str>,
+    ) -> Result<Arc<Entry>, AcquireError> {
+        self.entry_of(&Key::new(service, host)?)
+    }
+
+    pub(super) fn entry_of(&self, key: &Key) -> Result<Arc<Entry>, AcquireError> {
+        if let Some(entry) = self.entries.read().get(key) {
+            return Ok(Arc::clone(entry));
+        }
+        let store = self.store.as_ref().map_err(Clone::clone)?;
+        let mut entries = self.entries.write();
+        if entries.len() >= MAX_KEYS {
+            // What they used is in the store; a key that is asked for again finds it there.
+            entries.retain(|_, entry| Arc::strong_count(entry) > 1);
+        }
+        let windows = self.limits.windows(key.service());
+        let site = self.joined.get(&**key.host()).unwrap_or(key.host());
+        let entry = entries
+            .entry(key.clone())
+            .or_insert_with(|| Arc::new(Entry::new(key.clone(), windows, &**store, site)));
+        Ok(Arc::clone(entry))
+    }
+
+    /// Returns the keys, sorted.
+    pub(super) fn keys(&self) -> Result<Vec<Key>, AcquireError> {
+        if let Some(error) = self.store_error() {
+            return Err(error.into());
+        }
+        let mut keys: Vec<Key> = self.entries.read().keys().cloned().collect();
+        keys.sort();
+        Ok(keys)
+    }
+}

@@ -1,0 +1,278 @@
+//! The facade's settings: a default rate, rates of services, and where their state lies.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use docstokg_config::node::Value;
+use docstokg_config::{
+    Layers, Node, Problem, Problems, Section, Setting, Source, Sourced, read_text, section,
+};
+use docstokg_policy::rate::{Window, format_rates};
+use serde_json::{Value as Json, json};
+
+use super::key::service_name;
+use super::rate::{parse_rate, shipped_windows, with_minute_guard};
+
+section! {
+    /// Rates by service, for programs that ask before each of their own requests.
+    RateLimitSettings {
+        /// What holds for services without a rate of their own: `8/second`, or `null` for no limit;
+        /// 300 in a minute are added unless a minute window is given
+        default: DefaultRate = "8/second+300/minute",
+        /// Rates of services, as a mapping or as `ols:4/second;bioportal:2/second`
+        per_service: ServiceRates = "none",
+        /// A directory whose state all processes share; without it each process has its own
+        shared_dir: String = "none",
+        /// Accepted in old files, and without effect
+        engine: Engine = "pyrate",
+    }
+}
+
+/// The rate of services without one of their own; `None` for no limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefaultRate(pub Option<Vec<Window>>);
+
+/// Rates by the name of the service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceRates(pub BTreeMap<Arc<str>, Vec<Window>>);
+
+/// The name of the limiter in old files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Engine;
+
+/// The settings in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RateLimits {
+    /// The windows of services without a rate of their own; `None` for no limit.
+    pub default: Option<Vec<Window>>,
+    /// The windows of services.
+    pub per_service: BTreeMap<Arc<str>, Vec<Window>>,
+    /// The directory that processes share.
+    pub shared_dir: Option<PathBuf>,
+}
+
+impl Default for RateLimits {
+    fn default() -> Self {
+        Self {
+            default: Some(shipped_windows()),
+            per_service: BTreeMap::new(),
+            shared_dir: None,
+        }
+    }
+}
+
+impl RateLimits {
+    /// Returns the windows of a service; `None` for no limit.
+    #[must_use]
+    pub fn windows(&self, service: &str) -> Option<&[Window]> {
+        self.per_service
+            .get(service)
+            .or(self.default.as_ref())
+            .map(Vec::as_slice)
+    }
+
+    /// Writes the settings in force, for their fingerprint.
+    pub(super) fn to_settings(&self) -> RateLimitSettings {
+        let set = |path: &PathBuf| Sourced::new(path.display().to_string(), Source::Program);
+        RateLimitSettings {
+            default: Some(Sourced::new(
+                DefaultRate(self.default.clone()),
+                Source::Program,
+            )),
+            per_service: Some(Sourced::new(
+                ServiceRates(self.per_service.clone()),
+                Source::Program,
+            )),
+            shared_dir: self.shared_dir.as_ref().map(set),
+            engine: None,
+        }
+    }
+
+    /// Reads settings from YAML or JSON text. `name` says in messages where the text is from.
+    ///
+    /// # Errors
+    /// Every problem at once, each with its line and what would be right.
+    pub fn from_text(text: &str, name: &str) -> Result<Self, Problems> {
+        let mut layers = Layers::<RateLimitSettings>::default();
+        layers.add(|_, problems| match read_text(text, name, problems) {
+            Some(node) => docstokg_config::read("ratelimit", node, &[], problems),
+            None => RateLimitSettings::default(),
+        });
+        let (limits, _) = layers.resolve(RateLimitSettings::resolve)?;
+        Ok(limits)
+    }
+}
+
+impl RateLimitSettings {
+    /// Turns what is written into what holds.
+    ///
+    /// # Errors
+    /// Every value that cannot be used as it is written.
+    pub fn resolve(&self) -> Result<RateLimits, Vec<Problem>> {
+        let shared_dir = self.shared_dir.as_ref();
+        if let Some(set) = shared_dir.filter(|set| set.value.is_empty()) {
+            let message = "it is empty; name a directory, or remove the key";
+            let problem = Problem::new(&set.source, "ratelimit.shared_dir", message);
+            return Err(vec![problem]);
+        }
+        let default = match &self.default {
+            Some(set) => set.value.0.clone().map(with_minute_guard),
+            None => Some(shipped_windows()),
+        };
+        let services = self.per_service.iter().flat_map(|set| &set.value.0);
+        Ok(RateLimits {
+            default,
+            per_service: services
+                .map(|(name, windows)| (Arc::clone(name), with_minute_guard(windows.clone())))
+                .collect(),
+            shared_dir: shared_dir.map(|set| PathBuf::from(&set.value)),
+        })
+    }
+}
+
+/// Reads the settings that stand in the environment as a layer. Empty variables count as unset.
+pub fn environment(
+    variables: &[(String, String)],
+    problems: &mut Vec<Problem>,
+) -> RateLimitSettings {
+    let mut settings = RateLimitSettings::default();
+    for (variable, key) in VARIABLES {
+        let set = variables
+            .iter()
+            .find(|(name, value)| name == variable && !value.trim().is_empty());
+        if let Some((name, value)) = set {
+            let source = Source::Environment(name.as_str().into());
+            let node = Node::nested(&[key], Node::text(value, &source));
+            let read: RateLimitSettings = docstokg_config::read("ratelimit", node, &[], problems);
+            settings = read.over(settings);
+        }
+    }
+    settings
+}
+
+/// The variables, each with its key.
+pub const VARIABLES: [(&str, &str); 3] = [
+    ("ONTOFETCH_RATELIMIT_DEFAULT", "default"),
+    ("ONTOFETCH_RATELIMIT_PER_SERVICE", "per_service"),
+    ("ONTOFETCH_SHARED_RATE_LIMIT_DIR", "shared_dir"),
+];
+
+fn read_rate(node: &Node) -> Result<Vec<Window>, String> {
+    let Value::Text(text) = &node.value else {
+        return Err(format!(
+            "expected a rate such as 8/second, found {}",
+            node.describe()
+        ));
+    };
+    parse_rate(text).map_err(|error| error.to_string())
+}
+
+impl Setting for DefaultRate {
+    const KIND: &'static str = "rate, or null";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        match &node.value {
+            Value::Null => Ok(Self(None)),
+            Value::Text(text)
+                if matches!(text.trim().to_ascii_lowercase().as_str(), "null" | "none") =>
+            {
+                Ok(Self(None))
+            }
+            _ => read_rate(node).map(|windows| Self(Some(windows))),
+        }
+    }
+
+    fn schema() -> Json {
+        json!({ "type": ["string", "null"] })
+    }
+
+    fn show(&self) -> Json {
+        json!(self.0.as_deref().map(format_rates))
+    }
+}
+
+impl Setting for ServiceRates {
+    const KIND: &'static str = "rates by service";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        let mut rates = Self::default();
+        match &node.value {
+            Value::Null => {}
+            Value::Map(entries) => {
+                for entry in entries {
+                    let windows = read_rate(&entry.node)
+                        .map_err(|message| format!("{}: {message}", entry.key))?;
+                    rates.add(&entry.key, windows)?;
+                }
+            }
+            Value::Text(text) => {
+                for part in text.split(';').filter(|part| !part.trim().is_empty()) {
+                    let (name, rate) = part.split_once(':').ok_or_else(|| {
+                        format!(
+                            "'{}' has no ':' between service and rate; write for instance \
+                             ols:4/second;bioportal:2/second",
+                            part.trim()
+                        )
+                    })?;
+                    let windows =
+                        parse_rate(rate).map_err(|error| format!("{}: {error}", name.trim()))?;
+                    rates.add(name, windows)?;
+                }
+            }
+            _ => {
+                return Err(format!(
+                    "expected rates by service, found {}; write for instance \
+                     ols:4/second;bioportal:2/second",
+                    node.describe()
+                ));
+            }
+        }
+        Ok(rates)
+    }
+
+    fn schema() -> Json {
+        let map = json!({ "type": "object", "additionalProperties": { "type": "string" } });
+        json!({ "oneOf": [{ "type": "string" }, map] })
+    }
+
+    fn show(&self) -> Json {
+        let rate = |(name, windows): (&Arc<str>, &Vec<Window>)| {
+            (name.to_string(), json!(format_rates(windows)))
+        };
+        Json::Object(self.0.iter().map(rate).collect())
+    }
+}
+
+impl ServiceRates {
+    fn add(&mut self, name: &str, windows: Vec<Window>) -> Result<(), String> {
+        let name = service_name(name).map_err(|error| error.to_string())?;
+        match self.0.insert(Arc::clone(&name), windows) {
+            Some(_) => Err(format!("the service {name} is there twice")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Setting for Engine {
+    const KIND: &'static str = "word";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        match &node.value {
+            Value::Text(text) if text.trim().eq_ignore_ascii_case("pyrate") => Ok(Self),
+            _ => Err(format!(
+                "{} is not a known engine; there is one limiter, and 'pyrate' is accepted from \
+                 old files: remove the key",
+                node.describe()
+            )),
+        }
+    }
+
+    fn schema() -> Json {
+        json!({ "const": "pyrate" })
+    }
+
+    fn show(&self) -> Json {
+        json!("pyrate")
+    }
+}

@@ -1,0 +1,118 @@
+//! Readers that stand between a file and its parser and refuse what would cost too much.
+//!
+//! The parsers stream, but they trust their input with depth, lengths and expansion. A guard passes
+//! the bytes on, follows just enough of the syntax to keep count, and fails the read when a limit
+//! is exceeded. What it found is kept in a [`Watch`] that the caller shares, because parsers wrap
+//! the errors of their readers.
+
+use std::cell::RefCell;
+use std::io::{self, Read};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::report::Problem;
+
+pub(crate) mod doctype;
+pub(crate) mod json;
+pub(crate) mod lines;
+pub(crate) mod turtle;
+pub(crate) mod utf8;
+pub(crate) mod xml;
+
+/// What a guard tells its caller besides bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    /// Why the guard refused the file.
+    pub failure: Option<Problem>,
+    pub warnings: Vec<Problem>,
+    pub lines: lines::LineIndex,
+}
+
+pub(crate) type SharedWatch = Rc<RefCell<Watch>>;
+
+/// Records why a file is refused and gives the error that ends the read.
+pub(crate) fn refuse(watch: &SharedWatch, problem: Problem) -> io::Error {
+    let message = problem.message.clone();
+    watch.borrow_mut().failure.get_or_insert(problem);
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+/// Why the guard refused the file, if it did.
+pub(crate) fn take_failure(watch: &SharedWatch) -> Option<Problem> {
+    watch.borrow_mut().failure.take()
+}
+
+/// Counts bytes, refuses input that is longer than a limit, and leaves out a byte order mark.
+pub(crate) struct Counted<R> {
+    inner: R,
+    count: Arc<AtomicU64>,
+    limit: u64,
+    /// The first bytes, and whether they were read.
+    start: Vec<u8>,
+    is_started: bool,
+    /// Whether the input was too long.
+    pub exceeded: Arc<AtomicBool>,
+}
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+impl<R: Read> Counted<R> {
+    pub(crate) fn new(inner: R, count: Arc<AtomicU64>, limit: u64) -> Self {
+        Self {
+            inner,
+            count,
+            limit,
+            start: Vec::new(),
+            is_started: false,
+            exceeded: Arc::default(),
+        }
+    }
+
+    fn count(&self, read: usize) -> io::Result<()> {
+        let total = self.count.fetch_add(read as u64, Ordering::Relaxed) + read as u64;
+        if total <= self.limit {
+            return Ok(());
+        }
+        self.exceeded.store(true, Ordering::Relaxed);
+        Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("the file is larger than the limit of {} bytes", self.limit),
+        ))
+    }
+
+    fn read_start(&mut self) -> io::Result<()> {
+        self.is_started = true;
+        let length = BYTE_ORDER_MARK.len() as u64;
+        self.inner
+            .by_ref()
+            .take(length)
+            .read_to_end(&mut self.start)?;
+        self.count(self.start.len())?;
+        if self.start == BYTE_ORDER_MARK {
+            self.start.clear();
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if !self.is_started {
+            self.read_start()?;
+        }
+        if !self.start.is_empty() {
+            let read = self.start.as_slice().read(out)?;
+            self.start.drain(..read);
+            return Ok(read);
+        }
+        let read = loop {
+            match self.inner.read(out) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                other => break other?,
+            }
+        };
+        self.count(read)?;
+        Ok(read)
+    }
+}

@@ -1,0 +1,106 @@
+//! Guards JSON readers against strings that do not end.
+
+use std::io::{self, Read};
+
+use super::{SharedWatch, refuse};
+use crate::format::Limits;
+use crate::format::report::Problem;
+
+/// Passes JSON on; strings and numbers are limited in length, and nesting in depth if asked for.
+pub(crate) struct JsonGuard<R> {
+    inner: R,
+    limit: usize,
+    watch: SharedWatch,
+    is_string: bool,
+    is_escaped: bool,
+    length: usize,
+    line: u64,
+    depth: usize,
+    max_depth: Option<usize>,
+}
+
+impl<R: Read> JsonGuard<R> {
+    pub(crate) fn new(inner: R, limits: &Limits, watch: SharedWatch) -> Self {
+        let limit = limits.max_token_bytes;
+        Self {
+            inner,
+            limit,
+            watch,
+            is_string: false,
+            is_escaped: false,
+            length: 0,
+            line: 1,
+            depth: 0,
+            max_depth: None,
+        }
+    }
+
+    pub(crate) fn with_depth(mut self, max_depth: usize) -> Self {
+        self.max_depth = Some(max_depth);
+        self
+    }
+
+    /// Counts brackets in bytes that are not within a string.
+    fn count_depth(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(max_depth) = self.max_depth else {
+            return Ok(());
+        };
+        for byte in bytes {
+            match byte {
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                _ => (),
+            }
+            if self.depth > max_depth {
+                let message = format!("objects and arrays are nested more than {max_depth} deep");
+                return Err(refuse(&self.watch, Problem::at_line(self.line, message)));
+            }
+        }
+        Ok(())
+    }
+
+    fn examine(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut at = 0;
+        while at < bytes.len() {
+            if self.is_escaped {
+                self.is_escaped = false;
+                at += 1;
+                continue;
+            }
+            let rest = &bytes[at..];
+            let step = if self.is_string {
+                memchr::memchr3(b'"', b'\\', b'\n', rest)
+            } else {
+                memchr::memchr2(b'"', b'\n', rest)
+            };
+            if !self.is_string {
+                self.count_depth(&rest[..step.unwrap_or(rest.len())])?;
+            }
+            self.length += step.unwrap_or(rest.len());
+            if self.length > self.limit {
+                let message = format!("a text or number is longer than {} bytes", self.limit);
+                return Err(refuse(&self.watch, Problem::at_line(self.line, message)));
+            }
+            let Some(step) = step else { return Ok(()) };
+            at += step;
+            match bytes[at] {
+                b'\n' => self.line += 1,
+                b'\\' => self.is_escaped = true,
+                _ => self.is_string = !self.is_string,
+            }
+            if bytes[at] != b'\\' {
+                self.length = 0;
+            }
+            at += 1;
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for JsonGuard<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(out)?;
+        self.examine(&out[..read])?;
+        Ok(read)
+    }
+}

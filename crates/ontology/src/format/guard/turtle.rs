@@ -1,0 +1,254 @@
+//! Guards the Turtle and `TriG` parsers, which keep every open bracket and every prefix.
+
+use std::io::{self, Read};
+
+use super::{SharedWatch, refuse};
+use crate::format::Limits;
+use crate::format::report::Problem;
+
+/// Prefix declarations in one file: the parser keeps them all.
+const MAX_PREFIXES: u64 = 100_000;
+const MAX_PREFIX_BYTES: usize = 16 << 20;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Within {
+    Code,
+    /// After a backslash outside strings.
+    Escape,
+    Comment,
+    Iri,
+    /// After one or two quotes at the start of a string.
+    Opening(u8, u8),
+    /// In a string that ends at as many quotes; those seen so far.
+    Text {
+        quote: u8,
+        length: u8,
+        seen: u8,
+    },
+    /// After a backslash in a string.
+    TextEscape {
+        quote: u8,
+        length: u8,
+    },
+}
+
+/// Passes a Turtle file on.
+pub(crate) struct TurtleGuard<R> {
+    inner: R,
+    max_depth: usize,
+    watch: SharedWatch,
+    within: Within,
+    depth: usize,
+    prefixes: u64,
+    /// Whether the next IRI is that of a prefix, and the bytes of all such IRIs.
+    declares_prefix: bool,
+    prefix_bytes: usize,
+    /// The current word in lower case, as far as it can be `@prefix`.
+    word: [u8; 8],
+    word_length: usize,
+    line: u64,
+}
+
+impl<R: Read> TurtleGuard<R> {
+    pub(crate) fn new(inner: R, limits: &Limits, watch: SharedWatch) -> Self {
+        Self {
+            inner,
+            max_depth: limits.max_depth,
+            watch,
+            within: Within::Code,
+            depth: 0,
+            prefixes: 0,
+            declares_prefix: false,
+            prefix_bytes: 0,
+            word: [0; 8],
+            word_length: 0,
+            line: 1,
+        }
+    }
+
+    fn examine(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut at = 0;
+        while at < bytes.len() {
+            // Most bytes are within IRIs, strings and comments, where few bytes matter.
+            let skipped = match self.within {
+                Within::Comment => memchr::memchr2(b'\n', b'\r', &bytes[at..]),
+                Within::Iri => memchr::memchr2(b'>', b'\n', &bytes[at..]),
+                Within::Text { quote, seen: 0, .. } => {
+                    memchr::memchr3(quote, b'\\', b'\n', &bytes[at..])
+                }
+                _ => Some(0),
+            };
+            if self.within == Within::Iri && self.declares_prefix {
+                self.prefix_bytes += skipped.unwrap_or(bytes.len() - at);
+                self.check_prefixes()?;
+                self.declares_prefix = skipped.is_none();
+            }
+            let Some(skipped) = skipped else {
+                return Ok(());
+            };
+            at += skipped;
+            self.step(bytes[at])?;
+            at += 1;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, byte: u8) -> io::Result<()> {
+        self.line += u64::from(byte == b'\n');
+        self.within = match self.within {
+            Within::Code => return self.code(byte),
+            Within::Escape => Within::Code,
+            Within::Comment if matches!(byte, b'\n' | b'\r') => Within::Code,
+            Within::Iri if matches!(byte, b'>' | b'\n') => Within::Code,
+            Within::Opening(quote, 1) if byte == quote => Within::Opening(quote, 2),
+            Within::Opening(quote, 2) if byte == quote => Within::Text {
+                quote,
+                length: 3,
+                seen: 0,
+            },
+            Within::Opening(_, 2) => {
+                // An empty string, and this byte comes after it.
+                self.within = Within::Code;
+                return self.code(byte);
+            }
+            Within::Opening(quote, _) => string(quote, 1, 0, byte),
+            Within::Text {
+                quote,
+                length,
+                seen,
+            } => string(quote, length, seen, byte),
+            Within::TextEscape { quote, length } => Within::Text {
+                quote,
+                length,
+                seen: 0,
+            },
+            unchanged @ (Within::Comment | Within::Iri) => unchanged,
+        };
+        Ok(())
+    }
+
+    fn code(&mut self, byte: u8) -> io::Result<()> {
+        match byte {
+            b'[' | b'(' | b'{' => {
+                self.depth += 1;
+                if self.depth > self.max_depth {
+                    return Err(self.refuse(format!(
+                        "brackets are nested more than {} deep",
+                        self.max_depth
+                    )));
+                }
+            }
+            b']' | b')' | b'}' => self.depth = self.depth.saturating_sub(1),
+            b'#' => self.within = Within::Comment,
+            b'<' => self.within = Within::Iri,
+            b'\\' => self.within = Within::Escape,
+            b'"' | b'\'' => self.within = Within::Opening(byte, 1),
+            _ => (),
+        }
+        if byte.is_ascii_alphabetic() || byte == b'@' {
+            if let Some(letter) = self.word.get_mut(self.word_length) {
+                *letter = byte.to_ascii_lowercase();
+            }
+            self.word_length = (self.word_length + 1).min(9);
+            return Ok(());
+        }
+        let length = std::mem::take(&mut self.word_length);
+        let word = self.word.get(..length).unwrap_or_default();
+        if word == b"@prefix" || word == b"prefix" {
+            self.prefixes += 1;
+            self.declares_prefix = true;
+            self.check_prefixes()?;
+        }
+        Ok(())
+    }
+
+    fn check_prefixes(&self) -> io::Result<()> {
+        if self.prefixes > MAX_PREFIXES || self.prefix_bytes > MAX_PREFIX_BYTES {
+            return Err(self.refuse("the file declares too many prefixes".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, message: String) -> io::Error {
+        refuse(&self.watch, Problem::at_line(self.line, message))
+    }
+}
+
+fn string(quote: u8, length: u8, seen: u8, byte: u8) -> Within {
+    match byte {
+        b'\\' => Within::TextEscape { quote, length },
+        // A short string ends with its line at the latest: the parser reports it.
+        b'\n' if length == 1 => Within::Code,
+        _ if byte == quote && seen + 1 == length => Within::Code,
+        _ if byte == quote => Within::Text {
+            quote,
+            length,
+            seen: seen + 1,
+        },
+        _ => Within::Text {
+            quote,
+            length,
+            seen: 0,
+        },
+    }
+}
+
+impl<R: Read> Read for TurtleGuard<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(out)?;
+        self.examine(&out[..read])?;
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+
+    fn depth_after(text: &str) -> (usize, u64) {
+        let mut guard =
+            TurtleGuard::new(text.as_bytes(), &Limits::default(), SharedWatch::default());
+        io::copy(&mut guard, &mut io::sink()).unwrap();
+        (guard.depth, guard.prefixes)
+    }
+
+    #[test]
+    fn brackets_count_outside_strings_iris_and_comments() {
+        for (text, depth) in [
+            ("[ ( {", 3),
+            ("[] () a", 0),
+            ("\"[\" '(' <[> # [\n[", 1),
+            ("\"\"\" \" \"\" [ \"\"\" [", 1),
+            ("''' \\''' [ ''' [", 1),
+            ("\"\"[", 1),
+            ("\"\\\"[\"", 0),
+            ("a:b\\([", 1),
+        ] {
+            assert_eq!(depth_after(text).0, depth, "{text}");
+        }
+    }
+
+    #[test]
+    fn prefixes_count() {
+        let text = "@prefix a: <b> .\nPREFIX c: <d>\n\"x\"@prefix-x . a:prefix a:b \"@prefix\" .";
+        assert_eq!(depth_after(text).1, 4);
+    }
+
+    #[test]
+    fn depth_and_prefixes_are_limited() {
+        let long_prefix = format!("@prefix a: <{}> .\n", "b".repeat(1 << 20));
+        for text in [
+            "[".repeat(5000),
+            "@prefix a: <b> .\n".repeat(100_001),
+            long_prefix.repeat(17),
+        ] {
+            let watch = SharedWatch::default();
+            let limits = Limits::default();
+            let mut guard = TurtleGuard::new(text.as_bytes(), &limits, Rc::clone(&watch));
+            assert!(io::copy(&mut guard, &mut io::sink()).is_err());
+            assert!(watch.borrow().failure.is_some());
+        }
+    }
+}

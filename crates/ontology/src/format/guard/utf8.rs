@@ -1,0 +1,54 @@
+//! Checks that a stream is UTF-8, wherever it is cut into pieces.
+
+/// The bytes of a character whose rest has not come yet.
+#[derive(Debug, Default)]
+pub(crate) struct Utf8Check {
+    pending: Vec<u8>,
+}
+
+impl Utf8Check {
+    /// False if the stream is no UTF-8, whatever follows.
+    pub(crate) fn pass(&mut self, mut bytes: &[u8]) -> bool {
+        while let (false, Some((&first, rest))) = (self.pending.is_empty(), bytes.split_first()) {
+            self.pending.push(first);
+            bytes = rest;
+            match std::str::from_utf8(&self.pending) {
+                Ok(_) => self.pending.clear(),
+                Err(error) if error.error_len().is_some() => return false,
+                Err(_) => (),
+            }
+        }
+        match std::str::from_utf8(bytes) {
+            Ok(_) => true,
+            Err(error) if error.error_len().is_some() => false,
+            Err(error) => {
+                self.pending
+                    .extend_from_slice(&bytes[error.valid_up_to()..]);
+                true
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn pieces_are_judged_as_the_whole(
+            text in "\\PC{0,20}",
+            noise in proptest::collection::vec(any::<u8>(), 0..3),
+            step in 1usize..5,
+        ) {
+            let mut bytes = text.into_bytes();
+            bytes.extend(noise);
+            let mut check = Utf8Check::default();
+            let is_valid = bytes.chunks(step).all(|piece| check.pass(piece));
+            let is_whole = is_valid && check.pending.is_empty();
+            prop_assert_eq!(is_whole, std::str::from_utf8(&bytes).is_ok());
+        }
+    }
+}

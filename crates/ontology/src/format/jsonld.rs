@@ -1,0 +1,232 @@
+//! JSON-LD. A context may come after what it explains, so the parser keeps what it cannot explain
+//! yet, at up to seventy times its size: small files are read this way. Larger ones are streamed,
+//! which needs the keys in order (`@context`, `@type`, and `@graph` last); without it they are
+//! refused with a sentence that says so.
+
+use std::io::{self, Cursor, Read};
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use oxjsonld::{
+    JsonLdErrorCode, JsonLdLoadDocumentOptions, JsonLdParseError, JsonLdParser, JsonLdProfile,
+    JsonLdRemoteDocument, JsonLdSyntaxError,
+};
+use oxrdf::Quad;
+
+use super::guard::json::JsonGuard;
+use super::guard::{SharedWatch, take_failure};
+use super::report::Problem;
+use super::statements::{OnStatement, Problems, shorten, with_base};
+use super::{ContextLoader, Options, detect};
+
+/// Deepest nesting of objects and arrays; contexts are processed recursively.
+pub(crate) const MAX_DEPTH: usize = 256;
+
+pub(crate) fn read(
+    mut reader: impl Read,
+    options: &Options,
+    problems: &mut Problems,
+    on_statement: &mut OnStatement<'_>,
+) -> io::Result<()> {
+    let limit = options.limits.max_unstreamed_bytes;
+    let mut bytes = Vec::new();
+    reader
+        .by_ref()
+        .take(limit.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    let contexts = Contexts {
+        not_loaded: Arc::default(),
+        options,
+    };
+    let not_loaded = Arc::clone(&contexts.not_loaded);
+    let mut reading = Reading {
+        not_loaded: &not_loaded,
+        problems,
+        on_statement,
+        limit,
+    };
+    let ended = if bytes.len() as u64 > limit {
+        reading.stream(Cursor::new(bytes).chain(reader), &contexts)
+    } else {
+        reading.keep(&bytes, &contexts);
+        Ok(())
+    };
+    let mut urls = std::mem::take(&mut *lock(&not_loaded));
+    urls.dedup();
+    for url in &urls {
+        let message = format!("the remote context {} is not loaded", shorten(url));
+        problems.warning(Problem::of_file(message));
+    }
+    problems.contexts_not_loaded = urls;
+    ended
+}
+
+fn lock(list: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where remote contexts come from, and those that were not available.
+struct Contexts<'a> {
+    not_loaded: Arc<Mutex<Vec<String>>>,
+    options: &'a Options,
+}
+
+type Loaded = Result<JsonLdRemoteDocument, Box<dyn std::error::Error + Send + Sync>>;
+
+impl Contexts<'_> {
+    /// The function that the parser asks for remote contexts.
+    fn callback(
+        &self,
+    ) -> impl Fn(&str, &JsonLdLoadDocumentOptions) -> Loaded
+    + Send
+    + Sync
+    + UnwindSafe
+    + RefUnwindSafe
+    + 'static {
+        let missed = AssertUnwindSafe(Arc::clone(&self.not_loaded));
+        let loader = AssertUnwindSafe(self.options.contexts.clone());
+        let max_bytes = self.options.limits.max_unstreamed_bytes;
+        move |url, _| match load(loader.as_ref(), url, max_bytes) {
+            Ok(document) => Ok(JsonLdRemoteDocument {
+                document,
+                document_url: url.to_owned(),
+            }),
+            Err(reason) => {
+                lock(&missed).push(url.to_owned());
+                Err(reason.into())
+            }
+        }
+    }
+}
+
+/// A remote context, if there is a loader and what it loads is within the limits.
+fn load(
+    loader: Option<&Arc<dyn ContextLoader>>,
+    url: &str,
+    max_bytes: u64,
+) -> Result<Vec<u8>, String> {
+    let Some(loader) = loader else {
+        return Err("remote contexts are not loaded".to_owned());
+    };
+    let document = loader.load(url)?;
+    if document.len() as u64 > max_bytes {
+        return Err("the context is too large".to_owned());
+    }
+    if detect::json_depth(&document) > MAX_DEPTH {
+        return Err("the context is nested too deep".to_owned());
+    }
+    Ok(document)
+}
+
+struct Reading<'a, 'b> {
+    not_loaded: &'a Mutex<Vec<String>>,
+    problems: &'a mut Problems,
+    on_statement: &'a mut OnStatement<'b>,
+    limit: u64,
+}
+
+impl Reading<'_, '_> {
+    /// Reads a file that is in memory, whatever the order of its keys.
+    fn keep(&mut self, bytes: &[u8], contexts: &Contexts<'_>) {
+        if let Some(problem) = fault(bytes) {
+            self.problems.error(problem);
+            return;
+        }
+        let parser = with_base(
+            JsonLdParser::new(),
+            contexts.options,
+            JsonLdParser::with_base_iri,
+        );
+        let mut statements = parser
+            .for_slice(bytes)
+            .with_load_document_callback(contexts.callback());
+        let _ = statements.try_for_each(|statement| self.take(statement));
+    }
+
+    fn stream(&mut self, reader: impl Read, contexts: &Contexts<'_>) -> io::Result<()> {
+        let options = contexts.options;
+        let watch = SharedWatch::default();
+        let guard =
+            JsonGuard::new(reader, &options.limits, Rc::clone(&watch)).with_depth(MAX_DEPTH);
+        let parser = JsonLdParser::new().with_profile(JsonLdProfile::Streaming);
+        let parser = with_base(parser, options, JsonLdParser::with_base_iri);
+        let statements = parser
+            .for_reader(guard)
+            .with_load_document_callback(contexts.callback());
+        for statement in statements {
+            let taken = match statement {
+                Ok(quad) => self.take(Ok(quad)),
+                Err(JsonLdParseError::Syntax(error)) => self.take(Err(error)),
+                Err(JsonLdParseError::Io(error)) => {
+                    let problem = take_failure(&watch).ok_or(error)?;
+                    self.problems.error(problem);
+                    ControlFlow::Break(())
+                }
+            };
+            if taken.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, statement: Result<Quad, JsonLdSyntaxError>) -> ControlFlow<()> {
+        let error = match statement {
+            Ok(quad) => {
+                return match (self.on_statement)(quad) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(stop) => {
+                        self.problems.stop(stop);
+                        ControlFlow::Break(())
+                    }
+                };
+            }
+            Err(error) => error,
+        };
+        // What follows a context that is not available cannot be judged.
+        if !lock(self.not_loaded).is_empty() {
+            return ControlFlow::Break(());
+        }
+        if matches!(
+            error.code(),
+            Some(JsonLdErrorCode::InvalidStreamingKeyOrder)
+        ) {
+            self.problems.error(Problem::of_file(format!(
+                "the file is larger than {} MiB, so it has to be streamed, and its keys are not \
+                 in the order for that: {}",
+                self.limit >> 20,
+                shorten(&error.to_string())
+            )));
+            return ControlFlow::Break(());
+        }
+        let start = error.location().map(|location| location.start);
+        self.problems.error(Problem {
+            line: start.map(|start| start.line + 1),
+            column: start.map(|start| start.column + 1),
+            message: shorten(&error.to_string()),
+        });
+        if self.problems.is_full() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}
+
+/// What is wrong with the file as JSON.
+fn fault(bytes: &[u8]) -> Option<Problem> {
+    let depth = detect::json_depth(bytes);
+    if depth > MAX_DEPTH {
+        let message = format!("objects and arrays are nested {depth} deep, more than {MAX_DEPTH}");
+        return Some(Problem::of_file(message));
+    }
+    serde_json::from_slice::<serde::de::IgnoredAny>(bytes)
+        .err()
+        .map(|error| Problem {
+            line: Some(error.line() as u64),
+            column: Some(error.column() as u64),
+            message: format!("this is not JSON: {}", shorten(&error.to_string())),
+        })
+}

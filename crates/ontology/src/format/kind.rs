@@ -1,0 +1,170 @@
+//! The formats that ontology files come in, by name, media type and file extension.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A format of ontology files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// RDF/XML.
+    RdfXml,
+    /// OWL/XML: recognised, not parsed.
+    OwlXml,
+    /// Turtle.
+    Turtle,
+    /// N-Triples.
+    NTriples,
+    /// N-Quads.
+    NQuads,
+    /// `TriG`.
+    TriG,
+    /// JSON-LD.
+    JsonLd,
+    /// OBO 1.2 and 1.4.
+    Obo,
+    /// OBO Graph JSON.
+    OboGraph,
+    /// OWL functional syntax: recognised, not parsed.
+    OwlFunctional,
+    /// OWL Manchester syntax: recognised, not parsed.
+    OwlManchester,
+}
+
+impl Format {
+    /// Every format, in the order of the enum.
+    pub const ALL: [Self; 11] = [
+        Self::RdfXml,
+        Self::OwlXml,
+        Self::Turtle,
+        Self::NTriples,
+        Self::NQuads,
+        Self::TriG,
+        Self::JsonLd,
+        Self::Obo,
+        Self::OboGraph,
+        Self::OwlFunctional,
+        Self::OwlManchester,
+    ];
+
+    /// The format's name for people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RdfXml => "RDF/XML",
+            Self::OwlXml => "OWL/XML",
+            Self::Turtle => "Turtle",
+            Self::NTriples => "N-Triples",
+            Self::NQuads => "N-Quads",
+            Self::TriG => "TriG",
+            Self::JsonLd => "JSON-LD",
+            Self::Obo => "OBO",
+            Self::OboGraph => "OBO Graph JSON",
+            Self::OwlFunctional => "OWL functional syntax",
+            Self::OwlManchester => "OWL Manchester syntax",
+        }
+    }
+
+    /// Whether the format is a serialisation of RDF statements that can be read here.
+    #[must_use]
+    pub fn is_rdf(self) -> bool {
+        matches!(
+            self,
+            Self::RdfXml | Self::Turtle | Self::NTriples | Self::NQuads | Self::TriG | Self::JsonLd
+        )
+    }
+
+    /// Whether files of the format can be read, and not only recognised.
+    #[must_use]
+    pub fn is_parsed(self) -> bool {
+        self.is_rdf() || matches!(self, Self::Obo | Self::OboGraph)
+    }
+
+    /// The format that a media type states, without regard to parameters. Types that say little
+    /// (`text/plain`, `application/xml`, `application/json`) state none.
+    #[must_use]
+    pub fn from_media_type(media_type: &str) -> Option<Self> {
+        let essence = media_type.split(';').next()?.trim().to_ascii_lowercase();
+        Some(match essence.as_str() {
+            "application/rdf+xml" => Self::RdfXml,
+            "application/owl+xml" => Self::OwlXml,
+            "text/turtle"
+            | "application/x-turtle"
+            | "application/turtle"
+            | "text/n3"
+            | "text/rdf+n3" => Self::Turtle,
+            "application/n-triples" | "text/x-nt" => Self::NTriples,
+            "application/n-quads" | "text/x-nquads" => Self::NQuads,
+            "application/trig" | "application/x-trig" => Self::TriG,
+            "application/ld+json" => Self::JsonLd,
+            "text/obo" | "application/obo" | "application/x-obo" => Self::Obo,
+            "text/owl-functional" => Self::OwlFunctional,
+            "text/owl-manchester" => Self::OwlManchester,
+            _ => return None,
+        })
+    }
+
+    /// The format that a file name's extension suggests. `.owl`, `.xml` and `.json` hold several
+    /// formats and suggest none.
+    #[must_use]
+    pub fn from_file_name(name: &str) -> Option<Self> {
+        let (_, extension) = name.rsplit_once('.')?;
+        Some(match extension.to_ascii_lowercase().as_str() {
+            "rdf" => Self::RdfXml,
+            "owx" => Self::OwlXml,
+            "ttl" | "n3" => Self::Turtle,
+            "nt" | "ntriples" => Self::NTriples,
+            "nq" | "nquads" => Self::NQuads,
+            "trig" => Self::TriG,
+            "jsonld" => Self::JsonLd,
+            "obo" => Self::Obo,
+            "ofn" | "fss" => Self::OwlFunctional,
+            "omn" => Self::OwlManchester,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How the bytes of a file are packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Packing {
+    /// A gzip stream, also of several members.
+    Gzip,
+    /// A zip archive.
+    Zip,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_types_and_extensions_name_formats() {
+        for (media_type, format) in [
+            ("application/rdf+xml", Some(Format::RdfXml)),
+            ("Text/Turtle; charset=utf-8", Some(Format::Turtle)),
+            ("application/ld+json;profile=x", Some(Format::JsonLd)),
+            ("text/plain", None),
+            ("application/json", None),
+            ("", None),
+        ] {
+            assert_eq!(Format::from_media_type(media_type), format, "{media_type}");
+        }
+        for (name, format) in [
+            ("go.obo", Some(Format::Obo)),
+            ("a/b/Brick.TTL", Some(Format::Turtle)),
+            ("chebi.owl", None),
+            ("noextension", None),
+        ] {
+            assert_eq!(Format::from_file_name(name), format, "{name}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The normalised form of an RDF file: its statements as sorted canonical N-Triples, each once.
+//!
+//! Lines are sorted by their bytes, outside memory where a file is large, and the file appears
+//! under its name when it is complete. Blank nodes are named `b0`, `b1` and so on in the order in
+//! which the file mentions them: the same file always gives the same bytes, but two
+//! serialisations of one graph may differ in lines with blank nodes.
+
+use std::collections::HashMap;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::canonical::{BlankLabels, hex, write_line};
+use super::report::Problem;
+use super::sort::LineSorter;
+use super::statement::Statement;
+use super::statements::{Problems, Stop, read_counted};
+use super::{Format, Options};
+
+/// Memory that lines take before they are written to temporary files.
+const SORT_MEMORY_BYTES: usize = 48 << 20;
+/// Blank nodes that can be told apart.
+const MAX_BLANK_NODES: usize = 4_000_000;
+
+/// A normalised file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Normalized {
+    /// Distinct statements, one per line.
+    pub statements: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// SHA-256 of the file, 64 hexadecimal digits.
+    pub sha256: String,
+    /// Whether lines are those of N-Quads, because statements are in named graphs.
+    pub has_named_graphs: bool,
+    /// Statements with a blank node.
+    pub statements_with_blank_nodes: u64,
+}
+
+/// Why there is no normalised form.
+#[derive(Debug, thiserror::Error)]
+pub enum NormalizeError {
+    /// The format holds no RDF statements.
+    #[error("{0} has no normalised form: only RDF formats have one")]
+    NotRdf(Format),
+    /// The file is invalid; the first error.
+    #[error("the file cannot be normalised: {0}")]
+    Invalid(Problem),
+    /// The file could not be read, or the normalised form not written.
+    #[error("cannot read the file or write its normalised form: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Writes the normalised form of a file to `target`, which is replaced in one step.
+///
+/// Temporary files lie in the directory of `target`. Memory does not grow with the file, except
+/// for about 40 bytes per blank node.
+///
+/// # Errors
+/// If the format is not one of RDF's, the file has an error, or a file operation fails. Then
+/// `target` is as it was.
+pub fn normalize(
+    reader: impl Read,
+    format: Format,
+    options: &Options,
+    target: &Path,
+) -> Result<Normalized, NormalizeError> {
+    if !format.is_rdf() {
+        return Err(NormalizeError::NotRdf(format));
+    }
+    let directory = match target.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let mut sorter = LineSorter::new(directory, SORT_MEMORY_BYTES);
+    let mut result = Normalized {
+        statements: 0,
+        bytes: 0,
+        sha256: String::new(),
+        has_named_graphs: false,
+        statements_with_blank_nodes: 0,
+    };
+    collect(reader, format, options, &mut sorter, &mut result)?;
+    write_sorted(sorter, directory, target, &mut result)?;
+    Ok(result)
+}
+
+fn collect(
+    reader: impl Read,
+    format: Format,
+    options: &Options,
+    sorter: &mut LineSorter,
+    result: &mut Normalized,
+) -> Result<(), NormalizeError> {
+    let mut problems = Problems::new(&options.limits);
+    let mut labels = Numbered::default();
+    let mut line = Vec::new();
+    let mut failure = None;
+    let mut expanded = 0_u64;
+    let count = Arc::new(AtomicU64::new(0));
+    read_counted(
+        reader,
+        format,
+        options,
+        &count,
+        &mut problems,
+        &mut |quad| {
+            result.has_named_graphs |= !quad.graph_name.is_default_graph();
+            line.clear();
+            write_line(&quad, &mut labels, &mut line);
+            expanded += line.len() as u64;
+            if labels.numbers.len() > MAX_BLANK_NODES {
+                return Err(Stop::Refused(Problem::of_file(format!(
+                    "the file has more than {MAX_BLANK_NODES} blank nodes"
+                ))));
+            }
+            if expanded
+                > options
+                    .limits
+                    .expansion_allowed(count.load(Ordering::Relaxed))
+            {
+                return Err(Stop::Refused(Problem::of_file(
+                    "the statements expand to too much text",
+                )));
+            }
+            result.statements_with_blank_nodes += u64::from(Statement::of(&quad).has_blank_node());
+            sorter.push(&line).map_err(|error| {
+                failure = Some(error);
+                Stop::Done
+            })
+        },
+    )?;
+    if let Some(error) = failure {
+        return Err(error.into());
+    }
+    if let Some(url) = problems.contexts_not_loaded.first() {
+        let message = format!("the remote context {url} is not loaded");
+        return Err(NormalizeError::Invalid(Problem::of_file(message)));
+    }
+    match problems.errors.into_iter().next() {
+        Some(problem) => Err(NormalizeError::Invalid(problem)),
+        None => Ok(()),
+    }
+}
+
+fn write_sorted(
+    sorter: LineSorter,
+    directory: &Path,
+    target: &Path,
+    result: &mut Normalized,
+) -> Result<(), NormalizeError> {
+    let file = tempfile::NamedTempFile::new_in(directory)?;
+    let mut writer = BufWriter::with_capacity(256 << 10, file);
+    let mut digest = Sha256::new();
+    sorter.finish(&mut |line| {
+        result.statements += 1;
+        result.bytes += line.len() as u64 + 1;
+        digest.update(line);
+        digest.update(b"\n");
+        writer.write_all(line)?;
+        writer.write_all(b"\n")
+    })?;
+    let file = writer
+        .into_inner()
+        .map_err(io::IntoInnerError::into_error)?;
+    file.as_file().sync_all()?;
+    file.persist(target).map_err(|error| error.error)?;
+    result.sha256 = hex(&digest.finalize());
+    Ok(())
+}
+
+/// Numbers blank nodes in the order in which they come. Labels are told apart by a hash.
+#[derive(Default)]
+struct Numbered {
+    numbers: HashMap<u64, u32>,
+}
+
+impl BlankLabels for Numbered {
+    fn write_label(&mut self, label: &str, line: &mut Vec<u8>) {
+        let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
+        let number = *self
+            .numbers
+            .entry(super::tally::term_key(label))
+            .or_insert(next);
+        let _ = write!(line, "_:b{number}");
+    }
+}

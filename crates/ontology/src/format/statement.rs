@@ -1,0 +1,54 @@
+//! A statement whose terms are borrowed, for what counts and compares them.
+
+use oxrdf::{GraphName, NamedOrBlankNode, Quad, Term};
+
+/// An IRI or the label of a blank node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Node<'a> {
+    Iri(&'a str),
+    Blank(&'a str),
+}
+
+/// The object of a statement; a literal by its text only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Object<'a> {
+    Node(Node<'a>),
+    Literal(&'a str),
+}
+
+/// One statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Statement<'a> {
+    pub subject: Node<'a>,
+    pub predicate: &'a str,
+    pub object: Object<'a>,
+    pub graph: Option<Node<'a>>,
+}
+
+impl<'a> Statement<'a> {
+    pub(crate) fn of(quad: &'a Quad) -> Self {
+        Self {
+            subject: match &quad.subject {
+                NamedOrBlankNode::NamedNode(node) => Node::Iri(node.as_str()),
+                NamedOrBlankNode::BlankNode(node) => Node::Blank(node.as_str()),
+            },
+            predicate: quad.predicate.as_str(),
+            object: match &quad.object {
+                Term::NamedNode(node) => Object::Node(Node::Iri(node.as_str())),
+                Term::BlankNode(node) => Object::Node(Node::Blank(node.as_str())),
+                Term::Literal(literal) => Object::Literal(literal.value()),
+            },
+            graph: match &quad.graph_name {
+                GraphName::DefaultGraph => None,
+                GraphName::NamedNode(node) => Some(Node::Iri(node.as_str())),
+                GraphName::BlankNode(node) => Some(Node::Blank(node.as_str())),
+            },
+        }
+    }
+
+    pub(crate) fn has_blank_node(&self) -> bool {
+        matches!(self.subject, Node::Blank(_))
+            || matches!(self.object, Object::Node(Node::Blank(_)))
+            || matches!(self.graph, Some(Node::Blank(_)))
+    }
+}

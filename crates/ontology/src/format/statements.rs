@@ -1,0 +1,282 @@
+//! Reads the statements of an RDF file one by one, whatever its syntax.
+
+use std::io::{self, Read};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use oxrdf::{GraphName, Quad};
+use oxrdfxml::{RdfXmlParseError, RdfXmlParser};
+use oxttl::{NQuadsParser, NTriplesParser, TriGParser, TurtleParseError, TurtleParser};
+
+use super::guard::turtle::TurtleGuard;
+use super::guard::xml::XmlGuard;
+use super::guard::{Counted, SharedWatch};
+use super::report::Problem;
+use super::{Format, Limits, Options, jsonld};
+
+/// Errors and warnings of one file, as many as are listed.
+#[derive(Debug, Default)]
+pub(crate) struct Problems {
+    pub errors: Vec<Problem>,
+    pub error_count: u64,
+    pub warnings: Vec<Problem>,
+    pub contexts_not_loaded: Vec<String>,
+    limit: usize,
+}
+
+impl Problems {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            limit: limits.max_problems.max(1),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn error(&mut self, problem: Problem) {
+        self.error_count += 1;
+        if self.errors.len() < self.limit {
+            self.errors.push(problem);
+        }
+    }
+
+    pub(crate) fn stop(&mut self, stop: Stop) {
+        match stop {
+            Stop::Refused(problem) => self.error(problem),
+            Stop::Done => (),
+        }
+    }
+
+    pub(crate) fn warning(&mut self, problem: Problem) {
+        if self.warnings.len() < self.limit {
+            self.warnings.push(problem);
+        }
+    }
+
+    /// Whether so many errors are listed that reading on is of no use.
+    pub(crate) fn is_full(&self) -> bool {
+        self.errors.len() >= self.limit
+    }
+}
+
+/// The end of a reading by the receiver of the statements.
+pub(crate) enum Stop {
+    /// The file is refused.
+    Refused(Problem),
+    /// Reading on is of no use, for a reason that is recorded elsewhere.
+    Done,
+}
+
+/// What is done with each statement.
+pub(crate) type OnStatement<'a> = dyn FnMut(Quad) -> Result<(), Stop> + 'a;
+
+/// Reads all statements. Faults of the file go to `problems`.
+///
+/// # Errors
+/// What the reader reports: the file could not be read, which says nothing about its content.
+pub(crate) fn read_statements(
+    reader: impl Read,
+    format: Format,
+    options: &Options,
+    problems: &mut Problems,
+    on_statement: &mut OnStatement<'_>,
+) -> io::Result<u64> {
+    let count = Arc::new(AtomicU64::new(0));
+    read_counted(reader, format, options, &count, problems, on_statement)?;
+    Ok(count.load(Ordering::Relaxed))
+}
+
+/// As [`read_statements`], with a count of bytes that others can watch.
+pub(crate) fn read_counted(
+    reader: impl Read,
+    format: Format,
+    options: &Options,
+    count: &Arc<AtomicU64>,
+    problems: &mut Problems,
+    on_statement: &mut OnStatement<'_>,
+) -> io::Result<()> {
+    let counted = Counted::new(reader, Arc::clone(count), options.limits.max_bytes);
+    let too_large = Arc::clone(&counted.exceeded);
+    let watch = SharedWatch::default();
+    let mut run = Run {
+        problems,
+        on_statement,
+        watch: Rc::clone(&watch),
+    };
+    let ended = match format {
+        Format::RdfXml => run.rdf_xml(counted, options),
+        Format::Turtle => {
+            let parser = with_base(TurtleParser::new(), options, TurtleParser::with_base_iri);
+            let guard = TurtleGuard::new(counted, &options.limits, watch);
+            run.turtle(parser.for_reader(guard).map(|t| t.map(in_default_graph)))
+        }
+        Format::TriG => {
+            let parser = with_base(TriGParser::new(), options, TriGParser::with_base_iri);
+            let guard = TurtleGuard::new(counted, &options.limits, watch);
+            run.turtle(parser.for_reader(guard))
+        }
+        Format::NTriples => run.turtle(
+            NTriplesParser::new()
+                .for_reader(counted)
+                .map(|t| t.map(in_default_graph)),
+        ),
+        Format::NQuads => run.turtle(NQuadsParser::new().for_reader(counted)),
+        Format::JsonLd => jsonld::read(counted, options, run.problems, run.on_statement),
+        other => {
+            run.problems
+                .error(Problem::of_file(format!("{other} has no RDF statements")));
+            Ok(())
+        }
+    };
+    match ended {
+        Err(error) if too_large.load(Ordering::Relaxed) => {
+            problems.error(Problem::of_file(error.to_string()));
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+pub(crate) fn in_default_graph(triple: oxrdf::Triple) -> Quad {
+    triple.in_graph(GraphName::DefaultGraph)
+}
+
+/// A parser with the base address, unless that is no IRI.
+pub(crate) fn with_base<P: Clone, E>(
+    parser: P,
+    options: &Options,
+    set: impl Fn(P, String) -> Result<P, E>,
+) -> P {
+    match &options.base_iri {
+        Some(base) => set(parser.clone(), base.clone()).unwrap_or(parser),
+        None => parser,
+    }
+}
+
+pub(crate) fn turtle_problem(error: &oxttl::TurtleSyntaxError, lines_before: u64) -> Problem {
+    let start = error.location().start;
+    let message = shorten(error.message());
+    // A statement that is not complete when its line ends is reported at the next one.
+    let is_at_line_end = message.starts_with("line jumps") || message.ends_with("by a dot");
+    if start.column == 0 && is_at_line_end && start.line > 0 {
+        return Problem::at_line(start.line + lines_before, message);
+    }
+    Problem {
+        line: Some(start.line + 1 + lines_before),
+        column: Some(start.column + 1),
+        message,
+    }
+}
+
+/// A parser's message without the megabytes that it may quote.
+pub(crate) fn shorten(message: &str) -> String {
+    const LONGEST: usize = 400;
+    let one_line = message.split_whitespace();
+    let mut out = String::new();
+    for word in one_line {
+        if out.len() + word.len() > LONGEST {
+            out.push(' ');
+            out.extend(word.chars().take(LONGEST.saturating_sub(out.len())));
+            out.push('…');
+            return out.trim_start().to_owned();
+        }
+        out.push(' ');
+        out.push_str(word);
+    }
+    out.trim_start().to_owned()
+}
+
+struct Run<'a, 'b> {
+    problems: &'a mut Problems,
+    on_statement: &'a mut OnStatement<'b>,
+    watch: SharedWatch,
+}
+
+impl Run<'_, '_> {
+    fn turtle(
+        &mut self,
+        statements: impl Iterator<Item = Result<Quad, TurtleParseError>>,
+    ) -> io::Result<()> {
+        for statement in statements {
+            match statement {
+                Ok(quad) => {
+                    if let Err(stop) = (self.on_statement)(quad) {
+                        self.problems.stop(stop);
+                        return Ok(());
+                    }
+                }
+                Err(TurtleParseError::Syntax(error)) => {
+                    self.problems.error(turtle_problem(&error, 0));
+                    if self.problems.is_full() {
+                        return Ok(());
+                    }
+                }
+                Err(TurtleParseError::Io(error)) => {
+                    let failure = self.watch.borrow_mut().failure.take();
+                    return match failure {
+                        Some(problem) => {
+                            self.problems.error(problem);
+                            Ok(())
+                        }
+                        // The lexer reports a token that is too long this way.
+                        None if error.kind() == io::ErrorKind::OutOfMemory => {
+                            self.problems
+                                .error(Problem::of_file("a literal or name is too long"));
+                            Ok(())
+                        }
+                        None => Err(error),
+                    };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn rdf_xml(&mut self, reader: impl Read, options: &Options) -> io::Result<()> {
+        let parser = with_base(RdfXmlParser::new(), options, RdfXmlParser::with_base_iri);
+        let guard = XmlGuard::new(reader, options.limits.clone(), Rc::clone(&self.watch));
+        let mut statements = parser.for_reader(guard);
+        let mut ended = Ok(());
+        while let Some(statement) = statements.next() {
+            match statement {
+                Ok(triple) => {
+                    if let Err(stop) = (self.on_statement)(in_default_graph(triple)) {
+                        self.problems.stop(stop);
+                        break;
+                    }
+                }
+                // After an error the parser has lost its place: what it gives is not in the file.
+                Err(error) => {
+                    ended = self.rdf_xml_error(error, statements.buffer_position());
+                    break;
+                }
+            }
+        }
+        let mut watch = self.watch.borrow_mut();
+        watch
+            .warnings
+            .drain(..)
+            .for_each(|warning| self.problems.warning(warning));
+        ended
+    }
+
+    fn rdf_xml_error(&mut self, error: RdfXmlParseError, offset: u64) -> io::Result<()> {
+        let mut watch = self.watch.borrow_mut();
+        if let Some(problem) = watch.failure.take() {
+            self.problems.error(problem);
+            return Ok(());
+        }
+        match error {
+            RdfXmlParseError::Io(error) => Err(error),
+            RdfXmlParseError::Syntax(error) => {
+                let (line, column) = watch.lines.position(offset.saturating_sub(1));
+                self.problems.error(Problem {
+                    line: Some(line),
+                    column: Some(column),
+                    message: shorten(&error.to_string()),
+                });
+                Ok(())
+            }
+        }
+    }
+}

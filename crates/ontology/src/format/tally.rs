@@ -1,0 +1,165 @@
+//! Counts and hashes over statements, in parts that can be added up.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use oxrdf::Quad;
+
+use super::Limits;
+use super::canonical::{ShapeOnly, StatementHash, write_line};
+use super::header::Header;
+use super::statement::{Node, Object, Statement};
+use super::vocabulary::{OWL_DEPRECATED, RDF_TYPE, declares_term, deprecates, is_true};
+
+/// What one thread found.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub statements: u64,
+    pub with_blank_nodes: u64,
+    pub hash: StatementHash,
+    pub header: Header,
+    /// Terms that are to be told apart, for [`DistinctTerms::add`].
+    pub seen: SeenTerms,
+    line: Vec<u8>,
+}
+
+/// Hashes of IRIs.
+#[derive(Default)]
+pub(crate) struct SeenTerms {
+    pub terms: Vec<u64>,
+    pub obsolete: Vec<u64>,
+}
+
+pub(crate) fn term_key(iri: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    iri.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Tally {
+    /// Counts a statement and returns the bytes of its canonical line.
+    pub(crate) fn add(&mut self, order: u64, quad: &Quad) -> u64 {
+        self.line.clear();
+        write_line(quad, &mut ShapeOnly, &mut self.line);
+        self.hash.add_line(&self.line);
+        self.note(order, &Statement::of(quad));
+        self.line.len() as u64
+    }
+
+    /// Counts the statement of a line that is canonical, but for labels of blank nodes.
+    pub(crate) fn add_canonical(&mut self, order: u64, line: &str, statement: &Statement<'_>) {
+        if statement.has_blank_node() {
+            self.line.clear();
+            write_without_labels(line, statement, &mut self.line);
+            self.hash.add_line(&self.line);
+        } else {
+            self.hash.add_line(line.as_bytes());
+        }
+        self.note(order, statement);
+    }
+
+    fn note(&mut self, order: u64, statement: &Statement<'_>) {
+        self.statements += 1;
+        self.with_blank_nodes += u64::from(statement.has_blank_node());
+        self.header.note(order, statement);
+        self.note_term(statement);
+    }
+
+    fn note_term(&mut self, statement: &Statement<'_>) {
+        let Node::Iri(subject) = statement.subject else {
+            return;
+        };
+        match (statement.predicate, statement.object) {
+            (RDF_TYPE, Object::Node(Node::Iri(class))) if declares_term(class) => {
+                let key = term_key(subject);
+                self.seen.terms.push(key);
+                if deprecates(class) {
+                    self.seen.obsolete.push(key);
+                }
+            }
+            (OWL_DEPRECATED, Object::Literal(value)) if is_true(value) => {
+                self.seen.obsolete.push(term_key(subject));
+            }
+            _ => (),
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.statements += other.statements;
+        self.with_blank_nodes += other.with_blank_nodes;
+        self.hash.merge(other.hash);
+        self.header.merge(other.header);
+    }
+}
+
+/// Copies a canonical line with every label of a blank node left out.
+fn write_without_labels(line: &str, statement: &Statement<'_>, out: &mut Vec<u8>) {
+    let mut copied = 0;
+    let object = match statement.object {
+        Object::Node(node) => Some(node),
+        Object::Literal(_) => None,
+    };
+    for node in [Some(statement.subject), object, statement.graph]
+        .into_iter()
+        .flatten()
+    {
+        let Node::Blank(label) = node else { continue };
+        // Labels are slices of the line.
+        let start = label.as_ptr().addr() - line.as_ptr().addr();
+        out.extend_from_slice(&line.as_bytes()[copied..start]);
+        copied = start + label.len();
+    }
+    out.extend_from_slice(&line.as_bytes()[copied..]);
+}
+
+/// Terms told apart by a hash of their IRI, up to a limit.
+pub(crate) struct DistinctTerms {
+    terms: HashSet<u64>,
+    obsolete: HashSet<u64>,
+    limit: usize,
+    /// Declarations beyond the limit.
+    more_terms: u64,
+    more_obsolete: u64,
+}
+
+impl DistinctTerms {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            terms: HashSet::new(),
+            obsolete: HashSet::new(),
+            limit: limits.max_distinct_terms,
+            more_terms: 0,
+            more_obsolete: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, seen: &mut SeenTerms) {
+        for key in seen.terms.drain(..) {
+            self.more_terms += u64::from(!insert(&mut self.terms, key, self.limit));
+        }
+        for key in seen.obsolete.drain(..) {
+            self.more_obsolete += u64::from(!insert(&mut self.obsolete, key, self.limit));
+        }
+    }
+
+    pub(crate) fn terms(&self) -> u64 {
+        self.terms.len() as u64 + self.more_terms
+    }
+
+    pub(crate) fn obsolete(&self) -> u64 {
+        self.obsolete.len() as u64 + self.more_obsolete
+    }
+
+    pub(crate) fn is_exact(&self) -> bool {
+        self.more_terms == 0 && self.more_obsolete == 0
+    }
+}
+
+/// False if the key is new and there is no room for it.
+fn insert(keys: &mut HashSet<u64>, key: u64, limit: usize) -> bool {
+    if keys.len() < limit {
+        keys.insert(key);
+        return true;
+    }
+    keys.contains(&key)
+}

@@ -1,0 +1,118 @@
+//! Reads a whole file and reports what it holds and what is wrong with it.
+//!
+//! One thread parses and others hash, in bounded batches; line formats are cut into chunks that
+//! the others parse as well. The result does not depend on how the work is divided.
+
+use std::io::{self, Read};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, atomic::Ordering};
+
+use super::obo::validate_obo;
+use super::obograph::validate_obograph;
+use super::report::{ContentHash, Outcome, Problem, Report};
+use super::statements::{Problems, read_counted};
+use super::{Format, Options};
+
+mod workers;
+
+use workers::{Batch, Chunks, Findings, with_workers};
+
+/// The scheme of hashes over RDF statements.
+const RDF_SCHEME: &str = "sum-sha256-ntriples-blank-shape-1";
+
+/// Reads a file of a known format to its end.
+///
+/// Memory stays within [`Limits`](super::Limits) for every input. Formats that are only recognised
+/// give [`Outcome::NotValidated`] without reading.
+///
+/// # Errors
+/// What `reader` reports: the file could not be read. Faults of its content are in the report.
+pub fn validate(reader: impl Read, format: Format, options: &Options) -> io::Result<Report> {
+    let mut report = Report::empty(format);
+    let mut problems = Problems::new(&options.limits);
+    match format {
+        Format::Obo => validate_obo(reader, options, &mut report, &mut problems)?,
+        Format::OboGraph => validate_obograph(reader, options, &mut report, &mut problems)?,
+        _ if format.is_rdf() => validate_rdf(reader, format, options, &mut report, &mut problems)?,
+        _ => {
+            report.warnings.push(Problem::of_file(format!(
+                "{format} is recognised but not parsed here; convert the file to RDF/XML, Turtle or \
+                 OBO to have it validated"
+            )));
+            return Ok(report);
+        }
+    }
+    conclude(&mut report, problems);
+    Ok(report)
+}
+
+fn conclude(report: &mut Report, mut problems: Problems) {
+    problems
+        .errors
+        .sort_by_key(|problem| (problem.line, problem.column));
+    report.outcome = if problems.error_count > 0 {
+        Outcome::Invalid
+    } else if problems.contexts_not_loaded.is_empty() {
+        Outcome::Valid
+    } else {
+        Outcome::NotValidated
+    };
+    if report.outcome != Outcome::Valid {
+        report.content_hash = None;
+    }
+    report.errors = problems.errors;
+    report.error_count = problems.error_count;
+    report.warnings.append(&mut problems.warnings);
+    report.contexts_not_loaded = problems.contexts_not_loaded;
+}
+
+fn validate_rdf(
+    reader: impl Read,
+    format: Format,
+    options: &Options,
+    report: &mut Report,
+    problems: &mut Problems,
+) -> io::Result<()> {
+    let bytes = Arc::new(AtomicU64::new(0));
+    let findings = if matches!(format, Format::NTriples | Format::NQuads) {
+        with_workers(options, &bytes, problems, |queue, problems| {
+            Chunks::new(reader, format, options, &bytes).send_all(queue, problems)
+        })?
+    } else {
+        with_workers(options, &bytes, problems, |queue, problems| {
+            let mut batch = Batch::default();
+            read_counted(reader, format, options, &bytes, problems, &mut |quad| {
+                batch.push(quad, queue)
+            })?;
+            batch.flush(queue);
+            Ok(())
+        })?
+    };
+    report.bytes = bytes.load(Ordering::Relaxed);
+    fill(report, findings);
+    if report.statements == 0 && problems.error_count == 0 {
+        report
+            .warnings
+            .push(Problem::of_file("the file holds no statements"));
+    }
+    Ok(())
+}
+
+fn fill(report: &mut Report, findings: Findings) {
+    let Findings { tally, distinct } = findings;
+    report.statements = tally.statements;
+    report.statements_with_blank_nodes = tally.with_blank_nodes;
+    report.terms = distinct.terms();
+    report.obsolete = distinct.obsolete();
+    report.terms_exact = distinct.is_exact();
+    report.content_hash = Some(ContentHash {
+        scheme: RDF_SCHEME.to_owned(),
+        hex: tally.hash.hex(),
+    });
+    let header = tally.header.resolve();
+    report.ontology_iri = header.ontology_iri;
+    report.versions = header.versions;
+    report.imports = header.imports;
+    report.licences = header.licences;
+    report.warnings.extend(header.warnings);
+}

@@ -1,0 +1,354 @@
+//! The library: every version of every ontology, and which is the latest.
+//!
+//! ```text
+//! ROOT/hp/2026-06-20/original/hp.owl      as it was downloaded
+//!                    normalized/          sorted N-Triples, where the format allows
+//!                    validation/          what reading the file found
+//!                    manifest.json        where it came from, and what it is
+//! ROOT/hp/latest -> 2026-06-20
+//! ```
+//!
+//! A version is put together beside the others and gets its name by one rename; `latest` is
+//! switched by another. A process that is killed in between leaves `latest` as it was, and a
+//! directory that the next pull removes.
+
+mod manifest;
+mod name;
+mod prune;
+mod staged;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use docstokg_hub::files::write_whole;
+
+pub use manifest::{Artifact, Attempted, Manifest, PullStatus, SCHEMA_VERSION};
+pub use name::version_directory;
+pub use prune::{PruneMode, Pruned, prune};
+pub use staged::Staged;
+
+use crate::wanted::OntologyId;
+
+/// What directories that are not complete begin with.
+const UNFINISHED: &str = ".new-";
+/// The name of the link to the latest version.
+const LATEST: &str = "latest";
+/// The name of a version's record.
+const MANIFEST: &str = "manifest.json";
+
+/// Why the library cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LibraryError {
+    /// A file or directory cannot be read or written.
+    #[error("{path} cannot be {what}")]
+    Io {
+        /// The path.
+        path: String,
+        /// `read`, `written`, `removed`.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// A record is not one.
+    #[error("{path} is not the record of a version: {why}; pull the ontology again with --force")]
+    Manifest {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// It is not in the library.
+    #[error("{0}")]
+    Missing(String),
+}
+
+fn failed(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> LibraryError {
+    let path = path.display().to_string();
+    move |source| LibraryError::Io { path, what, source }
+}
+
+/// The library.
+#[derive(Clone, Debug)]
+pub struct Library {
+    root: PathBuf,
+}
+
+/// A version that is complete.
+#[derive(Clone, Debug)]
+pub struct StoredVersion {
+    /// The name of its directory.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its record.
+    pub manifest: Manifest,
+    /// Whether it is the latest.
+    pub is_latest: bool,
+    /// Whether it was there before it was published again.
+    pub was_there: bool,
+}
+
+impl Library {
+    /// Names a library; its directory need not be there yet.
+    #[must_use]
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// Returns its directory.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn directory(&self, id: &OntologyId) -> PathBuf {
+        self.root.join(id.as_str())
+    }
+
+    /// Lists the ontologies that have a version.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn ids(&self) -> Result<Vec<OntologyId>, LibraryError> {
+        let mut ids = Vec::new();
+        for name in names(&self.root)? {
+            if let Ok(id) = OntologyId::parse(&name)
+                && id.as_str() == name
+                && self.root.join(&name).is_dir()
+                && !self.version_names(&id)?.is_empty()
+            {
+                ids.push(id);
+            }
+        }
+        Ok(ids)
+    }
+
+    fn version_names(&self, id: &OntologyId) -> Result<Vec<String>, LibraryError> {
+        let directory = self.directory(id);
+        let is_version = |name: &String| {
+            !name.starts_with('.')
+                && name != LATEST
+                && directory.join(name).join(MANIFEST).is_file()
+        };
+        Ok(names(&directory)?.into_iter().filter(is_version).collect())
+    }
+
+    /// Lists the versions of an ontology, the one that came last first.
+    ///
+    /// # Errors
+    /// A directory or record cannot be read.
+    pub fn versions(&self, id: &OntologyId) -> Result<Vec<StoredVersion>, LibraryError> {
+        let latest = self.latest_name(id);
+        let mut versions = Vec::new();
+        for name in self.version_names(id)? {
+            let path = self.directory(id).join(&name);
+            versions.push(StoredVersion {
+                manifest: read_manifest(&path.join(MANIFEST))?,
+                is_latest: latest.as_ref() == Some(&name),
+                was_there: true,
+                name,
+                path,
+            });
+        }
+        versions.sort_by(|a, b| {
+            let key = |version: &StoredVersion| {
+                (version.manifest.downloaded_at.clone(), version.name.clone())
+            };
+            key(b).cmp(&key(a))
+        });
+        Ok(versions)
+    }
+
+    /// Returns the latest version of an ontology.
+    ///
+    /// # Errors
+    /// Its record cannot be read.
+    pub fn latest(&self, id: &OntologyId) -> Result<Option<StoredVersion>, LibraryError> {
+        let Some(name) = self.latest_name(id) else {
+            return Ok(None);
+        };
+        let path = self.directory(id).join(&name);
+        if !path.join(MANIFEST).is_file() {
+            return Ok(None);
+        }
+        Ok(Some(StoredVersion {
+            manifest: read_manifest(&path.join(MANIFEST))?,
+            is_latest: true,
+            was_there: true,
+            name,
+            path,
+        }))
+    }
+
+    fn latest_name(&self, id: &OntologyId) -> Option<String> {
+        let target = fs::read_link(self.directory(id).join(LATEST)).ok()?;
+        let name = target.to_str()?.to_owned();
+        // A link that leads elsewhere is none of ours.
+        (!name.contains('/')).then_some(name)
+    }
+
+    /// Finds a version: by the name of its directory, by the version as stated, or the latest.
+    ///
+    /// # Errors
+    /// There is none; the message says which there are.
+    pub fn find(
+        &self,
+        id: &OntologyId,
+        version: Option<&str>,
+    ) -> Result<StoredVersion, LibraryError> {
+        let missing = |text: String| LibraryError::Missing(text);
+        let mut versions = self.versions(id)?;
+        if versions.is_empty() {
+            return Err(missing(format!(
+                "{id} is not in the library at {}; get it with: ontofetch pull {id}",
+                self.root.display()
+            )));
+        }
+        let wanted = |stored: &StoredVersion| match version {
+            None | Some(LATEST) => stored.is_latest,
+            Some(version) => stored.name == version || stored.manifest.version == version,
+        };
+        if let Some(index) = versions.iter().position(wanted) {
+            return Ok(versions.swap_remove(index));
+        }
+        let all: Vec<&str> = versions
+            .iter()
+            .map(|version| version.name.as_str())
+            .collect();
+        Err(missing(format!(
+            "{id} has no version '{}'; there are {}",
+            version.unwrap_or(LATEST),
+            all.join(", ")
+        )))
+    }
+
+    /// Begins to put a version together.
+    ///
+    /// # Errors
+    /// Its directory cannot be made.
+    pub fn stage(&self, id: &OntologyId) -> Result<Staged, LibraryError> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{UNFINISHED}{}-{number}", std::process::id());
+        let path = self.directory(id).join(name);
+        Staged::make(path, id)
+    }
+
+    /// Gives a version its name and makes it the latest, in two renames. A version of the same name
+    /// and content is kept as it is; one of the same name and other content gets a name that its
+    /// checksum completes.
+    ///
+    /// # Errors
+    /// Files cannot be written.
+    pub fn publish(
+        &self,
+        mut staged: Staged,
+        manifest: &Manifest,
+    ) -> Result<StoredVersion, LibraryError> {
+        let text = manifest.to_text();
+        let record = staged.path.join(MANIFEST);
+        write_whole(&record, &text).map_err(failed(&record, "written"))?;
+        staged.sync()?;
+        let wanted = version_directory(&manifest.version);
+        let suffixed = format!("{wanted}-{:.8}", manifest.sha256);
+        for name in [wanted, suffixed] {
+            let path = self.directory(&staged.id).join(&name);
+            if path.exists() {
+                match read_manifest(&path.join(MANIFEST)) {
+                    Ok(known)
+                        if known.sha256 == manifest.sha256 && known.version == manifest.version => {
+                    }
+                    _ => continue,
+                }
+            } else {
+                fs::rename(&staged.path, &path).map_err(failed(&path, "written"))?;
+                staged.is_published = true;
+            }
+            self.point_latest_at(&staged.id, &name)?;
+            return Ok(StoredVersion {
+                manifest: read_manifest(&path.join(MANIFEST))?,
+                is_latest: true,
+                was_there: !staged.is_published,
+                name,
+                path,
+            });
+        }
+        Err(LibraryError::Missing(format!(
+            "{} has two versions of the same name and checksum and other records; remove {}",
+            staged.id,
+            self.directory(&staged.id).display()
+        )))
+    }
+
+    /// Switches `latest` by a rename.
+    fn point_latest_at(&self, id: &OntologyId, name: &str) -> Result<(), LibraryError> {
+        let directory = self.directory(id);
+        let link = directory.join(LATEST);
+        if fs::read_link(&link).is_ok_and(|target| target == Path::new(name)) {
+            return Ok(());
+        }
+        let beside = directory.join(format!("{UNFINISHED}latest-{}", std::process::id()));
+        let _ = fs::remove_file(&beside);
+        std::os::unix::fs::symlink(name, &beside).map_err(failed(&beside, "written"))?;
+        fs::rename(&beside, &link).map_err(failed(&link, "written"))?;
+        sync_directory(&directory);
+        Ok(())
+    }
+
+    /// Removes what killed processes left. Only while no other process pulls into the library.
+    ///
+    /// # Errors
+    /// A directory cannot be read.
+    pub fn remove_unfinished(&self) -> Result<(), LibraryError> {
+        for id in names(&self.root)? {
+            let directory = self.root.join(&id);
+            if id.starts_with('.') || !directory.is_dir() {
+                continue;
+            }
+            for name in names(&directory)?
+                .iter()
+                .filter(|name| name.starts_with(UNFINISHED))
+            {
+                let path = directory.join(name);
+                // What cannot be removed is in nobody's way.
+                let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
+            }
+            // An ontology without any version leaves no directory.
+            let _ = fs::remove_dir(&directory);
+        }
+        Ok(())
+    }
+}
+
+/// Makes renames durable, where the file system can.
+fn sync_directory(directory: &Path) {
+    let _ = File::open(directory).and_then(|directory| directory.sync_all());
+}
+
+/// Lists the names in a directory, sorted; none where it is not there.
+fn names(directory: &Path) -> Result<Vec<String>, LibraryError> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(directory, "read")(error)),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(failed(directory, "read"))?;
+        if let Ok(name) = entry.file_name().into_string() {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn read_manifest(path: &Path) -> Result<Manifest, LibraryError> {
+    let text = fs::read_to_string(path).map_err(failed(path, "read"))?;
+    Manifest::from_text(&text).map_err(|why| LibraryError::Manifest {
+        path: path.display().to_string(),
+        why,
+    })
+}

@@ -1,0 +1,65 @@
+//! A version that is being put together.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use super::{LibraryError, failed, names, sync_directory};
+use crate::wanted::OntologyId;
+
+/// The directories of a version.
+const PARTS: [&str; 3] = ["original", "normalized", "validation"];
+
+/// A version that is being put together. Removed again unless it is published.
+#[derive(Debug)]
+pub struct Staged {
+    pub(super) path: PathBuf,
+    pub(super) id: OntologyId,
+    pub(super) is_published: bool,
+}
+
+impl Staged {
+    /// Makes the directories of a version.
+    pub(super) fn make(path: PathBuf, id: &OntologyId) -> Result<Self, LibraryError> {
+        for part in PARTS {
+            let part = path.join(part);
+            fs::create_dir_all(&part).map_err(failed(&part, "written"))?;
+        }
+        Ok(Self {
+            path,
+            id: id.clone(),
+            is_published: false,
+        })
+    }
+
+    /// Returns the directory that the version is put together in.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes everything durable before it gets its name.
+    pub(super) fn sync(&self) -> Result<(), LibraryError> {
+        for directory in PARTS.into_iter().chain([""]) {
+            let directory = self.path.join(directory);
+            for name in names(&directory)? {
+                let file = directory.join(name);
+                if file.is_file() {
+                    let synced = File::open(&file).and_then(|file| file.sync_all());
+                    synced.map_err(failed(&file, "written"))?;
+                }
+            }
+            sync_directory(&directory);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if !self.is_published {
+            let _ = fs::remove_dir_all(&self.path);
+            // An ontology without any version leaves no directory.
+            let _ = self.path.parent().map(fs::remove_dir);
+        }
+    }
+}

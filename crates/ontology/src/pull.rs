@@ -1,0 +1,325 @@
+//! A pull: ontologies in, versions of the library out, politely and as fast as the limits allow.
+//!
+//! An ontology is an item of the bulk engine. `state` says what comes next for one: ask a source,
+//! fetch a file. `lookup` asks sources and `fetch` fetches, both through the hub, which charges the
+//! budget of the source's service and that of the host in one step. `examine` reads what came,
+//! `store` makes a version of it, `finish` records what an ontology came to. A plan is the same run
+//! in which nothing is fetched.
+
+mod checksum;
+pub mod examine;
+mod fetch;
+mod finish;
+pub mod imports;
+mod lookup;
+mod ontologies;
+mod outcome;
+mod probe;
+mod state;
+mod store;
+mod verdict;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_bulk::clock::RunClock;
+use docstokg_bulk::connectivity::{Connectivity, Reachability};
+use docstokg_bulk::directory::{Directory, DirectoryError, UnfinishedFiles};
+use docstokg_bulk::job::BoxFuture;
+use docstokg_bulk::manifest::ManifestWriter;
+use docstokg_bulk::progress::Progress;
+use docstokg_bulk::queue::{Mode, NewItem, Queue};
+use docstokg_bulk::scheduler::{Ended, Feed, Limits, RunError, RunMode, Scheduler};
+use docstokg_hub::Hub;
+use docstokg_hub::clock::{Runtime, Timestamp};
+
+pub use outcome::{Ending, Pulled};
+pub use state::{PullState, Step};
+
+use crate::config::OntologyConfig;
+use crate::library::{Library, LibraryError};
+use crate::lock::{LockEntry, LockFile};
+use crate::wanted::Wanted;
+use examine::Examiner;
+use ontologies::Ontologies;
+
+/// How a pull goes about it.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether files are fetched, or only looked up.
+    pub mode: RunMode,
+    /// Whether a plan asks servers for size and date of files.
+    pub probes: Probes,
+    /// Ontologies that have not changed since then are left as they are.
+    pub since: Option<Timestamp>,
+    /// Fetch also what seems not to have changed.
+    pub force: bool,
+    /// The most ontologies worked on at once.
+    pub workers: usize,
+    /// The longest wait for paused hosts when nothing else is left to do.
+    pub max_wait: Duration,
+}
+
+/// Whether servers are asked for size and date before a file is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probes {
+    /// With a HEAD request each.
+    Send,
+    /// Not at all.
+    Skip,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            mode: RunMode::Full,
+            probes: Probes::Skip,
+            since: None,
+            force: false,
+            workers: 32,
+            max_wait: Duration::from_secs(3_600),
+        }
+    }
+}
+
+/// What a pull is made of.
+pub struct Parts {
+    /// The hub that every request passes.
+    pub hub: Hub,
+    /// Time and background work.
+    pub runtime: Arc<dyn Runtime>,
+    /// Sources, gates and formats.
+    pub config: Arc<OntologyConfig>,
+    /// Where versions go.
+    pub library: Library,
+    /// Reads what came.
+    pub examiner: Arc<dyn Examiner>,
+    /// How to go about it.
+    pub options: Options,
+    /// The name of the run.
+    pub run_id: String,
+    /// Where it can be watched and cancelled.
+    pub progress: Arc<Progress>,
+    /// Tells whether hosts can be reached at all; with `None` that is not checked.
+    pub reachability: Option<Arc<dyn Reachability>>,
+}
+
+/// Why a pull could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum PullError {
+    /// Its working directory cannot be used.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// The library cannot be used.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    /// It could not go on.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// The working directory of a pull: one at a time in a library.
+pub struct Workplace {
+    directory: Directory,
+    path: PathBuf,
+}
+
+/// The name of the working directory in a library.
+const WORKPLACE: &str = ".ontofetch";
+
+impl Workplace {
+    /// Takes the working directory of a library. What an interrupted pull left to do is there
+    /// again; a finished one is forgotten.
+    ///
+    /// # Errors
+    /// It cannot be written, or another pull works on the library.
+    pub async fn open(library: &Library, mode: Mode) -> Result<Self, PullError> {
+        let path = library.root().join(WORKPLACE);
+        let workplace = Self::take(&path, mode).await?;
+        library.remove_unfinished()?;
+        Ok(workplace)
+    }
+
+    /// Makes a working directory that is removed afterwards, for a plan.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub async fn temporary(path: &Path, mode: Mode) -> Result<Self, PullError> {
+        Self::take(path, mode).await
+    }
+
+    async fn take(path: &Path, mode: Mode) -> Result<Self, PullError> {
+        let directory = Directory::open(path, mode, &[])?;
+        let counts = directory.queue.counts().await.map_err(RunError::from)?;
+        if counts.left() == 0 && counts.ended() > 0 {
+            // Nothing is left of the last pull: the next one begins anew.
+            directory.queue.clear().await.map_err(RunError::from)?;
+        }
+        Ok(Self {
+            directory,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Returns how many ontologies an interrupted pull left to do.
+    ///
+    /// # Errors
+    /// The queue cannot be read.
+    pub async fn left(&self) -> Result<u64, PullError> {
+        let counts = self
+            .directory
+            .queue
+            .counts()
+            .await
+            .map_err(RunError::from)?;
+        Ok(counts.left())
+    }
+
+    fn queue(&self) -> &Queue {
+        &self.directory.queue
+    }
+
+    /// Ends the work. What is unfinished is kept for the next pull unless nothing is left to do.
+    pub fn close(self, ended: Option<&Ended>) {
+        self.directory.queue.close();
+        let files = ended.map_or(UnfinishedFiles::Keep, UnfinishedFiles::after);
+        self.directory.clean_up(files);
+    }
+}
+
+/// What is asked for: ontologies, each perhaps pinned.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The ontology.
+    pub wanted: Wanted,
+    /// What a lock file pins it to.
+    pub pin: Option<LockEntry>,
+    /// How many imports away from what the user asked for.
+    pub import_depth: u32,
+}
+
+impl Asked {
+    /// Asks for an ontology that is not pinned.
+    #[must_use]
+    pub fn new(wanted: Wanted) -> Self {
+        Self {
+            wanted,
+            pin: None,
+            import_depth: 0,
+        }
+    }
+
+    /// Asks for everything that a lock file pins.
+    #[must_use]
+    pub fn of_lock(lock: &LockFile) -> Vec<Self> {
+        let asked = |entry: &LockEntry| Self {
+            wanted: Wanted::new(entry.id.clone()),
+            pin: Some(entry.clone()),
+            import_depth: 0,
+        };
+        lock.entries.iter().map(asked).collect()
+    }
+}
+
+/// A pull.
+pub struct Pull {
+    scheduler: Arc<Scheduler<Ontologies>>,
+    queue: Queue,
+}
+
+impl Pull {
+    /// Puts a pull together.
+    ///
+    /// # Errors
+    /// The queue cannot be read or written.
+    pub async fn new(parts: Parts, workplace: &Workplace) -> Result<Self, PullError> {
+        let queue = workplace.queue().clone();
+        let manifest = workplace.path.join("manifest.jsonl");
+        let manifest = ManifestWriter::begin(&manifest, &queue)
+            .await
+            .map_err(RunError::from)?;
+        let clock = RunClock::begin(Arc::clone(&parts.runtime));
+        let certain = certain_hosts(&parts.config);
+        let connectivity = Arc::new(Connectivity::new(parts.reachability.clone(), certain));
+        let scheduler = Scheduler {
+            hub: parts.hub.clone(),
+            clock: clock.clone(),
+            queue: queue.clone(),
+            manifest: manifest.clone(),
+            progress: Arc::clone(&parts.progress),
+            connectivity: Arc::clone(&connectivity),
+            limits: Limits {
+                workers: parts.options.workers,
+                max_bytes: None,
+                max_wait: parts.options.max_wait,
+            },
+            mode: parts.options.mode,
+            job: Arc::new(Ontologies::new(
+                parts,
+                clock,
+                manifest,
+                connectivity,
+                &workplace.path,
+            )),
+        };
+        Ok(Self {
+            scheduler: Arc::new(scheduler),
+            queue,
+        })
+    }
+
+    /// Works until nothing is left to do, or the run is cancelled.
+    ///
+    /// # Errors
+    /// The run cannot go on; what is left stays queued.
+    pub async fn run(&self, asked: Vec<Asked>) -> Result<Ended, PullError> {
+        let job = &self.scheduler.job;
+        let items: Vec<NewItem> = asked.into_iter().map(|asked| job.item(asked)).collect();
+        let feed = Once(Some(items).filter(|items| !items.is_empty()));
+        Ok(self.scheduler.run(Box::new(feed)).await?)
+    }
+
+    /// Returns what each ontology came to, in the order in which they were asked for; those that
+    /// an earlier process finished are among them.
+    ///
+    /// # Errors
+    /// The queue cannot be read.
+    pub async fn results(&self) -> Result<Vec<Pulled>, PullError> {
+        let found = Arc::new(parking_lot::Mutex::new(Vec::new()));
+        let side = Arc::clone(&found);
+        let read = self.queue.each_item(move |item| {
+            let record = item
+                .record
+                .as_deref()
+                .and_then(|text| serde_json::from_str(text).ok());
+            side.lock().extend(record);
+        });
+        read.await.map_err(RunError::from)?;
+        Ok(std::mem::take(&mut found.lock()))
+    }
+}
+
+/// All items at once.
+struct Once(Option<Vec<NewItem>>);
+
+impl Feed for Once {
+    fn next(&mut self) -> BoxFuture<'_, Option<Vec<NewItem>>> {
+        Box::pin(std::future::ready(self.0.take()))
+    }
+}
+
+/// Returns the hosts of services, which exist for certain.
+fn certain_hosts(config: &OntologyConfig) -> Vec<String> {
+    let mut hosts = Vec::new();
+    for name in &config.prefer_source {
+        let Some(source) = config.sources.source(name) else {
+            continue;
+        };
+        for endpoint in source.spec().endpoints {
+            let url = config.sources.base(endpoint);
+            hosts.extend(url.and_then(|url| url.host_str().map(str::to_owned)));
+        }
+    }
+    hosts
+}

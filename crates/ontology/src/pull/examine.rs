@@ -1,0 +1,62 @@
+//! Reading what came: whether it is an ontology, and what it says about itself.
+
+use std::io;
+use std::path::Path;
+
+use serde_json::Value as Json;
+
+/// What is known about a file before it is read.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// Where it came from.
+    pub url: String,
+    /// The media type that the server stated.
+    pub content_type: Option<String>,
+}
+
+/// What reading a file found.
+#[derive(Clone, Debug, Default)]
+pub struct Examined {
+    /// The name of the format.
+    pub format: Option<String>,
+    /// The version that the file states, and where it states it.
+    pub version: Option<(String, String)>,
+    /// The ontologies that it imports.
+    pub imports: Vec<String>,
+    /// The licences that it states.
+    pub licences: Vec<String>,
+    /// Statements or clauses.
+    pub statements: Option<u64>,
+    /// Terms.
+    pub terms: Option<u64>,
+    /// A hash of what it says, whatever the order.
+    pub fingerprint: Option<String>,
+    /// The SHA-256 of the normalised form.
+    pub normalized_sha256: Option<String>,
+    /// What each check found, by its name.
+    pub validation: Json,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// What a file is.
+#[derive(Clone, Debug)]
+pub enum Finding {
+    /// An ontology.
+    Ontology(Box<Examined>),
+    /// A web page, where data was asked for.
+    Page,
+    /// Something else; the text says what.
+    NotAnOntology(String),
+    /// An ontology that is damaged; the text says where.
+    Invalid(String),
+}
+
+/// Reads files. Called on a thread that may block.
+pub trait Examiner: Send + Sync {
+    /// Reads a file, and writes what it finds into `normalized/` and `validation/` below `version`.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the findings cannot be written.
+    fn examine(&self, file: &Path, about: &About, version: &Path) -> io::Result<Finding>;
+}

@@ -1,0 +1,58 @@
+//! The end of an ontology: what it came to is recorded.
+
+use docstokg_bulk::queue::{End, ManifestRow};
+use docstokg_bulk::scheduler::RunError;
+
+use super::ontologies::{ActiveOntology, Ontologies};
+use super::outcome::{Ending, Pulled};
+
+impl Ontologies {
+    /// Records what an ontology came to.
+    pub(super) async fn record_end(&self, item: ActiveOntology) -> Result<(), RunError> {
+        let (id, attempts) = (item.id, docstokg_bulk::job::State::attempts(&*item.state));
+        let failed = || {
+            let absence = item.state.failure();
+            Pulled {
+                reason: Some(absence.reason),
+                detail: Some(absence.detail),
+                attempts: item.state.tried.clone(),
+                import_depth: item.state.import_depth,
+                ..Pulled::new(item.state.wanted.id.as_str(), Ending::Failed)
+            }
+        };
+        let pulled = item.state.outcome.clone().unwrap_or_else(failed);
+        let is_good = pulled.status.is_good();
+        let reason = pulled.reason.map(crate::source::AbsenceReason::as_str);
+        let row = ManifestRow {
+            at: self.clock.runtime().wall(),
+            run_id: self.run_id.clone(),
+            item: id,
+            name: item.name.clone(),
+            classification: pulled.status.as_str().to_owned(),
+            reason,
+            detail: pulled.detail.clone(),
+            url: pulled.url.clone(),
+            path: pulled.path.clone(),
+            sha256: None,
+            bytes: pulled.content_length,
+            fingerprint: None,
+            record: serde_json::to_string(&pulled).unwrap_or_default().into(),
+        };
+        let end = if is_good {
+            End::Done(id, attempts)
+        } else {
+            End::Failed(id, attempts)
+        };
+        self.manifest
+            .record(Vec::new(), vec![row], Some(end))
+            .await?;
+        self.progress.count(|counters| {
+            counters.done += u64::from(is_good);
+            counters.failed += u64::from(!is_good);
+            if let Some(reason) = reason.filter(|_| !is_good) {
+                *counters.reasons.entry(reason).or_default() += 1;
+            }
+        });
+        Ok(())
+    }
+}

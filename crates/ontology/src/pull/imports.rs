@@ -1,0 +1,195 @@
+//! Imports: what an ontology is built on is pulled as well, each once, however they import each
+//! other.
+
+use std::collections::BTreeSet;
+
+use docstokg_bulk::digest::Fingerprint;
+use url::Url;
+
+use super::{Asked, Pulled};
+use crate::wanted::{OntologyId, Wanted};
+
+/// How far imports are followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Imports {
+    /// Not at all.
+    #[default]
+    None,
+    /// Those of the ontologies that were asked for.
+    Direct,
+    /// Those of imports, too.
+    Closure,
+}
+
+impl std::str::FromStr for Imports {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self::None),
+            "direct" => Ok(Self::Direct),
+            "closure" => Ok(Self::Closure),
+            other => Err(format!("'{other}' is not none, direct or closure")),
+        }
+    }
+}
+
+/// Follows imports, round by round.
+#[derive(Clone, Debug, Default)]
+pub struct ImportRounds {
+    how_far: Imports,
+    /// What was asked for already: ids, and addresses without scheme and fragment.
+    seen: BTreeSet<String>,
+}
+
+/// Ontologies whose imports may still be followed: a bound against lists without end.
+const MAX_IMPORTS: usize = 2_000;
+
+impl ImportRounds {
+    /// Begins with what the user asked for.
+    #[must_use]
+    pub fn new(how_far: Imports, asked: &[Asked]) -> Self {
+        let mut seen = BTreeSet::new();
+        for asked in asked {
+            seen.insert(asked.wanted.id.to_string());
+            seen.extend(asked.wanted.url.as_ref().map(address));
+        }
+        Self { how_far, seen }
+    }
+
+    /// Returns what the results of a round import and was not asked for yet; nothing at the end.
+    pub fn next(&mut self, results: &[Pulled]) -> Vec<Asked> {
+        for result in results {
+            let known = [&result.url, &result.final_url];
+            let known = known
+                .into_iter()
+                .flatten()
+                .filter_map(|url| Url::parse(url).ok());
+            self.seen.extend(known.map(|url| address(&url)));
+            self.seen.insert(result.id.clone());
+        }
+        let mut asked = Vec::new();
+        for result in results {
+            let is_followed = match self.how_far {
+                Imports::None => false,
+                Imports::Direct => result.import_depth == 0,
+                Imports::Closure => true,
+            };
+            if !is_followed {
+                continue;
+            }
+            for import in &result.imports {
+                if self.seen.len() >= MAX_IMPORTS {
+                    return asked;
+                }
+                if let Ok(url) = Url::parse(import)
+                    && matches!(url.scheme(), "http" | "https")
+                    && self.seen.insert(address(&url))
+                {
+                    asked.push(Asked {
+                        import_depth: result.import_depth + 1,
+                        ..Asked::new(wanted(&url))
+                    });
+                }
+            }
+        }
+        asked
+    }
+}
+
+/// Returns an address without what two spellings of it may differ in.
+fn address(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_fragment(None);
+    let text = url.as_str().trim_end_matches('/');
+    text.split_once("://")
+        .map_or(text, |(_, rest)| rest)
+        .to_owned()
+}
+
+/// Names an import by the end of its address and its fingerprint: two ends may be the same.
+fn wanted(url: &Url) -> Wanted {
+    let mut parts = url
+        .path_segments()
+        .map(|parts| parts.filter(|part| !part.is_empty()));
+    let last = parts.as_mut().and_then(Iterator::last).unwrap_or_default();
+    let stem = last.rsplit_once('.').map_or(last, |(stem, _)| stem);
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    let stem: String = stem
+        .chars()
+        .filter(|letter| fits(*letter))
+        .take(40)
+        .collect();
+    let mark = Fingerprint::of(&address(url));
+    let stem = if stem.is_empty() { "x" } else { &stem };
+    let id = OntologyId::of_import(stem, &format!("{mark:.8}"));
+    Wanted {
+        url: Some(url.clone()),
+        sources: vec!["direct".to_owned()],
+        ..Wanted::new(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Ending;
+    use super::*;
+
+    fn result(id: &str, depth: u32, imports: &[&str]) -> Pulled {
+        Pulled {
+            import_depth: depth,
+            imports: imports.iter().map(|text| (*text).to_owned()).collect(),
+            ..Pulled::new(id, Ending::Fresh)
+        }
+    }
+
+    fn asked(id: &str) -> Asked {
+        Asked::new(Wanted::new(OntologyId::parse(id).unwrap()))
+    }
+
+    #[test]
+    fn a_circle_of_imports_ends() {
+        let mut rounds = ImportRounds::new(Imports::Closure, &[asked("a")]);
+        let first = rounds.next(&[result(
+            "a",
+            0,
+            &["http://x.org/b.owl", "https://x.org/b.owl#", "urn:x:y"],
+        )]);
+        assert_eq!(first.len(), 1);
+        assert!(
+            first[0].wanted.id.as_str().starts_with("import-b-"),
+            "{}",
+            first[0].wanted.id
+        );
+        let back = Pulled {
+            final_url: Some("https://cdn.org/b.owl".to_owned()),
+            ..result(
+                first[0].wanted.id.as_str(),
+                1,
+                &[
+                    "https://x.org/c.owl",
+                    "https://x.org/b.owl",
+                    "https://cdn.org/b.owl",
+                ],
+            )
+        };
+        let second = rounds.next(&[back]);
+        assert_eq!(second.len(), 1);
+        assert_eq!(second[0].import_depth, 2);
+        let circle = result(second[0].wanted.id.as_str(), 2, &["http://x.org/b.owl"]);
+        assert!(rounds.next(&[circle]).is_empty());
+    }
+
+    #[test]
+    fn direct_imports_stop_after_one_round() {
+        let mut rounds = ImportRounds::new(Imports::Direct, &[asked("a")]);
+        assert_eq!(rounds.next(&[result("a", 0, &["http://x.org/b"])]).len(), 1);
+        assert!(
+            rounds
+                .next(&[result("b", 1, &["http://x.org/c"])])
+                .is_empty()
+        );
+        let mut none = ImportRounds::new(Imports::None, &[asked("a")]);
+        assert!(none.next(&[result("a", 0, &["http://x.org/b"])]).is_empty());
+    }
+}

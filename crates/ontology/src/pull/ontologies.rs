@@ -1,0 +1,242 @@
+//! Ontologies as a job of the bulk engine.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_bulk::bounds::{Bounds, least_time_of_site};
+use docstokg_bulk::clock::RunClock;
+use docstokg_bulk::connectivity::Connectivity;
+use docstokg_bulk::digest::Fingerprint;
+use docstokg_bulk::job::{ActiveItem, Awaited, BoxFuture, Job, Loaded, Next, State as _};
+use docstokg_bulk::lane::LaneKey;
+use docstokg_bulk::manifest::ManifestWriter;
+use docstokg_bulk::progress::Progress;
+use docstokg_bulk::queue::{Item, NewItem};
+use docstokg_bulk::scheduler::RunError;
+use docstokg_hub::clock::Timestamp;
+use docstokg_hub::{Host, Hub, RedirectGate, RequestGroup, Role};
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+use url::Url;
+
+use super::examine::Examiner;
+use super::state::{PullState, Step};
+use super::{Asked, Options, Parts};
+use crate::config::OntologyConfig;
+use crate::library::Library;
+use crate::licence::LicenceGate;
+use crate::source::Reply;
+
+/// An ontology that is active.
+pub(super) type ActiveOntology = ActiveItem<Ontologies>;
+
+/// An answer that serves every ontology of a run.
+pub(super) type SharedReply = Arc<OnceCell<Reply>>;
+
+/// What a pull knows about ontologies.
+pub(super) struct Ontologies {
+    pub(super) hub: Hub,
+    pub(super) clock: RunClock,
+    pub(super) config: Arc<OntologyConfig>,
+    pub(super) library: Library,
+    pub(super) licences: LicenceGate,
+    pub(super) redirects: RedirectGate,
+    pub(super) examiner: Arc<dyn Examiner>,
+    pub(super) options: Options,
+    pub(super) run_id: Arc<str>,
+    pub(super) progress: Arc<Progress>,
+    pub(super) connectivity: Arc<Connectivity>,
+    pub(super) manifest: ManifestWriter,
+    pub(super) workplace: PathBuf,
+    pub(super) shared: Mutex<HashMap<Url, SharedReply>>,
+}
+
+impl Ontologies {
+    pub(super) fn new(
+        parts: Parts,
+        clock: RunClock,
+        manifest: ManifestWriter,
+        connectivity: Arc<Connectivity>,
+        workplace: &Path,
+    ) -> Self {
+        Self {
+            licences: parts.config.licences(),
+            redirects: parts.config.gate.for_redirects(),
+            hub: parts.hub,
+            clock,
+            config: parts.config,
+            library: parts.library,
+            examiner: parts.examiner,
+            options: parts.options,
+            run_id: parts.run_id.into(),
+            progress: parts.progress,
+            connectivity,
+            manifest,
+            workplace: workplace.to_owned(),
+            shared: Mutex::default(),
+        }
+    }
+
+    /// Makes an item of the queue.
+    pub(super) fn item(&self, asked: Asked) -> NewItem {
+        let name = asked.wanted.id.to_string();
+        let state = self.begin(asked);
+        NewItem {
+            key_hash: Fingerprint::of(&name).bytes(),
+            name,
+            source: "command line".to_owned(),
+            line: 0,
+            hidden: false,
+            lane: match state.next(self.clock.now()) {
+                Next::Run(step) => self.lane_of(&state, step),
+                Next::Wait(_) | Next::End => LaneKey::Start,
+            },
+            saved_state: state.encode(),
+        }
+    }
+
+    fn begin(&self, asked: Asked) -> PullState {
+        let mut wanted = asked.wanted;
+        if wanted.formats.is_empty() {
+            wanted.formats.clone_from(&self.config.formats);
+        }
+        let mut state = if let Some(pin) = asked.pin {
+            PullState::pinned(wanted, pin)
+        } else {
+            let sources = match (&wanted.sources, &wanted.url) {
+                (named, _) if !named.is_empty() => named.clone(),
+                // An address of the user's is the place to look, whatever is preferred.
+                (_, Some(_)) => vec!["direct".to_owned()],
+                _ => self.config.prefer_source.clone(),
+            };
+            PullState::new(wanted, sources)
+        };
+        state.import_depth = asked.import_depth;
+        state
+    }
+
+    fn lane_of(&self, state: &PullState, step: Step) -> LaneKey {
+        match step {
+            Step::LookUp(source) => match state.sources.get(source) {
+                Some(name) => LaneKey::Source(name.as_str().into()),
+                None => LaneKey::Start,
+            },
+            Step::Fetch(location) => match state.locations.get(location) {
+                Some(location) => self.lane_of_url(&location.url),
+                None => LaneKey::Start,
+            },
+        }
+    }
+
+    fn lane_of_url(&self, url: &Url) -> LaneKey {
+        Host::of(url).map_or(LaneKey::Start, |host| LaneKey::Site {
+            site: self.hub.config().site_key(&host),
+            role: Role::Artifact,
+        })
+    }
+
+    async fn step(
+        &self,
+        item: &mut ActiveOntology,
+        requests: &Arc<RequestGroup>,
+    ) -> Result<(), RunError> {
+        let Next::Run(step) = item.next else {
+            return Ok(());
+        };
+        if self.is_offline_for(&item.state, step).await {
+            // Nothing is sent, and the ontology stands where it stood.
+            self.progress.go_offline();
+            return Ok(());
+        }
+        item.state.begin(step);
+        match step {
+            Step::LookUp(source) => self.look_up(item, source, requests).await,
+            Step::Fetch(location) => self.fetch(item, location, requests).await,
+        }
+    }
+
+    async fn is_offline_for(&self, state: &PullState, step: Step) -> bool {
+        let url = match step {
+            Step::Fetch(location) => state.locations.get(location).map(|place| place.url.clone()),
+            Step::LookUp(source) => state
+                .sources
+                .get(source)
+                .and_then(|name| self.config.sources.source(name))
+                .and_then(|source| self.config.sources.base(source.spec().endpoints.first()?)),
+        };
+        match url.as_ref().and_then(Url::host_str) {
+            Some(host) => self.connectivity.is_offline_for(host).await,
+            None => false,
+        }
+    }
+}
+
+impl Job for Ontologies {
+    type State = PullState;
+    type Step = Step;
+
+    fn load(&self, item: &Item) -> Loaded<PullState> {
+        match item.saved_state.as_deref().and_then(PullState::decode) {
+            Some(state) => Loaded::Ready(state),
+            None => Loaded::Unreadable,
+        }
+    }
+
+    fn next(&self, state: &PullState, now: Timestamp) -> Next<Step> {
+        state.next(now)
+    }
+
+    fn lane(&self, state: &PullState, step: &Step) -> LaneKey {
+        self.lane_of(state, *step)
+    }
+
+    fn bounds(&self, lane: &LaneKey) -> Bounds {
+        match lane {
+            LaneKey::Site { site, role } => Bounds::of_site(self.hub.config(), site, *role),
+            _ => Bounds::steps(8),
+        }
+    }
+
+    fn least_time(&self, lane: &LaneKey, items: u64) -> Option<Duration> {
+        match lane {
+            LaneKey::Site { site, role } => {
+                least_time_of_site(self.hub.config(), site, *role, items)
+            }
+            _ => None,
+        }
+    }
+
+    fn awaited(&self, state: &PullState, until: Timestamp) -> Awaited {
+        let (host, why) = state
+            .waits_for(until)
+            .unwrap_or(("its host", "retry later"));
+        Awaited {
+            host: host.to_owned(),
+            why: why.to_owned(),
+            source: None,
+        }
+    }
+
+    fn deadline(&self, _: &PullState, _: Timestamp) -> Option<Timestamp> {
+        None
+    }
+
+    fn run<'a>(
+        &'a self,
+        items: &'a mut [ActiveItem<Self>],
+        requests: &'a Arc<RequestGroup>,
+    ) -> BoxFuture<'a, Result<(), RunError>> {
+        Box::pin(async move {
+            for item in items {
+                self.step(item, requests).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn finish(&self, item: ActiveItem<Self>) -> BoxFuture<'_, Result<(), RunError>> {
+        Box::pin(self.record_end(item))
+    }
+}

@@ -1,0 +1,107 @@
+//! Asking for size and date of a file without fetching it.
+
+use std::sync::Arc;
+
+use docstokg_bulk::patience::patient;
+use docstokg_hub::clock::Timestamp;
+use docstokg_hub::policy::retry_after::http_date;
+use docstokg_hub::{Request, RequestGroup, Role};
+use http::HeaderMap;
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LAST_MODIFIED,
+};
+use http::{HeaderValue, Method};
+use url::Url;
+
+use super::ontologies::Ontologies;
+use super::verdict::{self, Verdict};
+use crate::source::Location;
+
+/// What a server says about a file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Probed {
+    pub(super) final_url: Option<Url>,
+    pub(super) media_type: Option<String>,
+    pub(super) last_modified: Option<String>,
+    pub(super) content_length: Option<u64>,
+}
+
+/// Returns a header as text.
+pub(super) fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let value = headers.get(name)?.to_str().ok()?.trim();
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+impl Probed {
+    pub(super) fn changed_at(&self) -> Option<Timestamp> {
+        http_date(self.last_modified.as_deref()?)
+    }
+}
+
+impl Ontologies {
+    /// Makes a request for a location: its service is charged, its key goes to its own origin
+    /// alone, and every redirect is judged.
+    pub(super) fn request(
+        &self,
+        method: Method,
+        location: &Location,
+        url: &Url,
+        requests: &Arc<RequestGroup>,
+    ) -> Request {
+        let mut request = patient(Request::new(method, url.clone()))
+            .role(Role::Artifact)
+            .service(&location.source)
+            .redirect_gate(Arc::clone(&self.redirects))
+            .in_group(Arc::clone(requests));
+        if let Some(accept) = &location.accept
+            && let Ok(accept) = HeaderValue::from_str(accept)
+        {
+            request = request.header(ACCEPT, accept);
+        }
+        if location.is_authorised
+            && self.is_own_origin(&location.source, url)
+            && let Some(key) = self.config.sources.authorization(&location.source)
+        {
+            request = request.secret_header(AUTHORIZATION, key);
+        }
+        if !location.is_user_supplied && !self.is_own_origin(&location.source, url) {
+            request = request.discovered();
+        }
+        request
+    }
+
+    /// Tells whether a URL is on the origin of a source, as the configuration names it.
+    fn is_own_origin(&self, source: &str, url: &Url) -> bool {
+        let sources = &self.config.sources;
+        let Some(source) = sources.source(source) else {
+            return false;
+        };
+        let bases = source.spec().endpoints.iter();
+        let mut bases = bases.filter_map(|endpoint| sources.base(endpoint));
+        bases.any(|base| base.origin() == url.origin())
+    }
+
+    /// Asks a server about a file. A server that does not answer such questions says nothing.
+    pub(super) async fn probe(
+        &self,
+        location: &Location,
+        url: &Url,
+        requests: &Arc<RequestGroup>,
+    ) -> Result<Probed, Verdict> {
+        let request = self.request(Method::HEAD, location, url, requests);
+        match self.hub.fetch(request).await {
+            Ok(answer) if answer.head.status.is_success() => {
+                let headers = &answer.head.headers;
+                Ok(Probed {
+                    media_type: text(headers, &CONTENT_TYPE),
+                    last_modified: text(headers, &LAST_MODIFIED),
+                    content_length: text(headers, &CONTENT_LENGTH)
+                        .and_then(|text| text.parse().ok()),
+                    final_url: Some(answer.head.url),
+                })
+            }
+            Ok(_) => Ok(Probed::default()),
+            Err(error) => Err(verdict::of_error(&error)),
+        }
+    }
+}

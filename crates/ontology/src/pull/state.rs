@@ -1,0 +1,339 @@
+//! One ontology on its way into the library: what is known, what was tried, what comes next. Pure.
+
+use docstokg_bulk::deferral::Deferral;
+use docstokg_bulk::job::{self, Next};
+use docstokg_bulk::seconds;
+use docstokg_hub::clock::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::outcome::Pulled;
+use crate::library::Attempted;
+use crate::lock::LockEntry;
+use crate::source::{Absence, AbsenceReason, Location};
+use crate::wanted::Wanted;
+
+/// How often one thing is tried again that failed for the time being.
+const MAX_ROUNDS: u32 = 4;
+
+/// One step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Step {
+    /// Ask the source of this number.
+    LookUp(usize),
+    /// Fetch the location of this number.
+    Fetch(usize),
+}
+
+/// A step that failed for the time being.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Later {
+    step: Step,
+    #[serde(with = "seconds")]
+    at: Timestamp,
+    round: u32,
+    host: String,
+    why: String,
+}
+
+/// What is known about one ontology.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PullState {
+    /// What is wanted.
+    pub wanted: Wanted,
+    /// The sources to ask, in this order.
+    pub sources: Vec<String>,
+    /// What a lock file pins it to.
+    pub pin: Option<LockEntry>,
+    /// The locations found so far.
+    pub locations: Vec<Location>,
+    /// What was tried.
+    pub tried: Vec<Attempted>,
+    /// What it came to.
+    pub outcome: Option<Pulled>,
+    /// How many imports away from what the user asked for.
+    pub import_depth: u32,
+    next_source: usize,
+    next_location: usize,
+    later: Vec<Later>,
+    /// In which round the running step is.
+    round: u32,
+    attempts: u32,
+    deferral: Option<Deferral>,
+}
+
+/// A step that is put off: until when, at which host and why.
+#[derive(Clone, Debug)]
+pub(super) struct PutOff {
+    pub(super) step: Step,
+    pub(super) until: Timestamp,
+    pub(super) host: String,
+    pub(super) failure: Attempted,
+}
+
+impl PullState {
+    /// Begins with nothing known but what is wanted, and where to look.
+    #[must_use]
+    pub fn new(wanted: Wanted, sources: Vec<String>) -> Self {
+        Self {
+            wanted,
+            sources,
+            pin: None,
+            locations: Vec::new(),
+            tried: Vec::new(),
+            outcome: None,
+            import_depth: 0,
+            next_source: 0,
+            next_location: 0,
+            later: Vec::new(),
+            round: 0,
+            attempts: 0,
+            deferral: None,
+        }
+    }
+
+    /// Begins with the one place that a lock file pins it to: no source is asked.
+    #[must_use]
+    pub fn pinned(wanted: Wanted, entry: LockEntry) -> Self {
+        let mut state = Self::new(wanted, Vec::new());
+        state.locations.push(entry.location());
+        state.pin = Some(entry);
+        state
+    }
+
+    /// Says what comes next: locations that are known, then further sources, then what failed for
+    /// the time being.
+    #[must_use]
+    pub fn next(&self, now: Timestamp) -> Next<Step> {
+        if self.outcome.is_some() {
+            return Next::End;
+        }
+        if self.next_location < self.locations.len() {
+            return Next::Run(Step::Fetch(self.next_location));
+        }
+        if self.next_source < self.sources.len() {
+            return Next::Run(Step::LookUp(self.next_source));
+        }
+        match self.later.iter().min_by_key(|later| later.at) {
+            Some(later) if later.at <= now => Next::Run(later.step),
+            Some(later) => Next::Wait(later.at),
+            None => Next::End,
+        }
+    }
+
+    /// A step begins: it is not chosen again by itself.
+    pub(super) fn begin(&mut self, step: Step) {
+        self.round = 0;
+        if let Some(index) = self.later.iter().position(|later| later.step == step) {
+            self.round = self.later.remove(index).round;
+        }
+        match step {
+            Step::LookUp(source) => self.next_source = self.next_source.max(source + 1),
+            Step::Fetch(location) => self.next_location = self.next_location.max(location + 1),
+        }
+    }
+
+    /// A source named locations: they come next.
+    pub(super) fn found(&mut self, locations: Vec<Location>) {
+        for location in locations {
+            let is_known = self
+                .locations
+                .iter()
+                .any(|known| known.url == location.url && known.accept == location.accept);
+            if !is_known {
+                self.locations.push(location);
+            }
+        }
+    }
+
+    /// A step failed for good.
+    pub(super) fn failed(&mut self, failure: Attempted) {
+        self.tried.push(failure);
+    }
+
+    /// A step failed for the time being: it comes back, a few times.
+    pub(super) fn put_off(&mut self, put_off: PutOff) {
+        let round = self.round + 1;
+        let why = put_off.failure.detail.clone().unwrap_or_default();
+        self.tried.push(put_off.failure);
+        if round < MAX_ROUNDS {
+            self.later.push(Later {
+                step: put_off.step,
+                at: put_off.until,
+                round,
+                host: put_off.host,
+                why,
+            });
+        }
+    }
+
+    /// A step was not made: it stands as it stood.
+    pub(super) fn undo(&mut self, step: Step, now: Timestamp) {
+        self.later.push(Later {
+            step,
+            at: now,
+            round: self.round,
+            host: String::new(),
+            why: "stopped".to_owned(),
+        });
+    }
+
+    pub(super) fn count_attempt(&mut self) {
+        self.attempts += 1;
+    }
+
+    /// Returns why there is no file, where there is none: the failure that says most.
+    #[must_use]
+    pub fn failure(&self) -> Absence {
+        // What a file's own place said is closer to the truth than that other sources do not list
+        // it.
+        let rank = |attempt: &&Attempted| match attempt.reason {
+            Some(AbsenceReason::NotListed) => 0,
+            Some(AbsenceReason::Credential | AbsenceReason::Unclear) => 1,
+            _ => 2,
+        };
+        match self.tried.iter().rev().max_by_key(rank) {
+            Some(attempt) => Absence {
+                reason: attempt.reason.unwrap_or(AbsenceReason::Unreachable),
+                detail: attempt.detail.clone().unwrap_or_default(),
+            },
+            None => Absence {
+                reason: AbsenceReason::NotListed,
+                detail: "no source was asked: name one with --resolver or prefer_source".to_owned(),
+            },
+        }
+    }
+
+    /// Returns what it waits for until a time: the host, and why.
+    #[must_use]
+    pub fn waits_for(&self, until: Timestamp) -> Option<(&str, &str)> {
+        let later = self.later.iter().find(|later| later.at == until)?;
+        Some((&later.host, &later.why))
+    }
+}
+
+impl job::State for PullState {
+    fn decode(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    fn encode(&self) -> Option<String> {
+        serde_json::to_string(self).ok()
+    }
+
+    fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    fn deferral(&mut self) -> &mut Option<Deferral> {
+        &mut self.deferral
+    }
+
+    fn replan(&mut self) {}
+
+    fn reopen(&mut self, until: Timestamp) {
+        for later in &mut self.later {
+            if later.at == until {
+                later.at = Timestamp::from_micros(0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wanted::OntologyId;
+
+    fn state(sources: &[&str]) -> PullState {
+        let wanted = Wanted::new(OntologyId::parse("hp").unwrap());
+        PullState::new(
+            wanted,
+            sources.iter().map(|name| (*name).to_owned()).collect(),
+        )
+    }
+
+    fn at(seconds: f64) -> Timestamp {
+        Timestamp::from_secs_f64(seconds)
+    }
+
+    fn failure(reason: AbsenceReason) -> Attempted {
+        Attempted {
+            resolver: "obo".to_owned(),
+            url: None,
+            status: "failed".to_owned(),
+            reason: Some(reason),
+            detail: Some(format!("{reason:?}")),
+            http_status: None,
+        }
+    }
+
+    fn location(url: &str) -> Location {
+        Location::new("obo", url.parse().unwrap())
+    }
+
+    #[test]
+    fn locations_are_tried_before_the_next_source_is_asked() {
+        let mut state = state(&["obo", "ols"]);
+        assert_eq!(state.next(at(0.0)), Next::Run(Step::LookUp(0)));
+        state.begin(Step::LookUp(0));
+        state.found(vec![
+            location("https://a.org/x"),
+            location("https://b.org/x"),
+            location("https://a.org/x"),
+        ]);
+        assert_eq!(state.next(at(0.0)), Next::Run(Step::Fetch(0)));
+        state.begin(Step::Fetch(0));
+        state.failed(failure(AbsenceReason::HttpStatus));
+        assert_eq!(state.next(at(0.0)), Next::Run(Step::Fetch(1)));
+        state.begin(Step::Fetch(1));
+        state.failed(failure(AbsenceReason::HttpStatus));
+        assert_eq!(state.next(at(0.0)), Next::Run(Step::LookUp(1)));
+        state.begin(Step::LookUp(1));
+        state.failed(failure(AbsenceReason::NotListed));
+        assert_eq!(state.next(at(0.0)), Next::End);
+        assert_eq!(state.failure().reason, AbsenceReason::HttpStatus);
+    }
+
+    #[test]
+    fn what_failed_for_the_time_being_comes_back_a_few_times() {
+        let mut state = state(&["obo"]);
+        let mut now = 0.0;
+        let mut runs = 0;
+        loop {
+            match state.next(at(now)) {
+                Next::Run(step) => {
+                    runs += 1;
+                    state.begin(step);
+                    state.put_off(PutOff {
+                        step,
+                        until: at(now + 10.0),
+                        host: "a.org".to_owned(),
+                        failure: failure(AbsenceReason::Unreachable),
+                    });
+                }
+                Next::Wait(until) => {
+                    assert_eq!(state.waits_for(until).unwrap().0, "a.org");
+                    now = until.as_secs_f64();
+                }
+                Next::End => break,
+            }
+            assert!(runs < 100);
+        }
+        assert_eq!(runs, MAX_ROUNDS);
+        let text = job::State::encode(&state).unwrap();
+        assert_eq!(
+            <PullState as job::State>::decode(&text)
+                .unwrap()
+                .next(at(now)),
+            Next::End
+        );
+    }
+
+    #[test]
+    fn a_step_that_was_not_made_stands_as_it_stood() {
+        let mut state = state(&["obo"]);
+        state.begin(Step::LookUp(0));
+        state.undo(Step::LookUp(0), at(5.0));
+        assert_eq!(state.next(at(5.0)), Next::Run(Step::LookUp(0)));
+    }
+}

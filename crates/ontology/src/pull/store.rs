@@ -1,0 +1,376 @@
+//! Making a version of a file that came: checked, read, named, and put into the library.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use docstokg_bulk::blocking::run_blocking;
+use docstokg_bulk::digest::sha256_of;
+use docstokg_hub::{Head, RequestGroup, SavedFile, redact};
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, ETAG, LAST_MODIFIED};
+use url::Url;
+
+use super::checksum;
+use super::examine::{About, Examined, Finding};
+use super::fetch::{Target, try_after_page};
+use super::ontologies::{ActiveOntology, Ontologies};
+use super::outcome::{Ending, Pulled};
+use super::probe::text;
+use super::verdict::Verdict;
+use crate::library::{Artifact, Attempted, Manifest, PullStatus, SCHEMA_VERSION, Staged};
+use crate::licence::{Judgement, Licence};
+use crate::source::{Absence, AbsenceReason};
+use crate::wanted::{Checksum, ChecksumAlgorithm};
+
+/// The longest name of a file.
+const MAX_NAME: usize = 120;
+
+/// A file that came.
+pub(super) struct Arrived<'a> {
+    pub(super) target: &'a Target,
+    pub(super) head: &'a Head,
+    pub(super) file: SavedFile,
+    /// No version of the ontology is there yet.
+    pub(super) is_first: bool,
+}
+
+fn halted(error: impl std::fmt::Display) -> Verdict {
+    Verdict::Halt(error.to_string())
+}
+
+impl Ontologies {
+    /// Makes a version of a file, or says why it is none. What is no good is removed.
+    pub(super) async fn keep(
+        &self,
+        item: &mut ActiveOntology,
+        arrived: Arrived<'_>,
+        requests: &Arc<RequestGroup>,
+    ) -> Result<Pulled, Verdict> {
+        let file = arrived.file.path.clone();
+        let kept = self.keep_checked(item, &arrived, requests).await;
+        if matches!(kept, Err(Verdict::Never(..))) {
+            let _ = std::fs::remove_file(file);
+        }
+        kept
+    }
+
+    async fn keep_checked(
+        &self,
+        item: &mut ActiveOntology,
+        arrived: &Arrived<'_>,
+        requests: &Arc<RequestGroup>,
+    ) -> Result<Pulled, Verdict> {
+        let filename = filename(arrived.target, arrived.head, item.state.wanted.id.as_str());
+        let expected = self
+            .expected_checksum(&item.state, &filename, requests)
+            .await?;
+        if let Some(expected) = &expected {
+            checksum::check(&arrived.file.path, expected).await?;
+        }
+        let staged = self.library.stage(&item.state.wanted.id).map_err(halted)?;
+        let original = staged.path().join("original").join(&filename);
+        // The download is resumed where it lies until it has a version of its own.
+        std::fs::rename(&arrived.file.path, &original)
+            .or_else(|_| std::fs::copy(&arrived.file.path, &original).map(|_| ()))
+            .map_err(|error| {
+                halted(format!("{} cannot be written: {error}", original.display()))
+            })?;
+        let finding = self.examine(&original, &staged, arrived).await?;
+        let examined = match finding {
+            Finding::Ontology(examined) => *examined,
+            Finding::Page => return Err(try_after_page(item, arrived.target, arrived.head)),
+            Finding::NotAnOntology(what) => {
+                return Err(never(AbsenceReason::NotAnOntology, what, arrived.head));
+            }
+            Finding::Invalid(what) => {
+                return Err(never(AbsenceReason::Invalid, what, arrived.head));
+            }
+        };
+        let licence = self.licence_of(item, arrived, &examined)?;
+        let manifest = self.manifest(item, arrived, &examined, licence, filename, expected);
+        let manifest = Manifest {
+            artifacts: artifacts(staged.path()).map_err(halted)?,
+            ..manifest
+        };
+        let library = self.library.clone();
+        let published = run_blocking(move || library.publish(staged, &manifest));
+        let version = published
+            .await
+            .ok_or_else(|| halted("the version could not be stored"))?
+            .map_err(halted)?;
+        self.progress.count(|counters| {
+            counters.files += 1;
+            counters.bytes += arrived.file.bytes;
+        });
+        Ok(pulled(item, arrived, &examined, &version))
+    }
+
+    async fn examine(
+        &self,
+        original: &Path,
+        staged: &Staged,
+        arrived: &Arrived<'_>,
+    ) -> Result<Finding, Verdict> {
+        let (examiner, file, version) = (
+            Arc::clone(&self.examiner),
+            original.to_owned(),
+            staged.path().to_owned(),
+        );
+        let about = About {
+            url: arrived.head.url.to_string(),
+            content_type: text(&arrived.head.headers, &CONTENT_TYPE),
+        };
+        let found = run_blocking(move || examiner.examine(&file, &about, &version)).await;
+        match found {
+            Some(Ok(finding)) => Ok(finding),
+            Some(Err(error)) => Err(halted(format!(
+                "{} cannot be read: {error}",
+                original.display()
+            ))),
+            None => Ok(Finding::Invalid(
+                "reading the file failed by a defect of the reader".to_owned(),
+            )),
+        }
+    }
+
+    /// Judges the licence that the file itself states, where the source stated none.
+    fn licence_of(
+        &self,
+        item: &ActiveOntology,
+        arrived: &Arrived<'_>,
+        examined: &Examined,
+    ) -> Result<Option<Licence>, Verdict> {
+        if let Some(known) = &arrived.target.licence {
+            return Ok(Some(known.clone()));
+        }
+        let stated = examined
+            .licences
+            .iter()
+            .find_map(|text| Licence::read(text));
+        match self.licences.judge(stated.as_ref()) {
+            Judgement::Refused(why) => {
+                let detail = format!("{} is not stored: {why}", item.state.wanted.id);
+                Err(never(AbsenceReason::Licence, detail, arrived.head))
+            }
+            Judgement::Accepted | Judgement::NotStated => Ok(stated),
+        }
+    }
+
+    fn manifest(
+        &self,
+        item: &ActiveOntology,
+        arrived: &Arrived<'_>,
+        examined: &Examined,
+        licence: Option<Licence>,
+        filename: String,
+        expected: Option<Checksum>,
+    ) -> Manifest {
+        let (target, head, state) = (arrived.target, arrived.head, &item.state);
+        let now = self.clock.runtime().wall().to_string();
+        let (version, version_from) = version(target, examined, &arrived.file.sha256, &now);
+        let mut notes = target.location.notes.clone();
+        notes.extend(examined.notes.iter().cloned());
+        if licence.is_none() {
+            notes.push("no licence is stated".to_owned());
+        }
+        let mut attempts = state.tried.clone();
+        attempts.push(Attempted {
+            resolver: target.location.source.clone(),
+            url: Some(redact(&target.url)),
+            status: "ok".to_owned(),
+            reason: None,
+            detail: None,
+            http_status: Some(head.status.as_u16()),
+        });
+        Manifest {
+            schema_version: SCHEMA_VERSION.to_owned(),
+            id: state.wanted.id.to_string(),
+            resolver: target.location.source.clone(),
+            url: redact(&target.url),
+            final_url: redact(&head.url),
+            filename,
+            version,
+            version_from,
+            license: licence.map(|licence| licence.name().to_owned()),
+            status: if arrived.is_first {
+                PullStatus::Fresh
+            } else {
+                PullStatus::Updated
+            },
+            sha256: arrived.file.sha256.clone(),
+            normalized_sha256: examined.normalized_sha256.clone(),
+            fingerprint: examined.fingerprint.clone(),
+            etag: text(&head.headers, &ETAG),
+            last_modified: text(&head.headers, &LAST_MODIFIED),
+            revision: target.location.revision.clone(),
+            content_type: text(&head.headers, &CONTENT_TYPE),
+            content_length: arrived.file.bytes,
+            format: examined.format.clone(),
+            expected_checksum: expected,
+            downloaded_at: now,
+            target_formats: state.wanted.formats.clone(),
+            imports: examined.imports.clone(),
+            validation: examined.validation.clone(),
+            artifacts: Vec::new(),
+            resolver_attempts: attempts,
+            notes,
+        }
+    }
+}
+
+fn never(reason: AbsenceReason, detail: String, head: &Head) -> Verdict {
+    let status = Some(head.status.as_u16());
+    Verdict::Never(Absence { reason, detail }, status)
+}
+
+/// Returns the version, and where it was stated: by the file, by the source, or else by the date
+/// and the checksum.
+fn version(target: &Target, examined: &Examined, sha256: &str, now: &str) -> (String, String) {
+    if let Some((version, from)) = &examined.version {
+        return (version.clone(), from.clone());
+    }
+    if let Some(version) = &target.location.version {
+        return (version.clone(), "source".to_owned());
+    }
+    let date = now.get(..10).unwrap_or("undated");
+    (
+        format!("{date}-{sha256:.8}"),
+        "date and checksum".to_owned(),
+    )
+}
+
+/// Returns the name of a file: as the server states it, as the address ends, or by the id.
+fn filename(target: &Target, head: &Head, id: &str) -> String {
+    let stated = head.headers.get(CONTENT_DISPOSITION).and_then(|value| {
+        let value = value.to_str().ok()?;
+        let (_, name) = value.split_once("filename=")?;
+        let name = name.split(';').next()?.trim().trim_matches('"');
+        Some(name.to_owned())
+    });
+    let of_url = |url: &Url| {
+        let name = url.path_segments()?.next_back()?.to_owned();
+        (name.contains('.') && name.len() > 1).then_some(name)
+    };
+    let name = stated
+        .or_else(|| target.location.filename.clone())
+        .or_else(|| of_url(&target.location.url))
+        .or_else(|| of_url(&head.url));
+    let format = target
+        .location
+        .format
+        .map_or("data", crate::wanted::TargetFormat::as_str);
+    safe_name(&name.unwrap_or_default()).unwrap_or_else(|| format!("{id}.{format}"))
+}
+
+/// Makes a name that stays in its directory.
+fn safe_name(name: &str) -> Option<String> {
+    let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
+    let fits =
+        |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_' | '+');
+    let name: String = name
+        .chars()
+        .map(|letter| if fits(letter) { letter } else { '_' })
+        .collect();
+    let name = name.trim_start_matches(['.', '_']);
+    // The extension is at the end.
+    let cut = name.len().saturating_sub(MAX_NAME);
+    let name = &name[cut..];
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// Lists the files of a version.
+fn artifacts(version: &Path) -> std::io::Result<Vec<Artifact>> {
+    let mut found = Vec::new();
+    for part in ["original", "normalized", "validation"] {
+        let mut directories = vec![PathBuf::from(part)];
+        let mut files: Vec<PathBuf> = Vec::new();
+        while let Some(directory) = directories.pop() {
+            for entry in std::fs::read_dir(version.join(&directory))? {
+                let entry = entry?;
+                let path = directory.join(entry.file_name());
+                // Links are not followed; archives that hold one are refused.
+                match entry.file_type()? {
+                    kind if kind.is_dir() => directories.push(path),
+                    kind if kind.is_file() => files.push(path),
+                    _ => {}
+                }
+            }
+        }
+        files.sort();
+        for path in files {
+            let file = version.join(&path);
+            found.push(Artifact {
+                sha256: sha256_of(&file)?,
+                bytes: std::fs::metadata(&file)?.len(),
+                path: path.display().to_string(),
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// Describes what was stored. A version that was there already under this name has not changed.
+fn pulled(
+    item: &ActiveOntology,
+    arrived: &Arrived<'_>,
+    examined: &Examined,
+    version: &crate::library::StoredVersion,
+) -> Pulled {
+    let manifest = &version.manifest;
+    let status = match manifest.status {
+        _ if !arrived.is_first && version.was_there => Ending::Cached,
+        PullStatus::Fresh => Ending::Fresh,
+        PullStatus::Updated | PullStatus::Cached => Ending::Updated,
+    };
+    Pulled {
+        resolver: Some(manifest.resolver.clone()),
+        service: Some(manifest.resolver.clone()),
+        url: Some(redact(&arrived.target.url)),
+        final_url: Some(redact(&arrived.head.url)),
+        version: Some(manifest.version.clone()),
+        license: manifest.license.clone(),
+        media_type: manifest.content_type.clone(),
+        last_modified: manifest.last_modified.clone(),
+        content_length: Some(manifest.content_length),
+        revision: manifest.revision.clone(),
+        checksum: Some(Checksum {
+            algorithm: ChecksumAlgorithm::Sha256,
+            value: manifest.sha256.clone(),
+        }),
+        path: Some(version.path.display().to_string()),
+        statements: examined.statements,
+        terms: examined.terms,
+        imports: manifest.imports.clone(),
+        notes: manifest.notes.clone(),
+        attempts: manifest.resolver_attempts.clone(),
+        import_depth: item.state.import_depth,
+        is_authorised: arrived.target.location.is_authorised,
+        ..Pulled::new(item.state.wanted.id.as_str(), status)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_stay_in_their_directory() {
+        for (name, safe) in [
+            ("hp.owl", Some("hp.owl")),
+            ("../../etc/passwd", Some("passwd")),
+            ("..\\..\\x.owl", Some("x.owl")),
+            (".hidden", Some("hidden")),
+            ("a b.owl", Some("a_b.owl")),
+            ("", None),
+            ("..", None),
+            ("/", None),
+        ] {
+            assert_eq!(safe_name(name).as_deref(), safe, "{name}");
+        }
+        assert_eq!(
+            safe_name(&format!("{}.owl", "x".repeat(300)))
+                .unwrap()
+                .len(),
+            MAX_NAME
+        );
+    }
+}

@@ -1,0 +1,100 @@
+//! What an answer, or the lack of one, means for the next step.
+
+use std::time::Duration;
+
+use docstokg_bulk::patience::PROBES_OUT;
+use docstokg_hub::clock::BootInstant;
+use docstokg_hub::policy::classify::Fault;
+use docstokg_hub::policy::retry::StopReason;
+use docstokg_hub::policy::site::RefusalReason;
+use docstokg_hub::{ErrorKind, FetchError, Journey};
+use http::StatusCode;
+
+use crate::source::{Absence, AbsenceReason};
+
+/// How long to stay away from a host that fails without saying for how long.
+const STAY_AWAY: Duration = Duration::from_secs(20);
+
+/// What a request that gave no file means.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// It is of no use to ask again.
+    Never(Absence, Option<u16>),
+    /// Come back after this time.
+    Later(Duration, Absence, Option<u16>),
+    /// The run was cancelled before it was sent.
+    Cancelled,
+    /// The run cannot go on: the disk is full or cannot be written.
+    Halt(String),
+}
+
+fn unreachable(detail: String) -> Absence {
+    Absence {
+        reason: AbsenceReason::Unreachable,
+        detail,
+    }
+}
+
+/// Judges a request that ended without an answer.
+pub(super) fn of_error(error: &FetchError) -> Verdict {
+    let detail = error.sentence();
+    match &error.kind {
+        ErrorKind::Cancelled { .. } => Verdict::Cancelled,
+        ErrorKind::BreakerOpen(refused) | ErrorKind::RateLimited(refused) => {
+            let is_probing = matches!(
+                refused.refusal.reason,
+                RefusalReason::Open { probing: true, .. }
+            );
+            let wait = if is_probing {
+                PROBES_OUT
+            } else {
+                refused.cooldown_remaining
+            };
+            Verdict::Later(wait, unreachable(detail), None)
+        }
+        ErrorKind::File { path, source } => {
+            Verdict::Halt(format!("{path} cannot be written: {source}"))
+        }
+        ErrorKind::Store { .. } => Verdict::Halt(detail),
+        // A name without an address is a dead link; the hub has asked for it several times.
+        ErrorKind::Fault {
+            fault: Fault::Dns, ..
+        } => Verdict::Never(unreachable(detail), None),
+        ErrorKind::Fault { .. } | ErrorKind::Deadline { .. } => {
+            Verdict::Later(STAY_AWAY, unreachable(detail), None)
+        }
+        ErrorKind::Internal { .. } | ErrorKind::Redirect { .. } => Verdict::Never(
+            Absence {
+                reason: AbsenceReason::Gate,
+                detail,
+            },
+            None,
+        ),
+        _ => Verdict::Never(unreachable(detail), None),
+    }
+}
+
+/// Judges a status that brought no file. The source may have its own meaning for it.
+pub(super) fn of_status(
+    status: StatusCode,
+    journey: &Journey,
+    host: &str,
+    explained: Option<Absence>,
+    now: BootInstant,
+) -> Verdict {
+    let code = Some(status.as_u16());
+    if let Some(absence) = explained {
+        return Verdict::Never(absence, code);
+    }
+    let absence = Absence {
+        reason: AbsenceReason::HttpStatus,
+        detail: format!("{host} answered with status {}", status.as_u16()),
+    };
+    match journey.stopped {
+        Some(StopReason::Deadline { until }) => Verdict::Later(until.since(now), absence, code),
+        _ if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
+            Verdict::Later(STAY_AWAY, absence, code)
+        }
+        _ => Verdict::Never(absence, code),
+    }
+}

@@ -1,0 +1,212 @@
+//! The OBO Foundry registry: one file that lists every ontology and its products.
+//!
+//! Files are PURLs that lead to wherever a project keeps its releases. The registry may also be a
+//! snapshot on disk, for work without a network.
+
+use serde::Deserialize;
+use url::Url;
+
+use super::json;
+use super::{
+    AbsenceReason, Endpoint, Location, Outcome, Place, Query, Reply, Source, SourceSettings,
+    SourceSpec, Step,
+};
+use crate::licence::Licence;
+use crate::wanted::{TargetFormat, Wanted};
+
+/// The registry.
+#[derive(Debug)]
+pub struct Obo;
+
+const REGISTRY: Endpoint = Endpoint {
+    key: "obo",
+    base: "https://obofoundry.org",
+    about: "OBO Foundry registry",
+};
+
+const SPEC: SourceSpec = SourceSpec {
+    name: "obo",
+    title: "OBO Foundry",
+    endpoints: &[REGISTRY],
+    credential: None,
+    rate: None,
+    about: "the registry of the OBO Foundry, or a snapshot of it; files are PURLs",
+};
+
+/// What is looked for where the user names no format.
+const FORMATS: [TargetFormat; 3] = [TargetFormat::Owl, TargetFormat::Obo, TargetFormat::Json];
+
+/// Products that are also there compressed, though the registry does not list them: large ones.
+const COMPRESSED: [&str; 10] = [
+    "chebi.json",
+    "chebi.obo",
+    "chebi.owl",
+    "dron.json",
+    "dron.obo",
+    "dron.owl",
+    "ncbitaxon.json",
+    "ncbitaxon.obo",
+    "ncbitaxon.owl",
+    "pr.owl",
+];
+
+#[derive(Deserialize)]
+struct Registry {
+    ontologies: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    id: String,
+    #[serde(default)]
+    ontology_purl: Option<String>,
+    #[serde(default)]
+    products: Option<Vec<Product>>,
+    #[serde(default)]
+    license: Option<Licensed>,
+    #[serde(default)]
+    is_obsolete: Option<bool>,
+    #[serde(default)]
+    replaced_by: Option<serde_json::Value>,
+    #[serde(default, rename = "preferredPrefix")]
+    preferred_prefix: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Product {
+    id: String,
+    #[serde(default)]
+    ontology_purl: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Licensed {
+    #[serde(default)]
+    url: Option<String>,
+    #[serde(default)]
+    label: Option<String>,
+}
+
+impl Source for Obo {
+    fn spec(&self) -> &SourceSpec {
+        &SPEC
+    }
+
+    fn begin(&self, _: &Wanted, settings: &SourceSettings) -> Step {
+        let place = match &settings.obo_registry {
+            Some(path) => Place::File(path.clone()),
+            None => match settings.url(&REGISTRY, "/registry/ontologies.jsonld") {
+                Some(url) => Place::Web(url),
+                None => return Outcome::failed("the address of the registry is not a URL"),
+            },
+        };
+        Step::Ask(Query {
+            about: "registry",
+            place,
+            accept: "application/ld+json, application/json;q=0.9",
+            is_shared: true,
+        })
+    }
+
+    fn next(&self, wanted: &Wanted, _: &SourceSettings, _: &Query, reply: &Reply) -> Step {
+        if !reply.status.is_success() {
+            return json::bad_status("the OBO Foundry registry", reply);
+        }
+        let registry: Registry = match serde_json::from_slice(&reply.body) {
+            Ok(registry) => registry,
+            Err(error) => {
+                return Outcome::failed(format!(
+                    "the OBO Foundry registry cannot be read: {error}"
+                ));
+            }
+        };
+        let id = wanted.id.as_str();
+        let is_meant = |entry: &&Entry| {
+            let prefix = entry.preferred_prefix.as_deref();
+            entry.id.eq_ignore_ascii_case(id)
+                || prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(id))
+        };
+        match registry.ontologies.iter().find(is_meant) {
+            Some(entry) => found(entry, wanted),
+            None => Outcome::absent(
+                AbsenceReason::NotListed,
+                format!("{id} is not in the OBO Foundry registry"),
+            ),
+        }
+    }
+}
+
+fn found(entry: &Entry, wanted: &Wanted) -> Step {
+    if entry.is_obsolete == Some(true) {
+        let replaced = entry.replaced_by.as_ref().map(|by| match by {
+            serde_json::Value::String(by) => by.clone(),
+            other => other.to_string(),
+        });
+        let instead = replaced.map_or_else(String::new, |by| format!("; it is replaced by {by}"));
+        return Outcome::absent(
+            AbsenceReason::Obsolete,
+            format!(
+                "{} is obsolete in the OBO Foundry registry{instead}",
+                entry.id
+            ),
+        );
+    }
+    let licence = entry.license.as_ref().and_then(|licence| {
+        let stated = licence.url.as_deref().or(licence.label.as_deref())?;
+        Licence::read(stated)
+    });
+    let mut locations = Vec::new();
+    for name in products(entry, wanted) {
+        let listed = entry
+            .products
+            .iter()
+            .flatten()
+            .find(|product| product.id == name);
+        let Some(purl) = listed.map(|product| {
+            let derived = || format!("http://purl.obolibrary.org/obo/{}", product.id);
+            product.ontology_purl.clone().unwrap_or_else(derived)
+        }) else {
+            continue;
+        };
+        if COMPRESSED.contains(&name.as_str()) {
+            add(&mut locations, &format!("{purl}.gz"), licence.as_ref());
+        }
+        add(&mut locations, &purl, licence.as_ref());
+    }
+    if locations.is_empty()
+        && wanted.extra("product").is_none()
+        && let Some(purl) = &entry.ontology_purl
+    {
+        add(&mut locations, purl, licence.as_ref());
+    }
+    if locations.is_empty() {
+        return Outcome::absent(
+            AbsenceReason::NoFile,
+            format!(
+                "the OBO Foundry registry lists {} without a file of the wanted kind",
+                entry.id
+            ),
+        );
+    }
+    Step::Done(Outcome::Found(locations))
+}
+
+/// Returns the names of the products to look for, the best first.
+fn products(entry: &Entry, wanted: &Wanted) -> Vec<String> {
+    if let Some(product) = wanted.extra("product") {
+        return vec![product.to_owned()];
+    }
+    let formats = wanted.formats_or(&FORMATS).iter();
+    formats
+        .map(|format| format!("{}.{}", entry.id, format.as_str()))
+        .collect()
+}
+
+fn add(locations: &mut Vec<Location>, purl: &str, licence: Option<&Licence>) {
+    if let Ok(url) = Url::parse(purl) {
+        locations.push(Location {
+            licence: licence.cloned(),
+            ..Location::new(SPEC.name, url)
+        });
+    }
+}

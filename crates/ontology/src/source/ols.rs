@@ -1,0 +1,182 @@
+//! The Ontology Lookup Service: its API states where it loaded an ontology from.
+//!
+//! That place may be a path on its own disk or an address on its own loopback interface; those are
+//! refused by name, and the version IRI is tried instead. `allowDownload` is false for every
+//! ontology and says nothing.
+
+use serde_json::Value as Json;
+use url::Url;
+
+use super::json::{self, text};
+use super::settings::segment;
+use super::{
+    AbsenceReason, Endpoint, Location, Outcome, Query, Reply, Source, SourceSettings, SourceSpec,
+    Step,
+};
+use crate::licence::Licence;
+use crate::wanted::Wanted;
+
+/// A service of this kind.
+#[derive(Debug)]
+pub struct Ols(SourceSpec);
+
+/// That of the EBI.
+pub static OLS: Ols = Ols(SourceSpec {
+    name: "ols",
+    title: "OLS4 (EBI)",
+    endpoints: &[Endpoint {
+        key: "ols",
+        base: "https://www.ebi.ac.uk/ols4",
+        about: "Ontology Lookup Service of the EBI",
+    }],
+    credential: None,
+    rate: Some("4/second"),
+    about: "the Ontology Lookup Service of the EBI",
+});
+
+/// That of the TIB, which has other ontologies.
+pub static TIB: Ols = Ols(SourceSpec {
+    name: "tib",
+    title: "TIB Terminology Service",
+    endpoints: &[Endpoint {
+        key: "tib",
+        base: "https://api.terminology.tib.eu",
+        about: "terminology service of the TIB",
+    }],
+    credential: None,
+    rate: Some("4/second"),
+    about: "the terminology service of the TIB, with the API of OLS",
+});
+
+impl Source for Ols {
+    fn spec(&self) -> &SourceSpec {
+        &self.0
+    }
+
+    fn begin(&self, wanted: &Wanted, settings: &SourceSettings) -> Step {
+        let id = wanted
+            .extra("ols_id")
+            .unwrap_or(wanted.id.as_str())
+            .to_ascii_lowercase();
+        let path = format!("/api/ontologies/{}", segment(&id));
+        match settings.url(&self.0.endpoints[0], &path) {
+            Some(url) => Step::Ask(Query::json("ontology", url)),
+            None => Outcome::failed("the address of the service is not a URL"),
+        }
+    }
+
+    fn next(&self, wanted: &Wanted, _: &SourceSettings, _: &Query, reply: &Reply) -> Step {
+        let title = self.0.title;
+        match reply.status.as_u16() {
+            200 => {}
+            404 => {
+                return Outcome::absent(
+                    AbsenceReason::NotListed,
+                    format!("{title} does not list {}", wanted.id),
+                );
+            }
+            _ => return json::bad_status(title, reply),
+        }
+        match json::body(title, reply) {
+            Ok(ontology) => self.read(wanted, &ontology),
+            Err(step) => *step,
+        }
+    }
+}
+
+impl Ols {
+    fn read(&self, wanted: &Wanted, ontology: &Json) -> Step {
+        let config = &ontology["config"];
+        let version = text(&ontology["version"]).or_else(|| text(&config["version"]));
+        let licence = &config["license"];
+        let licence = text(&licence["url"]).or_else(|| text(&licence["label"]));
+        let mut notes = Vec::new();
+        let mut refusals = Vec::new();
+        let mut urls = Vec::new();
+        for (field, value) in [
+            ("fileLocation", text(&config["fileLocation"])),
+            ("versionIri", text(&config["versionIri"])),
+        ] {
+            let Some(value) = value else { continue };
+            match public_address(value) {
+                Ok(url) => urls.push(url),
+                Err(why) => refusals.push(format!("{field} {value} {why}")),
+            }
+        }
+        if urls.is_empty() {
+            let (reason, detail) = if refusals.is_empty() {
+                (AbsenceReason::NoFile, "it states no address".to_owned())
+            } else {
+                (AbsenceReason::BadLocation, refusals.join("; "))
+            };
+            return Outcome::absent(
+                reason,
+                format!(
+                    "{} lists {} without a file: {detail}",
+                    self.0.title, wanted.id
+                ),
+            );
+        }
+        notes.extend(refusals);
+        urls.dedup();
+        let locations = urls.into_iter().map(|url| Location {
+            version: version.map(str::to_owned),
+            licence: licence.and_then(Licence::read),
+            accept: Some(super::direct::ACCEPT.to_owned()),
+            notes: notes.clone(),
+            ..Location::new(self.0.name, url)
+        });
+        Step::Done(Outcome::Found(locations.collect()))
+    }
+}
+
+/// Reads an address that anybody can reach.
+fn public_address(text: &str) -> Result<Url, &'static str> {
+    let url = Url::parse(text).map_err(|_| "is a path on the server's own disk")?;
+    match url.scheme() {
+        "http" | "https" => {}
+        "file" => return Err("is a file on the server's own disk"),
+        _ => return Err("is not an http address"),
+    }
+    let is_internal = match url.host() {
+        None => return Err("names no host"),
+        Some(url::Host::Ipv4(address)) => docstokg_policy::host::is_internal(address.into()),
+        Some(url::Host::Ipv6(address)) => docstokg_policy::host::is_internal(address.into()),
+        Some(url::Host::Domain(name)) => {
+            name == "localhost" || name.ends_with(".localhost") || !name.contains('.')
+        }
+    };
+    if is_internal {
+        return Err("is an address of the server's own network");
+    }
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_public_addresses_are_taken() {
+        for (text, refused) in [
+            ("http://purl.obolibrary.org/obo/hp.owl", None),
+            ("https://example.org/x", None),
+            (
+                "file:/nfs/ontologies/x.owl",
+                Some("file on the server's own disk"),
+            ),
+            ("./data/x.owl", Some("path on the server's own disk")),
+            ("http://127.0.0.1:8080/x.owl", Some("own network")),
+            ("http://localhost/x.owl", Some("own network")),
+            ("http://ols-loader/x.owl", Some("own network")),
+            ("http://[::1]/x.owl", Some("own network")),
+            ("ftp://example.org/x.owl", Some("not an http address")),
+        ] {
+            match (public_address(text), refused) {
+                (Ok(_), None) => {}
+                (Err(why), Some(wanted)) => assert!(why.contains(wanted), "{text}: {why}"),
+                (other, _) => panic!("{text}: {other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! `BioPortal` and the portals that run the same software, each with a key of its own.
+//!
+//! The latest submission has a number, and the file is asked for by that number: the portal's own
+//! "latest" may be another one. Downloads carry no validators, so the number also says whether
+//! anything has changed. 403 (the licence keeps it back) and 404 (there is no file) are answers,
+//! not faults: asking again is of no use.
+
+use http::StatusCode;
+use serde_json::Value as Json;
+use url::Url;
+
+use super::json::{self, text};
+use super::settings::segment;
+use super::{
+    Absence, AbsenceReason, Credential, Endpoint, Location, Outcome, Query, Reply, Source,
+    SourceSettings, SourceSpec, Step,
+};
+use crate::licence::Licence;
+use crate::wanted::{TargetFormat, Wanted};
+
+/// A portal.
+#[derive(Debug)]
+pub struct Portal(SourceSpec);
+
+macro_rules! portal {
+    ($name:literal, $title:literal, $base:literal, $variable:literal, $rate:literal) => {
+        Portal(SourceSpec {
+            name: $name,
+            title: $title,
+            endpoints: &[Endpoint {
+                key: $name,
+                base: $base,
+                about: concat!("API of ", $title),
+            }],
+            credential: Some(Credential {
+                key: concat!("sources.", $name, ".key"),
+                variable: $variable,
+                about: concat!("API key of ", $title, ", from your account page there"),
+            }),
+            rate: Some($rate),
+            about: concat!($title, "; needs an API key"),
+        })
+    };
+}
+
+/// The portals that are known. The software allows 15 requests a second from one address.
+pub static PORTALS: [Portal; 9] = [
+    portal!(
+        "bioportal",
+        "BioPortal",
+        "https://data.bioontology.org",
+        "BIOPORTAL_API_KEY",
+        "2/second"
+    ),
+    portal!(
+        "agroportal",
+        "AgroPortal",
+        "https://data.agroportal.eu",
+        "AGROPORTAL_API_KEY",
+        "2/second"
+    ),
+    portal!(
+        "ecoportal",
+        "EcoPortal",
+        "https://data.ecoportal.lifewatch.eu",
+        "ECOPORTAL_API_KEY",
+        "2/second"
+    ),
+    portal!(
+        "biodivportal",
+        "BiodivPortal",
+        "https://data.biodivportal.gfbio.org",
+        "BIODIVPORTAL_API_KEY",
+        "2/second"
+    ),
+    portal!(
+        "industryportal",
+        "IndustryPortal",
+        "https://data.industryportal.enit.fr",
+        "INDUSTRYPORTAL_API_KEY",
+        "2/second"
+    ),
+    portal!(
+        "earthportal",
+        "EarthPortal",
+        "https://data.earthportal.eu",
+        "EARTHPORTAL_API_KEY",
+        "2/second"
+    ),
+    portal!(
+        "astroportal",
+        "OntoPortal-Astro",
+        "https://data.ontoportal-astro.eu",
+        "ASTROPORTAL_API_KEY",
+        "2/second"
+    ),
+    portal!(
+        "matportal",
+        "MatPortal",
+        "https://rest.matportal.org",
+        "MATPORTAL_API_KEY",
+        "2/second"
+    ),
+    portal!(
+        "lovportal",
+        "LovPortal",
+        "https://data.lovportal.lirmm.fr",
+        "LOVPORTAL_API_KEY",
+        "2/second"
+    ),
+];
+
+impl Portal {
+    /// Describes a portal that is not built in. What describes it lives as long as the program.
+    #[must_use]
+    pub fn custom(name: &str, base: &Url) -> &'static Self {
+        let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
+        let name = leak(name.to_owned());
+        let endpoint = Endpoint {
+            key: name,
+            base: leak(base.as_str().trim_end_matches('/').to_owned()),
+            about: "a portal of the configuration",
+        };
+        Box::leak(Box::new(Self(SourceSpec {
+            name,
+            title: name,
+            endpoints: Box::leak(Box::new([endpoint])),
+            credential: Some(Credential {
+                key: leak(format!("sources.{name}.key")),
+                variable: leak(format!("{}_API_KEY", name.to_ascii_uppercase())),
+                about: "its API key",
+            }),
+            rate: Some("2/second"),
+            about: "a portal of the configuration",
+        })))
+    }
+}
+
+impl Source for Portal {
+    fn spec(&self) -> &SourceSpec {
+        &self.0
+    }
+
+    fn begin(&self, wanted: &Wanted, settings: &SourceSettings) -> Step {
+        if !settings.credentials.contains_key(self.0.name) {
+            let (key, variable) = self.0.credential.map_or(("", ""), |c| (c.key, c.variable));
+            return Outcome::absent(
+                AbsenceReason::Credential,
+                format!(
+                    "{} needs an API key: set ontology.{key} or {variable}",
+                    self.0.title
+                ),
+            );
+        }
+        let path = format!(
+            "/ontologies/{}/latest_submission?display=all",
+            segment(&acronym(wanted))
+        );
+        match settings.url(&self.0.endpoints[0], &path) {
+            Some(url) => Step::Ask(Query::json("latest_submission", url)),
+            None => Outcome::failed("the address of the portal is not a URL"),
+        }
+    }
+
+    fn next(&self, wanted: &Wanted, settings: &SourceSettings, _: &Query, reply: &Reply) -> Step {
+        let title = self.0.title;
+        if reply.status == StatusCode::OK {
+            return match json::body(title, reply) {
+                Ok(submission) => self.read(wanted, settings, &submission),
+                Err(step) => *step,
+            };
+        }
+        match self.explain(reply.status, wanted) {
+            Some(absence) => Step::Done(Outcome::Absent(absence)),
+            None => json::bad_status(title, reply),
+        }
+    }
+
+    fn explain_status(&self, status: StatusCode) -> Option<Absence> {
+        let title = self.0.title;
+        let (reason, detail) = match status.as_u16() {
+            401 => (
+                AbsenceReason::Credential,
+                format!("{title} does not accept the API key"),
+            ),
+            403 => (
+                AbsenceReason::Restricted,
+                format!(
+                    "{title} does not give the file out: its licence or its owner restricts it"
+                ),
+            ),
+            404 => (AbsenceReason::NoFile, format!("{title} has no file of it")),
+            422 => (
+                AbsenceReason::NotListed,
+                format!("{title} does not know it"),
+            ),
+            _ => return None,
+        };
+        Some(Absence { reason, detail })
+    }
+}
+
+impl Portal {
+    /// Says what a status of a look-up means: 404 there is an acronym that is not known.
+    fn explain(&self, status: StatusCode, wanted: &Wanted) -> Option<Absence> {
+        if status == StatusCode::NOT_FOUND {
+            return Some(Absence {
+                reason: AbsenceReason::NotListed,
+                detail: format!("{} does not list {}", self.0.title, acronym(wanted)),
+            });
+        }
+        self.explain_status(status)
+    }
+
+    fn read(&self, wanted: &Wanted, settings: &SourceSettings, submission: &Json) -> Step {
+        let title = self.0.title;
+        let acronym = acronym(wanted);
+        let Some(number) = submission["submissionId"].as_u64() else {
+            // `{}` stands for an ontology without any submission.
+            return Outcome::absent(
+                AbsenceReason::NoFile,
+                format!("{title} lists {acronym} without a submission"),
+            );
+        };
+        if submission["ontology"]["summaryOnly"] == true {
+            return Outcome::absent(
+                AbsenceReason::NoFile,
+                format!("{title} has a summary of {acronym} only, no file"),
+            );
+        }
+        let Some(url) = self.download_address(settings, &acronym, number, submission) else {
+            return Outcome::failed("the address of the portal is not a URL");
+        };
+        let format = match text(&submission["hasOntologyLanguage"]) {
+            Some("OBO") => Some(TargetFormat::Obo),
+            Some("UMLS") => Some(TargetFormat::Ttl),
+            _ => None,
+        };
+        let version = text(&submission["version"]).map(str::to_owned);
+        Step::Done(Outcome::Found(vec![Location {
+            is_authorised: true,
+            format,
+            version: version.or_else(|| Some(format!("submission-{number}"))),
+            revision: Some(format!("submission {number}")),
+            licence: text(&submission["hasLicense"]).and_then(Licence::read),
+            ..Location::new(self.0.name, url)
+        }]))
+    }
+
+    /// Returns the address of one submission's file: what the portal states, if that is the
+    /// submission and on the portal itself, or the one that the software has.
+    fn download_address(
+        &self,
+        settings: &SourceSettings,
+        acronym: &str,
+        number: u64,
+        submission: &Json,
+    ) -> Option<Url> {
+        let base = settings.base(&self.0.endpoints[0])?;
+        let own = format!("/submissions/{number}/download");
+        let stated = text(&submission["links"]["download"])
+            .and_then(|stated| Url::parse(stated).ok())
+            .filter(|stated| stated.origin() == base.origin() && stated.path().ends_with(&own));
+        stated.or_else(|| {
+            let path = format!("/ontologies/{}{own}", segment(acronym));
+            settings.url(&self.0.endpoints[0], &path)
+        })
+    }
+}
+
+/// Returns the name of an ontology at a portal.
+fn acronym(wanted: &Wanted) -> String {
+    wanted
+        .extra("acronym")
+        .map_or_else(|| wanted.id.as_str().to_ascii_uppercase(), str::to_owned)
+}

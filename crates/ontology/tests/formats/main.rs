@@ -1,0 +1,301 @@
+//! Validation, normalisation and hostile files, through the public interface.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+
+use docstokg_ontology::format::{
+    ContextLoader, Detected, Format, Options, Outcome, Report, VersionOrigin, detect, normalize,
+    validate,
+};
+use proptest::prelude::*;
+
+/// Files that are cut, broken or mean harm.
+mod hostile;
+
+const TURTLE: &str = r#"@prefix owl: <http://www.w3.org/2002/07/owl#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix dct: <http://purl.org/dc/terms/> .
+@base <http://example.org/> .
+<a> a owl:Class ; rdfs:label "A \"label\""@en ; owl:versionInfo "not the ontology's" .
+<b> a owl:Class ; rdfs:subClassOf <a>, [ a owl:Restriction ; owl:onProperty <p> ] ;
+    owl:deprecated true .
+<p> a owl:ObjectProperty .
+<o> dct:license <http://creativecommons.org/licenses/by/4.0/> ; owl:versionInfo "1.0" ;
+    owl:imports <http://example.org/other> ; owl:versionIRI <http://example.org/o/1> ;
+    a owl:Ontology .
+"#;
+
+const RDF_XML: &str = r#"<?xml version="1.0"?>
+<!DOCTYPE rdf:RDF [
+  <!ENTITY owl "http://www.w3.org/2002/07/owl#">
+  <!ENTITY rdfs 'http://www.w3.org/2000/01/rdf-schema#'>
+]>
+<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xml:base="http://example.org/"
+    xmlns:owl="http://www.w3.org/2002/07/owl#" xmlns:dct="http://purl.org/dc/terms/"
+    xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#">
+  <owl:Class rdf:about="a"><rdfs:label xml:lang="en">A "label"</rdfs:label>
+    <owl:versionInfo>not the ontology's</owl:versionInfo></owl:Class>
+  <rdf:Description rdf:about="b"><rdf:type rdf:resource="&owl;Class"/>
+    <rdfs:subClassOf rdf:resource="a"/>
+    <rdfs:subClassOf><owl:Restriction><owl:onProperty rdf:resource="p"/></owl:Restriction></rdfs:subClassOf>
+    <owl:deprecated rdf:datatype="http://www.w3.org/2001/XMLSchema#boolean">true</owl:deprecated>
+  </rdf:Description>
+  <owl:ObjectProperty rdf:about="p"/>
+  <owl:Ontology rdf:about="o"><owl:versionInfo>1.0</owl:versionInfo>
+    <dct:license rdf:resource="http://creativecommons.org/licenses/by/4.0/"/>
+    <owl:imports rdf:resource="http://example.org/other"/>
+    <owl:versionIRI rdf:resource="http://example.org/o/1"/>
+  </owl:Ontology>
+</rdf:RDF>
+"#;
+
+const JSON_LD: &str = r#"{"@context": {"owl": "http://www.w3.org/2002/07/owl#"},
+ "@id": "http://example.org/o", "@type": "owl:Ontology", "owl:versionInfo": "1.0"}"#;
+
+const OBO_GRAPH: &str = r#"{"graphs": [{"nodes": [{"id": "http://a/1", "lbl": "x",
+  "meta": {"deprecated": true, "synonyms": [{"val": "y"}]}}, {"id": "http://a/2"}],
+  "edges": [{"sub": "http://a/1", "pred": "is_a", "obj": "http://a/2"}], "id": "http://a/o",
+  "meta": {"version": "http://a/o/1", "basicPropertyValues":
+    [{"pred": "http://purl.org/dc/terms/license", "val": "CC0"}]}}]}"#;
+
+fn read(text: impl AsRef<[u8]>, format: Format) -> Report {
+    validate(text.as_ref(), format, &Options::default()).unwrap()
+}
+
+fn normalized(text: &str, format: Format) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().join("normalized.nt");
+    let result = normalize(text.as_bytes(), format, &Options::default(), &target).unwrap();
+    let out = std::fs::read_to_string(&target).unwrap();
+    assert_eq!(result.statements, out.lines().count() as u64);
+    assert_eq!(result.bytes, out.len() as u64);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    out
+}
+
+#[test]
+fn the_header_is_that_of_the_ontology() {
+    for (text, format) in [(TURTLE, Format::Turtle), (RDF_XML, Format::RdfXml)] {
+        assert_eq!(detect(text.as_bytes(), None), Detected::Ontology(format));
+        let report = read(text, format);
+        assert_eq!(report.outcome, Outcome::Valid, "{:?}", report.errors);
+        assert_eq!(
+            (report.statements, report.statements_with_blank_nodes),
+            (15, 3)
+        );
+        assert_eq!(
+            (report.terms, report.obsolete, report.terms_exact),
+            (3, 1, true)
+        );
+        assert_eq!(report.ontology_iri.as_deref(), Some("http://example.org/o"));
+        assert_eq!(report.version().unwrap().value, "http://example.org/o/1");
+        assert_eq!(report.version().unwrap().origin, VersionOrigin::VersionIri);
+        assert_eq!(report.versions[1].value, "1.0");
+        assert_eq!(report.imports, ["http://example.org/other"]);
+        assert_eq!(
+            report.licences[0].value,
+            "http://creativecommons.org/licenses/by/4.0/"
+        );
+        assert_eq!(report.bytes, text.len() as u64);
+    }
+    let graph = read(OBO_GRAPH, Format::OboGraph);
+    assert!(graph.is_valid(), "{:?}", graph.errors);
+    assert_eq!((graph.terms, graph.obsolete, graph.statements), (2, 1, 3));
+    assert_eq!(graph.version().unwrap().value, "http://a/o/1");
+    assert_eq!(graph.licences[0].value, "CC0");
+}
+
+#[test]
+fn the_hash_is_that_of_the_statements() {
+    let turtle = read(TURTLE, Format::Turtle).content_hash.unwrap();
+    assert_eq!(read(RDF_XML, Format::RdfXml).content_hash.unwrap(), turtle);
+    let lines = normalized(TURTLE, Format::Turtle);
+    assert_eq!(read(&lines, Format::NTriples).content_hash.unwrap(), turtle);
+    let mut reversed: Vec<_> = lines.lines().collect();
+    reversed.reverse();
+    let reversed = reversed.join("\n");
+    assert_eq!(
+        read(&reversed, Format::NQuads).content_hash.unwrap(),
+        turtle
+    );
+    assert_eq!(
+        normalized(&reversed, Format::Turtle).lines().count(),
+        lines.lines().count()
+    );
+    let other = TURTLE.replace("1.0", "1.1");
+    assert_ne!(read(other, Format::Turtle).content_hash.unwrap(), turtle);
+}
+
+#[test]
+fn normalised_files_are_sorted_and_stable() {
+    let once = normalized(RDF_XML, Format::RdfXml);
+    assert_eq!(once, normalized(RDF_XML, Format::RdfXml));
+    assert!(once.lines().is_sorted());
+    assert_eq!(once, normalized(&once, Format::NTriples));
+    let twice = format!(
+        "{TURTLE}\n{}",
+        TURTLE.replace("[ a owl:Restriction ; owl:onProperty <p> ]", "<p>")
+    );
+    assert_eq!(normalized(&twice, Format::Turtle).lines().count(), 16);
+}
+
+#[test]
+fn a_file_that_cannot_be_normalised_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().join("out.nt");
+    let options = Options::default();
+    for (text, format) in [("<a> <b>", Format::Turtle), ("id: x", Format::Obo)] {
+        assert!(normalize(text.as_bytes(), format, &options, &target).is_err());
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn errors_have_positions() {
+    for (text, format, line) in [
+        (
+            "@prefix a: <http://b/> .\na:x a a:y .\na:x b:y a:z .\n",
+            Format::Turtle,
+            3,
+        ),
+        (
+            "<http://a> <http://b> \"c\" .\n<http://a> <http://b>\n",
+            Format::NTriples,
+            2,
+        ),
+        (
+            "<http://a> <http://b> \"c\" .\n\n<http://a> \u{1} .\n",
+            Format::NQuads,
+            3,
+        ),
+        ("{\n\"@id\": }", Format::JsonLd, 2),
+        (
+            "{\"graphs\": [\n{\"nodes\": [\n{\"id\": 5}]}]}",
+            Format::OboGraph,
+            3,
+        ),
+    ] {
+        let report = read(text, format);
+        assert_eq!(report.outcome, Outcome::Invalid);
+        assert_eq!(
+            report.errors[0].line,
+            Some(line),
+            "{format}: {:?}",
+            report.errors
+        );
+    }
+    for (from, to) in [
+        ("rdf:about=\"b\"", "rdf:about=\"b c\""),
+        ("&owl;Class", "&nope;Class"),
+    ] {
+        let report = read(RDF_XML.replace(from, to), Format::RdfXml);
+        assert_eq!(report.errors[0].line, Some(11), "{:?}", report.errors);
+    }
+    let report = read(
+        RDF_XML.replace("</owl:Class>", "</owl:Klass>"),
+        Format::RdfXml,
+    );
+    assert_eq!(report.errors[0].line, Some(10), "{:?}", report.errors);
+}
+
+#[test]
+fn byte_order_marks_and_line_ends_do_not_matter() {
+    let triples = normalized(TURTLE, Format::Turtle);
+    for (text, format) in [
+        (TURTLE, Format::Turtle),
+        (RDF_XML, Format::RdfXml),
+        (&triples, Format::NTriples),
+        (&triples, Format::NQuads),
+        (JSON_LD, Format::JsonLd),
+        (OBO_GRAPH, Format::OboGraph),
+    ] {
+        let plain = read(text, format);
+        let marked = format!("\u{feff}{}", text.replace('\n', "\r\n"));
+        assert_eq!(
+            detect(marked.as_bytes(), Some(format)),
+            Detected::Ontology(format)
+        );
+        let other = read(marked, format);
+        assert!(other.is_valid(), "{format}: {:?}", other.errors);
+        assert_eq!(other.content_hash, plain.content_hash, "{format}");
+    }
+}
+
+#[test]
+fn formats_without_a_parser_are_not_validated() {
+    for format in [Format::OwlXml, Format::OwlFunctional, Format::OwlManchester] {
+        let report = read("anything", format);
+        assert_eq!(report.outcome, Outcome::NotValidated);
+        assert!(report.warnings[0].message.contains("not parsed"));
+    }
+}
+
+struct OneContext;
+
+impl ContextLoader for OneContext {
+    fn load(&self, url: &str) -> Result<Vec<u8>, String> {
+        match url {
+            "http://c/known" => Ok(br#"{"@context": {"p": "http://p/"}}"#.to_vec()),
+            _ => Err("there is no such document".to_owned()),
+        }
+    }
+}
+
+#[test]
+fn remote_contexts_come_from_the_loader_or_are_reported() {
+    let text = r#"{"@context": "http://c/known", "@id": "http://a", "p": "x"}"#;
+    let report = read(text, Format::JsonLd);
+    assert_eq!(report.outcome, Outcome::NotValidated, "{:?}", report.errors);
+    assert_eq!(report.contexts_not_loaded, ["http://c/known"]);
+    assert_eq!(report.content_hash, None);
+    let options = Options {
+        contexts: Some(Arc::new(OneContext)),
+        ..Options::default()
+    };
+    let report = validate(text.as_bytes(), Format::JsonLd, &options).unwrap();
+    assert_eq!(
+        (report.outcome, report.statements),
+        (Outcome::Valid, 1),
+        "{:?}",
+        report.errors
+    );
+    let other = text.replace("known", "other");
+    let report = validate(other.as_bytes(), Format::JsonLd, &options).unwrap();
+    assert_eq!(report.outcome, Outcome::NotValidated);
+}
+
+/// Statements with many shapes of terms.
+fn statement() -> impl Strategy<Value = String> {
+    let iri =
+        "http://[a-z]{1,8}/[a-zA-Z0-9é_-]{0,12}(#[a-z]{0,3}|)".prop_map(|iri| format!("<{iri}>"));
+    let iri = iri.boxed();
+    let blank = "_:[a-z]{1,3}".boxed();
+    let literal = "\"[^\"\\\\\n\r\\p{C}]{0,20}\"(@[a-z]{2}|)".boxed();
+    let subject = prop_oneof![4 => iri.clone(), 1 => blank.clone()];
+    let object = prop_oneof![2 => iri.clone(), 1 => blank, 3 => literal];
+    (subject, iri, object).prop_map(|(s, p, o)| format!("{s} {p} {o} ."))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn order_format_and_threads_do_not_change_the_hash(
+        mut lines in proptest::collection::vec(statement(), 1..60),
+        threads in 1usize..4,
+    ) {
+        let options = Options { threads, ..Options::default() };
+        let report = |text: &str, format| validate(text.as_bytes(), format, &options).unwrap();
+        let forward = report(&lines.join("\n"), Format::NTriples);
+        prop_assert_eq!(forward.outcome, Outcome::Valid, "{:?}", forward.errors);
+        prop_assert_eq!(forward.statements, lines.len() as u64);
+        lines.reverse();
+        let text = lines.join("\n");
+        for format in [Format::NTriples, Format::NQuads, Format::Turtle, Format::TriG] {
+            let backward = report(&text, format);
+            prop_assert_eq!(&backward.content_hash, &forward.content_hash);
+            prop_assert_eq!(backward.statements, forward.statements);
+        }
+    }
+}

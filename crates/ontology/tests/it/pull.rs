@@ -1,0 +1,304 @@
+//! Pulls from the origin's side: what is asked, how often, and what ends up in the library.
+
+use std::time::Duration;
+
+use docstokg_bulk::scheduler::{Ended, RunMode};
+use docstokg_ontology::library::PruneMode;
+use docstokg_ontology::pull::{Asked, Ending, Options, Probes};
+use docstokg_ontology::source::AbsenceReason;
+use docstokg_ontology::wanted::Wanted;
+use docstokg_origin_sim::{Origin, Reply};
+
+use crate::pull_world::{JSONLD, PURL, REGISTRY, World, asked, id, obo, registry, with_registry};
+
+#[test]
+fn an_ontology_is_looked_up_fetched_and_stored() {
+    let purl = Origin::new(PURL).route(
+        "/obo/hp.obo",
+        [Reply::ok(obo("releases/2026-06-20", "")).header("etag", "\"one\"")],
+    );
+    let world = with_registry(&["hp"], purl);
+    let results = world.pull(asked(&["hp"]));
+    let result = &results[0];
+    assert_eq!(result.status, Ending::Fresh, "{result:?}");
+    assert_eq!(result.version.as_deref(), Some("releases/2026-06-20"));
+    assert_eq!(result.license.as_deref(), Some("CC-BY-4.0"));
+    let latest = world.library().latest(&id("hp")).unwrap().unwrap();
+    assert_eq!(latest.name, "2026-06-20");
+    let manifest = &latest.manifest;
+    assert_eq!(
+        manifest.url, "https://purl.obolibrary.org/obo/hp.obo",
+        "http became https"
+    );
+    assert_eq!(manifest.etag.as_deref(), Some("\"one\""));
+    assert_eq!(
+        manifest.version, "releases/2026-06-20",
+        "the original stays in the manifest"
+    );
+    let original = std::fs::read_to_string(latest.path.join("original/hp.obo")).unwrap();
+    assert_eq!(original, obo("releases/2026-06-20", ""));
+    let paths: Vec<&str> = manifest
+        .artifacts
+        .iter()
+        .map(|file| file.path.as_str())
+        .collect();
+    assert_eq!(paths, ["original/hp.obo", "validation/report.json"]);
+    let link = std::fs::read_link(world.library().root().join("hp/latest")).unwrap();
+    assert_eq!(link.to_str(), Some("2026-06-20"));
+}
+
+#[test]
+fn nothing_is_transferred_when_nothing_has_changed() {
+    let body = obo("2026-06-20", "");
+    let purl = Origin::new(PURL).handler(move |arrival, _| match arrival.header("if-none-match") {
+        Some("\"one\"") => Reply::status(304),
+        _ => Reply::ok(body.clone()).header("etag", "\"one\""),
+    });
+    let world = with_registry(&["hp"], purl);
+    assert_eq!(world.pull(asked(&["hp"]))[0].status, Ending::Fresh);
+    let again = &world.pull(asked(&["hp"]))[0];
+    assert_eq!(again.status, Ending::Cached, "{again:?}");
+    assert_eq!(world.library().versions(&id("hp")).unwrap().len(), 1);
+    let forced = Options {
+        force: true,
+        ..Options::default()
+    };
+    let (_, forced) = world.pull_with(asked(&["hp"]), forced);
+    assert_eq!(
+        forced[0].status,
+        Ending::Cached,
+        "the same version and content"
+    );
+    assert_eq!(world.library().versions(&id("hp")).unwrap().len(), 1);
+}
+
+#[test]
+fn versions_stay_beside_each_other_and_latest_is_switched() {
+    let purl = Origin::new(PURL).route(
+        "/obo/hp.obo",
+        [
+            Reply::ok(obo("2026-01-01", "")),
+            Reply::ok(obo("2026-02-01", "")),
+            Reply::ok(obo("2026-02-01", "remark: rebuilt")),
+        ],
+    );
+    let world = with_registry(&["hp"], purl);
+    for wanted in [Ending::Fresh, Ending::Updated, Ending::Updated] {
+        assert_eq!(world.pull(asked(&["hp"]))[0].status, wanted);
+    }
+    let library = world.library();
+    let names: Vec<String> = library
+        .versions(&id("hp"))
+        .unwrap()
+        .into_iter()
+        .map(|version| version.name)
+        .collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+    // The same version with other content gets a name that its checksum completes.
+    let latest = library.latest(&id("hp")).unwrap().unwrap();
+    assert!(latest.name.starts_with("2026-02-01-"), "{}", latest.name);
+    assert_eq!(
+        library.find(&id("hp"), Some("2026-01-01")).unwrap().name,
+        "2026-01-01"
+    );
+    let error = library
+        .find(&id("hp"), Some("1999"))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("there are"), "{error}");
+    let listed =
+        docstokg_ontology::library::prune(&library, &id("hp"), 1, PruneMode::ListOnly).unwrap();
+    assert_eq!(listed.len(), 2);
+    docstokg_ontology::library::prune(&library, &id("hp"), 1, PruneMode::Remove).unwrap();
+    assert_eq!(library.versions(&id("hp")).unwrap().len(), 1);
+    assert!(library.latest(&id("hp")).unwrap().is_some());
+}
+
+#[test]
+fn the_registry_is_asked_once_for_many_ontologies() {
+    let names: Vec<String> = (0..40).map(|number| format!("o{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let purl = Origin::new(PURL)
+        .limit("2/SECOND")
+        .handler(|arrival, _| Reply::ok(obo("1.0", &format!("remark: {}", arrival.path))));
+    let world = with_registry(&names, purl);
+    let results = world.pull(asked(&names));
+    assert!(results.iter().all(|result| result.status == Ending::Fresh));
+    assert_eq!(world.ledger().at(REGISTRY).len(), 1);
+    assert_eq!(world.ledger().statuses().get(&429), None);
+    world
+        .ledger()
+        .no_window_exceeded(PURL, 2, Duration::from_secs(1))
+        .unwrap();
+}
+
+#[test]
+fn a_host_without_an_entry_gets_eight_a_second() {
+    let urls: Vec<Asked> = (0..40)
+        .map(|number| {
+            let url = format!("https://files.example.org/{number}.obo")
+                .parse()
+                .unwrap();
+            Asked::new(Wanted {
+                url: Some(url),
+                ..Wanted::new(id(&format!("o{number}")))
+            })
+        })
+        .collect();
+    let files = Origin::new("files.example.org")
+        .handler(|arrival, _| Reply::ok(obo("1.0", &format!("remark: {}", arrival.path))));
+    let world = World::new(vec![files]);
+    let begun = world.simulation.elapsed();
+    let results = world.pull(urls);
+    let took = world.simulation.elapsed().saturating_sub(begun);
+    assert!(results.iter().all(|result| result.status == Ending::Fresh));
+    world
+        .ledger()
+        .no_window_exceeded("files.example.org", 8, Duration::from_secs(1))
+        .unwrap();
+    // Eight at once, then eight each second: not two, as files of scholarly works get.
+    assert!(took < Duration::from_secs(7), "{took:?}");
+}
+
+#[test]
+fn a_service_and_its_host_are_charged_together() {
+    let names: Vec<String> = (0..12).map(|number| format!("o{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let ols = Origin::new("www.ebi.ac.uk").handler(|arrival, _| {
+        let id = arrival.path.rsplit('/').next().unwrap_or_default();
+        let location = format!("https://files.example.org/{id}.obo");
+        Reply::ok(serde_json::json!({ "config": { "fileLocation": location } }).to_string())
+    });
+    let files = Origin::new("files.example.org").handler(|_, _| Reply::ok(obo("1.0", "")));
+    let mut world = World::new(vec![ols, files]);
+    world.config.prefer_source = vec!["ols".to_owned()];
+    assert!(
+        world
+            .pull(asked(&names))
+            .iter()
+            .all(|result| result.status == Ending::Fresh)
+    );
+    // The host allows five in a second, the service four.
+    world
+        .ledger()
+        .no_window_exceeded("www.ebi.ac.uk", 4, Duration::from_secs(1))
+        .unwrap();
+    assert_eq!(
+        world.ledger().at("www.ebi.ac.uk").len(),
+        12,
+        "nothing is asked twice"
+    );
+}
+
+#[test]
+fn the_next_source_is_asked_when_files_fail() {
+    let purl = Origin::new(PURL).route("/obo/hp.obo", [Reply::status(404)]);
+    let ols = Origin::new("www.ebi.ac.uk").handler(|_, _| {
+        let location = "https://files.example.org/hp.obo";
+        Reply::ok(serde_json::json!({ "config": { "fileLocation": location } }).to_string())
+    });
+    let files = Origin::new("files.example.org").handler(|_, _| Reply::ok(obo("1.0", "")));
+    let registry = Origin::new(REGISTRY).route(JSONLD, [registry(&["hp"])]);
+    let world = World::new(vec![registry, purl, ols, files]);
+    let result = &world.pull(asked(&["hp"]))[0];
+    assert_eq!(result.status, Ending::Fresh, "{result:?}");
+    assert_eq!(result.resolver.as_deref(), Some("ols"));
+    let tried: Vec<(&str, Option<AbsenceReason>)> = result
+        .attempts
+        .iter()
+        .map(|tried| (tried.resolver.as_str(), tried.reason))
+        .collect();
+    assert_eq!(
+        tried,
+        [("obo", Some(AbsenceReason::HttpStatus)), ("ols", None)]
+    );
+}
+
+#[test]
+fn a_plan_fetches_nothing_and_probes_where_asked() {
+    let purl = Origin::new(PURL).handler(|_, _| {
+        Reply::ok(obo("1", "")).header("last-modified", "Wed, 01 Jul 2026 00:00:00 GMT")
+    });
+    let mut world = with_registry(&["hp", "ro"], purl);
+    world.config.prefer_source = vec!["obo".to_owned()];
+    let plan = |probes| Options {
+        mode: RunMode::ListOnly,
+        probes,
+        ..Options::default()
+    };
+    let (_, planned) = world.pull_with(asked(&["hp", "ro", "nosuch"]), plan(Probes::Skip));
+    assert!(world.ledger().at(PURL).is_empty());
+    assert_eq!(planned[0].status, Ending::Planned);
+    assert_eq!(
+        planned[0].url.as_deref(),
+        Some("https://purl.obolibrary.org/obo/hp.obo")
+    );
+    assert_eq!(planned[2].reason, Some(AbsenceReason::NotListed));
+    let (_, probed) = world.pull_with(asked(&["hp"]), plan(Probes::Send));
+    let arrivals = world.ledger().at(PURL);
+    assert!(
+        arrivals.iter().all(|arrival| arrival.method == "HEAD"),
+        "{arrivals:?}"
+    );
+    assert_eq!(
+        probed[0].last_modified.as_deref(),
+        Some("Wed, 01 Jul 2026 00:00:00 GMT")
+    );
+    assert!(probed[0].content_length.is_some());
+    // Nothing newer than the date: left as it is.
+    let since = docstokg_hub::policy::retry_after::http_date("Wed, 15 Jul 2026 00:00:00 GMT");
+    let (_, results) = world.pull_with(
+        asked(&["hp"]),
+        Options {
+            since,
+            ..Options::default()
+        },
+    );
+    assert_eq!(results[0].status, Ending::Skipped);
+    assert!(world.library().ids().unwrap().is_empty());
+}
+
+#[test]
+fn pages_are_asked_again_as_data() {
+    let server =
+        Origin::new("vocab.example.org").handler(|arrival, _| match arrival.header("accept") {
+            Some("application/rdf+xml") => Reply::ok(obo("1", "")),
+            _ => Reply::ok("<html><body>Vocabulary</body></html>"),
+        });
+    let world = World::new(vec![server]);
+    let url = "https://vocab.example.org/terms".parse().unwrap();
+    let wanted = Wanted {
+        url: Some(url),
+        sources: vec!["skos".to_owned()],
+        ..Wanted::new(id("v"))
+    };
+    let result = &world.pull(vec![Asked::new(wanted)])[0];
+    assert_eq!(result.status, Ending::Fresh, "{result:?}");
+    let accepts: Vec<String> = world
+        .ledger()
+        .arrivals()
+        .iter()
+        .map(|arrival| arrival.header("accept").unwrap_or_default().to_owned())
+        .collect();
+    assert_eq!(accepts.len(), 3, "{accepts:?}");
+    assert_eq!(accepts[1..], ["text/turtle", "application/rdf+xml"]);
+}
+
+#[test]
+fn an_outage_is_waited_for_and_a_retry_after_is_obeyed() {
+    let body = obo("1", "");
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    let purl = Origin::new(PURL).handler(move |_, _| {
+        match count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+            0 => Reply::status(429).header("retry-after", "90"),
+            _ => Reply::ok(body.clone()),
+        }
+    });
+    let mut world = with_registry(&["hp"], purl);
+    world.config.prefer_source = vec!["obo".to_owned()];
+    let (ended, results) = world.pull_with(asked(&["hp"]), Options::default());
+    assert_eq!(ended, Ended::Complete);
+    assert_eq!(results[0].status, Ending::Fresh, "{:?}", results[0]);
+    world.ledger().nothing_before_retry_after(PURL).unwrap();
+    assert_eq!(world.ledger().at(PURL).len(), 2);
+}

@@ -1,0 +1,174 @@
+//! What keeps a file out of the library: addresses, licences, checksums and pins.
+
+use docstokg_ontology::lock::LockFile;
+use docstokg_ontology::pull::{Asked, Ending};
+use docstokg_ontology::source::AbsenceReason;
+use docstokg_ontology::wanted::{Checksum, Wanted};
+use docstokg_origin_sim::{Origin, Reply};
+
+use crate::pull_world::{JSONLD, PURL, REGISTRY, World, asked, id, obo, with_registry};
+
+#[test]
+fn gates_hold_on_every_hop() {
+    let evil = |to: &str| {
+        let to = to.to_owned();
+        Origin::new(PURL).handler(move |_, _| Reply::redirect(302, &to))
+    };
+    for (to, wanted) in [
+        ("file:///etc/passwd", "file"),
+        ("https://u:p@files.example.org/x", "user name or password"),
+        ("https://127.0.0.1/x.obo", "address of a private network"),
+        ("https://files.example.org:9999/x", "has a port of its own"),
+    ] {
+        let mut world = with_registry(&["hp"], evil(to));
+        world.config.prefer_source = vec!["obo".to_owned()];
+        let result = &world.pull(asked(&["hp"]))[0];
+        assert_eq!(result.reason, Some(AbsenceReason::Gate), "{to}: {result:?}");
+        let detail = result.detail.as_deref().unwrap();
+        assert!(detail.contains(wanted), "{to}: {detail}");
+    }
+    let mut world = with_registry(&["hp"], evil("https://elsewhere.example/x"));
+    world.config.prefer_source = vec!["obo".to_owned()];
+    let settings = docstokg_config::Names(vec![PURL.to_owned(), REGISTRY.to_owned()]);
+    let settings = docstokg_ontology::config::OntologySettings {
+        allowed_hosts: Some(docstokg_config::Sourced::new(
+            settings,
+            docstokg_config::Source::Program,
+        )),
+        ..Default::default()
+    };
+    world.config.gate = settings.resolve().unwrap().gate;
+    let result = &world.pull(asked(&["hp"]))[0];
+    assert!(
+        result
+            .detail
+            .as_deref()
+            .unwrap()
+            .contains("not in allowed_hosts"),
+        "{result:?}"
+    );
+    assert!(world.ledger().at("elsewhere.example").is_empty());
+}
+
+#[test]
+fn a_licence_that_is_not_accepted_costs_no_download() {
+    let registry = serde_json::json!({ "ontologies": [{
+        "id": "hp",
+        "license": { "url": "https://hpo.jax.org/app/license" },
+        "products": [{ "id": "hp.obo", "ontology_purl": "http://purl.obolibrary.org/obo/hp.obo" }],
+    }]});
+    let purl = Origin::new(PURL).handler(|_, _| Reply::ok(obo("1", "")));
+    let registry = Origin::new(REGISTRY).route(JSONLD, [Reply::ok(registry.to_string())]);
+    let mut world = World::new(vec![registry, purl]);
+    world.config.prefer_source = vec!["obo".to_owned()];
+    let result = &world.pull(asked(&["hp"]))[0];
+    assert_eq!(result.reason, Some(AbsenceReason::Licence));
+    assert!(world.ledger().at(PURL).is_empty());
+    world.config.accept_licenses = vec!["https://hpo.jax.org/app/license".to_owned()];
+    assert_eq!(world.pull(asked(&["hp"]))[0].status, Ending::Fresh);
+}
+
+#[test]
+fn a_licence_inside_the_file_is_judged_where_the_source_says_nothing() {
+    let more = "property_value: http://purl.org/dc/terms/license https://creativecommons.org/licenses/by-nc/4.0/";
+    let body = obo("1", more);
+    let files = Origin::new("files.example.org").handler(move |_, _| Reply::ok(body.clone()));
+    let world = World::new(vec![files]);
+    let url = "https://files.example.org/x.obo".parse().unwrap();
+    let wanted = Wanted {
+        url: Some(url),
+        ..Wanted::new(id("x"))
+    };
+    let result = &world.pull(vec![Asked::new(wanted)])[0];
+    assert_eq!(result.reason, Some(AbsenceReason::Licence), "{result:?}");
+    assert!(world.library().latest(&id("x")).unwrap().is_none());
+    assert!(world.library().ids().unwrap().is_empty());
+}
+
+#[test]
+fn checksums_are_checked_inline_and_by_address() {
+    let body = obo("1", "");
+    let sha256 = {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &body).unwrap();
+        docstokg_bulk::digest::sha256_of(file.path()).unwrap()
+    };
+    let list = format!("{sha256}  x.obo\n{}  y.obo\n", "0".repeat(64));
+    let files = Origin::new("files.example.org").handler(move |arrival, _| {
+        if arrival.path.ends_with("SHA256SUMS") {
+            Reply::ok(list.clone())
+        } else {
+            Reply::ok(body.clone())
+        }
+    });
+    let world = World::new(vec![files]);
+    let wanted = |name: &str| Wanted {
+        url: Some(format!("https://files.example.org/{name}").parse().unwrap()),
+        ..Wanted::new(id("x"))
+    };
+    let wrong = Wanted {
+        checksum: Some(Checksum::parse(&"1".repeat(64)).unwrap()),
+        ..wanted("x.obo")
+    };
+    let result = &world.pull(vec![Asked::new(wrong)])[0];
+    assert_eq!(result.reason, Some(AbsenceReason::Checksum), "{result:?}");
+    let listed = |name| Wanted {
+        checksum_url: Some("https://files.example.org/SHA256SUMS".parse().unwrap()),
+        ..wanted(name)
+    };
+    assert_eq!(
+        world.pull(vec![Asked::new(listed("y.obo"))])[0].reason,
+        Some(AbsenceReason::Checksum)
+    );
+    let result = &world.pull(vec![Asked::new(listed("x.obo"))])[0];
+    assert_eq!(result.status, Ending::Fresh, "{result:?}");
+    let manifest = world.library().latest(&id("x")).unwrap().unwrap().manifest;
+    assert_eq!(manifest.expected_checksum.unwrap().value, sha256);
+}
+
+#[test]
+fn a_lock_pins_address_version_and_checksum() {
+    let purl = Origin::new(PURL).route(
+        "/obo/hp.obo",
+        [
+            Reply::ok(obo("1", "")),
+            Reply::ok(obo("2", "")),
+            Reply::ok(obo("1", "")),
+        ],
+    );
+    let mut world = with_registry(&["hp"], purl);
+    world.config.prefer_source = vec!["obo".to_owned()];
+    let results = world.pull(asked(&["hp"]));
+    let lock = LockFile::of(&results, "now");
+    let path = world.path("ontologies.lock.json");
+    lock.write(&path).unwrap();
+    let lock = LockFile::read(&path).unwrap();
+    assert_eq!(lock.entries[0].version.as_deref(), Some("1"));
+    let registry_asked = world.ledger().at(REGISTRY).len();
+    // What is in the library already is not asked for.
+    assert_eq!(world.pull(Asked::of_lock(&lock))[0].status, Ending::Cached);
+    std::fs::remove_dir_all(world.library().root()).unwrap();
+    let changed = &world.pull(Asked::of_lock(&lock))[0];
+    assert_eq!(changed.reason, Some(AbsenceReason::Checksum), "{changed:?}");
+    let same = &world.pull(Asked::of_lock(&lock))[0];
+    assert_eq!(
+        (same.status, same.version.as_deref()),
+        (Ending::Fresh, Some("1"))
+    );
+    assert_eq!(
+        world.ledger().at(REGISTRY).len(),
+        registry_asked,
+        "no source is asked"
+    );
+    for (text, wanted) in [
+        ("{}", "is not a lock file"),
+        (
+            r#"{"schema_version":"9","generated_at":"","entries":[]}"#,
+            "format 9",
+        ),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let error = LockFile::read(&path).unwrap_err().to_string();
+        assert!(error.contains(wanted), "{error}");
+    }
+}

@@ -1,0 +1,122 @@
+//! Pulls from portals: answers that are final, keys that stay where they belong.
+
+use std::time::Duration;
+
+use docstokg_ontology::pull::Ending;
+use docstokg_ontology::source::AbsenceReason;
+use docstokg_origin_sim::{Origin, Reply};
+
+use crate::pull_world::{World, asked, id, obo};
+
+fn portal(file: Reply) -> Origin {
+    Origin::new("data.bioontology.org").handler(move |arrival, _| {
+        if arrival.header("authorization") != Some("apikey token=s3cret") {
+            return Reply::status(401);
+        }
+        if arrival.path.contains("/latest_submission") {
+            return Reply::ok(r#"{"submissionId": 7, "version": "2026AA"}"#);
+        }
+        file.clone()
+    })
+}
+
+fn at_bioportal(file: Reply) -> World {
+    let mut world = World::new(vec![portal(file)]);
+    world.config.prefer_source = vec!["bioportal".to_owned()];
+    world
+}
+
+#[test]
+fn a_portals_refusals_are_answers_and_not_repeated() {
+    for (status, reason) in [
+        (403, AbsenceReason::Restricted),
+        (404, AbsenceReason::NoFile),
+        (401, AbsenceReason::Credential),
+    ] {
+        let world = at_bioportal(Reply::status(status));
+        let result = &world.pull(asked(&["sty"]))[0];
+        assert_eq!(
+            (result.status, result.reason),
+            (Ending::Failed, Some(reason))
+        );
+        assert_eq!(world.ledger().len(), 2, "{status} is not asked for again");
+        assert!(!format!("{result:?}").contains("s3cret"));
+    }
+}
+
+#[test]
+fn a_portals_submission_says_whether_anything_changed() {
+    let file = Reply::ok(obo("2026AA", ""))
+        .header("content-disposition", "attachment; filename=\"sty.obo\"");
+    let world = at_bioportal(file);
+    assert_eq!(world.pull(asked(&["sty"]))[0].status, Ending::Fresh);
+    let latest = world.library().latest(&id("sty")).unwrap().unwrap();
+    assert_eq!(latest.manifest.filename, "sty.obo");
+    let before = world.ledger().len();
+    assert_eq!(world.pull(asked(&["sty"]))[0].status, Ending::Cached);
+    assert_eq!(
+        world.ledger().len() - before,
+        1,
+        "only the submission is asked for"
+    );
+}
+
+#[test]
+fn a_portal_that_is_too_busy_is_left_alone_until_its_reset() {
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    let origin = Origin::new("data.bioontology.org").handler(move |arrival, _| {
+        if arrival.path.contains("/latest_submission") {
+            return Reply::ok(r#"{"submissionId": 7}"#);
+        }
+        match count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+            0..4 => Reply::status(429)
+                .header("ratelimit-reset", "40")
+                .body("Rate limit"),
+            _ => Reply::ok(obo("1", "")),
+        }
+    });
+    let mut world = World::new(vec![origin]);
+    world.config.prefer_source = vec!["bioportal".to_owned()];
+    let result = &world.pull(asked(&["sty"]))[0];
+    assert_eq!(result.status, Ending::Fresh, "{result:?}");
+    assert!(world.simulation.elapsed() > Duration::from_secs(40));
+}
+
+#[test]
+fn a_key_does_not_travel_along_a_chain_of_redirects() {
+    let hop = |host: &str, to: &str| {
+        Origin::new(host).handler({
+            let to = to.to_owned();
+            move |_, _| Reply::redirect(302, &to)
+        })
+    };
+    let portal = Origin::new("data.bioontology.org").handler(|arrival, _| {
+        if arrival.path.contains("/latest_submission") {
+            return Reply::ok(r#"{"submissionId": 7}"#);
+        }
+        Reply::redirect(302, "https://a.example.org/1")
+    });
+    let mut world = World::new(vec![
+        portal,
+        hop("a.example.org", "https://b.example.org/2"),
+        hop("b.example.org", "http://c.example.org/3"),
+        hop("c.example.org", "https://d.example.org/4"),
+        hop("d.example.org", "https://e.example.org/5"),
+        Origin::new("e.example.org").handler(|_, _| Reply::ok(obo("1", ""))),
+    ]);
+    world.config.prefer_source = vec!["bioportal".to_owned()];
+    let result = &world.pull(asked(&["sty"]))[0];
+    assert_eq!(result.status, Ending::Fresh, "{result:?}");
+    assert_eq!(result.final_url.as_deref(), Some("https://e.example.org/5"));
+    for arrival in world.ledger().arrivals() {
+        let has_key = arrival.header("authorization").is_some();
+        assert_eq!(
+            has_key,
+            arrival.host == "data.bioontology.org",
+            "{}",
+            arrival.host
+        );
+    }
+    // Plain http on the way became https.
+    assert_eq!(world.ledger().at("c.example.org").len(), 1);
+}

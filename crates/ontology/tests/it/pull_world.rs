@@ -1,0 +1,144 @@
+//! A small world of registries and file hosts under simulated time, and pulls in it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use docstokg_bulk::progress::Progress;
+use docstokg_bulk::queue::Mode;
+use docstokg_bulk::scheduler::Ended;
+use docstokg_config::Hidden;
+use docstokg_hub::Hub;
+use docstokg_hub::clock::{Clock as _, Random};
+use docstokg_hub::config::Config;
+use docstokg_hub::stores::StateStore;
+use docstokg_ontology::config::{OntologyConfig, OntologySettings};
+use docstokg_ontology::examiner::FormatExaminer;
+use docstokg_ontology::library::Library;
+use docstokg_ontology::pull::{Asked, Options, Parts, Pull, Pulled, Workplace};
+use docstokg_ontology::source::SourceSettings;
+use docstokg_ontology::wanted::{OntologyId, Wanted};
+use docstokg_origin_sim::{Ledger, Origin, Reply, SimTransport, Simulation, Web};
+use tempfile::TempDir;
+
+pub(crate) struct World {
+    pub(crate) simulation: Simulation,
+    pub(crate) web: Web,
+    pub(crate) config: OntologyConfig,
+    pub(crate) store: Arc<dyn StateStore>,
+    out: TempDir,
+}
+
+/// Writes an OBO file.
+pub(crate) fn obo(version: &str, more: &str) -> String {
+    format!("format-version: 1.2\ndata-version: {version}\n{more}\n[Term]\nid: X:1\nname: one\n")
+}
+
+pub(crate) fn id(text: &str) -> OntologyId {
+    OntologyId::parse(text).unwrap()
+}
+
+pub(crate) fn asked(names: &[&str]) -> Vec<Asked> {
+    names
+        .iter()
+        .map(|name| Asked::new(Wanted::new(id(name))))
+        .collect()
+}
+
+/// A registry that lists one OBO product for each name, with a licence that is accepted.
+pub(crate) fn registry(names: &[&str]) -> Reply {
+    let entry = |name: &&str| {
+        serde_json::json!({
+            "id": name,
+            "license": { "url": "https://creativecommons.org/licenses/by/4.0/" },
+            "products": [{
+                "id": format!("{name}.obo"),
+                "ontology_purl": format!("http://purl.obolibrary.org/obo/{name}.obo"),
+            }],
+        })
+    };
+    let ontologies: Vec<_> = names.iter().map(entry).collect();
+    let text = serde_json::json!({ "@context": "x", "ontologies": ontologies }).to_string();
+    Reply::ok(text).header("content-type", "application/ld+json")
+}
+
+pub(crate) const REGISTRY: &str = "obofoundry.org";
+pub(crate) const PURL: &str = "purl.obolibrary.org";
+pub(crate) const JSONLD: &str = "/registry/ontologies.jsonld";
+
+/// A world with a registry that lists these ontologies, and a PURL server.
+pub(crate) fn with_registry(names: &[&str], purl: Origin) -> World {
+    World::new(vec![
+        Origin::new(REGISTRY).route(JSONLD, [registry(names)]),
+        purl,
+    ])
+}
+
+impl World {
+    pub(crate) fn new(origins: Vec<Origin>) -> Self {
+        let simulation = Simulation::new();
+        let mut config = OntologySettings::default().resolve().unwrap();
+        config.sources = Arc::new(SourceSettings {
+            credentials: [("bioportal".to_owned(), Hidden("s3cret".to_owned()))].into(),
+            ..SourceSettings::default()
+        });
+        Self {
+            web: Web::new(origins, simulation.boot()),
+            store: simulation.store(),
+            simulation,
+            config,
+            out: TempDir::new().unwrap(),
+        }
+    }
+
+    pub(crate) fn library(&self) -> Library {
+        Library::at(self.out.path().join("library"))
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.out.path().join(name)
+    }
+
+    pub(crate) fn ledger(&self) -> &Ledger {
+        self.web.ledger()
+    }
+
+    pub(crate) fn hub_config(&self) -> Config {
+        let mut config = docstokg_hub::config::load::shipped().unwrap();
+        self.config.apply_to(&mut config);
+        config
+    }
+
+    pub(crate) fn pull(&self, asked: Vec<Asked>) -> Vec<Pulled> {
+        self.pull_with(asked, Options::default()).1
+    }
+
+    pub(crate) fn pull_with(&self, asked: Vec<Asked>, options: Options) -> (Ended, Vec<Pulled>) {
+        let hub = Hub::builder(self.hub_config())
+            .runtime(self.simulation.runtime())
+            .store(Arc::clone(&self.store))
+            .random(Random::seeded(5))
+            .transport(SimTransport::new(&self.simulation, &self.web))
+            .build()
+            .unwrap();
+        let library = self.library();
+        let parts = Parts {
+            hub,
+            runtime: self.simulation.runtime(),
+            config: Arc::new(self.config.clone()),
+            library: library.clone(),
+            examiner: Arc::new(FormatExaminer::default()),
+            options,
+            run_id: "run".to_owned(),
+            progress: Arc::new(Progress::default()),
+            reachability: None,
+        };
+        self.simulation.block_on(async move {
+            let workplace = Workplace::open(&library, Mode::Inline).await.unwrap();
+            let pull = Pull::new(parts, &workplace).await.unwrap();
+            let ended = pull.run(asked).await.unwrap();
+            let results = pull.results().await.unwrap();
+            workplace.close(Some(&ended));
+            (ended, results)
+        })
+    }
+}

@@ -1,0 +1,401 @@
+//! Every source against answers of its real shape.
+
+use bytes::Bytes;
+use docstokg_config::Hidden;
+use docstokg_ontology::source::{
+    AbsenceReason, Location, Outcome, Place, Query, Reply, Source, SourceSettings, Step, direct,
+    lov, named, obo, ols, ontoportal, xbrl,
+};
+use docstokg_ontology::wanted::{OntologyId, TargetFormat, Wanted};
+use http::{HeaderMap, StatusCode};
+
+fn wanted(id: &str) -> Wanted {
+    Wanted::new(OntologyId::parse(id).unwrap())
+}
+
+fn reply(status: u16, body: impl Into<Bytes>) -> Reply {
+    Reply {
+        status: StatusCode::from_u16(status).unwrap(),
+        headers: HeaderMap::new(),
+        body: body.into(),
+    }
+}
+
+fn fixture(name: &str) -> Vec<u8> {
+    let path = format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn asked(step: Step) -> Query {
+    match step {
+        Step::Ask(query) => query,
+        Step::Done(outcome) => panic!("asks nothing: {outcome:?}"),
+    }
+}
+
+fn url(query: &Query) -> &str {
+    match &query.place {
+        Place::Web(url) => url.as_str(),
+        Place::File(path) => panic!("asks the file {}", path.display()),
+    }
+}
+
+fn found(step: Step) -> Vec<Location> {
+    match step {
+        Step::Done(Outcome::Found(locations)) => locations,
+        other => panic!("not found: {other:?}"),
+    }
+}
+
+fn absent(step: Step) -> (AbsenceReason, String) {
+    match step {
+        Step::Done(Outcome::Absent(absence)) => (absence.reason, absence.detail),
+        other => panic!("not absent: {other:?}"),
+    }
+}
+
+fn failed(step: Step) -> String {
+    match step {
+        Step::Done(Outcome::Failed(detail)) => detail,
+        other => panic!("not failed: {other:?}"),
+    }
+}
+
+/// Asks a source, and answers its only question.
+fn ask(source: &dyn Source, wanted: &Wanted, settings: &SourceSettings, reply: &Reply) -> Step {
+    let query = asked(source.begin(wanted, settings));
+    source.next(wanted, settings, &query, reply)
+}
+
+fn urls(locations: &[Location]) -> Vec<&str> {
+    locations
+        .iter()
+        .map(|location| location.url.as_str())
+        .collect()
+}
+
+#[test]
+fn obo_products_are_found_by_the_formats_wanted() {
+    let (source, settings) = (&obo::Obo, SourceSettings::default());
+    let registry = reply(200, fixture("obo/ontologies.jsonld"));
+    let query = asked(source.begin(&wanted("hp"), &settings));
+    assert_eq!(
+        url(&query),
+        "https://obofoundry.org/registry/ontologies.jsonld"
+    );
+    assert!(query.is_shared, "one answer serves every ontology");
+    let locate = |wanted: &Wanted| found(ask(source, wanted, &settings, &registry));
+    assert_eq!(
+        urls(&locate(&wanted("HP"))),
+        [
+            "http://purl.obolibrary.org/obo/hp.owl",
+            "http://purl.obolibrary.org/obo/hp.obo",
+            "http://purl.obolibrary.org/obo/hp.json"
+        ]
+    );
+    let obo_only = Wanted {
+        formats: vec![TargetFormat::Obo],
+        ..wanted("hp")
+    };
+    let locations = locate(&obo_only);
+    assert_eq!(urls(&locations), ["http://purl.obolibrary.org/obo/hp.obo"]);
+    let licence = locations[0].licence.as_ref().unwrap();
+    assert_eq!(licence.name(), "https://hpo.jax.org/app/license");
+    let mut base = wanted("hp");
+    base.extras
+        .insert("product".to_owned(), "hp/hp-base.owl".to_owned());
+    assert_eq!(
+        urls(&locate(&base)),
+        ["http://purl.obolibrary.org/obo/hp/hp-base.owl"]
+    );
+    // Large ones are there compressed, though the registry does not say so.
+    let chebi = locate(&Wanted {
+        formats: vec![TargetFormat::Owl],
+        ..wanted("chebi")
+    });
+    assert_eq!(
+        urls(&chebi),
+        [
+            "http://purl.obolibrary.org/obo/chebi.owl.gz",
+            "http://purl.obolibrary.org/obo/chebi.owl"
+        ]
+    );
+    assert_eq!(
+        chebi[0].licence.as_ref().unwrap().spdx.as_deref(),
+        Some("CC-BY-4.0")
+    );
+    assert_eq!(chebi[0].format, Some(TargetFormat::Owl));
+    // Without products there is the PURL of the ontology.
+    assert_eq!(
+        urls(&locate(&wanted("ro"))),
+        ["http://purl.obolibrary.org/obo/ro.owl"]
+    );
+}
+
+#[test]
+fn obo_says_why_there_is_none() {
+    let (source, settings) = (&obo::Obo, SourceSettings::default());
+    let registry = reply(200, fixture("obo/ontologies.jsonld"));
+    let why = |id: &str| absent(ask(source, &wanted(id), &settings, &registry));
+    let (reason, detail) = why("aao");
+    assert_eq!(reason, AbsenceReason::Obsolete);
+    assert!(detail.contains("replaced by uberon"), "{detail}");
+    assert_eq!(why("bmont").0, AbsenceReason::NoFile);
+    assert_eq!(why("nosuch").0, AbsenceReason::NotListed);
+    let broken = ask(source, &wanted("hp"), &settings, &reply(200, "<html>"));
+    assert!(failed(broken).contains("cannot be read"));
+    let down = ask(source, &wanted("hp"), &settings, &reply(503, ""));
+    assert!(failed(down).contains("503"));
+}
+
+#[test]
+fn obo_reads_a_snapshot_on_disk() {
+    let settings = SourceSettings {
+        obo_registry: Some("/data/ontologies.jsonld".into()),
+        ..SourceSettings::default()
+    };
+    let query = asked(obo::Obo.begin(&wanted("hp"), &settings));
+    assert_eq!(query.place, Place::File("/data/ontologies.jsonld".into()));
+}
+
+#[test]
+fn ols_locations_are_taken_where_anybody_can_reach_them() {
+    let (source, settings) = (&ols::OLS, SourceSettings::default());
+    let query = asked(source.begin(&wanted("HP"), &settings));
+    assert_eq!(url(&query), "https://www.ebi.ac.uk/ols4/api/ontologies/hp");
+    let read = |name: &str| ask(source, &wanted("x"), &settings, &reply(200, fixture(name)));
+    let locations = found(read("ols/hp.json"));
+    assert_eq!(
+        urls(&locations),
+        [
+            "http://purl.obolibrary.org/obo/hp.owl",
+            "http://purl.obolibrary.org/obo/hp/releases/2026-06-20/hp.owl"
+        ]
+    );
+    assert_eq!(locations[0].version.as_deref(), Some("2026-06-20"));
+    assert_eq!(locations[0].licence, None, "allowDownload is no licence");
+    // Loopback is refused by name, and the version IRI is there.
+    let inside = found(read("ols/loopback.json"));
+    assert_eq!(
+        urls(&inside),
+        ["https://example.org/inside/2026-01-05/inside.owl"]
+    );
+    assert!(
+        inside[0].notes[0].contains("127.0.0.1"),
+        "{:?}",
+        inside[0].notes
+    );
+    assert_eq!(inside[0].licence.as_ref().unwrap().name(), "CC-BY-4.0");
+    let (reason, detail) = absent(read("ols/file_only.json"));
+    assert_eq!(reason, AbsenceReason::BadLocation);
+    assert!(detail.contains("file:/opt/ols"), "{detail}");
+    // The text "null" is nothing.
+    assert_eq!(
+        absent(read("ols/null_strings.json")).0,
+        AbsenceReason::NoFile
+    );
+    let unknown = ask(source, &wanted("x"), &settings, &reply(404, "{}"));
+    assert_eq!(absent(unknown).0, AbsenceReason::NotListed);
+    let page = ask(
+        source,
+        &wanted("x"),
+        &settings,
+        &reply(200, "<html>maintenance</html>"),
+    );
+    assert!(failed(page).contains("maintenance"));
+}
+
+fn with_key() -> SourceSettings {
+    SourceSettings {
+        credentials: [("bioportal".to_owned(), Hidden("k3y".to_owned()))].into(),
+        ..SourceSettings::default()
+    }
+}
+
+#[test]
+fn portals_are_asked_by_submission() {
+    let source = named("bioportal").unwrap();
+    let settings = with_key();
+    let query = asked(source.begin(&wanted("sty"), &settings));
+    assert_eq!(
+        url(&query),
+        "https://data.bioontology.org/ontologies/STY/latest_submission?display=all"
+    );
+    let body = fixture("bioportal/latest_submission.json");
+    let locations = found(source.next(&wanted("sty"), &settings, &query, &reply(200, body)));
+    let location = &locations[0];
+    assert_eq!(
+        location.url.as_str(),
+        "https://data.bioontology.org/ontologies/STY/submissions/21/download"
+    );
+    assert!(location.is_authorised);
+    assert_eq!(location.version.as_deref(), Some("2026AA"));
+    assert_eq!(location.revision.as_deref(), Some("submission 21"));
+    assert_eq!(
+        location.format,
+        Some(TargetFormat::Ttl),
+        "UMLS is served as Turtle"
+    );
+    // The key goes into a header that no message shows.
+    let header = settings.authorization("bioportal").unwrap();
+    assert_eq!(header.to_str().unwrap(), "apikey token=k3y");
+    assert!(header.is_sensitive());
+    assert!(!format!("{settings:?}").contains("k3y"));
+}
+
+#[test]
+fn portals_say_which_answer_is_final() {
+    let source = named("bioportal").unwrap();
+    let settings = with_key();
+    let why = |status: u16, name: &str| {
+        absent(ask(
+            source,
+            &wanted("x"),
+            &settings,
+            &reply(status, fixture(name)),
+        ))
+    };
+    let (reason, detail) = why(200, "bioportal/no_submission.json");
+    assert_eq!(reason, AbsenceReason::NoFile);
+    assert!(detail.contains("without a submission"), "{detail}");
+    assert_eq!(
+        why(403, "bioportal/restricted.json").0,
+        AbsenceReason::Restricted
+    );
+    assert_eq!(
+        why(404, "bioportal/no_submission.json").0,
+        AbsenceReason::NotListed
+    );
+    assert_eq!(
+        why(401, "bioportal/no_submission.json").0,
+        AbsenceReason::Credential
+    );
+    // Of a file, 404 means that there is none.
+    let of_file = |status: u16| {
+        let status = StatusCode::from_u16(status).unwrap();
+        source.explain_status(status).map(|absence| absence.reason)
+    };
+    assert_eq!(of_file(404), Some(AbsenceReason::NoFile));
+    assert_eq!(of_file(403), Some(AbsenceReason::Restricted));
+    assert_eq!(of_file(422), Some(AbsenceReason::NotListed));
+    assert_eq!(of_file(504), None);
+    let (reason, detail) = absent(source.begin(&wanted("x"), &SourceSettings::default()));
+    assert_eq!(reason, AbsenceReason::Credential);
+    assert!(detail.contains("BIOPORTAL_API_KEY"), "{detail}");
+}
+
+#[test]
+fn a_stated_download_elsewhere_is_not_asked_with_the_key() {
+    let source = named("bioportal").unwrap();
+    let settings = with_key();
+    let body = String::from_utf8(fixture("bioportal/latest_submission.json")).unwrap();
+    let body = body.replace(
+        "https://data.bioontology.org/ontologies/STY/submissions/21/download",
+        "https://evil.example/ontologies/STY/submissions/21/download",
+    );
+    let locations = found(ask(source, &wanted("sty"), &settings, &reply(200, body)));
+    assert_eq!(locations[0].url.host_str(), Some("data.bioontology.org"));
+}
+
+#[test]
+fn a_portal_of_the_users_own_is_asked_at_its_address() {
+    let portal = ontoportal::Portal::custom(
+        "portal-mine",
+        &"https://onto.example.org/api/".parse().unwrap(),
+    );
+    let settings = SourceSettings {
+        credentials: [("portal-mine".to_owned(), Hidden("k".to_owned()))].into(),
+        portals: vec![portal],
+        ..SourceSettings::default()
+    };
+    let source = settings.source("portal-mine").unwrap();
+    let mut wanted = wanted("abc");
+    wanted
+        .extras
+        .insert("acronym".to_owned(), "Abc/../X".to_owned());
+    let query = asked(source.begin(&wanted, &settings));
+    assert_eq!(
+        url(&query),
+        "https://onto.example.org/api/ontologies/Abc%2F..%2FX/latest_submission?display=all"
+    );
+}
+
+#[test]
+fn lov_gives_the_newest_version_with_a_file() {
+    let (source, settings) = (&lov::Lov, SourceSettings::default());
+    let query = asked(source.begin(&wanted("foaf"), &settings));
+    assert_eq!(
+        url(&query),
+        "https://lov.linkeddata.es/dataset/lov/api/v2/vocabulary/info?vocab=foaf"
+    );
+    let body = fixture("lov/foaf.json");
+    let locations = found(source.next(
+        &wanted("foaf"),
+        &settings,
+        &query,
+        &reply(200, body.clone()),
+    ));
+    assert_eq!(
+        urls(&locations),
+        ["https://lov.linkeddata.es/dataset/lov/vocabs/foaf/versions/2014-01-14.n3"]
+    );
+    assert_eq!(locations[0].version.as_deref(), Some("2014-01-14"));
+    let old = Wanted {
+        version: Some("2005-07-27".to_owned()),
+        ..wanted("foaf")
+    };
+    let locations = found(source.next(&old, &settings, &query, &reply(200, body)));
+    assert_eq!(locations[0].version.as_deref(), Some("2005-07-27"));
+}
+
+#[test]
+fn lov_is_not_believed_before_a_control_answers() {
+    let (source, settings) = (&lov::Lov, SourceSettings::default());
+    let unknown = wanted("nosuch");
+    let first = asked(source.begin(&unknown, &settings));
+    let no = reply(404, "Not found");
+    let second = asked(source.next(&unknown, &settings, &first, &no));
+    assert!(url(&second).starts_with("https://lov.linkeddata.es/dataset/api/v2/"));
+    let control = asked(source.next(&unknown, &settings, &second, &no));
+    assert!(url(&control).ends_with("vocab=skos"));
+    let listed = source.next(&unknown, &settings, &control, &reply(200, "{}"));
+    assert_eq!(absent(listed).0, AbsenceReason::NotListed);
+    let down = source.next(&unknown, &settings, &control, &no);
+    assert!(failed(down).contains("does not answer at present"));
+    assert!(failed(source.next(&unknown, &settings, &first, &reply(503, ""))).contains("503"));
+}
+
+#[test]
+fn bioregistry_addresses_come_in_the_wanted_order() {
+    let source = named("bioregistry").unwrap();
+    let settings = SourceSettings::default();
+    let wanted = Wanted {
+        formats: vec![TargetFormat::Obo, TargetFormat::Owl],
+        ..wanted("chebi")
+    };
+    let body = fixture("bioregistry/chebi.json");
+    let locations = found(ask(source, &wanted, &settings, &reply(200, body)));
+    assert!(locations[0].url.as_str().ends_with("chebi.obo.gz"));
+    assert!(locations[1].url.as_str().ends_with("chebi.owl.gz"));
+}
+
+#[test]
+fn direct_addresses_and_packages_need_an_address_and_nothing_else() {
+    let settings = SourceSettings::default();
+    for source in [&direct::DIRECT as &dyn Source, &direct::SKOS, &xbrl::Xbrl] {
+        let (reason, detail) = absent(source.begin(&wanted("x"), &settings));
+        assert_eq!(reason, AbsenceReason::Unclear);
+        assert!(detail.contains("url"), "{detail}");
+        let with_url = Wanted {
+            url: Some("https://example.org/vocab".parse().unwrap()),
+            ..wanted("x")
+        };
+        let locations = found(source.begin(&with_url, &settings));
+        assert!(locations[0].is_user_supplied);
+        let accept = locations[0].accept.as_deref().unwrap();
+        assert!(
+            !accept.contains("text/html") && accept.contains("*/*;q=0.1"),
+            "{accept}"
+        );
+    }
+}

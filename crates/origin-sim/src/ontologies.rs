@@ -1,0 +1,240 @@
+//! Simulated registries of ontologies, and the hosts of their files, with the truth about them.
+//!
+//! The answers have the shapes of the real services, traps included: files behind chains of PURLs,
+//! a location on the registry's own loopback interface, an obsolete entry, a licence that keeps a
+//! file back.
+
+use crate::ledger::Arrival;
+use crate::origin::Origin;
+use crate::reply::Reply;
+
+/// The registry of the OBO Foundry.
+pub const OBO_REGISTRY: &str = "obofoundry.org";
+/// Its PURL server.
+pub const PURL: &str = "purl.obolibrary.org";
+/// Where projects keep their files.
+pub const FILES: &str = "raw.githubusercontent.com";
+/// The Ontology Lookup Service.
+pub const OLS: &str = "www.ebi.ac.uk";
+/// A portal.
+pub const PORTAL: &str = "data.bioontology.org";
+/// The key that the portal accepts.
+pub const PORTAL_KEY: &str = "demo-key";
+
+/// The limits of the hosts.
+pub const LIMITS: [(&str, &str); 5] = [
+    (OBO_REGISTRY, "10/SECOND"),
+    (PURL, "10/SECOND"),
+    (FILES, "10/SECOND"),
+    (OLS, "20/SECOND"),
+    (PORTAL, "20/SECOND"),
+];
+
+/// What is true about one ontology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Truth {
+    /// Its id.
+    pub id: String,
+    /// Its version; `None` where no file can be had.
+    pub version: Option<String>,
+    /// Why not, in the words of the program.
+    pub reason: Option<&'static str>,
+}
+
+/// A world of ontologies.
+#[derive(Clone, Debug)]
+pub struct Ontologies {
+    count: usize,
+}
+
+/// How one ontology can be had.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Listed by the OBO Foundry, behind a PURL.
+    Obo,
+    /// Listed by OLS, at a public address.
+    Ols,
+    /// Listed by OLS with a location of its own network, and a version IRI that is public.
+    OlsLoopback,
+    /// At the portal.
+    Portal,
+    /// At the portal, and restricted by its licence.
+    Restricted,
+    /// Obsolete in the OBO Foundry, and nowhere else.
+    Obsolete,
+}
+
+impl Ontologies {
+    /// Makes a world of so many ontologies.
+    #[must_use]
+    pub const fn new(count: usize) -> Self {
+        Self { count }
+    }
+
+    fn kind(number: usize) -> Kind {
+        match number % 10 {
+            0 => Kind::Obsolete,
+            1 => Kind::Restricted,
+            2 => Kind::OlsLoopback,
+            3 | 4 => Kind::Ols,
+            5 => Kind::Portal,
+            _ => Kind::Obo,
+        }
+    }
+
+    /// Returns the truth about each ontology.
+    #[must_use]
+    pub fn truth(&self) -> Vec<Truth> {
+        let truth = |number: usize| {
+            let reason = match Self::kind(number) {
+                Kind::Restricted => Some("restricted"),
+                Kind::Obsolete => Some("obsolete"),
+                _ => None,
+            };
+            Truth {
+                id: format!("demo{number}"),
+                version: reason.is_none().then(|| version(number)),
+                reason,
+            }
+        };
+        (0..self.count).map(truth).collect()
+    }
+
+    /// Returns the names of all hosts.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<&'static str> {
+        LIMITS.iter().map(|(host, _)| *host).collect()
+    }
+
+    /// Returns every host with its limits.
+    #[must_use]
+    pub fn origins(&self) -> Vec<Origin> {
+        let count = self.count;
+        let limited = |host: &'static str| {
+            let rate = LIMITS.iter().find(|(known, _)| *known == host);
+            let origin = Origin::new(host);
+            match rate {
+                Some((_, rate)) => origin.limit(rate),
+                None => origin,
+            }
+        };
+        vec![
+            limited(OBO_REGISTRY).handler(move |_, _| registry(count)),
+            limited(PURL).handler(|arrival, _| {
+                let name = arrival.path.rsplit('/').next().unwrap_or_default();
+                Reply::redirect(302, &format!("http://{FILES}/ontologies/main/{name}"))
+            }),
+            limited(FILES).handler(|arrival, _| file(arrival)),
+            limited(OLS).handler(move |arrival, _| ols(arrival, count)),
+            limited(PORTAL).handler(move |arrival, _| portal(arrival, count)),
+        ]
+    }
+}
+
+fn version(number: usize) -> String {
+    format!("2026-{:02}-{:02}", 1 + number % 12, 1 + number % 28)
+}
+
+/// Reads the number of an ontology at the end of a text.
+fn number(text: &str, count: usize) -> Option<usize> {
+    let lower = text.to_ascii_lowercase();
+    let digits = lower.strip_prefix("demo")?;
+    let number = digits.parse().ok()?;
+    (number < count).then_some(number)
+}
+
+fn registry(count: usize) -> Reply {
+    let entries: Vec<String> = (0..count)
+        .filter_map(|number| match Ontologies::kind(number) {
+            Kind::Obo => Some(format!(
+                r#"{{"id":"demo{number}","title":"Demo {number}","license":{{"url":"http://creativecommons.org/licenses/by/4.0/","label":"CC BY 4.0"}},"activity_status":"active","products":[{{"id":"demo{number}.obo","ontology_purl":"http://{PURL}/obo/demo{number}.obo"}}]}}"#
+            )),
+            Kind::Obsolete => Some(format!(
+                r#"{{"id":"demo{number}","is_obsolete":true,"replaced_by":"demo6","activity_status":"inactive"}}"#
+            )),
+            _ => None,
+        })
+        .collect();
+    let text = format!(
+        r#"{{"@context":"http://{OBO_REGISTRY}/registry/context.jsonld","ontologies":[{}]}}"#,
+        entries.join(",")
+    );
+    Reply::ok(text).header("content-type", "application/ld+json")
+}
+
+/// Answers with an OBO file, or with 304 where the client has it.
+fn file(arrival: &Arrival) -> Reply {
+    let name = arrival.path.rsplit('/').next().unwrap_or_default();
+    let stem = name.strip_suffix(".obo").unwrap_or(name);
+    let Some(number) = number(stem, usize::MAX) else {
+        return Reply::status(404);
+    };
+    let etag = format!("\"{stem}-{}\"", version(number));
+    if arrival.header("if-none-match") == Some(etag.as_str()) {
+        return Reply::status(304);
+    }
+    Reply::ok(obo(number))
+        .header("etag", &etag)
+        .header("content-type", "text/plain; charset=utf-8")
+}
+
+fn obo(number: usize) -> String {
+    let mut text = format!(
+        "format-version: 1.2\ndata-version: releases/{}\nontology: demo{number}\n",
+        version(number)
+    );
+    for term in 0..(50 + number * 7 % 200) {
+        text.push_str(&format!(
+            "\n[Term]\nid: DEMO:{term:07}\nname: term {term} of ontology {number}\n"
+        ));
+        if term > 0 {
+            text.push_str(&format!("is_a: DEMO:{:07}\n", term / 2));
+        }
+    }
+    text
+}
+
+fn ols(arrival: &Arrival, count: usize) -> Reply {
+    let id = arrival.path.rsplit('/').next().unwrap_or_default();
+    let Some(number) = number(id, count) else {
+        return Reply::status(404).body("{}");
+    };
+    let address = format!("http://{FILES}/ontologies/main/demo{number}.obo");
+    let (location, iri) = match Ontologies::kind(number) {
+        Kind::Ols => (address, "null".to_owned()),
+        Kind::OlsLoopback => ("http://127.0.0.1:8080/demo.obo".to_owned(), address),
+        _ => return Reply::status(404).body("{}"),
+    };
+    Reply::ok(format!(
+        r#"{{"ontologyId":"demo{number}","status":"LOADED","version":"null","config":{{"id":"demo{number}","versionIri":"{iri}","fileLocation":"{location}","allowDownload":"false","license":{{"url":"https://creativecommons.org/licenses/by/4.0/"}}}}}}"#
+    ))
+}
+
+fn portal(arrival: &Arrival, count: usize) -> Reply {
+    if arrival.header("authorization") != Some(format!("apikey token={PORTAL_KEY}").as_str()) {
+        return Reply::status(401)
+            .body(r#"{"errors":["You must provide a valid API Key"],"status":401}"#);
+    }
+    let mut parts = arrival.path.trim_start_matches('/').split(['/', '?']);
+    let acronym = parts.nth(1).unwrap_or_default();
+    let Some(number) = number(acronym, count) else {
+        return Reply::status(404).body(r#"{"errors":["Not found"],"status":404}"#);
+    };
+    let kind = Ontologies::kind(number);
+    if !matches!(kind, Kind::Portal | Kind::Restricted) {
+        return Reply::status(404).body(r#"{"errors":["Not found"],"status":404}"#);
+    }
+    if arrival.path.contains("/latest_submission") {
+        return Reply::ok(format!(
+            r#"{{"submissionId":3,"version":"{}","hasOntologyLanguage":"OBO","hasLicense":"https://creativecommons.org/licenses/by/4.0/"}}"#,
+            version(number)
+        ));
+    }
+    if kind == Kind::Restricted {
+        return Reply::status(403).body(r#"{"errors":["License restrictions"],"status":403}"#);
+    }
+    Reply::ok(obo(number)).header(
+        "content-disposition",
+        &format!("attachment; filename=\"demo{number}.obo\""),
+    )
+}
