@@ -21,6 +21,12 @@ const PROBE_WAIT: Duration = Duration::from_secs(2);
 const HOPELESS_WAIT: Duration = Duration::from_secs(240);
 /// One of at least this length was stated by the server or an operator.
 const STATED_WAIT: Duration = Duration::from_secs(1_800);
+/// A refusal of a file for less than this ends with an early probe: its host has been down for less
+/// than a minute.
+const EARLY_PROBE_WAIT: Duration = Duration::from_secs(10);
+/// How often a file may be refused until an early probe. They come closely one after the other: a
+/// work that is back for each of them meets this many in the first minute of an outage.
+const MAX_EARLY_REFUSALS: u32 = 20;
 /// The least wait for a file.
 const MIN_FILE_WAIT: Duration = Duration::from_millis(100);
 /// How many times the wait between two polls doubles.
@@ -66,7 +72,10 @@ pub(super) fn of_file(
     let times = times + u32::from(counts);
     let is_overdue = is_last_resort(resolver) && wait > LAST_RESORT_WAIT;
     let (wait_for, most, is_hopeless) = match refused_by {
-        RefusedBy::Statement => (wait.max(MIN_FILE_WAIT), MAX_REFUSALS, false),
+        RefusedBy::Statement => (wait.max(MIN_FILE_WAIT), MAX_EARLY_REFUSALS, false),
+        RefusedBy::Failures if wait < EARLY_PROBE_WAIT => {
+            (wait.max(MIN_FILE_WAIT), MAX_EARLY_REFUSALS, false)
+        }
         RefusedBy::Failures => (wait.max(MIN_FILE_WAIT), MAX_REFUSALS, wait >= HOPELESS_WAIT),
         RefusedBy::Preparation { is_stated: true } => (wait.max(MIN_FILE_WAIT), MAX_POLLS, false),
         RefusedBy::Preparation { is_stated: false } => {

@@ -59,6 +59,7 @@ const PROBE: Duration = Duration::from_secs(2);
 const HOPELESS: Duration = Duration::from_secs(240);
 const STATED: Duration = Duration::from_secs(1_800);
 const ARCHIVE: Duration = Duration::from_secs(300);
+const EARLY: Duration = Duration::from_secs(10);
 
 impl History {
     /// When a file may be asked for again; `None` when never.
@@ -71,7 +72,13 @@ impl History {
         let counted =
             counted.filter(|refused| !refused.stated || refused.reason == Reason::Preparing);
         let counted = u32::try_from(counted.count()).unwrap();
-        let used_up = counted >= if is_prepared { 8 } else { 3 };
+        let most = match last {
+            _ if is_prepared => 8,
+            // Several of these are one short outage, and what is stated counts nothing itself.
+            last if last.stated || last.wait < EARLY => 20,
+            _ => 3,
+        };
+        let used_up = counted >= most;
         let hopeless = !last.stated && last.wait >= HOPELESS;
         if self.is_final || used_up || hopeless || (is_archived && last.wait > ARCHIVE) {
             return None;
