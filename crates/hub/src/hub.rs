@@ -238,6 +238,17 @@ impl Hub {
         Ok(())
     }
 
+    /// Forgets what was learned of a host's limits. Returns whether there was anything.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn forget_learned(&self, host: &Host) -> Result<bool, StoreError> {
+        let site = self.site(host);
+        let forgotten = site.handle.forget_learned().await?;
+        site.wake_all();
+        Ok(forgotten)
+    }
+
     /// Returns the state of a host.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::{BreakerPolicy, OpenReason, State};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
+use docstokg_policy::learned::{LearnMode, LearnPolicy};
 use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{Ask, Cost, Entry, Permit, RefusalReason, Report, Reserved};
@@ -335,6 +336,47 @@ pub fn a_block_is_obeyed_by_the_very_next_enter(store: &dyn StateStore) {
     ));
     arrive(operator.site.unblock());
     worker.go();
+}
+
+/// What one handle learned holds for all, and is forgotten for all. For every store that keeps
+/// learned limits.
+pub fn what_was_learned_is_shared_until_it_is_forgotten(store: &dyn StateStore) {
+    let (client, other) = (
+        Client::new(store, "learned", &[100]),
+        Client::new(store, "learned", &[100]),
+    );
+    let policy = LearnPolicy {
+        mode: LearnMode::Tighten,
+        slowest: LONG,
+    };
+    let ask = |client: &Client| {
+        Ask {
+            learn: Some(&policy),
+            ..client.ask(BootInstant::ZERO)
+        }
+        .to_owned()
+    };
+    let permit = client.go();
+    let report = Report {
+        outcome: Outcome::Throttled,
+        retry_after: None,
+        wants_retry: false,
+        sent: permit.at,
+    };
+    arrive(client.site.settle(&ask(&client).as_ask(), &permit, &report));
+    let is_held_back = |client: &Client| {
+        let entry = arrive(client.site.enter(&ask(client).as_ask())).entry;
+        matches!(entry, Entry::Refused(_))
+    };
+    assert!(is_held_back(&other), "a refusal holds every handle back");
+    assert!(arrive(other.site.view()).site.learned().is_some());
+    assert!(arrive(other.site.forget_learned()));
+    assert!(
+        !arrive(client.site.forget_learned()),
+        "it is forgotten once"
+    );
+    assert!(arrive(client.site.view()).site.learned().is_none());
+    assert!(!is_held_back(&client));
 }
 
 /// Concurrent callers together get exactly the limit.

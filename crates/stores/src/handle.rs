@@ -205,6 +205,9 @@ pub trait SiteHandle: Send + Sync {
     /// Closes the breaker on an operator's request.
     fn unblock(&self) -> Answer<Option<Transition>>;
 
+    /// Forgets what was learned of the host's limits. Returns whether there was anything.
+    fn forget_learned(&self) -> Answer<bool>;
+
     /// Returns a copy of the state of the site.
     fn view(&self) -> Answer<SiteView>;
 }

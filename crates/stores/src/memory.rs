@@ -212,6 +212,10 @@ impl SiteHandle for MemorySite {
         Answer::now(self.step(Site::unblock))
     }
 
+    fn forget_learned(&self) -> Answer<bool> {
+        Answer::now(self.step(|site, _| site.forget_learned()))
+    }
+
     fn view(&self) -> Answer<SiteView> {
         let state = self.state.lock();
         let budgets = state.budgets.iter().map(ToString::to_string).collect();

@@ -266,6 +266,10 @@ impl SiteHandle for LateSite {
         self.inner.unblock()
     }
 
+    fn forget_learned(&self) -> Answer<bool> {
+        self.inner.forget_learned()
+    }
+
     fn view(&self) -> Answer<SiteView> {
         self.inner.view()
     }

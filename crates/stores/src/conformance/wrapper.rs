@@ -180,6 +180,10 @@ impl SiteHandle for WrappedSite {
         treat(&self.hook, "unblock", || self.inner.unblock())
     }
 
+    fn forget_learned(&self) -> Answer<bool> {
+        treat(&self.hook, "forget_learned", || self.inner.forget_learned())
+    }
+
     fn view(&self) -> Answer<SiteView> {
         treat(&self.hook, "view", || self.inner.view())
     }

@@ -375,6 +375,12 @@ impl SiteHandle for FallbackSite {
         self.0.shared.unblock()
     }
 
+    fn forget_learned(&self) -> Answer<bool> {
+        // What this process learned while the store was unavailable is forgotten as well.
+        let _ = self.0.own.forget_learned();
+        self.0.shared.forget_learned()
+    }
+
     fn view(&self) -> Answer<SiteView> {
         self.0.shared.view()
     }

@@ -195,6 +195,10 @@ impl SiteHandle for MultiprocessSite {
         self.step(Site::unblock)
     }
 
+    fn forget_learned(&self) -> Answer<bool> {
+        self.step(|site, _| site.forget_learned())
+    }
+
     fn view(&self) -> Answer<SiteView> {
         let mut local = self.local.get().lock();
         let now = self

@@ -233,6 +233,11 @@ impl SiteHandle for RedisSite {
         self.run(call, |reply| reply.transition(1), |_| ())
     }
 
+    fn forget_learned(&self) -> Answer<bool> {
+        // Redis keeps nothing that is learned.
+        Answer::now(false)
+    }
+
     fn view(&self) -> Answer<SiteView> {
         let names = self.names.lock().clone();
         self.run(

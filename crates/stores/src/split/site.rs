@@ -8,7 +8,7 @@ use docstokg_policy::breaker::{Breaker, BreakerPolicy, OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{
-    Ask, Condition, Entered, Entry, OwnedAsk, Permit, Report, Settled, Site, Standing,
+    Ask, Condition, Entered, Entry, OwnedAsk, Permit, Report, Settled, Standing,
 };
 use docstokg_policy::time::BootInstant;
 use parking_lot::Mutex;
@@ -86,6 +86,8 @@ impl Parts {
         Ask {
             costs: &[],
             adaptive: None,
+            // Limits are learned where they are kept.
+            learn: None,
             jitter_sample: 0.0,
             ..ask.clone()
         }
@@ -285,6 +287,10 @@ impl SiteHandle for SplitSite {
         self.0.breakers.unblock()
     }
 
+    fn forget_learned(&self) -> Answer<bool> {
+        self.0.limits.forget_learned()
+    }
+
     fn view(&self) -> Answer<SiteView> {
         both(
             self.0.breakers.view(),
@@ -296,8 +302,8 @@ impl SiteHandle for SplitSite {
                     .iter()
                     .map(|(role, breaker)| (*role, moved(breaker)))
                     .collect();
-                let site =
-                    Site::from_parts(moved(breaker), isolated, limits.site.budgets().to_vec());
+                let mut site = limits.site;
+                site.set_breakers(moved(breaker), isolated);
                 SiteView {
                     site,
                     budgets: limits.budgets,

@@ -163,6 +163,10 @@ impl SiteHandle for SqliteSite {
         self.step(Site::unblock)
     }
 
+    fn forget_learned(&self) -> Answer<bool> {
+        self.step(|site, _| site.forget_learned())
+    }
+
     fn view(&self) -> Answer<SiteView> {
         let (key, copy) = (Arc::clone(&self.key), Arc::clone(self.copy.get()));
         ask(&self.worker, move |database, turn| {

@@ -21,7 +21,9 @@ use docstokg_stores::{StateStore, StoreError};
 
 #[test]
 fn the_memory_store_keeps_the_contract() {
-    conformance::run_all(&MemoryStore::new(Arc::new(SystemClock)));
+    let store = MemoryStore::new(Arc::new(SystemClock));
+    conformance::run_all(&store);
+    conformance::what_was_learned_is_shared_until_it_is_forgotten(&store);
 }
 
 #[test]
@@ -33,6 +35,7 @@ fn the_sqlite_store_keeps_the_contract() {
     )
     .expect("a store");
     conformance::run_all(&store);
+    conformance::what_was_learned_is_shared_until_it_is_forgotten(&store);
 }
 
 #[test]
@@ -42,6 +45,7 @@ fn the_multiprocess_store_keeps_the_contract() {
         MultiprocessStore::open(&directory.path().join("limits.shm"), Arc::new(SystemClock))
             .expect("a store");
     conformance::run_all(&store);
+    conformance::what_was_learned_is_shared_until_it_is_forgotten(&store);
 }
 
 #[test]
@@ -66,6 +70,8 @@ fn breakers_and_limits_in_two_stores_keep_the_contract() {
     let memory = || Arc::new(MemoryStore::new(Arc::new(SystemClock)));
     conformance::run_all(&SplitStore::new(sqlite(), memory()));
     conformance::run_all(&SplitStore::new(memory(), memory()));
+    let split = SplitStore::new(sqlite(), memory());
+    conformance::what_was_learned_is_shared_until_it_is_forgotten(&split);
     let server = crate::server::Server::start();
     let redis = Arc::new(RedisStore::open(&server.dsn(), Arc::new(SystemClock)).expect("a store"));
     conformance::run_all(&SplitStore::new(redis, memory()));
@@ -116,6 +122,12 @@ fn wrappers_keep_the_contract() {
         "everything was counted"
     );
     conformance::run_all(&Wrapped::new(inner(), |_| Treatment::Delay(3)));
+    conformance::what_was_learned_is_shared_until_it_is_forgotten(&Fallback::new(
+        inner(),
+        Arc::new(SystemClock),
+        Arc::new(|_: &str| ()),
+        4,
+    ));
     conformance::run_all(&Fallback::new(
         inner(),
         Arc::new(SystemClock),
