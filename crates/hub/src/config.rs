@@ -238,13 +238,21 @@ impl Limits {
     /// for the run. An adaptive rate excludes learning, and Redis keeps nothing that is learned.
     #[must_use]
     pub fn learn_of(&self, host: &Host) -> Learn {
-        let own = self.hosts.get(host).and_then(|host| host.learn.as_ref());
+        self.learn_in_every_run(Some(host))
+            .unwrap_or(self.learn_unless_set)
+    }
+
+    /// Returns which limits of a host, or of hosts without an entry of their own, are learned;
+    /// `None` where nothing is set and that depends on the run.
+    #[must_use]
+    pub fn learn_in_every_run(&self, host: Option<&Host>) -> Option<Learn> {
+        let own = host.and_then(|host| self.hosts.get(host)?.learn.as_ref());
         let set = own.or(self.learn.as_ref()).map(|set| set.value);
         match set {
-            _ if self.backend.kind.value == BackendKind::Redis => Learn::Off,
-            Some(set) => set,
-            None if self.adaptive.is_some() => Learn::Off,
-            None => self.learn_unless_set,
+            _ if self.backend.kind.value == BackendKind::Redis => Some(Learn::Off),
+            Some(set) => Some(set),
+            None if self.adaptive.is_some() => Some(Learn::Off),
+            None => None,
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::State;
 use docstokg_policy::budget::Wait;
 use docstokg_policy::host::Host;
+use docstokg_policy::learn::Confirmed;
 use docstokg_policy::rate::Window;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{Ask, Cost, Entry, RefusalReason};
@@ -31,6 +32,19 @@ pub struct Diagnosis {
     pub because: Option<Obstacle>,
     /// The processes that cannot reach the host themselves, and wait for that.
     pub unreachable: Vec<Unreachable>,
+    /// What was learned of the host's limits, in all roles together.
+    pub learned: Option<LearnedReport>,
+}
+
+/// What was learned of a host's limits.
+#[derive(Clone, Debug)]
+pub struct LearnedReport {
+    /// The limits that refusals have confirmed.
+    pub limits: Vec<Confirmed>,
+    /// Whether a search is under way.
+    pub searching: bool,
+    /// How long nothing is sent, on account of refusals.
+    pub pause: Duration,
 }
 
 /// A process whose local connectivity does not include a host: others may send, this one waits.
@@ -49,6 +63,8 @@ pub struct Unreachable {
 pub enum Obstacle {
     /// A window is full.
     Window(Window),
+    /// A limit that was learned, as a window.
+    Learned(Window),
     /// So many requests with a reservation come first: the window has capacity left, but for them.
     Queue(usize, Window),
     /// The breaker, for a reason.
@@ -61,6 +77,7 @@ impl std::fmt::Display for Obstacle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Window(window) => write!(f, "window {window} is full"),
+            Self::Learned(window) => write!(f, "learned limit, about {window}"),
             Self::Queue(1, window) => write!(f, "1 waiting request comes first (window {window})"),
             Self::Queue(waiting, window) => {
                 write!(f, "{waiting} waiting requests come first (window {window})")
@@ -136,6 +153,7 @@ impl Hub {
             let ask = Ask {
                 role,
                 isolated: lane.rules.isolated,
+                learn: lane.rules.learn.as_ref(),
                 ..Ask::at_once(&lane.costs, &lane.rules.breaker)
             };
             let (until, because) = match view.site.clone().enter(&ask, now).entry {
@@ -161,6 +179,7 @@ impl Hub {
                 eligible_in: until.since(now),
                 because,
                 unreachable: unreachable.clone(),
+                learned: learned(&view),
             });
         }
         Ok(found)
@@ -184,6 +203,18 @@ impl Hub {
         }
         Ok(found)
     }
+}
+
+/// Reports what was learned, where that is anything.
+fn learned(view: &SiteView) -> Option<LearnedReport> {
+    let learned = view.site.learned()?;
+    let report = LearnedReport {
+        limits: learned.limits().copied().collect(),
+        searching: learned.is_searching(),
+        pause: learned.not_before(view.now).since(view.now),
+    };
+    let says_something = !report.limits.is_empty() || report.searching || !report.pause.is_zero();
+    says_something.then_some(report)
 }
 
 /// Reports a budget whose windows the configuration states.
@@ -227,6 +258,10 @@ fn obstacle(reason: &RefusalReason, budgets: &[BudgetReport]) -> Option<Obstacle
         RefusalReason::Rate {
             window: Some(window),
         } => {
+            let mut known = budgets.iter().flat_map(|budget| &budget.windows);
+            if !known.any(|(other, _)| other == window) {
+                return Some(Obstacle::Learned(*window));
+            }
             let is_full = |budget: &BudgetReport| {
                 budget
                     .windows

@@ -4,6 +4,7 @@
 mod breakers;
 mod compare;
 mod hosts;
+pub mod limits;
 mod load;
 mod minimum;
 mod slo;

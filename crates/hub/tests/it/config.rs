@@ -3,6 +3,7 @@ mod layers;
 
 use std::time::Duration;
 
+use docstokg_hub::config::Learn;
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::keys;
 use docstokg_hub::config::load::{Sources, load, shipped};
@@ -229,4 +230,51 @@ transport:
             "docstokg.yaml:6: transport.idle_timeout_s: 0 is too small; expected more than 0",
         ]
     );
+}
+
+/// A rate is either adaptive or learned, and a redis store keeps nothing that is learned: where both
+/// are asked for, the configuration is wrong.
+#[test]
+fn learned_limits_exclude_adaptive_ones_and_a_redis_store() {
+    let adaptive = "
+limits:
+  learn: tighten
+  aimd: { enabled: true }
+  hosts:
+    a.example: { learn: { up_to: 20/SECOND } }
+    b.example: { learn: off }
+";
+    let (_directory, sources) = file(adaptive);
+    let found = problems(&sources);
+    for path in ["limits.learn", "limits.hosts.a.example.learn"] {
+        assert!(
+            found.contains(&format!("{path}: limits are either learned or adaptive")),
+            "{found}"
+        );
+    }
+    assert!(!found.contains("b.example"), "{found}");
+
+    let redis = "
+limits:
+  backend: { kind: redis, dsn: \"redis://127.0.0.1:6379/0\" }
+  hosts:
+    a.example: { learn: tighten }
+";
+    let (_directory, sources) = file(redis);
+    let found = problems(&sources);
+    assert!(
+        found.contains("limits.hosts.a.example.learn: a redis store does not keep learned limits"),
+        "{found}"
+    );
+
+    // What is not asked for is off there.
+    for text in [
+        "limits: { aimd: { enabled: true } }",
+        "limits: { backend: { kind: redis, dsn: \"redis://127.0.0.1:6379/0\" } }",
+    ] {
+        let (_directory, sources) = file(text);
+        let (mut config, _) = load(&sources).expect("a configuration");
+        config.limits.learn_unless_set = Learn::Tighten;
+        assert_eq!(config.limits.learn_of(&host("a.example")), Learn::Off);
+    }
 }

@@ -39,7 +39,12 @@ pub struct Confirmed {
 
 impl Confirmed {
     pub(super) fn new(shape: Shape, amount: f64, seen: u16) -> Self {
-        let amount = amount as f32;
+        Self::of(shape, amount as f32, seen)
+    }
+
+    /// Describes a limit that explains so many refusals.
+    #[must_use]
+    pub fn of(shape: Shape, amount: f32, seen: u16) -> Self {
         Self {
             shape,
             amount,
@@ -112,7 +117,10 @@ impl fmt::Display for Confirmed {
     /// Writes the limit in words: `10 per 5 s, seen 3 times`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.shape {
-            Shape::Window { seconds } => write!(f, "{} per {seconds} s", self.amount.round())?,
+            Shape::Window { seconds } => {
+                let tenths = (seconds * 10.0).round() / 10.0;
+                write!(f, "{} per {tenths} s", self.amount.round())?;
+            }
             Shape::Cap => write!(f, "{} at once", self.amount.round())?,
             Shape::Rate if self.amount >= 1.0 => write!(f, "{:.1} per s", self.amount)?,
             Shape::Rate => write!(f, "1 per {:.1} s", 1.0 / self.amount.max(1e-6))?,

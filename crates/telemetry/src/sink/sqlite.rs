@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, Timestamp};
 use docstokg_hub::stores::private;
+/// An open database of runs.
+pub use rusqlite::Connection as Database;
 use rusqlite::{Connection, ErrorCode, params};
 
 use super::{Sink, WriteFailure};

@@ -151,7 +151,10 @@ fn top(hosts: &[HostSummary], value: fn(&HostSummary) -> f64) -> Vec<Top> {
     all
 }
 
-fn find(database: &Connection, choice: &RunChoice) -> Result<Option<String>, SummaryError> {
+pub(super) fn find(
+    database: &Connection,
+    choice: &RunChoice,
+) -> Result<Option<String>, SummaryError> {
     let known = runs(database)?;
     match choice {
         RunChoice::Latest => known

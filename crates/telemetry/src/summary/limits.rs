@@ -1,0 +1,130 @@
+//! What the requests of a run say about limits: when each was sent and whether it was refused, and
+//! which configured limits no request waited for.
+
+use rusqlite::{Connection, params};
+use serde::Serialize;
+
+use super::load::{RunChoice, SummaryError, find, integer};
+
+/// A wait of less than this is the store's answer, not a full window.
+const SHORTEST_WAIT_MS: f64 = 10.0;
+
+/// A request that was sent to a host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SentRequest {
+    /// When it was sent, in seconds since 1970.
+    pub sent_s: f64,
+    /// When its answer had arrived, in seconds since 1970.
+    pub ended_s: f64,
+    /// Its status, if it was answered.
+    pub status: Option<u16>,
+}
+
+/// A configured limit that no request of a run waited for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnreachedLimit {
+    /// The host.
+    pub host: String,
+    /// The role.
+    pub role: String,
+    /// The windows, as they are configured.
+    pub rates: String,
+    /// How many requests were sent under it.
+    pub requests: u64,
+}
+
+/// Returns the id of a run, or `None` for all runs.
+///
+/// # Errors
+/// There is no such run, or the database cannot be read.
+pub fn run_id(database: &Connection, choice: &RunChoice) -> Result<Option<String>, SummaryError> {
+    find(database, choice)
+}
+
+/// Returns the requests of a run that were sent to a host, in the order in which they were sent.
+///
+/// # Errors
+/// The database cannot be read.
+pub fn sent_requests(
+    database: &Connection,
+    run: Option<&str>,
+    host: &str,
+) -> Result<Vec<SentRequest>, SummaryError> {
+    let mut query = database.prepare_cached(
+        "SELECT ts - elapsed_ms / 1000.0 AS sent_s, ts, status FROM http_events
+         WHERE (run_id = ?1 OR ?1 IS NULL) AND host = ?2 AND sent = 1 ORDER BY sent_s",
+    )?;
+    let rows = query.query_map(params![run, host], |row| {
+        Ok(SentRequest {
+            sent_s: row.get(0)?,
+            ended_s: row.get(1)?,
+            status: row.get(2)?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Returns the roles in which a run sent requests to a host.
+///
+/// # Errors
+/// The database cannot be read.
+pub fn roles_used(
+    database: &Connection,
+    run: Option<&str>,
+    host: &str,
+) -> Result<Vec<String>, SummaryError> {
+    let mut query = database.prepare_cached(
+        "SELECT DISTINCT role FROM http_events
+         WHERE (run_id = ?1 OR ?1 IS NULL) AND host = ?2 AND sent = 1 ORDER BY role",
+    )?;
+    let rows = query.query_map(params![run, host], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Returns the hosts that a run sent requests to, and how many requests each of them refused with
+/// 429.
+///
+/// # Errors
+/// The database cannot be read.
+pub fn hosts_used(
+    database: &Connection,
+    run: Option<&str>,
+) -> Result<Vec<(String, u64)>, SummaryError> {
+    let mut query = database.prepare_cached(
+        "SELECT host, sum(status IS 429) FROM http_events
+         WHERE (run_id = ?1 OR ?1 IS NULL) AND sent = 1 GROUP BY host ORDER BY host",
+    )?;
+    let rows = query.query_map(params![run], |row| Ok((row.get(0)?, integer(row, 1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Returns the limits of a run's budgets that no request waited for and none was refused by.
+///
+/// # Errors
+/// The database cannot be read.
+pub fn unreached(
+    database: &Connection,
+    run: Option<&str>,
+) -> Result<Vec<UnreachedLimit>, SummaryError> {
+    let mut query = database.prepare_cached(
+        "SELECT b.host, b.role, b.rates, max(h.requests)
+         FROM (SELECT DISTINCT host, role, rates FROM budgets
+               WHERE (run_id = ?1 OR ?1 IS NULL) AND kind IS NULL AND rates <> '') b
+         JOIN (SELECT host, role, count(*) AS requests, max(rate_delay_ms) AS longest
+               FROM http_events WHERE (run_id = ?1 OR ?1 IS NULL) AND sent = 1
+               GROUP BY host, role) h ON h.host = b.host AND h.role = b.role
+         WHERE h.longest < ?2 AND NOT EXISTS (
+             SELECT 1 FROM rate_events r WHERE (r.run_id = ?1 OR ?1 IS NULL)
+             AND r.host = b.host AND r.role = b.role AND r.action = 'block')
+         GROUP BY b.host, b.role, b.rates ORDER BY b.host, b.role, b.rates",
+    )?;
+    let rows = query.query_map(params![run, SHORTEST_WAIT_MS], |row| {
+        Ok(UnreachedLimit {
+            host: row.get(0)?,
+            role: row.get(1)?,
+            rates: row.get(2)?,
+            requests: integer(row, 3)?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
