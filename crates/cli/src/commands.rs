@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod advise;
 pub(crate) mod breaker;
 pub(crate) mod config;
 pub(crate) mod demo;

@@ -25,6 +25,17 @@ pub(crate) enum LimitsCommand {
         /// Only this host; otherwise every host with recorded requests
         host: Option<String>,
     },
+    /// Show what was learned of hosts' limits, as lines of configuration, and what that would have
+    /// saved
+    Advise {
+        /// Run id or its beginning, download directory, latest, all, or a host
+        about: Option<String>,
+    },
+    /// Forget what was learned of a host's limits, for all processes
+    Forget {
+        /// The host
+        host: String,
+    },
 }
 
 /// Arguments of `breaker`.

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use docstokg_hub::clock::{Clock, SystemClock};
-use docstokg_hub::config::{Config, read_network_key};
-use docstokg_hub::doctor::{BudgetReport, Diagnosis, LimitSource, is_exceeded};
+use docstokg_hub::config::{Config, Learn, read_network_key};
+use docstokg_hub::doctor::{BudgetReport, Diagnosis, LearnedReport, LimitSource, is_exceeded};
 use docstokg_hub::{Host, Hub};
 use serde_json::{Value, json};
 
+use super::advise::limit_json;
 use crate::arguments::Global;
 use crate::exit::Failure;
 use crate::{output, state};
@@ -17,9 +18,11 @@ use crate::{output, state};
 /// Runs the command.
 pub(crate) fn run(
     global: &Global,
-    config: Config,
+    mut config: Config,
     host: Option<Host>,
 ) -> Result<ExitCode, Failure> {
+    // What a bulk run has learned holds back the requests of bulk runs.
+    config.limits.learn_unless_set = Learn::Tighten;
     let store = state::reach(global, &config)?;
     state::block_on(async {
         let store_error = |error: docstokg_hub::stores::StoreError| Failure::Failed(error.into());
@@ -87,6 +90,7 @@ fn is_used(diagnosis: &Diagnosis) -> bool {
     };
     diagnosis.because.is_some()
         || !diagnosis.unreachable.is_empty()
+        || diagnosis.learned.is_some()
         || diagnosis.budgets.iter().any(used)
 }
 
@@ -113,8 +117,25 @@ fn text(host: &Host, diagnosis: &Diagnosis) -> String {
             "  {who} cannot reach {host} from its network ({reason}), and tries again in {retry}"
         ));
     }
+    lines.extend(diagnosis.learned.iter().flat_map(learned_lines));
     lines.extend(diagnosis.budgets.iter().flat_map(budget_lines));
     lines.join("\n")
+}
+
+/// Describes what was learned.
+fn learned_lines(learned: &LearnedReport) -> Vec<String> {
+    let limits = learned.limits.iter();
+    let mut lines: Vec<String> = limits.map(|limit| format!("  learned: {limit}")).collect();
+    if learned.searching {
+        lines.push("  a search for its limit is under way".to_owned());
+    }
+    if !learned.pause.is_zero() {
+        let (until, left) = (SystemClock.wall() + learned.pause, seconds(learned.pause));
+        lines.push(format!(
+            "  after refusals nothing is sent until {until} (in {left})"
+        ));
+    }
+    lines
 }
 
 /// Describes a budget: its windows, and what is unusual about it.
@@ -185,7 +206,16 @@ fn diagnosis_json(host: &Host, diagnosis: &Diagnosis) -> Value {
         "eligible_in_ms": output::millis(diagnosis.eligible_in),
         "because": diagnosis.because.as_ref().map(ToString::to_string),
         "unreachable_from": unreachable.collect::<Vec<_>>(),
+        "learned": diagnosis.learned.as_ref().map(learned_json),
         "budgets": diagnosis.budgets.iter().map(budget_json).collect::<Vec<_>>(),
+    })
+}
+
+fn learned_json(learned: &LearnedReport) -> Value {
+    json!({
+        "limits": learned.limits.iter().map(limit_json).collect::<Vec<_>>(),
+        "searching": learned.searching,
+        "paused_for_ms": output::millis(learned.pause),
     })
 }
 

@@ -1,43 +1,82 @@
-//! `docstokg limits show`: the limits in force, and the source of each value.
+//! `docstokg limits show`: the limits in force, and the source of each value; `limits forget`.
 
 use std::collections::{BTreeSet, HashSet};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use docstokg_hub::Host;
-use docstokg_hub::config::show::{self, LimitRow, rates_text};
-use docstokg_hub::config::{Config, Source};
+use docstokg_hub::config::show::{self, LimitRow};
+use docstokg_hub::config::{BackendKind, Config, Learn, Source};
 use docstokg_hub::policy::pacing::Pacing;
-use docstokg_hub::policy::rate::Window;
+use docstokg_hub::policy::rate::{Window, format_rates};
+use docstokg_hub::stores::StoreError;
 use docstokg_telemetry::summary::table;
 use serde_json::json;
 
-use super::doctor;
+use super::{advise, doctor};
 use crate::arguments::{Global, Limits, LimitsCommand};
 use crate::exit::Failure;
-use crate::output;
+use crate::{output, state};
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, arguments: &Limits) -> Result<ExitCode, Failure> {
-    let (LimitsCommand::Show { host } | LimitsCommand::Doctor { host }) = &arguments.command;
-    let config = global.load()?.config;
-    let host = host
-        .as_deref()
-        .map(Host::parse)
-        .transpose()
-        .map_err(|error| Failure::Usage(error.to_string()))?;
-    if matches!(arguments.command, LimitsCommand::Doctor { .. }) {
-        return doctor::run(global, config, host);
+    let loaded = global.load()?;
+    let parse = |host: &str| Host::parse(host).map_err(|error| Failure::Usage(error.to_string()));
+    match &arguments.command {
+        LimitsCommand::Show { host } => {
+            let host = host.as_deref().map(parse).transpose()?;
+            Ok(show(global, &loaded.config, host.as_ref()))
+        }
+        LimitsCommand::Doctor { host } => {
+            let host = host.as_deref().map(parse).transpose()?;
+            doctor::run(global, loaded.config, host)
+        }
+        LimitsCommand::Advise { about } => advise::run(global, &loaded, about.as_deref()),
+        LimitsCommand::Forget { host } => forget(global, &loaded.config, &parse(host)?),
     }
-    let rows = show::limit_rows(&config, host.as_ref());
+}
+
+/// Forgets what was learned of a host's limits.
+fn forget(global: &Global, config: &Config, host: &Host) -> Result<ExitCode, Failure> {
+    if config.limits.backend.kind.value == BackendKind::Redis {
+        return Err(Failure::Usage(
+            "a redis store does not keep learned limits: there is nothing to forget".to_owned(),
+        ));
+    }
+    let store = state::reach(global, config)?;
+    let key = config.site_key(host);
+    let forgotten = state::block_on(async {
+        let failed = |error: StoreError| Failure::Failed(error.into());
+        // A host without state gets none.
+        if !store.list().await.map_err(failed)?.contains(&key) {
+            return Ok(false);
+        }
+        let forgotten = store.site(&key).forget_learned().await.map_err(failed)?;
+        store.flush().await.map_err(failed)?;
+        Ok(forgotten)
+    })?;
     if global.json {
-        output::json(
-            &json!({ "limits": rows.iter().map(|row| row_json(row, &config)).collect::<Vec<_>>() }),
-        );
-    } else {
-        output::line(&text(&rows, &config));
+        output::json(&json!({ "host": key.to_string(), "forgotten": forgotten }));
+    } else if !global.quiet {
+        output::tell(&if forgotten {
+            format!("{key}: what was learned of its limits is forgotten")
+        } else {
+            format!("{key}: nothing was learned of its limits; nothing was changed")
+        });
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn show(global: &Global, config: &Config, host: Option<&Host>) -> ExitCode {
+    let rows = show::limit_rows(config, host);
+    if global.json {
+        output::json(
+            &json!({ "limits": rows.iter().map(|row| row_json(row, config)).collect::<Vec<_>>() }),
+        );
+    } else {
+        output::line(&text(&rows, config));
+    }
+    ExitCode::SUCCESS
 }
 
 /// Formats the table of limits, for `limits show` and for the start of a run.
@@ -53,6 +92,7 @@ pub(crate) fn text(rows: &[LimitRow], config: &Config) -> String {
         "pacing",
         "backend",
         "adaptive",
+        "learn",
         "from",
     ];
     table(&header, &cells).trim_end().to_owned()
@@ -112,6 +152,7 @@ fn cells(row: &LimitRow, config: &Config) -> Vec<String> {
         pacing(row, config).to_owned(),
         config.limits.backend.kind.value.as_str().to_owned(),
         adaptive(config).to_owned(),
+        learn(row, config),
         sources(row),
     ]
 }
@@ -127,10 +168,13 @@ fn rates(row: &LimitRow, config: &Config) -> String {
         .flat_map(|common| &common.rates.value)
         .map(ToString::to_string)
         .collect();
-    let own = rates_text(&row.limits);
+    let own = match windows(row, config).as_slice() {
+        [] => "unlimited".to_owned(),
+        windows => format_rates(windows),
+    };
     match (site, common.is_empty()) {
         (Some(_), false) if own == common.join("+") => own,
-        (Some(site), false) if row.limits.rates.value.is_empty() => {
+        (Some(site), false) if own == "unlimited" => {
             format!("{} (site {})", common.join("+"), site.name)
         }
         (Some(site), false) => format!("{own}, {} (site {})", common.join("+"), site.name),
@@ -144,6 +188,30 @@ fn pacing(row: &LimitRow, config: &Config) -> &'static str {
         (Some(set), _) => set.value.as_str(),
         (None, Pacing::Even) => Pacing::Even.as_str(),
         (None, Pacing::Burst) => "even in bulk runs",
+    }
+}
+
+/// Returns which limits are learned for the host of a row, where that does not depend on the run.
+fn learn_of(row: &LimitRow, config: &Config) -> Option<Learn> {
+    let host = Host::parse(&row.host).ok();
+    config.limits.learn_in_every_run(host.as_ref())
+}
+
+fn learn(row: &LimitRow, config: &Config) -> String {
+    match learn_of(row, config) {
+        None => "tighten in bulk runs".to_owned(),
+        Some(Learn::Off) => "off".to_owned(),
+        Some(Learn::Tighten) => "tighten".to_owned(),
+        Some(Learn::UpTo(window)) => format!("up_to {window}"),
+    }
+}
+
+/// Returns the windows in force: a search upwards takes the place of default windows.
+fn windows(row: &LimitRow, config: &Config) -> Vec<Window> {
+    let rates = &row.limits.rates;
+    match learn_of(row, config) {
+        Some(Learn::UpTo(ceiling)) if rates.source == Source::Default => vec![ceiling],
+        _ => rates.value.clone(),
     }
 }
 
@@ -196,13 +264,14 @@ fn row_json(row: &LimitRow, config: &Config) -> serde_json::Value {
     json!({
         "host": row.host,
         "role": row.role.as_str(),
-        "rates": limits.rates.value.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "rates": windows(row, config).iter().map(ToString::to_string).collect::<Vec<_>>(),
         "max_delay_ms": u64::try_from(limits.max_delay.value.as_millis()).unwrap_or(u64::MAX),
         "count_head": limits.count_head.value,
         "max_concurrent": limits.max_concurrent.value,
         "pacing": pacing(row, config),
         "backend": config.limits.backend.kind.value.as_str(),
         "adaptive": config.limits.adaptive.is_some(),
+        "learn": learn(row, config),
         "sources": sources,
     })
 }
