@@ -87,6 +87,7 @@ fn main() -> ExitCode {
 fn test(rest: &[&str]) -> anyhow::Result<()> {
     need_redis()?;
     need_as("nginx", "-v", "nginx")?;
+    need_as("haproxy", "-v", "haproxy")?;
     cargo(&[&["test", "--workspace"], rest].concat())?;
     // The tests have downloaded every crate, so that this needs no network.
     dependencies::check()

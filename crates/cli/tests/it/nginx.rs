@@ -1,29 +1,19 @@
 //! A real nginx over HTTP/2 that ends connections in the ordinary ways: every file comes, and no
 //! breaker opens.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::Duration;
 
+use crate::servers::{Server, free_port, nginx, nginx_command, write_files};
 use crate::support::sharing;
 
 const FILES: usize = 1_000;
 
 /// A running nginx, with files to serve and a certificate of its own.
 struct Nginx {
-    child: Child,
+    server: Server,
     directory: tempfile::TempDir,
-    port: u16,
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // Its workers end with it.
-        let _ = Command::new("kill")
-            .arg(self.child.id().to_string())
-            .status();
-        let _ = self.child.wait();
-    }
 }
 
 impl Nginx {
@@ -31,62 +21,22 @@ impl Nginx {
     fn start(lines: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let at = |name: &str| directory.path().join(name);
-        std::fs::create_dir(at("www")).expect("a directory");
-        for number in 0..FILES {
-            let file = format!("%PDF-1.4\n{}\n{number}\n%%EOF\n", "x".repeat(3_000));
-            std::fs::write(at(&format!("www/{number}.pdf")), file).expect("a file");
-        }
+        write_files(directory.path(), FILES);
         let certified = rcgen::generate_simple_self_signed(vec!["h.example".to_owned()])
             .expect("a certificate");
         std::fs::write(at("cert.pem"), certified.cert.pem()).expect("a file");
         std::fs::write(at("key.pem"), certified.signing_key.serialize_pem()).expect("a file");
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .and_then(|free| free.local_addr())
-            .expect("a port")
-            .port();
-        let place = |kind: &str| format!("{kind}_temp_path {}/{kind};", directory.path().display());
-        let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .map(place)
-            .join("\n");
-        let config = format!(
-            "daemon off; worker_processes 1; pid {0}/pid; error_log {0}/error.log warn;
-             events {{ worker_connections 1024; }}
-             http {{ access_log off; {temporary} types {{ application/pdf pdf; }}
-               limit_conn_zone $binary_remote_addr zone=c:1m;
-               server {{ listen 127.0.0.1:{port} ssl http2; ssl_certificate {0}/cert.pem;
-                 ssl_certificate_key {0}/key.pem; root {0}/www; {lines} }} }}",
+        let port = free_port();
+        let http = "access_log off; limit_conn_zone $binary_remote_addr zone=c:1m;";
+        let server = format!(
+            "listen 127.0.0.1:{port} ssl http2; ssl_certificate {0}/cert.pem;
+             ssl_certificate_key {0}/key.pem; {lines}",
             directory.path().display()
         );
-        std::fs::write(at("nginx.conf"), config).expect("a file");
-        let child = command(directory.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("nginx, which `cargo xtask test` installs");
-        let nginx = Self {
-            child,
+        Self {
+            server: nginx(directory.path(), port, http, &server),
             directory,
-            port,
-        };
-        nginx.wait();
-        nginx
-    }
-
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a real server takes real time to start"
-    )]
-    fn wait(&self) {
-        for _ in 0..200 {
-            if std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(25));
         }
-        panic!(
-            "nginx does not start: {}",
-            std::fs::read_to_string(self.at("error.log")).unwrap_or_default()
-        );
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -106,7 +56,7 @@ impl Nginx {
             .args(["--cacert", &self.at("cert.pem").display().to_string()])
             .args([
                 "--connect-to",
-                &format!("h.example:443=127.0.0.1:{}", self.port),
+                &format!("h.example:443=127.0.0.1:{}", self.server.port),
             ])
             .args([
                 "--rate",
@@ -147,16 +97,6 @@ impl Nginx {
     }
 }
 
-fn command(directory: &Path) -> Command {
-    let mut command = Command::new("nginx");
-    command
-        .arg("-p")
-        .arg(directory)
-        .arg("-c")
-        .arg(directory.join("nginx.conf"));
-    command
-}
-
 #[test]
 fn connections_that_end_after_a_few_requests_lose_nothing() {
     for (lines, most) in [
@@ -183,7 +123,7 @@ fn a_reload_during_a_run_loses_nothing() {
         for _ in 0..3 {
             std::thread::sleep(Duration::from_millis(250));
             assert!(
-                command(nginx.directory.path())
+                nginx_command(nginx.directory.path())
                     .args(["-s", "reload"])
                     .stderr(Stdio::null())
                     .status()
