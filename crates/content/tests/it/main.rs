@@ -48,3 +48,5 @@ mod hostile;
 mod fuzz;
 // Bounds on time hold in every state that a work can wait in.
 mod bounded;
+// Bulk runs at hosts whose limits are known, and at hosts whose limits have to be found.
+mod hidden_limits;

@@ -111,7 +111,16 @@ impl World {
         yaml: &str,
         endpoint: impl Fn(&str) -> Option<String>,
     ) -> Self {
-        let simulation = Simulation::new();
+        Self::within(Simulation::new(), origins, yaml, endpoint)
+    }
+
+    /// Makes a world with its own time.
+    pub(crate) fn within(
+        simulation: Simulation,
+        origins: Vec<Origin>,
+        yaml: &str,
+        endpoint: impl Fn(&str) -> Option<String>,
+    ) -> Self {
         let web = Web::new(origins, simulation.boot());
         let mut settings = Settings {
             credentials: Credentials::default().with_mailto("reader@simulated-library.org"),

@@ -24,6 +24,8 @@ mod elsewhere;
 mod events;
 // Over HTTP/2.
 mod http2;
+// Limits that are learned, in several processes.
+mod learned;
 // Windows, wait queues, slots and bounds.
 mod limiter;
 // Hop by hop.
