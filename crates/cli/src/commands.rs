@@ -10,4 +10,5 @@ pub(crate) mod fetch;
 pub(crate) mod limits;
 pub(crate) mod order;
 mod services;
+mod stated;
 pub(crate) mod summary;

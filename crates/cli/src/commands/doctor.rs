@@ -10,6 +10,7 @@ use docstokg_hub::doctor::{BudgetReport, Diagnosis, LimitSource, is_exceeded};
 use docstokg_hub::{Host, Hub};
 use serde_json::{Value, json};
 
+use super::stated;
 use crate::arguments::Global;
 use crate::exit::Failure;
 use crate::{output, state};
@@ -87,6 +88,7 @@ fn is_used(diagnosis: &Diagnosis) -> bool {
     };
     diagnosis.because.is_some()
         || !diagnosis.unreachable.is_empty()
+        || !diagnosis.stated.is_empty()
         || diagnosis.budgets.iter().any(used)
 }
 
@@ -114,6 +116,12 @@ fn text(host: &Host, diagnosis: &Diagnosis) -> String {
         ));
     }
     lines.extend(diagnosis.budgets.iter().flat_map(budget_lines));
+    for (lane, reading) in &diagnosis.stated {
+        lines.push(format!(
+            "  rate headers ({lane}): {}",
+            stated::text(reading)
+        ));
+    }
     lines.join("\n")
 }
 
@@ -185,6 +193,7 @@ fn diagnosis_json(host: &Host, diagnosis: &Diagnosis) -> Value {
         "eligible_in_ms": output::millis(diagnosis.eligible_in),
         "because": diagnosis.because.as_ref().map(ToString::to_string),
         "unreachable_from": unreachable.collect::<Vec<_>>(),
+        "stated": diagnosis.stated.iter().map(stated::json).collect::<Vec<_>>(),
         "budgets": diagnosis.budgets.iter().map(budget_json).collect::<Vec<_>>(),
     })
 }

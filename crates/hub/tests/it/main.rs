@@ -26,6 +26,8 @@ mod events;
 mod http2;
 // Windows, wait queues, slots and bounds.
 mod limiter;
+// Rate headers: what a host states is used, and not exceeded.
+mod quotas;
 // Hop by hop.
 mod redirects;
 // Cookies on the way, and resolvers that lead to http.
