@@ -11,4 +11,5 @@ pub(crate) mod fetch;
 pub(crate) mod limits;
 pub(crate) mod order;
 mod services;
+mod stated;
 pub(crate) mod summary;

@@ -16,6 +16,7 @@ use docstokg_policy::classify::Classifier;
 use docstokg_policy::host::Host;
 use docstokg_policy::pacing::Pacing;
 use docstokg_policy::rate::Window;
+use docstokg_policy::rate_headers::{Hints, Trust};
 use docstokg_policy::retry::RetryPolicy;
 use docstokg_policy::role::Role;
 use docstokg_stores::SiteKey;
@@ -39,7 +40,9 @@ pub mod problem {
 pub use docstokg_config::{Ceiling, Hidden, Problem, Source, Sourced};
 pub use resolve::is_email_address;
 pub use values::{BaseUrl, Dsn, Hosts, Learn, Rates, Statuses};
-pub use words::{BackendKind, Concurrency, Contact, Durability, OnStoreFailure, PacingWord};
+pub use words::{
+    BackendKind, Concurrency, Contact, Durability, OnStoreFailure, PacingWord, ResetWord, TrustWord,
+};
 
 /// Everything the hub obeys.
 #[derive(Clone, Debug)]
@@ -84,6 +87,8 @@ pub struct Limits {
     pub learn_unless_set: Learn,
     /// The longest distance between requests that a learned limit asks for.
     pub slowest_learned: Duration,
+    /// What rate headers do, as set for all hosts.
+    pub headers: Headers,
 }
 
 /// The limits of one host.
@@ -95,6 +100,17 @@ pub struct HostLimits {
     pub kinds: HashMap<Arc<str>, BudgetLimits>,
     /// Which limits are learned, where that is set.
     pub learn: Option<Sourced<Learn>>,
+    /// What rate headers do, as set for the host.
+    pub headers: Headers,
+}
+
+/// What rate headers do, where that is set.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Headers {
+    /// What they may do to limits.
+    pub trust: Option<Sourced<TrustWord>>,
+    /// How a reset is written.
+    pub reset: Option<Sourced<ResetWord>>,
 }
 
 /// The limits of one host and role.
@@ -254,6 +270,30 @@ impl Limits {
             None if self.adaptive.is_some() => Some(Learn::Off),
             None => None,
         }
+    }
+
+    /// Returns what the rate headers of a host may do, and how they are read; `None` where they are
+    /// ignored, as with Redis, which keeps no quotas.
+    #[must_use]
+    pub fn headers_of(&self, host: &Host) -> Option<(Trust, Hints)> {
+        let own = self.hosts.get(host).map(|host| &host.headers);
+        let trust = own
+            .and_then(|own| own.trust.as_ref())
+            .or(self.headers.trust.as_ref());
+        let reset = own
+            .and_then(|own| own.reset.as_ref())
+            .or(self.headers.reset.as_ref());
+        let trust = match trust.map_or(TrustWord::Tighten, |set| set.value) {
+            _ if self.backend.kind.value == BackendKind::Redis => return None,
+            TrustWord::Ignore => return None,
+            TrustWord::Tighten => Trust::Tighten,
+            TrustWord::Raise => Trust::Raise,
+        };
+        let hints = Hints {
+            reset: reset.map(|set| set.value.into()).unwrap_or_default(),
+            window: None,
+        };
+        Some((trust, hints))
     }
 
     /// Returns the windows of a host and role. A search upwards takes the place of the default

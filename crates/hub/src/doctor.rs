@@ -7,7 +7,9 @@ use docstokg_policy::breaker::State;
 use docstokg_policy::budget::Wait;
 use docstokg_policy::host::Host;
 use docstokg_policy::learn::Confirmed;
+use docstokg_policy::quota::Quotas;
 use docstokg_policy::rate::Window;
+use docstokg_policy::rate_headers::Reading;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{Ask, Cost, Entry, RefusalReason};
 use docstokg_stores::{BudgetKey, SiteView, StoreError};
@@ -34,6 +36,9 @@ pub struct Diagnosis {
     pub unreachable: Vec<Unreachable>,
     /// What was learned of the host's limits, in all roles together.
     pub learned: Option<LearnedReport>,
+    /// What the host states about its quotas in rate headers, less what was permitted since, by the
+    /// name of the budget.
+    pub stated: Vec<(String, Reading)>,
 }
 
 /// What was learned of a host's limits.
@@ -154,6 +159,7 @@ impl Hub {
                 role,
                 isolated: lane.rules.isolated,
                 learn: lane.rules.learn.as_ref(),
+                quota_lane: lane.quota_lane(),
                 ..Ask::at_once(&lane.costs, &lane.rules.breaker)
             };
             let (until, because) = match view.site.clone().enter(&ask, now).entry {
@@ -180,6 +186,7 @@ impl Hub {
                 because,
                 unreachable: unreachable.clone(),
                 learned: learned(&view),
+                stated: stated(&view, host, role),
             });
         }
         Ok(found)
@@ -228,6 +235,25 @@ fn configured_budget(view: &SiteView, cost: &Cost) -> Option<BudgetReport> {
             .map(|most| (budget.slots_held(view.now), most.get())),
         ..budget_report(view, cost.budget, LimitSource::Configuration)?
     })
+}
+
+/// Reports what a host states about the quotas of a role; kinds of requests and services, which have
+/// no role of their own, come with the first.
+fn stated(view: &SiteView, host: &Host, role: Role) -> Vec<(String, Reading)> {
+    let own = BudgetKey::Role(host.clone(), role).to_string();
+    let is_role = |lane: &str| {
+        let mut roles = Role::ALL.into_iter();
+        roles.any(|role| lane == BudgetKey::Role(host.clone(), role).to_string())
+    };
+    let belongs = |lane: &str| {
+        let is_of_host = lane.starts_with(&format!("{host} ")) || lane.starts_with("service ");
+        lane == own || (role == Role::ALL[0] && is_of_host && !is_role(lane))
+    };
+    let lanes = view.site.quotas().into_iter().flat_map(Quotas::lanes);
+    lanes
+        .filter(|lane| belongs(lane.name()))
+        .map(|lane| (lane.name().to_owned(), lane.as_of(view.now)))
+        .collect()
 }
 
 /// Reports the budget of the crawl delay, where a process obeys one for this host.

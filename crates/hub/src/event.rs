@@ -9,6 +9,7 @@ use docstokg_policy::classify::{Fault, Outcome};
 use docstokg_policy::host::Host;
 use docstokg_policy::learn::Confirmed;
 use docstokg_policy::rate::Window;
+use docstokg_policy::rate_headers::Reading;
 use docstokg_policy::retry::StopReason;
 use docstokg_policy::role::Role;
 use docstokg_policy::site::Refusal;
@@ -84,6 +85,9 @@ pub enum What {
         window: Option<Window>,
         /// Whether it waits for its distance from the request before it, and not for a limit.
         is_spacing: bool,
+        /// Whether the configuration has the window; if not, the host states it, or refusals have
+        /// taught it.
+        is_configured: bool,
     },
     /// It waits behind others for the same host and role.
     WaitTurn {
@@ -130,6 +134,8 @@ pub enum What {
         /// What the server asked for.
         retry_after: Option<Duration>,
     },
+    /// The headers state quotas, or limits.
+    Stated(Box<Reading>),
     /// The body has ended.
     Body {
         /// The bytes that came over the wire.

@@ -18,6 +18,7 @@ pub mod host;
 pub mod learn;
 pub mod learned;
 pub mod pacing;
+pub mod quota;
 pub mod rate;
 pub mod rate_headers;
 pub mod retry;

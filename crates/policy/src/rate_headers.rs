@@ -12,6 +12,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use http::HeaderMap;
+use serde::{Deserialize, Serialize};
 
 use crate::retry_after::http_date;
 use crate::time::{Timestamp, micros};
@@ -88,7 +89,7 @@ impl Quota {
 }
 
 /// What a quota counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Unit {
     /// Requests, the default of the RFC draft.
     Requests,
@@ -103,7 +104,7 @@ pub enum Unit {
 }
 
 /// The headers that state a quota.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Source {
     /// `RateLimit` and `RateLimit-Policy`, as drafts 8 and later have them.
     RateLimit,
@@ -147,7 +148,7 @@ pub enum ResetForm {
 /// section 4.2).
 #[must_use]
 pub fn read(headers: &HeaderMap, received: Timestamp, hints: &Hints) -> Reading {
-    if !headers.keys().any(|name| may_state_a_rate(name.as_str())) {
+    if !is_stated(headers) {
         return Reading::default();
     }
     let date = headers.get(http::header::DATE);
@@ -172,7 +173,14 @@ pub fn read(headers: &HeaderMap, received: Timestamp, hints: &Hints) -> Reading 
     Reading::new(quotas, concurrency, cost, malformed)
 }
 
-/// Tells quickly that a response has no rate headers, as most have none.
+/// Returns whether a response may have rate headers; most have none. Takes one look at the first
+/// letter of each name.
+#[must_use]
+pub fn is_stated(headers: &HeaderMap) -> bool {
+    let mut names = headers.keys().map(http::HeaderName::as_str);
+    names.any(|name| matches!(name.as_bytes().first(), Some(b'r' | b'x')) && may_state_a_rate(name))
+}
+
 fn may_state_a_rate(name: &str) -> bool {
     ["ratelimit", "x-rate", "x-concurrency-limit"]
         .iter()

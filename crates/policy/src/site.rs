@@ -21,6 +21,7 @@ mod ask;
 mod learning;
 mod order;
 mod permit;
+mod quotas;
 mod settle;
 mod shared;
 
@@ -65,7 +66,9 @@ impl Site {
     #[inline]
     pub fn enter(&mut self, ask: &Ask<'_>, now: BootInstant) -> Entered {
         // Almost always the breaker is closed and no request waits: then only windows count.
-        let learns = self.added().learned().is_some() || ask.searches_upwards();
+        let added = self.added();
+        let learns =
+            added.learned().is_some() || added.quotas().is_some() || ask.searches_upwards();
         let is_behind = ask.queue_position.ahead().is_some();
         if ask.isolated || is_behind || learns || self.breaker.has_tripped() {
             return self.enter_slowly(ask, now);
@@ -164,6 +167,7 @@ impl Site {
             budget.expire(now);
         }
         self.expire_learned(now);
+        self.advance_quotas(now);
         self.breaker_for(ask).advance(now).map(Box::new)
     }
 
@@ -178,10 +182,15 @@ impl Site {
         let own = id.and_then(|id| self.own_reservation(ask, id));
         let before = self.before(ask, own, now);
         let learned = self.learned_instant(ask, own, admitted.probe, now);
+        let stated = self.quota_fit(ask, own, admitted.from, now);
         let from = learned.map_or(admitted.from, |at| admitted.from.max(at));
+        let from = stated.map_or(from, |stated| from.max(stated.at));
         let mut fit = self.paced_fit(ask, own, &before, from);
         if learned == Some(fit.at) && fit.at > now {
             fit.because = self.learned_window();
+        }
+        if let Some(stated) = stated.filter(|stated| stated.at == fit.at && fit.at > now) {
+            fit.because = stated.because;
         }
         let may_go = ask.queue_position.ahead().is_none();
         if fit.at <= now && may_go && id.is_none() && !admitted.probe {
@@ -384,6 +393,10 @@ impl Site {
                 .added()
                 .learned()
                 .is_none_or(|learned| learned.is_over(now))
+            && self
+                .added()
+                .quotas()
+                .is_none_or(|quotas| quotas.is_over(now))
     }
 
     #[inline]

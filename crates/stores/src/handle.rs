@@ -9,6 +9,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::{OpenReason, State, Transition};
 use docstokg_policy::classify::Outcome;
 use docstokg_policy::host::Host;
+use docstokg_policy::quota::{Heard, Statement};
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{Ask, Condition, Entered, Permit, Report, Settled, Site, Standing};
 use docstokg_policy::time::BootInstant;
@@ -191,6 +192,12 @@ pub trait SiteHandle: Send + Sync {
 
     /// Records the headers of an answer: the result of a probe.
     fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled>;
+
+    /// Records the quotas that the headers of an answer state. A store that does not keep quotas
+    /// ignores them.
+    fn state_quotas(&self, _: &Ask<'_>, _: &Permit, _: &Statement) -> Answer<Heard> {
+        Answer::now(Heard::default())
+    }
 
     /// Records the result of an attempt, once.
     fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled>;

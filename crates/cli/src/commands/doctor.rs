@@ -11,6 +11,7 @@ use docstokg_hub::{Host, Hub};
 use serde_json::{Value, json};
 
 use super::advise::limit_json;
+use super::stated;
 use crate::arguments::Global;
 use crate::exit::Failure;
 use crate::{output, state};
@@ -91,6 +92,7 @@ fn is_used(diagnosis: &Diagnosis) -> bool {
     diagnosis.because.is_some()
         || !diagnosis.unreachable.is_empty()
         || diagnosis.learned.is_some()
+        || !diagnosis.stated.is_empty()
         || diagnosis.budgets.iter().any(used)
 }
 
@@ -119,6 +121,12 @@ fn text(host: &Host, diagnosis: &Diagnosis) -> String {
     }
     lines.extend(diagnosis.learned.iter().flat_map(learned_lines));
     lines.extend(diagnosis.budgets.iter().flat_map(budget_lines));
+    for (lane, reading) in &diagnosis.stated {
+        lines.push(format!(
+            "  rate headers ({lane}): {}",
+            stated::text(reading)
+        ));
+    }
     lines.join("\n")
 }
 
@@ -207,6 +215,7 @@ fn diagnosis_json(host: &Host, diagnosis: &Diagnosis) -> Value {
         "because": diagnosis.because.as_ref().map(ToString::to_string),
         "unreachable_from": unreachable.collect::<Vec<_>>(),
         "learned": diagnosis.learned.as_ref().map(learned_json),
+        "stated": diagnosis.stated.iter().map(stated::json).collect::<Vec<_>>(),
         "budgets": diagnosis.budgets.iter().map(budget_json).collect::<Vec<_>>(),
     })
 }

@@ -5,6 +5,7 @@ use docstokg_hub::event::{Event, Observer, What};
 use docstokg_hub::policy::breaker::Transition;
 use docstokg_hub::policy::site::{Refusal, RefusalReason};
 
+use super::stated;
 use crate::output;
 
 /// Prints every event, with the time since it was created.
@@ -64,6 +65,7 @@ pub(crate) fn sentence(event: &Event) -> String {
             transition.to.as_str(),
             length_and_reason(transition)
         ),
+        What::Stated(reading) => stated::sentence(reading),
         What::Learned(limit) => format!("learned: the host seems to admit {limit}"),
         What::Adapted(adjustment) => format!(
             "adaptive rate: {:.2} -> {:.2} ({})",
@@ -112,8 +114,18 @@ fn admission(event: &Event) -> Option<String> {
             until: at,
             window: Some(window),
             is_spacing: true,
+            ..
         } => format!(
             "wait {} for the distance from the request before it (even pacing, {window})",
+            until(event, *at)
+        ),
+        What::WaitRate {
+            until: at,
+            window: Some(window),
+            is_configured: false,
+            ..
+        } => format!(
+            "wait {} for what the host states or is seen to admit ({window})",
             until(event, *at)
         ),
         What::WaitRate {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::adaptive::AdaptivePolicy;
@@ -12,9 +12,12 @@ use docstokg_policy::classify::Classifier;
 use docstokg_policy::host::Host;
 use docstokg_policy::learned::LearnPolicy;
 use docstokg_policy::rate::Window;
+use docstokg_policy::rate_headers::{Hints, Reading, Trust, tighten};
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{Ask, Cost, Patience, QueuePosition};
 use docstokg_policy::windows::Windows;
+use docstokg_stores::BudgetKey;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::SiteAdmission;
@@ -45,6 +48,11 @@ pub(crate) struct LaneState {
     /// Counts the answers: while other requests are served, one that the origin did not process is
     /// sent again.
     pub(crate) answers: AtomicU32,
+    /// Under which name the site keeps what the host states about quotas.
+    quota_lane: Arc<str>,
+    /// The windows of the host and role with those that the host states, where it states any.
+    stated: Mutex<Option<Arc<Windows>>>,
+    has_stated: AtomicBool,
 }
 
 /// What distinguishes the lanes of a site.
@@ -73,6 +81,16 @@ impl LaneKey {
         }
     }
 
+    /// Names the budget whose quotas the host states in answers to such requests.
+    fn quota_lane(&self) -> Arc<str> {
+        let budget = match (&self.kind, &self.service) {
+            (Some(kind), _) => BudgetKey::Kind(self.host.clone(), Arc::clone(kind)),
+            (None, Some(service)) => BudgetKey::Service(Arc::clone(service)),
+            (None, None) => BudgetKey::Role(self.host.clone(), self.role),
+        };
+        budget.to_string().into()
+    }
+
     /// Names a lane that costs nothing: it passes a breaker only.
     pub(super) fn free(host: &Host, role: Role) -> Self {
         Self {
@@ -90,6 +108,8 @@ pub(crate) struct Rules {
     pub(crate) classifier: Arc<Classifier>,
     pub(crate) adaptive: Option<AdaptivePolicy>,
     pub(crate) learn: Option<LearnPolicy>,
+    /// What rate headers may do and how they are read, unless they are ignored.
+    pub(crate) headers: Option<(Trust, Hints)>,
     pub(crate) max_delay: Duration,
 }
 
@@ -140,6 +160,9 @@ impl LaneState {
     ) -> Self {
         let weighted = costs.len() - usize::from(key.crawl_delay.is_some());
         Self {
+            quota_lane: key.quota_lane(),
+            stated: Mutex::new(None),
+            has_stated: AtomicBool::new(false),
             key,
             costs,
             weighted,
@@ -161,9 +184,46 @@ impl LaneState {
         windows().any(is_one) && !windows().any(|windows| windows.list().contains(window))
     }
 
+    /// Returns whether a window is one of the configured limits.
+    pub(super) fn is_configured(&self, window: &Window) -> bool {
+        let mut costs = self.costs.iter();
+        costs.any(|cost| cost.windows.list().contains(window))
+    }
+
+    /// Returns the name under which the site keeps stated quotas, unless headers are ignored.
+    pub(crate) fn quota_lane(&self) -> Option<&Arc<str>> {
+        self.rules.headers.as_ref().map(|_| &self.quota_lane)
+    }
+
+    /// Takes the windows that the host states into the limits of its role: stricter ones, and where
+    /// it is trusted also looser ones. Kinds of requests have their quotas in the site alone.
+    pub(crate) fn take_windows(&self, reading: &Reading) {
+        let (Some((trust, _)), None) = (self.rules.headers, &self.key.kind) else {
+            return;
+        };
+        let Some(Cost { windows, .. }) = self.costs.first().filter(|_| !self.key.free) else {
+            return;
+        };
+        let stated = tighten(windows.list(), reading, trust);
+        let mut known = self.stated.lock();
+        if stated != known.as_ref().unwrap_or(windows).list() {
+            let stated = Windows::paced(stated, windows.guard(), windows.pacing());
+            *known = Some(Arc::new(stated));
+            self.has_stated.store(true, Ordering::Release);
+        }
+    }
+
+    /// Returns the windows of the host and role with those that the host states.
+    #[inline]
+    fn stated(&self) -> Option<Arc<Windows>> {
+        let has_stated = self.has_stated.load(Ordering::Acquire);
+        has_stated.then(|| self.stated.lock().clone())?
+    }
+
     /// Returns what an attempt costs, with its weight put in.
     pub(super) fn costs(&self, terms: &Terms) -> Cow<'_, [Cost]> {
-        if self.key.free || terms.weight == 1 {
+        let stated = self.stated();
+        if self.key.free || (terms.weight == 1 && stated.is_none()) {
             return Cow::Borrowed(&self.costs);
         }
         let weight = |index, cost: &Cost| {
@@ -178,7 +238,11 @@ impl LaneState {
             .enumerate()
             .map(|(index, cost)| Cost {
                 weight: weight(index, cost),
-                ..cost.clone()
+                windows: stated
+                    .as_ref()
+                    .filter(|_| index == 0)
+                    .map_or_else(|| Arc::clone(&cost.windows), Arc::clone),
+                ..*cost
             })
             .collect()
     }
@@ -204,6 +268,7 @@ impl LaneState {
             lease: LEASE,
             asked: terms.asked,
             learn: self.rules.learn.as_ref(),
+            quota_lane: self.quota_lane(),
             backlog: terms.backlog,
         }
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use docstokg_policy::classify::Outcome;
+use docstokg_policy::quota::Statement;
 use docstokg_policy::site::{Ask, Permit, QueuePosition, Report, Settled, Standing};
 use parking_lot::Mutex;
 
@@ -153,6 +154,19 @@ impl HeldPermit {
             let handle = &state.lane.site.handle;
             let settled = state.with_ask(|ask| handle.settle_headers(ask, &state.permit, outcome));
             state.spread(settled.await.unwrap_or_default(), track);
+        }
+    }
+
+    /// The headers state quotas: all requests of the lane obey them from now on.
+    pub(crate) async fn state_quotas(&self, statement: &Statement) {
+        let state = &self.0;
+        let site = &state.lane.site;
+        let stated = state.with_ask(|ask| site.handle.state_quotas(ask, &state.permit, statement));
+        // Without the store nothing is known of quotas; the limits of this process still hold.
+        let heard = stated.await.unwrap_or_default();
+        state.lane.take_windows(&statement.reading);
+        if heard.calls_next {
+            site.wake_heads();
         }
     }
 

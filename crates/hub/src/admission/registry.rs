@@ -127,6 +127,7 @@ impl Registry {
                 classifier: Arc::clone(&breaker.classifier),
                 adaptive: None,
                 learn: None,
+                headers: None,
                 max_delay: Duration::ZERO,
             })
         });
@@ -149,6 +150,7 @@ impl Registry {
             let rules = self.rules_of(&LaneKey::free(host, role));
             Arc::new(Rules {
                 learn: None,
+                headers: None,
                 ..Rules::clone(&rules)
             })
         });

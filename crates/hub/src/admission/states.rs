@@ -248,6 +248,7 @@ impl<'a, 'b> Admission<'a, 'b> {
             until: reserved.at,
             window,
             is_spacing: window.is_some_and(|window| self.waiting.lane.is_spacing(&window)),
+            is_configured: window.is_none_or(|window| self.waiting.lane.is_configured(&window)),
         });
         let slept = self.sleep(reserved.at).await;
         self.count_rate(reserved.because, slept);

@@ -15,8 +15,8 @@ pub use breakers::{
     RollingSettings, TrialSettings,
 };
 pub use limits::{
-    AimdSettings, BackendSettings, ByHost, ByKind, ByService, GlobalSettings, HostSettings,
-    LimitsSettings, RoleSettings, RolesSettings, SharedSettings,
+    AimdSettings, BackendSettings, ByHost, ByKind, ByService, GlobalSettings, HeadersSettings,
+    HostSettings, LimitsSettings, RoleSettings, RolesSettings, SharedSettings,
 };
 pub use requests::{IdentitySettings, RetrySettings, SiteSettings, TransportSettings};
 

@@ -2,6 +2,7 @@
 
 use docstokg_config::words;
 use docstokg_policy::pacing::Pacing;
+use docstokg_policy::rate_headers::ResetForm;
 
 words! {
     /// A kind of store.
@@ -52,6 +53,40 @@ impl From<PacingWord> for Pacing {
         match word {
             PacingWord::Even => Self::Even,
             PacingWord::Burst => Self::Burst,
+        }
+    }
+}
+
+words! {
+    /// What the rate headers of a host may do to its limits.
+    TrustWord {
+        /// Make them stricter.
+        Tighten = "tighten",
+        /// Make them stricter, and raise them to what the headers state.
+        Raise = "raise",
+        /// Nothing: they are not read.
+        Ignore = "ignore",
+    }
+}
+
+words! {
+    /// How the reset in a rate header is written.
+    ResetWord {
+        /// Recognised by its size.
+        Auto = "auto",
+        /// Seconds left.
+        Seconds = "seconds",
+        /// Seconds since 1970.
+        Epoch = "epoch",
+    }
+}
+
+impl From<ResetWord> for ResetForm {
+    fn from(word: ResetWord) -> Self {
+        match word {
+            ResetWord::Auto => Self::Recognise,
+            ResetWord::Seconds => Self::SecondsLeft,
+            ResetWord::Epoch => Self::EpochSeconds,
         }
     }
 }

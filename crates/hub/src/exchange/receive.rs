@@ -7,6 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use docstokg_policy::classify::{Class, Ending, Fault, Outcome};
 use docstokg_policy::host::Host;
+use docstokg_policy::quota::Statement;
+use docstokg_policy::rate_headers;
 use docstokg_policy::retry_after::parse_retry_after;
 use docstokg_policy::site::Report;
 use http::header::{CONNECTION, DATE, LOCATION, RETRY_AFTER};
@@ -14,7 +16,7 @@ use http::{StatusCode, Version};
 
 use super::delivery::{Delivered, Delivery, PREVIEW_BYTES, UnreadAnswer};
 use super::{Departure, Exchanged, Finish, Leg, Received};
-use crate::admission::Consequence;
+use crate::admission::{Consequence, HeldPermit};
 use crate::body::{BodyError, BodyReader, ReadLimits};
 use crate::clock::{BootInstant, before};
 use crate::error::ErrorKind;
@@ -164,6 +166,8 @@ impl Inner {
             took: answered.since(sent),
             retry_after,
         });
+        self.state_quotas(leg, &head, permit, retry_after, track)
+            .await;
         let mut consequence = Consequence::default();
         if retry_after.is_some() && matches!(class.outcome, Outcome::Failure | Outcome::Throttled) {
             permit.state().note_block();
@@ -187,6 +191,34 @@ impl Inner {
             consequence,
             answered,
         }
+    }
+
+    /// Passes on what the rate headers of an answer state, where it has any and they are obeyed.
+    async fn state_quotas<D: Delivery>(
+        &self,
+        leg: &Leg<'_, D>,
+        head: &Head,
+        permit: &HeldPermit,
+        retry_after: Option<Duration>,
+        track: &Track,
+    ) {
+        let Some((_, hints)) = &leg.target.route.site.rules.headers else {
+            return;
+        };
+        if !rate_headers::is_stated(&head.headers) {
+            return;
+        }
+        let reading = rate_headers::read(&head.headers, self.runtime.wall(), hints);
+        let target = leg.target;
+        track.note(&target.host, target.role, || {
+            What::Stated(Box::new(reading.clone()))
+        });
+        let statement = Statement {
+            reading,
+            retry_after,
+            is_refusal: matches!(head.status.as_u16(), 429 | 503),
+        };
+        permit.state_quotas(&statement).await;
     }
 
     async fn preview<T>(

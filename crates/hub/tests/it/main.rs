@@ -28,6 +28,8 @@ mod http2;
 mod learned;
 // Windows, wait queues, slots and bounds.
 mod limiter;
+// Rate headers: what a host states is used, and not exceeded.
+mod quotas;
 // Hop by hop.
 mod redirects;
 // Cookies on the way, and resolvers that lead to http.

@@ -16,6 +16,7 @@ use docstokg_hub::stores::{
 };
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
+use docstokg_policy::quota::{Heard, Statement};
 use docstokg_policy::site::{
     Ask, Condition, Entered, Entry, OwnedAsk, Permit, Report, Settled, Standing,
 };
@@ -248,6 +249,10 @@ impl SiteHandle for LateSite {
 
     fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
         self.late(self.inner.settle_headers(ask, permit, outcome))
+    }
+
+    fn state_quotas(&self, ask: &Ask<'_>, permit: &Permit, stated: &Statement) -> Answer<Heard> {
+        self.late(self.inner.state_quotas(ask, permit, stated))
     }
 
     fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {

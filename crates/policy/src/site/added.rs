@@ -1,5 +1,5 @@
 //! What few sites have beside breaker and budgets, together behind one word: what was learned, what
-//! retries have spent, and what later versions add.
+//! the host states, what retries have spent, and what later versions add.
 
 use std::borrow::Cow;
 
@@ -7,11 +7,14 @@ use super::Site;
 use crate::classify::Outcome;
 use crate::extension::Extensions;
 use crate::learned::Learned;
+use crate::quota::Quotas;
 use crate::retry_budget::RetryBudget;
 use crate::time::BootInstant;
 
 /// The tag of what was learned among the extensions.
 const LEARNED: u8 = 1;
+/// The tag of stated quotas.
+const QUOTAS: u8 = 2;
 /// The tag of what retries have spent.
 const RETRIES: u8 = 3;
 
@@ -20,6 +23,8 @@ const RETRIES: u8 = 3;
 pub(super) struct Added {
     /// What was learned of the host's limits.
     pub(super) learned: Option<Learned>,
+    /// What the host states about its quotas.
+    pub(super) quotas: Option<Quotas>,
     /// What retries have spent.
     pub(super) retries: RetryBudget,
     /// What later versions add.
@@ -34,6 +39,11 @@ impl<'a> MaybeAdded<'a> {
     #[inline]
     pub(super) fn learned(self) -> Option<&'a Learned> {
         self.0?.learned.as_ref()
+    }
+
+    #[inline]
+    pub(super) fn quotas(self) -> Option<&'a Quotas> {
+        self.0?.quotas.as_ref()
     }
 }
 
@@ -51,6 +61,11 @@ impl Site {
     #[inline]
     pub(super) fn learned_mut(&mut self) -> Option<&mut Learned> {
         self.added.as_mut()?.learned.as_mut()
+    }
+
+    #[inline]
+    pub(super) fn quotas_mut(&mut self) -> Option<&mut Quotas> {
+        self.added.as_mut()?.quotas.as_mut()
     }
 
     /// Returns what retries have spent.
@@ -94,6 +109,11 @@ impl Site {
             LEARNED,
             learned.and_then(|learned| postcard::to_allocvec(learned).ok()),
         );
+        let quotas = added.quotas.as_ref();
+        extensions.set(
+            QUOTAS,
+            quotas.and_then(|quotas| postcard::to_allocvec(quotas).ok()),
+        );
         let retries = postcard::to_allocvec(&added.retries).ok();
         extensions.set(RETRIES, retries.filter(|_| added.retries.spent() > 0));
         Cow::Owned(extensions)
@@ -107,12 +127,15 @@ impl Site {
             return;
         }
         let learned = extensions.get(LEARNED).map(postcard::from_bytes);
+        let quotas = extensions.get(QUOTAS).map(postcard::from_bytes);
         let retries = extensions.get(RETRIES).map(postcard::from_bytes);
         let added = Added {
             learned: learned.and_then(Result::ok),
+            quotas: quotas.and_then(Result::ok),
             retries: retries.and_then(Result::ok).unwrap_or_default(),
             extensions: {
                 extensions.set(LEARNED, None);
+                extensions.set(QUOTAS, None);
                 extensions.set(RETRIES, None);
                 extensions
             },
@@ -126,6 +149,9 @@ impl Site {
             added.retries.rebase(shift);
             if let Some(learned) = &mut added.learned {
                 learned.rebase(shift);
+            }
+            if let Some(quotas) = &mut added.quotas {
+                quotas.rebase(shift);
             }
         }
     }

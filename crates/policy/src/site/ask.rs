@@ -1,6 +1,7 @@
 //! The question of a request to a site, and the answers.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{AdaptivePolicy, BreakerPolicy, OpenReason, Role, Transition, Window, Windows};
@@ -16,7 +17,7 @@ pub struct Cost {
     /// How much of it; a cost of zero is not counted.
     pub weight: u32,
     /// The windows as this process applies them.
-    pub windows: std::sync::Arc<Windows>,
+    pub windows: Arc<Windows>,
     /// How many requests may run at once over all processes, where that is shared through the
     /// store.
     pub slots: Option<NonZeroU32>,
@@ -83,6 +84,9 @@ pub struct Ask<'a> {
     pub asked: BootInstant,
     /// How limits are learned from refusals, where they are.
     pub learn: Option<&'a LearnPolicy>,
+    /// Under which name the site keeps the quotas that its host states for such requests; `None`
+    /// where rate headers are ignored.
+    pub quota_lane: Option<&'a Arc<str>>,
     /// How many requests of the caller are still to come in these budgets, this one included; zero
     /// if it does not know. Long windows are spread if they have less left than that.
     pub backlog: u32,
@@ -106,6 +110,7 @@ impl<'a> Ask<'a> {
             lease: Duration::from_secs(20),
             asked: BootInstant::FAR,
             learn: None,
+            quota_lane: None,
             backlog: 0,
         }
     }

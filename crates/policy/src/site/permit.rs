@@ -46,6 +46,7 @@ impl Site {
                 });
             }
         }
+        self.spend_quotas(ask, id, now);
         let teaches = self.note_sent(ask, id, now);
         let earns = self.retries().spent() > 0;
         let breaker = self.breaker_for(ask);
@@ -77,6 +78,9 @@ impl Site {
         if let Some(learned) = self.learned_mut().filter(|_| spent_at.is_some()) {
             // A permit has no time of its own here: its instant is the latest that is known.
             learned.withdrawn(id, spent_at.unwrap_or(BootInstant::ZERO));
+        }
+        if spent_at.is_some() {
+            self.take_back_quotas(ask, id);
         }
         self.breaker_for(ask).release(id)
     }

@@ -29,6 +29,7 @@ pub struct OwnedAsk {
     lease: Duration,
     asked: BootInstant,
     learn: Option<LearnPolicy>,
+    quota_lane: Option<Arc<str>>,
     backlog: u32,
 }
 
@@ -50,6 +51,7 @@ impl Ask<'_> {
             lease: self.lease,
             asked: self.asked,
             learn: self.learn.copied(),
+            quota_lane: self.quota_lane.cloned(),
             backlog: self.backlog,
         }
     }
@@ -73,6 +75,7 @@ impl OwnedAsk {
             lease: self.lease,
             asked: self.asked,
             learn: self.learn.as_ref(),
+            quota_lane: self.quota_lane.as_ref(),
             backlog: self.backlog,
         }
     }

@@ -26,6 +26,8 @@ mod site;
 mod fuzz;
 // The entry functions of these parsers, which the fuzz targets share.
 mod parsers;
+// Stated quotas: what is left, until when.
+mod quota;
 // Rate headers: what services send, what the RFC drafts show, and what follows from it.
 mod rate_headers;
 // robots.txt: the examples of RFC 9309 and the files that sites really have.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
+use docstokg_policy::quota::{Heard, Statement};
 use docstokg_policy::site::{Ask, Condition, Entered, Permit, Report, Settled, Standing};
 use docstokg_policy::time::BootInstant;
 
@@ -159,6 +160,12 @@ impl SiteHandle for WrappedSite {
     fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
         treat(&self.hook, "settle_headers", || {
             self.inner.settle_headers(ask, permit, outcome)
+        })
+    }
+
+    fn state_quotas(&self, ask: &Ask<'_>, permit: &Permit, stated: &Statement) -> Answer<Heard> {
+        treat(&self.hook, "state_quotas", || {
+            self.inner.state_quotas(ask, permit, stated)
         })
     }
 

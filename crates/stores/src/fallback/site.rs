@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
+use docstokg_policy::quota::{Heard, Statement};
 use docstokg_policy::site::{
     Ask, Condition, Cost, Entered, Entry, OwnedAsk, Permit, Refusal, RefusalReason, Report,
     Settled, Standing,
@@ -326,6 +327,15 @@ impl SiteHandle for FallbackSite {
             ask,
             |shared| shared.settle_headers(ask, permit, outcome),
             |own, ask| own.settle_headers(ask, permit, outcome),
+        )
+    }
+
+    fn state_quotas(&self, ask: &Ask<'_>, permit: &Permit, stated: &Statement) -> Answer<Heard> {
+        self.route(
+            permit.id,
+            ask,
+            |shared| shared.state_quotas(ask, permit, stated),
+            |own, ask| own.state_quotas(ask, permit, stated),
         )
     }
 

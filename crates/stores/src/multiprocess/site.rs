@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
+use docstokg_policy::quota::{Heard, Statement};
 use docstokg_policy::site::{Ask, Condition, Entered, Permit, Report, Settled, Site, Standing};
 use docstokg_policy::time::{BootInstant, Clock};
 
@@ -177,6 +178,10 @@ impl SiteHandle for MultiprocessSite {
 
     fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
         self.step(|site, now| site.settle_headers(ask, permit, outcome, now))
+    }
+
+    fn state_quotas(&self, ask: &Ask<'_>, permit: &Permit, stated: &Statement) -> Answer<Heard> {
+        self.step(|site, now| site.state_quotas(ask, permit, stated, now))
     }
 
     fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{Breaker, BreakerPolicy, OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
+use docstokg_policy::quota::{Heard, Statement};
 use docstokg_policy::role::Role;
 use docstokg_policy::site::{
     Ask, Condition, Entered, Entry, OwnedAsk, Permit, Report, Settled, Standing,
@@ -236,6 +237,13 @@ impl SiteHandle for SplitSite {
             &self.0.breaker_permit(permit),
             outcome,
         )
+    }
+
+    fn state_quotas(&self, ask: &Ask<'_>, permit: &Permit, stated: &Statement) -> Answer<Heard> {
+        let permit = Parts::limits_permit(permit);
+        self.0
+            .limits
+            .state_quotas(&self.0.for_limits(ask), &permit, stated)
     }
 
     fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {

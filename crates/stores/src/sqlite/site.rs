@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use docstokg_policy::breaker::{OpenReason, Transition};
 use docstokg_policy::classify::Outcome;
+use docstokg_policy::quota::{Heard, Statement};
 use docstokg_policy::site::{
     Ask, Condition, Entered, Entry, Permit, Report, Settled, Site, Standing,
 };
@@ -139,6 +140,11 @@ impl SiteHandle for SqliteSite {
     fn settle_headers(&self, ask: &Ask<'_>, permit: &Permit, outcome: Outcome) -> Answer<Settled> {
         let (ask, permit) = (ask.to_owned(), permit.clone());
         self.step(move |site, now| site.settle_headers(&ask.as_ask(), &permit, outcome, now))
+    }
+
+    fn state_quotas(&self, ask: &Ask<'_>, permit: &Permit, stated: &Statement) -> Answer<Heard> {
+        let (ask, permit, stated) = (ask.to_owned(), permit.clone(), stated.clone());
+        self.step(move |site, now| site.state_quotas(&ask.as_ask(), &permit, &stated, now))
     }
 
     fn settle(&self, ask: &Ask<'_>, permit: &Permit, report: &Report) -> Answer<Settled> {

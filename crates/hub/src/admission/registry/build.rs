@@ -199,6 +199,7 @@ impl Registry {
             Arc::new(Rules {
                 breaker: policy,
                 learn,
+                headers: self.config.limits.headers_of(&key.host),
                 isolated: own.is_some(),
                 classifier: Arc::clone(&breaker.classifier),
                 adaptive: self.config.limits.adaptive,

@@ -13,12 +13,12 @@ use docstokg_stores::redis::is_dsn;
 
 use super::value;
 use crate::config::settings::{
-    AimdSettings, BackendSettings, HostSettings, RoleSettings, RolesSettings, Settings,
-    SharedSettings,
+    AimdSettings, BackendSettings, HeadersSettings, HostSettings, RoleSettings, RolesSettings,
+    Settings, SharedSettings,
 };
 use crate::config::{
-    Backend, BackendKind, BudgetLimits, Concurrency, HostLimits, Learn, Limits, OnStoreFailure,
-    RoleLimits,
+    Backend, BackendKind, BudgetLimits, Concurrency, Headers, HostLimits, Learn, Limits,
+    OnStoreFailure, RoleLimits,
 };
 
 pub(super) fn limits(settings: &Settings, problems: &mut Vec<Problem>) -> Limits {
@@ -49,6 +49,7 @@ pub(super) fn limits(settings: &Settings, problems: &mut Vec<Problem>) -> Limits
         pacing: Pacing::Burst,
         learn: written.learn.clone(),
         learn_unless_set: Learn::Off,
+        headers: headers(&written.headers),
         slowest_learned: Duration::from_secs(u64::from(
             written
                 .global
@@ -119,6 +120,14 @@ fn host_limits(written: &HostSettings, defaults: &RolesSettings) -> HostLimits {
             .map(|(name, kind)| (Arc::from(name.as_str()), budget(kind)))
             .collect(),
         learn: written.learn.clone(),
+        headers: headers(&written.headers),
+    }
+}
+
+fn headers(written: &HeadersSettings) -> Headers {
+    Headers {
+        trust: written.trust.clone(),
+        reset: written.reset.clone(),
     }
 }
 

@@ -10,7 +10,9 @@ use docstokg_policy::role::Role;
 use serde_json::Value as Json;
 
 use crate::config::values::{Dsn, Learn, Rates};
-use crate::config::words::{BackendKind, Concurrency, OnStoreFailure, PacingWord};
+use crate::config::words::{
+    BackendKind, Concurrency, OnStoreFailure, PacingWord, ResetWord, TrustWord,
+};
 
 section! {
     /// The limits of one host and role.
@@ -100,6 +102,19 @@ section! {
         guard_ms: u64 = "10",
         /// The longest distance between requests that a learned limit asks for, in seconds
         slowest_learned_s: NonZeroU32 = "60",
+    }
+}
+
+section! {
+    /// What rate headers (`RateLimit`, `X-RateLimit-*` and their relatives) do.
+    HeadersSettings {
+        /// What they may do to the limits of a host: `tighten` (make them stricter, and spread what
+        /// is left of a quota evenly until its reset), `raise` (the same, and raise the rates of
+        /// the host to what it states), or `ignore`; with a redis store they are ignored
+        trust: TrustWord = "tighten",
+        /// How the reset in a header is written: `auto` (recognised by its size), `seconds` (left)
+        /// or `epoch` (since 1970)
+        reset: ResetWord = "auto",
     }
 }
 
@@ -196,6 +211,7 @@ section! {
         /// of the default windows)
         learn: Learn = "limits.learn",
         @kinds: Named<ByKind, SharedSettings>,
+        @headers: HeadersSettings,
     }
 }
 
@@ -213,5 +229,6 @@ section! {
         +aimd: AimdSettings,
         +global: GlobalSettings,
         +services: Named<ByService, SharedSettings>,
+        @headers: HeadersSettings,
     }
 }

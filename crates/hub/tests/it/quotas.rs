@@ -1,0 +1,262 @@
+//! Rate headers: what a host states is used, and not exceeded.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_hub::clock::{BootInstant, Clock, Random};
+use docstokg_hub::{Host, Hub, Patience, RateWait};
+use docstokg_origin_sim::{Arrival, Origin, Reply, SimTransport, Simulation, Web};
+use parking_lot::Mutex;
+
+use crate::support::{World, config, get, ms, rates, seconds};
+
+/// How an origin counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Counting {
+    /// In windows that begin at multiples of their length.
+    Aligned,
+    /// In any interval of that length.
+    Sliding,
+}
+
+/// How an origin states what it counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Style {
+    /// `RateLimit` and `RateLimit-Policy` of the RFC draft.
+    Draft,
+    /// `RateLimit: limit=, remaining=, reset=`.
+    Single,
+    /// `RateLimit-Limit`, `-Remaining` and `-Reset`.
+    Fields,
+    /// `X-RateLimit-*` with a reset since 1970, and `Date`, as GitHub.
+    Epoch,
+    /// `X-Rate-Limit-Limit` and `-Interval`, as Crossref.
+    Interval,
+    /// `X-RateLimit-*` with the seconds left, rounded down.
+    RoundedDown,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    style: Style,
+    counting: Counting,
+    limit: usize,
+    window: u64,
+}
+
+const SECOND: u64 = 1_000_000;
+
+impl Case {
+    /// Counts a request at an instant; returns whether it is served, what is left, and the
+    /// microseconds to the reset.
+    fn count(&self, log: &mut VecDeque<u64>, now: u64) -> (bool, usize, u64) {
+        let window = self.window * SECOND;
+        let from = match self.counting {
+            Counting::Aligned => now / window * window,
+            Counting::Sliding => (now + 1).saturating_sub(window),
+        };
+        while log.front().is_some_and(|at| *at < from) {
+            log.pop_front();
+        }
+        let is_served = log.len() < self.limit;
+        if is_served {
+            log.push_back(now);
+        }
+        let begun = match self.counting {
+            Counting::Aligned => from,
+            Counting::Sliding => log.front().copied().unwrap_or(now),
+        };
+        (is_served, self.limit - log.len(), begun + window - now)
+    }
+
+    fn reply(&self, is_served: bool, left: usize, resets_in: u64, now: BootInstant) -> Reply {
+        let (limit, window) = (self.limit, self.window);
+        let reset = resets_in.div_ceil(SECOND);
+        let reply = Reply::status(if is_served { 200 } else { 429 });
+        match self.style {
+            Style::Draft => reply
+                .header("ratelimit-policy", &format!("\"all\";q={limit};w={window}"))
+                .header("ratelimit", &format!("\"all\";r={left};t={reset}")),
+            Style::Single => reply
+                .header("ratelimit-policy", &format!("{limit};w={window}"))
+                .header(
+                    "ratelimit",
+                    &format!("limit={limit}, remaining={left}, reset={reset}"),
+                ),
+            Style::Fields => reply
+                .header("ratelimit-limit", &limit.to_string())
+                .header("ratelimit-remaining", &left.to_string())
+                .header("ratelimit-reset", &reset.to_string()),
+            Style::Epoch => {
+                // The clock of the origin is wrong by an hour.
+                let since_1970 = 1_700_003_600 + now.as_micros() / SECOND;
+                let at = 1_700_003_600 + (now.as_micros() + resets_in) / SECOND;
+                let date = httpdate::fmt_http_date(
+                    std::time::UNIX_EPOCH + Duration::from_secs(since_1970),
+                );
+                reply
+                    .header("date", &date)
+                    .header("x-ratelimit-limit", &limit.to_string())
+                    .header("x-ratelimit-remaining", &left.to_string())
+                    .header("x-ratelimit-reset", &at.to_string())
+                    .header("x-ratelimit-resource", "core")
+            }
+            Style::Interval => reply
+                .header("x-rate-limit-limit", &limit.to_string())
+                .header("x-rate-limit-interval", &format!("{window}s")),
+            Style::RoundedDown => reply
+                .header("x-ratelimit-limit", &limit.to_string())
+                .header("x-ratelimit-remaining", &left.to_string())
+                .header("x-ratelimit-reset", &(resets_in / SECOND).to_string()),
+        }
+    }
+
+    fn origin(self) -> Origin {
+        let log = Mutex::new(VecDeque::new());
+        Origin::new("a.example")
+            .latency(ms(30))
+            .handler(move |arrival: &Arrival, _| {
+                let (is_served, left, resets_in) =
+                    self.count(&mut log.lock(), arrival.at.as_micros());
+                self.reply(is_served, left, resets_in, arrival.at)
+            })
+    }
+}
+
+/// What came of a load: served and refused after the first answer, and the share of the capacity.
+#[derive(Debug)]
+struct Load {
+    refused: usize,
+    share: f64,
+}
+
+/// Lets processes send as much as they may, for so many windows after a first answer.
+fn load(case: Case, processes: usize, windows: u64, seed: u64) -> Load {
+    let simulation = Simulation::seeded(seed);
+    let web = Web::new([case.origin()], simulation.boot());
+    let store = simulation.shared_store();
+    // The first request of the first process begins a window.
+    let length = seconds(windows * case.window);
+    for number in 0..processes {
+        let process = simulation.process();
+        let limits = "a.example:metadata=rates:100000/SECOND,max_concurrent:16";
+        let hub = Hub::builder(config(rates(&[limits])))
+            .runtime(process.runtime())
+            .store(Arc::clone(&store))
+            .random(Random::seeded(seed + number as u64))
+            .transport(SimTransport::new(&simulation, &web))
+            .build()
+            .expect("a hub");
+        let (world, caller) = (simulation.clone(), process.runtime());
+        process.run(async move {
+            if number > 0 {
+                world.sleep(ms(500)).await;
+            }
+            fetch(&hub).await;
+            for _ in 0..16 {
+                let (hub, world) = (hub.clone(), world.clone());
+                caller.spawn(Box::pin(async move {
+                    while world.elapsed() < length {
+                        fetch(&hub).await;
+                    }
+                }));
+            }
+        });
+    }
+    simulation.run_for(length);
+    let arrivals = web.ledger().at("a.example");
+    let refused = arrivals.iter().filter(|arrival| arrival.status == 429);
+    let refused = refused.count();
+    let capacity = case.limit * usize::try_from(windows).expect("few");
+    Load {
+        refused,
+        share: (arrivals.len() - refused) as f64 / capacity as f64,
+    }
+}
+
+async fn fetch(hub: &Hub) {
+    let request = get("http://a.example/")
+        .patience(Patience::Wait)
+        .rate_wait(RateWait::Deadline)
+        .deadline(seconds(7_200));
+    let _ = hub.fetch(request).await;
+}
+
+fn cases() -> Vec<Case> {
+    let case = |style, counting, limit, window| Case {
+        style,
+        counting,
+        limit,
+        window,
+    };
+    vec![
+        case(Style::Draft, Counting::Aligned, 10, 1),
+        case(Style::Draft, Counting::Sliding, 100, 10),
+        case(Style::Single, Counting::Sliding, 60, 60),
+        case(Style::Single, Counting::Aligned, 200, 10),
+        case(Style::Fields, Counting::Aligned, 300, 60),
+        case(Style::Epoch, Counting::Aligned, 5_000, 3_600),
+        case(Style::Epoch, Counting::Aligned, 60, 60),
+        case(Style::Interval, Counting::Sliding, 50, 1),
+    ]
+}
+
+#[test]
+fn a_host_that_states_its_quota_is_used_to_the_full_and_refuses_nothing() {
+    let mut missed = Vec::new();
+    for case in cases() {
+        for processes in [1, 2] {
+            let windows = (3_600 / case.window).clamp(3, 40);
+            let load = load(case, processes, windows, 5);
+            // Half a second late now and then is much in a window of one second.
+            let least = if case.window == 1 { 0.97 } else { 0.98 };
+            if load.refused > 0 || load.share < least {
+                missed.push(format!("{case:?}, {processes} processes: {load:?}"));
+            }
+        }
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[test]
+fn a_reset_that_is_rounded_down_costs_one_refusal() {
+    let case = Case {
+        style: Style::RoundedDown,
+        counting: Counting::Aligned,
+        limit: 120,
+        window: 60,
+    };
+    let load = load(case, 1, 60, 3);
+    assert!(load.refused <= 1 && load.share >= 0.97, "{load:?}");
+}
+
+#[test]
+fn an_exhausted_quota_refuses_a_bounded_caller_until_its_reset() {
+    let origin = Origin::new("a.example").handler(|_, _| {
+        Reply::ok("")
+            .header("x-ratelimit-limit", "100")
+            .header("x-ratelimit-remaining", "0")
+            .header("x-ratelimit-reset", "7200")
+    });
+    let world = World::exact(
+        [origin],
+        config(rates(&["a.example:metadata=rates:10/SECOND"])),
+    );
+    let error = world.run(|hub| async move {
+        hub.fetch(get("http://a.example/1")).await.expect("served");
+        let found = hub
+            .diagnose(&Host::parse("a.example").expect("a host"))
+            .await
+            .expect("memory answers");
+        let (lane, reading) = &found[0].stated[0];
+        assert_eq!(lane, "a.example metadata");
+        assert_eq!(reading.quotas[0].remaining, Some(0));
+        assert_eq!(found[0].eligible_in, seconds(7_200));
+        hub.fetch(get("http://a.example/2"))
+            .await
+            .expect_err("late")
+    });
+    assert_eq!(error.kind.class(), "rate_limited", "{error}");
+    assert_eq!(world.ledger().len(), 1);
+}

@@ -1,0 +1,284 @@
+//! Stated quotas: what the rate headers of a host leave for requests, and when the next may go.
+//!
+//! A site keeps the quotas by lane, the name of the role or kind of request that receives them: an
+//! exhausted search says nothing about downloads. All processes that share a site share this: each
+//! permit is counted from the statement on, so that together they do not spend more than is left.
+//! The state is bounded, and exists only where a host states something.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rate::Window;
+use crate::rate_headers::{Reading, Unit};
+use crate::time::BootInstant;
+
+mod stated;
+
+use stated::StatedQuota;
+
+/// The most lanes of a site that keep quotas: the one that heard from its host longest ago goes.
+pub const MOST_LANES: usize = 4;
+/// The most quotas of a lane. Those that were stated longest ago go.
+pub const MOST_QUOTAS: usize = 4;
+/// How many permits are remembered whose answers have not come.
+const MOST_IN_FLIGHT: usize = 64;
+
+/// What the headers of one answer state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statement {
+    /// The headers as read.
+    pub reading: Reading,
+    /// The Retry-After of the same answer, which takes precedence over a reset.
+    pub retry_after: Option<Duration>,
+    /// Whether the answer refuses the request: it is not one that the quota allowed.
+    pub is_refusal: bool,
+}
+
+/// What a statement changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Waiting requests may go earlier than they were promised.
+    pub calls_next: bool,
+}
+
+/// When a request may go by the quotas of its lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// So that what is left lasts evenly until the reset.
+    pub paced: BootInstant,
+    /// As soon as anything is left.
+    pub earliest: BootInstant,
+    /// What holds it back, as a window.
+    pub window: Option<Window>,
+}
+
+/// What a request needs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Need {
+    /// How many waiting requests come before it.
+    pub earlier: u32,
+    /// How many requests its caller still has, itself included; zero if that is not known.
+    pub backlog: u32,
+}
+
+/// The quotas of a site.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quotas {
+    lanes: Vec<LaneQuotas>,
+}
+
+/// The quotas of one role or kind of request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LaneQuotas {
+    lane: Box<str>,
+    quotas: Vec<StatedQuota>,
+    /// Permits whose answers have not come, in their order.
+    in_flight: Vec<InFlight>,
+    concurrency: Option<NonZeroU32>,
+    malformed: u32,
+    stated: BootInstant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct InFlight {
+    id: u64,
+    weight: u32,
+}
+
+impl Quotas {
+    /// Returns the quotas of a lane.
+    #[must_use]
+    pub fn of(&self, lane: &str) -> Option<&LaneQuotas> {
+        self.lanes.iter().find(|own| &*own.lane == lane)
+    }
+
+    /// Returns the quotas by lane.
+    pub fn lanes(&self) -> impl Iterator<Item = &LaneQuotas> {
+        self.lanes.iter()
+    }
+
+    fn of_mut(&mut self, lane: &str) -> Option<&mut LaneQuotas> {
+        self.lanes.iter_mut().find(|own| &*own.lane == lane)
+    }
+
+    /// Takes in what the answer to a request states, which was permitted under an id at an instant.
+    pub fn state(
+        &mut self,
+        lane: &str,
+        permit: (u64, BootInstant),
+        statement: &Statement,
+        now: BootInstant,
+    ) -> Heard {
+        self.advance(now);
+        if self.of(lane).is_none() {
+            if self.lanes.len() >= MOST_LANES
+                && let Some(oldest) = (0..self.lanes.len()).min_by_key(|i| self.lanes[*i].stated)
+            {
+                self.lanes.remove(oldest);
+            }
+            self.lanes.push(LaneQuotas::new(lane));
+        }
+        let found = self.of_mut(lane);
+        found.map_or_else(Heard::default, |own| own.state(permit, statement, now))
+    }
+
+    /// Returns when a request of a lane may go; `None` where its quotas say nothing.
+    #[must_use]
+    pub fn turn(&self, lane: &str, need: Need, now: BootInstant) -> Option<Turn> {
+        let quotas = self.of(lane)?.quotas.iter();
+        let turns = quotas.filter_map(|quota| quota.turn(need, now));
+        turns.reduce(|one, other| Turn {
+            paced: one.paced.max(other.paced),
+            earliest: one.earliest.max(other.earliest),
+            window: if other.paced > one.paced {
+                other.window
+            } else {
+                one.window
+            },
+        })
+    }
+
+    /// Counts a permit.
+    pub fn spend(&mut self, lane: &str, id: u64, weight: u32, now: BootInstant) {
+        let Some(own) = self.of_mut(lane) else {
+            return;
+        };
+        for quota in &mut own.quotas {
+            quota.spend(weight, now);
+        }
+        if own.in_flight.len() >= MOST_IN_FLIGHT {
+            own.in_flight.remove(0);
+        }
+        own.in_flight.push(InFlight { id, weight });
+    }
+
+    /// Counts a permit no longer: its request was not sent.
+    pub fn take_back(&mut self, lane: &str, id: u64) {
+        let Some(own) = self.of_mut(lane) else {
+            return;
+        };
+        if let Some(index) = own.in_flight.iter().position(|other| other.id == id) {
+            let InFlight { weight, .. } = own.in_flight.remove(index);
+            for quota in &mut own.quotas {
+                quota.take_back(weight);
+            }
+        }
+    }
+
+    /// Applies the passage of time: resets come, and old statements are forgotten.
+    pub fn advance(&mut self, now: BootInstant) {
+        for own in &mut self.lanes {
+            own.quotas.retain_mut(|quota| {
+                quota.advance(now);
+                !quota.is_over(now)
+            });
+        }
+        self.lanes.retain(|own| !own.is_over(now));
+    }
+
+    /// Returns whether they have nothing to say any more.
+    #[must_use]
+    pub fn is_over(&self, now: BootInstant) -> bool {
+        self.lanes
+            .iter()
+            .all(|own| own.is_over(now) || (own.concurrency.is_none() && own.quotas.is_empty()))
+    }
+
+    /// Moves every instant to the clock of the current boot of the machine.
+    pub fn rebase(&mut self, shift: &dyn Fn(BootInstant) -> BootInstant) {
+        for own in &mut self.lanes {
+            own.stated = shift(own.stated);
+            // What was in flight was lost with the machine.
+            own.in_flight.clear();
+            for quota in &mut own.quotas {
+                quota.rebase(shift);
+            }
+        }
+    }
+}
+
+impl LaneQuotas {
+    fn new(lane: &str) -> Self {
+        Self {
+            lane: lane.into(),
+            quotas: Vec::new(),
+            in_flight: Vec::new(),
+            concurrency: None,
+            malformed: 0,
+            stated: BootInstant::ZERO,
+        }
+    }
+
+    /// Returns the name of the role or kind of request.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.lane
+    }
+
+    /// Returns what is stated, less what was permitted since. Fields that could not be read are
+    /// counted over all answers.
+    #[must_use]
+    pub fn as_of(&self, now: BootInstant) -> Reading {
+        Reading {
+            quotas: self.quotas.iter().map(|quota| quota.as_of(now)).collect(),
+            concurrency: self.concurrency,
+            cost: None,
+            malformed: self.malformed,
+        }
+    }
+
+    fn state(
+        &mut self,
+        (id, sent): (u64, BootInstant),
+        statement: &Statement,
+        now: BootInstant,
+    ) -> Heard {
+        let reading = &statement.reading;
+        self.stated = now;
+        self.malformed = self.malformed.saturating_add(reading.malformed);
+        self.concurrency = reading.concurrency.or(self.concurrency);
+        let later = self.in_flight.iter().position(|other| other.id == id);
+        if let Some(index) = later {
+            self.in_flight.drain(..=index);
+        }
+        let mut changed = Heard::default();
+        let counted = reading.quotas.iter().filter(|quota| {
+            matches!(
+                quota.unit,
+                Unit::Requests | Unit::Credits | Unit::ContentBytes
+            )
+        });
+        for quota in counted.take(MOST_QUOTAS) {
+            // The origin counted the requests before this one, and perhaps not those after it.
+            let weights = self.in_flight.iter().map(|other| other.weight);
+            let after = weights.fold(0, |sum: u32, weight| {
+                sum.saturating_add(stated::amount(quota.unit, weight))
+            });
+            let remark = stated::Remark {
+                quota,
+                after: later.map(|_| after),
+                sent,
+                retry_after: statement.retry_after,
+                is_refusal: statement.is_refusal,
+            };
+            if let Some(known) = self.quotas.iter_mut().find(|known| known.is_of(quota)) {
+                changed.calls_next |= known.hear(&remark, now);
+                continue;
+            }
+            if self.quotas.len() >= MOST_QUOTAS
+                && let Some(oldest) =
+                    (0..self.quotas.len()).min_by_key(|i| self.quotas[*i].stated())
+            {
+                self.quotas.remove(oldest);
+            }
+            self.quotas.push(StatedQuota::new(&remark, now));
+        }
+        changed
+    }
+
+    fn is_over(&self, now: BootInstant) -> bool {
+        self.quotas.is_empty() && self.stated + stated::MEMORY <= now
+    }
+}
