@@ -28,8 +28,6 @@ mod support;
 mod world;
 // Starting real servers: nginx and HAProxy.
 mod servers;
-// Real servers that enforce a rate: told and not told, nothing is lost and little is refused.
-mod limits;
 // A real nginx that ends connections in the ordinary ways.
 mod nginx;
 // Malicious answers, and odd ones.
