@@ -20,8 +20,8 @@ use docstokg_hub::transport::wire::WireOptions;
 use crate::exit::Failure;
 pub(crate) use download::{Download, ResolverFlags};
 pub(crate) use inspect::{
-    Breaker, BreakerCommand, ConfigArguments, ConfigCommand, Limits, LimitsCommand,
-    SummaryArguments,
+    Breaker, BreakerCommand, CacheArguments, CacheCommand, ConfigArguments, ConfigCommand, Limits,
+    LimitsCommand, SummaryArguments,
 };
 
 /// Downloads scholarly works politely: every request passes one cache, breaker, limiter and retry.
@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Limits(Limits),
     /// Show, open and close circuit breakers, for all processes
     Breaker(Breaker),
+    /// Show, check and empty the cache of answers
+    Cache(CacheArguments),
     /// Summarise a run: requests, waits, paused hosts, failures
     Summary(SummaryArguments),
     /// Show, check and describe the configuration
@@ -104,6 +106,8 @@ pub(crate) struct Global {
     /// Serve Prometheus metrics at this address, e.g. 127.0.0.1:9464
     #[arg(long, global = true, value_name = "ADDR")]
     pub metrics: Option<String>,
+    #[command(flatten)]
+    pub cache: CacheFlags,
     /// Print only errors to stderr
     #[arg(long, short, global = true)]
     pub quiet: bool,
@@ -113,6 +117,21 @@ pub(crate) struct Global {
     /// Write JSON to stdout
     #[arg(long, global = true)]
     pub json: bool,
+}
+
+/// How a command uses stored answers.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct CacheFlags {
+    /// Answer from the cache alone; nothing is requested
+    #[arg(long, global = true, conflicts_with_all = ["no_cache", "refresh"])]
+    pub offline: bool,
+    /// Neither use nor fill the cache
+    #[arg(long, global = true, conflicts_with = "refresh")]
+    pub no_cache: bool,
+    /// Ask the origin for everything and store its answers
+    #[arg(long, global = true)]
+    pub refresh: bool,
 }
 
 /// Arguments of `fetch`.

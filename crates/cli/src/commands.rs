@@ -2,6 +2,7 @@
 
 mod advise;
 pub(crate) mod breaker;
+pub(crate) mod cache;
 pub(crate) mod config;
 pub(crate) mod demo;
 mod doctor;

@@ -7,7 +7,7 @@ use docstokg_config::{both, section};
 use docstokg_content::config::{self as content, ResolverConfig, ResolverSettings};
 use docstokg_hub::config::flags::Flags;
 use docstokg_hub::config::load::{self, Problems, Sources};
-use docstokg_hub::config::{self as hub, BackendKind, Config};
+use docstokg_hub::config::{self as hub, BackendKind, CacheAccess, CacheConfig, Config};
 use docstokg_ontology::config::{self as ontology, OntologyConfig, OntologySettings};
 use docstokg_telemetry::config::{TelemetryConfig, TelemetrySettings};
 
@@ -66,18 +66,29 @@ impl Global {
         let environment = std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         });
-        let loaded = resolve(&Sources {
+        let mut loaded = resolve(&Sources {
             file,
             environment: environment.collect(),
             flags: self.flags(),
             backend: Some(BackendKind::Sqlite),
+            caches: true,
         })?;
+        self.set_cache_access(&mut loaded.config.cache);
         if !self.quiet {
             for warning in loaded.settings.hub.warnings.iter() {
                 output::note(&format!("warning: {warning}"));
             }
         }
         Ok(loaded)
+    }
+
+    fn set_cache_access(&self, cache: &mut CacheConfig) {
+        cache.enabled &= !self.cache.no_cache;
+        if self.cache.offline {
+            cache.access = CacheAccess::Offline;
+        } else if self.cache.refresh {
+            cache.access = CacheAccess::Refresh;
+        }
     }
 
     fn flags(&self) -> Flags {

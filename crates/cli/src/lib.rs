@@ -62,6 +62,7 @@ pub fn docstokg() -> ExitCode {
         Command::Demo(demo) => commands::demo::run(global, demo),
         Command::Limits(limits) => commands::limits::run(global, limits),
         Command::Breaker(breaker) => commands::breaker::run(global, breaker),
+        Command::Cache(cache) => commands::cache::run(global, cache),
         Command::Summary(summary) => commands::summary::run(global, summary),
         Command::Config(config) => commands::config::run(global, config),
     };

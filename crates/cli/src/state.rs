@@ -10,6 +10,7 @@ use docstokg_hub::stores::StateStore;
 use docstokg_hub::stores::fallback::Notice;
 use docstokg_hub::stores::memory::MemoryStore;
 use docstokg_hub::stores::private;
+use docstokg_hub::{Hub, HubBuilder};
 
 use crate::arguments::Global;
 use crate::exit::Failure;
@@ -47,16 +48,29 @@ pub(crate) fn is_first(global: &Global, what: &str) -> bool {
     true
 }
 
-/// Opens the store for a run. A state directory that cannot be used is an error: limits would hold
-/// for this process alone.
-pub(crate) fn open(global: &Global, config: &Config) -> Result<Arc<dyn StateStore>, Failure> {
+/// Starts to build a hub whose files are in the state directory.
+pub(crate) fn hub(global: &Global, config: Config, store: Arc<dyn StateStore>) -> HubBuilder {
+    Hub::builder(config)
+        .store(store)
+        .state_dir(directory(global))
+        .notice(notice(global))
+}
+
+/// Tells the user what stores report.
+pub(crate) fn notice(global: &Global) -> Notice {
     let quiet = global.quiet;
-    share(global, config)?;
-    let notice: Notice = Arc::new(move |text: &str| {
+    Arc::new(move |text: &str| {
         if !quiet {
             output::note(text);
         }
-    });
+    })
+}
+
+/// Opens the store for a run. A state directory that cannot be used is an error: limits would hold
+/// for this process alone.
+pub(crate) fn open(global: &Global, config: &Config) -> Result<Arc<dyn StateStore>, Failure> {
+    share(global, config)?;
+    let notice = notice(global);
     match store::open_for(config, &directory(global), Arc::new(SystemClock), &notice) {
         Ok(store) => Ok(store),
         Err(error) if config.limits.backend.on_failure == OnStoreFailure::Refuse => {

@@ -1,5 +1,7 @@
 //! Reading a body: with patience that ends, decoded, and within its caps.
 
+mod pace;
+
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -9,6 +11,8 @@ use docstokg_policy::classify::Fault;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{Method, StatusCode};
 
+use self::pace::Pace;
+use crate::cache::{Coding, Keeping};
 use crate::clock::{BootInstant, Runtime, before};
 use crate::config::TransportConfig;
 use crate::decode::{Caps, DecodeError, Decoder, Step};
@@ -92,30 +96,9 @@ pub(crate) struct BodyReader {
     received: u64,
     delivered: u64,
     ended: bool,
-}
-
-/// The slowest that a body may come.
-#[derive(Clone, Copy)]
-struct Pace {
-    idle: Duration,
-    least: u64,
-    window: Duration,
-    since: BootInstant,
-    bytes: u64,
-}
-
-impl Pace {
-    /// Counts a chunk, and says whether the last whole window was too slow.
-    fn is_too_slow(&mut self, bytes: u64, now: BootInstant) -> bool {
-        self.bytes += bytes;
-        let elapsed = now.since(self.since);
-        if self.least == 0 || elapsed < self.window {
-            return false;
-        }
-        let slow = u128::from(self.bytes) * 1_000 < u128::from(self.least) * elapsed.as_millis();
-        (self.since, self.bytes) = (now, 0);
-        slow
-    }
+    /// The cache, which takes every piece too.
+    keeping: Option<Box<Keeping>>,
+    is_stored: bool,
 }
 
 impl BodyReader {
@@ -168,6 +151,26 @@ impl BodyReader {
             received: 0,
             delivered: 0,
             ended: false,
+            keeping: None,
+            is_stored: false,
+        }
+    }
+
+    /// Stores the body in the cache as well, while it is read to its end.
+    pub(crate) fn keep(&mut self, keeping: Keeping) {
+        self.keeping = Some(Box::new(keeping));
+    }
+
+    /// Returns whether the cache has stored the body.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.is_stored
+    }
+
+    /// Returns whether the pieces are what was sent, or decoded.
+    pub(crate) fn coding(&self) -> Coding {
+        match self.decoder {
+            Some(_) => Coding::Decoded,
+            None => Coding::AsSent,
         }
     }
 
@@ -194,6 +197,31 @@ impl BodyReader {
 
     /// Returns the next decoded piece, or `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
+        let piece = self.next_piece().await;
+        if self.keeping.is_some() {
+            self.pass_on(&piece).await;
+        }
+        piece
+    }
+
+    /// Gives the cache what was read. A body that breaks off is not stored.
+    async fn pass_on(&mut self, piece: &Result<Option<Bytes>, BodyError>) {
+        match piece {
+            Ok(Some(piece)) => {
+                if let Some(keeping) = &mut self.keeping {
+                    keeping.write(piece).await;
+                }
+            }
+            Ok(None) => {
+                if let Some(keeping) = self.keeping.take() {
+                    self.is_stored = keeping.commit().await;
+                }
+            }
+            Err(_) => self.keeping = None,
+        }
+    }
+
+    async fn next_piece(&mut self) -> Result<Option<Bytes>, BodyError> {
         if self.is_refused {
             return Err(self.decode_error(DecodeError::TooMany));
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use docstokg_policy::role::Role;
+use docstokg_stores::cache::CacheStore;
 use docstokg_stores::fallback::Notice;
 use docstokg_stores::{StateStore, StoreError};
 use http::HeaderValue;
@@ -13,6 +14,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::admission::News;
 use crate::admission::registry::{Registry, RuntimeClock};
+use crate::cache::{HttpCache, Sharing};
 use crate::clock::{Random, Runtime, TokioRuntime};
 use crate::config::Config;
 use crate::download::Syncer;
@@ -34,6 +36,7 @@ pub struct HubBuilder {
     wire: WireOptions,
     state_dir: Option<PathBuf>,
     notice: Notice,
+    cache: Option<CacheStore>,
 }
 
 /// Why a hub cannot be built.
@@ -61,6 +64,7 @@ impl HubBuilder {
             wire: WireOptions::default(),
             state_dir: None,
             notice: Arc::new(|_| ()),
+            cache: None,
         }
     }
 
@@ -89,6 +93,13 @@ impl HubBuilder {
     #[must_use]
     pub fn store(mut self, store: Arc<dyn StateStore>) -> Self {
         self.store = Some(store);
+        self
+    }
+
+    /// Stores answers in this cache, which no other process uses, whatever the configuration says.
+    #[must_use]
+    pub fn cache(mut self, cache: CacheStore) -> Self {
+        self.cache = Some(cache);
         self
     }
 
@@ -124,7 +135,8 @@ impl HubBuilder {
     ///
     /// # Errors
     /// The transport cannot be set up, or the store cannot be opened.
-    pub fn build(self) -> Result<Hub, BuildError> {
+    pub fn build(mut self) -> Result<Hub, BuildError> {
+        let cache = self.open_cache();
         let transport = match self.transport {
             Some(transport) => transport,
             None => Arc::new(WireTransport::new(&WireOptions {
@@ -172,11 +184,27 @@ impl HubBuilder {
             syncer: Syncer::default(),
             pauses: Arc::default(),
             robots: RobotsCache::default(),
+            cache,
             observers,
             user_supplied_hosts: RwLock::default(),
             plain_hosts: RwLock::default(),
             user_agents,
             requests: AtomicU64::new(0),
         })))
+    }
+
+    /// Opens the cache that is given or configured.
+    fn open_cache(&mut self) -> Option<HttpCache> {
+        let (store, sharing) = match self.cache.take() {
+            Some(store) => (store, Sharing::Process),
+            None => store::open_cache(
+                &self.config.cache,
+                self.state_dir.as_deref(),
+                Arc::new(RuntimeClock(Arc::clone(&self.runtime))),
+                &self.notice,
+            )?,
+        };
+        let background = self.config.cache.background;
+        Some(HttpCache::new(store, sharing, background))
     }
 }

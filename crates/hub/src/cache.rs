@@ -1,17 +1,88 @@
-//! The interface of the response cache: looked up before the breaker and the limiter, updated after
-//! the answer.
+//! The response cache: looked up before the breaker and the limiter, updated after the answer.
 //!
-//! There is no cache yet: every look-up is a miss and nothing is kept.
+//! What may be stored and reused is decided in `docstokg_policy::freshness`; responses live in a
+//! `docstokg_stores::cache::CacheStore`. Here both meet a hop: `look_up` finds an answer or makes
+//! a [`Plan`] for the origin's, `keep` stores that while its body is read, `validate` takes a 304,
+//! `flights` makes concurrent requests for the same thing wait for one of them.
+//!
+//! Bodies are stored as the hub decodes them, and the headers say so: `Content-Encoding` and the
+//! length of the encoded body are not kept. Requests for a range, and downloads that resume, go to
+//! the origin. Without a configured cache nothing here runs.
 
-use url::Url;
+mod flights;
+mod keep;
+mod key;
+mod lease;
+mod look_up;
+mod plan;
+mod serve;
+mod validate;
 
-/// What the cache has for a hop.
-pub(crate) enum Lookup {
-    /// Nothing: the origin has to be asked.
-    Miss,
+use std::sync::Arc;
+
+use docstokg_policy::freshness::Stored;
+use docstokg_stores::cache::{CacheStore, Entry, Holder};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+pub(crate) use flights::Flights;
+pub(crate) use keep::{Coding, Keeping};
+pub(crate) use look_up::Found;
+pub(crate) use plan::Plan;
+pub(crate) use serve::Unserved;
+pub(crate) use validate::Concluded;
+
+/// The cache of a hub.
+pub(crate) struct HttpCache {
+    pub(crate) store: CacheStore,
+    flights: Flights,
+    holder: Holder,
+    sharing: Sharing,
+    /// Bounds validations in the background.
+    background: Arc<Semaphore>,
 }
 
-/// Looks up a hop; the key will be the index form of its URL.
-pub(crate) fn look_up(_url: &Url) -> Lookup {
-    Lookup::Miss
+/// Whether other processes use the same store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// It is this process's own.
+    Process,
+    /// It is a directory.
+    Processes,
+}
+
+impl HttpCache {
+    /// Uses a store.
+    pub(crate) fn new(store: CacheStore, sharing: Sharing, background: usize) -> Self {
+        Self {
+            store,
+            flights: Flights::default(),
+            holder: Holder::unique(),
+            sharing,
+            background: Arc::new(Semaphore::new(background)),
+        }
+    }
+}
+
+impl HttpCache {
+    /// Takes a slot for a validation in the background, if one is free.
+    pub(crate) fn background_slot(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.background).try_acquire_owned().ok()
+    }
+}
+
+/// A stored response that was chosen for a request.
+#[derive(Clone)]
+pub(crate) struct StoredAnswer {
+    entry: Arc<Entry>,
+    stored: Arc<Stored>,
+}
+
+/// Reads the metadata of an entry; what does not decode is a miss.
+fn decode(metadata: &[u8]) -> Option<Stored> {
+    serde_json::from_slice(metadata).ok()
+}
+
+/// Writes the metadata of an entry.
+fn encode(stored: &Stored) -> Option<bytes::Bytes> {
+    serde_json::to_vec(stored).ok().map(Into::into)
 }

@@ -21,6 +21,7 @@ use docstokg_policy::retry::RetryPolicy;
 use docstokg_policy::role::Role;
 use docstokg_stores::SiteKey;
 
+mod cache;
 pub mod environment;
 pub mod flags;
 pub mod keys;
@@ -37,9 +38,10 @@ pub mod problem {
     pub use docstokg_config::{Problem, Source, Sourced, nearest};
 }
 
+pub use cache::{CacheAccess, CacheConfig, CacheRules};
 pub use docstokg_config::{Ceiling, Hidden, Problem, Source, Sourced};
 pub use resolve::is_email_address;
-pub use values::{BaseUrl, Dsn, Hosts, Learn, Rates, Statuses};
+pub use values::{BaseUrl, Dsn, Hosts, Learn, LookUp, LookUps, Rates, Statuses};
 pub use words::{
     BackendKind, Concurrency, Contact, Durability, OnStoreFailure, PacingWord, ResetWord, TrustWord,
 };
@@ -59,6 +61,8 @@ pub struct Config {
     pub transport: TransportConfig,
     /// Who is asking.
     pub identity: Identity,
+    /// Stored answers.
+    pub cache: CacheConfig,
 }
 
 /// The `limits` section.

@@ -164,6 +164,12 @@ pub enum ErrorKind {
         /// After how long it is worth asking again, where waiting may help.
         retry_in: Option<Duration>,
     },
+    /// The cache has no answer, and no origin may be asked.
+    #[error("{host}: no stored answer can be used, and the origin may not be asked")]
+    NotCached {
+        /// The host.
+        host: Host,
+    },
     /// The body is larger than allowed.
     #[error("{host}: the body is larger than the allowed {limit} bytes")]
     TooLarge {
@@ -250,6 +256,7 @@ impl ErrorKind {
             Self::Redirect { .. } => "redirect",
             Self::Disallowed { .. } => "disallowed",
             Self::RobotsUnread { .. } => "robots_unreachable",
+            Self::NotCached { .. } => "not_cached",
             Self::TooLarge { .. } => "too_large",
             Self::Decode { .. } => "decode",
             Self::Weight { .. } => "weight",
@@ -299,6 +306,7 @@ impl ErrorKind {
             Self::Internal { .. } => {
                 "type the host yourself, map it with --connect-to, or set transport.allow_internal"
             }
+            Self::NotCached { .. } => "without --offline the origin is asked",
             Self::File { .. } => {
                 "the directory must exist, be writable and have room; nothing was left half-written"
             }

@@ -17,6 +17,7 @@ use http::StatusCode;
 
 use crate::clock::BootInstant;
 use crate::error::RefusedBy;
+use crate::journey::StaleReason;
 use crate::request::RateWait;
 
 /// One thing that happened to one request.
@@ -60,6 +61,29 @@ pub enum What {
     },
     /// The cache had nothing to offer.
     CacheMiss,
+    /// The cache answered.
+    CacheHit {
+        /// The status of the answer.
+        status: StatusCode,
+        /// The age of the answer.
+        age: Duration,
+    },
+    /// The cache answered, and the origin confirmed that the answer is current.
+    CacheRevalidated {
+        /// The status of the answer.
+        status: StatusCode,
+    },
+    /// The cache answered although the answer is stale.
+    CacheStale {
+        /// The status of the answer.
+        status: StatusCode,
+        /// The age of the answer.
+        age: Duration,
+        /// Why it was served.
+        reason: StaleReason,
+    },
+    /// The answer of the origin is stored.
+    CacheStored,
     /// The request was let through.
     Go {
         /// Which attempt, from 1.

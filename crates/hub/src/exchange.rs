@@ -16,6 +16,7 @@ use docstokg_policy::site::Report;
 use self::dial::{DialStage, DialWatch};
 use crate::admission::{Consequence, HeldPermit, Permits};
 use crate::body::BodyReader;
+use crate::cache::Plan;
 use crate::clock::{BootInstant, before};
 use crate::error::ErrorKind;
 use crate::event::What;
@@ -28,7 +29,9 @@ use crate::target::Target;
 use crate::transport::{Dial, Incoming, Outgoing, SendError};
 
 use delivery::Conclusion;
-pub(crate) use delivery::{Delivered, Delivery, ToMemory, ToSpool, ToStream};
+pub(crate) use delivery::{
+    Delivered, Delivery, OpenedBody, StoredBody, ToMemory, ToSpool, ToStream,
+};
 
 /// One hop of a request, named and judged: what every attempt at it has in common.
 pub(crate) struct Leg<'a, D> {
@@ -36,6 +39,8 @@ pub(crate) struct Leg<'a, D> {
     pub(crate) hop: &'a Hop,
     pub(crate) target: &'a Target,
     pub(crate) delivery: &'a D,
+    /// What the cache has to do with the answer.
+    pub(crate) plan: Option<&'a Plan>,
 }
 
 impl<D> Leg<'_, D> {
@@ -208,6 +213,9 @@ impl Inner {
     ) -> Exchanged<D::Received> {
         let mut outgoing = self.outgoing(leg.hop, leg.target, leg.request);
         let prepared = leg.delivery.prepare(&leg.target.url, &mut outgoing.headers);
+        if let Some(plan) = leg.plan {
+            plan.add_conditions(&mut outgoing.headers);
+        }
         let sent = self.runtime.boot();
         match self.send(leg.target, outgoing, permit, track).await {
             Ok(incoming) => {

@@ -3,8 +3,9 @@
 //! ```text
 //! for each hop (the request, then each redirect it follows):
 //!     name        canonicalise the URL; its host, site, role
+//!     look up     the cache: a fresh answer ends the hop, nothing spent; where another request is
+//!                 fetching the same, wait for its answer
 //!     robots      may it be requested, and how far apart, where the request obeys robots.txt
-//!     look up     the cache: a fresh answer ends the request, nothing spent
 //!     loop over attempts, each through the limits of ITS OWN host:
 //!         enter   breaker, blocks and all budgets in one step: go, wait until an instant, or
 //!                 refused until one; what waits is asleep, holds no slot, and confirms on waking
@@ -12,6 +13,7 @@
 //!                 as the delivery says
 //!         settle  classified once; reported to breaker, blocks and adaptive rate
 //!         decide  stop, or retry at an instant within the deadline
+//!     keep        what may be stored, under this hop's URL; or a stale answer for a failure
 //!     follow or return
 //! ```
 //!
@@ -20,17 +22,18 @@
 //! `redirect.rs`.
 
 mod entry;
+mod follow;
 mod unprocessed;
 
 use docstokg_policy::classify::{Class, Fault};
 use docstokg_policy::retry::{self, Ended, Next, StopReason};
 use docstokg_policy::site::Report;
-use url::Url;
 
-use self::entry::{cancelled, note_entry};
+pub(crate) use self::entry::cancelled;
+use self::entry::note_entry;
 use self::unprocessed::Unprocessed;
 use crate::admission::{AdmissionContext, Ending, Permits, Waits};
-use crate::cache::{self, Lookup};
+use crate::cache::{Concluded, Found};
 use crate::clock::BootInstant;
 use crate::error::{ErrorKind, FetchError};
 use crate::event::What;
@@ -38,8 +41,8 @@ use crate::exchange::{Answered, Delivered, Delivery, Exchanged, Finish, Leg};
 use crate::hub::Inner;
 use crate::journey::Track;
 use crate::redact::redact;
-use crate::redirect::{self, Hop, RedirectRules, Redirected, Visited, is_not_served};
-use crate::request::{Follow, Request};
+use crate::redirect::{Hop, Visited};
+use crate::request::Request;
 use crate::response::Head;
 use crate::target::Target;
 
@@ -106,41 +109,66 @@ impl Inner {
             wait: request.rate_wait,
         });
 
-        // robots
-        self.obey_robots(&mut target, hop, request, track).await?;
-
         // look up
-        match cache::look_up(&target.url) {
-            Lookup::Miss => track.note(&target.host, target.role, || What::CacheMiss),
-        }
-
-        // attempts
         let cookies = request.jar().and_then(|jar| jar.header(&hop.url));
         let leg = Leg {
             request,
             hop,
             target: &target,
             delivery,
+            plan: None,
         };
-        let answered = match self.attempts(&leg, track).await {
-            Err(ErrorKind::Fault { .. }) if hop.or_else.is_some() => {
-                self.remember_plain(target.host);
-                return Ok(Hopped::Next(Box::new(hop.clone().into_stated())));
+        let plan = match self.look_up(&leg, track).await? {
+            Found::Answer(answered) => {
+                visited.push((hop.url.clone(), cookies));
+                return self.follow_or_return(&leg, answered, visited, track);
             }
-            Ok(answered) if hop.or_else.is_some() && is_not_served(answered.head.status) => {
-                return Ok(Hopped::Next(Box::new(hop.clone().into_stated())));
-            }
-            answered => answered?,
+            Found::Ask(plan) => plan,
         };
+
+        // robots
+        self.obey_robots(&mut target, hop, request, track).await?;
+        track.note(&target.host, target.role, || What::CacheMiss);
+
+        // attempts
+        let leg = Leg {
+            target: &target,
+            plan: plan.as_deref(),
+            request,
+            hop,
+            delivery,
+        };
+        let answered = self.ask(&leg, track).await;
+        if self.leads_to_stated(&leg, &answered) {
+            return Ok(Hopped::Next(Box::new(hop.clone().into_stated())));
+        }
+        let answered = answered?;
         if let Some(jar) = request.jar() {
             jar.keep(&target.url, &answered.head.headers);
         }
+        self.invalidate(&leg, &answered.head).await;
 
         // follow or return
         visited.push((hop.url.clone(), cookies));
-        match self.follow(&leg, &answered.head, visited, track)? {
-            Some(next) => Ok(Hopped::Next(next)),
-            None => Ok(Hopped::Final(answered)),
+        self.follow_or_return(&leg, answered, visited, track)
+    }
+
+    /// Asks the origin, and lets the cache take its part: a 304 renews what is stored, a failure
+    /// may be answered by a stale answer.
+    async fn ask<D: Delivery>(
+        &self,
+        leg: &Leg<'_, D>,
+        track: &mut Track,
+    ) -> Result<Answered<D::Output>, ErrorKind> {
+        loop {
+            let answered = self.attempts(leg, track).await;
+            let Some(plan) = leg.plan else {
+                return answered;
+            };
+            match self.conclude(plan, leg, answered, track).await {
+                Concluded::Answer(answered) => return answered,
+                Concluded::AskAgain => {}
+            }
         }
     }
 
@@ -330,46 +358,6 @@ impl Inner {
         slept.ok_or_else(|| cancelled(target))?;
         track.journey.backoff += at.since(now);
         Ok(())
-    }
-
-    /// Reads where an answer leads, where redirects are followed.
-    fn follow<D>(
-        &self,
-        leg: &Leg<'_, D>,
-        head: &Head,
-        visited: &[Visited],
-        track: &mut Track,
-    ) -> Result<Option<Box<Hop>>, ErrorKind> {
-        let (request, target) = (leg.request, leg.target);
-        if request.follow == Follow::Nothing {
-            return Ok(None);
-        }
-        let rules = RedirectRules {
-            secret_headers: &request.secret_headers,
-            allow_downgrade: self.config.transport.allow_downgrade,
-            gate: request.redirect_gate.as_ref(),
-            is_plain: &|url: &Url| self.is_plain(url),
-        };
-        let redirected = redirect::read(leg.hop, head.status, &head.headers, &rules);
-        let refused = |why: String| ErrorKind::Redirect {
-            host: target.host.clone(),
-            why,
-        };
-        match redirected {
-            Redirected::No => Ok(None),
-            Redirected::Refused(why) => Err(refused(why)),
-            Redirected::To { hop, stripped } => {
-                let cookies = request.jar().and_then(|jar| jar.header(&hop.url));
-                let most = self.config.transport.max_redirects;
-                redirect::check_chain(visited, &hop, cookies, most).map_err(refused)?;
-                track.note(&target.host, target.role, || What::Redirect {
-                    to: redact(&hop.url),
-                    stripped,
-                });
-                track.journey.redirects += 1;
-                Ok(Some(hop))
-            }
-        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use docstokg_policy::breaker::OpenReason;
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
+use docstokg_stores::cache::CacheStore;
 use docstokg_stores::{SiteView, StateStore, StoreError};
 use http::HeaderValue;
 use parking_lot::RwLock;
@@ -17,12 +18,13 @@ use tokio::sync::Semaphore;
 use crate::admission::registry::Registry;
 use crate::admission::{Lane, LaneKey, News, SiteAdmission};
 use crate::builder::HubBuilder;
+use crate::cache::HttpCache;
 use crate::clock::{Random, Runtime};
 use crate::config::{Config, Durability};
 use crate::download::{FileTarget, PartFile, Syncer};
 use crate::error::{ErrorKind, FetchError};
 use crate::event::Observer;
-use crate::exchange::{Delivered, ToMemory, ToSpool, ToStream};
+use crate::exchange::{Delivered, OpenedBody, ToMemory, ToSpool, ToStream};
 use crate::fetch::Arrived;
 use crate::journey::{Journey, Track};
 use crate::process_pause::ProcessPauses;
@@ -47,6 +49,8 @@ pub(crate) struct Inner {
     pub(crate) pauses: Arc<ProcessPauses>,
     pub(crate) registry: Registry,
     pub(crate) robots: RobotsCache,
+    /// Stored answers, where that is configured.
+    pub(crate) cache: Option<HttpCache>,
     pub(crate) observers: Arc<[Arc<dyn Observer>]>,
     pub(crate) user_supplied_hosts: RwLock<HashSet<Host>>,
     /// Hosts that a resolver of links leads to by http and that do not serve https.
@@ -70,6 +74,7 @@ impl Hub {
     /// be kept.
     pub async fn fetch(&self, request: Request) -> Result<Response, FetchError> {
         let mut arrived = self.0.journey(&request, &ToMemory).await?;
+        self.validate_later(&request, &arrived.track);
         let (Delivered::Body(body) | Delivered::Preview(body)) = arrived.body;
         Ok(Response {
             head: *arrived.head,
@@ -89,6 +94,7 @@ impl Hub {
         keep: usize,
     ) -> Result<Spooled, FetchError> {
         let mut arrived = self.0.journey(&request, &ToSpool { keep }).await?;
+        self.validate_later(&request, &arrived.track);
         let body = match arrived.body {
             Delivered::Body(body) => body,
             Delivered::Preview(preview) => preview.into(),
@@ -169,6 +175,7 @@ impl Hub {
         target: FileTarget,
     ) -> Result<Downloaded, FetchError> {
         let mut arrived = self.0.journey(&request, &target).await?;
+        self.validate_later(&request, &arrived.track);
         let (file, preview) = match arrived.body {
             Delivered::Body(file) => (Some(file), bytes::Bytes::new()),
             Delivered::Preview(preview) => (None, preview),
@@ -191,11 +198,13 @@ impl Hub {
             body,
             mut track,
         } = self.0.journey(&request, &ToStream).await?;
+        self.validate_later(&request, &track);
         let journey = track.so_far();
         let body = match body {
-            Delivered::Body(open) => {
+            Delivered::Body(OpenedBody::Stored(body)) => BodyStream::stored(body, track),
+            Delivered::Body(OpenedBody::Live(open)) => {
                 let longest = self.0.config.transport.consumer_timeout;
-                BodyStream::live(open, track, longest, &self.0.runtime)
+                BodyStream::live(*open, track, longest, &self.0.runtime)
             }
             Delivered::Preview(preview) => {
                 track.end(None);
@@ -207,6 +216,35 @@ impl Hub {
             body,
             journey,
         })
+    }
+
+    /// Validates a stale answer in the background after it was served (RFC 5861 section 3), unless
+    /// too many are being validated.
+    fn validate_later(&self, request: &Request, track: &Track) {
+        let Some(cache) = self.0.cache.as_ref().filter(|_| track.wants_validation) else {
+            return;
+        };
+        let Some(slot) = cache.background_slot() else {
+            return;
+        };
+        let request = Request {
+            validates: true,
+            // What the caller waits for no longer does not end with it.
+            group: None,
+            ..request.clone()
+        };
+        let hub = self.clone();
+        self.0.runtime.spawn(Box::pin(async move {
+            // Its failure is in the events; the next request validates again.
+            let _ = hub.0.journey(&request, &ToMemory).await;
+            drop(slot);
+        }));
+    }
+
+    /// Returns the store of answers, where one is configured.
+    #[must_use]
+    pub fn cache(&self) -> Option<&CacheStore> {
+        self.0.cache.as_ref().map(|cache| &cache.store)
     }
 
     /// Blocks a host for a time, on an operator's word.

@@ -6,10 +6,12 @@ use std::time::Duration;
 use docstokg_policy::host::Host;
 use docstokg_policy::retry::StopReason;
 use docstokg_policy::role::Role;
+use http::StatusCode;
 
 use crate::clock::{BootInstant, Runtime};
 use crate::error::ErrorKind;
 use crate::event::{Event, Observer, What};
+use crate::target::Target;
 
 /// What happened on the way to an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +36,81 @@ pub struct Journey {
     pub elapsed: Duration,
     /// Why there was no further attempt, when the last one was not good.
     pub stopped: Option<StopReason>,
+    /// What the cache did, on the last hop.
+    pub cache: CacheUse,
+}
+
+/// What the cache did for an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CacheUse {
+    /// Nothing: there is none, it was bypassed, or it had no answer and stored none.
+    #[default]
+    None,
+    /// It stored the answer of the origin.
+    Stored,
+    /// It answered; the origin was not asked.
+    Hit {
+        /// The age of the answer.
+        age: Duration,
+    },
+    /// It answered, and the origin confirmed that the answer is current.
+    Revalidated,
+    /// It answered although the answer is stale.
+    Stale {
+        /// The age of the answer.
+        age: Duration,
+        /// Why it was served.
+        reason: StaleReason,
+    },
+}
+
+/// Why a stale answer was served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StaleReason {
+    /// The origin failed.
+    Error,
+    /// The breaker of the origin is open.
+    BreakerOpen,
+    /// It is validated in the background.
+    Revalidating,
+    /// The request accepts it.
+    Accepted,
+    /// No origin may be asked.
+    Offline,
+}
+
+impl StaleReason {
+    /// Returns the word used in events.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::BreakerOpen => "breaker_open",
+            Self::Revalidating => "revalidating",
+            Self::Accepted => "accepted",
+            Self::Offline => "offline",
+        }
+    }
+}
+
+impl CacheUse {
+    /// Returns the word used in events: `none`, `stored`, `hit`, `revalidated` or `stale`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Stored => "stored",
+            Self::Hit { .. } => "hit",
+            Self::Revalidated => "revalidated",
+            Self::Stale { .. } => "stale",
+        }
+    }
+
+    /// Returns whether the body came from the cache.
+    #[must_use]
+    pub const fn is_reused(self) -> bool {
+        !matches!(self, Self::None | Self::Stored)
+    }
 }
 
 /// A request that has not ended.
@@ -41,6 +118,8 @@ pub(crate) struct Track {
     pub(crate) journey: Journey,
     pub(crate) started: BootInstant,
     pub(crate) deadline: BootInstant,
+    /// A stale answer was served that has to be validated in the background.
+    pub(crate) wants_validation: bool,
     request: u64,
     /// The hop it is on, until its end is reported.
     at: Option<(Host, Role)>,
@@ -60,6 +139,7 @@ impl Track {
             journey: Journey::default(),
             started,
             deadline: deadline.map_or(BootInstant::FAR, |deadline| started + deadline),
+            wants_validation: false,
             request,
             at: None,
             runtime: Arc::clone(runtime),
@@ -97,10 +177,27 @@ impl Track {
 
     /// Begins a hop.
     pub(crate) fn hop(&mut self, host: &Host, role: Role, what: impl FnOnce() -> What) {
+        self.journey.cache = CacheUse::None;
         if !self.observers.is_empty() {
             self.at = Some((host.clone(), role));
         }
         self.note(host, role, what);
+    }
+
+    /// Takes note of what the cache did.
+    pub(crate) fn note_cache(&mut self, target: &Target, used: CacheUse, status: StatusCode) {
+        self.journey.cache = used;
+        self.note(&target.host, target.role, || match used {
+            CacheUse::None => What::CacheMiss,
+            CacheUse::Stored => What::CacheStored,
+            CacheUse::Hit { age } => What::CacheHit { status, age },
+            CacheUse::Revalidated => What::CacheRevalidated { status },
+            CacheUse::Stale { age, reason } => What::CacheStale {
+                status,
+                age,
+                reason,
+            },
+        });
     }
 
     /// Returns the record up to now.

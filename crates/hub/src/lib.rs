@@ -52,6 +52,7 @@ pub mod transport;
 mod watch;
 
 pub use builder::{BuildError, HubBuilder};
+pub use config::CacheAccess;
 pub use cookies::CookieJar;
 pub use docstokg_policy as policy;
 pub use docstokg_policy::host::Host;
@@ -63,7 +64,7 @@ pub use download::Ends;
 pub use error::{Cause, ErrorKind, FetchError, Refused, RefusedBy};
 pub use group::RequestGroup;
 pub use hub::Hub;
-pub use journey::Journey;
+pub use journey::{CacheUse, Journey, StaleReason};
 pub use redact::{redact, redact_text};
 pub use request::{Follow, IsFinal, Provenance, RateWait, RedirectGate, Request, RobotsPolicy};
 pub use response::{Downloaded, Head, Response, SavedFile, Spooled, Streamed};

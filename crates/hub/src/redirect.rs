@@ -23,6 +23,12 @@ const CREDENTIAL_HEADERS: [&str; 9] = [
     "x-els-insttoken",
 ];
 
+/// Says whether a header carries credentials, of HTTP itself or of a known service.
+pub(crate) fn is_credential(name: &HeaderName) -> bool {
+    [AUTHORIZATION, PROXY_AUTHORIZATION].contains(name)
+        || CREDENTIAL_HEADERS.binary_search(&name.as_str()).is_ok()
+}
+
 /// What is sent on a hop.
 #[derive(Clone, Debug)]
 pub(crate) struct Hop {

@@ -13,6 +13,7 @@ use docstokg_policy::site::Patience;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
 
+use crate::config::CacheAccess;
 use crate::cookies::CookieJar;
 use crate::group::RequestGroup;
 
@@ -65,6 +66,12 @@ pub struct Request {
     pub(crate) is_final: Option<IsFinal>,
     pub(crate) redirect_gate: Option<RedirectGate>,
     pub(crate) cookies: Option<Arc<CookieJar>>,
+    pub(crate) cache: Option<CacheAccess>,
+    /// Stale answers that may be served at once are validated first: the request does that in the
+    /// background.
+    pub(crate) validates: bool,
+    /// It waits for no other request for the same thing: one that waits for this one may lead it.
+    pub(crate) is_solo: bool,
 }
 
 /// Judges where a redirect leads: returns the URL to go to, which may be another one (https for
@@ -147,6 +154,9 @@ impl Request {
             is_final: None,
             redirect_gate: None,
             cookies: None,
+            cache: None,
+            validates: false,
+            is_solo: false,
         }
     }
 
@@ -303,6 +313,13 @@ impl Request {
     #[must_use]
     pub fn cookies(mut self, jar: Arc<CookieJar>) -> Self {
         self.cookies = Some(jar);
+        self
+    }
+
+    /// Says how the cache is used, whatever the configuration says.
+    #[must_use]
+    pub fn cache(mut self, access: CacheAccess) -> Self {
+        self.cache = Some(access);
         self
     }
 

@@ -233,6 +233,8 @@ impl Inner {
             provenance: provenance_of(url, request),
             retry_wait: request.retry_wait,
             group: request.group.clone(),
+            cache: request.cache,
+            is_solo: true,
             deadline: Some(track.deadline.since(self.runtime.boot())),
             ..Request::get(file)
         };

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use docstokg_stores::cache::{CacheStore, Limits, WarningObserver};
 use docstokg_stores::fallback::{Fallback, Notice};
 use docstokg_stores::memory::MemoryStore;
 use docstokg_stores::multiprocess::MultiprocessStore;
@@ -11,8 +12,9 @@ use docstokg_stores::split::SplitStore;
 use docstokg_stores::sqlite::SqliteStore;
 use docstokg_stores::{StateStore, StoreError};
 
+use crate::cache::Sharing;
 use crate::clock::Clock;
-use crate::config::{Backend, BackendKind, Config, OnStoreFailure};
+use crate::config::{Backend, BackendKind, CacheConfig, Config, OnStoreFailure};
 
 /// Opens the store that a configuration names: one for limits and breakers, or one for each where
 /// it names two.
@@ -140,5 +142,42 @@ fn place(backend: &Backend, state_dir: &Path, name: &str) -> PathBuf {
                 .or_else(|| dsn.strip_prefix("file://"))
                 .unwrap_or(dsn),
         ),
+    }
+}
+
+/// Opens the cache of a configuration: in its directory, in the state directory, or in memory
+/// where there is neither. A directory that cannot be used is reported, and nothing is stored.
+pub(crate) fn open_cache(
+    config: &CacheConfig,
+    state_dir: Option<&Path>,
+    clock: Arc<dyn Clock>,
+    notice: &Notice,
+) -> Option<(CacheStore, Sharing)> {
+    if !config.enabled {
+        return None;
+    }
+    let limits = cache_limits(config);
+    let Some(directory) = cache_directory(config, state_dir) else {
+        return Some((CacheStore::memory(limits, clock), Sharing::Process));
+    };
+    let notice = Arc::clone(notice);
+    let warnings: WarningObserver = Arc::new(move |warning| notice(&warning.to_string()));
+    let store = CacheStore::disk_or_off(&directory, limits, clock, Some(warnings));
+    Some((store, Sharing::Processes))
+}
+
+/// Returns the directory of the cache: the configured one, or `cache` in the state directory.
+#[must_use]
+pub fn cache_directory(config: &CacheConfig, state_dir: Option<&Path>) -> Option<PathBuf> {
+    let own = config.directory.clone();
+    own.or_else(|| state_dir.map(|directory| directory.join("cache")))
+}
+
+/// Returns how much the cache of a configuration keeps.
+#[must_use]
+pub fn cache_limits(config: &CacheConfig) -> Limits {
+    Limits {
+        memory_bytes: config.memory_bytes,
+        ..Limits::of(config.max_bytes)
     }
 }

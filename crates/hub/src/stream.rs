@@ -15,6 +15,7 @@ use crate::admission::HeldPermit;
 use crate::body::{BodyError, BodyReader};
 use crate::clock::{BootInstant, Runtime};
 use crate::event::What;
+use crate::exchange::StoredBody;
 use crate::journey::Track;
 
 /// A body that has not been read, and what has to be settled at its end.
@@ -37,6 +38,8 @@ enum Rest {
     Whole(Option<Bytes>),
     /// It is still arriving.
     Live(Box<Live>),
+    /// The cache has it.
+    Stored(Box<(StoredBody, Track)>),
 }
 
 struct Live {
@@ -138,6 +141,29 @@ impl BodyStream {
         }
     }
 
+    /// Reads a body that the cache has.
+    pub(crate) fn stored(body: StoredBody, track: Track) -> Self {
+        Self {
+            rest: Rest::Stored(Box::new((body, track))),
+        }
+    }
+
+    async fn next_stored(&mut self) -> Result<Option<Bytes>, StreamError> {
+        let Rest::Stored(stored) = &mut self.rest else {
+            return Ok(None);
+        };
+        let (body, track) = &mut **stored;
+        let piece = body.next().await;
+        let end = match &piece {
+            Ok(Some(_)) => return piece.map_err(|error| StreamError(error.to_string())),
+            Ok(None) => None,
+            Err(_) => Some("cache"),
+        };
+        track.end(end);
+        self.rest = Rest::Whole(None);
+        piece.map_err(|error| StreamError(error.to_string()))
+    }
+
     /// Returns the next decoded piece, or `None` at the end.
     ///
     /// # Errors
@@ -146,6 +172,7 @@ impl BodyStream {
     pub async fn next(&mut self) -> Result<Option<Bytes>, StreamError> {
         let live = match &mut self.rest {
             Rest::Whole(bytes) => return Ok(bytes.take()),
+            Rest::Stored(_) => return self.next_stored().await,
             Rest::Live(live) => live,
         };
         live.held.lock().paused_since = None;
@@ -199,6 +226,9 @@ impl Live {
             received: self.reader.received(),
             took,
         });
+        if self.reader.is_stored() {
+            self.track.note(&self.host, self.role, || What::CacheStored);
+        }
         if let Some((fault, message)) = fault {
             self.track.note(&self.host, self.role, || What::Fault {
                 fault,

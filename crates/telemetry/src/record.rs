@@ -31,6 +31,8 @@ pub enum Record {
     Cooldown(CooldownRecord),
     /// An adaptive rate changed.
     Adjusted(AdjustRecord),
+    /// The cache answered, or stored an answer.
+    Cache(Box<CacheRecord>),
     /// A request ended.
     End(Box<EndRecord>),
     /// A budget was used for the first time in this run.
@@ -108,6 +110,23 @@ pub struct HttpRecord {
     pub wasted: bool,
     /// The class of the error, where there was no answer.
     pub error: Option<&'static str>,
+}
+
+/// What the cache did for a hop of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CacheRecord {
+    /// The request.
+    pub context: RequestContext,
+    /// The redacted URL.
+    pub url: Arc<str>,
+    /// `hit`, `revalidated`, `stale` or `stored`.
+    pub action: &'static str,
+    /// The status of the answer, where the cache gave it.
+    pub status: Option<u16>,
+    /// The age of the answer, where that is known.
+    pub age: Option<Duration>,
+    /// Why a stale answer was given.
+    pub reason: Option<&'static str>,
 }
 
 /// A decision of the limiter.

@@ -115,16 +115,21 @@ fn cards(page: &mut String, summary: &Summary) {
 fn outcomes(page: &mut String, summary: &Summary, data: &ReportData) {
     page.push_str("<section><h2>Outcomes</h2>");
     bar(page, "attempts", &data.outcomes);
-    let hits = data.cache_hits;
     bar(
         page,
         "cache",
         &[
-            ("hit", "good", hits),
+            ("from the cache", "good", summary.totals.cache_hits),
+            (
+                "confirmed by the origin",
+                "muted",
+                summary.totals.cache_revalidated,
+            ),
             (
                 "requested from the origin",
                 "plain",
-                data.lookups.saturating_sub(hits),
+                data.lookups
+                    .saturating_sub(summary.totals.cache_revalidated),
             ),
         ],
     );

@@ -107,6 +107,12 @@ pub struct Totals {
     pub opens_per_hour: f64,
     /// Answers from the cache among all look-ups, where there were any.
     pub cache_hit_ratio: Option<f64>,
+    /// Answers from the cache for which the origin was not asked, or did not answer.
+    pub cache_hits: u64,
+    /// Answers from the cache that the origin confirmed.
+    pub cache_revalidated: u64,
+    /// The age of the oldest answer from the cache, in seconds.
+    pub cache_oldest_s: Option<f64>,
     /// Bytes received over the wire.
     pub bytes: u64,
     /// Of these, wasted.

@@ -81,6 +81,32 @@ pub(crate) enum BreakerCommand {
     },
 }
 
+/// Arguments of `cache`.
+#[derive(Debug, Args)]
+pub(crate) struct CacheArguments {
+    #[command(subcommand)]
+    pub command: CacheCommand,
+}
+
+/// What to do with the cache.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CacheCommand {
+    /// List the stored answers
+    Show {
+        /// Only those of this host
+        host: Option<String>,
+    },
+    /// Show how many answers are stored, and their size
+    Stats,
+    /// Remove the answers of a host, or all
+    Purge {
+        /// Only those of this host
+        host: Option<String>,
+    },
+    /// Check every stored body, and remove damaged answers
+    Verify,
+}
+
 /// Arguments of `summary`.
 #[derive(Debug, Args)]
 pub(crate) struct SummaryArguments {

@@ -23,7 +23,7 @@ use docstokg_content::run::query::Pages;
 use docstokg_content::run::{self, Options, Parts, Report, Run};
 use docstokg_content::work_state::Kind;
 use docstokg_hub::clock::{Runtime, TokioRuntime};
-use docstokg_hub::config::{Config, Learn};
+use docstokg_hub::config::{CacheAccess, Config, Learn};
 use docstokg_hub::policy::pacing::Pacing;
 use docstokg_hub::{Hub, RobotsPolicy};
 
@@ -231,7 +231,11 @@ fn execute_in(global: &Global, mut loaded: Loaded, mut job: Job<'_>) -> Result<E
     let view = View::new(global, config);
     let mut config = loaded.config;
     bound_requests(&mut config, job.arguments.workers);
-    let mut builder = Hub::builder(config).wire(wire).store(store);
+    if job.arguments.retry_failed && config.cache.access == CacheAccess::Normal {
+        // What was not found may be there by now.
+        config.cache.access = CacheAccess::SkipErrors;
+    }
+    let mut builder = state::hub(global, config, store).wire(wire);
     for observer in [recording.observer(), view.observer()]
         .into_iter()
         .flatten()

@@ -35,6 +35,20 @@ fn until(event: &Event, at: BootInstant) -> String {
     format!("{:.3} s", at.since(event.at).as_secs_f64())
 }
 
+/// Describes what the cache did.
+fn cache(what: &What) -> Option<String> {
+    Some(match what {
+        What::CacheMiss => "miss, the origin has to be asked".to_owned(),
+        What::CacheHit { age, .. } => format!("hit, {} s old", age.as_secs()),
+        What::CacheRevalidated { .. } => "the stored answer is current".to_owned(),
+        What::CacheStale { age, reason, .. } => {
+            format!("stale, {} s old ({})", age.as_secs(), reason.as_str())
+        }
+        What::CacheStored => "stored".to_owned(),
+        _ => return None,
+    })
+}
+
 /// Describes an event.
 pub(crate) fn sentence(event: &Event) -> String {
     if let Some(decision) = admission(event) {
@@ -42,6 +56,9 @@ pub(crate) fn sentence(event: &Event) -> String {
     }
     if let Some(progress) = exchange(&event.what) {
         return format!("send: {progress}");
+    }
+    if let Some(used) = cache(&event.what) {
+        return format!("cache: {used}");
     }
     match &event.what {
         What::Hop { url, method, .. } => format!("{method} {url} as {}", event.role),
@@ -52,7 +69,6 @@ pub(crate) fn sentence(event: &Event) -> String {
             "robots.txt: allowed, {} s between requests",
             delay.as_secs_f64()
         ),
-        What::CacheMiss => "cache: miss, the origin has to be asked".to_owned(),
         What::Settled { outcome } => format!("result: {}", outcome.as_str()),
         What::BreakerSeen { key, transition } => format!(
             "breaker of {key}: found {}{}, changed by another process or an operator",

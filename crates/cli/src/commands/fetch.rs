@@ -40,7 +40,7 @@ pub(crate) fn run(global: &Global, arguments: &Fetch) -> Result<ExitCode, Failur
     }
     let (store, wire) = (state::open(global, config)?, global.wire()?);
     let recording = telemetry::begin(global, "fetch", &loaded, &store)?;
-    let mut builder = Hub::builder(loaded.config).wire(wire).store(store);
+    let mut builder = state::hub(global, loaded.config, store).wire(wire);
     if let Some(observer) = recording.observer() {
         builder = builder.observer(observer);
     }
@@ -300,5 +300,6 @@ fn journey_json(journey: &Journey) -> Value {
         "body_ms": millis(journey.body_time),
         "elapsed_ms": millis(journey.elapsed),
         "stopped": journey.stopped.map(StopReason::as_str),
+        "cache": journey.cache.as_str(),
     })
 }

@@ -59,7 +59,10 @@ pub(super) fn execute(global: &Global, mut loaded: Loaded, job: Job) -> Result<D
     let reachability = network::reachability(&wire.connect_to);
     let recording = telemetry::begin(global, job.command, &loaded, &store)?;
     let view = View::new(global, config);
-    let mut builder = Hub::builder(loaded.config.clone()).wire(wire).store(store);
+    let mut config = loaded.config.clone();
+    // Ontologies are validated by what the store of versions knows.
+    config.cache.enabled = false;
+    let mut builder = Hub::builder(config).wire(wire).store(store);
     for observer in [recording.observer(), view.observer()]
         .into_iter()
         .flatten()

@@ -8,6 +8,8 @@ mod configuration;
 mod download;
 // Runs that are killed, find the disk full, or meet another run, and are continued.
 mod interrupted;
+// Stored answers, between runs and processes.
+mod cache;
 // Works that a query finds.
 mod queries;
 // The files and messages at the end of a download; cookies as a browser has them.

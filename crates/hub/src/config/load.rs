@@ -27,6 +27,8 @@ pub struct Sources {
     pub flags: Flags,
     /// Where the program keeps state if nothing is said; `None` for the library's default, memory.
     pub backend: Option<BackendKind>,
+    /// Whether the program stores answers if nothing is said; the library does not.
+    pub caches: bool,
 }
 
 section! {
@@ -77,7 +79,7 @@ pub fn load(sources: &Sources) -> Result<(Config, Settings), Problems> {
 #[must_use]
 pub fn layers<T: Section + From<Settings> + AsRef<Settings>>(sources: &Sources) -> Layers<T> {
     let mut layers = Layers::<T>::default();
-    layers.add(|_, problems| shipped_settings(sources.backend, problems).into());
+    layers.add(|_, problems| shipped_settings(sources, problems).into());
     let environment = environment::split(&sources.environment);
     if let Some(path) = sources.file.as_ref().or(environment.config.as_ref()) {
         layers.add(|_, problems| whole_or_section(path, problems));
@@ -126,7 +128,7 @@ fn section_alone<T: Section>(name: &str, path: &Path, problems: &mut Vec<Problem
 }
 
 /// Reads what is built in. Values for known hosts are marked as shipped, the rest as defaults.
-fn shipped_settings(backend: Option<BackendKind>, problems: &mut Vec<Problem>) -> Settings {
+fn shipped_settings(sources: &Sources, problems: &mut Vec<Problem>) -> Settings {
     let Some(mut node) = read_text(SHIPPED, "shipped.yaml", problems) else {
         return Settings::default();
     };
@@ -134,7 +136,8 @@ fn shipped_settings(backend: Option<BackendKind>, problems: &mut Vec<Problem>) -
         matches!(key, "hosts" | "sites").then_some(Source::Shipped)
     });
     let mut settings: Settings = document::read(node, problems);
-    if let Some(kind) = backend {
+    settings.cache.enabled = Some(Sourced::new(sources.caches, Source::Default));
+    if let Some(kind) = sources.backend {
         settings.limits.backend.kind = Some(Sourced::new(kind, Source::Default));
     }
     settings

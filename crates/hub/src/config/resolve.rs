@@ -8,6 +8,7 @@ use super::Config;
 use super::settings::Settings;
 
 mod breakers;
+mod cache;
 mod limits;
 mod requests;
 
@@ -32,6 +33,7 @@ impl Settings {
             retry: requests::retry(&self.retry),
             transport: requests::transport(&self.transport, problems),
             identity: requests::identity(&self.identity, problems),
+            cache: cache::cache(&self.cache, problems),
         };
         if problems.is_empty() {
             Ok(config)

@@ -7,6 +7,7 @@ use docstokg_config::{ByName, Key, MapReader, Named, Problem, Section, section};
 use serde_json::{Value as Json, json};
 
 mod breakers;
+mod cache;
 mod limits;
 mod requests;
 
@@ -14,6 +15,7 @@ pub use breakers::{
     BreakerSettings, BreakersSettings, ClassifySettings, RoleBreakerSettings, RoleBreakersSettings,
     RollingSettings, TrialSettings,
 };
+pub use cache::{CacheHostSettings, CacheRuleSettings, CacheSettings};
 pub use limits::{
     AimdSettings, BackendSettings, ByHost, ByKind, ByService, GlobalSettings, HeadersSettings,
     HostSettings, LimitsSettings, RoleSettings, RolesSettings, SharedSettings,
@@ -30,6 +32,7 @@ section! {
         +retry: RetrySettings,
         +transport: TransportSettings,
         +identity: IdentitySettings,
+        +cache: CacheSettings,
     }
 }
 

@@ -228,3 +228,75 @@ impl Setting for Hosts {
         json!(self.0.iter().map(Host::as_str).collect::<Vec<_>>())
     }
 }
+
+/// Which requests are look-ups: beginnings of paths, each with the beginning of a parameter where
+/// one is needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookUps(pub Vec<LookUp>);
+
+/// The beginning of a path, and of a parameter's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookUp {
+    /// The beginning of the path.
+    pub path: String,
+    /// The name of a parameter and the beginning of its value, decoded.
+    pub parameter: Option<(String, String)>,
+}
+
+impl LookUp {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (path, query) = match text.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (text, None),
+        };
+        let form = || format!("'{text}' is not PATH or PATH?PARAMETER=VALUE, such as /works/");
+        if !path.starts_with('/') {
+            return Err(form());
+        }
+        let parameter = match query {
+            None => None,
+            Some(query) => {
+                let (name, value) = query.split_once('=').ok_or_else(form)?;
+                Some((name.to_owned(), value.to_owned()))
+            }
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            parameter,
+        })
+    }
+}
+
+impl std::fmt::Display for LookUp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.path)?;
+        match &self.parameter {
+            Some((name, value)) => write!(f, "?{name}={value}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Setting for LookUps {
+    const KIND: &'static str = "list of paths";
+
+    fn read(node: &Node) -> Result<Self, String> {
+        let Value::List(items) = &node.value else {
+            return Err(format!(
+                "expected a list of paths, found {}",
+                node.describe()
+            ));
+        };
+        let look_up = |item: &Node| LookUp::parse(&String::read(item)?);
+        let read: Result<_, _> = items.iter().map(look_up).collect();
+        read.map(Self)
+    }
+
+    fn schema() -> Json {
+        json!({ "type": "array", "items": { "type": "string", "pattern": "^/" } })
+    }
+
+    fn show(&self) -> Json {
+        json!(self.0.iter().map(ToString::to_string).collect::<Vec<_>>())
+    }
+}

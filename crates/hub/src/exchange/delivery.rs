@@ -3,23 +3,27 @@
 //! Memory and file are read inside the attempt, so that a body that breaks off is a failed attempt.
 //! A stream is left to the caller: it holds the permits and settles them at its end.
 
+mod file;
+
 use std::future::Future;
 
 use bytes::Bytes;
 use docstokg_policy::site::Report;
+use docstokg_stores::cache::{BodyError as StoredBodyError, BodyReader as StoredReader};
+use http::Method;
 use http::header::HeaderMap;
-use http::{Method, StatusCode};
 use url::Url;
 
 use super::receive::ReadError;
 use crate::admission::{Ending, Permits};
-use crate::body::{BodyError, BodyReader};
-use crate::config::{Durability, TransportConfig};
-use crate::download::{FileTarget, PartFile, Partial, Start};
+use crate::body::BodyReader;
+use crate::cache::Unserved;
+use crate::config::TransportConfig;
+use crate::error::ErrorKind;
 use crate::event::What;
 use crate::hub::Inner;
 use crate::journey::Track;
-use crate::response::{Head, SavedFile};
+use crate::response::Head;
 use crate::spool::{Spool, SpooledBody};
 use crate::stream::OpenBody;
 use crate::target::Target;
@@ -52,6 +56,19 @@ pub(crate) trait Delivery: Sync {
         config.max_body
     }
 
+    /// Returns whether the cache may answer, and store what comes.
+    fn may_be_cached(&self) -> bool {
+        true
+    }
+
+    /// Delivers a body that the cache has.
+    fn deliver_stored(
+        &self,
+        hub: &Inner,
+        head: &Head,
+        body: StoredBody,
+    ) -> impl Future<Output = Result<Delivered<Self::Output>, Unserved>> + Send;
+
     /// Prepares the request; may ask for a part of the body only.
     fn prepare(&self, url: &Url, headers: &mut HeaderMap) -> Self::Prepared;
 
@@ -73,6 +90,21 @@ pub(crate) trait Delivery: Sync {
         received: Self::Received,
         conclusion: Conclusion<'_>,
     ) -> impl Future<Output = Self::Output> + Send;
+}
+
+/// A body that the cache has.
+pub(crate) struct StoredBody(pub(crate) StoredReader);
+
+impl StoredBody {
+    /// Returns the next piece, or `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, StoredBodyError> {
+        self.0.next().await.transpose()
+    }
+
+    /// Reads it into memory.
+    pub(crate) async fn collect(&mut self) -> Result<Bytes, Unserved> {
+        self.0.read_to_end().await.map_err(|_| Unserved::Damaged)
+    }
 }
 
 /// The headers of an answer, and the reader of its body.
@@ -131,6 +163,15 @@ impl Delivery for ToMemory {
         Ok(Delivered::Body(answer.reader.collect().await?))
     }
 
+    async fn deliver_stored(
+        &self,
+        _hub: &Inner,
+        _head: &Head,
+        mut body: StoredBody,
+    ) -> Result<Delivered<Bytes>, Unserved> {
+        Ok(Delivered::Body(body.collect().await?))
+    }
+
     async fn conclude(body: Bytes, conclusion: Conclusion<'_>) -> Bytes {
         conclusion.settle().await;
         body
@@ -167,6 +208,24 @@ impl Delivery for ToSpool {
         Ok(Delivered::Body(spool.finish()))
     }
 
+    async fn deliver_stored(
+        &self,
+        _hub: &Inner,
+        _head: &Head,
+        mut body: StoredBody,
+    ) -> Result<Delivered<SpooledBody>, Unserved> {
+        let mut spool = Spool::new(self.keep);
+        while let Some(piece) = body.next().await.map_err(|_| Unserved::Damaged)? {
+            spool.write(&piece).map_err(|source| {
+                Unserved::Failed(ErrorKind::File {
+                    path: std::env::temp_dir().display().to_string(),
+                    source,
+                })
+            })?;
+        }
+        Ok(Delivered::Body(spool.finish()))
+    }
+
     async fn conclude(body: SpooledBody, conclusion: Conclusion<'_>) -> SpooledBody {
         conclusion.settle().await;
         body
@@ -176,10 +235,18 @@ impl Delivery for ToSpool {
 /// Left to the caller.
 pub(crate) struct ToStream;
 
+/// A body for the caller to read.
+pub(crate) enum OpenedBody {
+    /// It is arriving from the origin.
+    Live(Box<OpenBody>),
+    /// The cache has it.
+    Stored(StoredBody),
+}
+
 impl Delivery for ToStream {
     type Prepared = ();
     type Received = ();
-    type Output = OpenBody;
+    type Output = OpenedBody;
 
     const STREAMS: bool = true;
 
@@ -194,135 +261,24 @@ impl Delivery for ToStream {
         Ok(Delivered::Body(()))
     }
 
-    async fn conclude((): (), conclusion: Conclusion<'_>) -> OpenBody {
+    async fn deliver_stored(
+        &self,
+        _hub: &Inner,
+        _head: &Head,
+        body: StoredBody,
+    ) -> Result<Delivered<OpenedBody>, Unserved> {
+        Ok(Delivered::Body(OpenedBody::Stored(body)))
+    }
+
+    async fn conclude((): (), conclusion: Conclusion<'_>) -> OpenedBody {
         let Report { outcome, sent, .. } = conclusion.report;
-        OpenBody {
+        OpenedBody::Live(Box::new(OpenBody {
             reader: conclusion.reader,
             permits: conclusion.permits.stream(sent, conclusion.track).await,
             outcome,
             sent,
             host: conclusion.target.host.clone(),
             role: conclusion.target.role,
-        }
-    }
-}
-
-/// What an unfinished download has, and from where on the rest was asked for.
-pub(crate) struct Unfinished {
-    partial: Option<Partial>,
-    rest: Option<u64>,
-    start: Start,
-}
-
-/// Written to a file.
-impl Delivery for FileTarget {
-    type Prepared = Unfinished;
-    type Received = SavedFile;
-    type Output = SavedFile;
-
-    fn cap(&self, config: &TransportConfig) -> u64 {
-        config.max_file
-    }
-
-    fn prepare(&self, url: &Url, headers: &mut HeaderMap) -> Unfinished {
-        let mut partial = self.resume.then(|| Partial::of(&self.path));
-        let rest = partial
-            .as_mut()
-            .and_then(|partial| partial.ask_for_rest(url, headers));
-        Unfinished {
-            partial,
-            rest,
-            start: Start::Anew,
-        }
-    }
-
-    fn objection(&self, prepared: &mut Unfinished, head: &Head) -> Option<String> {
-        if let Some(partial) = &mut prepared.partial {
-            prepared.start = partial.start(prepared.rest, head.status, &head.headers);
-            if prepared.start == Start::Useless && prepared.rest.is_some() {
-                partial.forget();
-                return Some(format!(
-                    "the rest of the file was requested, and {} is no answer to that",
-                    head.status
-                ));
-            }
-        } else if head.status == StatusCode::PARTIAL_CONTENT {
-            return Some(
-                "it answered with a part of the file that was not requested (206)".to_owned(),
-            );
-        }
-        None
-    }
-
-    async fn receive(
-        &self,
-        hub: &Inner,
-        answer: UnreadAnswer<'_>,
-        prepared: Unfinished,
-    ) -> Result<Delivered<SavedFile>, ReadError> {
-        // A part that was not requested is no file.
-        let is_file = answer.head.status.is_success()
-            && *answer.method != Method::HEAD
-            && prepared.start != Start::Useless;
-        if is_file {
-            let saved = self.write(hub, answer, prepared).await;
-            saved.map(Delivered::Body)
-        } else {
-            let preview = answer.reader.preview(PREVIEW_BYTES).await?;
-            Ok(Delivered::Preview(preview))
-        }
-    }
-
-    async fn conclude(saved: SavedFile, conclusion: Conclusion<'_>) -> SavedFile {
-        conclusion.settle().await;
-        saved
-    }
-}
-
-impl FileTarget {
-    async fn write(
-        &self,
-        hub: &Inner,
-        answer: UnreadAnswer<'_>,
-        prepared: Unfinished,
-    ) -> Result<SavedFile, ReadError> {
-        let UnreadAnswer {
-            url, head, reader, ..
-        } = answer;
-        reader.check_announced()?;
-        let failed = |source| ReadError::File {
-            path: self.path.display().to_string(),
-            source,
-        };
-        let resumes = prepared.partial.is_some();
-        let mut part = match prepared.partial {
-            Some(partial) => {
-                let mut part =
-                    PartFile::resume(&self.path, partial, prepared.start).map_err(failed)?;
-                part.note_begun(url, &head.headers, reader.expected());
-                part
-            }
-            None => PartFile::create(&self.path, hub.random.number()).map_err(failed)?,
-        };
-        loop {
-            match reader.next().await {
-                Ok(Some(piece)) => part.write(&piece).await.map_err(failed)?,
-                Ok(None) => break,
-                Err(error) => {
-                    let broke_off = matches!(error, BodyError::Fault(..) | BodyError::Deadline);
-                    if resumes && broke_off {
-                        part.note_broken_off(url, &head.headers);
-                    }
-                    return Err(error.into());
-                }
-            }
-        }
-        // A caller that resumes gives the file its final name later, and makes it durable then.
-        let durability = if self.resume {
-            Durability::None
-        } else {
-            hub.config.transport.durability
-        };
-        part.finish(durability, &hub.syncer).await.map_err(failed)
+        }))
     }
 }

@@ -79,7 +79,12 @@ impl Inner {
             });
         }
         let mut reader = self.reader(leg, incoming.body, &judged.head, track.deadline);
+        self.start_keeping(leg, &judged, left, &mut reader);
         let wanted = !judged.class.transient && !is_redirect(&judged.head);
+        let wanted = wanted
+            && !leg
+                .plan
+                .is_some_and(|plan| plan.is_confirmed_by(&judged.head));
         let delivered = if wanted {
             let answer = UnreadAnswer {
                 url: &leg.target.url,
@@ -112,6 +117,23 @@ impl Inner {
                 BodyError::Fault(..) | BodyError::Decode(_) | BodyError::TooLarge(_),
             )) if !wanted => judged.finish(Bytes::new(), track),
             Err(error) => Exchanged::from_read_error(error, track, &leg.target.host),
+        }
+    }
+
+    /// Lets the cache take the body too, where it has a part in the hop.
+    fn start_keeping<D>(
+        &self,
+        leg: &Leg<'_, D>,
+        judged: &Judged,
+        left: Departure<'_>,
+        reader: &mut BodyReader,
+    ) {
+        let Some(plan) = leg.plan.filter(|_| !judged.class.transient) else {
+            return;
+        };
+        self.note_exchange(plan, left.sent, judged.answered);
+        if let Some(keeping) = self.keep(plan, leg, &judged.head, reader.coding()) {
+            reader.keep(keeping);
         }
     }
 

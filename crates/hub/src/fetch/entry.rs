@@ -129,7 +129,7 @@ pub(super) fn note_entry(
 }
 
 /// Returns the error of a request that was cancelled while it only waited.
-pub(super) fn cancelled(target: &Target) -> ErrorKind {
+pub(crate) fn cancelled(target: &Target) -> ErrorKind {
     ErrorKind::Cancelled {
         host: target.host.clone(),
     }

@@ -12,6 +12,8 @@ mod as_written;
 mod breaker;
 // Callers that give up: what waits ends, what is sent is finished.
 mod cancelled;
+// Stored answers: hits, validation, stale answers, flights.
+mod cache;
 // Layers, sources and suggestions.
 mod config;
 // More requests than a window permits, in processes that wake late, stand still and die.

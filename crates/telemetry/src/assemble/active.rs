@@ -12,8 +12,8 @@ use docstokg_hub::policy::site::{Refusal, RefusalReason};
 use docstokg_hub::{RateWait, RefusedBy};
 
 use crate::record::{
-    AdjustRecord, CallRecord, CooldownRecord, EndRecord, HttpRecord, RateAction, RateRecord,
-    Record, RequestContext,
+    AdjustRecord, CacheRecord, CallRecord, CooldownRecord, EndRecord, HttpRecord, RateAction,
+    RateRecord, Record, RequestContext,
 };
 
 /// An active request.
@@ -124,6 +124,18 @@ impl ActiveRequest {
                 new: change.new.share(),
                 reason: change.reason,
             })),
+            What::CacheHit { status, age } => {
+                emit(self.cache("hit", Some(status), Some(age), None));
+            }
+            What::CacheRevalidated { status } => {
+                emit(self.cache("revalidated", Some(status), None, None));
+            }
+            What::CacheStale {
+                status,
+                age,
+                reason,
+            } => emit(self.cache("stale", Some(status), Some(age), Some(reason.as_str()))),
+            What::CacheStored => emit(self.cache("stored", None, None, None)),
             What::Stop { reason } => self.stopped = Some(reason.as_str()),
             what => self.take_answer(&what, emit),
         }
@@ -183,6 +195,26 @@ impl ActiveRequest {
             bytes: 0,
             fault: None,
         });
+    }
+
+    /// Records what the cache did; an answer that it gave is that of the request.
+    fn cache(
+        &mut self,
+        action: &'static str,
+        status: Option<http::StatusCode>,
+        age: Option<Duration>,
+        reason: Option<&'static str>,
+    ) -> Record {
+        let status = status.map(|status| status.as_u16());
+        self.status = status.or(self.status);
+        Record::Cache(Box::new(CacheRecord {
+            context: self.context.clone(),
+            url: Arc::clone(&self.url),
+            action,
+            status,
+            age,
+            reason,
+        }))
     }
 
     /// Takes what came back: headers, a body or a fault.

@@ -22,7 +22,6 @@ pub(super) struct ReportData {
     pub(super) length_s: f64,
     pub(super) outcomes: Vec<(&'static str, &'static str, u64)>,
     pub(super) lookups: u64,
-    pub(super) cache_hits: u64,
     pub(super) hosts: Vec<HostTimeline>,
     pub(super) more_hosts: usize,
     pub(super) failures: Vec<Failure>,
@@ -83,7 +82,7 @@ pub(super) fn load(database: &Connection, summary: &Summary) -> Result<ReportDat
     let (first, last): (f64, f64) =
         database.query_row(span, params![run], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let length_s = (last - first).max(1e-3);
-    let (outcomes, lookups, cache_hits) = outcomes(database, run)?;
+    let (outcomes, lookups) = outcomes(database, run)?;
     let extract = Extract {
         database,
         run,
@@ -97,7 +96,6 @@ pub(super) fn load(database: &Connection, summary: &Summary) -> Result<ReportDat
         length_s,
         outcomes,
         lookups,
-        cache_hits,
         hosts,
         more_hosts,
         failures,
@@ -105,7 +103,7 @@ pub(super) fn load(database: &Connection, summary: &Summary) -> Result<ReportDat
     })
 }
 
-type Outcomes = (Vec<(&'static str, &'static str, u64)>, u64, u64);
+type Outcomes = (Vec<(&'static str, &'static str, u64)>, u64);
 
 fn outcomes(database: &Connection, run: Option<&str>) -> Result<Outcomes, SummaryError> {
     let sql = "SELECT coalesce(sum(sent AND status < 300 AND error IS NULL), 0),
@@ -113,11 +111,10 @@ fn outcomes(database: &Connection, run: Option<&str>) -> Result<Outcomes, Summar
                       coalesce(sum(sent AND status BETWEEN 400 AND 499 AND status <> 429), 0),
                       coalesce(sum(status IS 429), 0), coalesce(sum(status >= 500), 0),
                       coalesce(sum(sent AND error IS NOT NULL), 0),
-                      coalesce(sum(sent = 0), 0), coalesce(sum(sent), 0),
-                      coalesce(sum(from_cache), 0)
+                      coalesce(sum(sent = 0), 0), coalesce(sum(sent), 0)
                FROM http_events WHERE run_id = ?1 OR ?1 IS NULL";
     let counts = database.query_row(sql, params![run], |row| {
-        (0..9)
+        (0..8)
             .map(|column| row.get::<_, i64>(column))
             .collect::<Result<Vec<_>, _>>()
     })?;
@@ -143,7 +140,6 @@ fn outcomes(database: &Connection, run: Option<&str>) -> Result<Outcomes, Summar
             .map(|(column, (name, class))| (name, class, count(column)))
             .collect(),
         count(7),
-        count(8),
     ))
 }
 

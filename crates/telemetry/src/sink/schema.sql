@@ -176,9 +176,6 @@ CREATE VIEW IF NOT EXISTS tokens AS
 CREATE VIEW IF NOT EXISTS throttled AS
     SELECT run_id, host, status, sum(retry_after_s IS NOT NULL) AS with_retry_after, sum(retry_after_s IS NULL) AS without_retry_after
     FROM http_events WHERE status IN (429, 503) GROUP BY run_id, host, status;
-CREATE VIEW IF NOT EXISTS cache_hits AS
-    SELECT run_id, host, count(*) AS lookups, sum(from_cache) AS hits, sum(revalidated) AS revalidated
-    FROM http_events GROUP BY run_id, host;
 CREATE VIEW IF NOT EXISTS slowest_hosts AS
     SELECT run_id, host, count(*) AS attempts, round(avg(elapsed_ms), 3) AS mean_ms, max(elapsed_ms) AS max_ms, sum(bytes) AS bytes
     FROM http_events WHERE sent = 1 GROUP BY run_id, host;

@@ -18,7 +18,7 @@ use super::{Sink, WriteFailure};
 use crate::record::Stamped;
 use crate::run::Run;
 pub use database::{DatabaseError, open_to_read};
-use database::{FIRST_VERSION, SCHEMA, VERSION, migrate};
+use database::{FIRST_VERSION, SCHEMA, VERSION, add_cache_events, migrate};
 use rows::Rows;
 
 /// How long a write waits for another writer.
@@ -26,8 +26,9 @@ const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
 /// Maximum records kept for later while the database cannot be written.
 const MAX_PENDING: usize = 200_000;
 /// The tables that hold rows of runs.
-const TABLES: [&str; 7] = [
+const TABLES: [&str; 8] = [
     "http_events",
+    "cache_events",
     "rate_events",
     "breaker_transitions",
     "aimd_events",
@@ -119,6 +120,7 @@ impl SqliteSink {
         } else if found != VERSION {
             return Ok(found);
         }
+        add_cache_events(&database)?;
         self.database = Some(database);
         Ok(VERSION)
     }

@@ -71,6 +71,14 @@ fn emit(Stamped { at, record }: &Stamped) {
             reason = change.reason,
             "aimd_adjust"
         ),
+        Record::Cache(cache) => debug!(
+            target: "docstokg::cache",
+            %at, request = cache.context.request,
+            host = %cache.context.host,
+            action = cache.action,
+            url = &*cache.url,
+            "cache"
+        ),
         Record::End(end) if end.error.is_some() => warn!(
             target: "docstokg::http",
             %at, request = end.context.request,

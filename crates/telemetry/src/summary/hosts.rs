@@ -22,6 +22,7 @@ impl Reader<'_> {
     pub(super) fn hosts(&self) -> Result<Vec<HostSummary>, SummaryError> {
         let mut hosts = Hosts::new();
         self.read_attempts(&mut hosts)?;
+        self.read_cache_hits(&mut hosts)?;
         self.read_tokens(&mut hosts)?;
         self.read_distribution(&mut hosts, "rate_delay_ms", |host| &mut host.delay)?;
         self.read_distribution(&mut hosts, "rate_concurrency_wait_ms", |host| {
@@ -48,7 +49,7 @@ impl Reader<'_> {
                     sum(status IS 503 AND retry_after_s IS NOT NULL),
                     sum(status IS 503 AND retry_after_s IS NULL),
                     sum(retry_count > 0 AND sent = 1),
-                    sum(bytes), sum(bytes * wasted), sum(from_cache)
+                    sum(bytes), sum(bytes * wasted)
              FROM http_events WHERE run_id = ?1 OR ?1 IS NULL GROUP BY host, role",
             |row| {
                 let host = at(hosts, key(row)?);
@@ -65,7 +66,26 @@ impl Reader<'_> {
                 host.retries = integer(row, 8)?;
                 host.bytes = integer(row, 9)?;
                 host.wasted_bytes = integer(row, 10)?;
-                host.cache_hit_ratio = share(integer(row, 11)?, host.requests);
+                Ok(())
+            },
+        )
+    }
+
+    fn read_cache_hits(&self, hosts: &mut Hosts) -> Result<(), SummaryError> {
+        for host in hosts.values_mut() {
+            host.cache_hit_ratio = share(0, host.requests);
+        }
+        if !self.has_cache_events()? {
+            return Ok(());
+        }
+        self.each(
+            "SELECT host, role, count(*) FROM cache_events
+             WHERE (run_id = ?1 OR ?1 IS NULL) AND action IN ('hit', 'stale')
+             GROUP BY host, role",
+            |row| {
+                let host = at(hosts, key(row)?);
+                let hits = integer(row, 2)?;
+                host.cache_hit_ratio = share(hits, host.requests + hits);
                 Ok(())
             },
         )

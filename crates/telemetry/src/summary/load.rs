@@ -215,6 +215,14 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Returns whether the database has the table of what the cache did; those of an older program
+    /// that cannot be written lack it.
+    pub(super) fn has_cache_events(&self) -> Result<bool, SummaryError> {
+        let sql = "SELECT count(*) FROM sqlite_master WHERE name = 'cache_events'";
+        let found: i64 = self.database.query_row(sql, [], |row| row.get(0))?;
+        Ok(found > 0)
+    }
+
     fn run_info(&self) -> Result<RunInfo, SummaryError> {
         let Some(id) = self.run else {
             let (first, last): (f64, f64) = self.database.query_row(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::compare::Compared;
-use super::{BreakerSummary, Check, HostSummary, Summary};
+use super::{BreakerSummary, Check, HostSummary, Summary, Totals};
 
 /// Maximum rows of a table; the rest is only counted.
 const MAX_ROWS: usize = 20;
@@ -65,6 +65,7 @@ fn overview(summary: &Summary) -> String {
         seconds(totals.rate_delay_s),
         seconds(totals.time_saved_s)
     );
+    out.push_str(&reuse(totals));
     if let (Some(ratio), Some(bottleneck)) = (summary.makespan.ratio, &summary.makespan.bottleneck)
     {
         let _ = writeln!(
@@ -82,6 +83,20 @@ fn overview(summary: &Summary) -> String {
         );
     }
     out
+}
+
+/// Writes what the cache saved.
+fn reuse(totals: &Totals) -> String {
+    let reused = totals.cache_hits + totals.cache_revalidated;
+    if reused == 0 {
+        return String::new();
+    }
+    format!(
+        "reused {reused} {} from the cache ({} confirmed by the origin); the oldest was {} old\n",
+        if reused == 1 { "answer" } else { "answers" },
+        totals.cache_revalidated,
+        seconds(totals.cache_oldest_s.unwrap_or(0.0))
+    )
 }
 
 fn hosts(summary: &Summary) -> String {

@@ -12,8 +12,7 @@ impl Reader<'_> {
         self.each(
             "SELECT count(*), coalesce(sum(retry_count > 0), 0),
                     coalesce(sum(status IS 429), 0), coalesce(sum(status IS 503), 0),
-                    coalesce(sum(bytes), 0), coalesce(sum(bytes * wasted), 0),
-                    coalesce(sum(from_cache), 0)
+                    coalesce(sum(bytes), 0), coalesce(sum(bytes * wasted), 0)
              FROM http_events WHERE (run_id = ?1 OR ?1 IS NULL) AND sent = 1",
             |row| {
                 totals.attempts = integer(row, 0)?;
@@ -22,10 +21,10 @@ impl Reader<'_> {
                 totals.status_503 = integer(row, 3)?;
                 totals.bytes = integer(row, 4)?;
                 totals.wasted_bytes = integer(row, 5)?;
-                totals.cache_hit_ratio = share(integer(row, 6)?, totals.attempts);
                 Ok(())
             },
         )?;
+        self.read_cache(&mut totals)?;
         totals.http_429_ratio = share(totals.status_429, totals.attempts).unwrap_or(0.0);
         totals.http_503_ratio = share(totals.status_503, totals.attempts).unwrap_or(0.0);
         let ends = format!(
@@ -48,6 +47,26 @@ impl Reader<'_> {
             },
         )?;
         Ok(totals)
+    }
+
+    fn read_cache(&self, totals: &mut Totals) -> Result<(), SummaryError> {
+        if !self.has_cache_events()? {
+            return Ok(());
+        }
+        self.each(
+            "SELECT coalesce(sum(action IN ('hit', 'stale')), 0),
+                    coalesce(sum(action = 'revalidated'), 0), max(age_s)
+             FROM cache_events WHERE run_id = ?1 OR ?1 IS NULL",
+            |row| {
+                totals.cache_hits = integer(row, 0)?;
+                totals.cache_revalidated = integer(row, 1)?;
+                totals.cache_oldest_s = row.get(2)?;
+                Ok(())
+            },
+        )?;
+        let look_ups = totals.attempts + totals.cache_hits;
+        totals.cache_hit_ratio = share(totals.cache_hits, look_ups);
+        Ok(())
     }
 
     pub(super) fn failures(&self) -> Result<Vec<FailureSummary>, SummaryError> {

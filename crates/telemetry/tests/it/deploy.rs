@@ -38,11 +38,19 @@ fn exported() -> String {
     let world = World::sharing(
         [
             origin,
-            Origin::new("b.example").route("/bad", [Reply::status(500)]),
+            Origin::new("b.example")
+                .route("/bad", [Reply::status(500)])
+                .route(
+                    "/kept",
+                    [Reply::ok("kept").header("cache-control", "max-age=60")],
+                ),
         ],
         flags,
     );
     world.fetch(Request::head("http://a.example/".parse().expect("a URL")));
+    for _ in 0..2 {
+        world.fetch(get("http://b.example/kept"));
+    }
     for _ in 0..8 {
         world.fetch(get("http://a.example/ok").rate_wait(docstokg_hub::RateWait::None));
     }

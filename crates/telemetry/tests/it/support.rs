@@ -69,6 +69,7 @@ impl World {
         let directory = TempDir::new().expect("a directory");
         let web = Web::new(origins, simulation.boot());
         let (config, settings) = load(&Sources {
+            caches: true,
             flags,
             ..Sources::default()
         })

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::millis;
 use crate::record::{
-    CallRecord, EndRecord, HttpRecord, RateRecord, Record, RequestContext, TransitionRecord,
+    CacheRecord, CallRecord, EndRecord, HttpRecord, RateRecord, Record, RequestContext,
+    TransitionRecord,
 };
 
 /// Returns the events of a record, each with its name and fields.
@@ -39,6 +40,7 @@ pub(super) fn events(record: &Record, config: &Config) -> Vec<(&'static str, Val
             let fields = json!({ "old": change.old, "new": change.new, "reason": change.reason });
             vec![("aimd_adjust", with_context(&change.context, fields))]
         }
+        Record::Cache(cache) => vec![("cache", cache_use(cache))],
         Record::End(end) => vec![("request_end", request_end(end))],
         Record::Budget(budget) => vec![(
             "budget",
@@ -103,6 +105,17 @@ fn request_end(end: &EndRecord) -> Value {
         "elapsed_ms": millis(end.elapsed),
     });
     with_context(&end.context, fields)
+}
+
+fn cache_use(cache: &CacheRecord) -> Value {
+    let fields = json!({
+        "url": &*cache.url,
+        "action": cache.action,
+        "status": cache.status,
+        "age_s": cache.age.map(|age| age.as_secs_f64()),
+        "reason": cache.reason,
+    });
+    with_context(&cache.context, fields)
 }
 
 fn error_class(http: &HttpRecord) -> String {

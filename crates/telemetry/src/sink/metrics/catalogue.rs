@@ -42,6 +42,8 @@ metrics! {
         "Opens of breakers, by reason.";
     Denied = "breaker_denied_total", "counter",
         "Requests that an open breaker denied.";
+    Cache = "cache_total", "counter",
+        "What the cache did: hit, revalidated, stale or stored.";
     Adapted = "aimd_multiplier", "gauge",
         "Adaptive multiplier of a host and role.";
     Duration = "http_client_request_duration_seconds", "histogram",

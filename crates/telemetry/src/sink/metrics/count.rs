@@ -27,6 +27,15 @@ impl Metrics {
                 let labels = labels(&[("host", &host), ("role", change.context.role.as_str())]);
                 self.set(Metric::Adapted, labels, change.new);
             }
+            Record::Cache(cache) => {
+                let host = self.label(&cache.context.host);
+                let labels = labels(&[
+                    ("host", &host),
+                    ("role", cache.context.role.as_str()),
+                    ("action", cache.action),
+                ]);
+                self.add(Metric::Cache, labels, 1.0);
+            }
             Record::End(end) => self.count_end(end),
             Record::Call(_) | Record::Cooldown(_) | Record::Budget(_) => {}
         }

@@ -14,6 +14,23 @@ const READ_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The tables, indexes and views.
 pub(super) const SCHEMA: &str = include_str!("../schema.sql");
 
+/// The table of what the cache did, which databases of the same version may lack.
+const CACHE_EVENTS: &str = include_str!("../cache_events.sql");
+
+/// Makes the table of what the cache did, and its view, where they are missing; the view of an
+/// older program read a column that is never set.
+pub(super) fn add_cache_events(database: &Connection) -> rusqlite::Result<()> {
+    let old: i64 = database.query_row(
+        "SELECT count(*) FROM sqlite_master WHERE name = 'cache_hits' AND sql LIKE '%from_cache%'",
+        [],
+        |row| row.get(0),
+    )?;
+    if old > 0 {
+        database.execute_batch("DROP VIEW IF EXISTS cache_hits")?;
+    }
+    database.execute_batch(CACHE_EVENTS)
+}
+
 /// Why the database of runs cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
@@ -93,6 +110,8 @@ pub fn open_to_read(path: &Path) -> Result<Connection, DatabaseError> {
     if found != VERSION {
         return Err(DatabaseError::Version { path: shown, found });
     }
+    // A reader that may not write finds no such table and reports nothing of the cache.
+    let _ = add_cache_events(&database);
     Ok(database)
 }
 

@@ -5,7 +5,7 @@ use rusqlite::{Params, Transaction, params};
 
 use super::integer;
 use crate::record::{
-    AdjustRecord, BudgetRecord, EndRecord, HttpRecord, RateRecord, Record, Stamped,
+    AdjustRecord, BudgetRecord, CacheRecord, EndRecord, HttpRecord, RateRecord, Record, Stamped,
     TransitionRecord,
 };
 use crate::run::hex;
@@ -27,6 +27,7 @@ impl Rows<'_> {
             Record::Rate(rate) => self.rate(ts, rate),
             Record::Transition(change) => self.transition(ts, change),
             Record::Adjusted(change) => self.adjustment(ts, change),
+            Record::Cache(cache) => self.cache(ts, cache),
             Record::End(end) => self.end(ts, end),
             Record::Budget(budget) => self.budget(budget),
             Record::Cooldown(_) | Record::Call(_) => Ok(()),
@@ -38,6 +39,23 @@ impl Rows<'_> {
             .prepare_cached(sql)?
             .execute(values)
             .map(|_| ())
+    }
+
+    fn cache(&self, ts: f64, cache: &CacheRecord) -> rusqlite::Result<()> {
+        self.execute(
+            "INSERT INTO cache_events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            params![
+                self.run,
+                ts,
+                integer(cache.context.request),
+                cache.context.host.as_str(),
+                cache.context.role.as_str(),
+                cache.action,
+                cache.status,
+                cache.age.map(|age| age.as_secs_f64()),
+                cache.reason
+            ],
+        )
     }
 
     fn rate(&self, ts: f64, rate: &RateRecord) -> rusqlite::Result<()> {

@@ -1,0 +1,193 @@
+//! `docstokg cache`: what is stored, how much of it, and whether it is intact.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use docstokg_hub::Host;
+use docstokg_hub::clock::{Clock, SystemClock};
+use docstokg_hub::policy::freshness::Stored;
+use docstokg_hub::policy::time::Timestamp;
+use docstokg_hub::store;
+use docstokg_hub::stores::StoreError;
+use docstokg_hub::stores::cache::{CacheStore, Listed, Position, Removed, Stats, Verified};
+use docstokg_telemetry::summary::table;
+use serde_json::{Value, json};
+
+use crate::arguments::{CacheArguments, CacheCommand, Global};
+use crate::exit::{self, Failure};
+use crate::{output, state};
+
+/// How many entries are read at once.
+const PAGE: usize = 500;
+
+/// Runs the command.
+pub(crate) fn run(global: &Global, arguments: &CacheArguments) -> Result<ExitCode, Failure> {
+    let config = global.load()?.config.cache;
+    let directory = store::cache_directory(&config, Some(&state::directory(global)));
+    let directory =
+        directory.ok_or_else(|| Failure::Usage("no directory is set for the cache".to_owned()))?;
+    let limits = store::cache_limits(&config);
+    let failed = |error: StoreError| Failure::Failed(error.into());
+    let cache =
+        CacheStore::disk(&directory, limits, Arc::new(SystemClock), None).map_err(failed)?;
+    state::block_on(async {
+        match &arguments.command {
+            CacheCommand::Show { host } => show(global, &cache, host.as_deref()).await,
+            CacheCommand::Stats => {
+                let stats = cache.stats().await.map_err(failed)?;
+                tell_stats(global, &stats, &directory.display().to_string());
+                Ok(ExitCode::SUCCESS)
+            }
+            CacheCommand::Purge { host } => {
+                let host = known(host.as_deref())?;
+                let name = host.as_ref().map(Host::as_str);
+                let removed = cache.purge(name).await.map_err(failed)?;
+                tell_removed(global, removed, name);
+                Ok(ExitCode::SUCCESS)
+            }
+            CacheCommand::Verify => {
+                let verified = cache.verify().await.map_err(failed)?;
+                Ok(tell_verified(global, &verified))
+            }
+        }
+    })
+}
+
+fn known(host: Option<&str>) -> Result<Option<Host>, Failure> {
+    host.map(Host::parse)
+        .transpose()
+        .map_err(|error| Failure::Usage(error.to_string()))
+}
+
+async fn show(
+    global: &Global,
+    cache: &CacheStore,
+    host: Option<&str>,
+) -> Result<ExitCode, Failure> {
+    let host = known(host)?;
+    let name = host.as_ref().map(Host::as_str);
+    let now = SystemClock.wall();
+    let mut after = Position::default();
+    let (mut shown, mut rows): (Vec<Value>, Vec<Vec<String>>) = (Vec::new(), Vec::new());
+    loop {
+        let page = cache.list(name, after, PAGE).await;
+        let page = page.map_err(|error| Failure::Failed(error.into()))?;
+        let Some(last) = page.last() else { break };
+        after = last.position;
+        for entry in &page {
+            let stored = serde_json::from_slice::<Stored>(&entry.metadata).ok();
+            shown.push(entry_json(entry, stored.as_ref(), now));
+            rows.push(entry_row(entry, stored.as_ref(), now));
+        }
+    }
+    if global.json {
+        output::json(&json!({ "entries": shown }));
+    } else if rows.is_empty() {
+        output::line("nothing is stored");
+    } else {
+        let header = ["stored", "age", "status", "bytes", "url"];
+        output::line(table(&header, &rows).trim_end());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn entry_json(entry: &Listed, stored: Option<&Stored>, now: Timestamp) -> Value {
+    json!({
+        "url": entry.url,
+        "host": entry.host,
+        "status": stored.map(|stored| stored.status().as_u16()),
+        "bytes": entry.body_length,
+        "stored": entry.stored_at.to_string(),
+        "used": entry.used_at.to_string(),
+        "age_s": stored.map(|stored| stored.age(now).as_secs()),
+    })
+}
+
+fn entry_row(entry: &Listed, stored: Option<&Stored>, now: Timestamp) -> Vec<String> {
+    let unknown = || "?".to_owned();
+    vec![
+        entry.stored_at.to_string(),
+        stored.map_or_else(unknown, |stored| format!("{} s", stored.age(now).as_secs())),
+        stored.map_or_else(unknown, |stored| stored.status().as_u16().to_string()),
+        entry.body_length.to_string(),
+        entry.url.clone(),
+    ]
+}
+
+fn tell_stats(global: &Global, stats: &Stats, directory: &str) {
+    if global.json {
+        output::json(&json!({
+            "directory": directory,
+            "entries": stats.entries,
+            "bytes": stats.bytes,
+            "max_bytes": stats.max_bytes,
+        }));
+        return;
+    }
+    output::line(&format!(
+        "{} answers, {} of {} in {directory}",
+        stats.entries,
+        mebibytes(stats.bytes),
+        mebibytes(stats.max_bytes)
+    ));
+}
+
+fn tell_removed(global: &Global, removed: Removed, host: Option<&str>) {
+    if global.json {
+        output::json(&json!({
+            "host": host,
+            "removed": removed.entries,
+            "bytes": removed.bytes,
+        }));
+        return;
+    }
+    output::line(&format!(
+        "removed {} answers ({})",
+        removed.entries,
+        mebibytes(removed.bytes)
+    ));
+}
+
+fn tell_verified(global: &Global, verified: &Verified) -> ExitCode {
+    let is_intact = verified.damaged == 0 && !verified.index_replaced;
+    if global.json {
+        let list = verified.list.iter();
+        let list: Vec<Value> = list
+            .map(|damaged| json!({ "url": damaged.url, "why": damaged.why }))
+            .collect();
+        output::json(&json!({
+            "ok": is_intact,
+            "entries": verified.entries,
+            "bytes": verified.bytes,
+            "damaged": verified.damaged,
+            "orphans": verified.orphans,
+            "index_replaced": verified.index_replaced,
+            "list": list,
+        }));
+    } else {
+        output::line(&format!(
+            "checked {} answers ({}): {} damaged and removed, {} files without an entry removed",
+            verified.entries,
+            mebibytes(verified.bytes),
+            verified.damaged,
+            verified.orphans
+        ));
+        if verified.index_replaced {
+            output::line("the index was damaged: the cache starts anew");
+        }
+        for damaged in &verified.list {
+            output::line(&format!("{}: {}", damaged.url, damaged.why));
+        }
+    }
+    if is_intact {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(exit::FAILED)
+    }
+}
+
+fn mebibytes(bytes: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
+    let size = bytes as f64 / f64::from(1 << 20);
+    format!("{size:.1} MiB")
+}

@@ -1,0 +1,29 @@
+//! The pace of a body: how slow it may come.
+
+use std::time::Duration;
+
+use crate::clock::BootInstant;
+
+/// The slowest that a body may come.
+#[derive(Clone, Copy)]
+pub(super) struct Pace {
+    pub(super) idle: Duration,
+    pub(super) least: u64,
+    pub(super) window: Duration,
+    pub(super) since: BootInstant,
+    pub(super) bytes: u64,
+}
+
+impl Pace {
+    /// Counts a chunk, and says whether the last whole window was too slow.
+    pub(super) fn is_too_slow(&mut self, bytes: u64, now: BootInstant) -> bool {
+        self.bytes += bytes;
+        let elapsed = now.since(self.since);
+        if self.least == 0 || elapsed < self.window {
+            return false;
+        }
+        let slow = u128::from(self.bytes) * 1_000 < u128::from(self.least) * elapsed.as_millis();
+        (self.since, self.bytes) = (now, 0);
+        slow
+    }
+}

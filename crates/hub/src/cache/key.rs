@@ -1,0 +1,72 @@
+//! Names of stored responses and of flights: hashes, so that no secret reaches the disk.
+
+use docstokg_policy::freshness::Digest;
+use docstokg_policy::role::Role;
+use docstokg_stores::cache::CacheKey;
+use http::header::{AUTHORIZATION, COOKIE};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use sha2::{Digest as _, Sha256};
+use url::Url;
+
+use crate::files::hex;
+use crate::redirect::is_credential;
+
+/// Hashes what `Vary` names.
+pub(super) fn hash(bytes: &[u8]) -> Digest {
+    Digest(Sha256::digest(bytes).into())
+}
+
+/// Returns the key of a URL, as it is sent: responses to GET, which answer GET and HEAD.
+pub(super) fn of_url(url: &Url) -> CacheKey {
+    let mut hash = Sha256::new();
+    hash.update(b"GET ");
+    hash.update(url.as_str().as_bytes());
+    CacheKey::new(hash.finalize().into())
+}
+
+/// Returns the key of the flight of requests that are alike: of the same URL and header fields.
+pub(super) fn of_flight(key: &CacheKey, headers: &HeaderMap) -> CacheKey {
+    let mut hash = Sha256::new();
+    hash.update(b"flight");
+    hash.update(key.as_bytes());
+    hash_fields(&mut hash, headers, |_| true);
+    CacheKey::new(hash.finalize().into())
+}
+
+/// Sets who asks, in which role, in place of the credentials of a request: the variant of a
+/// response covers `Authorization`, so that an answer to one of several credentials, cookies and
+/// roles is not given to another, even where the origin forgets to say that it differs.
+pub(super) fn set_identity(headers: &mut HeaderMap, role: Role, secrets: &[HeaderName]) {
+    let is_secret =
+        |name: &HeaderName| *name == COOKIE || is_credential(name) || secrets.contains(name);
+    let mut hash = Sha256::new();
+    let identity = if hash_fields(&mut hash, headers, is_secret) == 0 {
+        HeaderValue::from_static(role.as_str())
+    } else {
+        let digest = hex(&hash.finalize());
+        HeaderValue::from_str(&format!("{role} {digest}"))
+            .unwrap_or(HeaderValue::from_static(role.as_str()))
+    };
+    headers.insert(AUTHORIZATION, identity);
+}
+
+/// Adds the fields that are wanted to a hash, in the order of their names, and returns how many
+/// they are.
+fn hash_fields(
+    hash: &mut Sha256,
+    headers: &HeaderMap,
+    is_wanted: impl Fn(&HeaderName) -> bool,
+) -> usize {
+    let wanted = headers.iter().filter(|(name, _)| is_wanted(name));
+    let mut fields: Vec<(&str, &[u8])> = wanted
+        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+        .collect();
+    fields.sort_unstable();
+    for (name, value) in &fields {
+        for part in [name.as_bytes(), value] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+    }
+    fields.len()
+}

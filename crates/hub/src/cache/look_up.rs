@@ -1,0 +1,346 @@
+//! Looking up a hop: an answer from the cache, or a plan for asking the origin.
+
+use docstokg_policy::freshness::{Request, Reuse, StaleUse, Stored, Validators, reuse, select};
+use http::Method;
+use http::header::RANGE;
+
+use super::flights::{FlightEnd, Joined, LedFlight, ended};
+use super::lease::Claimed;
+use super::plan::{Plan, Question};
+use super::{HttpCache, Sharing, StoredAnswer, Unserved, decode, key};
+use crate::clock::{Timestamp, before};
+use crate::config::CacheAccess;
+use crate::error::ErrorKind;
+use crate::exchange::{Answered, Delivery, Leg};
+use crate::fetch::cancelled;
+use crate::hub::Inner;
+use crate::journey::{CacheUse, StaleReason, Track};
+
+/// How often a stored body may turn out to be damaged before the cache is left out.
+const MAX_DAMAGED: u32 = 3;
+
+/// What the cache has for a hop.
+pub(crate) enum Found<T> {
+    /// An answer: nothing is spent.
+    Answer(Answered<T>),
+    /// None: the origin has to be asked, as planned; without a plan the cache has no part in it.
+    Ask(Option<Box<Plan>>),
+}
+
+/// How a stored response serves a request.
+enum Judged {
+    Serve(StoredAnswer, CacheUse),
+    Ask(Box<Plan>, Waiting),
+    Bypass,
+    NotCached,
+}
+
+/// Whether a request may wait for another one for the same thing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    Allowed,
+    No,
+}
+
+impl Waiting {
+    fn of<D: Delivery>(leg: &Leg<'_, D>, access: CacheAccess) -> Self {
+        // A streamed body is stored at the pace of its reader, for which no other request waits.
+        if access == CacheAccess::Refresh || D::STREAMS || leg.request.is_solo {
+            Self::No
+        } else {
+            Self::Allowed
+        }
+    }
+}
+
+impl Inner {
+    /// Returns how a request uses the cache.
+    pub(crate) fn cache_access(&self, request: &crate::request::Request) -> CacheAccess {
+        request.cache.unwrap_or(self.config.cache.access)
+    }
+
+    /// Looks up a hop; waits for a request that is fetching the same.
+    pub(crate) async fn look_up<D: Delivery>(
+        &self,
+        leg: &Leg<'_, D>,
+        track: &mut Track,
+    ) -> Result<Found<D::Output>, ErrorKind> {
+        let access = self.cache_access(leg.request);
+        let is_asked = |method: &Method| [Method::GET, Method::HEAD].contains(method);
+        let usable = self.cache.as_ref().filter(|_| {
+            access != CacheAccess::Bypass
+                && is_asked(&leg.hop.method)
+                && leg.delivery.may_be_cached()
+                && !leg.hop.headers.contains_key(RANGE)
+        });
+        let plan = match usable {
+            Some(cache) => match self.consult(cache, leg, access, track).await? {
+                Found::Ask(plan) => plan,
+                answer @ Found::Answer(_) => return Ok(answer),
+            },
+            None => None,
+        };
+        if access == CacheAccess::Offline {
+            return Err(not_cached(leg));
+        }
+        Ok(Found::Ask(plan))
+    }
+
+    async fn consult<D: Delivery>(
+        &self,
+        cache: &HttpCache,
+        leg: &Leg<'_, D>,
+        access: CacheAccess,
+        track: &mut Track,
+    ) -> Result<Found<D::Output>, ErrorKind> {
+        let mut led: Option<LedFlight> = None;
+        let mut damaged = 0;
+        loop {
+            let question = self.question(leg);
+            let flight = key::of_flight(&question.key, &question.headers);
+            let keys = [&question.key.clone(), &flight];
+            let state = cache.state(keys);
+            let found = cache.find(&question).await;
+            match self.judge(cache, question, found, access, leg, track) {
+                Judged::Bypass => return Ok(Found::Ask(None)),
+                Judged::NotCached => return Err(not_cached(leg)),
+                Judged::Serve(answer, used) => match self.serve(leg, &answer).await {
+                    Ok(answered) => {
+                        if let Some(led) = led {
+                            led.end(FlightEnd::Stored);
+                        }
+                        track.note_cache(leg.target, used, answered.head.status);
+                        return Ok(Found::Answer(answered));
+                    }
+                    // The store has dropped it.
+                    Err(Unserved::Damaged) if damaged < MAX_DAMAGED => damaged += 1,
+                    Err(Unserved::Damaged) => return Ok(Found::Ask(None)),
+                    Err(Unserved::Failed(kind)) => return Err(kind),
+                },
+                Judged::Ask(plan, Waiting::No) => return Ok(Found::Ask(Some(plan))),
+                Judged::Ask(plan, Waiting::Allowed) => {
+                    match self.fly(cache, (keys, state), &mut led, leg, track).await? {
+                        Flown::LookAgain => {}
+                        Flown::Alone => return Ok(Found::Ask(Some(plan))),
+                        Flown::Lead => {
+                            *plan.flight.lock() = led;
+                            return Ok(Found::Ask(Some(plan)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Joins the flight of a request that the cache does not answer.
+    async fn fly<D: Delivery>(
+        &self,
+        cache: &HttpCache,
+        (keys, state): Seen<'_>,
+        led: &mut Option<LedFlight>,
+        leg: &Leg<'_, D>,
+        track: &Track,
+    ) -> Result<Flown, ErrorKind> {
+        if led.is_none() {
+            match cache.flights.join(*keys[1], self.runtime.boot()) {
+                Joined::Alone => return Ok(Flown::Alone),
+                Joined::Follow(ending) => {
+                    let end = self.patiently(ended(ending), leg, track).await?;
+                    return Ok(match end {
+                        FlightEnd::Stored | FlightEnd::Abandoned => Flown::LookAgain,
+                        FlightEnd::Uncacheable | FlightEnd::Failed => Flown::Alone,
+                    });
+                }
+                Joined::Lead(flight) => *led = Some(flight),
+            }
+            // Another flight may have ended between the look-up and the beginning of this one.
+            if cache.state(keys) != state {
+                return Ok(Flown::LookAgain);
+            }
+        }
+        if cache.sharing == Sharing::Process {
+            return Ok(Flown::Lead);
+        }
+        match cache.claim(*keys[1], &self.runtime).await {
+            Claimed::Lead(lease) => {
+                // The entry alone: the claim itself has changed the flight.
+                let is_new = cache.state(keys)[0] != state[0];
+                if let Some(led) = led {
+                    led.lease = Some(lease);
+                }
+                Ok(if is_new {
+                    Flown::LookAgain
+                } else {
+                    Flown::Lead
+                })
+            }
+            Claimed::Alone => {
+                if let Some(led) = led.take() {
+                    led.end(FlightEnd::Uncacheable);
+                }
+                Ok(Flown::Alone)
+            }
+            Claimed::Wait(until) => {
+                let changed = cache.changed(keys, state, until, &*self.runtime);
+                self.patiently(changed, leg, track).await?;
+                Ok(Flown::LookAgain)
+            }
+        }
+    }
+
+    /// Waits for another request, but not beyond the deadline of this one.
+    async fn patiently<D, T>(
+        &self,
+        work: impl Future<Output = T>,
+        leg: &Leg<'_, D>,
+        track: &Track,
+    ) -> Result<T, ErrorKind> {
+        let work = before(&*self.runtime, track.deadline, work);
+        let waited = leg.request.unless_cancelled(work).await;
+        let waited = waited.ok_or_else(|| cancelled(leg.target))?;
+        waited.ok_or_else(|| {
+            let during = "while another request fetched the same URL";
+            track.deadline_error(&leg.target.host, during)
+        })
+    }
+
+    /// Puts a hop as the cache sees it.
+    fn question<D>(&self, leg: &Leg<'_, D>) -> Question {
+        let target = leg.target;
+        let mut headers = self.outgoing(leg.hop, target, leg.request).headers;
+        key::set_identity(&mut headers, target.role, &leg.request.secret_headers);
+        Question {
+            key: key::of_url(&target.url),
+            rules: self
+                .config
+                .cache
+                .rules(&target.host, target.role, &target.url),
+            method: leg.hop.method.clone(),
+            headers,
+        }
+    }
+
+    /// Decides what a stored response is good for.
+    fn judge<D: Delivery>(
+        &self,
+        cache: &HttpCache,
+        question: Question,
+        found: Option<StoredAnswer>,
+        access: CacheAccess,
+        leg: &Leg<'_, D>,
+        track: &mut Track,
+    ) -> Judged {
+        let is_error = |answer: &StoredAnswer| answer.stored.status().as_u16() >= 400;
+        let skips_errors = access == CacheAccess::SkipErrors;
+        let found = found.filter(|answer| !(skips_errors && is_error(answer)));
+        let waiting = Waiting::of(leg, access);
+        let now = self.runtime.wall();
+        let stored = found.as_ref().map(|answer| &*answer.stored);
+        let judged = reuse(question.request(), stored, &question.rules, now);
+        let plan = |stored, validators, may_serve| {
+            let since = cache.store.stamp(&question.key);
+            Box::new(Plan {
+                question,
+                since,
+                stored,
+                validators,
+                may_serve,
+                flight: parking_lot::Mutex::default(),
+                progress: std::sync::Arc::default(),
+            })
+        };
+        match (judged, found) {
+            (Reuse::Bypass(_), _) => Judged::Bypass,
+            (Reuse::OnlyIfCachedFailure, _) => Judged::NotCached,
+            (Reuse::Fresh { .. }, Some(answer)) if access == CacheAccess::Refresh => {
+                let validators = answer.stored.validators();
+                let plan = plan(Some(answer), validators, StaleUse::default());
+                Judged::Ask(plan, Waiting::No)
+            }
+            (Reuse::Fresh { age }, Some(answer)) => Judged::Serve(answer, CacheUse::Hit { age }),
+            (
+                Reuse::Stale {
+                    age,
+                    validators,
+                    may_serve,
+                },
+                Some(answer),
+            ) => match stale_reason(may_serve, access, leg.request, now) {
+                Some(reason) => {
+                    track.wants_validation |= reason == StaleReason::Revalidating;
+                    Judged::Serve(answer, CacheUse::Stale { age, reason })
+                }
+                None => Judged::Ask(plan(Some(answer), validators, may_serve), waiting),
+            },
+            (Reuse::Revalidate { validators, .. }, answer) => {
+                Judged::Ask(plan(answer, validators, StaleUse::default()), Waiting::No)
+            }
+            _ => {
+                let validators = Validators::default();
+                Judged::Ask(plan(None, validators, StaleUse::default()), waiting)
+            }
+        }
+    }
+}
+
+/// Returns why a stale response is served without asking the origin, if it is.
+fn stale_reason(
+    may_serve: StaleUse,
+    access: CacheAccess,
+    request: &crate::request::Request,
+    now: Timestamp,
+) -> Option<StaleReason> {
+    if access == CacheAccess::Offline {
+        return may_serve.when_disconnected.then_some(StaleReason::Offline);
+    }
+    if !may_serve.at_once(now) || request.validates || access == CacheAccess::Refresh {
+        return None;
+    }
+    let is_accepted = may_serve.requested_until.is_some_and(|until| now < until);
+    Some(if is_accepted {
+        StaleReason::Accepted
+    } else {
+        StaleReason::Revalidating
+    })
+}
+
+/// A key and its flight, and how they stood before the look-up.
+type Seen<'a> = ([&'a docstokg_stores::cache::CacheKey; 2], [u64; 2]);
+
+/// What a flight comes to for a request.
+enum Flown {
+    /// It asks the origin for all.
+    Lead,
+    /// It asks the origin for itself.
+    Alone,
+    /// The cache may have an answer by now.
+    LookAgain,
+}
+
+impl HttpCache {
+    /// Finds the stored response that is for a request.
+    async fn find(&self, question: &Question) -> Option<StoredAnswer> {
+        let variants = self.store.look_up(&question.key).await;
+        let mut answers = Vec::with_capacity(variants.len());
+        for entry in variants.iter() {
+            if let Some(stored) = entry.decoded(decode) {
+                answers.push(StoredAnswer {
+                    entry: std::sync::Arc::clone(entry),
+                    stored,
+                });
+            }
+        }
+        let chosen = chosen(question.request(), answers.iter().map(|own| &*own.stored))?;
+        Some(answers.swap_remove(chosen))
+    }
+}
+
+fn chosen<'a>(request: Request<'_>, stored: impl IntoIterator<Item = &'a Stored>) -> Option<usize> {
+    select(request, stored, &key::hash)
+}
+
+fn not_cached<D>(leg: &Leg<'_, D>) -> ErrorKind {
+    ErrorKind::NotCached {
+        host: leg.target.host.clone(),
+    }
+}

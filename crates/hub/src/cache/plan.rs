@@ -1,0 +1,98 @@
+//! What the cache has to do with an answer of the origin.
+
+use std::sync::Arc;
+
+use docstokg_policy::freshness::{NotStored, Request, Rules, StaleUse, Times, Validators};
+use docstokg_stores::cache::{CacheKey, Stamp};
+use http::{HeaderMap, Method, StatusCode};
+use parking_lot::Mutex;
+
+use super::StoredAnswer;
+use super::flights::LedFlight;
+use crate::response::Head;
+
+/// A hop as the cache sees it.
+pub(crate) struct Question {
+    pub(super) key: CacheKey,
+    pub(super) rules: Rules,
+    pub(super) method: Method,
+    /// The fields that are sent, with who asks in place of credentials.
+    pub(super) headers: HeaderMap,
+}
+
+impl Question {
+    pub(super) fn request(&self) -> Request<'_> {
+        Request {
+            method: &self.method,
+            headers: &self.headers,
+        }
+    }
+}
+
+/// The part of the cache in a hop for which the origin is asked.
+pub(crate) struct Plan {
+    pub(super) question: Question,
+    /// How the invalidations of the key stood before the request was sent.
+    pub(super) since: Stamp,
+    /// The stored response that is to be validated, or served if the origin fails.
+    pub(super) stored: Option<StoredAnswer>,
+    pub(super) validators: Validators,
+    pub(super) may_serve: StaleUse,
+    pub(super) flight: Mutex<Option<LedFlight>>,
+    pub(super) progress: Arc<Mutex<Progress>>,
+}
+
+/// How far the exchange with the origin is.
+#[derive(Default)]
+pub(super) struct Progress {
+    /// When the last request was sent and answered.
+    pub(super) times: Option<Times>,
+    /// What became of the answer.
+    pub(super) kept: Kept,
+    /// A 304 was about another response: validators are of no use.
+    pub(super) is_unconditional: bool,
+}
+
+/// What became of an answer of the origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// It has not ended, or broke off.
+    #[default]
+    Nothing,
+    /// It is stored and answers the next request.
+    Fresh,
+    /// It is stored, and has to be validated before it answers another request.
+    Stale,
+    /// It may not be stored.
+    Not(NotStored),
+    /// It is too large, was invalidated meanwhile, or the store cannot be written.
+    Failed,
+}
+
+impl Plan {
+    /// Makes the request conditional where there is something to validate.
+    pub(crate) fn add_conditions(&self, headers: &mut HeaderMap) {
+        if self.is_conditional() {
+            self.validators.apply(headers);
+        }
+    }
+
+    /// Says whether the request has the validators of a stored response.
+    pub(crate) fn is_conditional(&self) -> bool {
+        !self.validators.is_empty() && !self.progress.lock().is_unconditional
+    }
+
+    /// Says whether an answer confirms the stored response.
+    pub(crate) fn is_confirmed_by(&self, head: &Head) -> bool {
+        head.status == StatusCode::NOT_MODIFIED && self.is_conditional()
+    }
+
+    /// Takes the times of the exchange.
+    pub(super) fn note_times(&self, times: Times) {
+        self.progress.lock().times = Some(times);
+    }
+
+    pub(super) fn kept(&self) -> Kept {
+        self.progress.lock().kept
+    }
+}

@@ -1,0 +1,65 @@
+//! Serving a stored response, as the delivery of the request says.
+
+use bytes::Bytes;
+use docstokg_policy::freshness::{Answer, Request, answer};
+use http::Version;
+use http::header::LOCATION;
+
+use super::StoredAnswer;
+use crate::error::ErrorKind;
+use crate::exchange::{Answered, Delivered, Delivery, Leg, StoredBody};
+use crate::hub::Inner;
+use crate::response::Head;
+
+/// Why a stored response was not served.
+pub(crate) enum Unserved {
+    /// Its body is damaged: it is a miss.
+    Damaged,
+    /// It cannot be delivered.
+    Failed(ErrorKind),
+}
+
+impl Inner {
+    /// Serves a stored response.
+    pub(super) async fn serve<D: Delivery>(
+        &self,
+        leg: &Leg<'_, D>,
+        chosen: &StoredAnswer,
+    ) -> Result<Answered<D::Output>, Unserved> {
+        let StoredAnswer { entry, stored } = chosen;
+        let request = Request {
+            method: &leg.hop.method,
+            headers: &leg.hop.headers,
+        };
+        // A whole answer to a request for a part is right too (RFC 9110 section 14.2).
+        let sent = match answer(request, stored, entry.body_length()) {
+            Answer::Part { .. } | Answer::Unsatisfiable { .. } => Answer::Whole,
+            other => other,
+        };
+        let (status, headers) = stored.head(sent, stored.age(self.runtime.wall()));
+        let head = Box::new(Head {
+            status,
+            version: Version::HTTP_11,
+            headers,
+            url: leg.target.url.clone(),
+        });
+        if sent != Answer::Whole {
+            let body = Delivered::Preview(Bytes::new());
+            return Ok(Answered { head, body });
+        }
+        let limit = leg.target.max_body;
+        let limit = limit.unwrap_or_else(|| leg.delivery.cap(&self.config.transport));
+        if entry.body_length() > limit {
+            let host = leg.target.host.clone();
+            return Err(Unserved::Failed(ErrorKind::TooLarge { host, limit }));
+        }
+        let leads_on = status.is_redirection() && head.headers.contains_key(LOCATION);
+        let mut body = StoredBody(entry.body());
+        let body = if leads_on {
+            Delivered::Preview(body.collect().await?)
+        } else {
+            leg.delivery.deliver_stored(self, &head, body).await?
+        };
+        Ok(Answered { head, body })
+    }
+}

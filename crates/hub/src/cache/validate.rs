@@ -1,0 +1,239 @@
+//! After the origin: a 304 renews the stored response, a failure may be answered by a stale one.
+
+use std::sync::Arc;
+
+use docstokg_policy::freshness::{
+    Exchange, FromHead, Response, Stored, Update, freshen_from_head, is_stale_if_error_status,
+    update,
+};
+use docstokg_policy::time::Timestamp;
+use http::{Method, StatusCode};
+
+use super::flights::{FlightEnd, LedFlight, UNCACHEABLE};
+use super::plan::{Kept, Plan};
+use super::{HttpCache, Sharing, StoredAnswer, Unserved, encode, key};
+use crate::error::ErrorKind;
+use crate::exchange::{Answered, Delivery, Leg};
+use crate::hub::Inner;
+use crate::journey::{CacheUse, StaleReason, Track};
+use crate::response::Head;
+
+/// The answer of a hop, as far as the cache is concerned.
+pub(crate) enum Concluded<T> {
+    /// What the caller gets.
+    Answer(Result<Answered<T>, ErrorKind>),
+    /// A 304 about another response: the origin has to be asked again, without conditions.
+    AskAgain,
+}
+
+impl Inner {
+    /// Takes what the origin answered for a plan.
+    pub(crate) async fn conclude<D: Delivery>(
+        &self,
+        plan: &Plan,
+        leg: &Leg<'_, D>,
+        answered: Result<Answered<D::Output>, ErrorKind>,
+        track: &mut Track,
+    ) -> Concluded<D::Output> {
+        let Some(cache) = &self.cache else {
+            return Concluded::Answer(answered);
+        };
+        let answered = match answered {
+            Ok(answered) if plan.is_confirmed_by(&answered.head) => {
+                match self.renew(cache, plan, &answered.head).await {
+                    Some(renewed) => self.serve_renewed(leg, &renewed, track).await,
+                    None => return Concluded::AskAgain,
+                }
+            }
+            answered => self.or_stale(plan, leg, answered, track).await,
+        };
+        // The head alone: a body that is still arriving is not shared between threads.
+        if let Some(head) = answered.as_ref().ok().map(|answered| &*answered.head) {
+            self.take_head(cache, plan, leg, head).await;
+            let is_new = track.journey.cache == CacheUse::None;
+            if is_new && matches!(plan.kept(), Kept::Fresh | Kept::Stale) {
+                track.note_cache(leg.target, CacheUse::Stored, head.status);
+            }
+        }
+        let is_stale = matches!(track.journey.cache, CacheUse::Stale { .. });
+        if let Some(flight) = plan.flight.lock().take() {
+            let end = if is_stale {
+                FlightEnd::Failed
+            } else {
+                end_of(plan.kept(), &answered)
+            };
+            self.end_flight(cache, flight, end);
+        }
+        Concluded::Answer(answered)
+    }
+
+    /// Renews a stored response with a 304; `None` if that is about another one.
+    async fn renew(&self, cache: &HttpCache, plan: &Plan, head: &Head) -> Option<StoredAnswer> {
+        let chosen = plan.stored.as_ref()?;
+        let exchange = self.exchange_of(plan, head);
+        let updated = update(&chosen.stored, exchange, &plan.question.rules, &key::hash);
+        let (renewed, kept) = match updated {
+            Update::Mismatch => {
+                // The store reports its own trouble.
+                let _ = cache.store.remove(&chosen.entry).await;
+                plan.progress.lock().is_unconditional = true;
+                return None;
+            }
+            Update::Forget(renewed, why) => {
+                let _ = cache.store.remove(&chosen.entry).await;
+                (renewed, Kept::Not(why))
+            }
+            Update::Freshened(renewed) => {
+                let is_stored = self.store_renewed(cache, chosen, &renewed).await;
+                let is_fresh = renewed.lifetime(&plan.question.rules) > renewed.age(self.wall());
+                let kept = match (is_stored, is_fresh) {
+                    (false, _) => Kept::Failed,
+                    (true, true) => Kept::Fresh,
+                    (true, false) => Kept::Stale,
+                };
+                (renewed, kept)
+            }
+        };
+        plan.progress.lock().kept = kept;
+        Some(StoredAnswer {
+            entry: Arc::clone(&chosen.entry),
+            stored: renewed.into(),
+        })
+    }
+
+    async fn store_renewed(
+        &self,
+        cache: &HttpCache,
+        chosen: &StoredAnswer,
+        renewed: &Stored,
+    ) -> bool {
+        match encode(renewed) {
+            Some(metadata) => cache.store.update_metadata(&chosen.entry, metadata).await,
+            None => false,
+        }
+    }
+
+    async fn serve_renewed<D: Delivery>(
+        &self,
+        leg: &Leg<'_, D>,
+        renewed: &StoredAnswer,
+        track: &mut Track,
+    ) -> Result<Answered<D::Output>, ErrorKind> {
+        match self.serve(leg, renewed).await {
+            Ok(answered) => {
+                track.note_cache(leg.target, CacheUse::Revalidated, answered.head.status);
+                Ok(answered)
+            }
+            Err(Unserved::Failed(kind)) => Err(kind),
+            Err(Unserved::Damaged) => Err(ErrorKind::Fault {
+                host: leg.target.host.clone(),
+                fault: docstokg_policy::classify::Fault::Read,
+                cause: "the stored answer turned out to be damaged after its validation"
+                    .to_owned()
+                    .into(),
+            }),
+        }
+    }
+
+    /// Serves a stale response in place of a failure of the origin (RFC 5861 section 4).
+    async fn or_stale<D: Delivery>(
+        &self,
+        plan: &Plan,
+        leg: &Leg<'_, D>,
+        answered: Result<Answered<D::Output>, ErrorKind>,
+        track: &mut Track,
+    ) -> Result<Answered<D::Output>, ErrorKind> {
+        let reason = match &answered {
+            Ok(answered) if is_stale_if_error_status(answered.head.status) => StaleReason::Error,
+            Err(ErrorKind::Fault { .. }) => StaleReason::Error,
+            Err(ErrorKind::BreakerOpen(_)) => StaleReason::BreakerOpen,
+            _ => return answered,
+        };
+        let now = self.wall();
+        let Some(chosen) = plan
+            .stored
+            .as_ref()
+            .filter(|_| plan.may_serve.on_error(now))
+        else {
+            return answered;
+        };
+        match self.serve(leg, chosen).await {
+            Ok(stale) => {
+                let age = chosen.stored.age(now);
+                let used = CacheUse::Stale { age, reason };
+                track.note_cache(leg.target, used, stale.head.status);
+                Ok(stale)
+            }
+            Err(_) => answered,
+        }
+    }
+
+    /// Renews or drops the stored response to GET with an answer to HEAD (section 4.3.5).
+    async fn take_head<D>(&self, cache: &HttpCache, plan: &Plan, leg: &Leg<'_, D>, head: &Head) {
+        let Some(chosen) = plan.stored.as_ref() else {
+            return;
+        };
+        if leg.hop.method != Method::HEAD || plan.progress.lock().times.is_none() {
+            return;
+        }
+        let exchange = self.exchange_of(plan, head);
+        let rules = &plan.question.rules;
+        match freshen_from_head(&chosen.stored, exchange, rules, &key::hash) {
+            FromHead::Freshened(renewed) => {
+                self.store_renewed(cache, chosen, &renewed).await;
+            }
+            FromHead::Outdated => {
+                let _ = cache.store.remove(&chosen.entry).await;
+            }
+            FromHead::Nothing => {}
+        }
+    }
+
+    fn exchange_of<'a>(&self, plan: &'a Plan, head: &'a Head) -> Exchange<'a> {
+        let now = self.wall();
+        let times = docstokg_policy::freshness::Times {
+            sent: now,
+            received: now,
+        };
+        Exchange {
+            request: plan.question.request(),
+            response: Response {
+                status: head.status,
+                headers: &head.headers,
+            },
+            times: plan.progress.lock().times.unwrap_or(times),
+        }
+    }
+
+    fn wall(&self) -> Timestamp {
+        self.runtime.wall()
+    }
+
+    /// Ends the flight that the request leads.
+    fn end_flight(&self, cache: &HttpCache, flight: LedFlight, end: FlightEnd) {
+        if end == FlightEnd::Uncacheable {
+            let now = self.runtime.boot();
+            cache.flights.remember_uncacheable(flight.key, now);
+            if cache.sharing == Sharing::Processes {
+                let until = now + UNCACHEABLE;
+                // Queued by the call: there is nothing to wait for.
+                drop(cache.store.remember_uncacheable(&flight.key, until));
+            }
+        }
+        flight.end(end);
+    }
+}
+
+/// Returns what an answer means for the requests that wait for it.
+fn end_of<T>(kept: Kept, answered: &Result<Answered<T>, ErrorKind>) -> FlightEnd {
+    let failed =
+        |status: StatusCode| status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+    match (kept, answered) {
+        (Kept::Fresh, _) => FlightEnd::Stored,
+        (_, Ok(answered)) if failed(answered.head.status) => FlightEnd::Failed,
+        (_, Ok(_)) => FlightEnd::Uncacheable,
+        (_, Err(ErrorKind::Fault { .. })) => FlightEnd::Failed,
+        // Refusals, deadlines and cancellations are the leader's own.
+        (_, Err(_)) => FlightEnd::Abandoned,
+    }
+}

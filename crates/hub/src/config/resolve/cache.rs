@@ -1,0 +1,72 @@
+//! The section `cache`.
+
+use std::time::Duration;
+
+use docstokg_config::{Problem, Section, Sourced};
+use docstokg_policy::freshness::Overrides;
+use docstokg_policy::role::Role;
+
+use super::{seconds, value};
+use crate::config::settings::{CacheHostSettings, CacheRuleSettings, CacheSettings};
+use crate::config::{CacheAccess, CacheConfig, CacheRules};
+
+/// The size of the cache where none is set.
+const MAX_BYTES: u64 = 1 << 30;
+/// The part of it that is in memory.
+const MEMORY_BYTES: u64 = 64 << 20;
+/// How many stale answers are validated in the background at once.
+const BACKGROUND: usize = 8;
+
+pub(super) fn cache(written: &CacheSettings, problems: &mut Vec<Problem>) -> CacheConfig {
+    let defaults = by_role(&written.defaults, "cache.defaults", problems);
+    let mut host = |(name, own): &(docstokg_policy::host::Host, CacheHostSettings)| {
+        let own = own.clone().over(written.defaults.clone());
+        let rules = by_role(&own, &format!("cache.hosts.{name}"), problems);
+        (name.clone(), rules)
+    };
+    CacheConfig {
+        hosts: written.hosts.iter().map(&mut host).collect(),
+        enabled: value(&written.enabled, false),
+        directory: written
+            .directory
+            .as_ref()
+            .map(|set| set.value.clone().into()),
+        max_bytes: value(&written.max_bytes, MAX_BYTES),
+        memory_bytes: value(&written.memory_bytes, MEMORY_BYTES),
+        background: written
+            .background
+            .as_ref()
+            .map_or(BACKGROUND, |set| set.value.get() as usize),
+        access: CacheAccess::Normal,
+        defaults,
+    }
+}
+
+/// Returns the rules of each role: its own over those of all roles.
+fn by_role(written: &CacheHostSettings, key: &str, problems: &mut Vec<Problem>) -> [CacheRules; 3] {
+    Role::ALL.map(|role| {
+        let own = match role {
+            Role::Metadata => &written.metadata,
+            Role::Landing => &written.landing,
+            // Files are not cached.
+            Role::Artifact => return CacheRules::default(),
+        };
+        rules(&own.clone().over(written.all.clone()), key, problems)
+    })
+}
+
+fn rules(written: &CacheRuleSettings, key: &str, problems: &mut Vec<Problem>) -> CacheRules {
+    let mut length = |set: &Option<Sourced<f64>>, name: &str| -> Option<Duration> {
+        set.as_ref()?;
+        Some(seconds(set, &format!("{key}.{name}"), 0.0, problems))
+    };
+    CacheRules {
+        overrides: Overrides {
+            ttl: length(&written.ttl_s, "ttl_s"),
+            negative_ttl: length(&written.negative_ttl_s, "negative_ttl_s"),
+            stale_if_error: length(&written.stale_if_error_s, "stale_if_error_s"),
+            bypass: value(&written.bypass, false),
+        },
+        lookups: written.lookups.as_ref().map(|set| set.value.clone()),
+    }
+}

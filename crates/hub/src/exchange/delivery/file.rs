@@ -1,0 +1,163 @@
+//! Bodies written to a file, which may continue an unfinished one.
+
+use http::header::HeaderMap;
+use http::{Method, StatusCode};
+use url::Url;
+
+use super::{Conclusion, Delivered, Delivery, PREVIEW_BYTES, ReadError, StoredBody, UnreadAnswer};
+use crate::body::BodyError;
+use crate::cache::Unserved;
+use crate::config::{Durability, TransportConfig};
+use crate::download::{FileTarget, PartFile, Partial, Start};
+use crate::error::ErrorKind;
+use crate::hub::Inner;
+use crate::response::{Head, SavedFile};
+
+/// What an unfinished download has, and from where on the rest was asked for.
+pub(crate) struct Unfinished {
+    partial: Option<Partial>,
+    rest: Option<u64>,
+    start: Start,
+}
+
+/// Written to a file.
+impl Delivery for FileTarget {
+    type Prepared = Unfinished;
+    type Received = SavedFile;
+    type Output = SavedFile;
+
+    fn cap(&self, config: &TransportConfig) -> u64 {
+        config.max_file
+    }
+
+    fn prepare(&self, url: &Url, headers: &mut HeaderMap) -> Unfinished {
+        let mut partial = self.resume.then(|| Partial::of(&self.path));
+        let rest = partial
+            .as_mut()
+            .and_then(|partial| partial.ask_for_rest(url, headers));
+        Unfinished {
+            partial,
+            rest,
+            start: Start::Anew,
+        }
+    }
+
+    fn objection(&self, prepared: &mut Unfinished, head: &Head) -> Option<String> {
+        if let Some(partial) = &mut prepared.partial {
+            prepared.start = partial.start(prepared.rest, head.status, &head.headers);
+            if prepared.start == Start::Useless && prepared.rest.is_some() {
+                partial.forget();
+                return Some(format!(
+                    "the rest of the file was requested, and {} is no answer to that",
+                    head.status
+                ));
+            }
+        } else if head.status == StatusCode::PARTIAL_CONTENT {
+            return Some(
+                "it answered with a part of the file that was not requested (206)".to_owned(),
+            );
+        }
+        None
+    }
+
+    async fn receive(
+        &self,
+        hub: &Inner,
+        answer: UnreadAnswer<'_>,
+        prepared: Unfinished,
+    ) -> Result<Delivered<SavedFile>, ReadError> {
+        // A part that was not requested is no file.
+        let is_file = answer.head.status.is_success()
+            && *answer.method != Method::HEAD
+            && prepared.start != Start::Useless;
+        if is_file {
+            let saved = self.write(hub, answer, prepared).await;
+            saved.map(Delivered::Body)
+        } else {
+            let preview = answer.reader.preview(PREVIEW_BYTES).await?;
+            Ok(Delivered::Preview(preview))
+        }
+    }
+
+    fn may_be_cached(&self) -> bool {
+        // What is there of an unfinished file has validators of its own.
+        !self.resume
+    }
+
+    async fn deliver_stored(
+        &self,
+        hub: &Inner,
+        head: &Head,
+        mut body: StoredBody,
+    ) -> Result<Delivered<SavedFile>, Unserved> {
+        if !head.status.is_success() {
+            return Ok(Delivered::Preview(body.collect().await?));
+        }
+        let failed = |source| {
+            Unserved::Failed(ErrorKind::File {
+                path: self.path.display().to_string(),
+                source,
+            })
+        };
+        let mut part = PartFile::create(&self.path, hub.random.number()).map_err(failed)?;
+        while let Some(piece) = body.next().await.map_err(|_| Unserved::Damaged)? {
+            part.write(&piece).await.map_err(failed)?;
+        }
+        let durability = hub.config.transport.durability;
+        let saved = part.finish(durability, &hub.syncer).await.map_err(failed)?;
+        Ok(Delivered::Body(saved))
+    }
+
+    async fn conclude(saved: SavedFile, conclusion: Conclusion<'_>) -> SavedFile {
+        conclusion.settle().await;
+        saved
+    }
+}
+
+impl FileTarget {
+    async fn write(
+        &self,
+        hub: &Inner,
+        answer: UnreadAnswer<'_>,
+        prepared: Unfinished,
+    ) -> Result<SavedFile, ReadError> {
+        let UnreadAnswer {
+            url, head, reader, ..
+        } = answer;
+        reader.check_announced()?;
+        let failed = |source| ReadError::File {
+            path: self.path.display().to_string(),
+            source,
+        };
+        let resumes = prepared.partial.is_some();
+        let mut part = match prepared.partial {
+            Some(partial) => {
+                let mut part =
+                    PartFile::resume(&self.path, partial, prepared.start).map_err(failed)?;
+                part.note_begun(url, &head.headers, reader.expected());
+                part
+            }
+            None => PartFile::create(&self.path, hub.random.number()).map_err(failed)?,
+        };
+        loop {
+            match reader.next().await {
+                Ok(Some(piece)) => part.write(&piece).await.map_err(failed)?,
+                Ok(None) => break,
+                Err(error) => {
+                    let broke_off = matches!(error, BodyError::Fault(..) | BodyError::Deadline);
+                    if resumes && broke_off {
+                        part.note_broken_off(url, &head.headers);
+                    }
+                    return Err(error.into());
+                }
+            }
+        }
+        // A caller that resumes gives the file its final name later, and makes it durable then.
+        let durability = if self.resume {
+            Durability::None
+        } else {
+            hub.config.transport.durability
+        };
+        part.finish(durability, &hub.syncer).await.map_err(failed)
+    }
+}

@@ -1,0 +1,90 @@
+//! Where the answer of a hop leads: to the caller, to another URL, or to the URL as it was stated.
+
+use url::Url;
+
+use super::Hopped;
+use crate::error::ErrorKind;
+use crate::event::What;
+use crate::exchange::{Answered, Delivery, Leg};
+use crate::hub::Inner;
+use crate::journey::Track;
+use crate::redact::redact;
+use crate::redirect::{self, Hop, RedirectRules, Redirected, Visited, is_not_served};
+use crate::request::Follow;
+use crate::response::Head;
+
+impl Inner {
+    /// Returns whether https was tried in place of the URL that was stated, and is not served:
+    /// remembers a host that cannot be reached by it.
+    pub(super) fn leads_to_stated<D, T>(
+        &self,
+        leg: &Leg<'_, D>,
+        answered: &Result<Answered<T>, ErrorKind>,
+    ) -> bool {
+        if leg.hop.or_else.is_none() {
+            return false;
+        }
+        match answered {
+            Err(ErrorKind::Fault { .. }) => {
+                self.remember_plain(leg.target.host.clone());
+                true
+            }
+            Ok(answered) => is_not_served(answered.head.status),
+            Err(_) => false,
+        }
+    }
+
+    /// Reads where the answer of a hop leads.
+    pub(super) fn follow_or_return<D: Delivery>(
+        &self,
+        leg: &Leg<'_, D>,
+        answered: Answered<D::Output>,
+        visited: &[Visited],
+        track: &mut Track,
+    ) -> Result<Hopped<D::Output>, ErrorKind> {
+        match self.follow(leg, &answered.head, visited, track)? {
+            Some(next) => Ok(Hopped::Next(next)),
+            None => Ok(Hopped::Final(answered)),
+        }
+    }
+
+    /// Reads where an answer leads, where redirects are followed.
+    fn follow<D>(
+        &self,
+        leg: &Leg<'_, D>,
+        head: &Head,
+        visited: &[Visited],
+        track: &mut Track,
+    ) -> Result<Option<Box<Hop>>, ErrorKind> {
+        let (request, target) = (leg.request, leg.target);
+        if request.follow == Follow::Nothing {
+            return Ok(None);
+        }
+        let rules = RedirectRules {
+            secret_headers: &request.secret_headers,
+            allow_downgrade: self.config.transport.allow_downgrade,
+            gate: request.redirect_gate.as_ref(),
+            is_plain: &|url: &Url| self.is_plain(url),
+        };
+        let redirected = redirect::read(leg.hop, head.status, &head.headers, &rules);
+        let refused = |why: String| ErrorKind::Redirect {
+            host: target.host.clone(),
+            why,
+        };
+        match redirected {
+            Redirected::No => Ok(None),
+            Redirected::Refused(why) => Err(refused(why)),
+            Redirected::To { hop, stripped } => {
+                let cookies = request.jar().and_then(|jar| jar.header(&hop.url));
+                let most = self.config.transport.max_redirects;
+                redirect::check_chain(visited, &hop, cookies, most).map_err(refused)?;
+                track.note(&target.host, target.role, || What::Redirect {
+                    to: redact(&hop.url),
+                    stripped,
+                });
+                track.journey.redirects += 1;
+                Ok(Some(hop))
+            }
+        }
+    }
+}
