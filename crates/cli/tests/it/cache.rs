@@ -162,6 +162,7 @@ fn a_second_run_over_the_same_list_asks_no_service_again() {
         .filter(|(url, _)| answered.contains(url))
         .collect();
     assert!(asked_twice.is_empty(), "{asked_twice:?}");
-    // What was never answered, because the service failed, is asked for.
-    assert!(again.len() * 10 <= first.len(), "{again:?} after {first:?}");
+    // What was never answered is asked for, and so are batches of works that were not together in
+    // one batch before: which works wait at the same time differs from run to run.
+    assert!(again.len() * 2 <= first.len(), "{again:?} after {first:?}");
 }
