@@ -121,10 +121,7 @@ pub trait Job: Send + Sync + Sized + 'static {
 
     /// Returns the site and role that a lane's requests go to, where one is known for all of them.
     fn site(&self, lane: &LaneKey) -> Option<(SiteKey, Role)> {
-        match lane {
-            LaneKey::Site { site, role } => Some((SiteKey::clone(site), *role)),
-            _ => None,
-        }
+        lane.site()
     }
 
     /// Says what an item waits for until a time.

@@ -46,6 +46,15 @@ const LANDING: &str = "landing";
 pub struct UnknownLane(pub String);
 
 impl LaneKey {
+    /// Returns the site and role of its requests, where it is the lane of a site.
+    #[must_use]
+    pub fn site(&self) -> Option<(SiteKey, Role)> {
+        match self {
+            Self::Site { site, role } => Some((SiteKey::clone(site), *role)),
+            Self::Start | Self::MissingInput | Self::Source(_) | Self::Landing(_) => None,
+        }
+    }
+
     /// Reads a key as version 9 of the queue wrote it: `start`, `input needed`, `SITE|ROLE`,
     /// `resolver NAME`, `landing of PREFIX`. Any other text is an item whose next step has to be
     /// found out again.

@@ -4,7 +4,7 @@
 //! aligned window at the origin refuses that. Requests at equal distances satisfy each of them and
 //! lose nothing in a long run. So a budget gets spacing windows, `k` per `k x W/N`, beside its own.
 //!
-//! Spacing is a courtesy, not a limit: a request that it would refuse goes by the windows alone,
+//! Spacing is not a limit: a request that it would refuse goes by the windows alone,
 //! though never before a request with an earlier position.
 
 use std::num::NonZeroU32;
@@ -123,12 +123,17 @@ pub(crate) fn spacings(list: &[Window]) -> Vec<Spacing> {
     for (index, window) in list.iter().enumerate() {
         let distance = distance(window);
         if window.per >= LONG && distance > shortest && window.limit.get() > 1 {
-            let group = (GROUPED / distance.max(1)).clamp(1, LARGEST_GROUP);
+            let group = group_at(distance);
             let guard = (group * distance / 50).min(LARGEST_GUARD);
             spacings.push(Spacing::new(group, group * distance, guard, Some(index)));
         }
     }
     spacings
+}
+
+/// Returns how many requests go together at this distance.
+fn group_at(distance: u64) -> u64 {
+    (GROUPED / distance.max(1)).clamp(1, LARGEST_GROUP)
 }
 
 /// Returns the spacing windows of a short window.
@@ -144,7 +149,7 @@ fn of_short(window: &Window) -> Vec<Spacing> {
     if distance >= AVERAGED {
         return vec![Spacing::new(1, distance, guard, None)];
     }
-    let group = (GROUPED / distance.max(1)).clamp(1, LARGEST_GROUP);
+    let group = group_at(distance);
     let over = group * u64::from(AVERAGED_OVER);
     vec![
         // Never closer than nine tenths of the distance, and the distance itself on average.

@@ -66,9 +66,7 @@ impl Site {
     #[inline]
     pub fn enter(&mut self, ask: &Ask<'_>, now: BootInstant) -> Entered {
         // Almost always the breaker is closed and no request waits: then only windows count.
-        let added = self.added();
-        let learns =
-            added.learned().is_some() || added.quotas().is_some() || ask.searches_upwards();
+        let learns = self.learned().is_some() || self.quotas().is_some() || ask.searches_upwards();
         let is_behind = ask.queue_position.ahead().is_some();
         if ask.isolated || is_behind || learns || self.breaker.has_tripped() {
             return self.enter_slowly(ask, now);
@@ -389,14 +387,8 @@ impl Site {
                 .iter()
                 .all(|(_, breaker)| breaker.is_idle(now))
             && self.budgets.iter().all(|budget| budget.is_idle(now))
-            && self
-                .added()
-                .learned()
-                .is_none_or(|learned| learned.is_over(now))
-            && self
-                .added()
-                .quotas()
-                .is_none_or(|quotas| quotas.is_over(now))
+            && self.learned().is_none_or(|learned| learned.is_over(now))
+            && self.quotas().is_none_or(|quotas| quotas.is_over(now))
     }
 
     #[inline]

@@ -95,7 +95,7 @@ fn six_processes_of_two_programs_share_the_budget_of_a_host() {
     assert_eq!(ledger.statuses().get(&429), None);
     let arrivals = ledger.at("files.example");
     assert_eq!(arrivals.len(), 6 * EACH);
-    // Nobody starves: by the time that the first process is done, each of the others got a share.
+    // Every process is served: by the time that the first process is done, each of the others got a share.
     let nth = |prefix: &str| {
         let mut own = arrivals
             .iter()

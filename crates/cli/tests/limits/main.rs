@@ -12,5 +12,5 @@ mod servers;
     reason = "shared with the other tests of the program, which use more of it"
 )]
 mod support;
-// nginx and HAProxy, told and not told.
+// nginx and HAProxy, with the limit configured and unknown.
 mod real_servers;

@@ -63,14 +63,11 @@ impl Works {
 
     /// Returns the site and role that a lane's requests go to, where one is known for all of them.
     pub(super) fn site_of(&self, lane: &LaneKey) -> Option<(SiteKey, Role)> {
-        match lane {
-            LaneKey::Site { site, role } => Some((SiteKey::clone(site), *role)),
-            LaneKey::Source(name) => {
-                let host = Host::parse(&self.host_of_resolver(ResolverId::stored(name))).ok()?;
-                Some((self.hub.config().site_key(&host), Role::Metadata))
-            }
-            LaneKey::Start | LaneKey::MissingInput | LaneKey::Landing(_) => None,
-        }
+        let LaneKey::Source(name) = lane else {
+            return lane.site();
+        };
+        let host = Host::parse(&self.host_of_resolver(ResolverId::stored(name))).ok()?;
+        Some((self.hub.config().site_key(&host), Role::Metadata))
     }
 
     /// Returns how long the limits make these works of a lane take at least; `None` where no limit

@@ -109,7 +109,7 @@ impl LookUp {
     }
 }
 
-/// Says whether a URL is a page of a list. The first page by number is not told from a look-up.
+/// Says whether a URL is a page of a list. The first page by number is not distinguished from a look-up.
 fn is_page(url: &Url) -> bool {
     url.query_pairs().any(|(name, value)| {
         let is_first = name.eq_ignore_ascii_case("page") && value == "1";

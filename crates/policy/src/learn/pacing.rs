@@ -4,9 +4,8 @@ use super::confirmed::{Confirmed, Pace, Shape};
 use super::search::{self, Search};
 use super::{LONG_AGO, LOST_AFTER, Learner};
 
-/// After how many windows without a refusal a search tries more, and how much more.
+/// After how many windows without a refusal a search tries one more.
 const SEARCH_QUIET: f64 = 1.0;
-const SEARCH_STEP: f64 = 0.0;
 
 /// The first instant that one limit allows.
 #[derive(Clone, Copy)]
@@ -59,7 +58,7 @@ impl Learner {
             let moved = self.search_moved.max(self.resumed.unwrap_or(now));
             let is_quiet = now - moved >= SEARCH_QUIET * window.clamp(1.0, 2.0);
             let more = if is_quiet && search.fresh < 2 {
-                (SEARCH_STEP * n).max(1.0)
+                1.0
             } else {
                 0.0
             };

@@ -1,8 +1,6 @@
 //! What few sites have beside breaker and budgets, together behind one word: what was learned, what
 //! the host states, what retries have spent, and what later versions add.
 
-use std::borrow::Cow;
-
 use super::Site;
 use crate::classify::Outcome;
 use crate::extension::Extensions;
@@ -31,26 +29,19 @@ pub(super) struct Added {
     pub(super) extensions: Extensions,
 }
 
-/// The additions of a site that may have none.
-#[derive(Clone, Copy)]
-pub(super) struct MaybeAdded<'a>(Option<&'a Added>);
-
-impl<'a> MaybeAdded<'a> {
-    #[inline]
-    pub(super) fn learned(self) -> Option<&'a Learned> {
-        self.0?.learned.as_ref()
-    }
-
-    #[inline]
-    pub(super) fn quotas(self) -> Option<&'a Quotas> {
-        self.0?.quotas.as_ref()
-    }
-}
-
 impl Site {
+    /// Returns what was learned of the host's limits.
     #[inline]
-    pub(super) fn added(&self) -> MaybeAdded<'_> {
-        MaybeAdded(self.added.as_deref())
+    #[must_use]
+    pub fn learned(&self) -> Option<&Learned> {
+        self.added.as_ref()?.learned.as_ref()
+    }
+
+    /// Returns the quotas that the host states.
+    #[inline]
+    #[must_use]
+    pub fn quotas(&self) -> Option<&Quotas> {
+        self.added.as_ref()?.quotas.as_ref()
     }
 
     #[inline]
@@ -99,9 +90,9 @@ impl Site {
 
     /// Returns what was added to the site after the first layout of the stores.
     #[must_use]
-    pub fn extensions(&self) -> Cow<'_, Extensions> {
+    pub fn extensions(&self) -> Extensions {
         let Some(added) = &self.added else {
-            return Cow::Owned(Extensions::default());
+            return Extensions::default();
         };
         let mut extensions = added.extensions.clone();
         let learned = added.learned.as_ref();
@@ -116,7 +107,7 @@ impl Site {
         );
         let retries = postcard::to_allocvec(&added.retries).ok();
         extensions.set(RETRIES, retries.filter(|_| added.retries.spent() > 0));
-        Cow::Owned(extensions)
+        extensions
     }
 
     /// Replaces what was added by what another process wrote. What cannot be read is forgotten: it

@@ -13,12 +13,6 @@ use crate::rate::Window;
 use crate::time::BootInstant;
 
 impl Site {
-    /// Returns what was learned of the host's limits.
-    #[must_use]
-    pub fn learned(&self) -> Option<&Learned> {
-        self.added().learned()
-    }
-
     /// Forgets what was learned, and returns whether there was anything.
     pub fn forget_learned(&mut self) -> bool {
         self.touched = true;
@@ -44,7 +38,7 @@ impl Site {
         is_probe: bool,
         now: BootInstant,
     ) -> Option<BootInstant> {
-        let learned = self.added().learned().filter(|_| !is_probe)?;
+        let learned = self.learned().filter(|_| !is_probe)?;
         let waiting = self.waiting_before(ask, own);
         let earlier = waiting.saturating_add(ask.queue_position.ahead().unwrap_or(0));
         Some(learned.next(ask.learn?, earlier, now))
@@ -52,7 +46,7 @@ impl Site {
 
     /// Returns the learned limit that holds requests back, as a window.
     pub(super) fn learned_window(&self) -> Option<Window> {
-        self.added().learned().map(Learned::window)
+        self.learned().map(Learned::window)
     }
 
     /// Notes that a request goes now; returns whether its answer teaches anything.
@@ -60,7 +54,7 @@ impl Site {
         let Some(policy) = ask.learn else {
             return false;
         };
-        if ask.searches_upwards() && self.added().learned().is_none() {
+        if ask.searches_upwards() && self.learned().is_none() {
             self.added_mut().learned = Some(Learned::from_nothing(now));
         }
         let Some(learned) = self.learned_mut() else {
@@ -88,7 +82,7 @@ impl Site {
                     .map(|asked| now + asked.min(ask.breaker.retry_after_cap)),
             },
         };
-        if self.added().learned().is_none() && report.outcome == Outcome::Throttled {
+        if self.learned().is_none() && report.outcome == Outcome::Throttled {
             let budget = ask.costs.first().map(|cost| &self.budgets[cost.budget]);
             let history = budget.into_iter().flat_map(Budget::instants);
             let learned = Learned::from_history(history, now);
@@ -101,7 +95,7 @@ impl Site {
     /// Returns how long nothing is sent after a refusal, by what was learned.
     pub(super) fn learned_wait(&self, ask: &Ask<'_>, now: BootInstant) -> Option<Duration> {
         ask.learn?;
-        let learned = self.added().learned()?;
+        let learned = self.learned()?;
         Some(learned.not_before(now).since(now))
     }
 }

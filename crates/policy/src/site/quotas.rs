@@ -3,16 +3,10 @@
 use super::order::OwnReservation;
 use super::{Ask, Permit, Site, is_too_late};
 use crate::budget::Fit;
-use crate::quota::{Heard, Need, Quotas, Statement};
+use crate::quota::{Heard, Need, Statement};
 use crate::time::BootInstant;
 
 impl Site {
-    /// Returns the quotas that the host states.
-    #[must_use]
-    pub fn quotas(&self) -> Option<&Quotas> {
-        self.added().quotas()
-    }
-
     /// Takes in what the headers of an answer state.
     pub fn state_quotas(
         &mut self,
@@ -51,7 +45,7 @@ impl Site {
         from: BootInstant,
         now: BootInstant,
     ) -> Option<Fit> {
-        let (quotas, lane) = (self.added().quotas()?, ask.quota_lane?);
+        let (quotas, lane) = (self.quotas()?, ask.quota_lane?);
         let waiting = self.waiting_before(ask, own);
         let need = Need {
             earlier: waiting.saturating_add(ask.queue_position.ahead().unwrap_or(0)),

@@ -173,7 +173,7 @@ impl Site {
             .and_then(|policy| self.adapt(ask, policy, report.outcome == Outcome::Throttled, now));
         Settled {
             wakes: released || transition.is_some(),
-            calls_next: self.added().learned().is_some(),
+            calls_next: self.learned().is_some(),
             retry_refused,
             transition,
             open_until,

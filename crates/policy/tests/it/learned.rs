@@ -241,7 +241,7 @@ fn what_is_learned_is_kept_with_the_site_and_can_be_forgotten() {
     let mut run = Run::new(&policy, "10/SECOND", server(4, Duration::from_secs(1)), 1);
     run.until_served(60);
     let mut copy = Site::default();
-    copy.set_extensions(run.site.extensions().into_owned());
+    copy.set_extensions(run.site.extensions());
     assert_eq!(copy.learned(), run.site.learned());
     assert!(copy.forget_learned() && copy.learned().is_none() && !copy.forget_learned());
     let bytes = postcard_size(&run.site);

@@ -213,9 +213,7 @@ fn a_store_keeps_what_is_stated() {
     let permit = subject.go(0, at(0)).expect("nothing is stated yet");
     subject.hear(0, &permit, &statement(quota(Some(10), 3, ms(8_000))), at(0));
     let mut other = Subject::new();
-    other
-        .site
-        .set_extensions(subject.site.extensions().into_owned());
+    other.site.set_extensions(subject.site.extensions());
     assert_eq!(other.site.quotas(), subject.site.quotas());
     assert_eq!(other.turn(0, at(1)), subject.turn(0, at(1)));
 }
