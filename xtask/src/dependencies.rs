@@ -15,6 +15,7 @@ const ALLOWED_LICENCES: &[&str] = &[
     "0BSD",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause", // http-cache-semantics, a test dependency
     "BSD-3-Clause",
     "BSL-1.0",
     "ISC",
@@ -38,9 +39,13 @@ const ALLOWED_DUPLICATES: &[(&str, &str)] = &[
         "embedded-io",
         "postcard depends on both, and uses neither here",
     ),
-    ("getrandom", "ring uses 0.2"),
+    ("getrandom", "ring uses 0.2; rand 0.9 of oxrdf uses 0.3"),
     ("md-5", "lopdf uses 0.11"),
     ("nom", "x509-parser of rcgen, a test dependency, uses 7"),
+    ("quick-xml", "oxrdfxml uses 0.37"),
+    ("r-efi", "getrandom in two versions; on UEFI only"),
+    ("rand", "oxrdf uses 0.9"),
+    ("rand_core", "rand 0.9 of oxrdf"),
     ("sha2", "lopdf uses 0.11"),
     (
         "syn",
