@@ -7,6 +7,7 @@
 
 mod download;
 mod inspect;
+mod serve;
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -23,6 +24,7 @@ pub(crate) use inspect::{
     Breaker, BreakerCommand, CacheArguments, CacheCommand, ConfigArguments, ConfigCommand, Limits,
     LimitsCommand, SummaryArguments,
 };
+pub(crate) use serve::{CacheMode, Serve};
 
 /// Downloads scholarly works politely: every request passes one cache, breaker, limiter and retry.
 #[derive(Debug, Parser)]
@@ -50,6 +52,8 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Run the main job against a built-in simulated web; no internet is used
     Demo(Demo),
+    /// Serve the hub to other programs, as an HTTP proxy or in front of one origin
+    Serve(Serve),
     /// Show the limits in force and what waits for them
     Limits(Limits),
     /// Show, open and close circuit breakers, for all processes

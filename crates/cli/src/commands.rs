@@ -11,6 +11,7 @@ pub(crate) mod explain;
 pub(crate) mod fetch;
 pub(crate) mod limits;
 pub(crate) mod order;
+pub(crate) mod serve;
 mod services;
 mod stated;
 pub(crate) mod summary;

@@ -6,6 +6,7 @@ mod arguments;
 mod commands;
 mod configuration;
 mod exit;
+mod gateway;
 mod network;
 pub mod ontofetch;
 mod output;
@@ -60,6 +61,7 @@ pub fn docstokg() -> ExitCode {
         Command::Download(download) => commands::download::run(global, download),
         Command::Explain(explain) => commands::order::run(global, explain),
         Command::Demo(demo) => commands::demo::run(global, demo),
+        Command::Serve(serve) => commands::serve::run(global, serve),
         Command::Limits(limits) => commands::limits::run(global, limits),
         Command::Breaker(breaker) => commands::breaker::run(global, breaker),
         Command::Cache(cache) => commands::cache::run(global, cache),

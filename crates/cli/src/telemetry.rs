@@ -26,8 +26,17 @@ use crate::{output, state};
 /// A run, and its recorder where telemetry is on.
 pub(crate) struct Recording {
     pub(crate) run: Arc<Run>,
+    /// The metrics, where something reads them.
+    pub(crate) metrics: Option<Arc<Mutex<Metrics>>>,
     recorder: Option<Recorder>,
     quiet: bool,
+}
+
+/// Whether the program itself serves the metrics of a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Served {
+    Yes,
+    No,
 }
 
 /// Returns the path of the database of runs.
@@ -47,9 +56,30 @@ pub(crate) fn begin(
     loaded: &Loaded,
     store: &Arc<dyn StateStore>,
 ) -> Result<Recording, Failure> {
+    start(global, command, loaded, store, Served::No)
+}
+
+/// Starts to record a run whose metrics the program serves itself.
+pub(crate) fn begin_served(
+    global: &Global,
+    command: &str,
+    loaded: &Loaded,
+    store: &Arc<dyn StateStore>,
+) -> Result<Recording, Failure> {
+    start(global, command, loaded, store, Served::Yes)
+}
+
+fn start(
+    global: &Global,
+    command: &str,
+    loaded: &Loaded,
+    store: &Arc<dyn StateStore>,
+    served: Served,
+) -> Result<Recording, Failure> {
     let run = Arc::new(Run::begin(command, &loaded.settings, &SystemClock));
     let mut recording = Recording {
         run: Arc::clone(&run),
+        metrics: None,
         recorder: None,
         quiet: global.quiet,
     };
@@ -63,7 +93,15 @@ pub(crate) fn begin(
         sinks.extend(database_sink(global, &run, telemetry));
         sinks.extend(jsonl_sink(global, &run, &config, telemetry));
     }
-    sinks.extend(metrics_sink(global, &run, loaded, store)?);
+    let textfile = loaded.telemetry.textfile.clone();
+    if global.metrics.is_some() || textfile.is_some() || served == Served::Yes {
+        let metrics = metrics(&run, loaded, store);
+        if let Some(address) = &global.metrics {
+            listen(address, &metrics, global.quiet)?;
+        }
+        sinks.push(Box::new(MetricsSink::new(Arc::clone(&metrics), textfile)));
+        recording.metrics = Some(metrics);
+    }
     let quiet = global.quiet;
     let notice: Notice = Arc::new(move |text| tell(quiet, text));
     match Recorder::start(run, config, telemetry, sinks, notice) {
@@ -115,23 +153,10 @@ fn jsonl_sink(
     }
 }
 
-fn metrics_sink(
-    global: &Global,
-    run: &Arc<Run>,
-    loaded: &Loaded,
-    store: &Arc<dyn StateStore>,
-) -> Result<Option<Box<dyn Sink>>, Failure> {
-    let textfile = loaded.telemetry.textfile.clone();
-    if global.metrics.is_none() && textfile.is_none() {
-        return Ok(None);
-    }
+fn metrics(run: &Arc<Run>, loaded: &Loaded, store: &Arc<dyn StateStore>) -> Arc<Mutex<Metrics>> {
     let mut metrics = Metrics::new(Arc::clone(run), &loaded.config, Arc::new(SystemClock));
     metrics.watch_store(Arc::clone(store));
-    let metrics = Arc::new(Mutex::new(metrics));
-    if let Some(address) = &global.metrics {
-        listen(address, &metrics, global.quiet)?;
-    }
-    Ok(Some(Box::new(MetricsSink::new(metrics, textfile))))
+    Arc::new(Mutex::new(metrics))
 }
 
 fn listen(text: &str, metrics: &Arc<Mutex<Metrics>>, quiet: bool) -> Result<(), Failure> {

@@ -80,6 +80,8 @@ pub(crate) struct ReadLimits<'a> {
     pub(crate) deadline: BootInstant,
     /// Timeouts, the least throughput and the decode ratio.
     pub(crate) config: &'a TransportConfig,
+    /// Whether encodings are undone.
+    pub(crate) coding: Coding,
 }
 
 /// A body being read.
@@ -113,6 +115,7 @@ impl BodyReader {
             cap,
             deadline,
             config,
+            coding,
         } = limits;
         let headers = &head.headers;
         let bodiless = is_bodiless(method, head.status);
@@ -132,7 +135,7 @@ impl BodyReader {
             since: runtime.boot(),
             bytes: 0,
         };
-        let decoder = if bodiless {
+        let decoder = if bodiless || coding == Coding::AsSent {
             Ok(None)
         } else {
             Decoder::of(headers, caps)
@@ -159,6 +162,11 @@ impl BodyReader {
     /// Stores the body in the cache as well, while it is read to its end.
     pub(crate) fn keep(&mut self, keeping: Keeping) {
         self.keeping = Some(Box::new(keeping));
+    }
+
+    /// Returns whether the cache takes the body while it is read.
+    pub(crate) fn is_being_stored(&self) -> bool {
+        self.keeping.is_some()
     }
 
     /// Returns whether the cache has stored the body.

@@ -44,8 +44,12 @@ pub(crate) struct Leg<'a, D> {
 }
 
 impl<D> Leg<'_, D> {
-    /// Returns whether the request may be sent more than once.
-    pub(crate) fn repeatable(&self) -> Repeatable {
+    /// Returns whether the request may be sent again after it ended so. A relayed one is sent
+    /// again only where a connection that was kept turned out to be closed.
+    pub(crate) fn repeatable(&self, fault: Option<Fault>) -> Repeatable {
+        if self.request.relay.is_some() && fault != Some(Fault::ConnectionClosed) {
+            return Repeatable::No;
+        }
         let said = self.request.repeatable;
         said.unwrap_or_else(|| Repeatable::of(&self.hop.method))
     }

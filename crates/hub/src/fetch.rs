@@ -278,7 +278,7 @@ impl Inner {
             outcome: class.outcome,
             retry_after: finish.retry_after(),
             sent,
-            wants_retry: self.wants_retry(leg, class, attempt),
+            wants_retry: self.wants_retry(leg, class, finish.fault(), attempt),
         };
         let ending = match finish.fault() {
             _ if is_tentative => Ending::Unknown,
@@ -299,8 +299,14 @@ impl Inner {
     }
 
     /// Returns whether an attempt would be repeated, time and budget aside.
-    pub(crate) fn wants_retry<D>(&self, leg: &Leg<'_, D>, class: Class, attempt: u32) -> bool {
-        retry::wants_retry(&self.config.retry, class, leg.repeatable(), attempt)
+    pub(crate) fn wants_retry<D>(
+        &self,
+        leg: &Leg<'_, D>,
+        class: Class,
+        fault: Option<Fault>,
+        attempt: u32,
+    ) -> bool {
+        retry::wants_retry(&self.config.retry, class, leg.repeatable(fault), attempt)
     }
 
     /// Decides whether there is another attempt, and when.
@@ -321,7 +327,7 @@ impl Inner {
         let ended = Ended {
             attempt,
             class: settled.class,
-            repeatable: leg.repeatable(),
+            repeatable: leg.repeatable(finish.fault()),
             open_until: settled.open_until,
             is_over_budget: settled.retry_refused,
             asked_until: finish.retry_after().map(|asked| now + asked.min(cap)),

@@ -66,7 +66,9 @@ pub use group::RequestGroup;
 pub use hub::Hub;
 pub use journey::{CacheUse, Journey, StaleReason};
 pub use redact::{redact, redact_text};
-pub use request::{Follow, IsFinal, Provenance, RateWait, RedirectGate, Request, RobotsPolicy};
+pub use request::{
+    Follow, IsFinal, Provenance, RateWait, RedirectGate, Relay, Request, RobotsPolicy,
+};
 pub use response::{Downloaded, Head, Response, SavedFile, Spooled, Streamed};
 pub use spool::SpooledBody;
 pub use watch::HostWatch;

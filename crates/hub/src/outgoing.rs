@@ -2,8 +2,8 @@
 
 use docstokg_policy::host::Host;
 use docstokg_policy::role::Role;
-use http::HeaderValue;
 use http::header::{ACCEPT, ACCEPT_ENCODING, COOKIE, REFERER, USER_AGENT};
+use http::{HeaderMap, HeaderValue};
 use url::Url;
 
 use crate::hub::Inner;
@@ -17,6 +17,9 @@ impl Inner {
     /// Adds what every request carries to a hop.
     pub(crate) fn outgoing(&self, hop: &Hop, target: &Target, request: &Request) -> Outgoing {
         let mut headers = hop.headers.clone();
+        if request.relay.is_some() {
+            return self.departing(hop, target, request, headers);
+        }
         // Derived anew for each hop: what its own origin may see is not for the next one.
         let page = headers
             .remove(REFERER)
@@ -35,6 +38,16 @@ impl Inner {
         if let Some(cookies) = request.jar().and_then(|jar| jar.header(&target.url)) {
             headers.entry(COOKIE).or_insert(cookies);
         }
+        self.departing(hop, target, request, headers)
+    }
+
+    fn departing(
+        &self,
+        hop: &Hop,
+        target: &Target,
+        request: &Request,
+        headers: HeaderMap,
+    ) -> Outgoing {
         Outgoing {
             method: hop.method.clone(),
             url: target.url.clone(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use docstokg_policy::freshness::Mode;
 use docstokg_policy::host::Host;
 use docstokg_policy::retry::Repeatable;
 use docstokg_policy::role::Role;
@@ -13,6 +14,7 @@ use docstokg_policy::site::Patience;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
 
+use crate::clock::BootInstant;
 use crate::config::CacheAccess;
 use crate::cookies::CookieJar;
 use crate::group::RequestGroup;
@@ -38,6 +40,16 @@ pub enum RateWait {
     Deadline,
     /// Up to this.
     AtMost(Duration),
+}
+
+/// How a request of another program is passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Relay {
+    /// Whose answers the cache holds: those of one user, or those of all clients.
+    pub mode: Mode,
+    /// The longest time from the beginning of the request to its being sent: one that would wait
+    /// longer is refused.
+    pub hold: Duration,
 }
 
 /// One request, and how it is to be treated.
@@ -72,6 +84,7 @@ pub struct Request {
     pub(crate) validates: bool,
     /// It waits for no other request for the same thing: one that waits for this one may lead it.
     pub(crate) is_solo: bool,
+    pub(crate) relay: Option<Relay>,
 }
 
 /// Judges where a redirect leads: returns the URL to go to, which may be another one (https for
@@ -157,6 +170,7 @@ impl Request {
             cache: None,
             validates: false,
             is_solo: false,
+            relay: None,
         }
     }
 
@@ -321,6 +335,24 @@ impl Request {
     pub fn cache(mut self, access: CacheAccess) -> Self {
         self.cache = Some(access);
         self
+    }
+
+    /// Passes on the request of another program as it is: no header is added, no redirect followed,
+    /// no body decoded, no failure repeated, and no lifetime added to what the origin states. The
+    /// wait for rate, slots and breaker is bounded by [`Relay::hold`]. The body has to be read as
+    /// fast as it comes: other requests may wait for it.
+    #[must_use]
+    pub fn relayed(mut self, relay: Relay) -> Self {
+        self.relay = Some(relay);
+        self.follow = Follow::Nothing;
+        self.patience = Patience::Wait;
+        self.robots = RobotsPolicy::Ignore;
+        self
+    }
+
+    /// Returns until when the request may wait before it is sent, where that is bounded.
+    pub(crate) fn held_until(&self, started: BootInstant) -> Option<BootInstant> {
+        self.relay.map(|relay| started + relay.hold)
     }
 
     /// Returns the jar that the request uses.

@@ -148,6 +148,18 @@ impl BodyStream {
         }
     }
 
+    /// Returns whether the body is still arriving from the origin, whose slots it holds.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        matches!(self.rest, Rest::Live(_))
+    }
+
+    /// Returns whether the cache stores the body while it is read.
+    #[must_use]
+    pub fn is_being_stored(&self) -> bool {
+        matches!(&self.rest, Rest::Live(live) if live.reader.is_being_stored())
+    }
+
     async fn next_stored(&mut self) -> Result<Option<Bytes>, StreamError> {
         let Rest::Stored(stored) = &mut self.rest else {
             return Ok(None);

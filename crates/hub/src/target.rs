@@ -54,7 +54,13 @@ impl Inner {
     pub(crate) fn name(&self, hop: &Hop, request: &Request) -> Result<Target, ErrorKind> {
         let host = Host::of(&hop.url)?;
         let role = request.role;
-        let url = canonical::for_request(&hop.url, role);
+        // What another program asks for is requested as it is, trackers included.
+        let strips = if request.relay.is_some() {
+            Role::Metadata
+        } else {
+            role
+        };
+        let url = canonical::for_request(&hop.url, strips);
         let counts_head = self.config.limits.of(&host, role).count_head.value;
         let site = self.registry.lane(&LaneKey {
             kind: request.kind.clone(),

@@ -11,6 +11,8 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, SET_COOKIE};
 use http::{HeaderMap, Method};
 use parking_lot::Mutex;
 
+use super::flights::{FlightEnd, LedFlight};
+use super::key::Space;
 use super::plan::{Kept, Plan, Progress};
 use super::{encode, key};
 use crate::clock::{BootInstant, Timestamp};
@@ -27,9 +29,16 @@ pub(crate) struct Keeping {
     /// What becomes of it when it is stored.
     aim: Kept,
     progress: Arc<Mutex<Progress>>,
+    /// The flight that ends with the body, where the attempt ends before it.
+    flight: Option<LedFlight>,
 }
 
 impl Keeping {
+    /// Takes over the flight that waits for the answer.
+    pub(crate) fn lead(&mut self, plan: &Plan) {
+        self.flight = plan.flight.lock().take();
+    }
+
     /// Takes a piece of the body.
     pub(crate) async fn write(&mut self, piece: &Bytes) {
         self.length += piece.len() as u64;
@@ -42,6 +51,12 @@ impl Keeping {
         let is_stored = is_whole && self.writer.commit().await == cache::Stored::Yes;
         let kept = if is_stored { self.aim } else { Kept::Failed };
         self.progress.lock().kept = kept;
+        if let Some(flight) = self.flight {
+            flight.end(match kept {
+                Kept::Fresh => FlightEnd::Stored,
+                _ => FlightEnd::Failed,
+            });
+        }
         is_stored
     }
 }
@@ -112,6 +127,7 @@ impl Inner {
                 _ => Kept::Stale,
             },
             progress: Arc::clone(&plan.progress),
+            flight: None,
         })
     }
 
@@ -136,8 +152,10 @@ impl Inner {
             return;
         }
         for url in invalidates(method, head.status, &head.headers, &leg.target.url) {
-            // The store reports its own trouble.
-            let _ = cache.store.invalidate(&key::of_url(&url)).await;
+            for space in Space::ALL {
+                // The store reports its own trouble.
+                let _ = cache.store.invalidate(&space.key(&url)).await;
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Names of stored responses and of flights: hashes, so that no secret reaches the disk.
 
-use docstokg_policy::freshness::Digest;
+use docstokg_policy::freshness::{Digest, Mode};
 use docstokg_policy::role::Role;
 use docstokg_stores::cache::CacheKey;
 use http::header::{AUTHORIZATION, COOKIE};
@@ -10,18 +10,46 @@ use url::Url;
 
 use crate::files::hex;
 use crate::redirect::is_credential;
+use crate::request::Request;
 
 /// Hashes what `Vary` names.
 pub(super) fn hash(bytes: &[u8]) -> Digest {
     Digest(Sha256::digest(bytes).into())
 }
 
-/// Returns the key of a URL, as it is sent: responses to GET, which answer GET and HEAD.
-pub(super) fn of_url(url: &Url) -> CacheKey {
-    let mut hash = Sha256::new();
-    hash.update(b"GET ");
-    hash.update(url.as_str().as_bytes());
-    CacheKey::new(hash.finalize().into())
+/// Which responses answer a request: those stored for requests of the same kind. The hub stores
+/// bodies decoded, a relay as they were sent; what a private cache may store, a shared one may not
+/// serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Space {
+    Own,
+    PrivateRelay,
+    SharedRelay,
+}
+
+impl Space {
+    pub(super) const ALL: [Self; 3] = [Self::Own, Self::PrivateRelay, Self::SharedRelay];
+
+    /// Returns the space of a request.
+    pub(super) fn of(request: &Request) -> Self {
+        match request.relay.map(|relay| relay.mode) {
+            None => Self::Own,
+            Some(Mode::Private) => Self::PrivateRelay,
+            Some(Mode::Shared) => Self::SharedRelay,
+        }
+    }
+
+    /// Returns the key of a URL, as it is sent: responses to GET, which answer GET and HEAD.
+    pub(super) fn key(self, url: &Url) -> CacheKey {
+        let mut hash = Sha256::new();
+        hash.update(match self {
+            Self::Own => &b"GET "[..],
+            Self::PrivateRelay => b"private GET ",
+            Self::SharedRelay => b"shared GET ",
+        });
+        hash.update(url.as_str().as_bytes());
+        CacheKey::new(hash.finalize().into())
+    }
 }
 
 /// Returns the key of the flight of requests that are alike: of the same URL and header fields.

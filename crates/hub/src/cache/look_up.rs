@@ -1,10 +1,13 @@
 //! Looking up a hop: an answer from the cache, or a plan for asking the origin.
 
-use docstokg_policy::freshness::{Request, Reuse, StaleUse, Stored, Validators, reuse, select};
+use docstokg_policy::freshness::{
+    Mode, Overrides, Request, Reuse, Rules, StaleUse, Stored, Validators, reuse, select,
+};
 use http::Method;
 use http::header::RANGE;
 
 use super::flights::{FlightEnd, Joined, LedFlight, ended};
+use super::key::Space;
 use super::lease::Claimed;
 use super::plan::{Plan, Question};
 use super::{HttpCache, Sharing, StoredAnswer, Unserved, decode, key};
@@ -44,8 +47,10 @@ enum Waiting {
 
 impl Waiting {
     fn of<D: Delivery>(leg: &Leg<'_, D>, access: CacheAccess) -> Self {
-        // A streamed body is stored at the pace of its reader, for which no other request waits.
-        if access == CacheAccess::Refresh || D::STREAMS || leg.request.is_solo {
+        // A streamed body is stored at the pace of its reader, for which no other request waits,
+        // unless that reads as fast as the body comes.
+        let is_slow = D::STREAMS && leg.request.relay.is_none();
+        if access == CacheAccess::Refresh || is_slow || leg.request.is_solo {
             Self::No
         } else {
             Self::Allowed
@@ -71,7 +76,7 @@ impl Inner {
             access != CacheAccess::Bypass
                 && is_asked(&leg.hop.method)
                 && leg.delivery.may_be_cached()
-                && !leg.hop.headers.contains_key(RANGE)
+                && (leg.request.relay.is_some() || !leg.hop.headers.contains_key(RANGE))
         });
         let plan = match usable {
             Some(cache) => match self.consult(cache, leg, access, track).await? {
@@ -147,8 +152,8 @@ impl Inner {
                 Joined::Follow(ending) => {
                     let end = self.patiently(ended(ending), leg, track).await?;
                     return Ok(match end {
-                        FlightEnd::Stored | FlightEnd::Abandoned => Flown::LookAgain,
-                        FlightEnd::Uncacheable | FlightEnd::Failed => Flown::Alone,
+                        Some(FlightEnd::Stored | FlightEnd::Abandoned) => Flown::LookAgain,
+                        Some(FlightEnd::Uncacheable | FlightEnd::Failed) | None => Flown::Alone,
                     });
                 }
                 Joined::Lead(flight) => *led = Some(flight),
@@ -182,39 +187,56 @@ impl Inner {
             }
             Claimed::Wait(until) => {
                 let changed = cache.changed(keys, state, until, &*self.runtime);
-                self.patiently(changed, leg, track).await?;
-                Ok(Flown::LookAgain)
+                Ok(match self.patiently(changed, leg, track).await? {
+                    Some(_) => Flown::LookAgain,
+                    None => Flown::Alone,
+                })
             }
         }
     }
 
-    /// Waits for another request, but not beyond the deadline of this one.
+    /// Waits for another request, but not beyond the deadline of this one; `None` if this one is
+    /// not held any longer.
     async fn patiently<D, T>(
         &self,
         work: impl Future<Output = T>,
         leg: &Leg<'_, D>,
         track: &Track,
-    ) -> Result<T, ErrorKind> {
-        let work = before(&*self.runtime, track.deadline, work);
+    ) -> Result<Option<T>, ErrorKind> {
+        let held = leg.request.held_until(track.started);
+        let until = held.map_or(track.deadline, |held| held.min(track.deadline));
+        let work = before(&*self.runtime, until, work);
         let waited = leg.request.unless_cancelled(work).await;
         let waited = waited.ok_or_else(|| cancelled(leg.target))?;
-        waited.ok_or_else(|| {
+        if waited.is_none() && self.runtime.boot() >= track.deadline {
             let during = "while another request fetched the same URL";
-            track.deadline_error(&leg.target.host, during)
-        })
+            return Err(track.deadline_error(&leg.target.host, during));
+        }
+        Ok(waited)
     }
 
     /// Puts a hop as the cache sees it.
     fn question<D>(&self, leg: &Leg<'_, D>) -> Question {
         let target = leg.target;
+        let relay = leg.request.relay;
         let mut headers = self.outgoing(leg.hop, target, leg.request).headers;
-        key::set_identity(&mut headers, target.role, &leg.request.secret_headers);
+        if relay.is_none_or(|relay| relay.mode == Mode::Private) {
+            key::set_identity(&mut headers, target.role, &leg.request.secret_headers);
+        }
+        let cache = &self.config.cache;
+        let mut rules = cache.rules(&target.host, target.role, &target.url);
+        if let Some(relay) = relay {
+            rules = Rules {
+                overrides: Overrides {
+                    bypass: rules.overrides.bypass,
+                    ..Overrides::default()
+                },
+                ..Rules::new(relay.mode)
+            };
+        }
         Question {
-            key: key::of_url(&target.url),
-            rules: self
-                .config
-                .cache
-                .rules(&target.host, target.role, &target.url),
+            key: Space::of(leg.request).key(&target.url),
+            rules,
             method: leg.hop.method.clone(),
             headers,
         }

@@ -31,9 +31,11 @@ impl Inner {
             method: &leg.hop.method,
             headers: &leg.hop.headers,
         };
-        // A whole answer to a request for a part is right too (RFC 9110 section 14.2).
         let sent = match answer(request, stored, entry.body_length()) {
-            Answer::Part { .. } | Answer::Unsatisfiable { .. } => Answer::Whole,
+            // A whole answer to a request for a part is right too (RFC 9110 section 14.2).
+            Answer::Part { .. } | Answer::Unsatisfiable { .. } if leg.request.relay.is_none() => {
+                Answer::Whole
+            }
             other => other,
         };
         let (status, headers) = stored.head(sent, stored.age(self.runtime.wall()));
@@ -43,18 +45,24 @@ impl Inner {
             headers,
             url: leg.target.url.clone(),
         });
-        if sent != Answer::Whole {
-            let body = Delivered::Preview(Bytes::new());
-            return Ok(Answered { head, body });
-        }
+        let part = match sent {
+            Answer::Whole => None,
+            Answer::Part { range, .. } => Some(range),
+            Answer::HeadOnly | Answer::NotModified | Answer::Unsatisfiable { .. } => {
+                let body = Delivered::Preview(Bytes::new());
+                return Ok(Answered { head, body });
+            }
+        };
         let limit = leg.target.max_body;
         let limit = limit.unwrap_or_else(|| leg.delivery.cap(&self.config.transport));
         if entry.body_length() > limit {
             let host = leg.target.host.clone();
             return Err(Unserved::Failed(ErrorKind::TooLarge { host, limit }));
         }
-        let leads_on = status.is_redirection() && head.headers.contains_key(LOCATION);
-        let mut body = StoredBody(entry.body());
+        let leads_on = leg.request.relay.is_none()
+            && status.is_redirection()
+            && head.headers.contains_key(LOCATION);
+        let mut body = StoredBody::new(entry.body(), part);
         let body = if leads_on {
             Delivered::Preview(body.collect().await?)
         } else {

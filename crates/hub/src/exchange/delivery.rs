@@ -8,6 +8,7 @@ mod file;
 use std::future::Future;
 
 use bytes::Bytes;
+use docstokg_policy::freshness::ByteRange;
 use docstokg_policy::site::Report;
 use docstokg_stores::cache::{BodyError as StoredBodyError, BodyReader as StoredReader};
 use http::Method;
@@ -92,18 +93,48 @@ pub(crate) trait Delivery: Sync {
     ) -> impl Future<Output = Self::Output> + Send;
 }
 
-/// A body that the cache has.
-pub(crate) struct StoredBody(pub(crate) StoredReader);
+/// A body that the cache has, or a part of it.
+pub(crate) struct StoredBody {
+    reader: StoredReader,
+    /// How many bytes come before the part.
+    skip: u64,
+    /// How many bytes of the part are left.
+    left: u64,
+}
 
 impl StoredBody {
-    /// Returns the next piece, or `None` at the end.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, StoredBodyError> {
-        self.0.next().await.transpose()
+    /// Reads a body, or a part of it.
+    pub(crate) fn new(reader: StoredReader, part: Option<ByteRange>) -> Self {
+        Self {
+            reader,
+            skip: part.map_or(0, |part| part.first),
+            left: part.map_or(u64::MAX, ByteRange::bytes),
+        }
     }
 
-    /// Reads it into memory.
+    /// Returns the next piece, or `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, StoredBodyError> {
+        while self.left > 0 {
+            let Some(mut piece) = self.reader.next().await.transpose()? else {
+                return Ok(None);
+            };
+            let skipped = self.skip.min(piece.len() as u64);
+            self.skip -= skipped;
+            // Both are at most the length of the piece.
+            let _ = piece.split_to(usize::try_from(skipped).unwrap_or(piece.len()));
+            piece.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+            self.left -= piece.len() as u64;
+            if !piece.is_empty() {
+                return Ok(Some(piece));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads a whole body into memory.
     pub(crate) async fn collect(&mut self) -> Result<Bytes, Unserved> {
-        self.0.read_to_end().await.map_err(|_| Unserved::Damaged)
+        let read = self.reader.read_to_end().await;
+        read.map_err(|_| Unserved::Damaged)
     }
 }
 

@@ -18,6 +18,7 @@ use super::delivery::{Delivered, Delivery, PREVIEW_BYTES, UnreadAnswer};
 use super::{Departure, Exchanged, Finish, Leg, Received};
 use crate::admission::{Consequence, HeldPermit};
 use crate::body::{BodyError, BodyReader, ReadLimits};
+use crate::cache::Coding;
 use crate::clock::{BootInstant, before};
 use crate::error::ErrorKind;
 use crate::event::What;
@@ -80,7 +81,8 @@ impl Inner {
         }
         let mut reader = self.reader(leg, incoming.body, &judged.head, track.deadline);
         self.start_keeping(leg, &judged, left, &mut reader);
-        let wanted = !judged.class.transient && !is_redirect(&judged.head);
+        let is_relayed = leg.request.relay.is_some();
+        let wanted = is_relayed || !(judged.class.transient || is_redirect(&judged.head));
         let wanted = wanted
             && !leg
                 .plan
@@ -121,18 +123,23 @@ impl Inner {
     }
 
     /// Lets the cache take the body too, where it has a part in the hop.
-    fn start_keeping<D>(
+    fn start_keeping<D: Delivery>(
         &self,
         leg: &Leg<'_, D>,
         judged: &Judged,
         left: Departure<'_>,
         reader: &mut BodyReader,
     ) {
-        let Some(plan) = leg.plan.filter(|_| !judged.class.transient) else {
+        let is_relayed = leg.request.relay.is_some();
+        let Some(plan) = leg.plan.filter(|_| is_relayed || !judged.class.transient) else {
             return;
         };
         self.note_exchange(plan, left.sent, judged.answered);
-        if let Some(keeping) = self.keep(plan, leg, &judged.head, reader.coding()) {
+        if let Some(mut keeping) = self.keep(plan, leg, &judged.head, reader.coding()) {
+            if D::STREAMS {
+                // The answer is stored when its body ends, which is after the attempt.
+                keeping.lead(plan);
+            }
             reader.keep(keeping);
         }
     }
@@ -150,6 +157,11 @@ impl Inner {
             cap: cap.unwrap_or_else(|| leg.delivery.cap(config)),
             deadline,
             config,
+            coding: if leg.request.relay.is_some() {
+                Coding::AsSent
+            } else {
+                Coding::Decoded
+            },
         };
         BodyReader::new(body, &leg.hop.method, head, limits, &self.runtime)
     }
@@ -199,7 +211,7 @@ impl Inner {
                 outcome: class.outcome,
                 retry_after,
                 sent,
-                wants_retry: self.wants_retry(leg, class, track.journey.attempts),
+                wants_retry: self.wants_retry(leg, class, None, track.journey.attempts),
             };
             consequence = permit.settle(&report, track).await;
         } else {

@@ -41,6 +41,10 @@ impl Inner {
             Some(most) if is_retry => track.deadline.min(now + most.max(RETRY_ENTRY)),
             _ => track.deadline,
         };
+        let deadline = match request.held_until(track.started) {
+            Some(until) => deadline.min(until),
+            None => deadline,
+        };
         let latest = match request.rate_wait {
             // A request that was let through once is not turned away on its retry: only the
             // deadline bounds that.
@@ -48,7 +52,7 @@ impl Inner {
             RateWait::Policy => now + target.route.site.rules.max_delay,
             RateWait::None => now,
             RateWait::Deadline if has_long_delay(target) => track.deadline.min(now + LONG_DELAY),
-            RateWait::Deadline => track.deadline,
+            RateWait::Deadline => deadline,
             RateWait::AtMost(most) => now + most,
         };
         Terms {

@@ -1,0 +1,60 @@
+//! Arguments of `serve`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, value_parser};
+use url::Url;
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A program uses it by its ordinary proxy setting for http, and by the explicit form for https:
+  http_proxy=http://127.0.0.1:8100 curl http://export.arxiv.org/api/query?id_list=1706.03762
+  curl http://127.0.0.1:8100/https://api.crossref.org/works/10.1038/nature14539
+SIGHUP reads the configuration again; SIGTERM and Ctrl-C finish current requests, twice ends at once.")]
+pub(crate) struct Serve {
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8100")]
+    pub listen: String,
+    /// Serve this origin alone: every path is a path there
+    #[arg(long, value_name = "URL")]
+    pub origin: Option<Url>,
+    /// Whose answers the cache holds: those of one user, or those of all clients
+    #[arg(long, value_enum, default_value_t = CacheMode::Private)]
+    pub cache_mode: CacheMode,
+    /// Directory of the cache [default: that of the configuration]
+    #[arg(long, value_name = "DIR")]
+    pub store: Option<PathBuf>,
+    /// Longest time a request is held before it is sent or refused with Retry-After
+    #[arg(long, value_name = "SECONDS", default_value_t = 4.0)]
+    pub max_wait: f64,
+    /// Fetch by https what clients ask the proxy for by http
+    #[arg(long, conflicts_with = "origin")]
+    pub upgrade_https: bool,
+    /// File with the token that clients have to send [env: DOCSTOKG_GATEWAY_TOKEN]
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Name and port by which clients reach the gateway, beside its address
+    #[arg(long, value_name = "NAME:PORT")]
+    pub name: Vec<String>,
+    /// Largest request body, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20)]
+    pub max_request_body: usize,
+    /// Maximum connections of clients at once
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 512,
+        value_parser = value_parser!(u32).range(1..=65_536)
+    )]
+    pub max_connections: u32,
+}
+
+/// Whose answers the cache holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CacheMode {
+    /// One user's
+    Private,
+    /// All clients'
+    Shared,
+}

@@ -1,0 +1,274 @@
+//! `docstokg serve`: the gateway.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use docstokg_hub::Hub;
+use docstokg_hub::config::Learn;
+use docstokg_hub::event::Observer;
+use docstokg_hub::policy::freshness::Mode;
+use docstokg_hub::policy::pacing::Pacing;
+use docstokg_hub::stores::StateStore;
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use url::Url;
+
+use crate::arguments::{CacheMode, Global, Serve};
+use crate::configuration::Loaded;
+use crate::exit::Failure;
+use crate::gateway::{Gateway, Options, Server};
+use crate::telemetry::Recording;
+use crate::{output, state, telemetry};
+
+/// How long current requests have after the first signal.
+const GRACE: Duration = Duration::from_secs(30);
+/// The longest `--max-wait`.
+const MAX_WAIT: f64 = 86_400.0;
+/// The environment variable with the token.
+const TOKEN: &str = "DOCSTOKG_GATEWAY_TOKEN";
+/// The longest token file.
+const MAX_TOKEN: usize = 4096;
+
+/// Runs the command.
+pub(crate) fn run(global: &Global, arguments: &Serve) -> Result<ExitCode, Failure> {
+    let options = options(arguments)?;
+    let loaded = load(global, arguments)?;
+    let store = state::open(global, &loaded.config)?;
+    let recording = telemetry::begin_served(global, "serve", &loaded, &store)?;
+    let parts = HubParts {
+        global,
+        arguments,
+        store,
+        observer: recording.observer(),
+    };
+    let hub = parts.build(loaded)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("the async runtime cannot be started")?;
+    runtime.block_on(serve(&parts, options, hub, recording))
+}
+
+/// What a hub is made of, again when the configuration is read again.
+struct HubParts<'a> {
+    global: &'a Global,
+    arguments: &'a Serve,
+    store: Arc<dyn StateStore>,
+    observer: Option<Arc<dyn Observer>>,
+}
+
+impl HubParts<'_> {
+    fn build(&self, loaded: Loaded) -> Result<Hub, Failure> {
+        let store = Arc::clone(&self.store);
+        let mut builder = state::hub(self.global, loaded.config, store).wire(self.global.wire()?);
+        if let Some(observer) = &self.observer {
+            builder = builder.observer(Arc::clone(observer));
+        }
+        let built = builder.build();
+        built.map_err(|error| Failure::Usage(error.to_string()))
+    }
+
+    /// Reads the configuration again. One with problems changes nothing.
+    fn reload(&self, gateway: &Gateway) {
+        let built = load(self.global, self.arguments).and_then(|loaded| self.build(loaded));
+        match built {
+            Ok(hub) => {
+                gateway.replace_hub(hub);
+                if !self.global.quiet {
+                    output::note("read the configuration again");
+                }
+            }
+            Err(failure) => {
+                let _ = failure.report(false);
+                output::hint("the gateway goes on with the configuration that it had");
+            }
+        }
+    }
+}
+
+/// Reads the configuration as a gateway uses it.
+fn load(global: &Global, arguments: &Serve) -> Result<Loaded, Failure> {
+    let mut loaded = global.load()?;
+    let config = &mut loaded.config;
+    // Clients send lists as fast as they can, like a bulk run.
+    config.limits.pacing = Pacing::Even;
+    config.limits.learn_unless_set = Learn::Tighten;
+    if global.deadline.is_none() {
+        // A large body takes as long as it takes; idle and slow ones are cut off all the same.
+        config.transport.deadline = None;
+    }
+    if let Some(directory) = &arguments.store {
+        config.cache.directory = Some(directory.clone());
+    }
+    Ok(loaded)
+}
+
+fn options(arguments: &Serve) -> Result<Options, Failure> {
+    let usage = |message: String| Failure::Usage(message);
+    let text = &arguments.listen;
+    let text = if text.starts_with(':') {
+        format!("127.0.0.1{text}")
+    } else {
+        text.clone()
+    };
+    let address: SocketAddr = text
+        .replace("localhost:", "127.0.0.1:")
+        .parse()
+        .map_err(|_| {
+            usage(format!(
+                "--listen: '{text}' is not an address and port such as 127.0.0.1:8100"
+            ))
+        })?;
+    if let Some(origin) = &arguments.origin {
+        check_origin(origin)?;
+    }
+    let wait = arguments.max_wait;
+    if !(wait.is_finite() && (0.0..=MAX_WAIT).contains(&wait)) {
+        return Err(usage(format!(
+            "--max-wait: {wait} is not a number of seconds between 0 and {MAX_WAIT}"
+        )));
+    }
+    let token = token(arguments)?;
+    if !address.ip().is_loopback() && arguments.origin.is_none() && token.is_none() {
+        return Err(usage(format!(
+            "--listen {address}: everyone who can reach that address could send requests through \
+             this machine; set a token (--token-file FILE or {TOKEN}), or listen on 127.0.0.1"
+        )));
+    }
+    Ok(Options {
+        address,
+        names: arguments.name.clone(),
+        origin: arguments.origin.clone(),
+        upgrade: arguments.upgrade_https,
+        mode: match arguments.cache_mode {
+            CacheMode::Private => Mode::Private,
+            CacheMode::Shared => Mode::Shared,
+        },
+        hold: Duration::from_secs_f64(wait),
+        token,
+        max_request_body: arguments.max_request_body,
+        max_connections: arguments.max_connections as usize,
+    })
+}
+
+fn check_origin(origin: &Url) -> Result<(), Failure> {
+    let is_http = matches!(origin.scheme(), "http" | "https") && origin.has_host();
+    let is_bare = origin.query().is_none() && origin.fragment().is_none();
+    if is_http && is_bare && origin.username().is_empty() && origin.password().is_none() {
+        return Ok(());
+    }
+    Err(Failure::Usage(
+        "--origin: expected http://HOST or https://HOST, with a path if need be, and without \
+         credentials, query or fragment"
+            .to_owned(),
+    ))
+}
+
+/// Reads the token from its file or the environment.
+fn token(arguments: &Serve) -> Result<Option<String>, Failure> {
+    let (text, from) = if let Some(path) = &arguments.token_file {
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Failure::Usage(format!("--token-file: {shown} cannot be read: {error}"))
+        })?;
+        (text, shown)
+    } else if let Ok(text) = std::env::var(TOKEN) {
+        (text, TOKEN.to_owned())
+    } else {
+        return Ok(None);
+    };
+    let text = text.trim();
+    if text.is_empty()
+        || text.len() > MAX_TOKEN
+        || !text.bytes().all(|byte| byte.is_ascii_graphic())
+    {
+        return Err(Failure::Usage(format!(
+            "{from}: a token has 1 to {MAX_TOKEN} visible ASCII characters and no spaces"
+        )));
+    }
+    Ok(Some(text.to_owned()))
+}
+
+async fn serve(
+    parts: &HubParts<'_>,
+    options: Options,
+    hub: Hub,
+    recording: Recording,
+) -> Result<ExitCode, Failure> {
+    let (address, is_open) = (options.address, options.token.is_none());
+    let bound = Server::bind(options, hub, recording.metrics.clone()).await;
+    let server = bound.map_err(|error| {
+        Failure::Usage(format!(
+            "--listen: {address} cannot be listened on: {error}"
+        ))
+    })?;
+    let gateway = server.gateway();
+    announce(parts, server.address(), is_open);
+    let (stop, stopped) = watch::channel(false);
+    let serving = server.run(stopped, GRACE);
+    tokio::select! {
+        () = serving => {}
+        () = signals(parts, &gateway, &stop) => {}
+    }
+    // The last changes must reach the store before the process ends. If they do not, its leases
+    // expire by themselves.
+    let _ = gateway.hub().close().await;
+    recording.close();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn announce(parts: &HubParts<'_>, address: SocketAddr, is_open: bool) {
+    let (global, arguments) = (parts.global, parts.arguments);
+    if global.json {
+        output::json(&json!({ "ok": true, "listening": address.to_string() }));
+    }
+    if global.quiet {
+        return;
+    }
+    let what = match &arguments.origin {
+        Some(origin) => format!("in front of {origin}"),
+        None => "as a proxy".to_owned(),
+    };
+    output::note(&format!("listening on http://{address} {what}"));
+    if !address.ip().is_loopback() && is_open {
+        output::note(&format!(
+            "warning: everyone who can reach that address can use it; --token-file or {TOKEN} \
+             restricts it"
+        ));
+    }
+}
+
+/// Handles signals: SIGHUP reads the configuration again, the first interrupt asks to stop. Returns
+/// at the second.
+async fn signals(parts: &HubParts<'_>, gateway: &Gateway, stop: &watch::Sender<bool>) {
+    let handlers = [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+    ]
+    .map(signal);
+    let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = handlers else {
+        // Without handlers the signals end the process, as by default.
+        return std::future::pending().await;
+    };
+    loop {
+        tokio::select! {
+            _ = hangup.recv() => {
+                parts.reload(gateway);
+                continue;
+            }
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        if stop.send_replace(true) {
+            return;
+        }
+        if !parts.global.quiet {
+            output::note("finishing current requests; interrupt again to stop now");
+        }
+    }
+}

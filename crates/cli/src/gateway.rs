@@ -1,0 +1,100 @@
+//! The gateway: the hub for programs in any language, by HTTP.
+//!
+//! A request comes in (`server`), may be refused (`access`), names a target (`target`), loses what
+//! is meant for the gateway alone (`headers`), goes through the hub (`relay`), and its answer flows
+//! back through a `pipe`, which takes it from the origin as fast as it comes, however slowly the
+//! client reads. Refusals are JSON problems (`problem`, RFC 9457). The hub does everything else:
+//! cache, breaker, limits.
+
+mod access;
+mod headers;
+mod pipe;
+mod problem;
+mod relay;
+mod server;
+mod target;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docstokg_hub::Hub;
+use docstokg_hub::policy::freshness::Mode;
+use docstokg_telemetry::sink::metrics::Metrics;
+use parking_lot::{Mutex, RwLock};
+use url::Url;
+
+use self::access::{Access, Token};
+use self::pipe::SpoolSpace;
+use self::target::Targets;
+
+pub(crate) use self::server::Server;
+
+/// The name of the gateway in `Via`, `Cache-Status` and `Proxy-Status`.
+const NAME: &str = "docstokg";
+
+/// How a gateway works.
+pub(crate) struct Options {
+    /// The address that it listens on.
+    pub(crate) address: SocketAddr,
+    /// Names by which clients reach it beside that address.
+    pub(crate) names: Vec<String>,
+    /// The only origin, where there is one.
+    pub(crate) origin: Option<Url>,
+    /// Whether plain URLs are fetched by https.
+    pub(crate) upgrade: bool,
+    /// Whose answers the cache holds.
+    pub(crate) mode: Mode,
+    /// The longest that a request is held before it is sent.
+    pub(crate) hold: Duration,
+    /// What clients have to send.
+    pub(crate) token: Option<String>,
+    /// The longest request body, in bytes.
+    pub(crate) max_request_body: usize,
+    /// The most connections at once.
+    pub(crate) max_connections: usize,
+}
+
+/// A gateway: what its connections share.
+pub(crate) struct Gateway {
+    hub: RwLock<Hub>,
+    metrics: Option<Arc<Mutex<Metrics>>>,
+    access: Access,
+    targets: Targets,
+    mode: Mode,
+    hold: Duration,
+    max_request_body: usize,
+    spool: Arc<SpoolSpace>,
+}
+
+impl Gateway {
+    fn new(options: Options, hub: Hub, metrics: Option<Arc<Mutex<Metrics>>>) -> Self {
+        Self {
+            hub: RwLock::new(hub),
+            metrics,
+            access: Access {
+                address: options.address,
+                names: options.names,
+                token: options.token.as_deref().map(Token::new),
+            },
+            targets: Targets {
+                origin: options.origin,
+                upgrade: options.upgrade,
+            },
+            mode: options.mode,
+            hold: options.hold,
+            max_request_body: options.max_request_body,
+            spool: Arc::default(),
+        }
+    }
+
+    /// Uses another hub for the requests that come from now on.
+    pub(crate) fn replace_hub(&self, hub: Hub) {
+        *self.hub.write() = hub;
+    }
+
+    /// Returns the hub in use.
+    pub(crate) fn hub(&self) -> Hub {
+        self.hub.read().clone()
+    }
+}

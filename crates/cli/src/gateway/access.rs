@@ -1,0 +1,249 @@
+//! Who may use the gateway: pure.
+//!
+//! A gateway on loopback serves the programs of its machine, and every web page that a browser
+//! there shows can send requests to it. Such a request comes from another site (`Origin`,
+//! `Sec-Fetch-Site`), or names the gateway by a name that is not its own (`Host`: a site whose
+//! address was changed to 127.0.0.1). Both are refused. On other addresses clients have a token.
+
+use std::net::{IpAddr, SocketAddr};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{HOST, ORIGIN, PROXY_AUTHORIZATION};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use sha2::{Digest, Sha256};
+
+use super::target::Form;
+
+/// The field by which a client that has no proxy setting sends the token.
+pub(super) const TOKEN: HeaderName = HeaderName::from_static("docstokg-token");
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Denied {
+    /// It does not have the token.
+    Token,
+    /// It is sent by a page of another site.
+    OtherSite,
+    /// It names the gateway by a name that is not its own.
+    Name,
+}
+
+/// The hash of a token: comparing hashes takes the same time for every wrong token.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Token([u8; 32]);
+
+impl Token {
+    pub(super) fn new(text: &str) -> Self {
+        Self(Sha256::digest(text.as_bytes()).into())
+    }
+}
+
+/// Who may use a gateway.
+pub(super) struct Access {
+    /// The address that it listens on.
+    pub(super) address: SocketAddr,
+    /// Names by which it is reached beside that address, with their port unless that is 80.
+    pub(super) names: Vec<String>,
+    /// What clients have to send.
+    pub(super) token: Option<Token>,
+}
+
+impl Access {
+    /// Judges a request.
+    pub(super) fn check(&self, form: Form, headers: &HeaderMap) -> Result<(), Denied> {
+        if form == Form::Server {
+            self.check_page(headers)?;
+        }
+        match &self.token {
+            Some(token) if !presented(headers).any(|text| Token::new(&text) == *token) => {
+                Err(Denied::Token)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses what a page of another site sends. No page can send the form of a proxy's client.
+    pub(super) fn check_page(&self, headers: &HeaderMap) -> Result<(), Denied> {
+        let mut hosts = headers.get_all(HOST).iter();
+        let host = match (hosts.next(), hosts.next()) {
+            (Some(host), None) => host.to_str().ok(),
+            _ => None,
+        };
+        if self.address.ip().is_loopback() && !host.is_some_and(|host| self.is_name(host)) {
+            return Err(Denied::Name);
+        }
+        let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
+        if site.is_some_and(|site| site != b"none" && site != b"same-origin") {
+            return Err(Denied::OtherSite);
+        }
+        let is_own_origin = |origin: &HeaderValue| {
+            let origin = origin.to_str().ok();
+            let named = origin.and_then(|origin| origin.strip_prefix("http://"));
+            named.is_some() && named == host
+        };
+        if headers.get_all(ORIGIN).iter().all(is_own_origin) {
+            Ok(())
+        } else {
+            Err(Denied::OtherSite)
+        }
+    }
+
+    /// Says whether the gateway goes by a name, with its port.
+    fn is_name(&self, host: &str) -> bool {
+        if self.names.iter().any(|own| own.eq_ignore_ascii_case(host)) {
+            return true;
+        }
+        let (name, port) = match host.rsplit_once(':') {
+            Some((name, port)) if !port.contains(']') => (name, port.parse().ok()),
+            _ => (host, Some(80)),
+        };
+        let address = name.trim_matches(['[', ']']).parse::<IpAddr>();
+        let is_local = name.eq_ignore_ascii_case("localhost")
+            || address.is_ok_and(|address| address.is_loopback());
+        is_local && port == Some(self.address.port())
+    }
+}
+
+/// Returns the tokens that a request presents.
+fn presented(headers: &HeaderMap) -> impl Iterator<Item = String> {
+    let own = headers.get_all(TOKEN).iter();
+    let own = own.filter_map(|value| value.to_str().ok().map(str::to_owned));
+    let proxy = headers.get_all(PROXY_AUTHORIZATION).iter();
+    own.chain(proxy.filter_map(|value| credential(value.to_str().ok()?)))
+}
+
+/// Reads `Bearer TOKEN`, or `Basic` with the token as the password: what proxy settings send.
+fn credential(text: &str) -> Option<String> {
+    let (scheme, rest) = text.split_once(' ')?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(rest.trim().to_owned());
+    }
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = STANDARD.decode(rest.trim()).ok()?;
+    let text = String::from_utf8(decoded).ok()?;
+    text.split_once(':')
+        .map(|(_, password)| password.to_owned())
+}
+
+/// Removes what only the gateway is meant to see.
+pub(super) fn strip(headers: &mut HeaderMap) {
+    headers.remove(TOKEN);
+    headers.remove(PROXY_AUTHORIZATION);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[(&str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            let name: HeaderName = name.parse().unwrap();
+            headers.append(name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    fn access(token: Option<&str>) -> Access {
+        Access {
+            address: "127.0.0.1:8100".parse().unwrap(),
+            names: vec!["papers.example:8100".to_owned()],
+            token: token.map(Token::new),
+        }
+    }
+
+    #[test]
+    fn only_requests_that_name_the_gateway_are_served_on_loopback() {
+        let access = access(None);
+        let judge = |host: &str| access.check(Form::Server, &headers(&[("host", host)]));
+        for host in [
+            "127.0.0.1:8100",
+            "localhost:8100",
+            "LOCALHOST:8100",
+            "[::1]:8100",
+            "papers.example:8100",
+        ] {
+            assert_eq!(judge(host), Ok(()), "{host}");
+        }
+        for host in [
+            "evil.example:8100",
+            "127.0.0.1",
+            "127.0.0.1:80",
+            "localhost.evil.example:8100",
+            "papers.example",
+            "",
+            "10.0.0.1:8100",
+        ] {
+            assert_eq!(judge(host), Err(Denied::Name), "{host}");
+        }
+        let none = access.check(Form::Server, &headers(&[]));
+        assert_eq!(none, Err(Denied::Name));
+        let twice = headers(&[("host", "127.0.0.1:8100"), ("host", "evil.example:8100")]);
+        assert_eq!(access.check(Form::Server, &twice), Err(Denied::Name));
+        // A proxy's client names the target.
+        let proxied = headers(&[("host", "a.org"), ("sec-fetch-site", "cross-site")]);
+        assert_eq!(access.check(Form::Proxy, &proxied), Ok(()));
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_refused() {
+        let access = access(None);
+        let judge = |name: &str, value: &str| {
+            let sent = headers(&[("host", "127.0.0.1:8100"), (name, value)]);
+            access.check(Form::Server, &sent)
+        };
+        for (name, value) in [
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+            ("origin", "https://evil.example"),
+            ("origin", "http://127.0.0.1:9999"),
+            ("origin", "null"),
+        ] {
+            assert_eq!(
+                judge(name, value),
+                Err(Denied::OtherSite),
+                "{name}: {value}"
+            );
+        }
+        for (name, value) in [
+            ("sec-fetch-site", "none"),
+            ("sec-fetch-site", "same-origin"),
+            ("origin", "http://127.0.0.1:8100"),
+        ] {
+            assert_eq!(judge(name, value), Ok(()), "{name}: {value}");
+        }
+    }
+
+    #[test]
+    fn the_token_is_taken_from_every_field_that_clients_have_for_it() {
+        let access = access(Some("s3cret"));
+        let judge = |name: &str, value: &str| {
+            let sent = headers(&[("host", "127.0.0.1:8100"), (name, value)]);
+            access.check(Form::Server, &sent)
+        };
+        for (name, value) in [
+            ("docstokg-token", "s3cret"),
+            ("proxy-authorization", "Bearer s3cret"),
+            // any:s3cret
+            ("proxy-authorization", "basic YW55OnMzY3JldA=="),
+        ] {
+            assert_eq!(judge(name, value), Ok(()), "{name}: {value}");
+        }
+        for (name, value) in [
+            ("docstokg-token", "s3cre"),
+            ("docstokg-token", ""),
+            ("proxy-authorization", "Bearer"),
+            ("proxy-authorization", "Basic !!!"),
+            // s3cret:any
+            ("proxy-authorization", "Basic czNjcmV0OmFueQ=="),
+            ("authorization", "Bearer s3cret"),
+        ] {
+            assert_eq!(judge(name, value), Err(Denied::Token), "{name}: {value}");
+        }
+    }
+}

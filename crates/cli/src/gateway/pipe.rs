@@ -1,0 +1,369 @@
+//! A pipe from an origin to a client that reads more slowly.
+//!
+//! A body is taken from the origin as fast as it comes, so that a slow client holds none of the
+//! origin's slots: what the client has not read lies in memory up to a bound, beyond it in a file
+//! without a name. The files of all pipes together have a bound too; a body beyond that waits for
+//! its client.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use docstokg_hub::stream::BodyStream;
+use hyper::body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// How much of a body lies in memory.
+const IN_MEMORY: usize = 256 << 10;
+/// How much is read from a file at once.
+const READ: usize = 64 << 10;
+/// How much all files hold together.
+const MAX_SPOOLED: u64 = 8 << 30;
+
+/// The room that the files of all pipes share.
+#[derive(Default)]
+pub(super) struct SpoolSpace(AtomicU64);
+
+impl SpoolSpace {
+    fn take(&self, bytes: u64) -> bool {
+        let taken = self.0.fetch_add(bytes, Ordering::AcqRel);
+        if taken.saturating_add(bytes) <= MAX_SPOOLED {
+            return true;
+        }
+        self.give_back(bytes);
+        false
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.0.fetch_sub(bytes, Ordering::AcqRel);
+    }
+}
+
+/// What lies in a file.
+struct Spilled {
+    file: File,
+    written: u64,
+    read: u64,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Bytes>,
+    queued: usize,
+    spilled: Option<Spilled>,
+    end: Option<Result<(), String>>,
+    is_abandoned: bool,
+    reader: Option<Waker>,
+}
+
+impl State {
+    fn wake_reader(&mut self) {
+        if let Some(waker) = self.reader.take() {
+            waker.wake();
+        }
+    }
+
+    /// Returns the next piece that is there.
+    fn take(&mut self, space: &SpoolSpace) -> io::Result<Option<Bytes>> {
+        if let Some(piece) = self.queue.pop_front() {
+            self.queued -= piece.len();
+            return Ok(Some(piece));
+        }
+        let Some(spilled) = &mut self.spilled else {
+            return Ok(None);
+        };
+        let left = spilled.written - spilled.read;
+        let wanted = usize::try_from(left).unwrap_or(READ).min(READ);
+        let mut piece = vec![0; wanted];
+        spilled.file.read_exact_at(&mut piece, spilled.read)?;
+        spilled.read += wanted as u64;
+        if spilled.read == spilled.written {
+            space.give_back(spilled.written);
+            self.spilled = None;
+        }
+        Ok(Some(piece.into()))
+    }
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// The client has read, or has gone.
+    moved: Notify,
+    space: Arc<SpoolSpace>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(spilled) = &self.state.get_mut().spilled {
+            self.space.give_back(spilled.written);
+        }
+    }
+}
+
+/// The end that the client reads.
+pub(super) struct PipeReader(Arc<Shared>);
+
+/// The end that the body goes into.
+struct PipeWriter(Arc<Shared>);
+
+/// Whether a body may lie in a file while it waits for its client.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spill {
+    /// It may: an origin is sending it.
+    Allowed,
+    /// It need not: it is on disk already.
+    No,
+}
+
+/// Returns a reader of a body that is taken from its origin as fast as it comes.
+pub(super) fn through(body: BodyStream, space: &Arc<SpoolSpace>) -> PipeReader {
+    let (writer, reader) = pipe(space);
+    tokio::spawn(fill(writer, None, body, Spill::Allowed));
+    reader
+}
+
+/// Returns a reader of a stored body whose first piece has been read.
+pub(super) fn after(first: Bytes, rest: BodyStream, space: &Arc<SpoolSpace>) -> PipeReader {
+    let (writer, reader) = pipe(space);
+    tokio::spawn(fill(writer, Some(first), rest, Spill::No));
+    reader
+}
+
+async fn fill(writer: PipeWriter, first: Option<Bytes>, mut body: BodyStream, spill: Spill) {
+    let mut piece = Ok(first);
+    loop {
+        match piece {
+            Ok(Some(piece)) => {
+                if writer.write(piece, spill).await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => {}
+            Err(error) => return writer.end(Err(error)),
+        }
+        let next = tokio::select! {
+            next = body.next() => next,
+            // What no client waits for is not taken from the origin.
+            () = writer.abandoned() => return,
+        };
+        piece = match next {
+            Ok(None) => return writer.end(Ok(())),
+            Ok(next) => Ok(next),
+            Err(error) => Err(error.to_string()),
+        };
+    }
+}
+
+fn pipe(space: &Arc<SpoolSpace>) -> (PipeWriter, PipeReader) {
+    let shared = Arc::new(Shared {
+        state: Mutex::default(),
+        moved: Notify::new(),
+        space: Arc::clone(space),
+    });
+    (PipeWriter(Arc::clone(&shared)), PipeReader(shared))
+}
+
+/// The client has gone.
+struct Abandoned;
+
+impl PipeWriter {
+    /// Passes on a piece; waits while there is no room for it.
+    async fn write(&self, piece: Bytes, spill: Spill) -> Result<(), Abandoned> {
+        loop {
+            let moved = self.0.moved.notified();
+            if self.try_write(&piece, spill)? {
+                return Ok(());
+            }
+            moved.await;
+        }
+    }
+
+    fn try_write(&self, piece: &Bytes, spill: Spill) -> Result<bool, Abandoned> {
+        let mut state = self.0.state.lock();
+        if state.is_abandoned {
+            return Err(Abandoned);
+        }
+        let fits = state.queued == 0 || state.queued + piece.len() <= IN_MEMORY;
+        if state.spilled.is_none() && fits {
+            state.queued += piece.len();
+            state.queue.push_back(piece.clone());
+            state.wake_reader();
+            return Ok(true);
+        }
+        if spill == Spill::No || !self.0.space.take(piece.len() as u64) {
+            return Ok(false);
+        }
+        if self.spill(&mut state, piece).is_err() {
+            // No room on the disk: the body waits for its client.
+            self.0.space.give_back(piece.len() as u64);
+            return Ok(false);
+        }
+        state.wake_reader();
+        Ok(true)
+    }
+
+    fn spill(&self, state: &mut State, piece: &Bytes) -> io::Result<()> {
+        let spilled = match &mut state.spilled {
+            Some(spilled) => spilled,
+            none => none.insert(Spilled {
+                file: tempfile::tempfile()?,
+                written: 0,
+                read: 0,
+            }),
+        };
+        let written = spilled.file.write_all_at(piece, spilled.written);
+        if written.is_ok() {
+            spilled.written += piece.len() as u64;
+        } else if spilled.written == spilled.read {
+            state.spilled = None;
+        }
+        written
+    }
+
+    fn end(&self, end: Result<(), String>) {
+        let mut state = self.0.state.lock();
+        state.end = Some(end);
+        state.wake_reader();
+    }
+
+    /// Waits until the client has gone.
+    async fn abandoned(&self) {
+        loop {
+            let moved = self.0.moved.notified();
+            if self.0.state.lock().is_abandoned {
+                return;
+            }
+            moved.await;
+        }
+    }
+}
+
+impl Drop for PipeWriter {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        if state.end.is_none() {
+            state.end = Some(Err("the transfer was given up".to_owned()));
+            state.wake_reader();
+        }
+    }
+}
+
+impl Drop for PipeReader {
+    fn drop(&mut self) {
+        self.0.state.lock().is_abandoned = true;
+        self.0.moved.notify_waiters();
+    }
+}
+
+impl Body for PipeReader {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let mut state = self.0.state.lock();
+        match state.take(&self.0.space) {
+            Ok(Some(piece)) => {
+                drop(state);
+                self.0.moved.notify_waiters();
+                Poll::Ready(Some(Ok(Frame::data(piece))))
+            }
+            Ok(None) => match &state.end {
+                Some(Ok(())) => Poll::Ready(None),
+                Some(Err(why)) => Poll::Ready(Some(Err(io::Error::other(why.clone())))),
+                None => {
+                    state.reader = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            },
+            Err(error) => Poll::Ready(Some(Err(error))),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    fn piece(number: usize) -> Bytes {
+        let byte = u8::try_from(number % 251).unwrap();
+        vec![byte; 10_000 + number].into()
+    }
+
+    #[tokio::test]
+    async fn a_body_arrives_whole_however_the_client_reads() {
+        for read_after in [0, 1, 40, 100] {
+            let space = Arc::<SpoolSpace>::default();
+            let (writer, mut reader) = pipe(&space);
+            let mut got = Vec::new();
+            let mut expected = Vec::new();
+            for number in 0..100 {
+                expected.extend_from_slice(&piece(number));
+                assert!(writer.write(piece(number), Spill::Allowed).await.is_ok());
+                if number >= read_after {
+                    let frame = reader.frame().await.unwrap().unwrap();
+                    got.extend_from_slice(frame.data_ref().unwrap());
+                }
+            }
+            writer.end(Ok(()));
+            while let Some(frame) = reader.frame().await {
+                got.extend_from_slice(frame.unwrap().data_ref().unwrap());
+            }
+            assert!(got == expected, "read after {read_after}");
+            assert_eq!(space.0.load(Ordering::Acquire), 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn room_in_files_is_given_back_when_the_client_goes() {
+        let space = Arc::<SpoolSpace>::default();
+        let (writer, reader) = pipe(&space);
+        for number in 0..100 {
+            assert!(writer.write(piece(number), Spill::Allowed).await.is_ok());
+        }
+        assert!(space.0.load(Ordering::Acquire) > 0);
+        drop(reader);
+        assert!(writer.write(piece(1), Spill::Allowed).await.is_err());
+        writer.abandoned().await;
+        drop(writer);
+        assert_eq!(space.0.load(Ordering::Acquire), 0);
+    }
+
+    #[tokio::test]
+    async fn without_a_file_the_body_waits_for_its_client() {
+        let space = Arc::<SpoolSpace>::default();
+        let (writer, mut reader) = pipe(&space);
+        let written = async {
+            for number in 0..100 {
+                assert!(writer.write(piece(number), Spill::No).await.is_ok());
+                assert!(writer.0.state.lock().queued <= IN_MEMORY);
+            }
+            writer.end(Err("it broke off".to_owned()));
+        };
+        let read = async {
+            for number in 0..100 {
+                let frame = reader.frame().await.unwrap().unwrap();
+                assert_eq!(*frame.data_ref().unwrap(), piece(number));
+            }
+            let end = reader.frame().await.unwrap();
+            assert_eq!(end.unwrap_err().to_string(), "it broke off");
+        };
+        tokio::join!(written, read);
+        assert_eq!(space.0.load(Ordering::Acquire), 0);
+    }
+}

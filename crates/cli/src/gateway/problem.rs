@@ -1,0 +1,183 @@
+//! What the gateway answers by itself when it has no answer of an origin: JSON problems (RFC 9457),
+//! with `Retry-After` where waiting helps and `Proxy-Status` (RFC 9209) for other intermediaries.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use docstokg_hub::policy::classify::Fault;
+use docstokg_hub::{ErrorKind, FetchError};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use serde_json::{Map, Value, json};
+
+use super::NAME;
+use super::access::Denied;
+use crate::output::millis;
+
+const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+
+/// An answer of the gateway itself.
+pub(super) struct Problem {
+    status: StatusCode,
+    /// A word for programs: why.
+    reason: String,
+    /// A sentence for a person.
+    detail: String,
+    /// The error type of RFC 9209.
+    error: &'static str,
+    retry_after: Option<Duration>,
+    more: Map<String, Value>,
+    header: Option<(HeaderName, HeaderValue)>,
+}
+
+impl Problem {
+    /// Makes a problem of a status, a word and a sentence.
+    pub(super) fn new(status: StatusCode, reason: &str, detail: impl Into<String>) -> Self {
+        Self {
+            status,
+            reason: reason.to_owned(),
+            detail: detail.into(),
+            error: "http_request_denied",
+            retry_after: None,
+            more: Map::new(),
+            header: None,
+        }
+    }
+
+    /// The gateway makes no tunnels.
+    pub(super) fn tunnel(authority: &str) -> Self {
+        let detail = format!(
+            "CONNECT would hide the requests from the limits; ask for \
+             http://GATEWAY/https://{authority}/PATH instead, or set only the http proxy and start \
+             the gateway with --upgrade-https"
+        );
+        Self::new(StatusCode::NOT_IMPLEMENTED, "tunnel", detail)
+    }
+
+    /// The client may not use the gateway.
+    pub(super) fn denied(denied: Denied) -> Self {
+        match denied {
+            Denied::Token => Self {
+                header: Some((
+                    http::header::PROXY_AUTHENTICATE,
+                    HeaderValue::from_static("Basic realm=\"docstokg\""),
+                )),
+                ..Self::new(
+                    StatusCode::PROXY_AUTHENTICATION_REQUIRED,
+                    "token",
+                    "the gateway needs its token: as the password of the proxy setting, or in the \
+                     header Docstokg-Token",
+                )
+            },
+            Denied::OtherSite => Self::new(
+                StatusCode::FORBIDDEN,
+                "other_site",
+                "the request was sent by a web page of another site, for which the gateway is not",
+            ),
+            Denied::Name => Self::new(
+                StatusCode::MISDIRECTED_REQUEST,
+                "host",
+                "the Host header does not name the gateway; ask for it by its address, or start it \
+                 with --name NAME:PORT",
+            ),
+        }
+    }
+
+    /// The hub has no answer.
+    pub(super) fn of_error(error: &FetchError) -> Self {
+        let (status, proxy_error) = status_of(&error.kind);
+        let mut problem = Self {
+            error: proxy_error,
+            ..Self::new(status, error.kind.class(), error.sentence())
+        };
+        match &error.kind {
+            ErrorKind::BreakerOpen(refused) | ErrorKind::RateLimited(refused) => {
+                let wait = refused.cooldown_remaining;
+                problem.retry_after = Some(wait);
+                problem.more = Map::from_iter([
+                    ("host".to_owned(), json!(refused.host.as_str())),
+                    ("role".to_owned(), json!(refused.role.as_str())),
+                    ("limit".to_owned(), json!(refused.reason())),
+                    ("until".to_owned(), json!(refused.until.to_string())),
+                    ("cooldown_remaining_ms".to_owned(), json!(millis(wait))),
+                ]);
+            }
+            ErrorKind::RobotsUnread { retry_in, .. } => problem.retry_after = *retry_in,
+            ErrorKind::Store { .. } => problem.retry_after = Some(Duration::from_secs(5)),
+            _ => {}
+        }
+        problem
+    }
+
+    /// Returns the answer.
+    pub(super) fn into_response(self) -> Response<Bytes> {
+        let mut body = json!({
+            "type": format!("urn:docstokg:problem:{}", self.reason),
+            "title": self.status.canonical_reason().unwrap_or("Problem"),
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+            "reason": self.reason,
+        });
+        if let Some(fields) = body.as_object_mut() {
+            fields.extend(self.more);
+        }
+        let text = docstokg_hub::json::escape_controls(format!("{body}\n"));
+        let mut response = Response::new(Bytes::from(text));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(wait) = self.retry_after {
+            // To the second above, and never at once.
+            let seconds = wait.as_millis().div_ceil(1000).max(1);
+            if let Ok(value) = seconds.to_string().parse() {
+                headers.insert(RETRY_AFTER, value);
+            }
+        }
+        let status = format!("{NAME}; error={}", self.error);
+        if let Ok(value) = status.parse() {
+            headers.insert(PROXY_STATUS, value);
+        }
+        if let Some((name, value)) = self.header {
+            headers.insert(name, value);
+        }
+        response
+    }
+}
+
+/// Returns the status for a failure of the hub, and its name in RFC 9209.
+fn status_of(kind: &ErrorKind) -> (StatusCode, &'static str) {
+    match kind {
+        ErrorKind::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, "http_request_denied"),
+        ErrorKind::BreakerOpen(_) => (StatusCode::SERVICE_UNAVAILABLE, "destination_unavailable"),
+        ErrorKind::Store { .. } => (StatusCode::SERVICE_UNAVAILABLE, "proxy_internal_error"),
+        ErrorKind::Deadline { .. } => (StatusCode::GATEWAY_TIMEOUT, "http_response_timeout"),
+        ErrorKind::Fault { fault, .. } => match fault {
+            Fault::Timeout => (StatusCode::GATEWAY_TIMEOUT, "http_response_timeout"),
+            Fault::Dns => (StatusCode::BAD_GATEWAY, "dns_error"),
+            Fault::NoRoute => (StatusCode::BAD_GATEWAY, "destination_ip_unroutable"),
+            Fault::Connect => (StatusCode::BAD_GATEWAY, "connection_refused"),
+            Fault::Tls => (StatusCode::BAD_GATEWAY, "tls_protocol_error"),
+            Fault::Write => (StatusCode::BAD_GATEWAY, "connection_terminated"),
+            Fault::ConnectionClosed | Fault::Read => {
+                (StatusCode::BAD_GATEWAY, "http_response_incomplete")
+            }
+        },
+        ErrorKind::Url(_) | ErrorKind::Unsendable(_) => {
+            (StatusCode::BAD_REQUEST, "http_request_error")
+        }
+        ErrorKind::Internal { .. } => (StatusCode::FORBIDDEN, "destination_ip_prohibited"),
+        ErrorKind::NotCached { .. } => (StatusCode::GATEWAY_TIMEOUT, "http_request_denied"),
+        ErrorKind::TooLarge { .. } => (StatusCode::BAD_GATEWAY, "http_response_body_size"),
+        ErrorKind::Disallowed { .. } | ErrorKind::Weight { .. } => {
+            (StatusCode::FORBIDDEN, "http_request_denied")
+        }
+        ErrorKind::Cancelled { .. } | ErrorKind::RobotsUnread { .. } => {
+            (StatusCode::SERVICE_UNAVAILABLE, "http_request_denied")
+        }
+        _ => (StatusCode::BAD_GATEWAY, "proxy_internal_error"),
+    }
+}

@@ -1,0 +1,206 @@
+//! Connections: accepted within bounds, closed when idle or stuck, ended in good order.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use docstokg_hub::Hub;
+use docstokg_telemetry::sink::metrics::Metrics;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, Sleep};
+
+use super::{Gateway, Options};
+
+/// How long a client may take to send the head of a request, idle time included.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a client may leave what is sent to it unread.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(120);
+/// The longest head of a request, in bytes.
+const MAX_HEAD: usize = 64 << 10;
+/// How long to wait after a failure to accept, such as too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A gateway that listens.
+pub(crate) struct Server {
+    gateway: Arc<Gateway>,
+    listener: TcpListener,
+    places: Arc<Semaphore>,
+}
+
+impl Server {
+    /// Listens on the address of the options.
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub(crate) async fn bind(
+        mut options: Options,
+        hub: Hub,
+        metrics: Option<Arc<Mutex<Metrics>>>,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind(options.address).await?;
+        options.address = listener.local_addr()?;
+        let places = Arc::new(Semaphore::new(options.max_connections));
+        Ok(Self {
+            gateway: Arc::new(Gateway::new(options, hub, metrics)),
+            listener,
+            places,
+        })
+    }
+
+    /// Returns the address in use.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.gateway.access.address
+    }
+
+    /// Returns what the connections share.
+    pub(crate) fn gateway(&self) -> Arc<Gateway> {
+        Arc::clone(&self.gateway)
+    }
+
+    /// Serves until `stop` says so; then accepts no more, and finishes the requests that have
+    /// begun within `grace`.
+    pub(crate) async fn run(self, mut stop: watch::Receiver<bool>, grace: Duration) {
+        let mut connections = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.accept() => accepted,
+                Some(_) = connections.join_next() => continue,
+                _ = stop.wait_for(|stop| *stop) => break,
+            };
+            let (stream, place) = match accepted {
+                Ok(accepted) => accepted,
+                Err(_) => {
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            let (gateway, stop) = (Arc::clone(&self.gateway), stop.clone());
+            connections.spawn(async move {
+                serve(gateway, stream, stop).await;
+                drop(place);
+            });
+        }
+        drop(self.listener);
+        let finished = async { while connections.join_next().await.is_some() {} };
+        // Those that take longer are cut off.
+        let _ = tokio::time::timeout(grace, finished).await;
+    }
+
+    /// Accepts a connection when there is a place for it.
+    async fn accept(&self) -> io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+        let place = Arc::clone(&self.places).acquire_owned().await;
+        let place = place.map_err(io::Error::other)?;
+        let (stream, _) = self.listener.accept().await?;
+        // Small answers are not delayed.
+        stream.set_nodelay(true)?;
+        Ok((stream, place))
+    }
+}
+
+/// Serves a connection to its end.
+async fn serve(gateway: Arc<Gateway>, stream: TcpStream, mut stop: watch::Receiver<bool>) {
+    let service = service_fn(move |request| {
+        let gateway = Arc::clone(&gateway);
+        async move { Ok::<_, io::Error>(gateway.answer(request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD)
+        .half_close(false)
+        .serve_connection(TokioIo::new(Watched::new(stream)), service);
+    let mut connection = std::pin::pin!(connection);
+    let stopped = tokio::select! {
+        // A client that breaks off is not reported: it knows.
+        _ = connection.as_mut() => false,
+        _ = stop.wait_for(|stop| *stop) => true,
+    };
+    if stopped {
+        connection.as_mut().graceful_shutdown();
+        let _ = connection.await;
+    }
+}
+
+/// A connection whose writes fail when the client does not read for too long.
+struct Watched {
+    stream: TcpStream,
+    stuck: Option<Pin<Box<Sleep>>>,
+}
+
+impl Watched {
+    fn new(stream: TcpStream) -> Self {
+        Self {
+            stream,
+            stuck: None,
+        }
+    }
+
+    /// Passes on the result of a write; gives up one that waits for too long.
+    fn watch<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stuck = None;
+            return written;
+        }
+        let stuck = self.stuck.get_or_insert_with(|| {
+            Box::pin(tokio::time::sleep_until(Instant::now() + WRITE_TIMEOUT))
+        });
+        ready!(stuck.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.watch(context, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.watch(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

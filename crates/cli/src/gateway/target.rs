@@ -1,0 +1,210 @@
+//! What a request line asks of the gateway: pure.
+//!
+//! A program with an ordinary proxy setting sends the absolute form (`GET http://host/path`). What
+//! it sends for https is CONNECT, through which the hub could see nothing: the explicit form
+//! `http://GATEWAY/https://host/path` takes its place. With a fixed origin every path is a path
+//! there.
+
+use http::uri::Scheme;
+use http::{Method, Uri};
+use url::Url;
+
+/// Paths of the gateway itself.
+const OWN_PREFIX: &str = "/-/";
+
+/// How a request names what it wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A whole URL, as programs send it to their proxy.
+    Proxy,
+    /// A path, as programs send it to a server.
+    Server,
+}
+
+impl Form {
+    /// Returns the form of a request line.
+    pub(super) fn of(method: &Method, uri: &Uri) -> Self {
+        if uri.scheme().is_some() || *method == Method::CONNECT {
+            Self::Proxy
+        } else {
+            Self::Server
+        }
+    }
+}
+
+/// What a request wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Another server's answer.
+    Url(Box<Url>),
+    /// Whether the gateway works.
+    Health,
+    /// The metrics of the gateway.
+    Metrics,
+    /// How to use the gateway.
+    Help,
+    /// A tunnel, which the gateway does not make.
+    Tunnel,
+    /// Nothing that the gateway has; why.
+    Unknown(String),
+}
+
+/// How targets are read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Targets {
+    /// The only origin, where there is one.
+    pub(super) origin: Option<Url>,
+    /// Whether `http` URLs that are sent to the proxy are fetched by https.
+    pub(super) upgrade: bool,
+}
+
+impl Targets {
+    /// Reads what a request wants.
+    pub(super) fn read(&self, method: &Method, uri: &Uri) -> Wanted {
+        if *method == Method::CONNECT {
+            return Wanted::Tunnel;
+        }
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        let is_server = uri.scheme().is_none();
+        if is_server && path.starts_with(OWN_PREFIX) {
+            return own(uri.path());
+        }
+        match (&self.origin, uri.scheme()) {
+            (Some(origin), _) => at(origin, path),
+            (None, Some(scheme)) => self.proxied(scheme, uri),
+            (None, None) => explicit(path),
+        }
+    }
+
+    fn proxied(&self, scheme: &Scheme, uri: &Uri) -> Wanted {
+        if *scheme != Scheme::HTTP && *scheme != Scheme::HTTPS {
+            return Wanted::Unknown(format!("the gateway fetches http and https, not {scheme}"));
+        }
+        let mut url = match Url::parse(&uri.to_string()) {
+            Ok(url) => url,
+            Err(error) => return Wanted::Unknown(format!("the URL cannot be read: {error}")),
+        };
+        // A port of its own says that the plain protocol is meant.
+        if self.upgrade && url.scheme() == "http" && url.port().is_none() {
+            // The schemes are of one kind, so this does not fail.
+            let _ = url.set_scheme("https");
+        }
+        Wanted::Url(Box::new(url))
+    }
+}
+
+fn own(path: &str) -> Wanted {
+    match path {
+        "/-/health" => Wanted::Health,
+        "/-/metrics" => Wanted::Metrics,
+        _ => Wanted::Unknown(format!(
+            "{path} is not a page of the gateway; it has /-/health and /-/metrics"
+        )),
+    }
+}
+
+fn at(origin: &Url, path: &str) -> Wanted {
+    let base = origin.as_str().trim_end_matches('/');
+    match Url::parse(&format!("{base}{path}")) {
+        Ok(url) => Wanted::Url(Box::new(url)),
+        Err(error) => Wanted::Unknown(format!("the path cannot be read: {error}")),
+    }
+}
+
+/// Reads `/https://host/path`. Some programs join two slashes to one.
+fn explicit(path: &str) -> Wanted {
+    let rest = &path[1..];
+    let parts = ["http", "https"].into_iter().find_map(|scheme| {
+        let rest = rest.strip_prefix(scheme)?.strip_prefix(":/")?;
+        Some((scheme, rest.strip_prefix('/').unwrap_or(rest)))
+    });
+    let Some((scheme, rest)) = parts else {
+        return if path == "/" {
+            Wanted::Help
+        } else {
+            Wanted::Unknown(
+                "the path does not begin with /http:// or /https://, and there is no --origin"
+                    .to_owned(),
+            )
+        };
+    };
+    match Url::parse(&format!("{scheme}://{rest}")) {
+        Ok(url) => Wanted::Url(Box::new(url)),
+        Err(error) => Wanted::Unknown(format!("the URL in the path cannot be read: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(targets: &Targets, method: Method, line: &str) -> Wanted {
+        targets.read(&method, &line.parse().unwrap())
+    }
+
+    fn url(text: &str) -> Wanted {
+        Wanted::Url(Box::new(Url::parse(text).unwrap()))
+    }
+
+    #[test]
+    fn every_form_of_a_request_line_names_its_target() {
+        let proxy = Targets::default();
+        for (line, wanted) in [
+            ("http://a.org/x?y=1", url("http://a.org/x?y=1")),
+            ("http://a.org:8080/", url("http://a.org:8080/")),
+            ("https://a.org/x", url("https://a.org/x")),
+            (
+                "/https://a.org/x?y=http://b",
+                url("https://a.org/x?y=http://b"),
+            ),
+            ("/http:/a.org/x", url("http://a.org/x")),
+            ("/-/health", Wanted::Health),
+            ("/-/metrics", Wanted::Metrics),
+            ("/-/metrics?x", Wanted::Metrics),
+            ("/", Wanted::Help),
+            // A page of the target that looks like one of the gateway's own.
+            ("http://a.org/-/health", url("http://a.org/-/health")),
+        ] {
+            assert_eq!(read(&proxy, Method::GET, line), wanted, "{line}");
+        }
+        for line in ["/x", "/-/other", "ftp://a.org/x", "/https://", "/https:///"] {
+            let wanted = read(&proxy, Method::GET, line);
+            assert!(matches!(wanted, Wanted::Unknown(_)), "{line}: {wanted:?}");
+        }
+        assert_eq!(read(&proxy, Method::CONNECT, "a.org:443"), Wanted::Tunnel);
+    }
+
+    #[test]
+    fn with_an_origin_every_path_is_one_of_it() {
+        let origin = Targets {
+            origin: Some(Url::parse("https://a.org/base/").unwrap()),
+            upgrade: false,
+        };
+        for (line, wanted) in [
+            ("/", "https://a.org/base/"),
+            ("/x?y", "https://a.org/base/x?y"),
+            ("//x", "https://a.org/base//x"),
+            ("/https://b.org/", "https://a.org/base/https://b.org/"),
+            ("http://b.org/x", "https://a.org/base/x"),
+        ] {
+            assert_eq!(read(&origin, Method::GET, line), url(wanted), "{line}");
+        }
+        assert_eq!(read(&origin, Method::GET, "/-/health"), Wanted::Health);
+    }
+
+    #[test]
+    fn plain_urls_are_upgraded_unless_they_name_a_port() {
+        let upgrading = Targets {
+            origin: None,
+            upgrade: true,
+        };
+        for (line, wanted) in [
+            ("http://a.org/x", "https://a.org/x"),
+            ("http://a.org:80/x", "https://a.org/x"),
+            ("http://a.org:8080/x", "http://a.org:8080/x"),
+            ("/http://a.org/x", "http://a.org/x"),
+        ] {
+            assert_eq!(read(&upgrading, Method::GET, line), url(wanted), "{line}");
+        }
+    }
+}
